@@ -1,0 +1,216 @@
+//! The embedded backend: locks that stand in this process, on a clock that tests can pause.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::{Acquired, Backend, Claim, Found, Renewed, Reply};
+use crate::clock::{Clock, Moment};
+use crate::fencing::FencingToken;
+use crate::key::LockKey;
+
+/// How long a fencing counter outlives its last grant. Tokens are seeded from the time, so a
+/// counter that was forgotten never goes back.
+const FENCE_LIFE: Duration = Duration::from_secs(3600);
+/// Expired entries are swept each time the maps have doubled since the last sweep.
+const FIRST_SWEEP: usize = 1024;
+
+/// Where the locks of the `memory` backend stand. Clients that share a store exclude each other,
+/// as processes on one Redis do; the store can also play the faults a test wants to see.
+///
+/// ```
+/// use redlock::{MemoryStore, Redlock, Wait};
+/// # async fn demo() -> Result<(), redlock::LockError> {
+/// let store = MemoryStore::new();
+/// let web = Redlock::builder().memory_store(store.clone()).build().await?;
+/// let job = Redlock::builder().memory_store(store.clone()).build().await?;
+///
+/// let held = web.lock("nightly").acquire().await?;
+/// assert!(job.lock("nightly").try_acquire().await?.is_none());
+///
+/// store.remove("lock:nightly"); // as if the server had lost its data
+/// assert!(job.lock("nightly").try_acquire().await?.is_some());
+/// # drop(held);
+/// # Ok(()) }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
+/// ```
+#[derive(Clone, Default)]
+pub struct MemoryStore {
+    tables: Arc<Mutex<Tables>>,
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The owner value that stands in a key (prefix included), if its lease still runs.
+    ///
+    /// ```
+    /// assert_eq!(redlock::MemoryStore::new().owner("lock:nightly"), None);
+    /// ```
+    pub fn owner(&self, redis_key: &str) -> Option<String> {
+        self.tables().live(redis_key, Clock::Tokio.now()).map(|record| record.owner.clone())
+    }
+
+    /// Removes a key (prefix included), as a server that lost its data would.
+    ///
+    /// ```
+    /// redlock::MemoryStore::new().remove("lock:nightly");
+    /// ```
+    pub fn remove(&self, redis_key: &str) {
+        self.tables().locks.remove(redis_key);
+    }
+
+    /// Gives a key (prefix included) to another owner, as a second holder would take it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// let store = redlock::MemoryStore::new();
+    /// store.set("lock:nightly", "somebody", Duration::from_secs(30));
+    /// assert_eq!(store.owner("lock:nightly").as_deref(), Some("somebody"));
+    /// ```
+    pub fn set(&self, redis_key: &str, owner: &str, expire: Duration) {
+        let ends = Clock::Tokio.now().plus(expire);
+        let record = Record { owner: owner.to_owned(), ends };
+        self.tables().locks.insert(redis_key.to_owned(), record);
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("locks", &self.tables().locks.len()).finish()
+    }
+}
+
+#[derive(Default)]
+struct Tables {
+    locks: HashMap<String, Record>,
+    fences: HashMap<String, Counter>,
+    next_sweep: usize,
+}
+
+struct Record {
+    owner: String,
+    ends: Moment,
+}
+
+struct Counter {
+    last: u64,
+    ends: Moment,
+}
+
+impl Tables {
+    fn live(&mut self, redis_key: &str, now: Moment) -> Option<&mut Record> {
+        self.locks.get_mut(redis_key).filter(|record| now < record.ends)
+    }
+
+    fn next_token(&mut self, key: &LockKey, now: Moment, expire: Duration) -> FencingToken {
+        let last = self.fences.get(key.redis_key()).map_or(0, |counter| counter.last);
+        let next = (last + 1).max(micros_since_epoch());
+        let counter = Counter { last: next, ends: now.plus(FENCE_LIFE).plus(expire) };
+        self.fences.insert(key.redis_key().to_owned(), counter);
+        FencingToken::new(next).unwrap_or_else(|| unreachable!("the clock shows the year 2255"))
+    }
+
+    fn sweep(&mut self, now: Moment) {
+        if self.locks.len() + self.fences.len() < self.next_sweep.max(FIRST_SWEEP) {
+            return;
+        }
+        self.locks.retain(|_, record| now < record.ends);
+        self.fences.retain(|_, counter| now < counter.ends);
+        self.next_sweep = 2 * (self.locks.len() + self.fences.len());
+    }
+}
+
+fn micros_since_epoch() -> u64 {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(elapsed.as_micros()).unwrap_or(0).min(FencingToken::LIMIT - 1)
+}
+
+/// The backend over a [`MemoryStore`]. Its answers are there at once.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    store: MemoryStore,
+}
+
+impl Memory {
+    pub(crate) fn new(store: MemoryStore) -> Self {
+        Self { store }
+    }
+
+    fn take(&self, claim: &Claim) -> Acquired {
+        let now = Clock::Tokio.now();
+        let mut tables = self.store.tables();
+        let key = claim.key.redis_key();
+        let ends = now.plus(claim.expire);
+        let last = tables.fences.get(key).map(|counter| counter.last);
+        if let Some(record) = tables.live(key, now) {
+            if record.owner != claim.owner.as_str() {
+                let (holder, free_in) = (record.owner.clone(), Some(record.ends.since(now)));
+                return Acquired::Refused { holder, free_in };
+            }
+            if let Some(fencing_token) = last.and_then(FencingToken::new) {
+                record.ends = ends;
+                return Acquired::Granted { fencing_token };
+            }
+        }
+        let fencing_token = tables.next_token(&claim.key, now, claim.expire);
+        let record = Record { owner: claim.owner.as_str().to_owned(), ends };
+        tables.locks.insert(key.to_owned(), record);
+        tables.sweep(now);
+        Acquired::Granted { fencing_token }
+    }
+
+    fn extend(&self, claim: &Claim) -> Renewed {
+        let now = Clock::Tokio.now();
+        match self.store.tables().live(claim.key.redis_key(), now) {
+            None => Renewed::Gone,
+            Some(record) if record.owner != claim.owner.as_str() => Renewed::Stolen,
+            Some(record) => {
+                record.ends = now.plus(claim.expire);
+                Renewed::Renewed
+            }
+        }
+    }
+
+    fn free(&self, claim: &Claim) -> Found {
+        let now = Clock::Tokio.now();
+        let mut tables = self.store.tables();
+        match tables.live(claim.key.redis_key(), now) {
+            None => Found::Gone,
+            Some(record) if record.owner != claim.owner.as_str() => Found::Stolen,
+            Some(_) => {
+                tables.locks.remove(claim.key.redis_key());
+                Found::Ours
+            }
+        }
+    }
+}
+
+impl Backend for Memory {
+    fn acquire<'a>(&'a self, claim: &'a Claim, _: Duration) -> Reply<'a, Acquired> {
+        let answer = self.take(claim);
+        Box::pin(async move { Ok(answer) })
+    }
+
+    fn renew<'a>(&'a self, claims: &'a [Claim], _: Duration) -> Reply<'a, Vec<Renewed>> {
+        let answers = claims.iter().map(|claim| self.extend(claim)).collect();
+        Box::pin(async move { Ok(answers) })
+    }
+
+    fn release<'a>(&'a self, claim: &'a Claim, _: Duration) -> Reply<'a, Found> {
+        let answer = self.free(claim);
+        Box::pin(async move { Ok(answer) })
+    }
+
+    fn verify(&self, _: Duration) -> Reply<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+}

@@ -1,0 +1,51 @@
+//! Outcomes, not booleans: what a command found, and what is known when it failed.
+
+use std::time::Duration;
+
+use crate::error::NodeError;
+use crate::fencing::FencingToken;
+
+/// The answer to an acquire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Acquired {
+    Granted {
+        fencing_token: FencingToken,
+    },
+    Refused {
+        /// The owner value that stands in the key.
+        holder: String,
+        /// When the holder's lease ends; `None`: the key has no expiry.
+        free_in: Option<Duration>,
+    },
+}
+
+/// The answer to a renewal, per lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Renewed {
+    Renewed,
+    /// The key is gone.
+    Gone,
+    /// The key has another owner.
+    Stolen,
+}
+
+/// What a release found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// It was ours; it is free now.
+    Ours,
+    /// The key was gone.
+    Gone,
+    /// The key had another owner.
+    Stolen,
+}
+
+/// A command failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) nodes: Vec<NodeError>,
+    /// The command may have been carried out: no reply came.
+    pub(crate) is_unknown: bool,
+    /// Trying again cannot help before a person has changed something.
+    pub(crate) is_final: bool,
+}

@@ -1,0 +1,135 @@
+//! Where a node is: a URL becomes a pool, and a name without credentials.
+
+use deadpool_redis::redis::io::tcp::TcpSettings;
+use deadpool_redis::redis::{
+    AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
+};
+use deadpool_redis::{Manager, Pool, Runtime};
+
+use crate::error::LockError;
+
+/// Commands that one connection queues before callers wait for room.
+const PIPELINE_DEPTH: usize = 1024;
+
+/// The pool for `url`, and the name of its node.
+pub(super) fn open(url: &str) -> Result<(String, Pool), LockError> {
+    let info = parse(url)?;
+    let name = name(&info);
+    let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
+    // Every command has a timeout of ours, which knows what it was for.
+    let config = AsyncConnectionConfig::new()
+        .set_response_timeout(None)
+        .set_connection_timeout(None)
+        .set_pipeline_buffer_size(PIPELINE_DEPTH);
+    let pool = Manager::new_with_config(info, config)
+        .map_err(|error| LockError::config(format!("{name}: {error}")))
+        .and_then(|manager| {
+            Pool::builder(manager)
+                .runtime(Runtime::Tokio1)
+                .build()
+                .map_err(|error| LockError::config(format!("{name}: {error}")))
+        })?;
+    Ok((name, pool))
+}
+
+fn parse(url: &str) -> Result<ConnectionInfo, LockError> {
+    let shown = without_credentials(url);
+    let Some((scheme, _)) = url.split_once("://") else {
+        return Err(LockError::config(format!(
+            "`{shown}` is not a redis URL: it needs a scheme, as in `redis://127.0.0.1:6379`"
+        )));
+    };
+    match scheme {
+        "redis" | "valkey" | "redis+unix" | "valkey+unix" | "unix" => {}
+        "rediss" | "valkeys" if cfg!(feature = "tls") => super::super::tls::install_provider(),
+        "rediss" | "valkeys" => {
+            return Err(LockError::config(format!(
+                "`{shown}` asks for TLS; build redlock with its feature `tls`: \
+                 `redlock-runtime = {{ features = [\"tls\"] }}`"
+            )));
+        }
+        _ => {
+            return Err(LockError::config(format!(
+                "`{shown}` has the scheme `{scheme}`; a redis URL begins with `redis://`, \
+                 `rediss://` or `unix://`"
+            )));
+        }
+    }
+    if url.ends_with("#insecure") {
+        return Err(LockError::config(format!(
+            "`{shown}` switches certificate checks off; use a certificate that can be checked"
+        )));
+    }
+    url.into_connection_info().map_err(|error| {
+        let why = error.detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
+        LockError::config(format!(
+            "`{shown}` is not a redis URL{why}; write `redis://user:password@host:6379/0`"
+        ))
+    })
+}
+
+fn name(info: &ConnectionInfo) -> String {
+    let scheme = match info.addr() {
+        ConnectionAddr::TcpTls { .. } => "rediss",
+        ConnectionAddr::Unix(_) => "unix",
+        _ => "redis",
+    };
+    match info.redis_settings().db() {
+        0 => format!("{scheme}://{}", info.addr()),
+        db => format!("{scheme}://{}/{db}", info.addr()),
+    }
+}
+
+/// The URL with whatever stands before an `@` cut out: it may be a password, also in a URL that
+/// does not parse.
+fn without_credentials(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let rest = rest.rsplit_once('@').map_or(rest.to_owned(), |(_, host)| format!("***@{host}"));
+    // A query may carry a password too (`unix:///run/redis.sock?pass=..`).
+    let rest = match rest.split_once('?') {
+        Some((path, _)) => format!("{path}?***"),
+        None => rest,
+    };
+    if scheme.is_empty() { rest } else { format!("{scheme}://{rest}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(url: &str) -> String {
+        open(url).map(|(name, _)| name).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_name_of_a_node_has_no_credentials() {
+        let (name, pool) = open("redis://user:s3cret@example.com:6380/2").unwrap();
+        assert_eq!(name, "redis://example.com:6380/2");
+        assert!(!format!("{pool:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn bad_urls_say_what_to_write() {
+        assert!(message("127.0.0.1:6379").contains("it needs a scheme"));
+        assert!(message("http://127.0.0.1").contains("begins with `redis://`"));
+        assert!(message("redis://127.0.0.1:notaport").contains("is not a redis URL"));
+        assert!(message("rediss://127.0.0.1/#insecure").contains("s"));
+    }
+
+    #[test]
+    fn no_message_shows_a_password() {
+        for url in [
+            "redis://:s3cret@",
+            "user:s3cret@host",
+            "http://u:s3cret@host",
+            "redis://u:s3cret@host:port",
+            "redis://u:s3@cret@host:port",
+            "unix:///run/x?pass=s3cret&db=x",
+        ] {
+            if let Err(error) = open(url) {
+                let shown = format!("{error} {error:?}");
+                assert!(!shown.contains("cret"), "{url}: {shown}");
+            }
+        }
+    }
+}

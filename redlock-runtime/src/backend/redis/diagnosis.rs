@@ -1,0 +1,91 @@
+//! What an error of the Redis client means for the command, the lock and the connection.
+
+use deadpool_redis::redis::{ErrorKind, RedisError};
+
+use crate::error::{NodeError, NodeErrorKind};
+
+/// An error reply or a broken connection, understood.
+#[derive(Debug)]
+pub(super) struct Diagnosis {
+    pub(super) error: NodeError,
+    /// The connection cannot be used any more, or leads to the wrong place.
+    pub(super) discard: bool,
+    /// The connection broke: the command may have been carried out.
+    pub(super) broke: bool,
+    /// Trying again cannot help.
+    pub(super) is_final: bool,
+}
+
+pub(super) fn diagnose(node: &str, error: &RedisError) -> Diagnosis {
+    let kind = kind(error);
+    let broke = error.is_io_error() || matches!(error.kind(), ErrorKind::Parse);
+    let is_final = matches!(
+        kind,
+        NodeErrorKind::Authentication
+            | NodeErrorKind::NoPermission
+            | NodeErrorKind::OutOfMemory
+            | NodeErrorKind::WrongType
+            | NodeErrorKind::Refused
+    ) || moved(error);
+    let discard = broke
+        || matches!(
+            kind,
+            NodeErrorKind::ReadOnly
+                | NodeErrorKind::Authentication
+                | NodeErrorKind::TooManyClients
+                | NodeErrorKind::Protocol
+        );
+    Diagnosis { error: NodeError::new(node, kind, message(error)), discard, broke, is_final }
+}
+
+/// A slot that lives elsewhere: this client does not follow redirects.
+fn moved(error: &RedisError) -> bool {
+    matches!(code(error), Some("MOVED" | "ASK" | "CROSSSLOT"))
+}
+
+fn kind(error: &RedisError) -> NodeErrorKind {
+    match error.kind() {
+        ErrorKind::Io => return NodeErrorKind::Unreachable,
+        ErrorKind::AuthenticationFailed => return NodeErrorKind::Authentication,
+        ErrorKind::Parse | ErrorKind::UnexpectedReturnType => return NodeErrorKind::Protocol,
+        _ => {}
+    }
+    match code(error) {
+        Some("NOAUTH" | "WRONGPASS") => NodeErrorKind::Authentication,
+        Some("NOPERM") => NodeErrorKind::NoPermission,
+        Some("LOADING") => NodeErrorKind::Loading,
+        Some("BUSY") => NodeErrorKind::Busy,
+        Some("OOM") => NodeErrorKind::OutOfMemory,
+        Some("MISCONF") => NodeErrorKind::CannotPersist,
+        Some("NOREPLICAS") => NodeErrorKind::NoReplicas,
+        Some("READONLY" | "MASTERDOWN") => NodeErrorKind::ReadOnly,
+        Some("WRONGTYPE") => NodeErrorKind::WrongType,
+        Some("MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "CROSSSLOT") => NodeErrorKind::Cluster,
+        _ if detail(error).contains("max number of clients") => NodeErrorKind::TooManyClients,
+        _ => NodeErrorKind::Refused,
+    }
+}
+
+/// The error code; where a script failed on an older server, the code inside of its message.
+fn code(error: &RedisError) -> Option<&str> {
+    const WRAPPED: [&str; 7] =
+        ["WRONGTYPE", "OOM", "READONLY", "NOREPLICAS", "NOPERM", "MISCONF", "CLUSTERDOWN"];
+    let code = error.code();
+    if matches!(code, Some("ERR")) && detail(error).contains("script") {
+        let inner = WRAPPED.into_iter().find(|inner| detail(error).contains(inner));
+        return inner.or(code);
+    }
+    code
+}
+
+fn detail(error: &RedisError) -> &str {
+    error.detail().unwrap_or_default()
+}
+
+fn message(error: &RedisError) -> String {
+    match (error.code(), error.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        (Some(code), None) => code.to_owned(),
+        (None, _) => error.to_string(),
+    }
+}

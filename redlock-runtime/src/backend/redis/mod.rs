@@ -1,0 +1,11 @@
+//! One Redis server as a backend. Redis replies and errors stop in this folder.
+
+mod address;
+mod diagnosis;
+mod link;
+mod node;
+mod probe;
+mod reply;
+mod script;
+
+pub(crate) use node::RedisNode;

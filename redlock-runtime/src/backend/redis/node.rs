@@ -1,0 +1,216 @@
+//! The three commands of a lock on one Redis server.
+
+use std::fmt;
+use std::time::Duration;
+
+use deadpool_redis::Pool;
+use deadpool_redis::redis::{RedisResult, Value};
+use tokio::time::Instant;
+
+use super::diagnosis::diagnose;
+use super::link::{Link, Loan};
+use super::script::{ACQUIRE, RELEASE, RENEW, Script};
+use super::{address, probe, reply};
+use crate::backend::{Acquired, Backend, Claim, Fault, Found, Renewed, Reply};
+use crate::error::{LockError, NodeError, NodeErrorKind};
+
+/// How long a fencing counter outlives the last lease on its key. Tokens are seeded from the
+/// server's time, so a counter that was forgotten never goes back.
+const FENCE_LIFE: Duration = Duration::from_secs(3600);
+
+/// One Redis server. Two connections: renewals never queue behind the commands of callers.
+pub(crate) struct RedisNode {
+    name: String,
+    calls: Link,
+    renewals: Link,
+}
+
+impl RedisNode {
+    pub(crate) fn open(url: &str) -> Result<Self, LockError> {
+        let (name, pool) = address::open(url)?;
+        Ok(Self::new(name, pool))
+    }
+
+    /// `pool` is the source of connections; its size and recycling do not matter.
+    pub(crate) fn from_pool(pool: Pool) -> Self {
+        Self::new("redis pool".to_owned(), pool)
+    }
+
+    fn new(name: String, pool: Pool) -> Self {
+        Self { name, calls: Link::new(pool.clone()), renewals: Link::new(pool) }
+    }
+
+    /// Runs one script within the time given. A connection that broke, perhaps long ago and unseen
+    /// until now, is replaced once and the call repeated: every script may be repeated by its owner.
+    async fn call(&self, link: &Link, call: Call<'_>, within: Duration) -> Result<Value, Failure> {
+        let end = Instant::now() + within;
+        let mut is_unknown = false;
+        loop {
+            let mut loan = match tokio::time::timeout_at(end, link.borrow()).await {
+                Ok(Ok(loan)) => loan,
+                Ok(Err(error)) => {
+                    let why = diagnose(&self.name, &error);
+                    return Err(Failure::new(why.error, is_unknown, why.is_final));
+                }
+                Err(_) => return Err(self.no_reply("no connection", within, is_unknown)),
+            };
+            match tokio::time::timeout_at(end, call.send(&mut loan)).await {
+                Ok(Ok(value)) => return Ok(value),
+                Ok(Err(error)) => {
+                    let why = diagnose(&self.name, &error);
+                    if why.discard {
+                        link.discard(&loan);
+                    }
+                    if why.broke && !is_unknown {
+                        is_unknown = true;
+                        continue;
+                    }
+                    return Err(Failure::new(why.error, is_unknown || why.broke, why.is_final));
+                }
+                Err(_) => {
+                    link.discard(&loan);
+                    let failure = self.no_reply("no reply", within, true);
+                    return Err(Failure { unanswered: Some(loan), ..failure });
+                }
+            }
+        }
+    }
+
+    fn no_reply(&self, what: &str, within: Duration, is_unknown: bool) -> Failure {
+        let message = format!("{what} within {} ms", within.as_millis());
+        let error = NodeError::new(&self.name, NodeErrorKind::NoReply, message);
+        Failure::new(error, is_unknown, false)
+    }
+
+    /// The reply was not of the script's form: something else answers there.
+    fn nonsense(&self, value: &Value) -> Fault {
+        let message = format!("unexpected reply {value:?}");
+        let error = NodeError::new(&self.name, NodeErrorKind::Protocol, message);
+        Failure::new(error, true, false).into()
+    }
+}
+
+impl fmt::Debug for RedisNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisNode").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Backend for RedisNode {
+    fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
+        Box::pin(async move {
+            let fence = claim.key.fence_key();
+            let expire = claim.expire.as_millis().to_string();
+            let fence_life = (FENCE_LIFE + claim.expire).as_millis().to_string();
+            let keys = [claim.key.redis_key(), &fence];
+            let args = [claim.owner.as_str(), &expire, &fence_life];
+            let call = Call { script: &ACQUIRE, keys: &keys, args: &args };
+            match self.call(&self.calls, call, within).await {
+                Ok(value) => reply::acquired(&value).ok_or_else(|| self.nonsense(&value)),
+                Err(failure) => {
+                    if let Some(loan) = failure.unanswered.clone() {
+                        release_behind(loan, claim.clone());
+                    }
+                    Err(failure.into())
+                }
+            }
+        })
+    }
+
+    fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Renewed>> {
+        Box::pin(async move {
+            let expires: Vec<String> =
+                claims.iter().map(|claim| claim.expire.as_millis().to_string()).collect();
+            let keys: Vec<&str> = claims.iter().map(|claim| claim.key.redis_key()).collect();
+            let args: Vec<&str> = claims
+                .iter()
+                .zip(&expires)
+                .flat_map(|(claim, expire)| [claim.owner.as_str(), expire.as_str()])
+                .collect();
+            let call = Call { script: &RENEW, keys: &keys, args: &args };
+            let value = self.call(&self.renewals, call, within).await?;
+            reply::renewed(&value, claims.len()).ok_or_else(|| self.nonsense(&value))
+        })
+    }
+
+    fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
+        Box::pin(async move {
+            let keys = [claim.key.redis_key()];
+            let args = [claim.owner.as_str()];
+            let call = Call { script: &RELEASE, keys: &keys, args: &args };
+            let value = self.call(&self.calls, call, within).await?;
+            reply::found(&value).ok_or_else(|| self.nonsense(&value))
+        })
+    }
+
+    fn verify(&self, within: Duration) -> Reply<'_, ()> {
+        Box::pin(async move {
+            let end = Instant::now() + within;
+            let verdict = tokio::time::timeout_at(end, async {
+                let mut loan = self.calls.borrow().await?;
+                let verdict = probe::probe(&self.name, &mut loan.connection).await;
+                if verdict.is_err() {
+                    self.calls.discard(&loan);
+                }
+                verdict
+            });
+            match verdict.await {
+                Ok(Ok(None)) => Ok(()),
+                Ok(Ok(Some(unfit))) => Err(Failure::new(unfit, false, true).into()),
+                Ok(Err(error)) => {
+                    let why = diagnose(&self.name, &error);
+                    Err(Failure::new(why.error, false, why.is_final).into())
+                }
+                Err(_) => Err(self.no_reply("no reply", within, false).into()),
+            }
+        })
+    }
+}
+
+/// Frees what an unanswered acquire may still take. On the same connection, because only there the
+/// order of the two commands is certain; by text, because a NOSCRIPT could not be answered any more.
+/// The connection stays open until the server has read both, or the lease would be over.
+fn release_behind(mut loan: Loan, claim: Claim) {
+    tokio::spawn(async move {
+        let keys = [claim.key.redis_key()];
+        let args = [claim.owner.as_str()];
+        let release = RELEASE.run_text(&mut loan.connection, &keys, &args);
+        // The outcome does not matter here: the engine asks once more, on a fresh connection.
+        let _ = tokio::time::timeout(claim.expire, release).await;
+    });
+}
+
+/// A script and what it is run on.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    script: &'static Script,
+    keys: &'a [&'a str],
+    args: &'a [&'a str],
+}
+
+impl Call<'_> {
+    async fn send(self, loan: &mut Loan) -> RedisResult<Value> {
+        self.script.run(&mut loan.connection, self.keys, self.args).await
+    }
+}
+
+/// A call that failed, and the connection on which its reply may still come.
+struct Failure {
+    error: NodeError,
+    is_unknown: bool,
+    is_final: bool,
+    unanswered: Option<Loan>,
+}
+
+impl Failure {
+    fn new(error: NodeError, is_unknown: bool, is_final: bool) -> Self {
+        Self { error, is_unknown, is_final, unanswered: None }
+    }
+}
+
+impl From<Failure> for Fault {
+    fn from(failure: Failure) -> Self {
+        let Failure { error, is_unknown, is_final, unanswered: _ } = failure;
+        Self { nodes: vec![error], is_unknown, is_final }
+    }
+}

@@ -1,0 +1,87 @@
+//! Is the server fit to hold locks? Asked once, at startup.
+
+use deadpool_redis::redis::aio::MultiplexedConnection;
+use deadpool_redis::redis::{self, RedisResult};
+
+use crate::error::{NodeError, NodeErrorKind};
+
+/// The oldest version whose scripts replicate their effects and may read the clock before a write.
+const OLDEST: (u32, u32) = (5, 0);
+
+/// Connects, authenticates, and reads what INFO tells. A user who may not run INFO is served
+/// nevertheless; what it would have told is then not checked. `Some`: why it is not fit.
+pub(super) async fn probe(
+    node: &str,
+    connection: &mut MultiplexedConnection,
+) -> RedisResult<Option<NodeError>> {
+    let info: RedisResult<String> = redis::cmd("INFO").query_async(connection).await;
+    match info {
+        Ok(info) => Ok(check(node, &info)),
+        Err(error) if error.code() == Some("NOPERM") => {
+            tracing::warn!(
+                node,
+                "this user may not run INFO, so the version and the eviction policy of the server \
+                 were not checked; grant +info"
+            );
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn check(node: &str, info: &str) -> Option<NodeError> {
+    let unfit = |kind, message| Some(NodeError::new(node, kind, message));
+    if let Some(version) = field(info, "redis_version") {
+        if parse_version(version).is_some_and(|version| version < OLDEST) {
+            let message = format!("redis {version} is too old, redlock needs 5.0 or newer");
+            return unfit(NodeErrorKind::Refused, message);
+        }
+    }
+    if field(info, "role") == Some("slave") {
+        return unfit(NodeErrorKind::ReadOnly, "this server is a replica".to_owned());
+    }
+    if let Some(policy) = field(info, "maxmemory_policy").filter(|policy| evicts(policy)) {
+        tracing::warn!(
+            node,
+            policy,
+            "this server may evict locks while they are held: every policy but `noeviction` does; \
+             run `CONFIG SET maxmemory-policy noeviction`, or use a server of its own for locks"
+        );
+    }
+    None
+}
+
+fn evicts(policy: &str) -> bool {
+    policy != "noeviction"
+}
+
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+fn parse_version(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split('.').map(|part| part.parse().ok());
+    Some((parts.next()??, parts.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_server_is_refused_and_a_new_one_is_not() {
+        let kind = |info| check("n", info).map(|error| error.kind());
+        assert_eq!(kind("redis_version:4.0.14\r\n"), Some(NodeErrorKind::Refused));
+        assert_eq!(kind("redis_version:7.0.15\r\nmaxmemory_policy:noeviction\r\n"), None);
+        assert_eq!(kind("role:slave\r\n"), Some(NodeErrorKind::ReadOnly));
+        assert_eq!(kind("server_name:something else\r\n"), None);
+    }
+
+    #[test]
+    fn every_policy_but_one_evicts_locks() {
+        assert!(!evicts("noeviction"));
+        for policy in ["allkeys-lru", "volatile-lru", "volatile-ttl", "allkeys-random"] {
+            assert!(evicts(policy));
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The Lua scripts, called by digest, and by text where the server does not know them yet.
+
+use std::sync::OnceLock;
+
+use deadpool_redis::redis::aio::MultiplexedConnection;
+use deadpool_redis::redis::{self, Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
+
+pub(super) static ACQUIRE: Script = Script::new(include_str!("../scripts/acquire.lua"));
+pub(super) static RENEW: Script = Script::new(include_str!("../scripts/renew.lua"));
+pub(super) static RELEASE: Script = Script::new(include_str!("../scripts/release.lua"));
+
+pub(super) struct Script {
+    text: &'static str,
+    digest: OnceLock<String>,
+}
+
+impl Script {
+    const fn new(text: &'static str) -> Self {
+        Self { text, digest: OnceLock::new() }
+    }
+
+    /// The SHA-1 by which the server knows the script.
+    fn digest(&self) -> &str {
+        self.digest.get_or_init(|| redis::Script::new(self.text).get_hash().to_owned())
+    }
+
+    /// Runs the script. A server that does not know it answers NOSCRIPT and has done nothing; it is
+    /// sent the text then, which it remembers.
+    pub(super) async fn run(
+        &self,
+        connection: &mut MultiplexedConnection,
+        keys: &[&str],
+        args: &[&str],
+    ) -> RedisResult<Value> {
+        let by_digest = call("EVALSHA", self.digest(), keys, args);
+        match by_digest.query_async(connection).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                self.run_text(connection, keys, args).await
+            }
+            result => result,
+        }
+    }
+
+    /// Runs the script in one command, whether the server knows it or not.
+    pub(super) async fn run_text(
+        &self,
+        connection: &mut MultiplexedConnection,
+        keys: &[&str],
+        args: &[&str],
+    ) -> RedisResult<Value> {
+        call("EVAL", self.text, keys, args).query_async(connection).await
+    }
+}
+
+fn call(command: &str, script: &str, keys: &[&str], args: &[&str]) -> Cmd {
+    let mut call = Cmd::with_capacity(3 + keys.len() + args.len(), 256);
+    call.arg(command).arg(script).arg(keys.len()).arg(keys).arg(args);
+    call
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An administrator may grant scripts by digest: a new digest is a change of the protocol and
+    /// belongs into the changelog and docs/protocol.md.
+    #[test]
+    fn the_digests_are_pinned() {
+        assert_eq!(ACQUIRE.digest(), "61fd371c5696c0e2646f5bfd0bb29ca733e152b3");
+        assert_eq!(RENEW.digest(), "a8e549e1989a03d485408e21552f96d5c99e7f29");
+        assert_eq!(RELEASE.digest(), "1b8b8b55dc9fe39337facd32b9967d80bf16aa4e");
+    }
+
+    #[test]
+    fn a_call_puts_values_into_arguments_only() {
+        let packed = call("EVALSHA", "abc", &["k'"], &["o\r\n"]).get_packed_command();
+        let text = String::from_utf8(packed).unwrap();
+        assert_eq!(
+            text,
+            "*5\r\n$7\r\nEVALSHA\r\n$3\r\nabc\r\n$1\r\n1\r\n$2\r\nk'\r\n$3\r\no\r\n\r\n"
+        );
+    }
+}

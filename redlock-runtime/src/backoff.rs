@@ -1,0 +1,71 @@
+//! How long to pause between two attempts. Pure; the random numbers come from the caller.
+
+use std::time::Duration;
+
+/// Attempts made at once, before the first pause: most locks are held for microseconds.
+const SPINS: u32 = 3;
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(100);
+/// The pause while the holder is in this process: its release wakes the waiter, this is for a
+/// holder that lost its lock without knowing.
+pub(crate) const LOCAL_HOLDER: Duration = Duration::from_millis(100);
+
+/// The pause before attempt `attempts + 1` for a lock that somebody else holds.
+///
+/// It grows with the time waited so far, so that a short hold is noticed fast, a long one costs the
+/// server little, and the delay stays a small part of the wait. It ends when the holder's lease
+/// does. `random` is in `0.0..1.0`: half of the pause is jitter, so that waiters do not move in step.
+pub(crate) fn busy(
+    attempts: u32,
+    waited: Duration,
+    free_in: Option<Duration>,
+    random: f64,
+) -> Duration {
+    if attempts < SPINS {
+        return Duration::ZERO;
+    }
+    let full = (waited / 16).clamp(SHORTEST, LONGEST);
+    let pause = full.mul_f64(0.5 + random / 2.0);
+    match free_in {
+        Some(free_in) => pause.min(free_in + SHORTEST),
+        None => pause,
+    }
+}
+
+/// The pause after `failures` failures in a row of a node that may recover.
+pub(crate) fn failed(failures: u32, random: f64) -> Duration {
+    let full = Duration::from_millis(10 << failures.min(5));
+    full.mul_f64(0.5 + random / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_attempts_follow_at_once() {
+        assert_eq!(busy(1, Duration::ZERO, None, 0.9), Duration::ZERO);
+        assert_eq!(busy(2, Duration::ZERO, None, 0.9), Duration::ZERO);
+        assert!(busy(3, Duration::ZERO, None, 0.0) > Duration::ZERO);
+    }
+
+    #[test]
+    fn pauses_grow_with_the_wait_and_stay_bounded() {
+        let at = |millis| busy(9, Duration::from_millis(millis), None, 1.0);
+        assert_eq!(at(0), SHORTEST);
+        assert_eq!(at(160), Duration::from_millis(10));
+        assert_eq!(at(60_000), LONGEST);
+    }
+
+    #[test]
+    fn a_pause_never_outlasts_the_holders_lease() {
+        let free_in = Some(Duration::from_millis(5));
+        assert_eq!(busy(9, Duration::from_secs(60), free_in, 1.0), Duration::from_millis(6));
+    }
+
+    #[test]
+    fn failures_back_off_to_a_third_of_a_second() {
+        assert_eq!(failed(0, 1.0), Duration::from_millis(10));
+        assert_eq!(failed(50, 1.0), Duration::from_millis(320));
+    }
+}

@@ -1,0 +1,275 @@
+//! The options of a client, checked together when it is built.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_redis::Pool;
+use tokio::sync::oneshot;
+
+use super::redlock::Redlock;
+use crate::backend::{Backend, Fault, Memory, MemoryStore, RedisNode};
+use crate::engine::{Engine, Parts};
+use crate::error::LockError;
+use crate::options::{Policy, Wait};
+use crate::owner;
+
+const DEFAULT_PREFIX: &str = "lock:";
+const DEFAULT_REPLY_TIMEOUT: Duration = Duration::from_secs(1);
+const DEFAULT_MAX_WAITERS: usize = 10_000;
+const LONGEST_NAME: usize = 256;
+
+/// Builds a [`Redlock`].
+///
+/// | option | meaning | default |
+/// | --- | --- | --- |
+/// | [`url`](Self::url), [`pool`](Self::pool), [`memory`](Self::memory) | where the locks stand | required |
+/// | [`prefix`](Self::prefix) | put before every key | `lock:` |
+/// | [`client_name`](Self::client_name) | begins every owner value | `<host>-<pid>` |
+/// | [`expire`](Self::expire) | lease length | 30 s |
+/// | [`wait`](Self::wait) | how long to queue | 5 s |
+/// | [`max_renew`](Self::max_renew) | renewals before the body is stopped | no limit |
+/// | [`reply_timeout`](Self::reply_timeout) | how long one command may take | 1 s |
+/// | [`max_waiters`](Self::max_waiters) | callers that may wait at once | 10,000 |
+///
+/// ```no_run
+/// use std::time::Duration;
+/// # async fn demo() -> Result<(), redlock::LockError> {
+/// let redlock = redlock::Redlock::builder()
+///     .url("redis://127.0.0.1:6379")
+///     .prefix("shop:lock:")
+///     .expire(Duration::from_secs(10))
+///     .build()
+///     .await?;
+/// # Ok(()) }
+/// ```
+#[must_use = "a builder does nothing until `build` is called"]
+#[derive(Clone)]
+pub struct RedlockBuilder {
+    nodes: Vec<Node>,
+    prefix: String,
+    client_name: Option<String>,
+    expire: Option<Duration>,
+    wait: Option<Wait>,
+    max_renew: Option<u32>,
+    reply_timeout: Duration,
+    max_waiters: usize,
+    is_lazy: bool,
+}
+
+#[derive(Clone)]
+enum Node {
+    Url(String),
+    Pool(Pool),
+    Memory(MemoryStore),
+}
+
+impl RedlockBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            nodes: Vec::new(),
+            prefix: DEFAULT_PREFIX.to_owned(),
+            client_name: None,
+            expire: None,
+            wait: None,
+            max_renew: None,
+            reply_timeout: DEFAULT_REPLY_TIMEOUT,
+            max_waiters: DEFAULT_MAX_WAITERS,
+            is_lazy: false,
+        }
+    }
+
+    /// Uses the Redis server at `url`: `redis://user:password@host:6379/0`, `rediss://` for TLS
+    /// (feature `tls`), `unix:///path/to/socket`.
+    pub fn url(self, url: impl Into<String>) -> Self {
+        self.urls([url])
+    }
+
+    /// Uses the servers at these URLs. This version works with one.
+    pub fn urls(mut self, urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.nodes.extend(urls.into_iter().map(|url| Node::Url(url.into())));
+        self
+    }
+
+    /// Uses the server of this pool. The pool is the source of connections: they are made with its
+    /// settings and credentials, on the background thread, and do not count against its size.
+    pub fn pool(self, pool: Pool) -> Self {
+        self.pools([pool])
+    }
+
+    /// Uses the servers of these pools. This version works with one.
+    pub fn pools(mut self, pools: impl IntoIterator<Item = Pool>) -> Self {
+        self.nodes.extend(pools.into_iter().map(Node::Pool));
+        self
+    }
+
+    /// Keeps the locks in this process: for tests, whose clock may be paused, and for programs
+    /// without a server. Such locks exclude nobody outside of this client and its clones.
+    ///
+    /// Renewals run on the runtime that acquires the lock, on its clock.
+    pub fn memory(self) -> Self {
+        self.memory_store(MemoryStore::new())
+    }
+
+    /// Keeps the locks in `store`, which several clients may share.
+    pub fn memory_store(mut self, store: MemoryStore) -> Self {
+        self.nodes.push(Node::Memory(store));
+        self
+    }
+
+    /// Put before every key; at most 256 bytes. Default `lock:`. One per application keeps the
+    /// locks of applications on one server apart.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Begins every owner value, so that an operator who reads a key finds its holder. Default
+    /// `<host>-<pid>`.
+    pub fn client_name(mut self, name: impl Into<String>) -> Self {
+        self.client_name = Some(name.into());
+        self
+    }
+
+    /// The lease of locks that do not say otherwise. Default 30 s.
+    pub fn expire(mut self, expire: Duration) -> Self {
+        self.expire = Some(expire);
+        self
+    }
+
+    /// How long to queue for locks that do not say otherwise. Default 5 s.
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.wait = Some(wait.into());
+        self
+    }
+
+    /// The renewals of locks that do not say otherwise; 0: never renewed. Default: no limit.
+    pub fn max_renew(mut self, max_renew: u32) -> Self {
+        self.max_renew = Some(max_renew);
+        self
+    }
+
+    /// How long one command may take, connecting included. Default 1 s. Renewals of short leases
+    /// take less: a twelfth of their `expire`.
+    pub fn reply_timeout(mut self, reply_timeout: Duration) -> Self {
+        self.reply_timeout = reply_timeout;
+        self
+    }
+
+    /// How many callers of this client may wait at once; one more gets
+    /// [`LockError::TooManyWaiters`]. Default 10,000.
+    pub fn max_waiters(mut self, max_waiters: usize) -> Self {
+        self.max_waiters = max_waiters;
+        self
+    }
+
+    /// Does not ask the server anything before the first lock is taken: `build` then succeeds
+    /// without a server.
+    pub fn lazy(mut self) -> Self {
+        self.is_lazy = true;
+        self
+    }
+
+    /// Builds the client. Unless [`lazy`](Self::lazy), it connects, and checks the version of the
+    /// server; an eviction policy that may evict locks is a warning event.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] for options that cannot work, [`LockError::Unavailable`] when the
+    /// server cannot be reached, refuses the login, is a replica or too old.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the client up; nothing is left behind.
+    pub async fn build(self) -> Result<Redlock, LockError> {
+        let policy = Policy::DEFAULT.with(self.expire, self.wait, self.max_renew)?;
+        let prefix = self.checked_prefix()?;
+        let client_name = self.checked_client_name()?;
+        if self.reply_timeout.is_zero() {
+            return Err(LockError::config("`reply_timeout` is zero: no command could be answered"));
+        }
+        let (backend, is_embedded) = one_backend(self.nodes)?;
+        let engine = Engine::new(Parts {
+            backend,
+            client_name,
+            reply_timeout: self.reply_timeout,
+            max_waiters: self.max_waiters,
+            is_embedded,
+        });
+        if !self.is_lazy && !is_embedded {
+            verify(&engine).await?;
+        }
+        Ok(Redlock::new(engine, prefix, policy))
+    }
+
+    fn checked_prefix(&self) -> Result<String, LockError> {
+        let is_fit =
+            self.prefix.len() <= LONGEST_NAME && !self.prefix.chars().any(char::is_control);
+        if is_fit && !self.prefix.contains(['{', '}']) {
+            return Ok(self.prefix.clone());
+        }
+        Err(LockError::config(format!(
+            "`prefix` {:?} cannot be used: it may have up to {LONGEST_NAME} bytes, without control \
+             characters and braces (put a hash tag into the key)",
+            self.prefix
+        )))
+    }
+
+    fn checked_client_name(&self) -> Result<String, LockError> {
+        let Some(name) = &self.client_name else { return Ok(owner::default_client_name()) };
+        if !name.is_empty() && name.len() <= LONGEST_NAME && !name.chars().any(char::is_control) {
+            return Ok(name.clone());
+        }
+        Err(LockError::config(format!(
+            "`client_name` {name:?} cannot be used: it needs 1 to {LONGEST_NAME} bytes without \
+             control characters"
+        )))
+    }
+}
+
+/// The only place that names concrete backends.
+fn one_backend(nodes: Vec<Node>) -> Result<(Arc<dyn Backend>, bool), LockError> {
+    let count = nodes.len();
+    let mut nodes = nodes.into_iter();
+    match (nodes.next(), count) {
+        (Some(Node::Url(url)), 1) => Ok((Arc::new(RedisNode::open(&url)?), false)),
+        (Some(Node::Pool(pool)), 1) => Ok((Arc::new(RedisNode::from_pool(pool)), false)),
+        (Some(Node::Memory(store)), 1) => Ok((Arc::new(Memory::new(store)), true)),
+        (None, _) => Err(LockError::config(
+            "no server is named; call `.url(\"redis://127.0.0.1:6379\")`, `.pool(..)` or \
+             `.memory()` on the builder",
+        )),
+        (Some(_), _) => Err(LockError::config(format!(
+            "{count} servers are named, but this version of redlock locks on one; name one"
+        ))),
+    }
+}
+
+/// Asks the backend on its own host, where its connections live.
+async fn verify(engine: &Arc<Engine>) -> Result<(), LockError> {
+    let (reply, answer) = oneshot::channel::<Result<(), Fault>>();
+    let asked = Arc::clone(engine);
+    engine.host().spawn(async move {
+        let _ = reply.send(asked.backend.verify(asked.reply_timeout).await);
+    })?;
+    match answer.await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(fault)) => Err(LockError::Unavailable { key: String::new(), nodes: fault.nodes }),
+        Err(_) => Err(LockError::Keeper { message: "it stopped during startup".to_owned() }),
+    }
+}
+
+/// Without URLs and pools: they hold passwords.
+impl fmt::Debug for RedlockBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedlockBuilder")
+            .field("nodes", &self.nodes.len())
+            .field("prefix", &self.prefix)
+            .field("client_name", &self.client_name)
+            .field("expire", &self.expire)
+            .field("wait", &self.wait)
+            .field("max_renew", &self.max_renew)
+            .field("reply_timeout", &self.reply_timeout)
+            .field("max_waiters", &self.max_waiters)
+            .field("is_lazy", &self.is_lazy)
+            .finish()
+    }
+}

@@ -1,0 +1,68 @@
+//! What `init` accepts.
+
+use deadpool_redis::Pool;
+
+use super::{Redlock, RedlockBuilder};
+use crate::error::LockError;
+
+/// What [`init`](crate::init) can make a client of: a URL, several URLs, a `deadpool_redis::Pool`,
+/// a builder, or a client.
+///
+/// ```
+/// use redlock::{IntoRedlock, Redlock};
+/// # async fn demo() -> Result<(), redlock::LockError> {
+/// let redlock: Redlock = Redlock::builder().memory().into_redlock().await?;
+/// # drop(redlock);
+/// # Ok(()) }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
+/// ```
+pub trait IntoRedlock: sealed::Sealed {
+    /// Builds the client.
+    fn into_redlock(self) -> impl Future<Output = Result<Redlock, LockError>> + Send;
+}
+
+impl IntoRedlock for RedlockBuilder {
+    async fn into_redlock(self) -> Result<Redlock, LockError> {
+        self.build().await
+    }
+}
+
+impl IntoRedlock for &str {
+    fn into_redlock(self) -> impl Future<Output = Result<Redlock, LockError>> + Send {
+        Redlock::builder().url(self).build()
+    }
+}
+
+impl IntoRedlock for String {
+    async fn into_redlock(self) -> Result<Redlock, LockError> {
+        Redlock::builder().url(self).build().await
+    }
+}
+
+impl IntoRedlock for Vec<String> {
+    async fn into_redlock(self) -> Result<Redlock, LockError> {
+        Redlock::builder().urls(self).build().await
+    }
+}
+
+impl IntoRedlock for Pool {
+    async fn into_redlock(self) -> Result<Redlock, LockError> {
+        Redlock::builder().pool(self).build().await
+    }
+}
+
+impl IntoRedlock for Redlock {
+    async fn into_redlock(self) -> Result<Redlock, LockError> {
+        Ok(self)
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::RedlockBuilder {}
+    impl Sealed for &str {}
+    impl Sealed for String {}
+    impl Sealed for Vec<String> {}
+    impl Sealed for super::Pool {}
+    impl Sealed for super::Redlock {}
+}

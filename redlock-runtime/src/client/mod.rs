@@ -1,0 +1,13 @@
+//! The client: what a program configures once and takes its locks from.
+
+mod builder;
+mod held;
+mod into_redlock;
+mod redlock;
+mod request;
+
+pub use builder::RedlockBuilder;
+pub use held::HeldLock;
+pub use into_redlock::IntoRedlock;
+pub use redlock::Redlock;
+pub use request::LockRequest;

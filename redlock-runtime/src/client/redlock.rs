@@ -1,0 +1,160 @@
+//! `Redlock`: a client for the locks of one prefix on one backend.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::builder::RedlockBuilder;
+use super::held::HeldLock;
+use super::request::LockRequest;
+use crate::engine::Engine;
+use crate::error::LockError;
+use crate::key::LockKey;
+use crate::options::Policy;
+
+/// A client: takes locks, keeps them alive, releases them.
+///
+/// Cheap to clone; clones share everything. Most programs have one, made by [`init`](crate::init)
+/// at startup. Locks of the same key exclude each other across all clients, processes and machines
+/// that use the same server and prefix.
+///
+/// ```
+/// use std::time::Duration;
+/// # async fn demo() -> Result<(), redlock::LockError> {
+/// let redlock = redlock::Redlock::builder().memory().build().await?;
+///
+/// let guard = redlock.lock("stock-42").expire(Duration::from_secs(10)).acquire().await?;
+/// // read, compute, write
+/// guard.release().await?;
+/// # Ok(()) }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Redlock {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    engine: Arc<Engine>,
+    prefix: String,
+    policy: Policy,
+}
+
+impl Redlock {
+    pub(super) fn new(engine: Arc<Engine>, prefix: String, policy: Policy) -> Self {
+        Self { inner: Arc::new(Inner { engine, prefix, policy }) }
+    }
+
+    /// A client for the server at `url`, with default options; not the global one.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] for a URL that cannot work, [`LockError::Unavailable`] when the server
+    /// cannot be reached or refuses the login.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the client up; nothing is left behind.
+    ///
+    /// ```no_run
+    /// # async fn demo() -> Result<(), redlock::LockError> {
+    /// let redlock = redlock::Redlock::connect("redis://127.0.0.1:6379").await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn connect(url: impl Into<String>) -> Result<Self, LockError> {
+        Self::builder().url(url).build().await
+    }
+
+    /// Begins a client with options of its own.
+    ///
+    /// ```
+    /// let builder = redlock::Redlock::builder().url("redis://127.0.0.1:6379").prefix("shop:");
+    /// ```
+    pub fn builder() -> RedlockBuilder {
+        RedlockBuilder::new()
+    }
+
+    /// A lock by its key, without the prefix: `"stock-42"`. Nothing happens until it is acquired.
+    ///
+    /// ```
+    /// # async fn demo() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// assert_eq!(guard.key(), "stock-42");
+    /// # Ok(()) }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
+    /// ```
+    pub fn lock(&self, key: impl AsRef<str>) -> LockRequest {
+        LockRequest::new(self.clone(), LockKey::new(&self.inner.prefix, key.as_ref()))
+    }
+
+    /// The locks that this client holds now, oldest first: for operators, and for tests that want
+    /// to see that nothing is left.
+    ///
+    /// ```
+    /// # async fn demo() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// assert_eq!(redlock.held()[0].key(), "stock-42");
+    /// drop(guard);
+    /// assert!(redlock.held().is_empty());
+    /// # Ok(()) }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
+    /// ```
+    pub fn held(&self) -> Vec<HeldLock> {
+        self.engine().held().iter().map(|hold| HeldLock::of(hold)).collect()
+    }
+
+    /// Waits until every release that was handed to the background has reached Redis, for at most
+    /// `timeout`. Returns how many are still pending then; those locks end with their leases.
+    ///
+    /// Call it as the last thing before the process ends. Locks that are held stay held.
+    ///
+    /// # Cancel safety
+    /// Safe: it only waits.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// # async fn demo() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// drop(redlock.lock("stock-42").acquire().await?);
+    /// assert_eq!(redlock.shutdown(Duration::from_secs(1)).await, 0);
+    /// # Ok(()) }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
+    /// ```
+    pub async fn shutdown(&self, timeout: Duration) -> usize {
+        let (done, finished) = oneshot::channel();
+        let engine = Arc::clone(self.engine());
+        // On the host of the client: the caller may have no timer.
+        let waiting = self.engine().host().spawn(async move {
+            let _ = tokio::time::timeout(timeout, engine.pending.settled()).await;
+            let _ = done.send(());
+        });
+        if waiting.is_ok() {
+            let _ = finished.await;
+        }
+        self.engine().pending.count()
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.inner.engine
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        self.inner.policy
+    }
+
+    pub(crate) fn prefix(&self) -> &str {
+        &self.inner.prefix
+    }
+}
+
+impl fmt::Debug for Redlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redlock")
+            .field("backend", &self.engine().backend)
+            .field("prefix", &self.inner.prefix)
+            .field("client_name", &self.engine().client_name)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,124 @@
+//! One lock, before it is taken.
+
+use std::time::Duration;
+
+use super::redlock::Redlock;
+use crate::acquire::{self, Order};
+use crate::error::LockError;
+use crate::guard::LockGuard;
+use crate::key::LockKey;
+use crate::options::{Policy, Wait};
+use crate::reentrancy;
+
+/// A lock that may be acquired, from [`Redlock::lock`]. What is not set here comes from the client.
+///
+/// ```
+/// use std::time::Duration;
+/// use redlock::Wait;
+/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # let redlock = redlock::Redlock::builder().memory().build().await?;
+/// let request = redlock
+///     .lock("nightly-report")
+///     .expire(Duration::from_secs(60))
+///     .wait(Wait::Never)
+///     .max_renew(30);
+/// let rows = request.run(async { 17 }).await?;
+/// # assert_eq!(rows, 17);
+/// # Ok(()) }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
+/// ```
+#[must_use = "nothing is locked until the request is acquired or run"]
+#[derive(Debug, Clone)]
+pub struct LockRequest {
+    redlock: Redlock,
+    key: Result<LockKey, LockError>,
+    expire: Option<Duration>,
+    wait: Option<Wait>,
+    max_renew: Option<u32>,
+}
+
+impl LockRequest {
+    pub(super) fn new(redlock: Redlock, key: Result<LockKey, LockError>) -> Self {
+        Self { redlock, key, expire: None, wait: None, max_renew: None }
+    }
+
+    /// The lease: how long the lock outlives a holder that died. 10 ms to 365 days.
+    pub fn expire(mut self, expire: Duration) -> Self {
+        self.expire = Some(expire);
+        self
+    }
+
+    /// How long to queue for the lock: a `Duration`, [`Wait::Never`] or [`Wait::Forever`].
+    pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
+        self.wait = Some(wait.into());
+        self
+    }
+
+    /// How many times the lease is renewed before it is lost on purpose; 0: never renewed.
+    ///
+    /// The longest hold is `max_renew * 2/3 * expire + 0.94 * expire`.
+    pub fn max_renew(mut self, max_renew: u32) -> Self {
+        self.max_renew = Some(max_renew);
+        self
+    }
+
+    /// Takes the lock, waiting for it if need be. From here on it is renewed in the background.
+    ///
+    /// In a task that holds the lock already, inside of a locked body, the outer hold is re-entered:
+    /// the guard is there at once, with the same fencing token, and its drop releases nothing.
+    ///
+    /// # Errors
+    /// [`LockError::Timeout`] when somebody else held the lock for the whole `wait`,
+    /// [`LockError::Unavailable`] when Redis could not be asked, [`LockError::TooManyWaiters`],
+    /// [`LockError::InvalidKey`], [`LockError::Config`].
+    ///
+    /// # Cancel safety
+    /// Safe: dropping the future gives up. A lock that was granted meanwhile is released, and a
+    /// command without an answer is cleaned up behind.
+    pub async fn acquire(self) -> Result<LockGuard, LockError> {
+        let policy = self.policy()?;
+        let key = self.key?;
+        let engine = self.redlock.engine();
+        if let Some(hold) = reentrancy::find(engine.id, key.redis_key()) {
+            return Ok(LockGuard::reentered(hold));
+        }
+        match acquire::start(engine, Order { key, policy })?.await {
+            Ok(granted) => granted.map(LockGuard::new),
+            Err(_) => Err(LockError::Keeper { message: "it stopped during an acquire".to_owned() }),
+        }
+    }
+
+    /// Takes the lock if it is free, with one attempt; `None`: somebody else holds it.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire), without [`LockError::Timeout`].
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Self::acquire).
+    pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
+        match self.wait(Wait::Never).acquire().await {
+            Ok(guard) => Ok(Some(guard)),
+            Err(LockError::Timeout { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the lock, runs `future` under it, and releases it: what `#[redis_lock]` does to a
+    /// function. `future` is dropped, not polled once more, when the lease is lost or used up.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire), and [`LockError::Lost`] when `future` was stopped.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops `future`, and releases the lock in the background.
+    pub async fn run<F: Future>(self, future: F) -> Result<F::Output, LockError> {
+        let guard = self.acquire().await?;
+        let output = guard.protect(future).await?;
+        guard.finish().await;
+        Ok(output)
+    }
+
+    fn policy(&self) -> Result<Policy, LockError> {
+        self.redlock.policy().with(self.expire, self.wait, self.max_renew)
+    }
+}

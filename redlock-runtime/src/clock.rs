@@ -1,0 +1,124 @@
+//! The clock that leases are measured on.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+/// A point in time: what a [`Clock`] showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    pub(crate) const ZERO: Self = Self(0);
+    /// Never reached: 584 years after the clock's origin.
+    pub(crate) const NEVER: Self = Self(u64::MAX);
+
+    pub(crate) const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    pub(crate) const fn nanos(self) -> u64 {
+        self.0
+    }
+
+    /// Zero when `earlier` is in fact later.
+    pub(crate) fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+
+    pub(crate) fn plus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(saturating_nanos(duration)))
+    }
+
+    pub(crate) fn minus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(saturating_nanos(duration)))
+    }
+}
+
+fn saturating_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Where the time comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// Real time, counted through the suspend of a machine: `CLOCK_BOOTTIME` on Linux. A server's
+    /// clock does not stop when a laptop or a virtual machine sleeps, so ours must not either.
+    Boot,
+    /// The clock of the tokio runtime, which tests can pause.
+    Tokio,
+}
+
+/// Both clocks count from process start, so that a moment is never zero and never wraps.
+static TOKIO_ORIGIN: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+
+impl Clock {
+    pub(crate) fn now(self) -> Moment {
+        match self {
+            Self::Boot => boot_time(),
+            Self::Tokio => {
+                let origin = *TOKIO_ORIGIN;
+                let now = tokio::time::Instant::now().into_std();
+                Moment(saturating_nanos(now.saturating_duration_since(origin)))
+            }
+        }
+    }
+
+    /// Sleeps until `moment`. Cancel safe: dropping it has no effect.
+    ///
+    /// The timer may run on a clock that stops in suspend: it is a wake-up, the moment is checked
+    /// again by whoever was woken.
+    pub(crate) async fn sleep_until(self, moment: Moment) {
+        if moment == Moment::NEVER {
+            // No timer at all: a paused clock would jump to it.
+            std::future::pending::<()>().await;
+        }
+        loop {
+            let now = self.now();
+            if now >= moment {
+                return;
+            }
+            tokio::time::sleep(moment.since(now)).await;
+        }
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn boot_time() -> Moment {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
+    Moment(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+}
+
+/// Elsewhere the standard library's monotonic clock, which may stop in suspend.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn boot_time() -> Moment {
+    Moment(saturating_nanos(std::time::Instant::now().saturating_duration_since(*TOKIO_ORIGIN)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arithmetic_saturates() {
+        let moment = Moment::from_nanos(10);
+        assert_eq!(moment.minus(Duration::from_secs(1)), Moment::ZERO);
+        assert_eq!(Moment::NEVER.plus(Duration::from_secs(1)), Moment::NEVER);
+        assert_eq!(moment.since(Moment::from_nanos(11)), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_boot_clock_moves_forward() {
+        let first = Clock::Boot.now();
+        assert!(Clock::Boot.now() >= first);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_tokio_clock_can_be_advanced() {
+        let clock = Clock::Tokio;
+        let start = clock.now();
+        clock.sleep_until(start.plus(Duration::from_secs(3600))).await;
+        assert!(clock.now().since(start) >= Duration::from_secs(3600));
+    }
+}

@@ -1,0 +1,118 @@
+//! What the engines of one client share.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::runtime;
+
+use crate::acquire::Queues;
+use crate::backend::Backend;
+use crate::clock::Clock;
+use crate::host::Host;
+use crate::release::Pending;
+use crate::renewal::{Hold, Scheduler};
+
+/// One client's backend, and everything that works on it.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    /// Unique in this process.
+    pub(crate) id: u64,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) client_name: String,
+    pub(crate) reply_timeout: Duration,
+    pub(crate) queues: Queues,
+    pub(crate) pending: Pending,
+    place: Place,
+}
+
+/// Where the client's background work happens, and on which clock.
+#[derive(Debug)]
+enum Place {
+    /// On the keeper, in real time.
+    Keeper(Arc<Scheduler>),
+    /// On the runtime of each caller, on its clock: a test's paused clock drives renewals too.
+    /// Keyed by runtime; `None` stands for callers without one, who are served by the keeper.
+    Callers(Mutex<HashMap<Option<runtime::Id>, Arc<Scheduler>>>),
+}
+
+/// What an engine is made of.
+pub(crate) struct Parts {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) client_name: String,
+    pub(crate) reply_timeout: Duration,
+    pub(crate) max_waiters: usize,
+    /// Run on the runtimes of the callers, not on the keeper.
+    pub(crate) is_embedded: bool,
+}
+
+impl Engine {
+    pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let Parts { backend, client_name, reply_timeout, max_waiters, is_embedded } = parts;
+        let place = if is_embedded {
+            Place::Callers(Mutex::default())
+        } else {
+            Place::Keeper(Scheduler::of_process())
+        };
+        Arc::new(Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            backend,
+            client_name,
+            reply_timeout,
+            queues: Queues::new(max_waiters),
+            pending: Pending::default(),
+            place,
+        })
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        match self.place {
+            Place::Keeper(_) => Clock::Boot,
+            Place::Callers(_) => Clock::Tokio,
+        }
+    }
+
+    /// Where a task of this client runs, started from here.
+    pub(crate) fn host(&self) -> Host {
+        match self.place {
+            Place::Keeper(_) => Host::Keeper,
+            Place::Callers(_) => Host::of_caller(),
+        }
+    }
+
+    /// Are answers of the backend there at once, without I/O?
+    pub(crate) fn is_embedded(&self) -> bool {
+        matches!(self.place, Place::Callers(_))
+    }
+
+    /// The scheduler for a lease that is granted here.
+    pub(crate) fn scheduler(&self) -> Arc<Scheduler> {
+        match &self.place {
+            Place::Keeper(scheduler) => Arc::clone(scheduler),
+            Place::Callers(schedulers) => {
+                let host = Host::of_caller();
+                let id = host.runtime_id();
+                let mut schedulers = schedulers.lock().unwrap_or_else(PoisonError::into_inner);
+                // A runtime that ended left a scheduler that nobody else refers to.
+                schedulers.retain(|known, shared| *known == id || Arc::strong_count(shared) > 1);
+                let new = || Scheduler::new(host, Clock::Tokio);
+                Arc::clone(schedulers.entry(id).or_insert_with(new))
+            }
+        }
+    }
+
+    /// The leases this client holds now.
+    pub(crate) fn held(&self) -> Vec<Arc<Hold>> {
+        let mut held: Vec<_> = match &self.place {
+            Place::Keeper(scheduler) => scheduler.of_client(self.id),
+            Place::Callers(schedulers) => {
+                let schedulers = schedulers.lock().unwrap_or_else(PoisonError::into_inner);
+                schedulers.values().flat_map(|known| known.of_client(self.id)).collect()
+            }
+        };
+        held.sort_by_key(|hold| hold.id);
+        held
+    }
+}

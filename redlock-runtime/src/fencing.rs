@@ -1,0 +1,73 @@
+//! The fencing token: the number that lets a resource refuse a holder that came too late.
+
+use std::fmt;
+use std::num::TryFromIntError;
+
+/// A number that grows with every lock granted on a key, so that a database can refuse an old holder.
+///
+/// A lease can end while its holder is frozen, and no client-side check can prevent the write that
+/// such a holder sends when it wakes up. The resource can: it remembers the highest token it has
+/// seen and refuses lower ones (Kleppmann, *How to do distributed locking*, 2016). The order
+/// matters: **claim** the token first, then read, then write.
+///
+/// ```sql
+/// -- 1. claim, before reading; 0 rows: a newer holder was here, stop
+/// UPDATE stock SET fence = :token WHERE id = :id AND fence < :token;
+/// -- 2. read
+/// SELECT qty FROM stock WHERE id = :id;
+/// -- 3. write under the claim; 0 rows: a newer holder came in between, roll back
+/// UPDATE stock SET qty = :qty WHERE id = :id AND fence = :token;
+/// ```
+///
+/// A check on the write alone does not stop a lost update: the newer holder may have *read* before
+/// the old one wrote. Re-entered locks carry the token of the outer hold.
+///
+/// Tokens are `max(last + 1, server time in microseconds)`: strictly increasing for as long as the
+/// server keeps its data **or** its clock, and always below 2^53, so that they survive JSON and
+/// Lua numbers. They are not consecutive.
+///
+/// ```
+/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # let redlock = redlock::Redlock::builder().memory().build().await?;
+/// let first = redlock.lock("stock-42").acquire().await?;
+/// let older = first.fencing_token();
+/// first.release().await?;
+/// let second = redlock.lock("stock-42").acquire().await?;
+/// assert!(second.fencing_token() > older);
+/// let column: i64 = older.try_into().expect("a token is below 2^53");
+/// # let _ = column;
+/// # Ok(()) }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken(u64);
+
+impl FencingToken {
+    /// The first value that is not a token: 2^53, where a double stops counting in ones.
+    pub(crate) const LIMIT: u64 = 1 << 53;
+
+    /// `None` when `value` is not below 2^53.
+    pub(crate) fn new(value: u64) -> Option<Self> {
+        (value < Self::LIMIT).then_some(Self(value))
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl From<FencingToken> for u64 {
+    fn from(value: FencingToken) -> Self {
+        value.0
+    }
+}
+
+impl TryFrom<FencingToken> for i64 {
+    type Error = TryFromIntError;
+
+    fn try_from(value: FencingToken) -> Result<Self, Self::Error> {
+        Self::try_from(value.0)
+    }
+}

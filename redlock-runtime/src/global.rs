@@ -1,0 +1,133 @@
+//! The global client: the one that functions with `#[redis_lock]` use.
+
+use once_cell::sync::OnceCell;
+
+use crate::client::{IntoRedlock, Redlock};
+use crate::error::LockError;
+
+static GLOBAL: OnceCell<Redlock> = OnceCell::new();
+
+/// Makes the global client. Call it once, at startup, before the first locked function.
+///
+/// Takes a URL, a `deadpool_redis::Pool`, a [`builder`](Redlock::builder) or a client.
+///
+/// # Errors
+/// [`LockError::AlreadyInitialized`] at the second call, [`LockError::Config`] for options that
+/// cannot work, [`LockError::Unavailable`] when the server cannot be reached.
+///
+/// # Cancel safety
+/// Dropping the future leaves no client behind.
+///
+/// ```
+/// # async fn demo() -> Result<(), redlock::LockError> {
+/// use redlock::{LockError, Redlock};
+///
+/// redlock::init(Redlock::builder().memory()).await?; // or "redis://127.0.0.1:6379", or a pool
+///
+/// let again = redlock::init("redis://127.0.0.1:6379").await;
+/// assert_eq!(again.unwrap_err(), LockError::AlreadyInitialized);
+/// # Ok(()) }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
+/// ```
+pub async fn init(client: impl IntoRedlock) -> Result<Redlock, LockError> {
+    if GLOBAL.get().is_some() {
+        return Err(LockError::AlreadyInitialized);
+    }
+    let redlock = client.into_redlock().await?;
+    redlock.install()?;
+    Ok(redlock)
+}
+
+/// [`init`] from the environment: `REDLOCK_URLS` (comma-separated) or `REDIS_URL`, and
+/// `REDLOCK_PREFIX`.
+///
+/// # Errors
+/// As [`init`]; [`LockError::Config`] when none of the variables is set.
+///
+/// # Cancel safety
+/// Dropping the future leaves no client behind.
+///
+/// ```no_run
+/// # async fn demo() -> Result<(), redlock::LockError> {
+/// redlock::init_from_env().await?;
+/// # Ok(()) }
+/// ```
+pub async fn init_from_env() -> Result<Redlock, LockError> {
+    let builder = from_variables(|name| std::env::var(name).ok())?;
+    init(builder).await
+}
+
+fn from_variables(
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<crate::client::RedlockBuilder, LockError> {
+    let set = |name| variable(name).filter(|value| !value.trim().is_empty());
+    let Some(urls) = set("REDLOCK_URLS").or_else(|| set("REDIS_URL")) else {
+        return Err(LockError::config(
+            "no server is named; set REDIS_URL (or REDLOCK_URLS), for example to \
+             redis://127.0.0.1:6379",
+        ));
+    };
+    let urls = urls.split(',').map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned);
+    let builder = Redlock::builder().urls(urls);
+    Ok(match variable("REDLOCK_PREFIX") {
+        Some(prefix) => builder.prefix(prefix),
+        None => builder,
+    })
+}
+
+/// The global client.
+///
+/// # Errors
+/// [`LockError::NotInitialized`] before [`init`].
+///
+/// ```
+/// assert_eq!(redlock::global().unwrap_err(), redlock::LockError::NotInitialized);
+/// ```
+pub fn global() -> Result<Redlock, LockError> {
+    GLOBAL.get().cloned().ok_or(LockError::NotInitialized)
+}
+
+impl Redlock {
+    /// Makes this client the global one, which functions with `#[redis_lock]` use.
+    ///
+    /// # Errors
+    /// [`LockError::AlreadyInitialized`] when there is one.
+    ///
+    /// ```
+    /// # async fn demo() -> Result<(), redlock::LockError> {
+    /// let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// redlock.install()?;
+    /// assert!(redlock::global().is_ok());
+    /// # Ok(()) }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
+    /// ```
+    pub fn install(&self) -> Result<(), LockError> {
+        GLOBAL.set(self.clone()).map_err(|_| LockError::AlreadyInitialized)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn builder(variables: &[(&str, &str)]) -> Result<String, LockError> {
+        let find = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        from_variables(find).map(|builder| format!("{builder:?}"))
+    }
+
+    #[test]
+    fn the_environment_names_the_servers_and_the_prefix() {
+        let one = builder(&[("REDIS_URL", "redis://a"), ("REDLOCK_PREFIX", "shop:")]).unwrap();
+        assert!(one.contains("nodes: 1") && one.contains("shop:"), "{one}");
+        let many = builder(&[("REDLOCK_URLS", "redis://a, redis://b,"), ("REDIS_URL", "x")]);
+        assert!(many.unwrap().contains("nodes: 2"));
+    }
+
+    #[test]
+    fn an_empty_environment_says_what_to_set() {
+        let error = builder(&[("REDIS_URL", " ")]).unwrap_err();
+        assert!(error.to_string().contains("REDIS_URL"), "{error}");
+    }
+}

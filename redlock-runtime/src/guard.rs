@@ -1,0 +1,147 @@
+//! `LockGuard`: a held lock. Dropping it releases it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::LockError;
+use crate::fencing::FencingToken;
+use crate::finish;
+use crate::lease::Lease;
+use crate::protect::Protect;
+use crate::release::Ownership;
+use crate::renewal::Hold;
+use crate::state::{LeaseState, LostReason, Released};
+
+/// A held lock. It is renewed in the background until it is released, dropped, lost, or used up
+/// after `max_renew` renewals.
+///
+/// Dropping the guard releases the lock in the background, from any place: on an early return, in a
+/// panic, in a cancelled task, without a runtime. [`release`](Self::release) does the same and says
+/// what it found.
+///
+/// The guard itself stops nobody: code that runs beside it must ask [`check`](Self::check), wait
+/// for [`lost`](Self::lost), or run inside of [`protect`](Self::protect).
+///
+/// ```
+/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # let redlock = redlock::Redlock::builder().memory().build().await?;
+/// let guard = redlock.lock("stock-42").acquire().await?;
+///
+/// let qty = guard.protect(async { 10 }).await?; // stopped, should the lease be lost
+/// guard.check()?; // before a step that must not happen without the lock
+///
+/// assert_eq!(guard.release().await?, redlock::Released::Released);
+/// # assert_eq!(qty, 10);
+/// # Ok(()) }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
+/// ```
+#[must_use = "a lock is released as soon as its guard is dropped"]
+#[derive(Debug)]
+pub struct LockGuard {
+    lease: Lease,
+    /// `None`: re-entered, the outer call owns the lock.
+    ownership: Option<Ownership>,
+}
+
+impl LockGuard {
+    pub(crate) fn new(ownership: Ownership) -> Self {
+        Self { lease: Lease::new(Arc::clone(ownership.hold())), ownership: Some(ownership) }
+    }
+
+    pub(crate) fn reentered(hold: Arc<Hold>) -> Self {
+        Self { lease: Lease::new(hold), ownership: None }
+    }
+
+    /// The key, without the client's prefix.
+    pub fn key(&self) -> &str {
+        self.lease.key()
+    }
+
+    /// The owner value that stands in the key.
+    pub fn owner(&self) -> &str {
+        self.lease.owner()
+    }
+
+    /// The number with which a resource refuses holders that came too late.
+    pub fn fencing_token(&self) -> FencingToken {
+        self.lease.fencing_token()
+    }
+
+    /// Whether the lease holds, as far as this process knows.
+    pub fn state(&self) -> LeaseState {
+        self.lease.state()
+    }
+
+    /// How long the lease may be relied on if it is not renewed; zero once it is over.
+    pub fn remaining(&self) -> Duration {
+        self.lease.remaining()
+    }
+
+    /// How many renewals have been confirmed.
+    pub fn renewals(&self) -> u32 {
+        self.lease.renewals()
+    }
+
+    /// May another step be taken? Reads a clock, asks nobody.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] once the lease is lost.
+    pub fn check(&self) -> Result<(), LockError> {
+        self.lease.check()
+    }
+
+    /// Resolves when the lease is lost, with the reason.
+    ///
+    /// # Cancel safety
+    /// Safe: it only waits.
+    pub async fn lost(&self) -> LostReason {
+        self.lease.lost().await
+    }
+
+    /// The read side, to be cloned and passed around.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Runs `future` while the lease holds. It is not polled once more after that: it is dropped,
+    /// and the loss returned. Inside of it [`Lease::current`] finds this lease.
+    ///
+    /// Code that does not reach an `.await` is not stopped; fencing tokens are for that.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] when the lease was lost before `future` was done.
+    ///
+    /// # Cancel safety
+    /// Dropping it drops `future`; the lock stays held.
+    pub async fn protect<F: Future>(&self, future: F) -> Result<F::Output, LockError> {
+        Protect::new(Arc::clone(self.lease.hold()), future).await
+    }
+
+    /// Releases the lock, and says what was found.
+    ///
+    /// A re-entered lock stays with its outer call; releasing it here only ends this guard.
+    ///
+    /// # Errors
+    /// [`LockError::Unavailable`] when Redis did not answer: the release goes on in the background
+    /// for as long as the lease would last.
+    ///
+    /// # Cancel safety
+    /// Safe: once called, the release goes on without the future.
+    pub async fn release(mut self) -> Result<Released, LockError> {
+        let Some(ownership) = self.ownership.take() else { return Ok(Released::Released) };
+        match ownership.release().await {
+            Ok(Ok(released)) => Ok(released),
+            Ok(Err(fault)) => {
+                Err(LockError::Unavailable { key: self.key().to_owned(), nodes: fault.nodes })
+            }
+            Err(_) => Err(LockError::Keeper { message: "it stopped during a release".to_owned() }),
+        }
+    }
+
+    /// The release behind a finished body, awaited and reported, never an error.
+    pub(crate) async fn finish(mut self) {
+        let Some(ownership) = self.ownership.take() else { return };
+        let Some(answer) = finish::begin(ownership) else { return };
+        finish::report(self.lease.hold(), answer.await.ok());
+    }
+}

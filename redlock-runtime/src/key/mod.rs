@@ -1,0 +1,7 @@
+//! Keys: how one is rendered from arguments, and what it must be like to name a lock.
+
+mod lock_key;
+mod render;
+
+pub(crate) use lock_key::LockKey;
+pub use render::{Key, KeyPart, Render, display_key, literal_key, part};

@@ -1,0 +1,162 @@
+//! `Lease`: the read side of a held lock.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+
+use crate::error::LockError;
+use crate::fencing::FencingToken;
+use crate::reentrancy::{self, Link};
+use crate::renewal::Hold;
+use crate::state::{LeaseState, LostReason};
+
+/// The lease of a lock that is held: what it is called, how long it may be relied on, and when it
+/// is lost. Cheap to clone; it does not keep the lock.
+///
+/// Inside of a function with `#[redis_lock]`, or of [`LockRequest::run`](crate::LockRequest::run),
+/// [`Lease::current`] finds it without passing anything around:
+///
+/// ```
+/// use redlock::{Lease, LockError};
+/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # let redlock = redlock::Redlock::builder().memory().build().await?;
+/// async fn write_stock() -> Result<(), LockError> {
+///     let lease = Lease::current().expect("called under a lock");
+///     lease.check()?; // before a step that must not happen without the lock
+///     println!("UPDATE stock SET .. WHERE fence = {}", lease.fencing_token());
+///     Ok(())
+/// }
+/// redlock.lock("stock-42").run(write_stock()).await??;
+/// # Ok(()) }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+pub struct Lease {
+    hold: Arc<Hold>,
+}
+
+impl Lease {
+    pub(crate) fn new(hold: Arc<Hold>) -> Self {
+        Self { hold }
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
+    /// The lease of the lock that the current task took last, inside of a locked body.
+    ///
+    /// ```
+    /// assert!(redlock::Lease::current().is_none()); // no lock here
+    /// ```
+    pub fn current() -> Option<Self> {
+        reentrancy::current().map(Self::new)
+    }
+
+    /// The key, without the client's prefix.
+    pub fn key(&self) -> &str {
+        self.hold.claim.key.name()
+    }
+
+    /// The key as it stands in Redis.
+    pub fn redis_key(&self) -> &str {
+        self.hold.claim.key.redis_key()
+    }
+
+    /// The owner value that stands in the key.
+    pub fn owner(&self) -> &str {
+        self.hold.claim.owner.as_str()
+    }
+
+    /// The fencing token of this hold.
+    pub fn fencing_token(&self) -> FencingToken {
+        self.hold.fencing_token
+    }
+
+    /// Whether the lease holds, as far as this process knows.
+    pub fn state(&self) -> LeaseState {
+        self.hold.state()
+    }
+
+    /// How long the body may go on if the lease is not renewed; zero once it is over.
+    pub fn remaining(&self) -> Duration {
+        self.hold.remaining()
+    }
+
+    /// How many renewals have been confirmed.
+    pub fn renewals(&self) -> u32 {
+        self.hold.renewals()
+    }
+
+    /// May another step be taken? Reads a clock, asks nobody.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] once the lease is lost, [`LockError::NotHeld`] once it was released.
+    pub fn check(&self) -> Result<(), LockError> {
+        self.hold.check()
+    }
+
+    /// Resolves when the lease is lost, with the reason. After a normal release, when there is
+    /// nothing left to lose, it resolves with [`LostReason::Expired`].
+    ///
+    /// # Cancel safety
+    /// Safe: it only waits.
+    pub async fn lost(&self) -> LostReason {
+        self.hold.over().cancelled().await;
+        self.hold.lost().unwrap_or(LostReason::Expired)
+    }
+
+    /// Carries the lease into another task: inside of `future`, [`Lease::current`] finds it and a
+    /// nested call of the same key re-enters it. The lock does not wait for that task: join it
+    /// before the body ends, or it works on without the lock.
+    ///
+    /// ```
+    /// use redlock::Lease;
+    /// # async fn demo() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let outer = redlock.lock("stock-42").run(async {
+    ///     let lease = Lease::current().unwrap();
+    ///     let part = tokio::spawn(lease.scope(async { Lease::current().is_some() }));
+    ///     part.await.unwrap()
+    /// });
+    /// assert!(outer.await?);
+    /// # Ok(()) }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
+    /// ```
+    pub fn scope<F: Future>(&self, future: F) -> Scoped<F> {
+        Scoped { future, link: Link::nested(Arc::clone(&self.hold)) }
+    }
+}
+
+pin_project! {
+    /// A future inside of a lease's scope, from [`Lease::scope`].
+    ///
+    /// ```
+    /// # async fn demo() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// let scoped: redlock::Scoped<_> = guard.lease().scope(async { 1 });
+    /// assert_eq!(scoped.await, 1);
+    /// # Ok(()) }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
+    /// ```
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct Scoped<F> {
+        #[pin]
+        future: F,
+        link: Arc<Link>,
+    }
+}
+
+impl<F: Future> Future for Scoped<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        this.link.enter(|| this.future.poll(cx))
+    }
+}

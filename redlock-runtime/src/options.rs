@@ -1,0 +1,143 @@
+//! How long to hold, how long to wait, how often to renew; checked once, then frozen.
+
+use std::time::Duration;
+
+use crate::error::LockError;
+
+/// The shortest lease that leaves anything after the drift and stop margins.
+pub(crate) const MIN_EXPIRE: Duration = Duration::from_millis(10);
+/// The longest lease: a year. Longer is a mistake in the unit.
+pub(crate) const MAX_EXPIRE: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// How long to queue for a lock.
+///
+/// The bound covers everything: the queue of this process, connecting, and the commands. Where
+/// Redis answers, one last attempt is made when the time is up.
+///
+/// ```
+/// use std::time::Duration;
+/// use redlock::Wait;
+///
+/// let wait: Wait = Duration::from_secs(5).into();
+/// assert_eq!(wait, Wait::AtMost(Duration::from_secs(5)));
+/// assert_eq!(Wait::from(Duration::ZERO), Wait::Never);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Wait at most this long, then fail with [`LockError::Timeout`].
+    AtMost(Duration),
+    /// One attempt, no waiting.
+    Never,
+    /// Wait until the lock is free, however long it takes.
+    Forever,
+}
+
+impl From<Duration> for Wait {
+    fn from(duration: Duration) -> Self {
+        if duration.is_zero() { Self::Never } else { Self::AtMost(duration) }
+    }
+}
+
+/// What one lock asks for. Its fields have been checked against each other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Policy {
+    expire: Duration,
+    wait: Wait,
+    max_renew: Option<u32>,
+}
+
+impl Policy {
+    pub(crate) const DEFAULT: Self = Self {
+        expire: Duration::from_secs(30),
+        wait: Wait::AtMost(Duration::from_secs(5)),
+        max_renew: None,
+    };
+
+    /// This policy with some of its values replaced.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] when `expire` is outside 10 ms to 365 days.
+    pub(crate) fn with(
+        self,
+        expire: Option<Duration>,
+        wait: Option<Wait>,
+        max_renew: Option<u32>,
+    ) -> Result<Self, LockError> {
+        if let Some(expire) = expire {
+            check_expire(expire)?;
+        }
+        Ok(Self {
+            expire: expire.map_or(self.expire, whole_millis),
+            wait: match wait.unwrap_or(self.wait) {
+                Wait::AtMost(limit) => limit.into(),
+                other => other,
+            },
+            max_renew: max_renew.or(self.max_renew),
+        })
+    }
+
+    pub(crate) fn expire(&self) -> Duration {
+        self.expire
+    }
+
+    pub(crate) fn wait(&self) -> Wait {
+        self.wait
+    }
+
+    /// `None`: no limit.
+    pub(crate) fn max_renew(&self) -> Option<u32> {
+        self.max_renew
+    }
+}
+
+/// Redis counts whole milliseconds; rounded down, our own deadline can only come earlier.
+fn whole_millis(expire: Duration) -> Duration {
+    expire.saturating_sub(Duration::from_nanos(u64::from(expire.subsec_nanos() % 1_000_000)))
+}
+
+fn check_expire(expire: Duration) -> Result<(), LockError> {
+    if expire < MIN_EXPIRE {
+        return Err(LockError::config(format!(
+            "`expire` is {expire:?}, but a lease needs at least {MIN_EXPIRE:?}: a shorter one is \
+             used up by the drift and stop margins before the body can begin"
+        )));
+    }
+    if expire > MAX_EXPIRE {
+        return Err(LockError::config(format!(
+            "`expire` is {expire:?}, but a lease lasts 365 days at most; choose a short one, it \
+             is renewed while the body runs"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_left_out_keep_the_defaults() {
+        let policy = Policy::DEFAULT.with(None, Some(Wait::Never), Some(3)).unwrap();
+        assert_eq!(policy.expire(), Duration::from_secs(30));
+        assert_eq!(policy.wait(), Wait::Never);
+        assert_eq!(policy.max_renew(), Some(3));
+    }
+
+    #[test]
+    fn an_expire_that_cannot_work_is_refused_with_a_reason() {
+        for bad in [Duration::ZERO, Duration::from_millis(9), MAX_EXPIRE + Duration::from_secs(1)] {
+            let error = Policy::DEFAULT.with(Some(bad), None, None).unwrap_err();
+            assert!(matches!(error, LockError::Config { .. }), "{error}");
+            assert!(error.to_string().contains("`expire`"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_zero_wait_is_one_attempt_and_expire_is_cut_to_milliseconds() {
+        let odd = Duration::from_micros(10_999);
+        let policy =
+            Policy::DEFAULT.with(Some(odd), Some(Wait::AtMost(Duration::ZERO)), None).unwrap();
+        assert_eq!(policy.wait(), Wait::Never);
+        assert_eq!(policy.expire(), Duration::from_millis(10));
+    }
+}

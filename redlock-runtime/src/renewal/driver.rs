@@ -1,0 +1,207 @@
+//! The renewal scheduler: sleeps until the next lease is due, renews in batches, stops what is over.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::hold::{Hold, Step};
+use super::schedule::Schedule;
+use crate::backend::{Claim, Fault, Renewed};
+use crate::clock::{Clock, Moment};
+use crate::error::LockError;
+use crate::host::Host;
+use crate::state::LostReason;
+use crate::validity;
+
+/// Leases in one script: enough to save round trips, few enough not to block the server for others.
+const BATCH: usize = 100;
+
+/// Renews the leases of every client that shares its host and clock.
+#[derive(Debug)]
+pub(crate) struct Scheduler {
+    state: Mutex<State>,
+    /// Tells the driver that something earlier than its sleep is due.
+    wake: Notify,
+    host: Host,
+    clock: Clock,
+}
+
+#[derive(Debug)]
+struct State {
+    schedule: Schedule<Arc<Hold>>,
+    is_driven: bool,
+}
+
+impl Scheduler {
+    pub(crate) fn new(host: Host, clock: Clock) -> Arc<Self> {
+        let state = State { schedule: Schedule::new(), is_driven: false };
+        Arc::new(Self { state: Mutex::new(state), wake: Notify::new(), host, clock })
+    }
+
+    /// The scheduler of this process, on the keeper.
+    pub(crate) fn of_process() -> Arc<Self> {
+        static PROCESS: LazyLock<Arc<Scheduler>> =
+            LazyLock::new(|| Scheduler::new(Host::Keeper, Clock::Boot));
+        Arc::clone(&PROCESS)
+    }
+
+    /// Takes a lease into care. From here on it is renewed, and stopped in time.
+    pub(crate) fn register(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<(), LockError> {
+        let Step::Sleep(at) = hold.step(self.clock.now()) else {
+            // Due already: the driver looks at it as soon as it runs.
+            return self.insert(hold, Moment::ZERO);
+        };
+        self.insert(hold, at)
+    }
+
+    fn insert(self: &Arc<Self>, hold: &Arc<Hold>, at: Moment) -> Result<(), LockError> {
+        let mut state = self.state();
+        let is_first = state.schedule.next().is_none_or(|next| at < next);
+        state.schedule.insert(hold.id, at, Arc::clone(hold));
+        if !state.is_driven {
+            state.is_driven = true;
+            drop(state);
+            let care = Care { scheduler: Arc::clone(self) };
+            // Should the spawn fail, dropping `care` tells the lease at once.
+            return self.host.spawn(async move { care.drive().await });
+        }
+        drop(state);
+        if is_first {
+            self.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Lets go of a lease that its holder released. Takes effect before it returns: a released lock
+    /// is never renewed by a batch that starts later.
+    pub(crate) fn forget(&self, hold: &Hold) {
+        self.state().schedule.remove(hold.id);
+    }
+
+    /// The leases of one client.
+    pub(crate) fn of_client(&self, client: u64) -> Vec<Arc<Hold>> {
+        let state = self.state();
+        state.schedule.values().filter(|hold| hold.client == client).cloned().collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is due at `now`, in batches of one backend each, and when to look again.
+    fn collect(&self, now: Moment) -> (Vec<Vec<Arc<Hold>>>, Moment) {
+        let mut due: HashMap<*const (), Vec<Arc<Hold>>> = HashMap::new();
+        let mut over = Vec::new();
+        let next = {
+            let mut state = self.state();
+            while let Some(hold) = state.schedule.due(now) {
+                match hold.step(now) {
+                    Step::Sleep(at) => state.schedule.reschedule(hold.id, at),
+                    Step::Forget => over.extend(state.schedule.remove(hold.id)),
+                    Step::Renew => {
+                        // Until the answer comes, the next thing that is due is the stop.
+                        state.schedule.reschedule(hold.id, hold.stop_at());
+                        due.entry(Arc::as_ptr(&hold.backend).cast()).or_default().push(hold);
+                    }
+                }
+            }
+            state.schedule.next().unwrap_or(Moment::NEVER)
+        };
+        let batches = due
+            .into_values()
+            .flat_map(|holds| holds.chunks(BATCH).map(<[Arc<Hold>]>::to_vec).collect::<Vec<_>>());
+        (batches.collect(), next)
+    }
+
+    /// One batch: one script, its answers, and what each lease does next.
+    async fn renew(self: Arc<Self>, batch: Vec<Arc<Hold>>) {
+        let Some(first) = batch.first() else { return };
+        let claims: Vec<Claim> = batch.iter().map(|hold| hold.claim.clone()).collect();
+        let within = batch.iter().map(|hold| reply_window(hold)).min().unwrap_or_default();
+        // Before the command leaves: the server may begin the new lease at any time after this.
+        let sent = self.clock.now();
+        let answer = first.backend.renew(&claims, within).await;
+        settle(&batch, sent, &answer);
+        let now = self.clock.now();
+        let mut state = self.state();
+        for hold in &batch {
+            match hold.step(now) {
+                Step::Sleep(at) => state.schedule.reschedule(hold.id, at),
+                Step::Renew => state.schedule.reschedule(hold.id, retry_at(hold, now)),
+                Step::Forget => drop(state.schedule.remove(hold.id)),
+            }
+        }
+        drop(state);
+        self.wake.notify_one();
+    }
+}
+
+fn settle(batch: &[Arc<Hold>], sent: Moment, answer: &Result<Vec<Renewed>, Fault>) {
+    match answer {
+        Ok(outcomes) => {
+            for (hold, outcome) in batch.iter().zip(outcomes) {
+                match outcome {
+                    Renewed::Renewed => hold.extend(sent),
+                    Renewed::Gone => drop(hold.lose(LostReason::Expired)),
+                    Renewed::Stolen => drop(hold.lose(LostReason::Stolen)),
+                }
+            }
+            tracing::trace!(leases = batch.len(), "renewed");
+        }
+        Err(fault) => {
+            for hold in batch {
+                hold.doubt();
+            }
+            let nodes = fault.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            tracing::debug!(leases = batch.len(), %nodes, "renewal unanswered: leases uncertain");
+        }
+    }
+}
+
+fn reply_window(hold: &Hold) -> Duration {
+    validity::renewal_reply(hold.claim.expire, hold.reply_timeout)
+}
+
+/// A renewal that failed is tried again soon, and never later than the stop.
+fn retry_at(hold: &Hold, now: Moment) -> Moment {
+    let pause =
+        (hold.claim.expire / 50).clamp(Duration::from_millis(2), Duration::from_millis(250));
+    now.plus(pause).min(hold.stop_at())
+}
+
+/// The driver's duty of care: however it ends (a panic, or the end of its runtime), every lease it
+/// had is told, because nobody would renew or stop it any more.
+struct Care {
+    scheduler: Arc<Scheduler>,
+}
+
+impl Care {
+    async fn drive(&self) {
+        let scheduler = &self.scheduler;
+        loop {
+            let (batches, next) = scheduler.collect(scheduler.clock.now());
+            for batch in batches {
+                tokio::spawn(Arc::clone(scheduler).renew(batch));
+            }
+            tokio::select! {
+                () = scheduler.wake.notified() => {}
+                () = scheduler.clock.sleep_until(next) => {}
+            }
+        }
+    }
+}
+
+impl Drop for Care {
+    fn drop(&mut self) {
+        let orphans = {
+            let mut state = self.scheduler.state();
+            state.is_driven = false;
+            state.schedule.drain()
+        };
+        for hold in orphans {
+            hold.lose(LostReason::Unreachable);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The record of one held lock, shared by its guard, the scheduler and the body's wrapper.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::backend::{Backend, Claim};
+use crate::clock::{Clock, Moment};
+use crate::error::LockError;
+use crate::fencing::FencingToken;
+use crate::state::{LeaseState, LostReason};
+use crate::validity;
+
+/// A lock that was granted, and what has become of it since.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    /// Unique in this process.
+    pub(crate) id: u64,
+    /// The client that holds it.
+    pub(crate) client: u64,
+    pub(crate) claim: Claim,
+    pub(crate) fencing_token: FencingToken,
+    pub(crate) max_renew: Option<u32>,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) reply_timeout: Duration,
+    clock: Clock,
+    granted: Moment,
+    /// The body is not polled from here on; zero once the lease is over. The hot path reads only
+    /// this, without taking the mutex.
+    stop: AtomicU64,
+    ledger: Mutex<Ledger>,
+    over: CancellationToken,
+}
+
+#[derive(Debug)]
+struct Ledger {
+    /// When the command of the last confirmed acquire or renewal was sent.
+    sent: Moment,
+    renewals: u32,
+    /// A renewal failed and none has been confirmed since.
+    is_uncertain: bool,
+    ended: Option<Ended>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ended {
+    at: Moment,
+    how: End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Released,
+    Lost(LostReason),
+}
+
+/// What the scheduler should do about a lease now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Renew,
+    /// Nothing before this moment.
+    Sleep(Moment),
+    /// It is over; there is nothing left to do.
+    Forget,
+}
+
+/// What a new hold is made of.
+pub(crate) struct Grant {
+    pub(crate) client: u64,
+    pub(crate) claim: Claim,
+    pub(crate) fencing_token: FencingToken,
+    pub(crate) max_renew: Option<u32>,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) reply_timeout: Duration,
+    pub(crate) clock: Clock,
+    /// When the granted command was sent.
+    pub(crate) sent: Moment,
+}
+
+impl Hold {
+    pub(crate) fn new(grant: Grant) -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let Grant { client, claim, fencing_token, max_renew, backend, .. } = grant;
+        let Grant { reply_timeout, clock, sent, .. } = grant;
+        let stop = validity::stop(sent, claim.expire);
+        let ledger = Ledger { sent, renewals: 0, is_uncertain: false, ended: None };
+        Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            client,
+            claim,
+            fencing_token,
+            max_renew,
+            backend,
+            reply_timeout,
+            clock,
+            granted: sent,
+            stop: AtomicU64::new(stop.nanos()),
+            ledger: Mutex::new(ledger),
+            over: CancellationToken::new(),
+        }
+    }
+
+    /// May a step of the body be taken now? Asked before every poll.
+    pub(crate) fn check(&self) -> Result<(), LockError> {
+        let now = self.clock.now();
+        if now < self.stop_at() { Ok(()) } else { self.check_ended(now) }
+    }
+
+    #[cold]
+    fn check_ended(&self, now: Moment) -> Result<(), LockError> {
+        self.stop_if_due(now);
+        let ledger = self.ledger();
+        let Some(ended) = ledger.ended else { return Ok(()) };
+        let key = self.claim.key.name().to_owned();
+        Err(match ended.how {
+            End::Released => LockError::NotHeld { key },
+            End::Lost(reason) => LockError::Lost {
+                key,
+                reason,
+                held_for: ended.at.since(self.granted),
+                renewals: ledger.renewals,
+            },
+        })
+    }
+
+    pub(crate) fn state(&self) -> LeaseState {
+        self.stop_if_due(self.clock.now());
+        let ledger = self.ledger();
+        match ledger.ended {
+            Some(_) => LeaseState::Lost,
+            None if ledger.is_uncertain => LeaseState::Uncertain,
+            None => LeaseState::Held,
+        }
+    }
+
+    /// How long the lease may still be relied on, were it not renewed.
+    pub(crate) fn remaining(&self) -> Duration {
+        let now = self.clock.now();
+        self.stop_at().since(now)
+    }
+
+    pub(crate) fn renewals(&self) -> u32 {
+        self.ledger().renewals
+    }
+
+    pub(crate) fn held_for(&self) -> Duration {
+        let ledger = self.ledger();
+        let until = ledger.ended.map_or_else(|| self.clock.now(), |ended| ended.at);
+        until.since(self.granted)
+    }
+
+    /// Why the lease was lost; `None` while it holds and after a release.
+    pub(crate) fn lost(&self) -> Option<LostReason> {
+        self.stop_if_due(self.clock.now());
+        match self.ledger().ended?.how {
+            End::Lost(reason) => Some(reason),
+            End::Released => None,
+        }
+    }
+
+    /// Is cancelled when the lease is over, in whatever way.
+    pub(crate) fn over(&self) -> &CancellationToken {
+        &self.over
+    }
+
+    /// When the last lease ends on the server at the latest, as far as this clock can tell.
+    pub(crate) fn server_end(&self) -> Moment {
+        let expire = self.claim.expire;
+        self.ledger().sent.plus(expire).plus(validity::drift(expire))
+    }
+
+    /// Ends the hold because its holder lets go. `false`: it had ended before.
+    pub(crate) fn end(&self) -> bool {
+        self.stop_if_due(self.clock.now());
+        self.finish(End::Released)
+    }
+
+    /// Ends the hold against its holder's will. `false`: it had ended before.
+    pub(crate) fn lose(&self, reason: LostReason) -> bool {
+        let is_first = self.finish(End::Lost(reason));
+        if is_first {
+            tracing::debug!(
+                key = self.claim.key.name(),
+                %reason,
+                renewals = self.renewals(),
+                "lease lost"
+            );
+        }
+        is_first
+    }
+
+    /// A renewal sent at `sent` was confirmed. A confirmation that comes after the stop does not
+    /// bring the lease back: its body may have been told already.
+    pub(super) fn extend(&self, sent: Moment) {
+        if self.stop_if_due(self.clock.now()) {
+            return;
+        }
+        let mut ledger = self.ledger();
+        if ledger.ended.is_some() {
+            return;
+        }
+        ledger.sent = sent;
+        ledger.renewals = ledger.renewals.saturating_add(1);
+        ledger.is_uncertain = false;
+        let stop = validity::stop(sent, self.claim.expire);
+        self.stop.store(stop.nanos(), Ordering::Release);
+    }
+
+    /// A renewal failed, or went unanswered.
+    pub(super) fn doubt(&self) {
+        self.ledger().is_uncertain = true;
+    }
+
+    /// What is to be done at `now`; loses the lease when its time is up.
+    pub(super) fn step(&self, now: Moment) -> Step {
+        if self.stop_if_due(now) {
+            return Step::Forget;
+        }
+        let ledger = self.ledger();
+        if ledger.ended.is_some() {
+            return Step::Forget;
+        }
+        let due = validity::renewal_due(ledger.sent, self.claim.expire);
+        if self.is_used_up(ledger.renewals) {
+            Step::Sleep(self.stop_at())
+        } else if now < due {
+            Step::Sleep(due)
+        } else {
+            Step::Renew
+        }
+    }
+
+    /// When the body is stopped if nothing is confirmed until then.
+    pub(super) fn stop_at(&self) -> Moment {
+        Moment::from_nanos(self.stop.load(Ordering::Acquire))
+    }
+
+    /// Loses the lease if its time is up at `now`. Returns whether it is over.
+    fn stop_if_due(&self, now: Moment) -> bool {
+        if now < self.stop_at() {
+            return false;
+        }
+        let reason = {
+            let ledger = self.ledger();
+            // A renewal may have been confirmed between the two looks.
+            if now < self.stop_at() {
+                return false;
+            }
+            if ledger.ended.is_some() {
+                return true;
+            }
+            if self.is_used_up(ledger.renewals) {
+                LostReason::RenewalLimit
+            } else if ledger.is_uncertain {
+                LostReason::Unreachable
+            } else {
+                LostReason::Expired
+            }
+        };
+        self.lose(reason);
+        true
+    }
+
+    fn is_used_up(&self, renewals: u32) -> bool {
+        self.max_renew.is_some_and(|limit| renewals >= limit)
+    }
+
+    fn finish(&self, how: End) -> bool {
+        {
+            let mut ledger = self.ledger();
+            if ledger.ended.is_some() {
+                return false;
+            }
+            ledger.ended = Some(Ended { at: self.clock.now(), how });
+            self.stop.store(Moment::ZERO.nanos(), Ordering::Release);
+        }
+        // Outside of the mutex: wakers may run code that looks at this hold.
+        self.over.cancel();
+        true
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,12 @@
+//! What `#[redis_lock]` expands to: the halves of the attribute that need no macro.
+
+mod locked;
+mod on_error;
+mod pending;
+mod spec;
+mod stage;
+
+pub use locked::{Handed, Kept, Locked, Slot};
+pub use on_error::{FromLockError, panic_on};
+pub use pending::{LockLocal, Pending, convert, handle};
+pub use spec::{Client, Spec, client, global, wait};

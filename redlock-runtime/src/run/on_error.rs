@@ -1,0 +1,30 @@
+//! How a failure of the lock becomes what the function returns.
+
+use crate::error::LockError;
+
+/// A return type that can carry a [`LockError`].
+#[diagnostic::on_unimplemented(
+    message = "`#[redis_lock]` cannot report a lock failure through the return type `{Self}`",
+    label = "expected `Result<T, E>` where `E: From<redlock::LockError>`",
+    note = "return a `Result<T, E>` whose error type implements `From<redlock::LockError>`",
+    note = "or state what a lock failure means here: `#[redis_lock(.., on_error = |e| ..)]` or \
+            `on_error = panic`"
+)]
+pub trait FromLockError: Sized {
+    /// The failure, as a return value.
+    fn from_lock_error(error: LockError) -> Self;
+}
+
+impl<T, E: From<LockError>> FromLockError for Result<T, E> {
+    fn from_lock_error(error: LockError) -> Self {
+        Err(E::from(error))
+    }
+}
+
+/// `on_error = panic`
+#[cold]
+#[track_caller]
+#[expect(clippy::panic, clippy::needless_pass_by_value, reason = "what the user asked for")]
+pub fn panic_on<T>(error: LockError) -> T {
+    panic!("{error}")
+}

@@ -1,0 +1,78 @@
+//! The user's future on its way into [`Locked`].
+//!
+//! Everything here takes `self` by value: borrowing the future even once would make the compiler
+//! keep a second copy of it in the caller's future (rust-lang/rust#96084).
+
+use super::locked::{Handed, Kept, Locked};
+use super::on_error::FromLockError;
+use super::spec::{Client, Spec};
+use crate::error::LockError;
+use crate::key::Key;
+
+/// A body, and what a failure of its lock returns.
+#[derive(Debug)]
+pub struct Pending<F, H> {
+    body: F,
+    on_error: H,
+}
+
+/// A failure becomes the error type of the function.
+#[inline]
+pub fn convert<R: FromLockError, F: Future<Output = R>>(body: F) -> Pending<F, fn(LockError) -> R> {
+    Pending { body, on_error: R::from_lock_error }
+}
+
+/// A failure is given to the user's handler.
+#[inline]
+pub fn handle<F, H>(body: F, on_error: H) -> Pending<F, H>
+where
+    F: Future,
+    H: FnOnce(LockError) -> F::Output,
+{
+    Pending { body, on_error }
+}
+
+impl<F, H> Pending<F, H>
+where
+    F: Future,
+    F::Output: Send,
+    H: FnOnce(LockError) -> F::Output,
+{
+    /// An output that is `Send`: the release is awaited, the lock is free when the call returns.
+    #[inline]
+    pub fn lock(self, spec: Spec, key: Key, client: Client) -> Locked<F, H, Kept<F::Output>> {
+        Locked::new(self.body, self.on_error, spec, key, client)
+    }
+}
+
+/// Any other output, found by method lookup only where the inherent `lock` does not apply: the
+/// output is handed on at once and the lock released in the background, so that a value that is not
+/// `Send` never lives in the future across an `.await`.
+pub trait LockLocal {
+    /// The body.
+    type Body: Future;
+    /// The handler of failures.
+    type OnError;
+
+    /// As the inherent `lock`, with a release in the background.
+    fn lock(
+        self,
+        spec: Spec,
+        key: Key,
+        client: Client,
+    ) -> Locked<Self::Body, Self::OnError, Handed>;
+}
+
+impl<F, H> LockLocal for Pending<F, H>
+where
+    F: Future,
+    H: FnOnce(LockError) -> F::Output,
+{
+    type Body = F;
+    type OnError = H;
+
+    #[inline]
+    fn lock(self, spec: Spec, key: Key, client: Client) -> Locked<F, H, Handed> {
+        Locked::new(self.body, self.on_error, spec, key, client)
+    }
+}

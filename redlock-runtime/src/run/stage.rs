@@ -1,0 +1,151 @@
+//! The stages of a locked call, apart from the type of its body.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::sync::oneshot;
+use tracing::Span;
+
+use super::locked::after_completion;
+use super::spec::{Client, Spec};
+use crate::acquire::{self, Order};
+use crate::error::LockError;
+use crate::finish;
+use crate::key::{Key, LockKey};
+use crate::reentrancy;
+use crate::release::{Answer, Ownership};
+use crate::renewal::Hold;
+use crate::watch::Watch;
+
+/// How far a call has come. The future of every locked call holds one, boxed.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Not polled yet.
+    Start {
+        spec: Spec,
+        key: Key,
+        client: Client,
+    },
+    Acquiring {
+        spec: Spec,
+        answer: oneshot::Receiver<Result<Ownership, LockError>>,
+    },
+    Holding {
+        spec: Spec,
+        watch: Watch,
+        span: Span,
+        /// `None`: re-entered, an outer call owns the lock.
+        ownership: Option<Ownership>,
+    },
+    Releasing {
+        hold: Arc<Hold>,
+        answer: Answer,
+    },
+    Done,
+}
+
+impl Stage {
+    pub(super) fn new(spec: Spec, key: Key, client: Client) -> Self {
+        Self::Start { spec, key, client }
+    }
+
+    /// Ready when the lock is held, or cannot be had.
+    pub(super) fn poll_acquire(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
+        loop {
+            match self {
+                Self::Holding { .. } => return Poll::Ready(Ok(())),
+                Self::Start { .. } => {
+                    let Self::Start { spec, key, client } = std::mem::replace(self, Self::Done)
+                    else {
+                        after_completion()
+                    };
+                    *self = begin(spec, key, client)?;
+                }
+                Self::Acquiring { spec, answer } => {
+                    let granted = ready!(Pin::new(answer).poll(cx));
+                    let spec = *spec;
+                    *self = Self::Done;
+                    let ownership = granted.unwrap_or_else(|_| Err(stopped()))?;
+                    *self = hold(spec, Arc::clone(ownership.hold()), Some(ownership));
+                }
+                Self::Releasing { .. } | Self::Done => after_completion(),
+            }
+        }
+    }
+
+    /// One step of the body, if the lease allows it.
+    pub(super) fn step<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        step: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<Result<T, LockError>> {
+        let Self::Holding { watch, span, .. } = self else { after_completion() };
+        watch.step(cx, |cx| span.in_scope(|| step(cx)))
+    }
+
+    /// The body is done, its output waits: begins the release that the call awaits, if it does.
+    pub(super) fn begin_release(&mut self) {
+        let Self::Holding { spec, watch, ownership, .. } = std::mem::replace(self, Self::Done)
+        else {
+            after_completion()
+        };
+        let Some(ownership) = ownership else { return };
+        let answer = finish::begin(ownership);
+        if let Some(answer) = answer.filter(|_| !spec.releases_in_background) {
+            *self = Self::Releasing { hold: Arc::clone(watch.hold()), answer };
+        }
+    }
+
+    /// Ready when the release is answered, or goes on without us.
+    pub(super) fn poll_release(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Self::Releasing { hold, answer } = self {
+            let answer = ready!(Pin::new(answer).poll(cx));
+            finish::report(hold, answer.ok());
+        }
+        *self = Self::Done;
+        Poll::Ready(())
+    }
+
+    /// The body is done and its output handed on: the release goes on in the background.
+    pub(super) fn let_go(&mut self) {
+        self.begin_release();
+        *self = Self::Done;
+    }
+
+    /// The body was stopped: whatever is left of the lock is released in the background.
+    pub(super) fn abandon(&mut self) {
+        *self = Self::Done;
+    }
+}
+
+fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
+    let text = key.0?;
+    let redlock = client.resolve()?;
+    let key = LockKey::new(redlock.prefix(), &text)?;
+    let engine = redlock.engine();
+    if let Some(outer) = reentrancy::find(engine.id, key.redis_key()) {
+        if !spec.is_reentrant {
+            return Err(LockError::AlreadyHeld { key: key.name().to_owned() });
+        }
+        return Ok(hold(spec, outer, None));
+    }
+    let policy = redlock.policy().with(spec.expire, spec.wait, spec.max_renew)?;
+    let answer = acquire::start(engine, Order { key, policy })?;
+    Ok(Stage::Acquiring { spec, answer })
+}
+
+fn hold(spec: Spec, hold: Arc<Hold>, ownership: Option<Ownership>) -> Stage {
+    let span = tracing::debug_span!(
+        "redlock",
+        key = hold.claim.key.name(),
+        template = spec.template,
+        fencing_token = %hold.fencing_token,
+        waited = ?hold.held_for(),
+    );
+    Stage::Holding { spec, watch: Watch::new(hold), span, ownership }
+}
+
+fn stopped() -> LockError {
+    LockError::Keeper { message: "it stopped during an acquire".to_owned() }
+}

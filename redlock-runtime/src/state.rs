@@ -1,0 +1,73 @@
+//! What a lease can be, and how it can end.
+
+use std::fmt;
+
+/// The state of a lease, as its holder may rely on it.
+///
+/// ```
+/// use redlock::LeaseState;
+/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # let redlock = redlock::Redlock::builder().memory().build().await?;
+/// let guard = redlock.lock("stock-42").acquire().await?;
+/// assert_eq!(guard.state(), LeaseState::Held);
+/// # Ok(()) }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LeaseState {
+    /// The last acquire or renewal was confirmed and its deadline lies ahead.
+    Held,
+    /// A renewal failed or went unanswered. The lease still holds until its deadline; it becomes
+    /// [`Held`](Self::Held) again when a retry is confirmed in time, else [`Lost`](Self::Lost).
+    Uncertain,
+    /// The lease is over: lost, used up or released. It never comes back.
+    Lost,
+}
+
+/// Why a lease ended before its holder released it.
+///
+/// ```
+/// assert_eq!(redlock::LostReason::Stolen.to_string(), "another owner holds the key");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LostReason {
+    /// All `max_renew` renewals were used and the last lease ran out.
+    RenewalLimit,
+    /// The key was gone, or the lease ran out before it could be renewed (a frozen process).
+    Expired,
+    /// The key is owned by somebody else.
+    Stolen,
+    /// No renewal was confirmed before the lease ran out: Redis did not answer.
+    Unreachable,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::RenewalLimit => "all renewals were used up",
+            Self::Expired => "the lease expired",
+            Self::Stolen => "another owner holds the key",
+            Self::Unreachable => "no renewal was confirmed in time",
+        })
+    }
+}
+
+/// What a release found in Redis.
+///
+/// ```
+/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # let redlock = redlock::Redlock::builder().memory().build().await?;
+/// let guard = redlock.lock("stock-42").acquire().await?;
+/// assert_eq!(guard.release().await?, redlock::Released::Released);
+/// # Ok(()) }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Released {
+    /// The lock was ours and is free now.
+    Released,
+    /// The key was gone already: the lease had run out, or the server lost the key.
+    Expired,
+    /// The key belonged to another owner, and was left alone.
+    Stolen,
+}

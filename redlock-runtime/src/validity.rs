@@ -1,0 +1,74 @@
+//! How long a lease may be relied on. Pure arithmetic; `sent` is the moment *before* the command
+//! left, because the server may have started the lease at any time after it.
+//!
+//! The rule is the one of the distributed lock pattern (<https://redis.io/docs/latest/develop/use/patterns/distributed-locks/>):
+//! validity = expire - elapsed - drift, here counted from the send time and turned into a deadline.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+
+/// What clocks of different rates may disagree by during one lease: 1 % of it and 2 ms.
+pub(crate) fn drift(expire: Duration) -> Duration {
+    expire / 100 + Duration::from_millis(2)
+}
+
+/// From here on some server may have given the lock to somebody else.
+pub(crate) fn deadline(sent: Moment, expire: Duration) -> Moment {
+    sent.plus(expire.saturating_sub(drift(expire)))
+}
+
+/// From here on the body is not polled any more: early enough for its locals to be dropped and its
+/// release to run while the lease still holds.
+pub(crate) fn stop(sent: Moment, expire: Duration) -> Moment {
+    deadline(sent, expire).minus(expire / 20)
+}
+
+/// When the lease should be renewed.
+pub(crate) fn renewal_due(sent: Moment, expire: Duration) -> Moment {
+    sent.plus(expire * 2 / 3)
+}
+
+/// How long one renewal may go unanswered: a third of the window between due and stop, so that three
+/// tries fit, but never less than a busy machine needs to answer at all.
+pub(crate) fn renewal_reply(expire: Duration, reply_timeout: Duration) -> Duration {
+    (expire / 12).max(Duration::from_millis(20)).min(reply_timeout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SENT: Moment = Moment::from_nanos(1_000_000_000);
+
+    fn after(moment: Moment) -> Duration {
+        moment.since(SENT)
+    }
+
+    #[test]
+    fn ten_seconds() {
+        let expire = Duration::from_secs(10);
+        assert_eq!(after(deadline(SENT, expire)), Duration::from_millis(9_898));
+        assert_eq!(after(stop(SENT, expire)), Duration::from_millis(9_398));
+        assert_eq!(after(renewal_due(SENT, expire)).as_millis(), 6_666);
+        assert_eq!(renewal_reply(expire, Duration::from_secs(1)).as_millis(), 833);
+    }
+
+    #[test]
+    fn the_order_holds_for_every_lease_that_is_allowed() {
+        for millis in [10, 11, 50, 100, 300, 1_000, 30_000, 31_536_000_000] {
+            let expire = Duration::from_millis(millis);
+            let (due, stop, deadline) =
+                (renewal_due(SENT, expire), stop(SENT, expire), deadline(SENT, expire));
+            assert!(SENT < due && due < stop && stop < deadline, "{expire:?}");
+            assert!(deadline < SENT.plus(expire), "{expire:?}");
+        }
+    }
+
+    #[test]
+    fn a_lease_shorter_than_its_margins_is_over_at_once() {
+        let tiny = Duration::from_millis(2);
+        assert_eq!(deadline(SENT, tiny), SENT);
+        assert!(stop(SENT, tiny) <= SENT);
+    }
+}

@@ -1,0 +1,49 @@
+//! Watches a lease from inside of a poll: may another step be taken, and wake me when not.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+use crate::error::LockError;
+use crate::reentrancy::Link;
+use crate::renewal::Hold;
+
+/// Polls steps of a body only while its lease holds.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    hold: Arc<Hold>,
+    link: Arc<Link>,
+    /// Wakes the task when the lease ends, though the body itself may never wake again.
+    over: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl Watch {
+    pub(crate) fn new(hold: Arc<Hold>) -> Self {
+        let over = Box::pin(hold.over().clone().cancelled_owned());
+        let link = Link::nested(Arc::clone(&hold));
+        Self { hold, link, over }
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
+    /// Takes one step of the body, or says why none may be taken any more.
+    ///
+    /// The clock is read before the step: a process that was frozen past its lease does not take
+    /// one step more, whatever its timers say.
+    pub(crate) fn step<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        step: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<Result<T, LockError>> {
+        self.hold.check()?;
+        // Registers the waker. Ready means over, which the next check will say.
+        if self.over.as_mut().poll(cx).is_ready() {
+            self.hold.check()?;
+        }
+        self.link.enter(|| step(cx)).map(Ok)
+    }
+}
