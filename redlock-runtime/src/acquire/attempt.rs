@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::queue::Seat;
 use super::wait_loop::Order;
 use crate::backend::{Acquired, Claim, Fault};
+use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::owner::Owner;
@@ -31,13 +32,14 @@ pub(super) enum Outcome {
 pub(super) struct Attempts<'a> {
     engine: &'a Arc<Engine>,
     order: &'a Order,
+    started: Moment,
     owner: Owner,
     pub(super) count: u32,
 }
 
 impl<'a> Attempts<'a> {
-    pub(super) fn new(engine: &'a Arc<Engine>, order: &'a Order) -> Self {
-        Self { engine, order, owner: Owner::fresh(&engine.client_name), count: 0 }
+    pub(super) fn new(engine: &'a Arc<Engine>, order: &'a Order, started: Moment) -> Self {
+        Self { engine, order, started, owner: Owner::fresh(&engine.client_name), count: 0 }
     }
 
     /// Asks once. Not to be dropped half-way: the answer would be lost.
@@ -55,7 +57,7 @@ impl<'a> Attempts<'a> {
         };
         let _pending = engine.pending.begin();
         // Before the command leaves: the server may begin the lease at any time after this.
-        let sent = engine.clock().now();
+        let sent_at = engine.clock().now();
         match engine.backend.acquire(&claim, within).await {
             Ok(Acquired::Granted { fencing_token }) => {
                 let hold = Arc::new(Hold::new(Grant {
@@ -66,35 +68,45 @@ impl<'a> Attempts<'a> {
                     backend: Arc::clone(&engine.backend),
                     reply_timeout: engine.reply_timeout,
                     clock: engine.clock(),
-                    sent,
+                    sent: sent_at,
+                    waited: sent_at.since(self.started),
                 }));
-                self.take(hold, seat)
+                self.take(&hold, seat)
             }
-            Ok(Acquired::Refused { holder, free_in }) => Ok(Outcome::Busy { holder, free_in }),
+            Ok(Acquired::Refused { holder, free_in, was_cut }) => {
+                if was_cut {
+                    self.give_up_owner(claim);
+                }
+                Ok(Outcome::Busy { holder, free_in })
+            }
             Err(fault) => {
                 if fault.is_unknown {
-                    // The command may land late, and a clean-up is on its way behind it: this
-                    // owner must never be used again.
-                    self.owner = Owner::fresh(&engine.client_name);
-                    release::clean_up(engine, claim);
+                    self.give_up_owner(claim);
                 }
                 Ok(Outcome::Failed(fault))
             }
         }
     }
 
-    fn take(&mut self, hold: Arc<Hold>, seat: &Seat) -> Result<Outcome, LockError> {
+    /// A command of this owner may land late, so a clean-up goes behind it. The owner must never be
+    /// used again: the clean-up would take its lock away.
+    fn give_up_owner(&mut self, claim: Claim) {
+        self.owner = Owner::fresh(&self.engine.client_name);
+        release::clean_up(self.engine, claim);
+    }
+
+    fn take(&mut self, hold: &Arc<Hold>, seat: &Seat) -> Result<Outcome, LockError> {
         let engine = self.engine;
         let scheduler = engine.scheduler();
         // From here on a drop releases.
         let seat = seat.another().hold();
         let ownership =
-            Ownership::new(Arc::clone(&hold), Arc::clone(engine), Arc::clone(&scheduler), seat);
+            Ownership::new(Arc::clone(hold), Arc::clone(engine), Arc::clone(&scheduler), seat);
         if hold.check().is_err() {
             self.owner = Owner::fresh(&engine.client_name);
             return Ok(Outcome::TooLate { took: hold.held_for() });
         }
-        scheduler.register(&hold)?;
+        scheduler.register(hold)?;
         Ok(Outcome::Granted(ownership))
     }
 }

@@ -87,7 +87,7 @@ async fn acquire(
             () = clock.sleep_until(end) => None,
         };
     }
-    let attempts = Attempts::new(engine, order);
+    let attempts = Attempts::new(engine, order, started);
     let mut waiter =
         Waiter { clock, order, seat: &seat, turn, attempts, started, end, seen: Seen::default() };
     // While this process holds the lock itself, asking is pointless: its release wakes us.

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::{Acquired, Backend, Claim, Found, Renewed, Reply};
+use super::{Acquired, Backend, Claim, Found, Reply};
 use crate::clock::{Clock, Moment};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
@@ -154,7 +154,7 @@ impl Memory {
         if let Some(record) = tables.live(key, now) {
             if record.owner != claim.owner.as_str() {
                 let (holder, free_in) = (record.owner.clone(), Some(record.ends.since(now)));
-                return Acquired::Refused { holder, free_in };
+                return Acquired::Refused { holder, free_in, was_cut: false };
             }
             if let Some(fencing_token) = last.and_then(FencingToken::new) {
                 record.ends = ends;
@@ -168,14 +168,14 @@ impl Memory {
         Acquired::Granted { fencing_token }
     }
 
-    fn extend(&self, claim: &Claim) -> Renewed {
+    fn extend(&self, claim: &Claim) -> Found {
         let now = Clock::Tokio.now();
         match self.store.tables().live(claim.key.redis_key(), now) {
-            None => Renewed::Gone,
-            Some(record) if record.owner != claim.owner.as_str() => Renewed::Stolen,
+            None => Found::Gone,
+            Some(record) if record.owner != claim.owner.as_str() => Found::Stolen,
             Some(record) => {
                 record.ends = now.plus(claim.expire);
-                Renewed::Renewed
+                Found::Ours
             }
         }
     }
@@ -200,7 +200,7 @@ impl Backend for Memory {
         Box::pin(async move { Ok(answer) })
     }
 
-    fn renew<'a>(&'a self, claims: &'a [Claim], _: Duration) -> Reply<'a, Vec<Renewed>> {
+    fn renew<'a>(&'a self, claims: &'a [Claim], _: Duration) -> Reply<'a, Vec<Found>> {
         let answers = claims.iter().map(|claim| self.extend(claim)).collect();
         Box::pin(async move { Ok(answers) })
     }

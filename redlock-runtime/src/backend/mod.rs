@@ -7,7 +7,7 @@ mod tls;
 
 pub(crate) use memory::Memory;
 pub use memory::MemoryStore;
-pub(crate) use outcome::{Acquired, Fault, Found, Renewed};
+pub(crate) use outcome::{Acquired, Fault, Found};
 pub(crate) use redis::RedisNode;
 
 use std::fmt;
@@ -39,7 +39,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired>;
 
     /// Renews the leases that are still ours, and says of each what it found. Never re-creates one.
-    fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Renewed>>;
+    fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Found>>;
 
     /// Frees the lock when it is still ours.
     fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found>;

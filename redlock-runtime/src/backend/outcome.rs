@@ -16,23 +16,15 @@ pub(crate) enum Acquired {
         holder: String,
         /// When the holder's lease ends; `None`: the key has no expiry.
         free_in: Option<Duration>,
+        /// An earlier try of the same call broke off: its command may still land.
+        was_cut: bool,
     },
 }
 
-/// The answer to a renewal, per lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Renewed {
-    Renewed,
-    /// The key is gone.
-    Gone,
-    /// The key has another owner.
-    Stolen,
-}
-
-/// What a release found.
+/// Whose lock a renewal or a release found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// It was ours; it is free now.
+    /// It was ours, and what was asked for is done.
     Ours,
     /// The key was gone.
     Gone,

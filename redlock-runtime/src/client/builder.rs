@@ -231,7 +231,7 @@ fn one_backend(nodes: Vec<Node>) -> Result<(Arc<dyn Backend>, bool), LockError> 
     let mut nodes = nodes.into_iter();
     match (nodes.next(), count) {
         (Some(Node::Url(url)), 1) => Ok((Arc::new(RedisNode::open(&url)?), false)),
-        (Some(Node::Pool(pool)), 1) => Ok((Arc::new(RedisNode::from_pool(pool)), false)),
+        (Some(Node::Pool(pool)), 1) => Ok((Arc::new(RedisNode::from_pool(&pool)), false)),
         (Some(Node::Memory(store)), 1) => Ok((Arc::new(Memory::new(store)), true)),
         (None, _) => Err(LockError::config(
             "no server is named; call `.url(\"redis://127.0.0.1:6379\")`, `.pool(..)` or \

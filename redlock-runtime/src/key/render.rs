@@ -48,6 +48,7 @@ pub fn display_key<T: KeyPart + ?Sized>(value: &T) -> Key {
 }
 
 /// A key being rendered.
+#[must_use]
 #[derive(Debug)]
 pub struct Render {
     text: String,

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::hold::{Hold, Step};
 use super::schedule::Schedule;
-use crate::backend::{Claim, Fault, Renewed};
+use crate::backend::{Claim, Fault, Found};
 use crate::clock::{Clock, Moment};
 use crate::error::LockError;
 use crate::host::Host;
@@ -77,7 +77,9 @@ impl Scheduler {
     /// Lets go of a lease that its holder released. Takes effect before it returns: a released lock
     /// is never renewed by a batch that starts later.
     pub(crate) fn forget(&self, hold: &Hold) {
-        self.state().schedule.remove(hold.id);
+        let forgotten = self.state().schedule.remove(hold.id);
+        // Dropped outside of the mutex: it may be the last reference.
+        drop(forgotten);
     }
 
     /// The leases of one client.
@@ -93,22 +95,21 @@ impl Scheduler {
     /// What is due at `now`, in batches of one backend each, and when to look again.
     fn collect(&self, now: Moment) -> (Vec<Vec<Arc<Hold>>>, Moment) {
         let mut due: HashMap<*const (), Vec<Arc<Hold>>> = HashMap::new();
-        let mut over = Vec::new();
-        let next = {
-            let mut state = self.state();
-            while let Some(hold) = state.schedule.due(now) {
-                match hold.step(now) {
-                    Step::Sleep(at) => state.schedule.reschedule(hold.id, at),
-                    Step::Forget => over.extend(state.schedule.remove(hold.id)),
-                    Step::Renew => {
-                        // Until the answer comes, the next thing that is due is the stop.
-                        state.schedule.reschedule(hold.id, hold.stop_at());
-                        due.entry(Arc::as_ptr(&hold.backend).cast()).or_default().push(hold);
-                    }
+        loop {
+            let found = self.state().schedule.due(now);
+            let Some(hold) = found else { break };
+            // Outside of the mutex: a stop wakes tasks, and wakers run code of others.
+            match hold.step(now) {
+                Step::Sleep(at) => self.state().schedule.reschedule(hold.id, at),
+                Step::Forget => self.forget(&hold),
+                Step::Renew => {
+                    // Until the answer comes, the next thing that is due is the stop.
+                    self.state().schedule.reschedule(hold.id, hold.stop_at());
+                    due.entry(Arc::as_ptr(&hold.backend).cast()).or_default().push(hold);
                 }
             }
-            state.schedule.next().unwrap_or(Moment::NEVER)
-        };
+        }
+        let next = self.state().schedule.next().unwrap_or(Moment::NEVER);
         let batches = due
             .into_values()
             .flat_map(|holds| holds.chunks(BATCH).map(<[Arc<Hold>]>::to_vec).collect::<Vec<_>>());
@@ -125,27 +126,25 @@ impl Scheduler {
         let answer = first.backend.renew(&claims, within).await;
         settle(&batch, sent, &answer);
         let now = self.clock.now();
-        let mut state = self.state();
         for hold in &batch {
             match hold.step(now) {
-                Step::Sleep(at) => state.schedule.reschedule(hold.id, at),
-                Step::Renew => state.schedule.reschedule(hold.id, retry_at(hold, now)),
-                Step::Forget => drop(state.schedule.remove(hold.id)),
+                Step::Sleep(at) => self.state().schedule.reschedule(hold.id, at),
+                Step::Renew => self.state().schedule.reschedule(hold.id, retry_at(hold, now)),
+                Step::Forget => self.forget(hold),
             }
         }
-        drop(state);
         self.wake.notify_one();
     }
 }
 
-fn settle(batch: &[Arc<Hold>], sent: Moment, answer: &Result<Vec<Renewed>, Fault>) {
+fn settle(batch: &[Arc<Hold>], sent: Moment, answer: &Result<Vec<Found>, Fault>) {
     match answer {
         Ok(outcomes) => {
             for (hold, outcome) in batch.iter().zip(outcomes) {
                 match outcome {
-                    Renewed::Renewed => hold.extend(sent),
-                    Renewed::Gone => drop(hold.lose(LostReason::Expired)),
-                    Renewed::Stolen => drop(hold.lose(LostReason::Stolen)),
+                    Found::Ours => hold.extend(sent),
+                    Found::Gone => drop(hold.lose(LostReason::Expired)),
+                    Found::Stolen => drop(hold.lose(LostReason::Stolen)),
                 }
             }
             tracing::trace!(leases = batch.len(), "renewed");

@@ -25,7 +25,10 @@ pub(crate) struct Hold {
     pub(crate) max_renew: Option<u32>,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) reply_timeout: Duration,
+    /// From the call to the attempt that succeeded.
+    pub(crate) waited: Duration,
     clock: Clock,
+    /// When the command that took the lock was sent.
     granted: Moment,
     /// The body is not polled from here on; zero once the lease is over. The hot path reads only
     /// this, without taking the mutex.
@@ -77,13 +80,14 @@ pub(crate) struct Grant {
     pub(crate) clock: Clock,
     /// When the granted command was sent.
     pub(crate) sent: Moment,
+    pub(crate) waited: Duration,
 }
 
 impl Hold {
     pub(crate) fn new(grant: Grant) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let Grant { client, claim, fencing_token, max_renew, backend, .. } = grant;
-        let Grant { reply_timeout, clock, sent, .. } = grant;
+        let Grant { reply_timeout, clock, sent, waited, .. } = grant;
         let stop = validity::stop(sent, claim.expire);
         let ledger = Ledger { sent, renewals: 0, is_uncertain: false, ended: None };
         Self {
@@ -94,6 +98,7 @@ impl Hold {
             max_renew,
             backend,
             reply_timeout,
+            waited,
             clock,
             granted: sent,
             stop: AtomicU64::new(stop.nanos()),

@@ -24,7 +24,7 @@ impl<T, E: From<LockError>> FromLockError for Result<T, E> {
 /// `on_error = panic`
 #[cold]
 #[track_caller]
-#[expect(clippy::panic, clippy::needless_pass_by_value, reason = "what the user asked for")]
+#[expect(clippy::missing_panics_doc, clippy::needless_pass_by_value, reason = "it is its name")]
 pub fn panic_on<T>(error: LockError) -> T {
     panic!("{error}")
 }

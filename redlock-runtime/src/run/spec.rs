@@ -7,6 +7,7 @@ use crate::error::LockError;
 use crate::options::Wait;
 
 /// The arguments of one `#[redis_lock]`; what is left out comes from the client.
+#[must_use]
 #[derive(Debug, Clone, Copy)]
 pub struct Spec {
     pub(super) template: &'static str,

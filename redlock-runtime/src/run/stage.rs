@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tracing::Span;
@@ -136,12 +137,13 @@ fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
 }
 
 fn hold(spec: Spec, hold: Arc<Hold>, ownership: Option<Ownership>) -> Stage {
+    let waited = if ownership.is_some() { hold.waited } else { Duration::ZERO };
     let span = tracing::debug_span!(
         "redlock",
         key = hold.claim.key.name(),
         template = spec.template,
         fencing_token = %hold.fencing_token,
-        waited = ?hold.held_for(),
+        ?waited,
     );
     Stage::Holding { spec, watch: Watch::new(hold), span, ownership }
 }

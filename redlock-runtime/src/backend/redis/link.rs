@@ -23,6 +23,8 @@ pub(super) struct Loan {
 /// background thread, whose runtime lives as long as the process, and stay there.
 pub(super) struct Link {
     pool: Pool,
+    /// Somebody else made the pool: its connections have timeouts of their own.
+    is_foreign: bool,
     current: Mutex<Current>,
     connecting: tokio::sync::Mutex<()>,
 }
@@ -34,8 +36,13 @@ struct Current {
 }
 
 impl Link {
-    pub(super) fn new(pool: Pool) -> Self {
-        Self { pool, current: Mutex::default(), connecting: tokio::sync::Mutex::default() }
+    pub(super) fn new(pool: Pool, is_foreign: bool) -> Self {
+        Self {
+            pool,
+            is_foreign,
+            current: Mutex::default(),
+            connecting: tokio::sync::Mutex::default(),
+        }
     }
 
     /// The shared connection, made now if there is none. Callers that come meanwhile wait for the
@@ -51,7 +58,9 @@ impl Link {
         // `create`, not `get`: an idle connection of the pool may be driven by a runtime that is
         // gone, and checking it costs a round trip or, on a frozen server, a timeout each.
         let mut connection = Manager::create(self.pool.manager()).await?;
-        connection.set_response_timeout(NO_LIMIT);
+        if self.is_foreign {
+            connection.set_response_timeout(NO_LIMIT);
+        }
         let mut current = self.current();
         current.generation += 1;
         let loan = Loan { connection, generation: current.generation };

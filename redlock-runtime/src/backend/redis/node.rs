@@ -11,7 +11,7 @@ use super::diagnosis::diagnose;
 use super::link::{Link, Loan};
 use super::script::{ACQUIRE, RELEASE, RENEW, Script};
 use super::{address, probe, reply};
-use crate::backend::{Acquired, Backend, Claim, Fault, Found, Renewed, Reply};
+use crate::backend::{Acquired, Backend, Claim, Fault, Found, Reply};
 use crate::error::{LockError, NodeError, NodeErrorKind};
 
 /// How long a fencing counter outlives the last lease on its key. Tokens are seeded from the
@@ -28,21 +28,22 @@ pub(crate) struct RedisNode {
 impl RedisNode {
     pub(crate) fn open(url: &str) -> Result<Self, LockError> {
         let (name, pool) = address::open(url)?;
-        Ok(Self::new(name, pool))
+        Ok(Self::new(name, &pool, false))
     }
 
     /// `pool` is the source of connections; its size and recycling do not matter.
-    pub(crate) fn from_pool(pool: Pool) -> Self {
-        Self::new("redis pool".to_owned(), pool)
+    pub(crate) fn from_pool(pool: &Pool) -> Self {
+        Self::new("redis pool".to_owned(), pool, true)
     }
 
-    fn new(name: String, pool: Pool) -> Self {
-        Self { name, calls: Link::new(pool.clone()), renewals: Link::new(pool) }
+    fn new(name: String, pool: &Pool, is_foreign: bool) -> Self {
+        let link = || Link::new(pool.clone(), is_foreign);
+        Self { name, calls: link(), renewals: link() }
     }
 
     /// Runs one script within the time given. A connection that broke, perhaps long ago and unseen
     /// until now, is replaced once and the call repeated: every script may be repeated by its owner.
-    async fn call(&self, link: &Link, call: Call<'_>, within: Duration) -> Result<Value, Failure> {
+    async fn call(&self, link: &Link, call: Call<'_>, within: Duration) -> Result<Answer, Failure> {
         let end = Instant::now() + within;
         let mut is_unknown = false;
         loop {
@@ -55,7 +56,7 @@ impl RedisNode {
                 Err(_) => return Err(self.no_reply("no connection", within, is_unknown)),
             };
             match tokio::time::timeout_at(end, call.send(&mut loan)).await {
-                Ok(Ok(value)) => return Ok(value),
+                Ok(Ok(value)) => return Ok(Answer { value, was_cut: is_unknown }),
                 Ok(Err(error)) => {
                     let why = diagnose(&self.name, &error);
                     if why.discard {
@@ -106,7 +107,9 @@ impl Backend for RedisNode {
             let args = [claim.owner.as_str(), &expire, &fence_life];
             let call = Call { script: &ACQUIRE, keys: &keys, args: &args };
             match self.call(&self.calls, call, within).await {
-                Ok(value) => reply::acquired(&value).ok_or_else(|| self.nonsense(&value)),
+                Ok(Answer { value, was_cut }) => {
+                    reply::acquired(&value, was_cut).ok_or_else(|| self.nonsense(&value))
+                }
                 Err(failure) => {
                     if let Some(loan) = failure.unanswered.clone() {
                         release_behind(loan, claim.clone());
@@ -117,7 +120,7 @@ impl Backend for RedisNode {
         })
     }
 
-    fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Renewed>> {
+    fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Found>> {
         Box::pin(async move {
             let expires: Vec<String> =
                 claims.iter().map(|claim| claim.expire.as_millis().to_string()).collect();
@@ -128,7 +131,7 @@ impl Backend for RedisNode {
                 .flat_map(|(claim, expire)| [claim.owner.as_str(), expire.as_str()])
                 .collect();
             let call = Call { script: &RENEW, keys: &keys, args: &args };
-            let value = self.call(&self.renewals, call, within).await?;
+            let Answer { value, .. } = self.call(&self.renewals, call, within).await?;
             reply::renewed(&value, claims.len()).ok_or_else(|| self.nonsense(&value))
         })
     }
@@ -138,8 +141,13 @@ impl Backend for RedisNode {
             let keys = [claim.key.redis_key()];
             let args = [claim.owner.as_str()];
             let call = Call { script: &RELEASE, keys: &keys, args: &args };
-            let value = self.call(&self.calls, call, within).await?;
-            reply::found(&value).ok_or_else(|| self.nonsense(&value))
+            let Answer { value, was_cut } = self.call(&self.calls, call, within).await?;
+            match reply::found(&value) {
+                // The try that broke off may have been the one that freed it.
+                Some(Found::Gone) if was_cut => Ok(Found::Ours),
+                Some(found) => Ok(found),
+                None => Err(self.nonsense(&value)),
+            }
         })
     }
 
@@ -192,6 +200,13 @@ impl Call<'_> {
     async fn send(self, loan: &mut Loan) -> RedisResult<Value> {
         self.script.run(&mut loan.connection, self.keys, self.args).await
     }
+}
+
+/// What a script returned.
+struct Answer {
+    value: Value,
+    /// A try before this one broke off, and may have been carried out or land later.
+    was_cut: bool,
 }
 
 /// A call that failed, and the connection on which its reply may still come.

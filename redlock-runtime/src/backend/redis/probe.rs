@@ -31,11 +31,10 @@ pub(super) async fn probe(
 
 fn check(node: &str, info: &str) -> Option<NodeError> {
     let unfit = |kind, message| Some(NodeError::new(node, kind, message));
-    if let Some(version) = field(info, "redis_version") {
-        if parse_version(version).is_some_and(|version| version < OLDEST) {
-            let message = format!("redis {version} is too old, redlock needs 5.0 or newer");
-            return unfit(NodeErrorKind::Refused, message);
-        }
+    let version = field(info, "redis_version").unwrap_or_default();
+    if parse_version(version).is_some_and(|version| version < OLDEST) {
+        let message = format!("redis {version} is too old, redlock needs 5.0 or newer");
+        return unfit(NodeErrorKind::Refused, message);
     }
     if field(info, "role") == Some("slave") {
         return unfit(NodeErrorKind::ReadOnly, "this server is a replica".to_owned());

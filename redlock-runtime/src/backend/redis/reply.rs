@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 
-use crate::backend::{Acquired, Found, Renewed};
+use crate::backend::{Acquired, Found};
 use crate::fencing::FencingToken;
 
-pub(super) fn acquired(value: &Value) -> Option<Acquired> {
+pub(super) fn acquired(value: &Value, was_cut: bool) -> Option<Acquired> {
     let Value::Array(items) = value else { return None };
     match items.as_slice() {
         [Value::Int(1), granted] => {
@@ -16,21 +16,21 @@ pub(super) fn acquired(value: &Value) -> Option<Acquired> {
         }
         [Value::Int(0), Value::Int(millis), holder] => {
             let free_in = u64::try_from(*millis).ok().map(Duration::from_millis);
-            Some(Acquired::Refused { holder: text(holder)?, free_in })
+            Some(Acquired::Refused { holder: text(holder)?, free_in, was_cut })
         }
         _ => None,
     }
 }
 
-pub(super) fn renewed(value: &Value, leases: usize) -> Option<Vec<Renewed>> {
+pub(super) fn renewed(value: &Value, leases: usize) -> Option<Vec<Found>> {
     let Value::Array(items) = value else { return None };
-    let mut outcomes = vec![Renewed::Renewed; leases];
+    let mut outcomes = vec![Found::Ours; leases];
     for failure in items.chunks(2) {
         let [Value::Int(index), Value::Int(found)] = failure else { return None };
         let index = usize::try_from(*index).ok()?.checked_sub(1)?;
         *outcomes.get_mut(index)? = match found {
-            0 => Renewed::Gone,
-            1 => Renewed::Stolen,
+            0 => Found::Gone,
+            1 => Found::Stolen,
             _ => return None,
         };
     }
@@ -66,25 +66,28 @@ mod tests {
 
     #[test]
     fn the_three_answers_to_an_acquire() {
-        let granted = acquired(&Value::Array(vec![Value::Int(1), bulk("1795000000000000")]));
+        let granted = acquired(&Value::Array(vec![Value::Int(1), bulk("1795000000000000")]), false);
         let fencing_token = FencingToken::new(1_795_000_000_000_000).unwrap();
         assert_eq!(granted, Some(Acquired::Granted { fencing_token }));
 
         let refused = |millis| {
-            acquired(&Value::Array(vec![Value::Int(0), Value::Int(millis), bulk("web-3:x")]))
+            let items = vec![Value::Int(0), Value::Int(millis), bulk("web-3:x")];
+            acquired(&Value::Array(items), false)
         };
         let holder = "web-3:x".to_owned();
         let free_in = Some(Duration::from_millis(70));
-        assert_eq!(refused(70), Some(Acquired::Refused { holder: holder.clone(), free_in }));
-        assert_eq!(refused(-1), Some(Acquired::Refused { holder, free_in: None }));
+        let expected =
+            |free_in| Some(Acquired::Refused { holder: holder.clone(), free_in, was_cut: false });
+        assert_eq!(refused(70), expected(free_in));
+        assert_eq!(refused(-1), expected(None));
     }
 
     #[test]
     fn renewals_name_their_failures_by_position() {
         let value = Value::Array([2, 0, 3, 1].map(Value::Int).to_vec());
-        let expected = vec![Renewed::Renewed, Renewed::Gone, Renewed::Stolen];
+        let expected = vec![Found::Ours, Found::Gone, Found::Stolen];
         assert_eq!(renewed(&value, 3), Some(expected));
-        assert_eq!(renewed(&Value::Array(vec![]), 1), Some(vec![Renewed::Renewed]));
+        assert_eq!(renewed(&Value::Array(vec![]), 1), Some(vec![Found::Ours]));
     }
 
     #[test]
@@ -99,7 +102,7 @@ mod tests {
             Value::Array(vec![Value::Int(0), Value::Nil, Value::Nil]),
         ];
         for value in odd {
-            assert_eq!(acquired(&value), None, "{value:?}");
+            assert_eq!(acquired(&value, false), None, "{value:?}");
             assert_eq!(found(&value), None, "{value:?}");
         }
         for bad in [vec![0, 0], vec![4, 0], vec![1], vec![1, 2], vec![-1, 0]] {
