@@ -23,6 +23,8 @@ mod release;
 mod renewal;
 mod run;
 mod state;
+#[cfg(test)]
+mod tests;
 mod validity;
 mod watch;
 

@@ -43,7 +43,7 @@ struct Inner {
 }
 
 impl Redlock {
-    pub(super) fn new(engine: Arc<Engine>, prefix: String, policy: Policy) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, prefix: String, policy: Policy) -> Self {
         Self { inner: Arc::new(Inner { engine, prefix, policy }) }
     }
 

@@ -26,6 +26,9 @@ pub(crate) struct Scheduler {
     wake: Notify,
     host: Host,
     clock: Clock,
+    /// Makes the driver panic, to see that somebody notices.
+    #[cfg(test)]
+    dies: std::sync::atomic::AtomicBool,
 }
 
 #[derive(Debug)]
@@ -37,7 +40,14 @@ struct State {
 impl Scheduler {
     pub(crate) fn new(host: Host, clock: Clock) -> Arc<Self> {
         let state = State { schedule: Schedule::new(), is_driven: false };
-        Arc::new(Self { state: Mutex::new(state), wake: Notify::new(), host, clock })
+        Arc::new(Self {
+            state: Mutex::new(state),
+            wake: Notify::new(),
+            host,
+            clock,
+            #[cfg(test)]
+            dies: std::sync::atomic::AtomicBool::new(false),
+        })
     }
 
     /// The scheduler of this process, on the keeper.
@@ -86,6 +96,12 @@ impl Scheduler {
     pub(crate) fn of_client(&self, client: u64) -> Vec<Arc<Hold>> {
         let state = self.state();
         state.schedule.values().filter(|hold| hold.client == client).cloned().collect()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn kill_driver(&self) {
+        self.dies.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.wake.notify_one();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -180,6 +196,8 @@ impl Care {
     async fn drive(&self) {
         let scheduler = &self.scheduler;
         loop {
+            #[cfg(test)]
+            assert!(!scheduler.dies.swap(false, std::sync::atomic::Ordering::Relaxed), "killed");
             let (batches, next) = scheduler.collect(scheduler.clock.now());
             for batch in batches {
                 tokio::spawn(Arc::clone(scheduler).renew(batch));

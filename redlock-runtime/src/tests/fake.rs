@@ -1,0 +1,150 @@
+//! A backend that plays faults: replies that are lost, late or wrong.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::backend::{Acquired, Backend, Claim, Fault, Found, Memory, MemoryStore, Reply};
+use crate::client::Redlock;
+use crate::engine::{Engine, Parts};
+use crate::error::{NodeError, NodeErrorKind};
+use crate::options::Policy;
+
+/// What happens to one command.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Fate {
+    /// It is answered, after a while.
+    Slow(Duration),
+    /// It is carried out, but nobody hears of it until the time given to it is up.
+    LostReply,
+    /// It never arrives; nobody knows until the time given to it is up.
+    LostRequest,
+    /// The node refuses it.
+    Refused(NodeErrorKind, IsFinal),
+    /// The code that carries it out panics.
+    Panic,
+}
+
+pub(super) type IsFinal = bool;
+
+/// Memory, with a list of fates for the next commands of each kind.
+#[derive(Debug)]
+pub(super) struct Fake {
+    memory: Memory,
+    pub(super) store: MemoryStore,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    acquires: VecDeque<Fate>,
+    renews: VecDeque<Fate>,
+    releases: VecDeque<Fate>,
+    log: Vec<String>,
+}
+
+/// A client on a fake, and the fake.
+pub(super) fn fake() -> (Redlock, Arc<Fake>) {
+    fake_with(100)
+}
+
+pub(super) fn fake_with(max_waiters: usize) -> (Redlock, Arc<Fake>) {
+    let store = MemoryStore::new();
+    let memory = Memory::new(store.clone());
+    let fake = Arc::new(Fake { memory, store, state: Mutex::default() });
+    let engine = Engine::new(Parts {
+        backend: Arc::clone(&fake) as Arc<dyn Backend>,
+        client_name: "fake".to_owned(),
+        reply_timeout: Duration::from_secs(1),
+        max_waiters,
+        is_embedded: true,
+    });
+    (Redlock::new(engine, String::new(), Policy::DEFAULT), fake)
+}
+
+impl Fake {
+    pub(super) fn next_acquires(&self, fates: impl IntoIterator<Item = Fate>) {
+        self.state.lock().unwrap().acquires.extend(fates);
+    }
+
+    pub(super) fn next_renews(&self, fates: impl IntoIterator<Item = Fate>) {
+        self.state.lock().unwrap().renews.extend(fates);
+    }
+
+    pub(super) fn next_releases(&self, fates: impl IntoIterator<Item = Fate>) {
+        self.state.lock().unwrap().releases.extend(fates);
+    }
+
+    /// Every command that came, as `verb key owner`, and forgets them.
+    pub(super) fn take_log(&self) -> Vec<String> {
+        std::mem::take(&mut self.state.lock().unwrap().log)
+    }
+
+    fn note(&self, verb: &str, claim: &Claim) {
+        let line = format!("{verb} {} {}", claim.key.name(), claim.owner.as_str());
+        self.state.lock().unwrap().log.push(line);
+    }
+
+    /// Lets one command meet its fate; `run` carries it out.
+    async fn meet<T>(
+        &self,
+        fate: Option<Fate>,
+        within: Duration,
+        run: impl Future<Output = Result<T, Fault>>,
+    ) -> Result<T, Fault> {
+        let fault = |kind, is_unknown, is_final| {
+            Err(Fault {
+                nodes: vec![NodeError::new("fake", kind, "on purpose")],
+                is_unknown,
+                is_final,
+            })
+        };
+        match fate {
+            None => run.await,
+            Some(Fate::Slow(delay)) if delay < within => {
+                let answer = run.await;
+                tokio::time::sleep(delay).await;
+                answer
+            }
+            Some(Fate::Slow(_) | Fate::LostReply) => {
+                drop(run.await);
+                tokio::time::sleep(within).await;
+                fault(NodeErrorKind::NoReply, true, false)
+            }
+            Some(Fate::LostRequest) => {
+                tokio::time::sleep(within).await;
+                fault(NodeErrorKind::NoReply, true, false)
+            }
+            Some(Fate::Refused(kind, is_final)) => fault(kind, false, is_final),
+            Some(Fate::Panic) => panic!("on purpose"),
+        }
+    }
+}
+
+impl Backend for Fake {
+    fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
+        self.note("acquire", claim);
+        let fate = self.state.lock().unwrap().acquires.pop_front();
+        Box::pin(self.meet(fate, within, async move { self.memory.acquire(claim, within).await }))
+    }
+
+    fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Found>> {
+        for claim in claims {
+            self.note("renew", claim);
+        }
+        let fate = self.state.lock().unwrap().renews.pop_front();
+        // Outside of any future, so that the driver itself meets it.
+        assert!(!matches!(fate, Some(Fate::Panic)), "on purpose");
+        Box::pin(self.meet(fate, within, async move { self.memory.renew(claims, within).await }))
+    }
+
+    fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
+        self.note("release", claim);
+        let fate = self.state.lock().unwrap().releases.pop_front();
+        Box::pin(self.meet(fate, within, async move { self.memory.release(claim, within).await }))
+    }
+
+    fn verify(&self, _: Duration) -> Reply<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+}

@@ -1,0 +1,89 @@
+//! Releases that fail, and drops in odd places.
+
+use std::time::Duration;
+
+use super::fake::{Fate, fake};
+use crate::error::{LockError, NodeErrorKind};
+use crate::state::Released;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_fails_is_told_and_goes_on() {
+    let (redlock, fake) = fake();
+    fake.next_releases([Fate::Refused(NodeErrorKind::Unreachable, false); 5]);
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    let error = guard.release().await.unwrap_err();
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+    assert!(fake.store.owner("k").is_some());
+    assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
+    assert_eq!(fake.store.owner("k"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_guard_is_released_though_the_first_tries_fail() {
+    let (redlock, fake) = fake();
+    fake.next_releases([Fate::LostRequest, Fate::LostReply]);
+    drop(redlock.lock("k").acquire().await.unwrap());
+    assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
+    assert_eq!(fake.store.owner("k"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_is_given_up_when_the_lease_is_over_anyway() {
+    let (redlock, fake) = fake();
+    fake.next_releases(vec![Fate::LostRequest; 1000]);
+    drop(redlock.lock("k").expire(10 * SECOND).acquire().await.unwrap());
+    assert_eq!(redlock.shutdown(SECOND).await, 1);
+    assert_eq!(redlock.shutdown(20 * SECOND).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_release_found_is_told() {
+    let (redlock, fake) = fake();
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    fake.store.remove("k");
+    assert_eq!(guard.release().await.unwrap(), Released::Expired);
+
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    fake.store.set("k", "thief", SECOND);
+    assert_eq!(guard.release().await.unwrap(), Released::Stolen);
+    assert_eq!(fake.store.owner("k").as_deref(), Some("thief"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_finished_is_not_failed_by_its_release() {
+    let (redlock, fake) = fake();
+    fake.next_releases([Fate::Refused(NodeErrorKind::NoPermission, true)]);
+    assert_eq!(redlock.lock("k").run(async { 7 }).await, Ok(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_finished_after_its_lease_was_lost_keeps_its_result() {
+    let (redlock, fake) = fake();
+    let body = async {
+        fake.store.remove("k");
+        // One step that outlasts the lease: nothing can stop it.
+        tokio::time::advance(60 * SECOND).await;
+        7
+    };
+    // `advance` yields once, so the body is seen after its time, and stopped.
+    let error = redlock.lock("k").run(body).await.unwrap_err();
+    assert!(matches!(error, LockError::Lost { .. }), "{error}");
+
+    let body = async {
+        fake.store.remove("k");
+        7
+    };
+    assert_eq!(redlock.lock("k").run(body).await, Ok(7));
+}
+
+#[test]
+fn a_guard_can_be_dropped_without_a_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (redlock, fake) = fake();
+    let guard = runtime.block_on(redlock.lock("k").acquire()).unwrap();
+    drop(runtime);
+    drop(guard);
+    assert_eq!(fake.store.owner("k"), None);
+}
