@@ -108,7 +108,7 @@ mod tests {
     fn a_list_reads_as_a_sentence() {
         assert_eq!(list(&["a", "b", "c"]), "`a`, `b` and `c`");
         assert_eq!(list(&["a"]), "`a`");
-        assert_eq!(list::<&str>(&[]), "none");
+        assert_eq!(list(&[""; 0]), "none");
     }
 
     #[test]

@@ -116,9 +116,10 @@ fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
     } else {
         quote_spanned!(Span::mixed_site()=> __spec)
     };
-    let client = match plan.args.client {
-        Some(_) => quote_spanned!(Span::mixed_site()=> __client),
-        None => quote_spanned!(Span::mixed_site()=> #private::global()),
+    let client = if plan.args.client.is_some() {
+        quote_spanned!(Span::mixed_site()=> __client)
+    } else {
+        quote_spanned!(Span::mixed_site()=> #private::global())
     };
     quote_spanned! {Span::mixed_site()=>
         let __locked = {

@@ -89,11 +89,20 @@ pub(crate) fn forbidden_in_template(expr: &Expr) -> Option<&'static str> {
     let what = match expr {
         Expr::Await(_) => "`.await`",
         Expr::Try(_) => "`?`",
-        Expr::Return(_) | Expr::Break(_) | Expr::Continue(_) => "control flow",
-        Expr::If(_) | Expr::Match(_) | Expr::Loop(_) | Expr::While(_) => "control flow",
-        Expr::ForLoop(_) | Expr::Let(_) => "control flow",
-        Expr::Async(_) | Expr::Block(_) | Expr::Unsafe(_) => "a block",
-        Expr::Const(_) | Expr::TryBlock(_) => "a block",
+        Expr::Return(_)
+        | Expr::Break(_)
+        | Expr::Continue(_)
+        | Expr::If(_)
+        | Expr::Match(_)
+        | Expr::Loop(_)
+        | Expr::While(_)
+        | Expr::ForLoop(_)
+        | Expr::Let(_) => "control flow",
+        Expr::Async(_)
+        | Expr::Block(_)
+        | Expr::Unsafe(_)
+        | Expr::Const(_)
+        | Expr::TryBlock(_) => "a block",
         Expr::Assign(_) => "an assignment",
         Expr::Binary(binary) if is_assignment(&binary.op) => "an assignment",
         Expr::Closure(_) => "a closure",

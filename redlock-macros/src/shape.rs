@@ -16,7 +16,8 @@ pub(crate) enum Shape {
 /// `{ before; Box::pin(async move { block }) }`, or the same without the box.
 pub(crate) struct Built {
     pub(crate) before: TokenStream,
-    pub(crate) boxed: Option<Expr>,
+    /// `Box::pin`, as it was written.
+    pub(crate) boxed: Option<Box<Expr>>,
     pub(crate) block: Block,
 }
 
@@ -39,7 +40,7 @@ pub(crate) fn of(function: &Function) -> Option<Shape> {
     let (Stmt::Expr(last, None), before) = block.stmts.split_last()? else { return None };
     let (boxed, future) = match last {
         Expr::Async(future) => (None, future),
-        Expr::Call(call) => (Some((*call.func).clone()), boxed_async(call)?),
+        Expr::Call(call) => (Some(call.func.clone()), boxed_async(call)?),
         _ => return None,
     };
     Some(Shape::Built(Built { before: quote!(#(#before)*), boxed, block: future.block.clone() }))

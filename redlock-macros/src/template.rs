@@ -19,6 +19,7 @@ pub(crate) struct Template {
 }
 
 #[cfg_attr(test, derive(Debug))]
+#[expect(clippy::large_enum_variant, reason = "a handful of them live per expansion")]
 pub(crate) enum Part {
     Text(String),
     Value(Value),
@@ -192,8 +193,7 @@ fn check_text(literal: &LitStr, parts: &[Part], errors: &mut Errors) {
             format!("the lock key has {length} bytes of text; a key may have {LONGEST_TEXT} bytes");
         errors.at(literal.span(), message);
     }
-    let last = texts().last().filter(|_| matches!(parts.last(), Some(Part::Text(_))));
-    if last.is_some_and(|text| text.ends_with(RESERVED_END)) {
+    if matches!(parts.last(), Some(Part::Text(text)) if text.ends_with(RESERVED_END)) {
         let end = literal.value().len();
         let message = format!(
             "a lock key cannot end in `{RESERVED_END}`: keys of that form hold the fencing tokens \
@@ -211,7 +211,7 @@ fn exact(literal: &LitStr, start: usize, end: usize) -> Option<Span> {
     if !source.starts_with('"') || source.len() != literal.value().len() + 2 {
         return None;
     }
-    token.subspan(start + 1..end + 1).map(|span| span.resolved_at(literal.span()))
+    token.subspan(start + 1..=end).map(|span| span.resolved_at(literal.span()))
 }
 
 fn respan(tokens: TokenStream, span: Span) -> TokenStream {

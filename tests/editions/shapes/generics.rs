@@ -19,7 +19,8 @@ where
 
 #[redis_lock(key = "debug-<value:?>")]
 pub async fn debug_bound<T: Debug>(value: &T) -> Locked<String> {
-    Ok(format!("{:?}", value))
+    let _ = value;
+    Ok(String::new())
 }
 
 #[redis_lock(key = "const-<N>-<values.len()>")]

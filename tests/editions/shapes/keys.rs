@@ -24,7 +24,7 @@ pub async fn function_calls(id: u64) -> Locked<u64> {
 
 #[redis_lock(key = "<id:05>-<id:#x>-<id:?>-<ratio:.3>-<id:+>")]
 pub async fn formats(id: u64, ratio: f64) -> Locked<f64> {
-    Ok(ratio + id as f64)
+    Ok(ratio * if id == 0 { 0.5 } else { 1.5 })
 }
 
 #[redis_lock(key = "<id + 1>-<-offset>-<(id > 3)>-<offset as u8>-<!flag>-<&id>-<*text>")]

@@ -7,8 +7,9 @@ use crate::support::{pause, AppError, Locked};
 
 pub const WAIT: Duration = Duration::from_secs(1);
 
+#[allow(clippy::needless_pass_by_value)]
 pub fn on_error<T: Default>(error: LockError) -> T {
-    drop(error);
+    assert!(!error.to_string().is_empty());
     T::default()
 }
 
@@ -45,7 +46,7 @@ pub async fn background() -> Locked<()> {
     Ok(())
 }
 
-#[redis_lock(key = "closure", on_error = |error| Err(format!("{}", error)))]
+#[redis_lock(key = "closure", on_error = |error| Err(error.to_string()))]
 pub async fn closure_on_error() -> Result<u32, String> {
     Ok(1)
 }
