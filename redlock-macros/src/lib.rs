@@ -1,9 +1,45 @@
-//! The attribute.
-/// placeholder until the real crate lands
+//! The attribute of `redlock-runtime`: parses, checks and expands `#[redis_lock]`.
+//!
+//! The files are the pipeline: `args` (options) and `template` (the lock key), `item` and `shape`
+//! (the function), `plan` (everything that needs both), `expand` (quoting only). `diagnostics`
+//! collects what is wrong on the way, so that one compile reports all of it.
+
+mod args;
+mod delimiters;
+mod diagnostics;
+mod duration;
+mod expand;
+mod hygiene;
+mod item;
+mod plan;
+mod returns;
+mod scan;
+mod shape;
+mod template;
+mod values;
+
+use proc_macro2::TokenStream;
+
+use diagnostics::Errors;
+
+/// Runs the function under a distributed lock; documented where `redlock` re-exports it.
 #[proc_macro_attribute]
 pub fn redis_lock(
-    _: proc_macro::TokenStream,
+    args: proc_macro::TokenStream,
     item: proc_macro::TokenStream,
 ) -> proc_macro::TokenStream {
-    item
+    lock(args.into(), item.into()).into()
+}
+
+fn lock(args: TokenStream, item: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let args = args::parse(args, &mut errors);
+    let function = item::parse(item.clone(), &mut errors);
+    let plan = function.and_then(|function| plan::plan(args, function, &mut errors));
+    match (plan, errors.into_compile_errors()) {
+        (Some(plan), None) => expand::expand(&plan),
+        // The function stays whatever is wrong with its lock: its callers, the diagnostics of its
+        // body and the editor's completion all depend on it.
+        (_, errors) => TokenStream::from_iter([item, errors.unwrap_or_default()]),
+    }
 }

@@ -1,0 +1,196 @@
+//! The options between the parentheses: `name = value, ..`, with recovery at every comma.
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use syn::ext::IdentExt;
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::{Error, Expr, Ident, LitStr, Path, Token};
+
+use crate::diagnostics::{Errors, closest, list};
+use crate::values;
+
+/// What the attribute said. Options that were left out stay `None`: the client's defaults apply.
+pub(crate) struct Args {
+    pub(crate) key: Option<Key>,
+    pub(crate) expire: Option<Time>,
+    pub(crate) wait: Option<Time>,
+    pub(crate) max_renew: Option<u32>,
+    pub(crate) on_error: OnError,
+    pub(crate) client: Option<Expr>,
+    pub(crate) background: bool,
+    pub(crate) reentrant: bool,
+    pub(crate) krate: Path,
+}
+
+pub(crate) enum Key {
+    Template(LitStr),
+    Value(Expr),
+}
+
+#[cfg_attr(test, derive(Debug))]
+pub(crate) enum Time {
+    Millis(u64),
+    Never,
+    Forever,
+    Value(Expr),
+}
+
+/// What becomes of a lock failure.
+pub(crate) enum OnError {
+    Convert,
+    Panic,
+    With(Expr),
+}
+
+const KNOWN: [&str; 9] =
+    ["key", "expire", "wait", "max_renew", "on_error", "client", "release", "reentrant", "crate"];
+
+/// Words that other lock libraries use for the same thing; too far apart for a spelling check.
+const ELSEWHERE: [(&str, &str); 10] = [
+    ("ttl", "expire"),
+    ("lease", "expire"),
+    ("lease_time", "expire"),
+    ("timeout", "wait"),
+    ("wait_time", "wait"),
+    ("max_renewals", "max_renew"),
+    ("name", "key"),
+    ("fallback", "on_error"),
+    ("redlock", "client"),
+    ("pool", "client"),
+];
+
+pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
+    let mut args = Args::default();
+    let options = |input: ParseStream<'_>| split(input, errors);
+    let Ok(options) = options.parse2(tokens) else { return args };
+    let mut seen: Vec<&str> = Vec::new();
+    for Assignment { name, value } in options {
+        let Some(known) = known(&name, &mut seen, errors) else { continue };
+        if let Some(value) = errors.keep(value) {
+            args.set(known, values::ungroup(value), errors);
+        }
+    }
+    if !seen.contains(&"key") {
+        let message = "`#[redis_lock]` needs a key: `#[redis_lock(key = \"stock-<id>\")]`";
+        errors.at(Span::call_site(), message);
+    }
+    args
+}
+
+struct Assignment {
+    name: Ident,
+    value: syn::Result<Expr>,
+}
+
+/// Splits at commas. A broken value is skipped up to the next one, so that the rest is checked too.
+fn split(input: ParseStream<'_>, errors: &mut Errors) -> syn::Result<Vec<Assignment>> {
+    let mut found = Vec::new();
+    while !input.is_empty() {
+        let assignment = errors.keep(assignment(input));
+        let complete = assignment.as_ref().is_some_and(|one| one.value.is_ok());
+        found.extend(assignment);
+        let mut rest = None;
+        while !input.is_empty() && !input.peek(Token![,]) {
+            let token: TokenTree = input.parse()?;
+            rest.get_or_insert(token.span());
+        }
+        if let (Some(span), true) = (rest, complete) {
+            errors.at(span, "expected `,` between options");
+        }
+        input.parse::<Option<Token![,]>>()?;
+    }
+    Ok(found)
+}
+
+fn assignment(input: ParseStream<'_>) -> syn::Result<Assignment> {
+    let start = input.span();
+    let name = input.call(Ident::parse_any).map_err(|_| {
+        let options = list(&KNOWN);
+        let example = "expected an option such as `key = \"stock-<id>\"`";
+        Error::new(start, format!("{example}; the options are {options}"))
+    })?;
+    let value = if input.peek(Token![=]) && !input.peek(Token![==]) {
+        input.parse::<Token![=]>()?;
+        if input.is_empty() || input.peek(Token![,]) {
+            Err(needs_value(&name))
+        } else {
+            input.call(Expr::parse)
+        }
+    } else {
+        Err(needs_value(&name))
+    };
+    Ok(Assignment { name, value })
+}
+
+fn needs_value(name: &Ident) -> Error {
+    Error::new(name.span(), format!("`{name}` needs a value: `{name} = ..`"))
+}
+
+/// The option that `name` means; reports unknown and repeated ones.
+fn known(name: &Ident, seen: &mut Vec<&str>, errors: &mut Errors) -> Option<&'static str> {
+    let written = name.unraw().to_string();
+    let Some(known) = KNOWN.into_iter().find(|known| *known == written) else {
+        let elsewhere = ELSEWHERE.into_iter().find(|(other, _)| *other == written);
+        let meant = elsewhere.map(|(_, ours)| ours).or_else(|| closest(&written, KNOWN));
+        let hint = meant.map_or(String::from("."), |meant| format!("; did you mean `{meant}`?"));
+        let options = list(&KNOWN);
+        errors
+            .at(name.span(), format!("unknown option `{written}`{hint} The options are {options}"));
+        // A misspelt key is one mistake, not also a missing key.
+        seen.extend(meant.filter(|meant| *meant == "key"));
+        return None;
+    };
+    if seen.contains(&known) {
+        errors.at(name.span(), format!("option `{known}` is given twice"));
+        return None;
+    }
+    seen.push(known);
+    Some(known)
+}
+
+impl Args {
+    fn set(&mut self, name: &'static str, value: Expr, errors: &mut Errors) {
+        match name {
+            "key" => self.key = values::key(value, errors),
+            "expire" => self.expire = values::expire(value, errors),
+            "wait" => self.wait = values::wait(value, errors),
+            "max_renew" => self.max_renew = values::max_renew(&value, errors),
+            "on_error" => {
+                self.on_error = values::on_error(value, errors).unwrap_or(OnError::Convert);
+            }
+            "client" => self.client = values::plain(name, value, errors),
+            "release" => {
+                self.background = values::background(&value, errors).unwrap_or_default();
+            }
+            "reentrant" => self.reentrant = values::reentrant(&value, errors).unwrap_or(true),
+            _ => {
+                if let Some(path) = values::krate(value, errors) {
+                    self.krate = path;
+                }
+            }
+        }
+    }
+}
+
+impl Default for Args {
+    fn default() -> Args {
+        Args {
+            key: None,
+            expire: None,
+            wait: None,
+            max_renew: None,
+            on_error: OnError::Convert,
+            client: None,
+            background: false,
+            reentrant: true,
+            krate: default_crate(),
+        }
+    }
+}
+
+/// `::redlock`, resolved as in this crate's edition whatever the caller's edition is.
+fn default_crate() -> Path {
+    syn::parse_quote_spanned!(Span::mixed_site()=> ::redlock)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,255 @@
+//! Quotes the expansion. Everything was checked before; nothing here can fail.
+//!
+//! All names made up here are `mixed_site`, so the user's code cannot see them, and its own names
+//! cannot change what they mean. Everything the user wrote keeps its tokens.
+
+use proc_macro2::{Delimiter, Group, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{Expr, LitStr};
+
+use crate::args::{OnError, Time};
+use crate::hygiene;
+use crate::plan::{KeyPlan, Plan};
+use crate::returns::{self, Returns};
+use crate::shape::{Built, Shape};
+use crate::template::{Part, Template, Value};
+
+pub(crate) fn expand(plan: &Plan) -> TokenStream {
+    let function = &plan.function;
+    let (attrs, vis, sig) = (&function.attrs, &function.vis, &function.sig);
+    let inner_attrs = &function.inner_attrs;
+    let body = match &plan.shape {
+        Shape::Async => around_body(plan),
+        Shape::Built(built) => inside_built(plan, built),
+    };
+    let mut body = Group::new(Delimiter::Brace, quote!(#inner_attrs #body));
+    body.set_span(function.body.span());
+    quote!(#(#attrs)* #vis #sig #body)
+}
+
+/// `async fn`: its body becomes the locked future.
+fn around_body(plan: &Plan) -> TokenStream {
+    let returns = returns::of_async(&plan.function.sig);
+    let edge = return_edge(&returns);
+    let block = &plan.function.body;
+    // Parentheses keep `unused_braces` quiet without an `allow` that would reach into the body.
+    let future = quote_spanned!(Span::mixed_site()=> async move { #edge (#block) });
+    let prepared = prepare(plan);
+    let run = run(plan, &returns, &future);
+    quote!(#prepared #run)
+}
+
+/// `{ before; Box::pin(async move { .. }) }`: the lock goes into the box.
+fn inside_built(plan: &Plan, built: &Built) -> TokenStream {
+    let returns = returns::of_built(&plan.function.sig);
+    let (block, before) = (&built.block, &built.before);
+    let prepared = prepare(plan);
+    // Rendered when the function is called, so that the future need not capture the arguments;
+    // only names that async-trait unpacks inside of the block force the key inside.
+    let (outside, inside, block) = match &plan.hoisted {
+        None => (prepared, TokenStream::new(), block.to_token_stream()),
+        Some(hoisted) => {
+            let lets = &hoisted.lets;
+            (TokenStream::new(), quote!(#lets #prepared), hoisted.rest.clone())
+        }
+    };
+    let run = run(plan, &returns, &quote_spanned!(Span::mixed_site()=> async move #block));
+    let future = quote_spanned!(Span::mixed_site()=> async move { #inside #run });
+    let future = built.boxed.as_ref().map_or_else(|| future.clone(), |pin| quote!(#pin(#future)));
+    quote!(#outside #before #future)
+}
+
+/// Gives the block the function's return type, so that the body infers as in the plain function.
+fn return_edge(returns: &Returns) -> TokenStream {
+    if returns.never {
+        return TokenStream::new();
+    }
+    let ty = &returns.ty;
+    let never_returned = mixed(returns.span);
+    quote_spanned! {never_returned=>
+        #[allow(
+            unknown_lints, unreachable_code, clippy::diverging_sub_expression, clippy::empty_loop,
+            clippy::implicit_return, clippy::let_unit_value, clippy::let_with_type_underscore,
+            clippy::needless_return, clippy::semicolon_inside_block,
+            clippy::semicolon_outside_block, clippy::unreachable
+        )]
+        if false {
+            let __returned: #ty = loop {};
+            return __returned;
+        }
+    }
+}
+
+/// What is evaluated before the body captures the arguments: one statement each, so that nothing
+/// of it is held across an `.await`.
+fn prepare(plan: &Plan) -> TokenStream {
+    let key = key(plan);
+    let spec = (!is_constant(plan)).then(|| {
+        let spec = spec(plan);
+        quote_spanned!(Span::mixed_site()=> let __spec = #spec;)
+    });
+    let client = plan.args.client.as_ref().map(|client| {
+        let private = private(plan);
+        let (at, client) = (mixed(client.span()), adopt(plan, client));
+        let client = quote_spanned!(at=> #private::client(#client));
+        quote_spanned!(Span::mixed_site()=> let __client = #client;)
+    });
+    quote_spanned!(Span::mixed_site()=> let __key = #key; #spec #client)
+}
+
+fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
+    let private = private(plan);
+    let ty = if returns.never { &quote!(_) } else { &returns.ty };
+    let at = mixed(returns.span);
+    let pending = match &plan.args.on_error {
+        OnError::Convert => quote_spanned!(at=> #private::convert::<#ty, _>(#future)),
+        OnError::Panic => quote_spanned!(at=> #private::handle(#future, #private::panic_on)),
+        OnError::With(handler) => {
+            let at = mixed(handler.span());
+            quote_spanned!(at=> #private::handle(#future, #handler))
+        }
+    };
+    let spec = if is_constant(plan) {
+        let spec = spec(plan);
+        quote_spanned!(Span::mixed_site()=> const { #spec })
+    } else {
+        quote_spanned!(Span::mixed_site()=> __spec)
+    };
+    let client = if plan.args.client.is_some() {
+        quote_spanned!(Span::mixed_site()=> __client)
+    } else {
+        quote_spanned!(Span::mixed_site()=> #private::global())
+    };
+    quote_spanned! {Span::mixed_site()=>
+        let __locked = {
+            #[allow(unused_imports)]
+            use #private::LockLocal as _;
+            #pending.lock(#spec, __key, #client)
+        };
+        #[allow(clippy::implicit_return)]
+        { __locked.await }
+    }
+}
+
+fn is_constant(plan: &Plan) -> bool {
+    let is_value = |time: &Option<Time>| matches!(time, Some(Time::Value(_)));
+    !is_value(&plan.args.expire) && !is_value(&plan.args.wait)
+}
+
+/// Options that were left out are not set: the client's defaults apply.
+fn spec(plan: &Plan) -> TokenStream {
+    let (private, args) = (private(plan), &plan.args);
+    let template = template_name(plan);
+    let at = Span::mixed_site();
+    let millis = |ms: &u64| quote_spanned!(at=> #private::Duration::from_millis(#ms));
+    let mut spec = quote_spanned!(at=> #private::Spec::new(#template));
+    if let Some(expire) = &args.expire {
+        let expire = match expire {
+            Time::Value(value) => adopt(plan, value),
+            Time::Millis(ms) => millis(ms),
+            Time::Never | Time::Forever => unreachable!("refused when it was parsed"),
+        };
+        spec.extend(quote_spanned!(at=> .expire(#expire)));
+    }
+    if let Some(wait) = &args.wait {
+        let wait = match wait {
+            Time::Never => quote_spanned!(at=> #private::Wait::Never),
+            Time::Forever => quote_spanned!(at=> #private::Wait::Forever),
+            Time::Value(value) => {
+                let (at, value) = (mixed(value.span()), adopt(plan, value));
+                quote_spanned!(at=> #private::wait(#value))
+            }
+            Time::Millis(ms) => {
+                let wait = millis(ms);
+                quote_spanned!(at=> #private::Wait::AtMost(#wait))
+            }
+        };
+        spec.extend(quote_spanned!(at=> .wait(#wait)));
+    }
+    if let Some(renewals) = args.max_renew {
+        spec.extend(quote_spanned!(at=> .max_renew(#renewals)));
+    }
+    if !args.reentrant {
+        spec.extend(quote_spanned!(at=> .not_reentrant()));
+    }
+    if args.background {
+        spec.extend(quote_spanned!(at=> .background_release()));
+    }
+    spec
+}
+
+/// What spans and metrics call the lock: never a rendered key, of which there may be millions.
+fn template_name(plan: &Plan) -> LitStr {
+    let (name, span) = match &plan.key {
+        Some(KeyPlan::Template(template)) => (template.literal.value(), template.literal.span()),
+        Some(KeyPlan::Value(value)) => (value.to_token_stream().to_string(), value.span()),
+        None => (String::new(), Span::call_site()),
+    };
+    LitStr::new(&name, mixed(span))
+}
+
+fn key(plan: &Plan) -> TokenStream {
+    let private = private(plan);
+    match &plan.key {
+        Some(KeyPlan::Template(template)) => rendered(plan, template),
+        Some(KeyPlan::Value(value)) => {
+            let (at, value) = (mixed(value.span()), adopt(plan, value));
+            quote_spanned!(at=> #private::display_key(&(#value)))
+        }
+        None => TokenStream::new(),
+    }
+}
+
+fn rendered(plan: &Plan, template: &Template) -> TokenStream {
+    let private = private(plan);
+    let at = mixed(template.literal.span());
+    if let [Part::Text(text)] = template.parts.as_slice() {
+        return quote_spanned!(at=> #private::literal_key(#text));
+    }
+    let mut render = match &template.delimiters {
+        None => quote_spanned!(at=> #private::Render::new()),
+        Some(delimiters) => quote_spanned!(at=> #private::Render::injective(#delimiters)),
+    };
+    for part in &template.parts {
+        render.extend(match part {
+            Part::Text(text) => quote_spanned!(at=> .text(#text)),
+            Part::Value(value) => placeholder(plan, value),
+        });
+    }
+    quote_spanned!(at=> #render.finish())
+}
+
+fn placeholder(plan: &Plan, value: &Value) -> TokenStream {
+    let private = private(plan);
+    let at = mixed(value.span);
+    let (name, expr) = (value.source.trim(), adopt(plan, &value.expr));
+    let arguments = if value.format.is_empty() {
+        // One error in our words for a type that has no `Display`, instead of two of rustc's.
+        let part = quote_spanned!(at=> #private::part(&&(#expr)));
+        quote_spanned!(at=> #private::format_args!("{}", #part))
+    } else {
+        let format = LitStr::new(&format!("{{:{}}}", value.format), at);
+        quote_spanned!(at=> #private::format_args!(#format, #expr))
+    };
+    quote_spanned!(at=> .value(#name, #arguments))
+}
+
+/// The expression with its parameter names as the parameters are.
+fn adopt(plan: &Plan, expr: &Expr) -> TokenStream {
+    let this = plan.hoisted.as_ref().and_then(|hoisted| hoisted.this.as_ref());
+    hygiene::adopt(expr.to_token_stream(), &plan.names, this)
+}
+
+fn private(plan: &Plan) -> TokenStream {
+    let krate = &plan.args.krate;
+    quote_spanned!(Span::mixed_site()=> #krate::__private)
+}
+
+/// Our own hygiene at the place that an error should point at.
+fn mixed(at: Span) -> Span {
+    Span::mixed_site().located_at(at)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Names: which ones a function binds, which ones an expression reads, and whose hygiene they get.
+
+use proc_macro2::{Group, Ident, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::{Expr, ExprPath, Pat};
+
+/// The names that `pattern` binds.
+pub(crate) fn bound(pattern: &Pat, out: &mut Vec<Ident>) {
+    match pattern {
+        Pat::Ident(name) => {
+            out.push(name.ident.clone());
+            if let Some((_, inner)) = &name.subpat {
+                bound(inner, out);
+            }
+        }
+        Pat::Reference(inner) => bound(&inner.pat, out),
+        Pat::Paren(inner) => bound(&inner.pat, out),
+        Pat::Type(inner) => bound(&inner.pat, out),
+        Pat::Tuple(tuple) => tuple.elems.iter().for_each(|pattern| bound(pattern, out)),
+        Pat::TupleStruct(tuple) => tuple.elems.iter().for_each(|pattern| bound(pattern, out)),
+        Pat::Struct(fields) => fields.fields.iter().for_each(|field| bound(&field.pat, out)),
+        Pat::Slice(slice) => slice.elems.iter().for_each(|pattern| bound(pattern, out)),
+        // Every alternative binds the same names.
+        Pat::Or(or) => or.cases.iter().take(1).for_each(|pattern| bound(pattern, out)),
+        _ => {}
+    }
+}
+
+/// The plain names that `expr` reads: `order` and `n` in `order.items[n].id()`. No functions,
+/// methods, fields, paths; the insides of macros stay unknown.
+pub(crate) fn reads(expr: &Expr) -> Vec<&Ident> {
+    if let Expr::Path(ExprPath { qself: None, path, .. }) = expr {
+        return path.get_ident().into_iter().collect();
+    }
+    let mut names = Vec::new();
+    for child in children(expr) {
+        names.extend(reads(child));
+    }
+    names
+}
+
+/// `LIKE_THIS`: a constant or a const generic, which need not be an argument.
+pub(crate) fn is_constant(name: &Ident) -> bool {
+    name.to_string().chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
+}
+
+/// Does any token of `tokens` have one of these names? Errs on the side of yes.
+pub(crate) fn mentions(tokens: TokenStream, names: &[Ident]) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => names.contains(&ident),
+        TokenTree::Group(group) => mentions(group.stream(), names),
+        _ => false,
+    })
+}
+
+/// Gives every mention of a parameter the hygiene of the parameter itself, so that it resolves
+/// even when function and attribute come from different `macro_rules!`. All other names keep
+/// theirs. `this` stands in for `self` where async-trait has moved it.
+pub(crate) fn adopt(tokens: TokenStream, names: &[Ident], this: Option<&Ident>) -> TokenStream {
+    let mut after_dot = false;
+    let adopt_one = |token: TokenTree| {
+        let dot = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == '.');
+        let field = std::mem::replace(&mut after_dot, dot);
+        match token {
+            TokenTree::Ident(ident) if !field => {
+                let known = || names.iter().find(|name| **name == ident);
+                let owner = this.filter(|_| ident == "self").or_else(known);
+                let adopted = owner.map(|name| {
+                    let mut name = name.clone();
+                    name.set_span(name.span().located_at(ident.span()));
+                    name
+                });
+                adopted.unwrap_or(ident).into()
+            }
+            TokenTree::Group(group) => {
+                let inner = adopt(group.stream(), names, this);
+                let mut adopted = Group::new(group.delimiter(), inner);
+                adopted.set_span(group.span());
+                adopted.into()
+            }
+            other => other,
+        }
+    };
+    tokens.into_iter().map(adopt_one).collect()
+}
+
+/// What a placeholder may not contain: anything but reading a value.
+pub(crate) fn forbidden_in_template(expr: &Expr) -> Option<&'static str> {
+    let what = match expr {
+        Expr::Await(_) => "`.await`",
+        Expr::Try(_) => "`?`",
+        Expr::Return(_)
+        | Expr::Break(_)
+        | Expr::Continue(_)
+        | Expr::If(_)
+        | Expr::Match(_)
+        | Expr::Loop(_)
+        | Expr::While(_)
+        | Expr::ForLoop(_)
+        | Expr::Let(_) => "control flow",
+        Expr::Async(_)
+        | Expr::Block(_)
+        | Expr::Unsafe(_)
+        | Expr::Const(_)
+        | Expr::TryBlock(_) => "a block",
+        Expr::Assign(_) => "an assignment",
+        Expr::Binary(binary) if is_assignment(&binary.op) => "an assignment",
+        Expr::Closure(_) => "a closure",
+        _ => return children(expr).into_iter().find_map(forbidden_in_template),
+    };
+    Some(what)
+}
+
+/// What would suspend or leave the function in the middle of an option's value.
+pub(crate) fn leaves(expr: &Expr) -> Option<(&'static str, TokenStream)> {
+    let what = match expr {
+        Expr::Await(_) => "`.await`",
+        Expr::Try(_) => "`?`",
+        Expr::Return(_) => "`return`",
+        _ => return children(expr).into_iter().find_map(leaves),
+    };
+    Some((what, expr.to_token_stream()))
+}
+
+fn is_assignment(op: &syn::BinOp) -> bool {
+    op.to_token_stream().to_string().ends_with('=') && !is_comparison(op)
+}
+
+fn is_comparison(op: &syn::BinOp) -> bool {
+    use syn::BinOp::{Eq, Ge, Le, Ne};
+    matches!(op, Eq(_) | Le(_) | Ge(_) | Ne(_))
+}
+
+/// The direct parts of an expression that is evaluated as a whole (nothing deferred, no blocks).
+fn children(expr: &Expr) -> Vec<&Expr> {
+    match expr {
+        Expr::Field(field) => vec![&field.base],
+        Expr::Index(index) => vec![&index.expr, &index.index],
+        Expr::MethodCall(call) => [&*call.receiver].into_iter().chain(&call.args).collect(),
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(_) => call.args.iter().collect(),
+            function => [function].into_iter().chain(&call.args).collect(),
+        },
+        Expr::Paren(inner) => vec![&inner.expr],
+        Expr::Group(inner) => vec![&inner.expr],
+        Expr::Unary(inner) => vec![&inner.expr],
+        Expr::Reference(inner) => vec![&inner.expr],
+        Expr::Cast(inner) => vec![&inner.expr],
+        Expr::Await(inner) => vec![&inner.base],
+        Expr::Try(inner) => vec![&inner.expr],
+        Expr::Binary(binary) => vec![&binary.left, &binary.right],
+        Expr::Tuple(tuple) => tuple.elems.iter().collect(),
+        Expr::Array(array) => array.elems.iter().collect(),
+        Expr::Repeat(repeat) => vec![&repeat.expr, &repeat.len],
+        Expr::Range(range) => {
+            [&range.start, &range.end].into_iter().flatten().map(|end| &**end).collect()
+        }
+        Expr::Struct(fields) => fields.fields.iter().map(|field| &field.expr).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! The function under the attribute: its signature is parsed, its body stays tokens.
+
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::parse::{Parse, ParseStream};
+use syn::{Attribute, Error, FnArg, GenericParam, LitStr, Signature, Token, Visibility};
+
+use crate::diagnostics::Errors;
+use crate::hygiene;
+
+/// Parsing the body would cost compile time and would lose half-typed ones, and with them the
+/// editor's completion.
+pub(crate) struct Function {
+    pub(crate) attrs: Vec<Attribute>,
+    pub(crate) vis: Visibility,
+    pub(crate) sig: Signature,
+    /// `#![..]` at the head of the body: they belong to the whole function.
+    pub(crate) inner_attrs: TokenStream,
+    /// The user's own braces with their spans, so that errors and lifetimes of temporaries stay
+    /// those of the plain function.
+    pub(crate) body: Group,
+}
+
+pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Function> {
+    let function: Function = errors.keep(syn::parse2(item))?;
+    if let Some(keyword) = &function.sig.constness {
+        errors.over(keyword, "`#[redis_lock]` cannot be used on a `const fn`");
+        return None;
+    }
+    Some(function)
+}
+
+impl Function {
+    /// Every name that the parameters bind, `self` included.
+    pub(crate) fn names(&self) -> Vec<Ident> {
+        let mut names = Vec::new();
+        for input in &self.sig.inputs {
+            match input {
+                FnArg::Receiver(this) => names.push(Ident::new("self", this.self_token.span)),
+                FnArg::Typed(typed) => hygiene::bound(&typed.pat, &mut names),
+            }
+        }
+        names
+    }
+
+    pub(crate) fn is_const_generic(&self, name: &Ident) -> bool {
+        let is_it = |param: &GenericParam| matches!(param, GenericParam::Const(constant) if constant.ident == *name);
+        self.sig.generics.params.iter().any(is_it)
+    }
+
+    pub(crate) fn not_async(&self) -> Error {
+        let message = format!(
+            "`#[redis_lock]` needs an `async fn`, but `{}` is not async here. If another attribute \
+             such as `#[tokio::main]` or `#[tokio::test]` stands above, move `#[redis_lock]` above \
+             it",
+            self.sig.ident
+        );
+        Error::new_spanned(self.sig.fn_token, message)
+    }
+}
+
+impl Parse for Function {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let attrs = input.call(Attribute::parse_outer)?;
+        let vis: Visibility = input.parse()?;
+        if !is_function(input) {
+            let message = "`#[redis_lock]` can only be used on an `async fn`";
+            let rest: TokenStream = input.parse()?;
+            return Err(Error::new_spanned(head(rest), message));
+        }
+        let sig: Signature = input.parse()?;
+        let Ok(TokenTree::Group(body)) = input.parse() else {
+            let message = format!(
+                "`{}` has no body to run under the lock; put `#[redis_lock]` on the implementation",
+                sig.ident
+            );
+            return Err(Error::new(sig.ident.span(), message));
+        };
+        // Whatever follows is not ours to judge.
+        input.parse::<TokenStream>()?;
+        let (inner_attrs, body) = split_inner_attrs(body);
+        Ok(Function { attrs, vis, sig, inner_attrs, body })
+    }
+}
+
+/// Is this `fn`, after any qualifiers?
+fn is_function(input: ParseStream<'_>) -> bool {
+    let ahead = input.fork();
+    loop {
+        let qualifier = ahead.peek(Token![async])
+            || ahead.peek(Token![const])
+            || ahead.peek(Token![unsafe])
+            || ahead.peek(Token![extern])
+            || ahead.peek(LitStr);
+        if !qualifier || ahead.parse::<TokenTree>().is_err() {
+            return ahead.peek(Token![fn]);
+        }
+    }
+}
+
+/// `struct S` of `struct S { .. }`: enough to point at.
+fn head(item: TokenStream) -> TokenStream {
+    item.into_iter().take_while(|token| !matches!(token, TokenTree::Group(_))).take(2).collect()
+}
+
+fn split_inner_attrs(body: Group) -> (TokenStream, Group) {
+    let tokens: Vec<TokenTree> = body.stream().into_iter().collect();
+    let mut n = 0;
+    while let [TokenTree::Punct(hash), TokenTree::Punct(bang), TokenTree::Group(attr), ..] =
+        &tokens[n..]
+        && hash.as_char() == '#'
+        && bang.as_char() == '!'
+        && attr.delimiter() == Delimiter::Bracket
+    {
+        n += 3;
+    }
+    if n == 0 {
+        return (TokenStream::new(), body);
+    }
+    let mut rest = Group::new(Delimiter::Brace, tokens[n..].iter().cloned().collect());
+    rest.set_span(body.span());
+    let attrs = tokens[..n].iter().map(ToTokens::to_token_stream).collect();
+    (attrs, rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quote::quote;
+
+    fn problems(item: TokenStream) -> Vec<String> {
+        let mut errors = Errors::default();
+        parse(item, &mut errors);
+        errors.messages()
+    }
+
+    #[test]
+    fn half_typed_bodies_are_functions() {
+        assert!(problems(quote!(async fn f(id: u64) { id. })).is_empty());
+        assert!(problems(quote!(pub(crate) async unsafe fn f() { let })).is_empty());
+    }
+
+    #[test]
+    fn other_items_are_refused() {
+        for item in [
+            quote!(
+                struct S;
+            ),
+            quote!(
+                const N: u8 = 1;
+            ),
+            quote!(impl S {}),
+            quote!(
+                mod m;
+            ),
+        ] {
+            assert_eq!(problems(item), ["`#[redis_lock]` can only be used on an `async fn`"]);
+        }
+        assert!(
+            problems(quote!(
+                async fn f();
+            ))[0]
+                .starts_with("`f` has no body")
+        );
+        assert!(
+            problems(quote!(
+                const fn f() {}
+            ))[0]
+                .contains("`const fn`")
+        );
+    }
+
+    #[test]
+    fn inner_attributes_stay_in_front() {
+        let item = quote!(
+            async fn f() {
+                #![allow(x)]
+                #![deny(y)]
+                body
+            }
+        );
+        let function = parse(item, &mut Errors::default());
+        let function = function.map(|f| (f.inner_attrs.to_string(), f.body.stream().to_string()));
+        assert_eq!(
+            function,
+            Some(("# ! [allow (x)] # ! [deny (y)]".to_owned(), "body".to_owned()))
+        );
+    }
+
+    #[test]
+    fn names_come_out_of_patterns() {
+        let item = quote!(
+            async fn f<const N: usize>(
+                &self,
+                a: u8,
+                (b, [c, ..]): P,
+                S { d, e: g, .. }: S,
+                T(h @ 1..): T,
+                _: u8,
+                &i: &u8,
+                r#type: u8,
+            ) {
+            }
+        );
+        let function = parse(item, &mut Errors::default());
+        let names = function.map(|f| f.names().iter().map(Ident::to_string).collect::<Vec<_>>());
+        let expected = ["self", "a", "b", "c", "d", "g", "h", "i", "r#type"];
+        assert_eq!(names.unwrap_or_default(), expected);
+    }
+}

@@ -1,0 +1,116 @@
+//! What needs both the options and the function: names in the key, and where the lock goes.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::ToTokens;
+use syn::Expr;
+
+use crate::args::{Args, Key, Time};
+use crate::diagnostics::{Errors, closest, list};
+use crate::hygiene;
+use crate::item::Function;
+use crate::shape::{self, Hoisted, Shape};
+use crate::template::{self, Part, Template, Value};
+
+/// Everything that the expansion quotes.
+pub(crate) struct Plan {
+    pub(crate) function: Function,
+    pub(crate) args: Args,
+    pub(crate) key: Option<KeyPlan>,
+    pub(crate) shape: Shape,
+    pub(crate) hoisted: Option<Hoisted>,
+    /// The names whose hygiene the key adopts.
+    pub(crate) names: Vec<Ident>,
+}
+
+pub(crate) enum KeyPlan {
+    Template(Template),
+    Value(Expr),
+}
+
+/// `None`, or an error besides, if the function cannot be locked as asked.
+pub(crate) fn plan(mut args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
+    let key = args.key.take().map(|key| match key {
+        Key::Template(literal) => KeyPlan::Template(template::parse(literal, errors)),
+        Key::Value(value) => KeyPlan::Value(value),
+    });
+    let Some(shape) = shape::of(&function) else {
+        errors.push(function.not_async());
+        return None;
+    };
+    let mut names = function.names();
+    let hoisted = match &shape {
+        Shape::Async => None,
+        Shape::Built(built) => Some(built.hoist(&names)),
+    };
+    let hoisted = hoisted.filter(|hoisted| {
+        let is_new = |name: &&Ident| !names.contains(name) && Some(*name) != hoisted.this.as_ref();
+        let new: Vec<Ident> = hoisted.names.iter().filter(is_new).cloned().collect();
+        hygiene::mentions(read_by(&args, key.as_ref()), &new)
+    });
+    names.extend(hoisted.iter().flat_map(|hoisted| hoisted.names.clone()));
+    if let Some(KeyPlan::Template(template)) = &key {
+        check_names(template, &function, &names, errors);
+    }
+    Some(Plan { function, args, key, shape, hoisted, names })
+}
+
+/// All expressions that are evaluated before the body.
+fn read_by(args: &Args, key: Option<&KeyPlan>) -> TokenStream {
+    let mut tokens = TokenStream::new();
+    match key {
+        Some(KeyPlan::Template(template)) => {
+            values_of(template).for_each(|value| value.expr.to_tokens(&mut tokens));
+        }
+        Some(KeyPlan::Value(value)) => value.to_tokens(&mut tokens),
+        None => {}
+    }
+    args.client.to_tokens(&mut tokens);
+    for time in [&args.expire, &args.wait].into_iter().flatten() {
+        if let Time::Value(value) = time {
+            value.to_tokens(&mut tokens);
+        }
+    }
+    tokens
+}
+
+fn values_of(template: &Template) -> impl Iterator<Item = &Value> {
+    template.parts.iter().filter_map(|part| match part {
+        Part::Value(value) => Some(value),
+        Part::Text(_) => None,
+    })
+}
+
+/// A placeholder can only name what the function is given. Said here, because rustc would suggest
+/// to replace the whole literal.
+fn check_names(template: &Template, function: &Function, names: &[Ident], errors: &mut Errors) {
+    for value in values_of(template) {
+        for name in hygiene::reads(&value.expr) {
+            let known = names.contains(name)
+                || hygiene::is_constant(name)
+                || function.is_const_generic(name);
+            if !known {
+                let message = not_an_argument(name, function, names);
+                errors.push(template::error(&template.literal, value.start, value.end, message));
+            }
+        }
+    }
+}
+
+fn not_an_argument(name: &Ident, function: &Function, names: &[Ident]) -> String {
+    // Names that another macro made up are nothing to suggest.
+    let shown = names.iter().map(Ident::to_string).filter(|name| !name.starts_with("__"));
+    let shown: Vec<String> = shown.collect();
+    let name = name.to_string();
+    let near = closest(&name, shown.iter().map(String::as_str));
+    let hint = match near {
+        _ if name == "self" => "this function has no `self`; ".to_owned(),
+        Some(near) => format!("did you mean `{near}`? "),
+        None => String::new(),
+    };
+    let arguments = match shown.as_slice() {
+        [] => "it has no arguments".to_owned(),
+        [one] => format!("its only argument is `{one}`"),
+        _ => format!("its arguments are {}", list(&shown)),
+    };
+    format!("`{name}` is not an argument of `{}`: {hint}{arguments}", function.sig.ident)
+}

@@ -1,0 +1,150 @@
+//! The return type, where the expansion has to name it.
+
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{
+    GenericArgument, PathArguments, ReturnType, Signature, Token, Type, TypeParamBound, TypePath,
+};
+
+/// What the future of a function returns.
+pub(crate) struct Returns {
+    /// The type with every `impl Trait` replaced by `_`; just `_` where it is not written down.
+    pub(crate) ty: TokenStream,
+    pub(crate) span: Span,
+    pub(crate) never: bool,
+}
+
+/// The return type of an `async fn`. Without one, errors point at the function's name.
+pub(crate) fn of_async(sig: &Signature) -> Returns {
+    match &sig.output {
+        ReturnType::Default => {
+            let span = sig.ident.span();
+            Returns { ty: quote_spanned!(span=> ()), span, never: false }
+        }
+        ReturnType::Type(_, ty) => of_type(ty),
+    }
+}
+
+/// The `Output` in the return type of a function that builds its future.
+pub(crate) fn of_built(sig: &Signature) -> Returns {
+    let ReturnType::Type(_, ty) = &sig.output else { return of_async(sig) };
+    output(ty).map_or_else(|| Returns { ty: quote!(_), span: ty.span(), never: false }, of_type)
+}
+
+fn of_type(ty: &Type) -> Returns {
+    let never = matches!(ty, Type::Never(_));
+    Returns { ty: erase_impl(ty.to_token_stream()), span: ty.span(), never }
+}
+
+/// `T` of `Pin<Box<dyn Future<Output = T> + 'a>>` or of `impl Future<Output = T>`. Only a spelled
+/// out `Output` is trusted: what an alias such as `BoxFuture` stands for cannot be seen.
+fn output(ty: &Type) -> Option<&Type> {
+    match ty {
+        Type::ImplTrait(bounds) => output_of_bounds(&bounds.bounds),
+        Type::TraitObject(bounds) => output_of_bounds(&bounds.bounds),
+        Type::Paren(inner) => output(&inner.elem),
+        Type::Group(inner) => output(&inner.elem),
+        Type::Path(TypePath { qself: None, path, .. }) => {
+            arguments(&path.segments.last()?.arguments).find_map(|argument| match argument {
+                GenericArgument::Type(inner) => output(inner),
+                _ => None,
+            })
+        }
+        _ => None,
+    }
+}
+
+fn output_of_bounds(bounds: &Punctuated<TypeParamBound, Token![+]>) -> Option<&Type> {
+    bounds.iter().find_map(|bound| {
+        let TypeParamBound::Trait(bound) = bound else { return None };
+        arguments(&bound.path.segments.last()?.arguments).find_map(|argument| match argument {
+            GenericArgument::AssocType(assoc) if assoc.ident == "Output" => Some(&assoc.ty),
+            _ => None,
+        })
+    })
+}
+
+fn arguments(arguments: &PathArguments) -> impl Iterator<Item = &GenericArgument> {
+    match arguments {
+        PathArguments::AngleBracketed(arguments) => Some(&arguments.args),
+        _ => None,
+    }
+    .into_iter()
+    .flatten()
+}
+
+/// `impl Trait` cannot be written in a body. On tokens, because syn's `visit-mut` would double the
+/// build of this crate.
+fn erase_impl(tokens: TokenStream) -> TokenStream {
+    let mut out = TokenStream::new();
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Ident(ident) if ident == "impl" => {
+                skip_bounds(&mut tokens);
+                out.extend([TokenTree::Ident(Ident::new("_", ident.span()))]);
+            }
+            TokenTree::Group(group) => {
+                let mut erased = Group::new(group.delimiter(), erase_impl(group.stream()));
+                erased.set_span(group.span());
+                out.extend([TokenTree::Group(erased)]);
+            }
+            other => out.extend([other]),
+        }
+    }
+    out
+}
+
+/// Up to the `,` or `>` of this level.
+fn skip_bounds(tokens: &mut std::iter::Peekable<proc_macro2::token_stream::IntoIter>) {
+    let mut depth = 0_usize;
+    while let Some(token) = tokens.peek() {
+        let punct = match token {
+            TokenTree::Punct(punct) => punct.as_char(),
+            _ => ' ',
+        };
+        match punct {
+            '<' => depth += 1,
+            '>' | ',' if depth == 0 => return,
+            '>' => depth -= 1,
+            // The `>` of `->` closes nothing.
+            '-' => drop(tokens.next()),
+            _ => {}
+        }
+        tokens.next();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impl_trait_becomes_an_underscore() {
+        for (ty, erased) in [
+            (quote!(impl Display), quote!(_)),
+            (quote!(Result<impl Display, E>), quote!(Result<_, E>)),
+            (quote!(Result<impl Fn(A) -> Vec<B> + 'a, E>), quote!(Result<_, E>)),
+            (quote!(Result<(impl A, impl B<C, D>), E>), quote!(Result<(_, _), E>)),
+            (quote!(Result<A<impl B<C>>, E>), quote!(Result<A<_>, E>)),
+            (quote!(Result<&'a str, E>), quote!(Result<&'a str, E>)),
+        ] {
+            assert_eq!(erase_impl(ty).to_string(), erased.to_string());
+        }
+    }
+
+    #[test]
+    fn the_output_is_found_where_it_is_written() {
+        for (sig, expected) in [
+            (quote!(fn f() -> Pin<Box<dyn Future<Output = Result<A, B>> + Send + 'a>>), "Result"),
+            (quote!(fn f() -> impl Future<Output = Result<impl A, B>> + 'a), "Result < _ , B >"),
+            (quote!(fn f() -> BoxFuture<'a, Result<A, B>>), "_"),
+            (quote!(fn f()), "()"),
+        ] {
+            let ty = syn::parse2(sig).map(|sig| of_built(&sig).ty.to_string());
+            assert!(ty.as_ref().is_ok_and(|ty| ty.starts_with(expected)), "{ty:?}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Where the lock goes: around the body of an `async fn`, or inside of a future that the function
+//! builds by hand, which is what async-trait and async-recursion make of an `async fn`.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, quote};
+use syn::{Block, Expr, ExprAsync, ExprCall, Local, Pat, Stmt};
+
+use crate::hygiene;
+use crate::item::Function;
+
+pub(crate) enum Shape {
+    Async,
+    Built(Built),
+}
+
+/// `{ before; Box::pin(async move { block }) }`, or the same without the box.
+pub(crate) struct Built {
+    pub(crate) before: TokenStream,
+    /// `Box::pin`, as it was written.
+    pub(crate) boxed: Option<Box<Expr>>,
+    pub(crate) block: Block,
+}
+
+/// The `let`s by which async-trait takes patterns apart inside of the block.
+pub(crate) struct Hoisted {
+    pub(crate) lets: TokenStream,
+    /// What `self` has been moved into.
+    pub(crate) this: Option<Ident>,
+    pub(crate) names: Vec<Ident>,
+    /// The block without the `let`s.
+    pub(crate) rest: TokenStream,
+}
+
+/// `None`: neither async nor building a future in its last expression.
+pub(crate) fn of(function: &Function) -> Option<Shape> {
+    if function.sig.asyncness.is_some() {
+        return Some(Shape::Async);
+    }
+    let block: Block = syn::parse2(function.body.to_token_stream()).ok()?;
+    let (Stmt::Expr(last, None), before) = block.stmts.split_last()? else { return None };
+    let (boxed, future) = match last {
+        Expr::Async(future) => (None, future),
+        Expr::Call(call) => (Some(call.func.clone()), boxed_async(call)?),
+        _ => return None,
+    };
+    Some(Shape::Built(Built { before: quote!(#(#before)*), boxed, block: future.block.clone() }))
+}
+
+/// The block of `Box::pin(async move { .. })`.
+fn boxed_async(call: &ExprCall) -> Option<&ExprAsync> {
+    let Expr::Path(function) = &*call.func else { return None };
+    let names = function.path.segments.iter().rev().map(|segment| segment.ident.to_string());
+    let is_box_pin = names.take(2).eq(["pin", "Box"]);
+    match call.args.first() {
+        Some(Expr::Async(future)) if is_box_pin && call.args.len() == 1 => Some(future),
+        _ => None,
+    }
+}
+
+impl Built {
+    /// Takes async-trait's `let`s out, so that a key can name what they bind.
+    pub(crate) fn hoist(&self, params: &[Ident]) -> Hoisted {
+        let (mut this, mut names) = (None, Vec::new());
+        let (mut lets, mut rest, mut leading) = (quote!(), quote!(), true);
+        for (n, stmt) in self.block.stmts.iter().enumerate() {
+            match rebinding(stmt, params) {
+                Some((local, from)) if leading => {
+                    if let (Pat::Ident(pattern), true) = (&local.pat, *from == "self") {
+                        this = Some(pattern.ident.clone());
+                    }
+                    hygiene::bound(&local.pat, &mut names);
+                    stmt.to_tokens(&mut lets);
+                }
+                _ => {
+                    // async-trait's `if let Some(__ret) = None::<Ret> { return __ret; }`
+                    leading &= n == 0 && matches!(stmt, Stmt::Expr(Expr::If(_), None));
+                    stmt.to_tokens(&mut rest);
+                }
+            }
+        }
+        Hoisted { lets, this, names, rest: quote!({ #rest }) }
+    }
+}
+
+/// `let pat = param;` or `let pat = { let param = param; param };`, without a type.
+fn rebinding<'a>(stmt: &'a Stmt, params: &[Ident]) -> Option<(&'a Local, &'a Ident)> {
+    let Stmt::Local(local) = stmt else { return None };
+    let init = local.init.as_ref().filter(|init| init.diverge.is_none())?;
+    let value = match &*init.expr {
+        Expr::Block(block) => match block.block.stmts.last()? {
+            Stmt::Expr(value, None) => value,
+            _ => return None,
+        },
+        value => value,
+    };
+    let Expr::Path(path) = value else { return None };
+    let from = path.path.get_ident().filter(|name| params.contains(name))?;
+    (!matches!(local.pat, Pat::Type(_))).then_some((local, from))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+//! The key template: `"stock-<order.id:05>"` to texts and expressions.
+
+use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use syn::{Error, Expr, LitStr};
+
+use crate::diagnostics::Errors;
+use crate::{delimiters, hygiene, scan};
+
+/// The longest key that the runtime takes; more literal text than that can never fit.
+const LONGEST_TEXT: usize = 1024;
+/// Keys with this end hold the runtime's own data.
+const RESERVED_END: &str = ":fence";
+
+pub(crate) struct Template {
+    pub(crate) literal: LitStr,
+    pub(crate) parts: Vec<Part>,
+    /// With two or more placeholders: what the runtime must escape besides `%`, `{` and `}`.
+    pub(crate) delimiters: Option<String>,
+}
+
+#[cfg_attr(test, derive(Debug))]
+#[expect(clippy::large_enum_variant, reason = "a handful of them live per expansion")]
+pub(crate) enum Part {
+    Text(String),
+    Value(Value),
+}
+
+#[cfg_attr(test, derive(Debug))]
+pub(crate) struct Value {
+    pub(crate) expr: Expr,
+    /// What follows the `:`, for `format!`; empty for plain `Display`.
+    pub(crate) format: String,
+    /// The expression as it was written, to name it in errors.
+    pub(crate) source: String,
+    /// Byte range of `source` in the literal's value.
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) span: Span,
+}
+
+/// Reports everything that is wrong with the template, then returns what could be understood.
+pub(crate) fn parse(literal: LitStr, errors: &mut Errors) -> Template {
+    let parts = parts(&literal, errors);
+    let (parts, delimiters) = delimiters::choose(parts);
+    Template { literal, parts, delimiters }
+}
+
+/// An error about a byte range of the literal. On stable the span is the whole literal, so the
+/// message draws the caret itself.
+pub(crate) fn error(
+    literal: &LitStr,
+    start: usize,
+    end: usize,
+    message: impl std::fmt::Display,
+) -> Error {
+    let text = literal.value();
+    let exact = exact(literal, start, end);
+    let span = exact.unwrap_or_else(|| literal.span());
+    if exact.is_some() || text.contains(char::is_control) {
+        return Error::new(span, message);
+    }
+    let indent = " ".repeat(text[..start].chars().count());
+    let carets = "^".repeat(text[start..end].chars().count().max(1));
+    Error::new(span, format!("{message}\n    {text}\n    {indent}{carets}"))
+}
+
+fn parts(literal: &LitStr, errors: &mut Errors) -> Vec<Part> {
+    let template = literal.value();
+    if template.is_empty() {
+        let message = "the lock key is empty: every caller would share one lock named \"\"";
+        errors.at(literal.span(), message);
+    }
+    let bytes = template.as_bytes();
+    let (mut parts, mut text, mut at) = (Vec::new(), String::new(), 0);
+    while let Some(c) = template[at..].chars().next() {
+        let doubled = matches!(c, '<' | '>') && bytes.get(at + 1) == Some(&bytes[at]);
+        if c == '<' && !doubled {
+            let Some(ends) = scan::ends(bytes, at + 1) else {
+                let message = "this placeholder is never closed: expected `>` (write `<<` for a \
+                               literal `<`)";
+                errors.push(error(literal, at, template.len(), message));
+                return parts;
+            };
+            if !text.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut text)));
+            }
+            parts.extend(errors.keep(value(literal, &template, at, &ends)).map(Part::Value));
+            at = ends.close + 1;
+            continue;
+        }
+        if c == '>' && !doubled {
+            let message = "unmatched `>` in the lock key; write `>>` for a literal `>`";
+            errors.push(error(literal, at, at + 1, message));
+            return parts;
+        }
+        text.push(c);
+        at += c.len_utf8() + usize::from(doubled);
+    }
+    if !text.is_empty() {
+        parts.push(Part::Text(text));
+    }
+    check_text(literal, &parts, errors);
+    parts
+}
+
+/// The placeholder between the `<` at `open` and its end.
+fn value(literal: &LitStr, template: &str, open: usize, ends: &scan::Ends) -> syn::Result<Value> {
+    let (start, end) = (open + 1, ends.colon.unwrap_or(ends.close));
+    let source = &template[start..end];
+    if source.trim().is_empty() {
+        let message = "empty placeholder; name a function argument, as in `<id>`";
+        return Err(error(literal, open, ends.close + 1, message));
+    }
+    let span = exact(literal, start, end).unwrap_or_else(|| literal.span());
+    // Located at the literal but hygienically ours: rustc then never offers to replace the whole
+    // literal by a name.
+    let at = Span::mixed_site().located_at(span);
+    let expr = syn::parse_str::<TokenStream>(source)
+        .and_then(|tokens| syn::parse2::<Expr>(respan(tokens, at)))
+        .map_err(|_| error(literal, start, end, not_an_expression(source)))?;
+    if let Some(what) = hygiene::forbidden_in_template(&expr) {
+        let message = format!(
+            "{what} is not allowed in a lock key; compute the value before the call or inside a \
+             method"
+        );
+        return Err(error(literal, start, end, message));
+    }
+    let format = ends.colon.map_or("", |colon| &template[colon + 1..ends.close]);
+    if let (Some(colon), Some(problem)) = (ends.colon, format_problem(format)) {
+        return Err(error(literal, colon + 1, ends.close, problem));
+    }
+    let (format, source) = (format.to_owned(), source.to_owned());
+    Ok(Value { expr, format, source, start, end, span })
+}
+
+fn not_an_expression(source: &str) -> String {
+    let source = source.trim();
+    // `type` is a keyword where `r#type` is a name: the argument itself had to be written so.
+    if syn::parse_str::<syn::Ident>(&format!("r#{source}")).is_ok() {
+        return format!(
+            "`{source}` is a keyword; write `<r#{source}>` for an argument of that name"
+        );
+    }
+    format!(
+        "`{source}` is not an expression; a placeholder holds an argument, a field, an index or a \
+         method call, as in `<order.item[0].id()>`"
+    )
+}
+
+/// `[+|-][#][0][width][.precision][type]`: what `format!` accepts, without fill and alignment,
+/// whose `<` and `>` are the template's own brackets, and without arguments of its own.
+fn format_problem(format: &str) -> Option<&'static str> {
+    if format.contains(['<', '^']) {
+        return Some(
+            "fill and alignment are not supported in a lock key; pad a number with zeros, as in \
+             `<id:05>`",
+        );
+    }
+    let digits = |text: &str| text.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
+    let rest = format.strip_prefix(['+', '-']).unwrap_or(format);
+    let rest = digits(rest.strip_prefix('#').unwrap_or(rest));
+    let kind = match rest.strip_prefix('.') {
+        Some(precision) if precision.starts_with(|c: char| c.is_ascii_digit()) => digits(precision),
+        Some(_) => return Some(BAD_FORMAT),
+        None => rest,
+    };
+    let known = matches!(&*kind, "" | "?" | "x?" | "X?" | "x" | "X" | "o" | "b" | "e" | "E");
+    (format.is_empty() || !known).then_some(BAD_FORMAT)
+}
+
+const BAD_FORMAT: &str =
+    "invalid format after `:`; use what `format!` accepts, as in `<id:05>` or `<id:?>`";
+
+/// What the literal text alone makes impossible, whatever the values are.
+fn check_text(literal: &LitStr, parts: &[Part], errors: &mut Errors) {
+    let texts = || {
+        parts.iter().filter_map(|part| match part {
+            Part::Text(text) => Some(text.as_str()),
+            Part::Value(_) => None,
+        })
+    };
+    if let Some(c) = texts().flat_map(str::chars).find(|c| c.is_control()) {
+        let message = format!(
+            "the lock key contains the control character `{}`; a key must be readable in logs and \
+             on a terminal",
+            c.escape_default()
+        );
+        errors.at(literal.span(), message);
+    }
+    let length: usize = texts().map(str::len).sum();
+    if length > LONGEST_TEXT {
+        let message =
+            format!("the lock key has {length} bytes of text; a key may have {LONGEST_TEXT} bytes");
+        errors.at(literal.span(), message);
+    }
+    if matches!(parts.last(), Some(Part::Text(text)) if text.ends_with(RESERVED_END)) {
+        let end = literal.value().len();
+        let message = format!(
+            "a lock key cannot end in `{RESERVED_END}`: keys of that form hold the fencing tokens \
+             of other locks"
+        );
+        errors.push(error(literal, end - RESERVED_END.len(), end, message));
+    }
+}
+
+/// The span of a byte range, where the compiler can give it (nightly) and offsets in the literal's
+/// value are offsets in its source (no escapes).
+fn exact(literal: &LitStr, start: usize, end: usize) -> Option<Span> {
+    let token = literal.token();
+    let source = token.to_string();
+    if !source.starts_with('"') || source.len() != literal.value().len() + 2 {
+        return None;
+    }
+    token.subspan(start + 1..=end).map(|span| span.resolved_at(literal.span()))
+}
+
+fn respan(tokens: TokenStream, span: Span) -> TokenStream {
+    let respan_one = |mut token: TokenTree| {
+        if let TokenTree::Group(group) = &token {
+            token = Group::new(group.delimiter(), respan(group.stream(), span)).into();
+        }
+        token.set_span(span);
+        token
+    };
+    tokens.into_iter().map(respan_one).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! The value of each option: what it may be, and the error when it is something else.
+
+use quote::ToTokens;
+use syn::{Expr, ExprLit, ExprUnary, Lit, Path, UnOp};
+
+use crate::args::{Key, OnError, Time};
+use crate::diagnostics::Errors;
+use crate::{duration, hygiene};
+
+/// Below this the margins for drift (2 ms and 1 %) and for stopping the body (5 %) eat the lease.
+const SHORTEST_EXPIRE_MS: u64 = 10;
+const LONGEST_EXPIRE_MS: u64 = 365 * 86_400_000;
+
+/// Values of `macro_rules!` fragments arrive wrapped in invisible groups.
+pub(crate) fn ungroup(mut value: Expr) -> Expr {
+    while let Expr::Group(group) = value {
+        value = *group.expr;
+    }
+    value
+}
+
+pub(crate) fn key(value: Expr, errors: &mut Errors) -> Option<Key> {
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(Key::Template(text)),
+        Expr::Lit(other) => {
+            let message = "`key` must be a string literal such as \"stock-<id>\", or an \
+                           expression that implements `Display`";
+            errors.over(other, message);
+            None
+        }
+        other => plain("key", other, errors).map(Key::Value),
+    }
+}
+
+pub(crate) fn expire(value: Expr, errors: &mut Errors) -> Option<Time> {
+    let shown = value.to_token_stream();
+    let time = time("expire", value, errors)?;
+    let problem = match time {
+        Time::Never => {
+            "`expire` must be longer than zero: a lock that expires at once protects nothing"
+        }
+        Time::Millis(ms) if ms < SHORTEST_EXPIRE_MS => {
+            "`expire` must be at least 10ms: the margins for clock drift and for stopping the \
+             body in time would leave nothing of a shorter lease"
+        }
+        Time::Millis(ms) if ms > LONGEST_EXPIRE_MS => {
+            "`expire` must be at most 365 days: nobody else gets the lock of a crashed process \
+             before it expires. Choose a short one, it is renewed while the body runs"
+        }
+        Time::Forever => {
+            "`expire` cannot be \"forever\": the lock of a crashed process would never be free \
+             again. Choose a short one, it is renewed while the body runs"
+        }
+        _ => return Some(time),
+    };
+    errors.over(shown, problem);
+    None
+}
+
+pub(crate) fn wait(value: Expr, errors: &mut Errors) -> Option<Time> {
+    time("wait", value, errors)
+}
+
+pub(crate) fn max_renew(value: &Expr, errors: &mut Errors) -> Option<u32> {
+    let Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) = value else {
+        errors.over(value, "`max_renew` must be a whole number such as 5");
+        return None;
+    };
+    let parsed = number.base10_parse().ok().filter(|_| matches!(number.suffix(), "" | "u32"));
+    if parsed.is_none() {
+        errors.over(number, "`max_renew` must be a whole number that fits in u32");
+    }
+    parsed
+}
+
+pub(crate) fn on_error(value: Expr, errors: &mut Errors) -> Option<OnError> {
+    match value {
+        Expr::Path(path) if path.path.is_ident("panic") => Some(OnError::Panic),
+        Expr::Closure(_) | Expr::Path(_) => Some(OnError::With(value)),
+        other => {
+            let message = "`on_error` takes `panic`, a closure `|error| ..` or the path of a \
+                           function";
+            errors.over(other, message);
+            None
+        }
+    }
+}
+
+/// `Some(true)`: the release runs in the background.
+pub(crate) fn background(value: &Expr, errors: &mut Errors) -> Option<bool> {
+    if let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value {
+        match text.value().as_str() {
+            "await" => return Some(false),
+            "background" => return Some(true),
+            _ => {}
+        }
+    }
+    let message = "`release` must be \"await\" (the lock is free when the call returns) or \
+                   \"background\" (the call returns one round trip earlier)";
+    errors.over(value, message);
+    None
+}
+
+pub(crate) fn reentrant(value: &Expr, errors: &mut Errors) -> Option<bool> {
+    if let Expr::Lit(ExprLit { lit: Lit::Bool(flag), .. }) = value {
+        return Some(flag.value);
+    }
+    errors.over(value, "`reentrant` must be `true` or `false`");
+    None
+}
+
+pub(crate) fn krate(value: Expr, errors: &mut Errors) -> Option<Path> {
+    match value {
+        Expr::Path(path) if path.qself.is_none() => Some(path.path),
+        other => {
+            errors.over(other, "`crate` takes a path such as `crate = my_app::redlock`");
+            None
+        }
+    }
+}
+
+/// An expression that is evaluated where the key is: before the body, so it cannot leave it.
+pub(crate) fn plain(name: &str, value: Expr, errors: &mut Errors) -> Option<Expr> {
+    let Some((what, at)) = hygiene::leaves(&value) else { return Some(value) };
+    let message = format!(
+        "{what} is not allowed in `{name}`, which is evaluated before the lock is taken; compute \
+         the value before the call or inside a method"
+    );
+    errors.over(at, message);
+    None
+}
+
+fn time(name: &str, value: Expr, errors: &mut Errors) -> Option<Time> {
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => match text.value().trim() {
+            "forever" => Some(Time::Forever),
+            written => match duration::parse_ms(written) {
+                Ok(0) => Some(Time::Never),
+                Ok(ms) => Some(Time::Millis(ms)),
+                Err(problem) => {
+                    errors.over(text, format!("invalid `{name}`: {problem}"));
+                    None
+                }
+            },
+        },
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
+            let n = number.base10_digits();
+            let message =
+                format!("`{name}` needs a unit: write `{name} = \"{n}s\"` or `{name} = \"{n}ms\"`");
+            errors.over(number, message);
+            None
+        }
+        Expr::Unary(ExprUnary { op: UnOp::Neg(_), .. }) => {
+            errors.over(value, format!("invalid `{name}`: a duration cannot be negative"));
+            None
+        }
+        Expr::Lit(other) => {
+            let message = format!(
+                "`{name}` must be a duration such as \"10s\", or an expression of type `Duration`"
+            );
+            errors.over(other, message);
+            None
+        }
+        other => plain(name, other, errors).map(Time::Value),
+    }
+}

@@ -1,0 +1,141 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use redlock::{LockError, Redlock};
+
+use crate::support::{pause, AppError, Locked};
+
+pub const WAIT: Duration = Duration::from_secs(1);
+
+#[allow(clippy::needless_pass_by_value)]
+pub fn on_error<T: Default>(error: LockError) -> T {
+    assert!(!error.to_string().is_empty());
+    T::default()
+}
+
+#[redis_lock(key = "all-<id>", expire = "1m30s", wait = "1500ms", max_renew = 0, on_error = panic,
+    release = "await", reentrant = true, crate = ::redlock,)]
+pub async fn all(id: u64) -> u64 {
+    id
+}
+
+#[redis_lock(key = "once", wait = "0s")]
+pub async fn try_once() -> Locked<()> {
+    Ok(())
+}
+
+#[redis_lock(key = "forever", wait = "forever", max_renew = 4_294_967_295u32)]
+pub async fn forever() -> Locked<()> {
+    Ok(())
+}
+
+#[redis_lock(key = "values", expire = Duration::from_secs(20), wait = WAIT)]
+pub async fn constant_durations() -> Locked<()> {
+    Ok(())
+}
+
+#[redis_lock(key = "values", expire = lease * 2, wait = redlock::Wait::Forever)]
+pub async fn durations_from_arguments(lease: Duration, text: String) -> Locked<usize> {
+    pause().await;
+    let _ = lease;
+    Ok(text.len())
+}
+
+#[redis_lock(key = "background", release = "background", reentrant = false)]
+pub async fn background() -> Locked<()> {
+    Ok(())
+}
+
+#[redis_lock(key = "closure", on_error = |error| Err(error.to_string()))]
+pub async fn closure_on_error() -> Result<u32, String> {
+    Ok(1)
+}
+
+#[redis_lock(key = "closure", on_error = |_| n)]
+pub async fn capturing_closure(n: u32) -> u32 {
+    pause().await;
+    n + 1
+}
+
+#[redis_lock(key = "path", on_error = on_error)]
+pub async fn path_on_error() -> u32 {
+    1
+}
+
+#[redis_lock(key = "path", on_error = self::on_error::<Option<u32>>)]
+pub async fn generic_path_on_error() -> Option<u32> {
+    None
+}
+
+#[redis_lock(key = "variant", on_error = Some)]
+pub async fn constructor_on_error() -> Option<LockError> {
+    None
+}
+
+#[redis_lock(key = "client-<id>", client = locks)]
+pub async fn client_argument(locks: &Redlock, id: u64) -> Locked<u64> {
+    pause().await;
+    Ok(id)
+}
+
+#[redis_lock(key = "client-<id>", client = &locks)]
+pub async fn owned_client_argument(locks: Redlock, id: u64) -> Locked<u64> {
+    pause().await;
+    drop(locks);
+    Ok(id)
+}
+
+#[redis_lock(key = "client", client = &locks)]
+pub async fn shared_client_argument(locks: Arc<Redlock>) -> Locked<()> {
+    pause().await;
+    drop(locks);
+    Ok(())
+}
+
+pub struct Service {
+    pub locks: Redlock,
+    pub shared: Arc<Redlock>,
+    pub id: u64,
+}
+
+impl Service {
+    pub fn locks(&self) -> &Redlock {
+        &self.locks
+    }
+
+    #[redis_lock(key = "service-<self.id>", client = &self.locks)]
+    pub async fn client_field(&self) -> Locked<u64> {
+        pause().await;
+        Ok(self.id)
+    }
+
+    #[redis_lock(key = "service-<self.id>", client = self.locks())]
+    pub async fn client_method(&mut self) -> Locked<u64> {
+        self.id += 1;
+        pause().await;
+        Ok(self.id)
+    }
+
+    #[redis_lock(key = "service-<self.id>", client = &self.shared, expire = WAIT)]
+    pub async fn client_in_arc(self) -> Locked<u64> {
+        pause().await;
+        Ok(self.id)
+    }
+}
+
+pub static CLIENTS: std::sync::Mutex<Vec<Redlock>> = std::sync::Mutex::new(Vec::new());
+
+#[redis_lock(key = "static", client = &CLIENTS.lock().unwrap()[0])]
+pub async fn client_behind_a_static() -> Locked<()> {
+    pause().await;
+    Ok(())
+}
+
+pub mod reexport {
+    pub use redlock as inner;
+}
+
+#[redis_lock(key = "crate", crate = crate::locked::options::reexport::inner)]
+pub async fn reexported_crate(n: u32) -> Result<u32, AppError> {
+    Ok(n)
+}

@@ -1,0 +1,97 @@
+use std::fmt::Display;
+use std::rc::Rc;
+
+use redlock::LockError;
+
+use crate::support::{pause, Locked};
+
+#[redis_lock(key = "lock-error")]
+pub async fn lock_error() -> Result<(), LockError> {
+    pause().await;
+    Ok(())
+}
+
+#[redis_lock(key = "boxed-error")]
+pub async fn boxed_error(text: &str) -> Result<u32, Box<dyn std::error::Error>> {
+    let n = text.parse()?;
+    pause().await;
+    Ok(n)
+}
+
+#[redis_lock(key = "boxed-error")]
+pub async fn boxed_send_error(
+    text: String,
+) -> Result<u32, Box<dyn std::error::Error + Send + Sync>> {
+    let n = text.parse()?;
+    pause().await;
+    Ok(n)
+}
+
+#[redis_lock(key = "impl")]
+pub async fn impl_in_result(n: u32) -> Locked<impl Display> {
+    pause().await;
+    Ok(n)
+}
+
+#[redis_lock(key = "impl")]
+pub async fn impl_closure_in_result(n: u32) -> Locked<impl Fn(u32) -> u32 + Send> {
+    Ok(move |x| x + n)
+}
+
+#[redis_lock(key = "impl", on_error = panic)]
+pub async fn bare_impl(n: &u32) -> impl Display + '_ {
+    pause().await;
+    n
+}
+
+#[redis_lock(key = "impl", on_error = panic)]
+pub async fn impl_iterator(values: &[u32]) -> impl Iterator<Item = &u32> {
+    values.iter().filter(|value| **value > 1)
+}
+
+#[redis_lock(key = "unit", on_error = |_| ())]
+pub async fn unit() {
+    pause().await;
+}
+
+#[redis_lock(key = "explicit", on_error = panic)]
+#[allow(clippy::unused_unit)]
+pub async fn explicit_unit() -> () {}
+
+#[redis_lock(key = "option", on_error = |_| None)]
+pub async fn option() -> Option<u32> {
+    Some(1)
+}
+
+#[redis_lock(key = "never", on_error = panic)]
+pub async fn never() -> ! {
+    loop {
+        pause().await;
+    }
+}
+
+#[redis_lock(key = "not-send")]
+pub async fn not_send() -> Locked<Rc<u32>> {
+    pause().await;
+    Ok(Rc::new(1))
+}
+
+#[redis_lock(key = "dyn")]
+pub async fn boxed_dyn<'a>(text: &'a str) -> Locked<Box<dyn Display + Send + 'a>> {
+    Ok(Box::new(text))
+}
+
+#[redis_lock(key = "nested")]
+pub async fn nested_result() -> Locked<Result<Option<u32>, String>> {
+    Ok(Ok(None))
+}
+
+#[redis_lock(key = "tuple")]
+pub async fn tuple() -> Locked<(u32, String, [u8; 4])> {
+    Ok((1, String::new(), [0; 4]))
+}
+
+#[redis_lock(key = "pointer", on_error = panic)]
+pub async fn function_pointer() -> fn(u32) -> u32 {
+    |x| x
+}

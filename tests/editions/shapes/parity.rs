@@ -1,0 +1,242 @@
+// The future of a locked function is `Send` and `Sync` exactly when that of the plain one is.
+
+use std::sync::Arc;
+
+use crate::support::{any, probe, Order, Otherwise};
+
+macro_rules! parity {
+    ($module:ident: $($call:tt)+) => {
+        #[test]
+        fn $module() {
+            parity!(@each $module $($call)+);
+        }
+    };
+    (@each $module:ident [$($name:ident)::+] $arguments:tt; $($rest:tt)*) => {
+        let plain = probe(|| crate::plain::$module::$($name)::+ $arguments);
+        let locked = probe(|| crate::locked::$module::$($name)::+ $arguments);
+        let name = stringify!($($name)::+);
+        assert_eq!(locked.is_send(), plain.is_send(), "{}: Send", name);
+        assert_eq!(locked.is_sync(), plain.is_sync(), "{}: Sync", name);
+        parity!(@each $module $($rest)*);
+    };
+    (@each $module:ident) => {};
+}
+
+parity! { arguments:
+    [nothing] ();
+    [by_value] (any());
+    [by_reference] (any());
+    [by_mutable_reference] (any(), any());
+    [named_lifetime] (any(), any());
+    [elided_lifetime] (any());
+    [two_lifetimes] (any(), any());
+    [outlives] (any(), any());
+    [mutable] (any());
+    [tuple_pattern] (any());
+    [struct_pattern] (any());
+    [slice_pattern] (any());
+    [reference_pattern] (any());
+    [at_pattern] (any());
+    [wild_pattern] (any(), any());
+    [unused] (any(), any());
+    [only_in_the_key] (any());
+    [raw_identifiers] (any(), any());
+    [cfg_parameters] (any(), any());
+    [impl_trait_argument] (any::<u32>());
+    [impl_trait_argument] (any::<Arc<str>>());
+    [impl_closure] (any(), any::<fn(u32) -> u32>());
+    [dyn_argument] (any());
+    [boxed_dyn] (any());
+    [send_not_sync] (any());
+    [not_send] (any());
+    [reference_to_not_sync] (any());
+    [function_pointer] (any(), any());
+    [by_value_array] (any());
+    [many] (any(), any(), any(), any(), any(), any(), any());
+}
+
+parity! { bodies:
+    [question_mark] (any());
+    [early_return] (any());
+    [only_return] (any());
+    [empty] ();
+    [diverges] ();
+    [closures] (any());
+    [nested_items] (any());
+    [nested_locks] (any());
+    [async_blocks] (any());
+    [loops] (any());
+    [match_tail] (any());
+    [if_tail] (any());
+    [borrows_across_await] ();
+    [tail_temporary] (any());
+    [macros] (any());
+    [inner_attributes] (any());
+    [coerced] ();
+    [inferred] ();
+    [cfg_attribute] ();
+    [recursion] (any());
+    [crate_visible] (any());
+    [extern_function] (any());
+    [two_locks] (any());
+}
+
+parity! { generics:
+    [generic] (any::<u32>());
+    [generic] (any::<std::rc::Rc<u32>>());
+    [where_clause] (any::<u32>());
+    [debug_bound] (any::<&u32>());
+    [const_generic] (any::<[u8; 3]>());
+    [as_ref] (any::<String>());
+    [higher_ranked] (any(), any::<fn(&str) -> &str>());
+    [maybe_unsized] (any::<&str>());
+    [everything] (any(), any::<&[u32; 2]>());
+    [associated_constant] (any::<u32>());
+}
+
+parity! { keys:
+    [fields] (any());
+    [constants] ();
+    [function_calls] (any());
+    [formats] (any(), any());
+    [operators] (any(), any(), any(), any());
+    [turbofish] (any());
+    [quotes] (any());
+    [raw_string] (any());
+    [literal_brackets] (any());
+    [adjacent] (any(), any(), any());
+    [unicode] (any());
+    [format_expression] (any());
+    [argument_expression] (any());
+    [constant_expression] ();
+    [match_expression] (any());
+    [block_expression] (any());
+}
+
+parity! { methods:
+    [Shop::owned] (any());
+    [Shop::owned_mutable] (any());
+    [Shop::shared] (any(), any());
+    [Shop::exclusive] (any(), any());
+    [Shop::named_lifetime] (any(), any());
+    [Shop::boxed] (any());
+    [Shop::counted] (any());
+    [Shop::atomically_counted] (any());
+    [Shop::borrowed_arc] (any());
+    [Shop::pinned] (any());
+    [Shop::typed] (any());
+    [Shop::associated] (any());
+    [Shop::method_in_key_used] (any());
+    [Choice::of_enum] (any());
+}
+
+parity! { names:
+    [shadowed_types] (any());
+    [shadowed_arguments] (any(), any(), any(), any(), any());
+    [internal_names] (any(), any(), any(), any(), any());
+    [internal_names_in_body] (any());
+    [shadowing] (any());
+    [shadowed_functions] (any());
+    [a_lock_method_of_ones_own] (any());
+    [through_two_macros] (any(), any());
+    [whole_in_a_macro] (any());
+    [options_from_a_macro] (any());
+}
+
+parity! { options:
+    [all] (any());
+    [try_once] ();
+    [forever] ();
+    [constant_durations] ();
+    [durations_from_arguments] (any(), any());
+    [background] ();
+    [closure_on_error] ();
+    [capturing_closure] (any());
+    [path_on_error] ();
+    [generic_path_on_error] ();
+    [constructor_on_error] ();
+    [client_argument] (any(), any());
+    [owned_client_argument] (any(), any());
+    [shared_client_argument] (any());
+    [Service::client_field] (any());
+    [Service::client_method] (any());
+    [Service::client_in_arc] (any());
+    [client_behind_a_static] ();
+    [reexported_crate] (any());
+}
+
+parity! { outputs:
+    [lock_error] ();
+    [boxed_error] (any());
+    [boxed_send_error] (any());
+    [impl_in_result] (any());
+    [impl_closure_in_result] (any());
+    [bare_impl] (any());
+    [impl_iterator] (any());
+    [unit] ();
+    [explicit_unit] ();
+    [option] ();
+    [never] ();
+    [not_send] ();
+    [boxed_dyn] (any());
+    [nested_result] ();
+    [tuple] ();
+    [function_pointer] ();
+}
+
+parity! { traits:
+    [recursion_above] (any());
+    [recursion_below] (any());
+    [boxed_by_hand] (any());
+    [boxed_with_lifetime] (any(), any());
+    [boxed_without_capture] (any());
+    [boxed_alias] (any());
+    [returns_a_future] (any());
+}
+
+// What needs a type written out or a trait in scope.
+#[test]
+fn the_rest() {
+    use crate::{locked, plain};
+    macro_rules! same {
+        ($plain:expr, $locked:expr) => {
+            let (plain, locked) = (probe(|| $plain), probe(|| $locked));
+            assert_eq!(locked.is_send(), plain.is_send(), "{}: Send", stringify!($plain));
+            assert_eq!(locked.is_sync(), plain.is_sync(), "{}: Sync", stringify!($plain));
+        };
+    }
+    same!(
+        any::<&plain::methods::Wrapper<'_, u32>>().generic(any::<u8>()),
+        any::<&locked::methods::Wrapper<'_, u32>>().generic(any::<u8>())
+    );
+    same!(
+        plain::generics::lower_case_const_generic::<3>(),
+        locked::generics::lower_case_const_generic::<3>()
+    );
+    same!(
+        unsafe { plain::bodies::unsafe_function(any()) },
+        unsafe { locked::bodies::unsafe_function(any()) }
+    );
+    same!(
+        plain::traits::Native::required(any::<&Order>(), any()),
+        locked::traits::Native::required(any::<&Order>(), any())
+    );
+    same!(
+        plain::traits::Native::provided(any::<&Order>()),
+        locked::traits::Native::provided(any::<&Order>())
+    );
+}
+
+// Not only equal: the plain futures are `Send`, so these are.
+#[allow(dead_code)]
+fn sendable() {
+    fn send<T: Send>(_: T) {}
+    fn sync<T: Sync>(_: T) {}
+    use crate::locked::{arguments, outputs, traits};
+    send(arguments::by_mutable_reference(any(), any()));
+    sync(arguments::by_mutable_reference(any(), any()));
+    send(arguments::send_not_sync(any()));
+    send(outputs::boxed_error(any()));
+    send(traits::Boxed::pattern(any::<&Order>(), any()));
+    send(traits::Boxed::generic(any::<&Order>(), any::<u32>()));
+}

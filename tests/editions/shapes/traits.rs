@@ -1,0 +1,171 @@
+use std::future::Future;
+use std::pin::Pin;
+
+use async_recursion::async_recursion;
+use async_trait::async_trait;
+
+use crate::support::{pause, Locked, Order};
+
+#[allow(async_fn_in_trait)]
+pub trait Native {
+    const NAME: &'static str = "native";
+
+    fn id(&self) -> u64;
+
+    async fn required(&self, id: u64) -> Locked<u64>;
+
+    #[redis_lock(key = "<Self::NAME>-<self.id()>")]
+    async fn provided(&self) -> Locked<u64> {
+        pause().await;
+        Ok(self.id())
+    }
+}
+
+impl Native for Order {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    #[redis_lock(key = "native-<self.id>-<id>")]
+    async fn required(&self, id: u64) -> Locked<u64> {
+        pause().await;
+        Ok(self.id + id)
+    }
+}
+
+#[async_trait]
+pub trait Boxed {
+    #[redis_lock(key = "boxed-default")]
+    async fn provided(&self) -> Locked<u64> {
+        pause().await;
+        Ok(1)
+    }
+
+    async fn shared(&self, text: &str) -> Locked<u64>;
+    async fn exclusive(&mut self, n: u64) -> Locked<u64>;
+    async fn owned(self, n: u64) -> Locked<u64>;
+    async fn pattern(&self, pair: (u64, u64)) -> Locked<u64>;
+    async fn generic<T: std::fmt::Display + Send>(&self, value: T) -> Locked<String>;
+    async fn unit(&self);
+    async fn associated(id: u64) -> Locked<u64>;
+}
+
+#[async_trait]
+impl Boxed for Order {
+    #[redis_lock(key = "boxed-<self.id>-<text>")]
+    async fn shared(&self, text: &str) -> Locked<u64> {
+        let n: u64 = text.parse()?;
+        pause().await;
+        Ok(self.id + n)
+    }
+
+    #[redis_lock(key = "boxed-<self.id>")]
+    async fn exclusive(&mut self, n: u64) -> Locked<u64> {
+        self.id += n;
+        pause().await;
+        Ok(self.id)
+    }
+
+    #[redis_lock(key = "boxed-<self.id>-<n>")]
+    async fn owned(mut self, mut n: u64) -> Locked<u64> {
+        n += 1;
+        self.id += n;
+        pause().await;
+        Ok(self.id)
+    }
+
+    #[redis_lock(key = "boxed-<self.id>-<a>-<b>")]
+    async fn pattern(&self, (a, b): (u64, u64)) -> Locked<u64> {
+        pause().await;
+        Ok(self.id + a + b)
+    }
+
+    #[redis_lock(key = "boxed-<value>")]
+    async fn generic<T: std::fmt::Display + Send>(&self, value: T) -> Locked<String> {
+        pause().await;
+        Ok(value.to_string())
+    }
+
+    #[redis_lock(key = "boxed-unit", on_error = panic)]
+    async fn unit(&self) {
+        pause().await;
+    }
+
+    #[redis_lock(key = "boxed-<id>")]
+    async fn associated(id: u64) -> Locked<u64> {
+        Ok(id)
+    }
+}
+
+#[async_trait(?Send)]
+pub trait BoxedLocal {
+    async fn local(&self, rc: std::rc::Rc<u32>) -> Locked<u32>;
+}
+
+#[async_trait(?Send)]
+impl BoxedLocal for Order {
+    #[redis_lock(key = "boxed-local-<rc>")]
+    async fn local(&self, rc: std::rc::Rc<u32>) -> Locked<u32> {
+        pause().await;
+        Ok(*rc)
+    }
+}
+
+#[async_recursion]
+#[redis_lock(key = "recursive-<n>")]
+pub async fn recursion_above(n: u32) -> Locked<u32> {
+    if n == 0 { Ok(0) } else { recursion_above(n - 1).await }
+}
+
+#[redis_lock(key = "recursive-<n>")]
+#[async_recursion]
+pub async fn recursion_below(n: u32) -> Locked<u32> {
+    if n == 0 { Ok(0) } else { recursion_below(n - 1).await }
+}
+
+#[redis_lock(key = "by-hand-<n>")]
+pub fn boxed_by_hand(n: u32) -> Pin<Box<dyn Future<Output = Locked<u32>> + Send>> {
+    let twice = n * 2;
+    Box::pin(async move {
+        pause().await;
+        Ok(twice)
+    })
+}
+
+#[redis_lock(key = "by-hand-<order.id>")]
+pub fn boxed_with_lifetime<'a>(
+    order: &'a mut Order,
+    text: &'a str,
+) -> Pin<Box<dyn Future<Output = Locked<u64>> + Send + 'a>> {
+    Box::pin(async move {
+        order.id += text.parse::<u64>()?;
+        pause().await;
+        Ok(order.id)
+    })
+}
+
+#[redis_lock(key = "by-hand-<order.id>")]
+pub fn boxed_without_capture(order: &Order) -> Pin<Box<dyn Future<Output = Locked<u64>> + Send>> {
+    let id = order.id;
+    Box::pin(async move { Ok(id) })
+}
+
+pub type Alias<'a, T> = Pin<Box<dyn Future<Output = Locked<T>> + Send + 'a>>;
+
+#[redis_lock(key = "by-hand-<text>")]
+pub fn boxed_alias(text: &str) -> Alias<'_, usize> {
+    Box::pin(async move {
+        let n: usize = text.parse()?;
+        pause().await;
+        Ok(n)
+    })
+}
+
+#[redis_lock(key = "by-hand-<n>")]
+#[allow(clippy::manual_async_fn)]
+pub fn returns_a_future(n: u32) -> impl Future<Output = Locked<u32>> + Send {
+    async move {
+        pause().await;
+        Ok(n)
+    }
+}

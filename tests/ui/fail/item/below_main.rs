@@ -1,0 +1,7 @@
+use redlock::{LockError, redis_lock};
+
+#[tokio::main]
+#[redis_lock(key = "main")]
+async fn main() -> Result<(), LockError> {
+    Ok(())
+}

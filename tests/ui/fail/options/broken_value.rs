@@ -1,0 +1,10 @@
+use redlock::{LockError, redis_lock};
+
+#[redis_lock(key = "stock-<id>", wait = 5 +, max_renew = "x")]
+async fn deduct(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+fn main() {
+    drop(deduct(1));
+}

@@ -1,0 +1,12 @@
+use redlock::redis_lock;
+
+#[redis_lock(key = "stock-<id>")]
+async fn deduct(id: u64) -> ! {
+    loop {
+        drop(id);
+    }
+}
+
+fn main() {
+    drop(deduct(1));
+}
