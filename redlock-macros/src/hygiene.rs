@@ -98,11 +98,9 @@ pub(crate) fn forbidden_in_template(expr: &Expr) -> Option<&'static str> {
         | Expr::While(_)
         | Expr::ForLoop(_)
         | Expr::Let(_) => "control flow",
-        Expr::Async(_)
-        | Expr::Block(_)
-        | Expr::Unsafe(_)
-        | Expr::Const(_)
-        | Expr::TryBlock(_) => "a block",
+        Expr::Async(_) | Expr::Block(_) | Expr::Unsafe(_) | Expr::Const(_) | Expr::TryBlock(_) => {
+            "a block"
+        }
         Expr::Assign(_) => "an assignment",
         Expr::Binary(binary) if is_assignment(&binary.op) => "an assignment",
         Expr::Closure(_) => "a closure",

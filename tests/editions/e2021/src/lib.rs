@@ -2,7 +2,12 @@
 #![cfg(test)]
 #![deny(warnings, clippy::all, clippy::pedantic)]
 // What the functions themselves, without the attribute, are full of.
-#![allow(clippy::missing_errors_doc, clippy::missing_panics_doc, clippy::must_use_candidate, clippy::unused_async)]
+#![allow(
+    clippy::missing_errors_doc,
+    clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    clippy::unused_async
+)]
 // Allowed by default, and therefore easy for generated code to break unnoticed.
 #![deny(
     absolute_paths_not_starting_with_crate,
