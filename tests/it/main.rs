@@ -1,1 +1,7 @@
-//! it
+//! Integration tests, in one binary: rebuilding and linking one is much faster than ten.
+#![allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, missing_docs)]
+#![allow(missing_debug_implementations)]
+
+mod support;
+
+mod support_server;
