@@ -4,4 +4,6 @@
 
 mod support;
 
+mod support_proxy;
+mod support_scripted;
 mod support_server;

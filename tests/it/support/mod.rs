@@ -9,10 +9,14 @@ pub mod binary;
 pub mod dir;
 pub mod eventually;
 pub mod launch;
+pub mod proxy;
 pub mod raw;
+pub mod scripted;
 pub mod server;
 pub mod supervise;
 
 pub use eventually::{eventually, ms, secs};
+pub use proxy::Proxy;
 pub use raw::Raw;
+pub use scripted::Scripted;
 pub use server::{Server, unique_prefix};
