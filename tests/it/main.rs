@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, missing_docs)]
 #![allow(missing_debug_implementations)]
 
+mod roles;
 mod support;
 
+mod support_process;
 mod support_proxy;
 mod support_scripted;
 mod support_server;

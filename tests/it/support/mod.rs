@@ -1,4 +1,3 @@
-//! The suite's own tools: real servers, faults on the wire, other processes, captured events.
 //!
 //! Nothing here knows the library under test.
 
@@ -9,6 +8,7 @@ pub mod binary;
 pub mod dir;
 pub mod eventually;
 pub mod launch;
+pub mod process;
 pub mod proxy;
 pub mod raw;
 pub mod scripted;
@@ -16,6 +16,7 @@ pub mod server;
 pub mod supervise;
 
 pub use eventually::{eventually, ms, secs};
+pub use process::Process;
 pub use proxy::Proxy;
 pub use raw::Raw;
 pub use scripted::Scripted;
