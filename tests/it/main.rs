@@ -5,6 +5,7 @@
 mod roles;
 mod support;
 
+mod support_events;
 mod support_process;
 mod support_proxy;
 mod support_scripted;

@@ -1,3 +1,4 @@
+//! The suite's own tools: real servers, faults on the wire, other processes, captured events.
 //!
 //! Nothing here knows the library under test.
 
@@ -6,6 +7,7 @@
 
 pub mod binary;
 pub mod dir;
+pub mod events;
 pub mod eventually;
 pub mod launch;
 pub mod process;
@@ -15,6 +17,7 @@ pub mod scripted;
 pub mod server;
 pub mod supervise;
 
+pub use events::capture;
 pub use eventually::{eventually, ms, secs};
 pub use process::Process;
 pub use proxy::Proxy;
