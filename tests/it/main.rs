@@ -1,1 +1,12 @@
-//! it
+//! Integration tests, in one binary: rebuilding and linking one is much faster than ten.
+#![allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, missing_docs)]
+#![allow(missing_debug_implementations)]
+
+mod roles;
+mod support;
+
+mod support_events;
+mod support_process;
+mod support_proxy;
+mod support_scripted;
+mod support_server;

@@ -1,0 +1,49 @@
+//! What child processes can do; a test starts one with `Process::spawn(role, args)`.
+
+use std::time::Duration;
+
+use crate::support::process::{Args, Process, Role, block_on, emit, play};
+use crate::support::{Server, ms};
+
+/// Every role by its name.
+fn roles() -> &'static [(&'static str, Role)] {
+    &[("echo", echo), ("tick", tick), ("panic", panic), ("own-a-server", own_a_server)]
+}
+
+/// The main function of a child; an empty test otherwise.
+#[test]
+fn child_entry() {
+    play(roles());
+}
+
+/// Says its arguments.
+fn echo(args: &Args) {
+    emit(&format!("first {}", args.get(0)));
+    emit(&format!("sum {}", args.parse::<u32>(1) + args.parse::<u32>(2)));
+}
+
+/// Counts every few milliseconds for at most a minute.
+fn tick(_: &Args) {
+    block_on(async {
+        let mut interval = tokio::time::interval(ms(5));
+        for n in 0..12_000 {
+            interval.tick().await;
+            emit(&format!("tick {n}"));
+        }
+    });
+}
+
+fn panic(_: &Args) {
+    panic!("as it was told");
+}
+
+/// Has a server and a child of its own, and waits to be killed.
+fn own_a_server(_: &Args) {
+    block_on(async {
+        let server = Server::start().await;
+        let child = Process::spawn("tick", &[]);
+        emit(&format!("server {} {}", server.addr(), server.pid()));
+        emit(&format!("child {}", child.pid()));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    });
+}

@@ -1,0 +1,32 @@
+//! Where the real server comes from: see `scripts/ensure-server`.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+/// The program the whole suite runs its servers with.
+pub fn server_binary() -> &'static Path {
+    static BINARY: LazyLock<PathBuf> = LazyLock::new(|| {
+        find().unwrap_or_else(|| {
+            panic!(
+                "no redis-server or valkey-server found: run the tests through scripts/test, \
+                 which installs one, or set REDLOCK_TEST_SERVER to its path"
+            )
+        })
+    });
+    &BINARY
+}
+
+fn find() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("REDLOCK_TEST_SERVER") {
+        let named = PathBuf::from(named);
+        assert!(named.is_file(), "REDLOCK_TEST_SERVER: there is no {}", named.display());
+        return Some(named);
+    }
+    // Where scripts/ensure-server unpacks one: beside cargo's own temp directory in target/.
+    let unpacked = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("test-server");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).chain([unpacked]);
+    places
+        .flat_map(|place| [place.join("redis-server"), place.join("valkey-server")])
+        .find(|candidate| candidate.is_file())
+}

@@ -1,0 +1,71 @@
+//! Waiting for a condition, with a bound, instead of sleeping and hoping.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::panic::Location;
+use std::time::{Duration, Instant};
+
+/// What a polled condition may answer: done with a value, or not yet with a reason.
+pub trait Verdict {
+    type Value;
+    fn settle(self) -> Result<Self::Value, String>;
+}
+
+impl Verdict for bool {
+    type Value = ();
+    fn settle(self) -> Result<(), String> {
+        if self { Ok(()) } else { Err("false".to_owned()) }
+    }
+}
+
+impl<T> Verdict for Option<T> {
+    type Value = T;
+    fn settle(self) -> Result<T, String> {
+        self.ok_or_else(|| "None".to_owned())
+    }
+}
+
+impl<T, E: Debug> Verdict for Result<T, E> {
+    type Value = T;
+    fn settle(self) -> Result<T, String> {
+        self.map_err(|error| format!("{error:?}"))
+    }
+}
+
+/// Asks `condition` again and again until it holds; fails the test after `bound`.
+///
+/// The condition gives a `bool`, an `Option` or a `Result`; the last two hand on their value, and
+/// the last one says in the failure message what was seen instead.
+#[track_caller]
+pub fn eventually<C, F>(
+    bound: Duration,
+    mut condition: C,
+) -> impl Future<Output = <F::Output as Verdict>::Value>
+where
+    C: FnMut() -> F,
+    F: Future<Output: Verdict>,
+{
+    let caller = Location::caller();
+    async move {
+        let start = Instant::now();
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match condition().await.settle() {
+                Ok(value) => return value,
+                Err(last) if start.elapsed() > bound => panic!(
+                    "{caller}: still not so after {bound:?} and {tries} tries; last seen: {last}"
+                ),
+                Err(_) => tokio::time::sleep(Duration::from_millis(3)).await,
+            }
+        }
+    }
+}
+
+pub const fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+pub const fn secs(n: u64) -> Duration {
+    Duration::from_secs(n)
+}

@@ -1,0 +1,134 @@
+//! Starts a server process and returns when it answers.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::binary::server_binary;
+use super::dir::Dir;
+use super::supervise::Supervised;
+
+/// Longer than any start on a loaded machine; a start takes 10-50 ms.
+const START_BOUND: Duration = Duration::from_secs(20);
+/// Another process can take a free port before the server binds it.
+const PORT_TRIES: u32 = 10;
+
+#[derive(Debug)]
+pub struct Settings {
+    pub dir: Dir,
+    pub config: Vec<String>,
+    pub args: Vec<String>,
+    pub password: Option<String>,
+    pub append_only: bool,
+}
+
+impl Settings {
+    pub fn new() -> Settings {
+        Settings {
+            dir: Dir::new("server"),
+            config: Vec::new(),
+            args: Vec::new(),
+            password: None,
+            append_only: false,
+        }
+    }
+
+    pub fn log(&self) -> String {
+        let read = |name| fs::read_to_string(self.dir.path().join(name)).unwrap_or_default();
+        read("server.log") + &read("stderr.log")
+    }
+
+    pub fn erase_data(&self) {
+        let data = self.dir.path().join("data");
+        fs::remove_dir_all(data).expect("the data directory is removed");
+    }
+
+    /// The configuration file is made anew for every start, as a port is part of it.
+    fn write_config(&self, port: u16) -> OsString {
+        let dir = self.dir.path();
+        fs::create_dir_all(dir.join("data")).expect("the data directory is made");
+        for log in ["server.log", "stderr.log"] {
+            let _ = fs::remove_file(dir.join(log));
+        }
+        let mut config = format!(
+            "bind 127.0.0.1\nport {port}\ndir {0}/data\nlogfile {0}/server.log\n\
+             save \"\"\nappendonly no\ndaemonize no\nrepl-diskless-sync-delay 0\n",
+            dir.display()
+        );
+        for line in &self.config {
+            config.push_str(line);
+            config.push('\n');
+        }
+        let file = dir.join("server.conf");
+        fs::write(&file, config).expect("the configuration is written");
+        file.into_os_string()
+    }
+}
+
+/// Starts on a free port.
+pub async fn launch(settings: &Settings) -> (Supervised, u16) {
+    for _ in 0..PORT_TRIES {
+        let port = free_port();
+        if let Some(child) = attempt(settings, port).await {
+            return (child, port);
+        }
+    }
+    panic!("no server in {PORT_TRIES} tries; the last one logged:\n{}", settings.log());
+}
+
+/// Starts on the port it had before.
+pub async fn relaunch(settings: &Settings, port: u16) -> Supervised {
+    let started = attempt(settings, port).await;
+    started.unwrap_or_else(|| panic!("no restart on port {port}:\n{}", settings.log()))
+}
+
+/// `None` if the server gave up, as it does when it cannot bind the port.
+async fn attempt(settings: &Settings, port: u16) -> Option<Supervised> {
+    let mut args = vec![settings.write_config(port)];
+    args.extend(settings.args.iter().map(OsString::from));
+    let stderr = File::create(settings.dir.path().join("stderr.log")).expect("stderr has a file");
+    let program = server_binary().as_os_str();
+    let dir = settings.dir.path();
+    let (mut child, _) = Supervised::spawn(dir, program, &args, &[], Stdio::from(stderr));
+    let start = Instant::now();
+    while !is_ready(settings, port).await {
+        if let Some(exit) = child.exit() {
+            let log = settings.log();
+            assert!(log.contains("bind"), "the server ended with {exit:?}:\n{log}");
+            return None;
+        }
+        assert!(start.elapsed() < START_BOUND, "the server does not start:\n{}", settings.log());
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    Some(child)
+}
+
+/// The log proves that it is *our* server which listens, the PING that it answers.
+async fn is_ready(settings: &Settings, port: u16) -> bool {
+    settings.log().contains("eady to accept connections") && answers_ping(port).await
+}
+
+async fn answers_ping(port: u16) -> bool {
+    let Ok(mut stream) = TcpStream::connect(loopback(port)).await else { return false };
+    let mut reply = [0; 5];
+    let exchange = async {
+        stream.write_all(b"PING\r\n").await?;
+        stream.read_exact(&mut reply).await
+    };
+    let answered = tokio::time::timeout(Duration::from_secs(1), exchange).await;
+    matches!(answered, Ok(Ok(_))) && matches!(&reply, b"+PONG" | b"-NOAU" | b"-NOPE")
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(loopback(0)).expect("a port is free");
+    listener.local_addr().expect("a bound socket has an address").port()
+}
+
+fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}

@@ -1,0 +1,158 @@
+//! Other processes: the test binary runs itself again, in a role.
+//!
+//! The child tells what happens on standard output, one event a line; the parent waits for
+//! events with a bound. A child dies with its parent, however that ends.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{BufRead, Write};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::dir::Dir;
+use super::supervise::{Exit, Supervised};
+
+const ROLE: &str = "REDLOCK_TEST_ROLE";
+const ARGS: &str = "REDLOCK_TEST_ARGS";
+/// libtest writes lines of its own; this marks ours.
+const MARK: &str = "@@ ";
+/// The path of the test that becomes the child's main function.
+const ENTRY: &str = "roles::child_entry";
+const EVENT_BOUND: Duration = Duration::from_secs(15);
+
+/// What a child does. It ends when the function returns; a panic is exit code 101.
+pub type Role = fn(&Args);
+
+/// The words given to `Process::spawn`.
+#[derive(Debug)]
+pub struct Args(Vec<String>);
+
+impl Args {
+    pub fn get(&self, n: usize) -> &str {
+        self.0.get(n).unwrap_or_else(|| panic!("the role needs an argument {n}: {:?}", self.0))
+    }
+
+    /// An argument as a number, say.
+    pub fn parse<T: std::str::FromStr>(&self, n: usize) -> T {
+        let parsed = self.get(n).parse();
+        parsed.unwrap_or_else(|_| panic!("argument {n} is not good: {:?}", self.get(n)))
+    }
+}
+
+/// A child process in a role; killed on drop.
+#[derive(Debug)]
+pub struct Process {
+    role: String,
+    dir: Dir,
+    child: Supervised,
+    lines: UnboundedReceiver<String>,
+}
+
+impl Process {
+    pub fn spawn(role: &str, args: &[&str]) -> Process {
+        assert!(args.iter().all(|arg| !arg.contains('\n')), "one line per argument: {args:?}");
+        let dir = Dir::new("process");
+        let stderr = File::create(dir.path().join("stderr")).expect("stderr has a file");
+        let binary = std::env::current_exe().expect("this binary has a path");
+        let flags = ["--exact", ENTRY, "--nocapture", "--quiet", "--test-threads=1"];
+        let flags = flags.map(OsString::from);
+        let envs = [(ROLE.to_owned(), role.to_owned()), (ARGS.to_owned(), args.join("\n"))];
+        let (child, mut stdout) =
+            Supervised::spawn(dir.path(), binary.as_os_str(), &flags, &envs, Stdio::from(stderr));
+        let (sender, lines) = unbounded_channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            while matches!(stdout.read_line(&mut line), Ok(1..)) {
+                if let Some((_, event)) = line.trim_end().split_once(MARK) {
+                    let _ = sender.send(event.to_owned());
+                }
+                line.clear();
+            }
+        });
+        Process { role: role.to_owned(), dir, child, lines }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+
+    /// Waits for an event with this first word and gives the rest of its line. Events before it
+    /// are passed over; fails the test after fifteen seconds.
+    pub async fn event(&mut self, name: &str) -> String {
+        self.event_within(EVENT_BOUND, name).await
+    }
+
+    pub async fn event_within(&mut self, bound: Duration, name: &str) -> String {
+        let mut passed = Vec::new();
+        let wait = async {
+            while let Some(line) = self.lines.recv().await {
+                let (first, rest) = line.split_once(' ').unwrap_or((&line, ""));
+                if first == name {
+                    return Some(rest.to_owned());
+                }
+                passed.push(line);
+            }
+            None
+        };
+        let why = match tokio::time::timeout(bound, wait).await {
+            Ok(Some(rest)) => return rest,
+            Ok(None) => "it ended".to_owned(),
+            Err(_) => format!("{bound:?} passed"),
+        };
+        let (role, stderr) = (&self.role, self.stderr());
+        panic!("{role}: no event {name:?}: {why}; it said {passed:?} and on stderr:\n{stderr}");
+    }
+
+    /// The events that have come in and were not waited for; never blocks.
+    pub fn events(&mut self) -> Vec<String> {
+        std::iter::from_fn(|| self.lines.try_recv().ok()).collect()
+    }
+
+    pub fn stderr(&self) -> String {
+        fs::read_to_string(self.dir.path().join("stderr")).unwrap_or_default()
+    }
+
+    pub fn sigkill(&mut self) -> Exit {
+        self.child.kill9()
+    }
+
+    pub fn sigstop(&mut self) {
+        self.child.freeze();
+    }
+
+    pub fn sigcont(&mut self) {
+        self.child.thaw();
+    }
+
+    /// Waits until the child ends by itself; fails the test after `bound`.
+    pub async fn wait(&mut self, bound: Duration) -> Exit {
+        let exit = self.child.wait(bound).await;
+        exit.unwrap_or_else(|| panic!("{} still runs after {bound:?}", self.role))
+    }
+}
+
+/// For roles: tells the parent.
+pub fn emit(event: &str) {
+    let mut stdout = std::io::stdout().lock();
+    let told = writeln!(stdout, "{MARK}{event}").and_then(|()| stdout.flush());
+    // A parent that is gone does not listen.
+    drop(told);
+}
+
+/// For roles: runs a future on a runtime with several threads.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(future)
+}
+
+/// The body of `child_entry`: plays the role that the environment names, if it names one.
+pub fn play(roles: &[(&str, Role)]) {
+    let Ok(name) = std::env::var(ROLE) else { return };
+    let args = std::env::var(ARGS).unwrap_or_default();
+    let args = Args(args.split('\n').map(str::to_owned).collect());
+    let role = roles.iter().find(|(known, _)| *known == name);
+    let (_, role) = role.unwrap_or_else(|| panic!("no role {name:?} in tests/it/roles.rs"));
+    role(&args);
+}

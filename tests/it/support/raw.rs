@@ -1,0 +1,96 @@
+//! What stands in Redis, asked without the library under test.
+
+use std::time::Duration;
+
+use deadpool_redis::redis::aio::MultiplexedConnection;
+use deadpool_redis::redis::{self, AsyncConnectionConfig, Client, RedisResult, Value};
+use tokio::sync::Mutex;
+
+/// Commands for assertions. It reconnects by itself, so it survives a restarted server.
+#[derive(Debug)]
+pub struct Raw {
+    client: Client,
+    connection: Mutex<Option<MultiplexedConnection>>,
+}
+
+impl Raw {
+    pub fn new(url: &str) -> Raw {
+        let client = Client::open(url).expect("the URL is good");
+        Raw { client, connection: Mutex::new(None) }
+    }
+
+    /// The reply of one command; an error reply fails the test.
+    pub async fn cmd(&self, words: &[&str]) -> Value {
+        match self.try_cmd(words).await {
+            Ok(value) => value,
+            Err(error) => panic!("{words:?} failed: {error}"),
+        }
+    }
+
+    /// The reply of one command, errors included.
+    pub async fn try_cmd(&self, words: &[&str]) -> RedisResult<Value> {
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        let mut slot = self.connection.lock().await;
+        if let Some(connection) = slot.as_mut() {
+            match command.query_async(connection).await {
+                // The server was restarted meanwhile; the second try is on a new connection.
+                Err(error) if error.is_connection_dropped() || error.is_io_error() => {}
+                outcome => return outcome,
+            }
+        }
+        let connection = slot.insert(self.connect().await?);
+        command.query_async(connection).await
+    }
+
+    /// The keys that match a glob pattern, sorted.
+    pub async fn keys(&self, pattern: &str) -> Vec<String> {
+        let keys = self.cmd(&["KEYS", pattern]).await;
+        let mut keys: Vec<String> = redis::from_redis_value(keys).expect("KEYS gives names");
+        keys.sort();
+        keys
+    }
+
+    pub async fn get(&self, key: &str) -> Option<String> {
+        let value = self.cmd(&["GET", key]).await;
+        redis::from_redis_value(value).expect("GET gives text or nil")
+    }
+
+    /// The remaining time of a key; `None` when the key is absent. A key without one fails the
+    /// test, as no key of ours may live for ever.
+    pub async fn pttl(&self, key: &str) -> Option<Duration> {
+        match self.int(&["PTTL", key]).await {
+            -2 => None,
+            ms => Some(Duration::from_millis(ms.try_into().expect("the key has an expiry"))),
+        }
+    }
+
+    /// Takes a lock as another client of the standard algorithm would; false if it is taken.
+    pub async fn set_foreign_lock(&self, key: &str, owner: &str, expire: Duration) -> bool {
+        let ms = expire.as_millis().to_string();
+        self.cmd(&["SET", key, owner, "NX", "PX", &ms]).await == Value::Okay
+    }
+
+    pub async fn del(&self, key: &str) -> bool {
+        self.int(&["DEL", key]).await == 1
+    }
+
+    pub async fn int(&self, words: &[&str]) -> i64 {
+        redis::from_redis_value(self.cmd(words).await).expect("the reply is a number")
+    }
+
+    /// One field of `INFO`, for example `info("run_id")`.
+    pub async fn info(&self, field: &str) -> String {
+        let info: String =
+            redis::from_redis_value(self.cmd(&["INFO", "everything"]).await).expect("text");
+        let value = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        value.unwrap_or_else(|| panic!("INFO has no field {field}")).to_owned()
+    }
+
+    async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(Some(Duration::from_secs(10)))
+            .set_connection_timeout(Some(Duration::from_secs(5)));
+        self.client.get_multiplexed_async_connection_with_config(&config).await
+    }
+}

@@ -1,0 +1,187 @@
+//! A real Redis or Valkey server, owned by the test that started it.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use tokio::sync::OnceCell;
+
+use super::launch::{self, Settings};
+use super::raw::Raw;
+use super::supervise::Supervised;
+
+/// A server child on a port of its own. Dropping it kills it, also when a test panics.
+#[derive(Debug)]
+pub struct Server {
+    port: u16,
+    settings: Settings,
+    child: Mutex<Option<Supervised>>,
+}
+
+/// Settings of a server that is not the default one.
+#[derive(Debug)]
+pub struct ServerBuilder {
+    settings: Settings,
+}
+
+impl Server {
+    /// A server of this test alone: nothing persisted, no password.
+    pub async fn start() -> Server {
+        Server::builder().start().await
+    }
+
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder { settings: Settings::new() }
+    }
+
+    /// The one server of the whole test process, for tests that need no faults. Use keys that
+    /// start with `unique_prefix()`; never flush, freeze or reconfigure it.
+    ///
+    /// A static is not dropped: its supervisor kills it when this process is gone.
+    pub async fn shared() -> &'static Server {
+        static SHARED: OnceCell<Server> = OnceCell::const_new();
+        SHARED.get_or_init(Server::start).await
+    }
+
+    pub fn addr(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child().as_ref().expect("the server runs").pid()
+    }
+
+    /// Without credentials.
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.addr())
+    }
+
+    /// With the password of `requirepass`, if there is one.
+    pub fn url_with_password(&self) -> String {
+        match &self.settings.password {
+            Some(password) => format!("redis://:{password}@{}", self.addr()),
+            None => self.url(),
+        }
+    }
+
+    /// With the credentials of an ACL user.
+    pub fn url_for(&self, user: &str, password: &str) -> String {
+        format!("redis://{user}:{password}@{}", self.addr())
+    }
+
+    /// Commands for assertions, over a connection of their own.
+    pub fn raw(&self) -> Raw {
+        Raw::new(&self.url_with_password())
+    }
+
+    /// What the server has logged since it was last started.
+    pub fn log(&self) -> String {
+        self.settings.log()
+    }
+
+    /// SIGKILL: connections break, what was not on disk is gone.
+    pub fn kill9(&self) {
+        let child = self.child().take();
+        child.expect("the server runs").kill9();
+    }
+
+    /// SIGSTOP: connections stay open, nothing is answered, the clock runs on.
+    pub fn freeze(&self) {
+        self.child().as_mut().expect("the server runs").freeze();
+    }
+
+    /// SIGCONT: everything that was sent meanwhile is executed now.
+    pub fn thaw(&self) {
+        self.child().as_mut().expect("the server runs").thaw();
+    }
+
+    /// Starts a killed server again on its port, with what is on its disk.
+    pub async fn start_again(&self) {
+        assert!(self.child().is_none(), "the server still runs");
+        let child = launch::relaunch(&self.settings, self.port).await;
+        *self.child() = Some(child);
+    }
+
+    /// A crash and a start without any of the data, on the same port.
+    pub async fn restart_empty(&self) {
+        self.kill9();
+        self.settings.erase_data();
+        self.start_again().await;
+    }
+
+    /// A crash and a start with all of the data, on the same port.
+    pub async fn restart_keeping_data(&self) {
+        if !self.settings.append_only {
+            self.raw().cmd(&["SAVE"]).await;
+        }
+        self.kill9();
+        self.start_again().await;
+    }
+
+    fn child(&self) -> MutexGuard<'_, Option<Supervised>> {
+        self.child.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl ServerBuilder {
+    /// One line of the server's configuration file: `.config("maxmemory 2mb")`.
+    pub fn config(mut self, line: &str) -> Self {
+        self.settings.config.push(line.to_owned());
+        self
+    }
+
+    /// One command line argument after the configuration file.
+    pub fn arg(mut self, arg: &str) -> Self {
+        self.settings.args.push(arg.to_owned());
+        self
+    }
+
+    pub fn requirepass(mut self, password: &str) -> Self {
+        self.settings.password = Some(password.to_owned());
+        self.config(&format!("requirepass {password}"))
+    }
+
+    /// One ACL user: `.acl("lockuser on >secret ~lock:* +@all")`.
+    pub fn acl(self, user: &str) -> Self {
+        self.config(&format!("user {user}"))
+    }
+
+    /// The same users in a file of their own, so that `ACL LOAD` and `ACL SAVE` work.
+    pub fn aclfile(self, users: &[&str]) -> Self {
+        let file = self.settings.dir.path().join("users.acl");
+        let lines: Vec<String> = users.iter().map(|user| format!("user {user}\n")).collect();
+        std::fs::write(&file, lines.concat()).expect("the ACL file is written");
+        self.config(&format!("aclfile {}", file.display()))
+    }
+
+    pub fn maxmemory_policy(self, policy: &str) -> Self {
+        self.config(&format!("maxmemory-policy {policy}"))
+    }
+
+    /// `always`, `everysec` or `no`.
+    pub fn append_only(mut self, fsync: &str) -> Self {
+        self.settings.append_only = true;
+        self.config("appendonly yes").config(&format!("appendfsync {fsync}"))
+    }
+
+    /// A replica of `master`, once it has been synchronised by the server itself.
+    pub fn replica_of(self, master: &Server) -> Self {
+        self.config(&format!("replicaof 127.0.0.1 {}", master.port()))
+    }
+
+    pub async fn start(self) -> Server {
+        let (child, port) = launch::launch(&self.settings).await;
+        Server { port, settings: self.settings, child: Mutex::new(Some(child)) }
+    }
+}
+
+/// A key prefix that no other test and no other process of this machine uses.
+pub fn unique_prefix() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let n = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("it-{}-{n}:", std::process::id())
+}
