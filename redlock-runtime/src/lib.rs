@@ -23,6 +23,7 @@ mod release;
 mod renewal;
 mod run;
 mod state;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 mod validity;

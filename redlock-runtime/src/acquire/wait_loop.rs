@@ -15,6 +15,7 @@ use crate::error::LockError;
 use crate::key::LockKey;
 use crate::options::{Policy, Wait};
 use crate::release::Ownership;
+use crate::telemetry;
 
 /// What the last attempt, made when the time is up, may add to the wait.
 const LAST_ATTEMPT: Duration = Duration::from_millis(250);
@@ -22,6 +23,8 @@ const LAST_ATTEMPT: Duration = Duration::from_millis(250);
 /// Which lock, and on what terms.
 #[derive(Debug)]
 pub(crate) struct Order {
+    /// What the key was rendered from: the label of metrics.
+    pub(crate) template: &'static str,
     pub(crate) key: LockKey,
     pub(crate) policy: Policy,
 }
@@ -41,6 +44,10 @@ pub(crate) fn start(
     engine.host().spawn(async move {
         let mut caller = Caller { reply };
         if let Some(granted) = acquire(&acquirer, &order, started, &mut caller).await {
+            match &granted {
+                Ok(ownership) => telemetry::acquired(order.template, ownership.hold().waited),
+                Err(error) => telemetry::not_acquired(order.template, error),
+            }
             // The caller may have gone meanwhile: then the lock comes back, and its drop frees it.
             let _ = caller.reply.send(granted);
         }

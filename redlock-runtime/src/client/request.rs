@@ -9,6 +9,7 @@ use crate::guard::LockGuard;
 use crate::key::LockKey;
 use crate::options::{Policy, Wait};
 use crate::reentrancy;
+use crate::telemetry;
 
 /// A lock that may be acquired, from [`Redlock::lock`]. What is not set here comes from the client.
 ///
@@ -82,7 +83,8 @@ impl LockRequest {
         if let Some(hold) = reentrancy::find(engine.id, key.redis_key()) {
             return Ok(LockGuard::reentered(hold));
         }
-        match acquire::start(engine, Order { key, policy })?.await {
+        let order = Order { template: telemetry::PROGRAMMATIC, key, policy };
+        match acquire::start(engine, order)?.await {
             Ok(granted) => granted.map(LockGuard::new),
             Err(_) => Err(LockError::Keeper { message: "it stopped during an acquire".to_owned() }),
         }

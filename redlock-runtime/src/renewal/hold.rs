@@ -11,6 +11,7 @@ use crate::clock::{Clock, Moment};
 use crate::error::LockError;
 use crate::fencing::FencingToken;
 use crate::state::{LeaseState, LostReason};
+use crate::telemetry;
 use crate::validity;
 
 /// A lock that was granted, and what has become of it since.
@@ -20,6 +21,8 @@ pub(crate) struct Hold {
     pub(crate) id: u64,
     /// The client that holds it.
     pub(crate) client: u64,
+    /// What the key was rendered from: the label of metrics.
+    pub(crate) template: &'static str,
     pub(crate) claim: Claim,
     pub(crate) fencing_token: FencingToken,
     pub(crate) max_renew: Option<u32>,
@@ -72,6 +75,7 @@ pub(super) enum Step {
 /// What a new hold is made of.
 pub(crate) struct Grant {
     pub(crate) client: u64,
+    pub(crate) template: &'static str,
     pub(crate) claim: Claim,
     pub(crate) fencing_token: FencingToken,
     pub(crate) max_renew: Option<u32>,
@@ -86,13 +90,15 @@ pub(crate) struct Grant {
 impl Hold {
     pub(crate) fn new(grant: Grant) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        let Grant { client, claim, fencing_token, max_renew, backend, .. } = grant;
-        let Grant { reply_timeout, clock, sent, waited, .. } = grant;
+        let Grant { client, template, claim, fencing_token, max_renew, .. } = grant;
+        let Grant { backend, reply_timeout, clock, sent, waited, .. } = grant;
+        telemetry::held(template);
         let stop = validity::stop(sent, claim.expire);
         let ledger = Ledger { sent, renewals: 0, is_uncertain: false, ended: None };
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             client,
+            template,
             claim,
             fencing_token,
             max_renew,
@@ -170,6 +176,11 @@ impl Hold {
         &self.over
     }
 
+    /// When the next renewal is, or was, due.
+    pub(super) fn due_at(&self) -> Moment {
+        validity::renewal_due(self.ledger().sent, self.claim.expire)
+    }
+
     /// When the last lease ends on the server at the latest, as far as this clock can tell.
     pub(crate) fn server_end(&self) -> Moment {
         let expire = self.claim.expire;
@@ -186,6 +197,7 @@ impl Hold {
     pub(crate) fn lose(&self, reason: LostReason) -> bool {
         let is_first = self.finish(End::Lost(reason));
         if is_first {
+            telemetry::lost(self.template, reason);
             tracing::debug!(
                 key = self.claim.key.name(),
                 %reason,
@@ -206,6 +218,7 @@ impl Hold {
         if ledger.ended.is_some() {
             return;
         }
+        telemetry::renewal(self.template, true);
         ledger.sent = sent;
         ledger.renewals = ledger.renewals.saturating_add(1);
         ledger.is_uncertain = false;
@@ -215,6 +228,7 @@ impl Hold {
 
     /// A renewal failed, or went unanswered.
     pub(super) fn doubt(&self) {
+        telemetry::renewal(self.template, false);
         self.ledger().is_uncertain = true;
     }
 
@@ -281,6 +295,7 @@ impl Hold {
             ledger.ended = Some(Ended { at: self.clock.now(), how });
             self.stop.store(Moment::ZERO.nanos(), Ordering::Release);
         }
+        telemetry::ended(self.template, self.held_for());
         // Outside of the mutex: wakers may run code that looks at this hold.
         self.over.cancel();
         true

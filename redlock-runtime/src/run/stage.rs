@@ -132,7 +132,7 @@ fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
         return Ok(hold(spec, outer, None));
     }
     let policy = redlock.policy().with(spec.expire, spec.wait, spec.max_renew)?;
-    let answer = acquire::start(engine, Order { key, policy })?;
+    let answer = acquire::start(engine, Order { template: spec.template, key, policy })?;
     Ok(Stage::Acquiring { spec, answer })
 }
 
