@@ -45,8 +45,8 @@ fn a_program_sees_what_its_locks_do() {
             fake.store.remove("a");
             held.lost().await;
             drop(held);
-            let _still_held = redlock.lock("b").acquire().await.unwrap();
-            std::mem::forget(_still_held);
+            let still_held = redlock.lock("b").acquire().await.unwrap();
+            std::mem::forget(still_held);
         });
     });
     let seen = counts(&snapshotter);
