@@ -18,14 +18,12 @@ pub(crate) struct Template {
     pub(crate) delimiters: Option<String>,
 }
 
-#[cfg_attr(test, derive(Debug))]
 #[expect(clippy::large_enum_variant, reason = "a handful of them live per expansion")]
 pub(crate) enum Part {
     Text(String),
     Value(Value),
 }
 
-#[cfg_attr(test, derive(Debug))]
 pub(crate) struct Value {
     pub(crate) expr: Expr,
     /// What follows the `:`, for `format!`; empty for plain `Display`.
