@@ -22,7 +22,11 @@ fn enough_cases() {
     for case in cases {
         let expected = fs::read_to_string(case.with_extension("stderr")).unwrap();
         // Whatever is wrong with the attribute, callers still find the function.
-        assert!(!expected.contains("`deduct` in this scope"), "{} loses the function", case.display());
+        assert!(
+            !expected.contains("`deduct` in this scope"),
+            "{} loses the function",
+            case.display()
+        );
         assert!(!expected.contains("panicked"), "{} panics", case.display());
     }
 }

@@ -261,9 +261,10 @@ fn adopt(plan: &Plan, expr: &Expr) -> TokenStream {
 
 /// The runtime's half. Located where the call is, because rustc labels the callee, too.
 fn private(plan: &Plan, at: Span) -> TokenStream {
-    match &plan.args.krate {
-        Some(path) => quote_spanned!(at=> #path::__private),
-        None => quote_spanned!(at=> ::redlock::__private),
+    if let Some(path) = &plan.args.krate {
+        quote_spanned!(at=> #path::__private)
+    } else {
+        quote_spanned!(at=> ::redlock::__private)
     }
 }
 

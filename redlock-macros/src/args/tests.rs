@@ -1,3 +1,6 @@
+//! Options: what is read, what is refused, and that all of it is refused at once.
+#![expect(clippy::needless_pass_by_value, reason = "`quote!` gives values")]
+
 use quote::quote;
 
 use super::*;

@@ -1,4 +1,7 @@
+//! A model of the runtime's escaping, and the search for two values with one key.
+
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use proc_macro2::Span;
 use syn::LitStr;
@@ -56,7 +59,7 @@ fn escape(value: &str, delimiters: &str) -> String {
         if matches!(c, '%' | '{' | '}') || delimiters.contains(c) {
             let mut bytes = [0; 4];
             for byte in c.encode_utf8(&mut bytes).bytes() {
-                out.push_str(&format!("%{byte:02X}"));
+                let _ = write!(out, "%{byte:02X}");
             }
         } else {
             out.push(c);
@@ -100,7 +103,7 @@ fn different_values_never_share_a_key() {
         let count = 2 + random.below(2);
         let mut template = random.text(&ALPHABET, 2);
         for n in 0..count {
-            template.push_str(&format!("<v{n}>"));
+            let _ = write!(template, "<v{n}>");
             template.push_str(&random.text(&ALPHABET, 2));
         }
         let (texts, delimiters) = chosen(&template);

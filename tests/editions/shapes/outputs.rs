@@ -3,7 +3,7 @@ use std::rc::Rc;
 
 use redlock::LockError;
 
-use crate::support::{pause, Locked};
+use crate::support::{Locked, pause};
 
 #[redis_lock(key = "lock-error")]
 pub async fn lock_error() -> Result<(), LockError> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::support::{any, probe, Order, Otherwise};
+use crate::support::{Order, Otherwise, any, probe};
 
 macro_rules! parity {
     ($module:ident: $($call:tt)+) => {
@@ -213,10 +213,9 @@ fn the_rest() {
         plain::generics::lower_case_const_generic::<3>(),
         locked::generics::lower_case_const_generic::<3>()
     );
-    same!(
-        unsafe { plain::bodies::unsafe_function(any()) },
-        unsafe { locked::bodies::unsafe_function(any()) }
-    );
+    same!(unsafe { plain::bodies::unsafe_function(any()) }, unsafe {
+        locked::bodies::unsafe_function(any())
+    });
     same!(
         plain::traits::Native::required(any::<&Order>(), any()),
         locked::traits::Native::required(any::<&Order>(), any())
