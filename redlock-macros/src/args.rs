@@ -41,23 +41,6 @@ pub(crate) enum OnError {
     With(Expr),
 }
 
-const KNOWN: [&str; 9] =
-    ["key", "expire", "wait", "max_renew", "on_error", "client", "release", "reentrant", "crate"];
-
-/// Words that other lock libraries use for the same thing; too far apart for a spelling check.
-const ELSEWHERE: [(&str, &str); 10] = [
-    ("ttl", "expire"),
-    ("lease", "expire"),
-    ("lease_time", "expire"),
-    ("timeout", "wait"),
-    ("wait_time", "wait"),
-    ("max_renewals", "max_renew"),
-    ("name", "key"),
-    ("fallback", "on_error"),
-    ("redlock", "client"),
-    ("pool", "client"),
-];
-
 pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
     let mut args = Args::default();
     let options = |input: ParseStream<'_>| split(input, errors);
@@ -190,6 +173,23 @@ impl Default for Args {
         }
     }
 }
+
+const KNOWN: [&str; 9] =
+    ["key", "expire", "wait", "max_renew", "on_error", "client", "release", "reentrant", "crate"];
+
+/// Words that other lock libraries use for the same thing; too far apart for a spelling check.
+const ELSEWHERE: [(&str, &str); 10] = [
+    ("ttl", "expire"),
+    ("lease", "expire"),
+    ("lease_time", "expire"),
+    ("timeout", "wait"),
+    ("wait_time", "wait"),
+    ("max_renewals", "max_renew"),
+    ("name", "key"),
+    ("fallback", "on_error"),
+    ("redlock", "client"),
+    ("pool", "client"),
+];
 
 #[cfg(test)]
 mod tests;
