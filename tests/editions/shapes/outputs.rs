@@ -95,3 +95,15 @@ pub async fn tuple() -> Locked<(u32, String, [u8; 4])> {
 pub async fn function_pointer() -> fn(u32) -> u32 {
     |x| x
 }
+
+#[redis_lock(key = "uninhabited", on_error = panic)]
+pub async fn uninhabited() -> std::convert::Infallible {
+    pause().await;
+    std::process::abort()
+}
+
+#[redis_lock(key = "uninhabited")]
+pub async fn uninhabited_in_result() -> Locked<std::convert::Infallible> {
+    pause().await;
+    std::process::abort()
+}

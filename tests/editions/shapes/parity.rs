@@ -182,6 +182,8 @@ parity! { outputs:
     [nested_result] ();
     [tuple] ();
     [function_pointer] ();
+    [uninhabited] ();
+    [uninhabited_in_result] ();
 }
 
 parity! { traits:
