@@ -62,6 +62,16 @@ where
     }
 }
 
+/// Awaits a future; fails the test after `bound`, instead of hanging it.
+#[track_caller]
+pub fn within<F: Future>(bound: Duration, future: F) -> impl Future<Output = F::Output> {
+    let caller = Location::caller();
+    async move {
+        let outcome = tokio::time::timeout(bound, future).await;
+        outcome.unwrap_or_else(|_| panic!("{caller}: nothing after {bound:?}"))
+    }
+}
+
 pub const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }

@@ -18,7 +18,7 @@ pub mod server;
 pub mod supervise;
 
 pub use events::capture;
-pub use eventually::{eventually, ms, secs};
+pub use eventually::{eventually, ms, secs, within};
 pub use process::Process;
 pub use proxy::Proxy;
 pub use raw::Raw;
