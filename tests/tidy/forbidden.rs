@@ -75,6 +75,7 @@ fn the_forbidden_words_check_can_fail() {
     assert_none(&forbidden(&Source::new("redlock-runtime/src/a.rs", sleep)));
     let harmless = "/// todo!() #[ignore]\nfn ignore() { let s = \"dbg!\"; }";
     assert_none(&forbidden(&Source::new("tests/it/a.rs", harmless)));
+    assert_none(&forbidden(&Source::new("tests/it/empty.rs", "//! Nothing yet.")));
     let fence = concat!("text\n```", "ignore\n```");
     assert_one(&skipped_docs(&Source::new("README.md", fence)), "README.md:2");
 }

@@ -51,6 +51,8 @@ pub(crate) fn find<'a>(
     tokens: &'a [Token],
     pattern: &'a [&str],
 ) -> impl Iterator<Item = usize> + 'a {
-    let fits = |at: &usize| pattern.iter().zip(&tokens[*at..]).all(|(p, t)| *p == t.text);
-    (0..=tokens.len().saturating_sub(pattern.len())).filter(move |at| fits(at))
+    let windows = tokens.windows(pattern.len()).enumerate();
+    let fits =
+        move |window: &[Token]| window.iter().zip(pattern).all(|(token, text)| token.text == *text);
+    windows.filter(move |(_, window)| fits(window)).map(|(at, _)| at)
 }

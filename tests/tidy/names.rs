@@ -17,7 +17,10 @@ struct Names<'a> {
 
 impl Names<'_> {
     fn check(&mut self, name: &Ident) {
-        for (word, instead) in BANNED.iter().filter(|(word, _)| name == word) {
+        // In a macro crate a token is what the language is made of.
+        let macros = self.path.starts_with("redlock-macros/");
+        let allowed = |word: &str| macros && word == "token";
+        for (word, instead) in BANNED.iter().filter(|(word, _)| name == word && !allowed(word)) {
             let line = name.span().start().line;
             self.found.push(format!("{}:{line}: `{word}`: say {instead}", self.path));
         }
@@ -77,4 +80,6 @@ fn the_names_check_can_fail() {
                 enum LockError { Timeout }\n\
                 fn f(fencing_token: u64) { let reply_timeout = 1; tokio::time::timeout(d, f); }";
     assert_none(&vague_names(&Source::new("a.rs", fine)));
+    let both = "fn f(token: Ident) {} fn g(timeout: Duration) {}";
+    assert_one(&vague_names(&Source::new("redlock-macros/src/a.rs", both)), "`timeout`");
 }
