@@ -123,12 +123,13 @@ impl Proxy {
         self.shared.rules().refuse = true;
     }
 
-    /// Closes all open connections (FIN); what is on its way is lost.
+    /// Closes all open connections (FIN); what is on its way is lost. Returns at once:
+    /// `open_connections` tells when it is done.
     pub fn cut_all(&self) {
         self.shared.cut.send_replace(Cut::Fin);
     }
 
-    /// Resets all open connections (RST); what is on its way is lost.
+    /// Resets all open connections (RST); otherwise as `cut_all`.
     pub fn reset_all(&self) {
         self.shared.cut.send_replace(Cut::Rst);
     }
