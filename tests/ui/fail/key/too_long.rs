@@ -1,6 +1,7 @@
 use redlock::{LockError, redis_lock};
 
-#[redis_lock(key = "stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-\
+#[redis_lock(key = "\
+    stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-\
     stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-\
     stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-\
     stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-\
