@@ -12,9 +12,10 @@ pub(crate) const LOCAL_HOLDER: Duration = Duration::from_millis(100);
 
 /// The pause before attempt `attempts + 1` for a lock that somebody else holds.
 ///
-/// It grows with the time waited so far, so that a short hold is noticed fast, a long one costs the
-/// server little, and the delay stays a small part of the wait. It ends when the holder's lease
-/// does. `random` is in `0.0..1.0`: half of the pause is jitter, so that waiters do not move in step.
+/// It grows with the time waited so far, so that a short hold is noticed fast, a long one costs
+/// the server little, and the delay stays a small part of the wait. It ends when the holder's lease
+/// does. `random` is in `0.0..1.0`: half of the pause is jitter, so that waiters do not move in
+/// step.
 pub(crate) fn busy(
     attempts: u32,
     waited: Duration,

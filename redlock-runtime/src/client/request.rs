@@ -16,7 +16,8 @@ use crate::telemetry;
 /// ```
 /// use std::time::Duration;
 /// use redlock::Wait;
-/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlock::LockError> {
 /// # let redlock = redlock::Redlock::builder().memory().build().await?;
 /// let request = redlock
 ///     .lock("nightly-report")
@@ -26,7 +27,6 @@ use crate::telemetry;
 /// let rows = request.run(async { 17 }).await?;
 /// # assert_eq!(rows, 17);
 /// # Ok(()) }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
 /// ```
 #[must_use = "nothing is locked until the request is acquired or run"]
 #[derive(Debug, Clone)]
@@ -65,8 +65,9 @@ impl LockRequest {
 
     /// Takes the lock, waiting for it if need be. From here on it is renewed in the background.
     ///
-    /// In a task that holds the lock already, inside of a locked body, the outer hold is re-entered:
-    /// the guard is there at once, with the same fencing token, and its drop releases nothing.
+    /// In a task that holds the lock already, inside of a locked body, the outer hold is
+    /// re-entered: the guard is there at once, with the same fencing token, and its drop releases
+    /// nothing.
     ///
     /// # Errors
     /// [`LockError::Timeout`] when somebody else held the lock for the whole `wait`,

@@ -1,4 +1,5 @@
-//! The renewal scheduler: sleeps until the next lease is due, renews in batches, stops what is over.
+//! The renewal scheduler: sleeps until the next lease is due, renews in batches, stops what is
+//! over.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};

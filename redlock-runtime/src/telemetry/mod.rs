@@ -3,6 +3,9 @@
 //! Both files have the same functions, so that no call site knows the feature. Labels are key
 //! templates, never keys: their number is bounded by the source code.
 
+mod label;
+pub(crate) use label::PROGRAMMATIC;
+
 #[cfg(feature = "metrics")]
 mod enabled;
 #[cfg(feature = "metrics")]
@@ -12,6 +15,3 @@ pub(crate) use enabled::*;
 mod disabled;
 #[cfg(not(feature = "metrics"))]
 pub(crate) use disabled::*;
-
-/// The template of locks that are taken without one, by `Redlock::lock`.
-pub(crate) const PROGRAMMATIC: &str = "(programmatic)";

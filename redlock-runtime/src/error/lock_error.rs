@@ -1,8 +1,9 @@
-//! Every way a lock can fail, said so that a person knows what to do next.
+//! The error of every call.
 
-use std::fmt;
 use std::time::Duration;
 
+use super::show::{HeldBy, NodeList, On, Seconds};
+use super::{InvalidKeyReason, NodeError};
 use crate::state::LostReason;
 
 /// Why a lock could not be taken, kept or released.
@@ -12,7 +13,8 @@ use crate::state::LostReason;
 /// different things: try later, compensate, raise the alarm.
 ///
 /// ```
-/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlock::LockError> {
 /// use redlock::{LockError, Wait};
 /// # let redlock = redlock::Redlock::builder().memory().build().await?;
 /// let _held = redlock.lock("stock-42").acquire().await?;
@@ -21,7 +23,6 @@ use crate::state::LostReason;
 ///     other => panic!("{other:?}"),
 /// }
 /// # Ok(()) }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -94,7 +95,7 @@ pub enum LockError {
     },
 
     /// Redis could not be asked: nothing is known about the lock.
-    #[error("redis is unavailable for lock `{key}`: {}", NodeList(.nodes))]
+    #[error("redis is unavailable{}: {}", On(.key), NodeList(.nodes))]
     #[non_exhaustive]
     Unavailable {
         /// The key, without the client's prefix; empty while a client starts up.
@@ -206,207 +207,6 @@ fn advice(reason: LostReason) -> &'static str {
     }
 }
 
-/// What is wrong with a key.
-///
-/// ```
-/// # async fn demo() -> Result<(), redlock::LockError> {
-/// # let redlock = redlock::Redlock::builder().memory().build().await?;
-/// let error = redlock.lock("").acquire().await.unwrap_err();
-/// assert!(error.to_string().contains("the key is empty"));
-/// # Ok(()) }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum InvalidKeyReason {
-    /// The key is empty: all callers would share one lock.
-    Empty,
-    /// The named placeholder rendered to nothing: all callers without a value would share one lock.
-    EmptyValue(&'static str),
-    /// The key holds a control character, such as a line break.
-    ControlCharacter(char),
-    /// The key is longer than 1,024 bytes (the number says how long).
-    TooLong(usize),
-    /// The key ends with this suffix, which the helper keys of redlock use.
-    ReservedSuffix(&'static str),
-    /// The key holds a `}` but no `{tag}`: its helper keys could not share its hash slot.
-    UnbalancedBrace,
-    /// A `Display` implementation of a value returned an error.
-    Display,
-}
-
-impl fmt::Display for InvalidKeyReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("the key is empty, so all callers would share one lock"),
-            Self::EmptyValue(name) => write!(
-                f,
-                "`<{name}>` is empty, so all callers without a value would share one lock"
-            ),
-            Self::ControlCharacter(c) => {
-                write!(f, "it contains the control character {c:?}; format the value without it")
-            }
-            Self::TooLong(length) => {
-                write!(f, "it has {length} bytes, the limit is 1024; use an id or a hash instead")
-            }
-            Self::ReservedSuffix(suffix) => {
-                write!(f, "it ends with `{suffix}`, which is reserved for helper keys")
-            }
-            Self::UnbalancedBrace => f.write_str(
-                "it has a `}` without a `{tag}`, so helper keys cannot share its hash slot",
-            ),
-            Self::Display => f.write_str("the `Display` of a value in it returned an error"),
-        }
-    }
-}
-
-/// What went wrong on one Redis node.
-///
-/// ```
-/// # async fn demo() {
-/// let error = redlock::Redlock::connect("redis://127.0.0.1:1").await.unwrap_err();
-/// let redlock::LockError::Unavailable { nodes, .. } = error else { panic!("{error}") };
-/// assert_eq!(nodes[0].node(), "redis://127.0.0.1:1");
-/// assert_eq!(nodes[0].kind(), redlock::NodeErrorKind::Unreachable);
-/// # }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo());
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeError {
-    node: String,
-    kind: NodeErrorKind,
-    message: String,
-}
-
-impl NodeError {
-    pub(crate) fn new(node: &str, kind: NodeErrorKind, message: impl Into<String>) -> Self {
-        Self { node: node.to_owned(), kind, message: message.into() }
-    }
-
-    /// The node's address, without credentials.
-    pub fn node(&self) -> &str {
-        &self.node
-    }
-
-    /// What kind of failure it is.
-    pub fn kind(&self) -> NodeErrorKind {
-        self.kind
-    }
-
-    /// What the node, or the operating system, said.
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-}
-
-impl fmt::Display for NodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} ({})", self.node, self.message, self.kind.advice())
-    }
-}
-
-impl std::error::Error for NodeError {}
-
-/// The kinds of failure of a Redis node, told apart by what a person does about them.
-///
-/// ```
-/// assert_ne!(redlock::NodeErrorKind::Unreachable, redlock::NodeErrorKind::NoReply);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum NodeErrorKind {
-    /// No connection could be made, or it broke.
-    Unreachable,
-    /// Connected, but no reply within `reply_timeout`.
-    NoReply,
-    /// The password or user name was refused, or one is needed.
-    Authentication,
-    /// The ACL of the user forbids a command or a key.
-    NoPermission,
-    /// The server is loading its data from disk.
-    Loading,
-    /// The server is busy with a script of somebody else.
-    Busy,
-    /// The server is out of memory.
-    OutOfMemory,
-    /// The server refuses writes because it cannot save its data.
-    CannotPersist,
-    /// The server refuses writes because too few replicas are connected.
-    NoReplicas,
-    /// The server is a read-only replica, or lost its master.
-    ReadOnly,
-    /// The key holds something that is not a lock.
-    WrongType,
-    /// The server belongs to a Redis Cluster, or the cluster is down.
-    Cluster,
-    /// The server has no room for another connection.
-    TooManyClients,
-    /// The reply made no sense.
-    Protocol,
-    /// Any other error reply.
-    Refused,
-}
-
-impl NodeErrorKind {
-    fn advice(self) -> &'static str {
-        match self {
-            Self::Unreachable => {
-                "is the server running, and the address right? start one with `redis-server`, or \
-                 set REDIS_URL"
-            }
-            Self::NoReply => "the server is overloaded, frozen or cut off",
-            Self::Authentication => {
-                "put user and password into the URL: redis://user:password@host:6379"
-            }
-            Self::NoPermission => "grant the commands and keys of docs/security.md to this user",
-            Self::Loading => "the server is starting; try again soon",
-            Self::Busy => "a script blocks the server; see SCRIPT KILL",
-            Self::OutOfMemory => "free memory or raise `maxmemory`; keep `noeviction`",
-            Self::CannotPersist => "mend the disk of the server, its log says why it cannot save",
-            Self::NoReplicas => "bring the replicas back, or lower `min-replicas-to-write`",
-            Self::ReadOnly => "connect to the master",
-            Self::WrongType => "another program uses this key; set a `prefix` of its own",
-            Self::Cluster => "connect to a server outside of a cluster, or wait until it is up",
-            Self::TooManyClients => "raise `maxclients`, or find who leaks connections",
-            Self::Protocol => "is this a redis server?",
-            Self::Refused => "the server's log may say more",
-        }
-    }
-}
-
-/// A duration as people read it: `1.234 s`, `87 ms`.
-struct Seconds(Duration);
-
-impl fmt::Display for Seconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 < Duration::from_secs(1) {
-            write!(f, "{} ms", self.0.as_millis())
-        } else {
-            write!(f, "{:.1} s", self.0.as_secs_f64())
-        }
-    }
-}
-
-struct HeldBy<'a>(Option<&'a str>);
-
-impl fmt::Display for HeldBy<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |holder| write!(f, "; held by {holder}"))
-    }
-}
-
-struct NodeList<'a>(&'a [NodeError]);
-
-impl fmt::Display for NodeList<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, node) in self.0.iter().enumerate() {
-            let separator = if i == 0 { "" } else { "; " };
-            write!(f, "{separator}{node}")?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -421,14 +221,14 @@ mod tests {
 
     #[test]
     fn messages_name_the_key_the_reason_and_the_next_step() {
-        let timeout = LockError::Timeout {
+        let busy = LockError::Timeout {
             key: "stock-42".into(),
             waited: Duration::from_millis(5_012),
             attempts: 31,
             holder: Some("web-3-4121:abc".into()),
         };
         assert_eq!(
-            timeout.to_string(),
+            busy.to_string(),
             "lock `stock-42` was not free within 5.0 s (31 attempts); held by web-3-4121:abc; \
              wait longer, or let the caller try again later"
         );
