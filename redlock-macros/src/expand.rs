@@ -10,6 +10,7 @@ use syn::{Expr, LitStr};
 
 use crate::args::{OnError, Time};
 use crate::hygiene;
+use crate::lend::{self, Lent};
 use crate::plan::{KeyPlan, Plan};
 use crate::returns::{self, Returns};
 use crate::shape::{Built, Shape};
@@ -89,7 +90,29 @@ fn prepare(plan: &Plan) -> TokenStream {
         let client = quote_spanned!(at=> #private::client(#client));
         quote_spanned!(Span::mixed_site()=> let __client = #client;)
     });
-    quote_spanned!(Span::mixed_site()=> let __key = #key; #spec #client)
+    let key = bind_key(plan, &key);
+    quote_spanned!(Span::mixed_site()=> #key #spec #client)
+}
+
+fn bind_key(plan: &Plan, key: &TokenStream) -> TokenStream {
+    let at = Span::mixed_site();
+    // The key of a boxed future is rendered outside of any future.
+    let lent = match (&plan.shape, &plan.key) {
+        (Shape::Async, Some(KeyPlan::Template(template))) => lend::lent(template, &plan.function),
+        _ => None,
+    };
+    let Some(Lent { names, by_move }) = lent else {
+        return quote_spanned!(at=> let __key = #key;);
+    };
+    let private = private(plan, at);
+    let names: Vec<_> = names.iter().map(|name| hygiene::parameter(name, &plan.names)).collect();
+    let by_move = by_move.then(|| quote_spanned!(at=> move));
+    quote_spanned! {at=>
+        let (__key, #(#names),*) = #private::lend(#by_move || {
+            let __key = #key;
+            (__key, #(#names),*)
+        });
+    }
 }
 
 fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {

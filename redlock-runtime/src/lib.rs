@@ -48,7 +48,7 @@ pub mod __private {
     pub use core::time::Duration;
 
     pub use crate::Wait;
-    pub use crate::key::{Key, KeyPart, Render, display_key, literal_key, part};
+    pub use crate::key::{Key, KeyPart, Render, display_key, lend, literal_key, part};
     pub use crate::run::{
         Client, FromLockError, Handed, Kept, LockLocal, Locked, Pending, Slot, Spec, client,
         convert, global, handle, panic_on, wait,
