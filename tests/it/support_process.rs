@@ -4,7 +4,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::support::process::Process;
 use crate::support::supervise::Exit;
-use crate::support::{eventually, ms, secs, within};
+use crate::support::{eventually, ms, secs, time_passes, within};
 
 fn runs(pid: &str) -> bool {
     test_kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap()).is_ok()
@@ -43,7 +43,7 @@ async fn a_stopped_child_does_nothing_until_it_goes_on() {
     // What was under way when the signal came arrives first; a running child is never quiet.
     let child_is_quiet = async {
         loop {
-            tokio::time::sleep(ms(100)).await;
+            time_passes(ms(100)).await;
             if child.events().is_empty() {
                 break;
             }
