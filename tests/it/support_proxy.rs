@@ -208,12 +208,28 @@ async fn a_cut_wakes_a_waiting_client_at_once() {
 }
 
 #[tokio::test]
+async fn a_rule_can_lose_a_reply_or_a_request() {
+    let wire = Wire::start().await;
+    for (then, value, arrives) in [(Then::LoseReply, "1", true), (Then::LoseRequest, "2", false)] {
+        let mut client = wire.client().await;
+        let hits = wire.proxy.when(contains("SET"), then);
+        assert_timed_out(wire.set(&mut client, value).await);
+        assert_timed_out(wire.set(&mut client, "later").await);
+        assert_eq!(hits.count(), 1);
+        let expected = if arrives { "later" } else { "1" };
+        assert_eq!(wire.value().await.as_deref(), Some(expected));
+        wire.set(&mut wire.client().await, "1").await.expect("a new connection works");
+    }
+}
+
+#[tokio::test]
 async fn split_writes_arrive_whole() {
     let wire = Wire::start().await;
     wire.proxy.split_writes();
     let mut client = wire.client().await;
     let long = "0123456789".repeat(50);
     wire.set(&mut client, &long).await.unwrap();
+    assert!(wire.proxy.writes() > long.len(), "{} writes", wire.proxy.writes());
     let back: String = redis::cmd("GET").arg(&wire.key).query_async(&mut client).await.unwrap();
     assert_eq!(back, long);
 }

@@ -163,6 +163,11 @@ impl Proxy {
         self.shared.open.load(Ordering::SeqCst)
     }
 
+    /// Pieces written in both directions.
+    pub fn writes(&self) -> usize {
+        self.shared.writes.load(Ordering::SeqCst)
+    }
+
     /// Requests seen so far, or since `forget`.
     pub fn commands(&self) -> usize {
         self.shared.names().len()
