@@ -27,6 +27,18 @@ impl Act {
         }
     }
 
+    /// As in the report.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Unlocked => "1",
+            Self::Locked => "2",
+            Self::Killed => "3",
+            Self::Hung => "4",
+            Self::Zombie => "5a",
+            Self::FencedZombie => "5b",
+        }
+    }
+
     /// A word without spaces, for worker arguments and JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -49,8 +61,8 @@ impl Act {
             Self::Locked => "#[redis_lock]",
             Self::Killed => "holder killed",
             Self::Hung => "hung task",
-            Self::Zombie => "frozen, unfenced",
-            Self::FencedZombie => "frozen, fenced",
+            Self::Zombie => "frozen holder",
+            Self::FencedZombie => "frozen, with fencing",
         }
     }
 

@@ -1,4 +1,4 @@
-//! The database: one table of stock, one of orders, in a SQLite file that all processes share.
+//! The database: one table of stock, one of orders, in a `SQLite` file that all processes share.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -143,9 +143,10 @@ impl Database {
 
 fn insert(connection: &Connection, order: Order) -> Result<()> {
     let Order { proc, task, seen } = order;
+    let [proc, task] = [proc, task].map(|index| i64::try_from(index).unwrap_or(i64::MAX));
     connection
         .prepare_cached("INSERT INTO orders (proc, task, seen) VALUES (?1, ?2, ?3)")?
-        .execute(params![proc as i64, task as i64, seen])?;
+        .execute([proc, task, seen])?;
     Ok(())
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct Fleet {
 }
 
 enum Worker {
-    Process { child: Child, stdin: ChildStdin },
+    Process { child: Box<Child>, stdin: ChildStdin },
     Tasks { phase: watch::Sender<Phase>, task: JoinHandle<()> },
 }
 
@@ -142,7 +142,7 @@ fn process(
         }
         let _ = events.send((proc, Event::Gone));
     });
-    Ok(Worker::Process { child, stdin })
+    Ok(Worker::Process { child: Box::new(child), stdin })
 }
 
 fn tasks(mut setup: Setup, events: mpsc::UnboundedSender<Message>) -> Worker {

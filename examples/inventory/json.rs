@@ -24,7 +24,8 @@ pub(crate) fn result(server: &Server, options: &Options, outcomes: &[Outcome]) -
 
 fn act(outcome: &Outcome) -> String {
     let figures = outcome.figures();
-    let story: Vec<String> = outcome.story.iter().map(|line| text(line.trim())).collect();
+    let story: Vec<String> =
+        outcome.story.iter().map(|line| text(line.to_string().trim())).collect();
     object(&[
         ("act", outcome.act.number().to_string()),
         ("name", text(outcome.act.name())),

@@ -6,19 +6,16 @@ use clap::Parser;
 
 use crate::act::Act;
 
-/// Sells a limited stock to too many customers at once: without a lock, with #[redis_lock], and
-/// with everything going wrong that can go wrong to the holder of a lock.
-///
-/// Acts: 1 no lock, 2 #[redis_lock], 3 the holder's process is killed, 4 a task hangs, 5 a holder is
-/// frozen longer than its lease, without and with a fencing token.
+/// What the user asked for.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "inventory", bin_name = "cargo run --example inventory --", after_help = AFTER)]
+#[command(name = "inventory", bin_name = "cargo run --example inventory --")]
+#[command(about = ABOUT, after_help = AFTER)]
 pub(crate) struct Options {
     /// Run only this act (1 to 5); may be given several times
     #[arg(long = "act", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
     acts: Vec<u8>,
 
-    /// Fewer units and customers: about 8 seconds instead of 20
+    /// Fewer units and customers: about 7 seconds instead of 12
     #[arg(long)]
     pub(crate) quick: bool,
 
@@ -52,6 +49,17 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PATH", default_value = "target/inventory-report.html")]
     pub(crate) report: PathBuf,
 }
+
+const ABOUT: &str = "\
+Sells a limited stock to too many customers at once: without a lock, with #[redis_lock], and with
+everything going wrong that can go wrong to the holder of a lock.
+
+Acts:
+  1  no lock
+  2  #[redis_lock]
+  3  the holder's process is killed
+  4  a task hangs
+  5  a holder is frozen for longer than its lease: without, then with a fencing token";
 
 const AFTER: &str = "\
 Exit code: 0 when acts 2 to 5 sold every unit exactly once (5: with fencing), 1 when they did not,

@@ -6,6 +6,7 @@ use crate::act::Act;
 use crate::database::Tally;
 use crate::event::{Event, Micros};
 use crate::fleet::Message;
+use crate::plot::Line;
 
 /// One act that was played.
 #[derive(Debug)]
@@ -17,7 +18,7 @@ pub(crate) struct Outcome {
     pub(crate) began: Micros,
     pub(crate) took: Duration,
     pub(crate) messages: Vec<Message>,
-    pub(crate) story: Vec<String>,
+    pub(crate) story: Vec<Line>,
     /// The accident that the act is about happened.
     pub(crate) is_complete: bool,
 }
@@ -29,6 +30,7 @@ pub(crate) struct Figures {
     pub(crate) refused: usize,
     pub(crate) wait_p50: Micros,
     pub(crate) wait_p99: Micros,
+    /// Of those who bought something.
     pub(crate) held_p50: Micros,
     pub(crate) renewals: u32,
     pub(crate) lost: usize,
@@ -63,7 +65,9 @@ impl Outcome {
                     figures.served += 1;
                     figures.refused += usize::from(*seen == 0);
                     waits.push(*waited);
-                    holds.push(*held);
+                    if *seen > 0 {
+                        holds.push(*held);
+                    }
                 }
                 Event::Renewed { .. } => figures.renewals += 1,
                 Event::Lost { .. } => figures.lost += 1,
@@ -131,7 +135,7 @@ pub(crate) mod tests {
                 served(5_000, 40, 0),
                 (1, Event::Lost { at: 6_000, held: 9, renewals: 2, reason: "x < y".to_owned() }),
             ],
-            story: vec!["0.001 s  p1 hangs & waits".to_owned()],
+            story: vec![Line { at: 1_000, text: "p1 hangs & waits".to_owned() }],
             is_complete: true,
         }
     }

@@ -89,7 +89,7 @@ impl Stage {
             self.messages.push((proc, event));
             self.act_on(cue, fleet).await?;
             for line in self.plot.lines() {
-                screen.note(&line);
+                screen.note(&line.to_string());
             }
         }
         Ok(())

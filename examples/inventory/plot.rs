@@ -13,6 +13,27 @@ pub(crate) enum Cue {
     Thaw(usize),
 }
 
+/// Something worth telling, and when it happened, counted from the begin of the act.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub(crate) at: Micros,
+    pub(crate) text: String,
+}
+
+impl std::fmt::Display for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:>7}  {}", seconds(self.at), self.text)
+    }
+}
+
+/// What became of the unlucky worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Running,
+    Killed,
+    Frozen,
+}
+
 /// What has happened in an act so far.
 #[derive(Debug)]
 pub(crate) struct Plot {
@@ -22,8 +43,7 @@ pub(crate) struct Plot {
     victim: Option<(usize, u64)>,
     /// When the accident happened, or the victim lost its lock.
     since: Option<Micros>,
-    is_killed: bool,
-    is_thawed: bool,
+    fate: Fate,
     /// Another holder came after the victim.
     is_taken_over: bool,
     /// The accident ended as it should for the act.
@@ -32,7 +52,7 @@ pub(crate) struct Plot {
     /// How many units others sell while the victim is frozen.
     thaw_after: u32,
     is_done: Vec<bool>,
-    lines: Vec<String>,
+    lines: Vec<Line>,
     told: usize,
 }
 
@@ -43,8 +63,7 @@ impl Plot {
             began: 0,
             victim: None,
             since: None,
-            is_killed: false,
-            is_thawed: false,
+            fate: Fate::Running,
             is_taken_over: false,
             is_resolved: false,
             sold_meanwhile: 0,
@@ -68,7 +87,7 @@ impl Plot {
     }
 
     pub(crate) fn is_killed(&self, proc: usize) -> bool {
-        self.is_killed && self.victim.is_some_and(|(victim, _)| victim == proc)
+        self.fate == Fate::Killed && self.victim.is_some_and(|(victim, _)| victim == proc)
     }
 
     /// Takes an event in.
@@ -79,7 +98,7 @@ impl Plot {
                 self.thaw_if_alone()
             }
             Event::Incident { at, fence, .. } => self.accident(proc, *at, *fence),
-            Event::Served { at, waited: _, held, fence, seen, .. } => {
+            Event::Served { at, held, fence, seen, .. } => {
                 self.served(proc, at.saturating_sub(*held), *fence, *seen)
             }
             Event::Renewed { at, count } => {
@@ -140,8 +159,7 @@ impl Plot {
             self.tell(entered, format!("p{proc} took over after {waited} ({tokens})"));
         }
         self.sold_meanwhile += u32::from(seen > 0);
-        let is_frozen = matches!(self.act, Act::Zombie | Act::FencedZombie) && !self.is_thawed;
-        if is_frozen && (self.sold_meanwhile >= self.thaw_after || seen == 0) {
+        if self.fate == Fate::Frozen && (self.sold_meanwhile >= self.thaw_after || seen == 0) {
             return Cue::Thaw(victim);
         }
         Cue::None
@@ -150,13 +168,14 @@ impl Plot {
     /// Nobody is left to sell while the victim is frozen.
     fn thaw_if_alone(&self) -> Cue {
         let Some((victim, _)) = self.victim else { return Cue::None };
-        let is_frozen = matches!(self.act, Act::Zombie | Act::FencedZombie) && !self.is_thawed;
         let is_alone = (0..self.procs()).all(|proc| proc == victim || self.is_done[proc]);
-        if is_frozen && is_alone { Cue::Thaw(victim) } else { Cue::None }
+        if self.fate == Fate::Frozen && is_alone { Cue::Thaw(victim) } else { Cue::None }
     }
 
     pub(crate) fn killed(&mut self, proc: usize, is_process: bool, now: Micros) {
-        self.is_killed = is_process;
+        if is_process {
+            self.fate = Fate::Killed;
+        }
         self.is_resolved = true;
         self.since = Some(now);
         let how = if is_process { "was killed (SIGKILL)" } else { "vanished (leaked)" };
@@ -165,26 +184,27 @@ impl Plot {
     }
 
     pub(crate) fn frozen(&mut self, proc: usize, is_process: bool, now: Micros) {
+        self.fate = Fate::Frozen;
         let how = if is_process { "was frozen (SIGSTOP)" } else { "blocks its thread" };
         let token = short(self.victim.map_or(0, |(_, fence)| fence));
         self.tell(now, format!("p{proc} {how} between read and write (token {token})"));
     }
 
     pub(crate) fn thawed(&mut self, proc: usize, now: Micros) {
-        self.is_thawed = true;
+        self.fate = Fate::Running;
         let sold = self.sold_meanwhile;
         self.tell(now, format!("p{proc} wakes up; meanwhile {sold} units were sold"));
     }
 
     /// Lines that have not been told yet.
-    pub(crate) fn lines(&mut self) -> Vec<String> {
+    pub(crate) fn lines(&mut self) -> Vec<Line> {
         let new = self.lines[self.told..].to_vec();
         self.told = self.lines.len();
         new
     }
 
     /// The whole story, and whether everything happened that the act is about.
-    pub(crate) fn finish(self) -> (Vec<String>, bool) {
+    pub(crate) fn finish(self) -> (Vec<Line>, bool) {
         let is_complete = match self.act {
             Act::Unlocked | Act::Locked => true,
             _ => self.is_taken_over && self.is_resolved,
@@ -192,14 +212,13 @@ impl Plot {
         (self.lines, is_complete)
     }
 
-    fn tell(&mut self, at: Micros, line: String) {
-        let elapsed = seconds(at.saturating_sub(self.began));
-        self.lines.push(format!("{elapsed:>7}  {line}"));
+    fn tell(&mut self, at: Micros, text: String) {
+        self.lines.push(Line { at: at.saturating_sub(self.began), text });
     }
 }
 
 /// `1.004 s`
-fn seconds(micros: Micros) -> String {
+pub(crate) fn seconds(micros: Micros) -> String {
     let millis = micros / 1000;
     format!("{}.{:03} s", millis / 1000, millis % 1000)
 }
@@ -207,4 +226,65 @@ fn seconds(micros: Micros) -> String {
 /// The last digits of a token: enough to compare two by eye.
 fn short(fence: u64) -> String {
     format!("..{:08}", fence % 100_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn served(proc: usize, fence: u64, seen: i64) -> (usize, Event) {
+        (proc, Event::Served { task: 0, at: 9_000, waited: 1, held: 1_000, fence, seen })
+    }
+
+    fn incident(fence: u64) -> Event {
+        Event::Incident { task: 0, at: 5_000, fence, seen: 20 }
+    }
+
+    fn texts(plot: &mut Plot) -> Vec<String> {
+        plot.lines().into_iter().map(|line| line.to_string()).collect()
+    }
+
+    #[test]
+    fn the_holder_is_killed_and_the_next_one_takes_over() {
+        let mut plot = Plot::new(Act::Killed, 2, 30);
+        assert_eq!(plot.hear(1, &incident(7)), Cue::Kill(1));
+        plot.killed(1, true, 6_000);
+        assert!(plot.is_killed(1) && !plot.is_killed(0));
+        let (proc, event) = served(0, 8, 20);
+        assert_eq!(plot.hear(proc, &event), Cue::None);
+        assert!(texts(&mut plot)[1].contains("0.008 s  p0 took over after 0.002 s"));
+        assert!(texts(&mut plot).is_empty(), "every line is told once");
+        assert!(plot.finish().1);
+    }
+
+    #[test]
+    fn a_frozen_holder_wakes_up_once_others_have_sold() {
+        let mut plot = Plot::new(Act::FencedZombie, 2, 30);
+        assert_eq!(plot.hear(0, &incident(7)), Cue::Freeze(0));
+        plot.frozen(0, true, 6_000);
+        let cues: Vec<Cue> = (8..11)
+            .map(|fence| {
+                let (proc, event) = served(1, fence, 20);
+                plot.hear(proc, &event)
+            })
+            .collect();
+        assert_eq!(cues, [Cue::None, Cue::None, Cue::Thaw(0)]);
+        plot.thawed(0, 10_000);
+        assert_eq!(plot.hear(0, &Event::Fenced { at: 11_000, fence: 7 }), Cue::None);
+        assert!(plot.finish().1);
+    }
+
+    #[test]
+    fn a_frozen_holder_wakes_up_when_nobody_else_is_left() {
+        let mut plot = Plot::new(Act::Zombie, 2, 30);
+        plot.hear(0, &incident(7));
+        plot.frozen(0, true, 6_000);
+        assert_eq!(plot.hear(1, &Event::Done), Cue::Thaw(0));
+    }
+
+    #[test]
+    fn an_act_whose_accident_did_not_happen_is_not_complete() {
+        assert!(!Plot::new(Act::Killed, 2, 30).finish().1);
+        assert!(Plot::new(Act::Locked, 2, 30).finish().1);
+    }
 }

@@ -95,7 +95,13 @@ impl Screen {
             }
         };
         let sold = format!("sold {} of {}", outcome.tally.orders, outcome.stock);
-        self.titled(&format!("{sold:<18}  {:>4} refused   {verdict}", figures.refused));
+        let customers: u32 = self.shares.iter().map(|(share, _)| share).sum();
+        let unserved = (customers as usize).saturating_sub(figures.served);
+        let unserved = match unserved {
+            0 => String::new(),
+            some => format!(", {some} not served"),
+        };
+        self.titled(&format!("{sold:<17} {:>4} refused{unserved}   {verdict}", figures.refused));
         if let Some(text) = outcome.first_failure() {
             self.titled(&format!("{} customers got an error, the first: {text}", figures.failed));
         }
@@ -188,7 +194,7 @@ fn bars(shares: &[(u32, u32)], sold: u32) -> String {
 
 fn row(title: &str, cells: &[String; 6]) -> String {
     let [rate, p50, p99, held, renewals, lost] = cells;
-    format!("     {title:<18} {rate:>9}  {p50:>9} {p99:>9}  {held:>9}  {renewals:>9}  {lost:>8}")
+    format!("     {title:<20} {rate:>8}  {p50:>9} {p99:>9}  {held:>9}  {renewals:>9}  {lost:>8}")
 }
 
 /// Colours, where they are wanted.

@@ -44,7 +44,7 @@ impl Server {
                 return Ok(server);
             }
         }
-        let reason = "no REDIS_URL, and neither redis-server nor valkey-server on the PATH";
+        let reason = "no REDIS_URL, no redis-server or valkey-server found";
         Ok(Self::Embedded { reason })
     }
 
@@ -65,7 +65,7 @@ impl Server {
                 format!("{version} on {address} (private, started for this demo)")
             }
             Self::Embedded { reason } => {
-                format!("none, locks are kept in memory, tasks stand in for processes ({reason})")
+                format!("none ({reason}); locks in memory, tasks in place of processes")
             }
         }
     }

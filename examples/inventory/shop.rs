@@ -36,9 +36,14 @@ pub(crate) async fn deduct_once(id: u64, till: &Till) -> Result<Visit, ShopError
 /// that was frozen in between. Only the database can, by its fencing token.
 #[redis_lock(key = "stock-<id>", expire = "1s", wait = "60s", max_renew = 0)]
 pub(crate) async fn deduct_in_one_go(id: u64, till: &Till) -> Result<Visit, ShopError> {
-    let fence = till.fence();
+    let fence = fence();
     let till = till.clone();
     spawn_blocking(move || till.deduct_blocking(id, fence)).await?
+}
+
+/// The fencing token of the lock that this task holds; 0 without a lock.
+fn fence() -> u64 {
+    Lease::current().map_or(0, |lease| lease.fencing_token().into())
 }
 
 /// How a customer was served. `seen == 0`: sold out.
@@ -134,7 +139,7 @@ impl Till {
             self.pay(seen).await?;
             self.on_database(move |till| till.database.write(id, till.order(seen))).await?;
         }
-        Ok(Visit { waited, fence: self.fence(), seen })
+        Ok(Visit { waited, fence: fence(), seen })
     }
 
     fn deduct_blocking(&self, id: u64, fence: u64) -> Result<Visit, ShopError> {
@@ -152,9 +157,11 @@ impl Till {
                 self.database.write(id, self.order(seen)).map(|()| true)?
             };
             if is_zombie {
-                self.tell(match is_written {
-                    true => Event::Stale { at: event::now(), fence, seen },
-                    false => Event::Fenced { at: event::now(), fence },
+                let at = event::now();
+                self.tell(if is_written {
+                    Event::Stale { at, fence, seen }
+                } else {
+                    Event::Fenced { at, fence }
                 });
             }
             if !is_written {
@@ -171,7 +178,7 @@ impl Till {
             tokio::time::sleep(PAYMENT).await;
             return Ok(());
         }
-        self.tell_incident(seen, self.fence());
+        self.tell_incident(seen, fence());
         if self.mishap == Mishap::DiesAlone {
             self.death.notify_one();
         }
@@ -207,11 +214,6 @@ impl Till {
     fn is_unlucky(&self, seen: i64) -> rusqlite::Result<bool> {
         let is_time = self.mishap != Mishap::None && seen <= self.mishap_at;
         Ok(is_time && self.database.take_incident()?)
-    }
-
-    /// The fencing token of the lock this task holds; 0 without a lock.
-    fn fence(&self) -> u64 {
-        Lease::current().map_or(0, |lease| lease.fencing_token().into())
     }
 
     fn order(&self, seen: i64) -> Order {

@@ -8,8 +8,8 @@ use crate::event::{Event, Micros};
 use crate::outcome::{Outcome, human};
 
 const STEPS_PER_DECADE: usize = 4;
-/// 100 us to 100 s.
-const DECADES: usize = 6;
+/// 100 us to 10 s.
+const DECADES: usize = 5;
 const FIRST: f64 = 100.0;
 const BUCKETS: usize = STEPS_PER_DECADE * DECADES;
 
@@ -20,20 +20,20 @@ pub(super) fn draw(outcome: &Outcome) -> String {
     let counts = counts(&waits(outcome));
     let most = counts.iter().copied().max().unwrap_or(0).max(1);
     let plane = Plane {
-        left: 40.0,
-        top: 30.0,
-        width: WIDTH - 52.0,
-        height: HEIGHT - 62.0,
+        left: 36.0,
+        top: 40.0,
+        width: WIDTH - 56.0,
+        height: HEIGHT - 64.0,
         x_max: BUCKETS as f64,
         y_max: most as f64,
     };
     let mut svg = format!(r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">"#);
-    label(&mut svg, "axis", (plane.left, 16.0), "customers by time waited for the lock");
+    label(&mut svg, "axis", (plane.left, 16.0), "customers by their wait for the lock");
     plane.y_axis(&mut svg);
     for decade in 0..=DECADES {
         let x = plane.x((decade * STEPS_PER_DECADE) as f64);
         line(&mut svg, "grid", (x, plane.top), (x, plane.bottom()));
-        let name = ["100 us", "1 ms", "10 ms", "100 ms", "1 s", "10 s", "100 s"][decade];
+        let name = ["100 us", "1 ms", "10 ms", "100 ms", "1 s", "10 s"][decade];
         label(&mut svg, "tick middle", (x, plane.bottom() + 16.0), name);
     }
     for (bucket, count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -46,8 +46,12 @@ pub(super) fn draw(outcome: &Outcome) -> String {
         );
     }
     let figures = outcome.figures();
-    let text = format!("p50 {}   p99 {}", human(figures.wait_p50), human(figures.wait_p99));
-    label(&mut svg, "tick", (plane.left, HEIGHT - 2.0), &text);
+    let text = format!(
+        "half waited less than {}, 99 % less than {}",
+        human(figures.wait_p50),
+        human(figures.wait_p99)
+    );
+    label(&mut svg, "tick", (plane.left, 31.0), &text);
     svg.push_str("</svg>");
     svg
 }

@@ -8,6 +8,7 @@ use super::{histogram, stock, timeline};
 use crate::act::Act;
 use crate::options::Options;
 use crate::outcome::{Outcome, human};
+use crate::plot::{Line, seconds};
 
 const WIDTH: f64 = 760.0;
 const STOCK_HEIGHT: f64 = 190.0;
@@ -53,7 +54,7 @@ fn table(outcomes: &[Outcome]) -> String {
             html,
             "<tr><td>{}</td><td class=\"name\">{}</td><td>{}</td><td>{}</td><td>{}</td>\
              <td>{}</td><td>{}</td><td>{}</td><td class=\"name\">{}</td></tr>",
-            outcome.act.number(),
+            outcome.act.label(),
             escape(outcome.act.title()),
             outcome.tally.orders,
             outcome.stock,
@@ -89,7 +90,7 @@ fn section(html: &mut String, options: &Options, outcome: &Outcome) {
     let _ = writeln!(
         html,
         "<section><h2>{} <small>{}</small> {}</h2><p>{}</p><div class=\"plots\">{}{}</div>",
-        act.number(),
+        act.label(),
         escape(act.title()),
         chip(outcome),
         escape(act.story()),
@@ -113,8 +114,11 @@ fn aside(outcome: &Outcome) -> String {
         html.push_str(&histogram::draw(outcome));
     }
     if !outcome.story.is_empty() {
-        let lines: Vec<String> = outcome.story.iter().map(|line| escape(line)).collect();
-        let _ = write!(html, "<pre>{}</pre>", lines.join("\n"));
+        html.push_str("<dl>");
+        for Line { at, text } in &outcome.story {
+            let _ = write!(html, "<dt>{}</dt><dd>{}</dd>", seconds(*at), escape(text));
+        }
+        html.push_str("</dl>");
     }
     html + "</div>"
 }

@@ -80,7 +80,8 @@ pub(super) fn ticks(max: f64, count: u32) -> Vec<f64> {
     let power = 10_f64.powf(least.max(1e-9).log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|round| round * power);
     let step = step.into_iter().find(|step| *step >= least * 0.999).unwrap_or(power * 10.0);
-    (0..).map(|i| f64::from(i) * step).take_while(|tick| *tick <= max * 1.001).collect()
+    let all = (0..=count * 2).map(|i| f64::from(i) * step);
+    all.take_while(|tick| *tick <= max * 1.001).collect()
 }
 
 fn short(value: f64) -> String {
