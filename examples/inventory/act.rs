@@ -62,7 +62,7 @@ impl Act {
             Self::Killed => "holder killed",
             Self::Hung => "hung task",
             Self::Zombie => "frozen holder",
-            Self::FencedZombie => "frozen, with fencing",
+            Self::FencedZombie => "frozen, fencing",
         }
     }
 

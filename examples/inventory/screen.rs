@@ -174,7 +174,11 @@ impl Screen {
 
     fn draw(&self) {
         let Some(bar) = &self.bar else { return };
-        let title = format!("{}/5  {}", self.act.number(), self.act.title());
+        let title = if self.is_titled {
+            String::new()
+        } else {
+            format!("{}/5  {}", self.act.number(), self.act.title())
+        };
         bar.set_message(format!("{title:<MARGIN$}{}", bars(&self.shares, self.sold)));
         bar.tick();
     }

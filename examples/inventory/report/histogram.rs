@@ -46,11 +46,8 @@ pub(super) fn draw(outcome: &Outcome) -> String {
         );
     }
     let figures = outcome.figures();
-    let text = format!(
-        "half waited less than {}, 99 % less than {}",
-        human(figures.wait_p50),
-        human(figures.wait_p99)
-    );
+    let text =
+        format!("half under {}, 99 % under {}", human(figures.wait_p50), human(figures.wait_p99));
     label(&mut svg, "tick", (plane.left, 31.0), &text);
     svg.push_str("</svg>");
     svg

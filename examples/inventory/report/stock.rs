@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use super::palette::{ALARM, colour};
 use super::plane::{Plane, label, line, seconds};
+use crate::act::Act;
 use crate::event::{Event, Micros};
 use crate::outcome::Outcome;
 
@@ -56,12 +57,12 @@ fn marks(svg: &mut String, plane: &Plane, outcome: &Outcome) {
     let mut row = 0.0;
     for (proc, event) in &outcome.messages {
         let (at, text) = match event {
-            Event::Incident { at, .. } => (*at, format!("p{proc} reads")),
+            Event::Incident { at, .. } => {
+                (*at, format!("p{proc} reads, then {}", fate(outcome.act)))
+            }
             Event::Stale { at, .. } => (*at, "late write accepted".to_owned()),
             Event::Fenced { at, .. } => (*at, "late write refused".to_owned()),
-            Event::Lost { at, .. } if outcome.act == crate::act::Act::Hung => {
-                (*at, "body stopped".to_owned())
-            }
+            Event::Lost { at, .. } if outcome.act == Act::Hung => (*at, "body stopped".to_owned()),
             _ => continue,
         };
         let x = plane.x(seconds(at, outcome.began));
@@ -70,5 +71,15 @@ fn marks(svg: &mut String, plane: &Plane, outcome: &Outcome) {
         let (class, x) = if is_right { ("note end", x - 5.0) } else { ("note", x + 5.0) };
         label(svg, class, (x, plane.top + 12.0 + row), &text);
         row += 15.0;
+    }
+}
+
+/// What kept the unlucky holder from its write.
+fn fate(act: Act) -> &'static str {
+    match act {
+        Act::Killed => "dies",
+        Act::Hung => "hangs",
+        Act::Zombie | Act::FencedZombie => "freezes",
+        Act::Unlocked | Act::Locked => "goes on",
     }
 }
