@@ -1,7 +1,7 @@
 //! Testing your own code: locks in memory on a clock that the test pauses.
 //!
 //! Nothing here needs a server or waits for real time. `cargo test --example testing` runs the
-//! tests; `cargo run --example testing` shows a lease of 10 s run out in microseconds.
+//! tests; `cargo run --example testing` shows a lease of 10 s run out in a few milliseconds.
 #![allow(clippy::print_stdout, reason = "an example talks to its reader")]
 
 use std::time::{Duration, Instant};
