@@ -75,13 +75,13 @@ async fn demo(options: &Options) -> Result<bool, Failure> {
         redlock::init(Redlock::builder().memory()).await?;
     }
     let mut screen = Screen::new(options.json);
-    screen.header(&server.describe(), options);
+    screen.header(&server, options);
     let mut outcomes = Vec::new();
     for act in options.acts() {
         let access = server.url().map(|url| access(url, act));
         outcomes.push(play::play(act, options, access.as_ref(), &mut screen).await?);
     }
-    std::fs::write(&options.report, report::page(&server.describe(), options, &outcomes))?;
+    std::fs::write(&options.report, report::page(&server, options, &outcomes))?;
     screen.summary(&outcomes);
     screen.farewell(&outcomes, &options.report.to_string_lossy(), began.elapsed());
     if options.json {

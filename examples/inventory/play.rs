@@ -24,7 +24,7 @@ pub(crate) async fn play(
     access: Option<&Access>,
     screen: &mut Screen,
 ) -> Result<Outcome, PlayError> {
-    let path = options.report.with_file_name(format!("inventory-{}.db", act.name()));
+    let path = options.report.with_extension(format!("{}.db", act.name()));
     Database::create(&path, PRODUCT, options.stock())?;
     screen.begin(act, options);
     let mut fleet = Fleet::start(setups(act, options, &path), access)?;

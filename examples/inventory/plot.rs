@@ -178,7 +178,8 @@ impl Plot {
         }
         self.is_resolved = true;
         self.since = Some(now);
-        let how = if is_process { "was killed (SIGKILL)" } else { "vanished (leaked)" };
+        let how =
+            if is_process { "was killed (SIGKILL)" } else { "vanished (its future is leaked)" };
         let token = short(self.victim.map_or(0, |(_, fence)| fence));
         self.tell(now, format!("p{proc} {how} while it held stock-7 (token {token})"));
     }

@@ -9,6 +9,7 @@ use crate::act::Act;
 use crate::event::Event;
 use crate::options::Options;
 use crate::outcome::{Outcome, human};
+use crate::server::Server;
 
 const BAR_CELLS: usize = 8;
 const MARGIN: usize = 24;
@@ -38,13 +39,14 @@ impl Screen {
         }
     }
 
-    pub(crate) fn header(&self, server: &str, options: &Options) {
+    pub(crate) fn header(&self, server: &Server, options: &Options) {
         let title = self.paint.bold("redlock inventory demo");
-        self.line(&format!("{title}  Redis: {server}"));
+        self.line(&format!("{title}  Redis: {}", server.describe()));
         self.line(&format!(
-            "{:MARGIN$}{} processes x {} tasks sell {} units to {} customers; SQLite {}",
+            "{:MARGIN$}{} {} x {} tasks sell {} units to {} customers; SQLite {}",
             "",
             options.procs,
+            server.workers(),
             options.tasks,
             options.stock(),
             options.customers(),

@@ -44,7 +44,7 @@ impl Server {
                 return Ok(server);
             }
         }
-        let reason = "no REDIS_URL, no redis-server or valkey-server found";
+        let reason = "none named, none installed";
         Ok(Self::Embedded { reason })
     }
 
@@ -65,9 +65,14 @@ impl Server {
                 format!("{version} on {address} (private, started for this demo)")
             }
             Self::Embedded { reason } => {
-                format!("none ({reason}); locks in memory, tasks in place of processes")
+                format!("none ({reason}): locks in memory, tasks in place of processes")
             }
         }
+    }
+
+    /// What the workers are.
+    pub(crate) fn workers(&self) -> &'static str {
+        if self.url().is_some() { "processes" } else { "groups" }
     }
 
     /// For programs.

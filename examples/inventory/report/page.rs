@@ -9,6 +9,7 @@ use crate::act::Act;
 use crate::options::Options;
 use crate::outcome::{Outcome, human};
 use crate::plot::{Line, seconds};
+use crate::server::Server;
 
 const WIDTH: f64 = 760.0;
 const STOCK_HEIGHT: f64 = 190.0;
@@ -16,7 +17,7 @@ const LANE_HEIGHT: f64 = 17.0;
 const STYLE: &str = include_str!("page.css");
 
 /// The whole report.
-pub(crate) fn page(server: &str, options: &Options, outcomes: &[Outcome]) -> String {
+pub(crate) fn page(server: &Server, options: &Options, outcomes: &[Outcome]) -> String {
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
@@ -24,13 +25,14 @@ pub(crate) fn page(server: &str, options: &Options, outcomes: &[Outcome]) -> Str
     );
     let _ = writeln!(
         html,
-        "<h1>redlock inventory demo</h1><p class=\"lead\">{} processes × {} tasks sell {} units \
+        "<h1>redlock inventory demo</h1><p class=\"lead\">{} {} × {} tasks sell {} units \
          to {} customers from one SQLite database. Redis: {}.</p>",
         options.procs,
+        server.workers(),
         options.tasks,
         options.stock(),
         options.customers(),
-        escape(server)
+        escape(&server.describe())
     );
     html.push_str(&table(outcomes));
     legend(&mut html, options.procs());
@@ -166,7 +168,7 @@ mod tests {
 
     fn rendered(act: Act, tally: Tally) -> String {
         let options = Options::try_parse_from(["inventory"]).unwrap();
-        page("none & nothing", &options, &[outcome(act, tally)])
+        page(&Server::Embedded { reason: "none & nothing" }, &options, &[outcome(act, tally)])
     }
 
     #[test]
