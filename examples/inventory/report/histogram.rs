@@ -40,10 +40,8 @@ pub(super) fn draw(outcome: &Outcome) -> String {
         let (x, next) = (plane.x(bucket as f64), plane.x(bucket as f64 + 1.0));
         let (y, width) = (plane.y(*count as f64), next - x - 1.0);
         let height = plane.bottom() - y;
-        let _ = writeln!(
-            svg,
-            r#"<rect class="bucket" x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}"/>"#
-        );
+        let size = format!(r#"width="{width:.1}" height="{height:.1}""#);
+        let _ = writeln!(svg, r#"<rect class="bucket" x="{x:.1}" y="{y:.1}" {size}/>"#);
     }
     let figures = outcome.figures();
     let text =

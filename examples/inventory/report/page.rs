@@ -140,7 +140,8 @@ fn course(outcome: &Outcome, procs: usize) -> String {
     let height = below.bottom() + 24.0;
     let mut svg = format!(
         r#"<svg class="course" viewBox="0 0 {WIDTH} {height}" role="img"><defs>
-<pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
+<pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse"
+patternTransform="rotate(45)">
 <rect width="6" height="6" fill="{ALARM}" opacity=".10"/>
 <rect width="2" height="6" fill="{ALARM}" opacity=".45"/></pattern></defs>
 "#
