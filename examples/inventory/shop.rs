@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redlock::{Lease, LockError, redis_lock};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::spawn_blocking;
 
@@ -12,8 +13,6 @@ use crate::event::{self, Event};
 
 /// What the payment provider takes for an answer.
 const PAYMENT: Duration = Duration::from_millis(1);
-/// A frozen payment is given up after this, should the orchestrator be gone.
-const LONGEST_FREEZE: Duration = Duration::from_secs(60);
 
 /// Act 1: read, pay, write. Two customers who read before either writes get the same unit.
 pub(crate) async fn deduct_unlocked(id: u64, till: &Till) -> Result<Visit, ShopError> {
@@ -196,18 +195,14 @@ impl Till {
     /// Calls the payment provider, and blocks the thread. `true`: it took the unlucky one so long
     /// that its lease is over.
     fn pay_blocking(&self, seen: i64, fence: u64) -> Result<bool, ShopError> {
-        std::thread::sleep(PAYMENT);
+        std::thread::park_timeout(PAYMENT);
         if !self.is_unlucky(seen)? {
             return Ok(false);
         }
         self.tell_incident(seen, fence);
-        let began = Instant::now();
-        while *self.phase.borrow() != Phase::Thawed {
-            if began.elapsed() > LONGEST_FREEZE {
-                return Err(ShopError::Stopped);
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let mut phase = self.phase.clone();
+        let thaw = phase.wait_for(|phase| *phase == Phase::Thawed);
+        Handle::current().block_on(thaw).map_err(|_| ShopError::Stopped)?;
         Ok(true)
     }
 
