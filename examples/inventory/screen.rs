@@ -83,6 +83,7 @@ impl Screen {
     pub(crate) fn note(&mut self, text: &str) {
         let text = self.paint.dim(text);
         self.titled(&text);
+        self.draw();
     }
 
     pub(crate) fn end(&mut self, outcome: &Outcome) {
