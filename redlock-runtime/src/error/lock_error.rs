@@ -43,7 +43,6 @@ pub enum LockError {
 
     /// An option, a URL or the server's configuration cannot work.
     #[error("redlock configuration: {message}")]
-    #[non_exhaustive]
     Config {
         /// What is wrong and what to write instead.
         message: String,
@@ -51,7 +50,6 @@ pub enum LockError {
 
     /// The key cannot name a lock.
     #[error("invalid lock key {key:?}: {reason}")]
-    #[non_exhaustive]
     InvalidKey {
         /// The key as far as it was rendered, cut to 80 characters.
         key: String,
@@ -65,7 +63,6 @@ pub enum LockError {
          let the caller try again later",
         Seconds(*.waited), HeldBy(.holder.as_deref())
     )]
-    #[non_exhaustive]
     Timeout {
         /// The key, without the client's prefix.
         key: String,
@@ -82,7 +79,6 @@ pub enum LockError {
         "lock `{key}` was lost after {}: {reason} ({renewals} renewals); {}",
         Seconds(*.held_for), advice(*.reason)
     )]
-    #[non_exhaustive]
     Lost {
         /// The key, without the client's prefix.
         key: String,
@@ -96,7 +92,6 @@ pub enum LockError {
 
     /// Redis could not be asked: nothing is known about the lock.
     #[error("redis is unavailable{}: {}", On(.key), NodeList(.nodes))]
-    #[non_exhaustive]
     Unavailable {
         /// The key, without the client's prefix; empty while a client starts up.
         key: String,
@@ -109,7 +104,6 @@ pub enum LockError {
         "too many calls of this process wait for locks, `{key}` would be one more; shed load, or \
          raise `max_waiters`"
     )]
-    #[non_exhaustive]
     TooManyWaiters {
         /// The key, without the client's prefix.
         key: String,
@@ -120,7 +114,6 @@ pub enum LockError {
         "lock `{key}` is already held by this task; waiting for it would be a deadlock. Allow \
          re-entry, or take the lock once further out"
     )]
-    #[non_exhaustive]
     AlreadyHeld {
         /// The key, without the client's prefix.
         key: String,
@@ -128,7 +121,6 @@ pub enum LockError {
 
     /// A lease handle was used after its lock had been released.
     #[error("lock `{key}` was released; this lease handle outlived its lock")]
-    #[non_exhaustive]
     NotHeld {
         /// The key, without the client's prefix.
         key: String,
@@ -140,7 +132,6 @@ pub enum LockError {
          choose a longer `expire`",
         Seconds(*.took), Seconds(*.expire)
     )]
-    #[non_exhaustive]
     ExpireTooShort {
         /// The key, without the client's prefix.
         key: String,
@@ -159,7 +150,6 @@ pub enum LockError {
 
     /// The background thread could not be started, or died during the call.
     #[error("the background thread of redlock failed: {message}")]
-    #[non_exhaustive]
     Keeper {
         /// What the operating system said.
         message: String,

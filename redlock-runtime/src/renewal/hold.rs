@@ -1,5 +1,6 @@
 //! The record of one held lock, shared by its guard, the scheduler and the body's wrapper.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,7 +16,6 @@ use crate::telemetry;
 use crate::validity;
 
 /// A lock that was granted, and what has become of it since.
-#[derive(Debug)]
 pub(crate) struct Hold {
     /// Unique in this process.
     pub(crate) id: u64,
@@ -60,6 +60,20 @@ struct Ended {
 enum End {
     Released,
     Lost(LostReason),
+}
+
+/// What a person wants to see of it.
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold")
+            .field("key", &self.claim.key)
+            .field("owner", &self.claim.owner)
+            .field("fencing_token", &self.fencing_token)
+            .field("state", &self.state())
+            .field("renewals", &self.renewals())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
 }
 
 /// What the scheduler should do about a lease now.
