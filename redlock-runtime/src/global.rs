@@ -38,7 +38,7 @@ pub async fn init(client: impl IntoRedlock) -> Result<Redlock, LockError> {
     Ok(redlock)
 }
 
-/// [`init`] from the environment: `REDLOCK_URLS` (comma-separated) or `REDIS_URL`, and
+/// [`init`] from the environment: `REDLOCK_URLS` (comma-separated), else `REDIS_URL`; and
 /// `REDLOCK_PREFIX`.
 ///
 /// # Errors

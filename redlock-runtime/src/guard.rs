@@ -82,6 +82,11 @@ impl LockGuard {
         self.lease.renewals()
     }
 
+    /// How long the call waited for the lock.
+    pub fn waited(&self) -> Duration {
+        self.lease.waited()
+    }
+
     /// May another step be taken? Reads a clock, asks nobody.
     ///
     /// # Errors

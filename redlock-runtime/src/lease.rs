@@ -91,6 +91,11 @@ impl Lease {
         self.hold.renewals()
     }
 
+    /// How long the call waited for the lock.
+    pub fn waited(&self) -> Duration {
+        self.hold.waited
+    }
+
     /// May another step be taken? Reads a clock, asks nobody.
     ///
     /// # Errors

@@ -44,7 +44,7 @@ pub enum LostReason {
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::RenewalLimit => "all renewals were used up",
+            Self::RenewalLimit => "the lease ran out, and no renewals are left",
             Self::Expired => "the lease expired",
             Self::Stolen => "another owner holds the key",
             Self::Unreachable => "no renewal was confirmed in time",

@@ -230,7 +230,8 @@ mod tests {
         };
         assert_eq!(
             lost.to_string(),
-            "lock `stock-42` was lost after 900 ms: all renewals were used up (2 renewals); \
+            "lock `stock-42` was lost after 900 ms: the lease ran out, and no renewals are left (2 \
+             renewals); \
              raise `max_renew` or `expire` if the work may take longer"
         );
     }
