@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, missing_docs)]
 #![allow(missing_debug_implementations)]
 
+mod fault_kit;
+mod fault_replies;
 mod roles;
 mod support;
 
