@@ -4,6 +4,7 @@
 
 mod fault_kit;
 mod fault_replies;
+mod fault_servers;
 mod roles;
 mod support;
 
