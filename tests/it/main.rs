@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, missing_docs)]
 #![allow(missing_debug_implementations)]
 
+mod fault_frozen;
 mod fault_kit;
 mod fault_replies;
 mod fault_servers;
+mod fault_wire;
 mod roles;
 mod support;
 
