@@ -2,8 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, missing_docs)]
 #![allow(missing_debug_implementations)]
 
+mod clients;
 mod roles;
 mod support;
+
+mod contract;
 
 mod support_events;
 mod support_process;
