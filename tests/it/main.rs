@@ -6,6 +6,17 @@ mod clients;
 mod roles;
 mod support;
 
+mod attribute_cancel;
+mod attribute_client;
+mod attribute_crate;
+mod attribute_expire;
+mod attribute_key;
+mod attribute_max_renew;
+mod attribute_on_error;
+mod attribute_reentrant;
+mod attribute_release;
+mod attribute_shape;
+mod attribute_wait;
 mod contract;
 
 mod support_events;
