@@ -5,7 +5,13 @@ use crate::support::{Server, ms, secs, time_passes};
 
 /// Every role by its name.
 fn roles() -> &'static [(&'static str, Role)] {
-    &[("echo", echo), ("tick", tick), ("panic", panic), ("own-a-server", own_a_server)]
+    &[
+        ("echo", echo),
+        ("tick", tick),
+        ("panic", panic),
+        ("own-a-server", own_a_server),
+        ("call-before-init", crate::attribute_client::call_before_init),
+    ]
 }
 
 /// The main function of a child; an empty test otherwise.

@@ -168,14 +168,12 @@ fn settle(batch: &[Arc<Hold>], sent: Moment, answer: &Result<Vec<Found>, Fault>)
                     Found::Stolen => drop(hold.lose(LostReason::Stolen)),
                 }
             }
-            tracing::trace!(leases = batch.len(), "renewed");
         }
         Err(fault) => {
-            for hold in batch {
-                hold.doubt();
-            }
             let nodes = fault.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-            tracing::debug!(leases = batch.len(), %nodes, "renewal unanswered: leases uncertain");
+            for hold in batch {
+                hold.doubt(&nodes);
+            }
         }
     }
 }

@@ -215,6 +215,7 @@ impl Hold {
             tracing::debug!(
                 key = self.claim.key.name(),
                 %reason,
+                held_for = ?self.held_for(),
                 renewals = self.renewals(),
                 "lease lost"
             );
@@ -228,22 +229,41 @@ impl Hold {
         if self.stop_if_due(self.clock.now()) {
             return;
         }
-        let mut ledger = self.ledger();
-        if ledger.ended.is_some() {
-            return;
-        }
+        let renewals = {
+            let mut ledger = self.ledger();
+            if ledger.ended.is_some() {
+                return;
+            }
+            ledger.sent = sent;
+            ledger.renewals = ledger.renewals.saturating_add(1);
+            ledger.is_uncertain = false;
+            let stop = validity::stop(sent, self.claim.expire);
+            self.stop.store(stop.nanos(), Ordering::Release);
+            ledger.renewals
+        };
+        // Outside of the mutex: a subscriber is code of others.
         telemetry::renewal(self.template, true);
-        ledger.sent = sent;
-        ledger.renewals = ledger.renewals.saturating_add(1);
-        ledger.is_uncertain = false;
-        let stop = validity::stop(sent, self.claim.expire);
-        self.stop.store(stop.nanos(), Ordering::Release);
+        tracing::debug!(key = self.claim.key.name(), renewals, "lease renewed");
     }
 
-    /// A renewal failed, or went unanswered.
-    pub(super) fn doubt(&self) {
+    /// A renewal failed, or went unanswered. Says so once until one is confirmed again.
+    pub(super) fn doubt(&self, nodes: &str) {
         telemetry::renewal(self.template, false);
-        self.ledger().is_uncertain = true;
+        let was_uncertain = {
+            let mut ledger = self.ledger();
+            if ledger.ended.is_some() {
+                return;
+            }
+            std::mem::replace(&mut ledger.is_uncertain, true)
+        };
+        if !was_uncertain {
+            tracing::debug!(
+                key = self.claim.key.name(),
+                remaining = ?self.remaining(),
+                nodes,
+                "lease uncertain: a renewal was not confirmed, it is tried again"
+            );
+        }
     }
 
     /// What is to be done at `now`; loses the lease when its time is up.

@@ -1,6 +1,7 @@
 //! A real Redis or Valkey server, owned by the test that started it.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
@@ -138,6 +139,12 @@ impl ServerBuilder {
     /// One command line argument after the configuration file.
     pub fn arg(mut self, arg: &str) -> Self {
         self.settings.args.push(arg.to_owned());
+        self
+    }
+
+    /// Another program than the one the suite runs its servers with.
+    pub fn program(mut self, program: PathBuf) -> Self {
+        self.settings.program = Some(program);
         self
     }
 
