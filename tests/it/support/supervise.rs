@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Removing the directory comes after the kill: a dying child must not write into it again.
+/// The child names itself, before it becomes the program and may say something else. Removing the
+/// directory comes after the kill: a dying child must not write into it again.
 const SCRIPT: &str = r#"
 dir=$1; shift
 exec 3<&0
-"$@" </dev/null 3<&- & child=$!
-echo "$child"
+/bin/sh -c 'echo "$$"; exec "$@"' child "$@" </dev/null 3<&- & child=$!
 exec >/dev/null 2>&1
 {
     read -r word; alone=$?
