@@ -2,12 +2,24 @@
 
 use std::time::Duration;
 
+use crate::fault_roles;
 use crate::support::process::{Args, Process, Role, block_on, emit, play};
 use crate::support::{Server, ms};
 
 /// Every role by its name.
 fn roles() -> &'static [(&'static str, Role)] {
-    &[("echo", echo), ("tick", tick), ("panic", panic), ("own-a-server", own_a_server)]
+    &[
+        ("echo", echo),
+        ("tick", tick),
+        ("panic", panic),
+        ("own-a-server", own_a_server),
+        ("hold", fault_roles::hold),
+        ("drop-and-end", fault_roles::drop_and_end),
+        ("end-and-drop", fault_roles::end_and_drop),
+        ("drop-by-panic", fault_roles::drop_by_panic),
+        ("exit-while-holding", fault_roles::exit_while_holding),
+        ("increment", fault_roles::increment),
+    ]
 }
 
 /// The main function of a child; an empty test otherwise.
