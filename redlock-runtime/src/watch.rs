@@ -39,11 +39,19 @@ impl Watch {
         cx: &mut Context<'_>,
         step: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<Result<T, LockError>> {
-        self.hold.check()?;
+        self.may_go_on()?;
         // Registers the waker. Ready means over, which the next check will say.
         if self.over.as_mut().poll(cx).is_ready() {
-            self.hold.check()?;
+            self.may_go_on()?;
         }
         self.link.enter(|| step(cx)).map(Ok)
+    }
+
+    fn may_go_on(&self) -> Result<(), LockError> {
+        let verdict = self.hold.check();
+        if let Err(why) = &verdict {
+            tracing::debug!(key = self.hold.claim.key.name(), %why, "body stopped");
+        }
+        verdict
     }
 }

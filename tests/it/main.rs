@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, missing_docs)]
 #![allow(missing_debug_implementations)]
 
+mod clients;
 mod fault_blocking;
 mod fault_crash;
 mod fault_drop;
@@ -17,6 +18,19 @@ mod fault_store;
 mod fault_wire;
 mod roles;
 mod support;
+
+mod attribute_cancel;
+mod attribute_client;
+mod attribute_crate;
+mod attribute_expire;
+mod attribute_key;
+mod attribute_max_renew;
+mod attribute_on_error;
+mod attribute_reentrant;
+mod attribute_release;
+mod attribute_shape;
+mod attribute_wait;
+mod contract;
 
 mod support_events;
 mod support_process;

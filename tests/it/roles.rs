@@ -1,10 +1,8 @@
 //! What child processes can do; a test starts one with `Process::spawn(role, args)`.
 
-use std::time::Duration;
-
 use crate::fault_roles;
 use crate::support::process::{Args, Process, Role, block_on, emit, play};
-use crate::support::{Server, ms};
+use crate::support::{Server, ms, secs, time_passes};
 
 /// Every role by its name.
 fn roles() -> &'static [(&'static str, Role)] {
@@ -13,6 +11,7 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("tick", tick),
         ("panic", panic),
         ("own-a-server", own_a_server),
+        ("call-before-init", crate::attribute_client::call_before_init),
         ("hold", fault_roles::hold),
         ("drop-and-end", fault_roles::drop_and_end),
         ("end-and-drop", fault_roles::end_and_drop),
@@ -56,6 +55,6 @@ fn own_a_server(_: &Args) {
         let child = Process::spawn("tick", &[]);
         emit(&format!("server {} {}", server.addr(), server.pid()));
         emit(&format!("child {}", child.pid()));
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        time_passes(secs(60)).await;
     });
 }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,8 @@ pub struct Settings {
     pub dir: Dir,
     pub config: Vec<String>,
     pub args: Vec<String>,
+    /// Another program than the suite's own.
+    pub program: Option<PathBuf>,
     pub password: Option<String>,
     pub append_only: bool,
 }
@@ -33,6 +36,7 @@ impl Settings {
             dir: Dir::new("server"),
             config: Vec::new(),
             args: Vec::new(),
+            program: None,
             password: None,
             append_only: false,
         }
@@ -92,7 +96,7 @@ async fn attempt(settings: &Settings, port: u16) -> Option<Supervised> {
     let mut args = vec![settings.write_config(port)];
     args.extend(settings.args.iter().map(OsString::from));
     let stderr = File::create(settings.dir.path().join("stderr.log")).expect("stderr has a file");
-    let program = server_binary().as_os_str();
+    let program = settings.program.as_deref().unwrap_or_else(|| server_binary()).as_os_str();
     let dir = settings.dir.path();
     let (mut child, _) = Supervised::spawn(dir, program, &args, &[], Stdio::from(stderr));
     let start = Instant::now();

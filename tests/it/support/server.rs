@@ -1,6 +1,7 @@
 //! A real Redis or Valkey server, owned by the test that started it.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
@@ -14,8 +15,9 @@ use super::supervise::Supervised;
 #[derive(Debug)]
 pub struct Server {
     port: u16,
-    settings: Settings,
     child: Mutex<Option<Supervised>>,
+    /// Dropped after the child, as the directory is part of it.
+    settings: Settings,
 }
 
 /// Settings of a server that is not the default one.
@@ -137,6 +139,12 @@ impl ServerBuilder {
     /// One command line argument after the configuration file.
     pub fn arg(mut self, arg: &str) -> Self {
         self.settings.args.push(arg.to_owned());
+        self
+    }
+
+    /// Another program than the one the suite runs its servers with.
+    pub fn program(mut self, program: PathBuf) -> Self {
+        self.settings.program = Some(program);
         self
     }
 

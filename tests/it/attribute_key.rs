@@ -1,0 +1,219 @@
+//! `key`: what is written in the template is what stands in Redis.
+
+use std::fmt::{self, Display};
+use std::sync::Arc;
+
+use redlock::{InvalidKeyReason, LockError, Redlock, redis_lock};
+use tokio::sync::Barrier;
+
+use crate::clients::{client, global, key_here, raw};
+use crate::support::{Server, secs};
+
+struct Order {
+    id: u64,
+    items: Vec<String>,
+    pair: (u32, u32),
+}
+
+impl Order {
+    const KIND: &'static str = "order";
+
+    fn first(&self) -> &str {
+        &self.items[0]
+    }
+
+    #[redis_lock(key = "<Self::KIND>-<self.id>")]
+    async fn of_self(&self) -> Result<String, LockError> {
+        Ok(key_here().await)
+    }
+}
+
+fn order() -> Order {
+    Order { id: 7, items: vec!["pen".into(), "ink".into()], pair: (3, 4) }
+}
+
+#[redis_lock(key = "all-orders")]
+async fn literal() -> Result<String, LockError> {
+    Ok(key_here().await)
+}
+
+#[redis_lock(key = "stock-<id>")]
+async fn one_value(id: impl Display) -> Result<String, LockError> {
+    Ok(key_here().await)
+}
+
+#[redis_lock(key = "<order.id>/<order.items[1]>/<order.pair.1>/<order.first()>/<Order::KIND>")]
+async fn places(order: &Order) -> Result<String, LockError> {
+    Ok(key_here().await)
+}
+
+#[redis_lock(key = "<id:05>-<id:#x>-<name:?>-<(id > 3)>")]
+async fn formats(id: u64, name: &str) -> Result<String, LockError> {
+    Ok(key_here().await)
+}
+
+#[redis_lock(key = "a<<b>>-<id>")]
+async fn escapes(id: u64) -> Result<String, LockError> {
+    Ok(key_here().await)
+}
+
+#[redis_lock(key = "{shop}-<id>")]
+async fn hash_tag(id: u64) -> Result<String, LockError> {
+    Ok(key_here().await)
+}
+
+#[redis_lock(key = format!("report-{}", day.to_uppercase()))]
+async fn expression(day: &str) -> Result<String, LockError> {
+    Ok(key_here().await)
+}
+
+#[redis_lock(key = "<a>-<b>")]
+async fn pair<T: Display, U: Display>(a: T, b: U) -> Result<String, LockError> {
+    Ok(key_here().await)
+}
+
+#[redis_lock(key = "<a><b>")]
+async fn adjacent(a: &str, b: &str) -> Result<String, LockError> {
+    Ok(key_here().await)
+}
+
+#[redis_lock(key = "pat-<x>-<y>-<id>")]
+async fn patterns((x, y): (u32, u32), Order { id, .. }: Order) -> Result<String, LockError> {
+    Ok(key_here().await)
+}
+
+#[tokio::test]
+async fn templates_are_rendered_into_redis_as_written() {
+    global().await;
+    assert_eq!(literal().await.unwrap(), "all-orders");
+    assert_eq!(one_value(42).await.unwrap(), "stock-42");
+    assert_eq!(one_value("a-b c/\u{e9}").await.unwrap(), "stock-a-b c/\u{e9}");
+    assert_eq!(places(&order()).await.unwrap(), "7/ink/4/pen/order");
+    assert_eq!(formats(9, "pen").await.unwrap(), "00009-0x9-\"pen\"-true");
+    assert_eq!(escapes(1).await.unwrap(), "a<b>-1");
+    assert_eq!(expression("mon").await.unwrap(), "report-MON");
+    assert_eq!(order().of_self().await.unwrap(), "order-7");
+    assert_eq!(patterns((1, 2), order()).await.unwrap(), "pat-1-2-7");
+}
+
+#[tokio::test]
+async fn values_with_the_delimiter_do_not_meet() {
+    global().await;
+    assert_eq!(pair("1-2", 3).await.unwrap(), "1%2D2-3");
+    assert_eq!(pair(1, "2-3").await.unwrap(), "1-2%2D3");
+    let mut keys = Vec::new();
+    for (a, b) in [("1", "23"), ("12", "3"), ("1:2", "3"), ("1", "2:3"), ("1%3A2", "3")] {
+        keys.push(adjacent(a, b).await.unwrap());
+    }
+    let all = keys.len();
+    keys.sort();
+    keys.dedup();
+    assert_eq!(keys.len(), all, "{keys:?}");
+}
+
+#[redis_lock(key = "meet-<a>-<b>", wait = "forever", client = redlock)]
+async fn meets(redlock: &Redlock, a: &str, b: &str, met: &Barrier) -> Result<(), LockError> {
+    tokio::time::timeout(secs(20), met.wait()).await.expect("the other one is let in, too");
+    Ok(())
+}
+
+/// Not only other names: both are inside at the same time.
+#[tokio::test]
+async fn different_arguments_run_at_once() {
+    let client = client().await;
+    let met = Barrier::new(2);
+    let (one, two) =
+        tokio::join!(meets(&client, "1-2", "3", &met), meets(&client, "1", "2-3", &met));
+    one.and(two).unwrap();
+}
+
+#[tokio::test]
+async fn equal_arguments_exclude_each_other() {
+    let client = client().await;
+    let met = Arc::new(Barrier::new(2));
+    let inside = client.clone();
+    let shared = met.clone();
+    let first = tokio::spawn(async move { meets(&inside, "1", "2", &shared).await });
+    crate::support::eventually(secs(10), || async { !client.held().is_empty() }).await;
+    let (name, held) = ("meet-1-2", client.held());
+    assert_eq!(held.iter().map(redlock::HeldLock::key).collect::<Vec<_>>(), [name]);
+    assert!(client.lock(name).try_acquire().await.unwrap().is_none());
+    met.wait().await;
+    first.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_hash_tag_stays_and_its_helper_key_shares_it() {
+    let prefix = global().await.lock("x").acquire().await.unwrap();
+    let prefix = prefix.lease().redis_key().strip_suffix('x').unwrap().to_owned();
+    assert_eq!(hash_tag(5).await.unwrap(), "{shop}-5");
+    let counter = format!("{prefix}{{shop}}-5:fence");
+    assert!(raw().await.get(&counter).await.is_some(), "{counter}");
+    // Any server of a cluster can say where a key belongs.
+    let cluster = Server::builder().config("cluster-enabled yes").start().await;
+    let slot = async |key: &str| cluster.raw().int(&["CLUSTER", "KEYSLOT", key]).await;
+    assert_eq!(slot(&counter).await, slot(&format!("{prefix}{{shop}}-5")).await);
+}
+
+#[tokio::test]
+async fn a_value_cannot_forge_a_hash_tag() {
+    global().await;
+    assert_eq!(one_value("{x}%").await.unwrap(), "stock-%7Bx%7D%25");
+}
+
+struct Broken;
+
+impl Display for Broken {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Err(fmt::Error)
+    }
+}
+
+#[redis_lock(key = "never-<value>", client = redlock)]
+async fn never(redlock: &Redlock, value: impl Display) -> Result<(), LockError> {
+    panic!("the body ran with a bad key")
+}
+
+#[tokio::test]
+async fn bad_values_are_errors_of_the_call() {
+    let client = client().await;
+    let cases: [(Box<dyn Display + Send + Sync>, InvalidKeyReason); 5] = [
+        (Box::new(""), InvalidKeyReason::EmptyValue("value")),
+        (Box::new("a\r\nb"), InvalidKeyReason::ControlCharacter('\r')),
+        (Box::new("x".repeat(1019)), InvalidKeyReason::TooLong(1025)),
+        (Box::new("a:fence"), InvalidKeyReason::ReservedSuffix(":fence")),
+        (Box::new(Broken), InvalidKeyReason::Display),
+    ];
+    for (value, expected) in cases {
+        match never(&client, value).await.unwrap_err() {
+            LockError::InvalidKey { reason, .. } => assert_eq!(reason, expected),
+            other => panic!("{expected:?}: {other:?}"),
+        }
+    }
+}
+
+#[redis_lock(key = value, client = redlock)]
+async fn never_expression(redlock: &Redlock, value: &str) -> Result<(), LockError> {
+    panic!("the body ran with a bad key")
+}
+
+#[tokio::test]
+async fn bad_expressions_are_errors_of_the_call() {
+    let client = client().await;
+    for value in ["", "a\0", "a}b", &"x".repeat(1025)] {
+        let error = never_expression(&client, value).await.unwrap_err();
+        assert!(matches!(error, LockError::InvalidKey { .. }), "{error:?}");
+    }
+}
+
+/// Rendered at the first poll, from the arguments as they were given.
+#[tokio::test]
+async fn the_body_may_consume_what_the_key_was_made_of() {
+    #[redis_lock(key = "owned-<name>", client = redlock)]
+    async fn owned(redlock: &Redlock, name: String) -> Result<(String, String), LockError> {
+        let key = key_here().await;
+        Ok((name, key))
+    }
+    let (name, key) = owned(&client().await, "a".to_owned()).await.unwrap();
+    assert_eq!((&*name, &*key), ("a", "owned-a"));
+}
