@@ -18,7 +18,8 @@ pub(crate) struct Args {
     pub(crate) client: Option<Expr>,
     pub(crate) background: bool,
     pub(crate) reentrant: bool,
-    pub(crate) krate: Path,
+    /// `None`: `::redlock`.
+    pub(crate) krate: Option<Path>,
 }
 
 pub(crate) enum Key {
@@ -26,7 +27,6 @@ pub(crate) enum Key {
     Value(Expr),
 }
 
-#[cfg_attr(test, derive(Debug))]
 pub(crate) enum Time {
     Millis(u64),
     Never,
@@ -41,27 +41,10 @@ pub(crate) enum OnError {
     With(Expr),
 }
 
-const KNOWN: [&str; 9] =
-    ["key", "expire", "wait", "max_renew", "on_error", "client", "release", "reentrant", "crate"];
-
-/// Words that other lock libraries use for the same thing; too far apart for a spelling check.
-const ELSEWHERE: [(&str, &str); 10] = [
-    ("ttl", "expire"),
-    ("lease", "expire"),
-    ("lease_time", "expire"),
-    ("timeout", "wait"),
-    ("wait_time", "wait"),
-    ("max_renewals", "max_renew"),
-    ("name", "key"),
-    ("fallback", "on_error"),
-    ("redlock", "client"),
-    ("pool", "client"),
-];
-
 pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
     let mut args = Args::default();
     let options = |input: ParseStream<'_>| split(input, errors);
-    let Ok(options) = options.parse2(tokens) else { return args };
+    let Ok(Split { options, complete }) = options.parse2(tokens) else { return args };
     let mut seen: Vec<&str> = Vec::new();
     for Assignment { name, value } in options {
         let Some(known) = known(&name, &mut seen, errors) else { continue };
@@ -69,11 +52,18 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
             args.set(known, values::ungroup(value), errors);
         }
     }
-    if !seen.contains(&"key") {
+    // What had no name was probably meant to be the key.
+    if complete && !seen.contains(&"key") {
         let message = "`#[redis_lock]` needs a key: `#[redis_lock(key = \"stock-<id>\")]`";
         errors.at(Span::call_site(), message);
     }
     args
+}
+
+struct Split {
+    options: Vec<Assignment>,
+    /// Every part had a name.
+    complete: bool,
 }
 
 struct Assignment {
@@ -82,23 +72,24 @@ struct Assignment {
 }
 
 /// Splits at commas. A broken value is skipped up to the next one, so that the rest is checked too.
-fn split(input: ParseStream<'_>, errors: &mut Errors) -> syn::Result<Vec<Assignment>> {
-    let mut found = Vec::new();
+fn split(input: ParseStream<'_>, errors: &mut Errors) -> syn::Result<Split> {
+    let mut split = Split { options: Vec::new(), complete: true };
     while !input.is_empty() {
         let assignment = errors.keep(assignment(input));
-        let complete = assignment.as_ref().is_some_and(|one| one.value.is_ok());
-        found.extend(assignment);
+        let has_value = assignment.as_ref().is_some_and(|one| one.value.is_ok());
+        split.complete &= assignment.is_some();
+        split.options.extend(assignment);
         let mut rest = None;
         while !input.is_empty() && !input.peek(Token![,]) {
             let token: TokenTree = input.parse()?;
             rest.get_or_insert(token.span());
         }
-        if let (Some(span), true) = (rest, complete) {
+        if let (Some(span), true) = (rest, has_value) {
             errors.at(span, "expected `,` between options");
         }
         input.parse::<Option<Token![,]>>()?;
     }
-    Ok(found)
+    Ok(split)
 }
 
 fn assignment(input: ParseStream<'_>) -> syn::Result<Assignment> {
@@ -162,11 +153,7 @@ impl Args {
                 self.background = values::background(&value, errors).unwrap_or_default();
             }
             "reentrant" => self.reentrant = values::reentrant(&value, errors).unwrap_or(true),
-            _ => {
-                if let Some(path) = values::krate(value, errors) {
-                    self.krate = path;
-                }
-            }
+            _ => self.krate = values::krate(value, errors),
         }
     }
 }
@@ -182,15 +169,27 @@ impl Default for Args {
             client: None,
             background: false,
             reentrant: true,
-            krate: default_crate(),
+            krate: None,
         }
     }
 }
 
-/// `::redlock`, resolved as in this crate's edition whatever the caller's edition is.
-fn default_crate() -> Path {
-    syn::parse_quote_spanned!(Span::mixed_site()=> ::redlock)
-}
+const KNOWN: [&str; 9] =
+    ["key", "expire", "wait", "max_renew", "on_error", "client", "release", "reentrant", "crate"];
+
+/// Words that other lock libraries use for the same thing; too far apart for a spelling check.
+const ELSEWHERE: [(&str, &str); 10] = [
+    ("ttl", "expire"),
+    ("lease", "expire"),
+    ("lease_time", "expire"),
+    ("timeout", "wait"),
+    ("wait_time", "wait"),
+    ("max_renewals", "max_renew"),
+    ("name", "key"),
+    ("fallback", "on_error"),
+    ("redlock", "client"),
+    ("pool", "client"),
+];
 
 #[cfg(test)]
 mod tests;

@@ -14,9 +14,6 @@
 
 use crate::template::Part;
 
-/// Appended to a separator that has no delimiter of its own.
-const FALLBACK: char = ':';
-
 /// Chooses a delimiter for each separator, adding one where it is missing, and returns those that
 /// the runtime must be told. `None`: fewer than two placeholders, nothing can be confused.
 pub(crate) fn choose(parts: Vec<Part>) -> (Vec<Part>, Option<String>) {
@@ -61,6 +58,9 @@ fn delimit(mut separator: String, chosen: &mut String) -> String {
 fn is_escape(c: char) -> bool {
     matches!(c, '%' | '0'..='9' | 'A'..='F')
 }
+
+/// Appended to a separator that has no delimiter of its own.
+const FALLBACK: char = ':';
 
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ use syn::{Expr, LitStr};
 
 use crate::args::{OnError, Time};
 use crate::hygiene;
+use crate::lend::{self, Lent};
 use crate::plan::{KeyPlan, Plan};
 use crate::returns::{self, Returns};
 use crate::shape::{Built, Shape};
@@ -61,6 +62,7 @@ fn inside_built(plan: &Plan, built: &Built) -> TokenStream {
 }
 
 /// Gives the block the function's return type, so that the body infers as in the plain function.
+/// Written so that no lint fires: an `allow` here would clash with a `forbid` of the user's.
 fn return_edge(returns: &Returns) -> TokenStream {
     if returns.never {
         return TokenStream::new();
@@ -68,14 +70,7 @@ fn return_edge(returns: &Returns) -> TokenStream {
     let ty = &returns.ty;
     let never_returned = mixed(returns.span);
     quote_spanned! {never_returned=>
-        #[allow(
-            unknown_lints, unreachable_code, clippy::diverging_sub_expression, clippy::empty_loop,
-            clippy::implicit_return, clippy::let_unit_value, clippy::let_with_type_underscore,
-            clippy::needless_return, clippy::semicolon_inside_block,
-            clippy::semicolon_outside_block, clippy::unreachable
-        )]
-        if false {
-            let __returned: #ty = loop {};
+        if let ::core::option::Option::Some(__returned) = ::core::option::Option::None::<#ty> {
             return __returned;
         }
     }
@@ -90,26 +85,55 @@ fn prepare(plan: &Plan) -> TokenStream {
         quote_spanned!(Span::mixed_site()=> let __spec = #spec;)
     });
     let client = plan.args.client.as_ref().map(|client| {
-        let private = private(plan);
         let (at, client) = (mixed(client.span()), adopt(plan, client));
+        let private = private(plan, at);
         let client = quote_spanned!(at=> #private::client(#client));
         quote_spanned!(Span::mixed_site()=> let __client = #client;)
     });
-    quote_spanned!(Span::mixed_site()=> let __key = #key; #spec #client)
+    let key = bind_key(plan, &key);
+    quote_spanned!(Span::mixed_site()=> #key #spec #client)
+}
+
+fn bind_key(plan: &Plan, key: &TokenStream) -> TokenStream {
+    let at = Span::mixed_site();
+    // The key of a boxed future is rendered outside of any future.
+    let lent = match (&plan.shape, &plan.key) {
+        (Shape::Async, Some(KeyPlan::Template(template))) => lend::lent(template, &plan.function),
+        _ => None,
+    };
+    let Some(Lent { names, by_move }) = lent else {
+        return quote_spanned!(at=> let __key = #key;);
+    };
+    let private = private(plan, at);
+    let names: Vec<_> = names.iter().map(|name| hygiene::parameter(name, &plan.names)).collect();
+    let by_move = by_move.then(|| quote_spanned!(at=> move));
+    quote_spanned! {at=>
+        let (__key, #(#names),*) = #private::lend(#by_move || {
+            let __key = #key;
+            (__key, #(#names),*)
+        });
+    }
 }
 
 fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
-    let private = private(plan);
-    let ty = if returns.never { &quote!(_) } else { &returns.ty };
+    let ty = &returns.ty;
     let at = mixed(returns.span);
     let pending = match &plan.args.on_error {
-        OnError::Convert => quote_spanned!(at=> #private::convert::<#ty, _>(#future)),
-        OnError::Panic => quote_spanned!(at=> #private::handle(#future, #private::panic_on)),
+        OnError::Convert => {
+            let private = private(plan, at);
+            quote_spanned!(at=> #private::convert::<#ty, _>(#future))
+        }
+        OnError::Panic => {
+            let private = private(plan, at);
+            quote_spanned!(at=> #private::handle(#future, #private::panic_on))
+        }
         OnError::With(handler) => {
             let at = mixed(handler.span());
+            let (private, handler) = (private(plan, at), called(handler));
             quote_spanned!(at=> #private::handle(#future, #handler))
         }
     };
+    let private = private(plan, Span::mixed_site());
     let spec = if is_constant(plan) {
         let spec = spec(plan);
         quote_spanned!(Span::mixed_site()=> const { #spec })
@@ -123,12 +147,21 @@ fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
     };
     quote_spanned! {Span::mixed_site()=>
         let __locked = {
-            #[allow(unused_imports)]
             use #private::LockLocal as _;
             #pending.lock(#spec, __key, #client)
         };
         #[allow(clippy::implicit_return)]
         { __locked.await }
+    }
+}
+
+/// A path is called here, so that a wrong one is one error: as a value it would fail the bounds of
+/// two methods besides.
+fn called(handler: &Expr) -> TokenStream {
+    let at = mixed(handler.span());
+    match handler {
+        Expr::Path(_) => quote_spanned!(at=> move |__error| #handler(__error)),
+        closure => closure.to_token_stream(),
     }
 }
 
@@ -139,9 +172,9 @@ fn is_constant(plan: &Plan) -> bool {
 
 /// Options that were left out are not set: the client's defaults apply.
 fn spec(plan: &Plan) -> TokenStream {
-    let (private, args) = (private(plan), &plan.args);
-    let template = template_name(plan);
     let at = Span::mixed_site();
+    let (private, args) = (private(plan, at), &plan.args);
+    let template = template_name(plan);
     let millis = |ms: &u64| quote_spanned!(at=> #private::Duration::from_millis(#ms));
     let mut spec = quote_spanned!(at=> #private::Spec::new(#template));
     if let Some(expire) = &args.expire {
@@ -157,7 +190,8 @@ fn spec(plan: &Plan) -> TokenStream {
             Time::Never => quote_spanned!(at=> #private::Wait::Never),
             Time::Forever => quote_spanned!(at=> #private::Wait::Forever),
             Time::Value(value) => {
-                let (at, value) = (mixed(value.span()), adopt(plan, value));
+                let at = mixed(value.span());
+                let (private, value) = (self::private(plan, at), adopt(plan, value));
                 quote_spanned!(at=> #private::wait(#value))
             }
             Time::Millis(ms) => {
@@ -190,11 +224,11 @@ fn template_name(plan: &Plan) -> LitStr {
 }
 
 fn key(plan: &Plan) -> TokenStream {
-    let private = private(plan);
     match &plan.key {
         Some(KeyPlan::Template(template)) => rendered(plan, template),
         Some(KeyPlan::Value(value)) => {
-            let (at, value) = (mixed(value.span()), adopt(plan, value));
+            let at = mixed(value.span());
+            let (private, value) = (private(plan, at), adopt(plan, value));
             quote_spanned!(at=> #private::display_key(&(#value)))
         }
         None => TokenStream::new(),
@@ -202,8 +236,8 @@ fn key(plan: &Plan) -> TokenStream {
 }
 
 fn rendered(plan: &Plan, template: &Template) -> TokenStream {
-    let private = private(plan);
     let at = mixed(template.literal.span());
+    let private = private(plan, at);
     if let [Part::Text(text)] = template.parts.as_slice() {
         return quote_spanned!(at=> #private::literal_key(#text));
     }
@@ -221,8 +255,8 @@ fn rendered(plan: &Plan, template: &Template) -> TokenStream {
 }
 
 fn placeholder(plan: &Plan, value: &Value) -> TokenStream {
-    let private = private(plan);
     let at = mixed(value.span);
+    let private = private(plan, at);
     let (name, expr) = (value.source.trim(), adopt(plan, &value.expr));
     let arguments = if value.format.is_empty() {
         // One error in our words for a type that has no `Display`, instead of two of rustc's.
@@ -241,9 +275,13 @@ fn adopt(plan: &Plan, expr: &Expr) -> TokenStream {
     hygiene::adopt(expr.to_token_stream(), &plan.names, this)
 }
 
-fn private(plan: &Plan) -> TokenStream {
-    let krate = &plan.args.krate;
-    quote_spanned!(Span::mixed_site()=> #krate::__private)
+/// The runtime's half. Located where the call is, because rustc labels the callee, too.
+fn private(plan: &Plan, at: Span) -> TokenStream {
+    if let Some(path) = &plan.args.krate {
+        quote_spanned!(at=> #path::__private)
+    } else {
+        quote_spanned!(at=> ::redlock::__private)
+    }
 }
 
 /// Our own hygiene at the place that an error should point at.

@@ -84,6 +84,11 @@ pub(crate) fn adopt(tokens: TokenStream, names: &[Ident], this: Option<&Ident>) 
     tokens.into_iter().map(adopt_one).collect()
 }
 
+/// The parameter that `name` stands for, as the function writes it.
+pub(crate) fn parameter(name: &Ident, names: &[Ident]) -> Ident {
+    names.iter().find(|known| *known == name).unwrap_or(name).clone()
+}
+
 /// What a placeholder may not contain: anything but reading a value.
 pub(crate) fn forbidden_in_template(expr: &Expr) -> Option<&'static str> {
     let what = match expr {

@@ -44,8 +44,8 @@ impl Function {
     }
 
     pub(crate) fn is_const_generic(&self, name: &Ident) -> bool {
-        let is_it = |param: &GenericParam| matches!(param, GenericParam::Const(constant) if constant.ident == *name);
-        self.sig.generics.params.iter().any(is_it)
+        let mut params = self.sig.generics.params.iter();
+        params.any(|param| matches!(param, GenericParam::Const(param) if param.ident == *name))
     }
 
     pub(crate) fn not_async(&self) -> Error {

@@ -11,6 +11,7 @@ mod duration;
 mod expand;
 mod hygiene;
 mod item;
+mod lend;
 mod plan;
 mod returns;
 mod scan;

@@ -1,7 +1,7 @@
 //! The return type, where the expansion has to name it.
 
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{ToTokens, quote_spanned};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
@@ -30,12 +30,19 @@ pub(crate) fn of_async(sig: &Signature) -> Returns {
 /// The `Output` in the return type of a function that builds its future.
 pub(crate) fn of_built(sig: &Signature) -> Returns {
     let ReturnType::Type(_, ty) = &sig.output else { return of_async(sig) };
-    output(ty).map_or_else(|| Returns { ty: quote!(_), span: ty.span(), never: false }, of_type)
+    output(ty)
+        .map_or_else(|| Returns { ty: unknown(ty.span()), span: ty.span(), never: false }, of_type)
 }
 
 fn of_type(ty: &Type) -> Returns {
     let never = matches!(ty, Type::Never(_));
-    Returns { ty: erase_impl(ty.to_token_stream()), span: ty.span(), never }
+    // Naming `!` as a type argument is unstable; it is inferred.
+    let erased = if never { unknown(ty.span()) } else { erase_impl(ty.to_token_stream()) };
+    Returns { ty: erased, span: ty.span(), never }
+}
+
+fn unknown(span: Span) -> TokenStream {
+    quote_spanned!(span=> _)
 }
 
 /// `T` of `Pin<Box<dyn Future<Output = T> + 'a>>` or of `impl Future<Output = T>`. Only a spelled
@@ -120,6 +127,7 @@ fn skip_bounds(tokens: &mut std::iter::Peekable<proc_macro2::token_stream::IntoI
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quote::quote;
 
     #[test]
     fn impl_trait_becomes_an_underscore() {

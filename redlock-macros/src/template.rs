@@ -6,11 +6,6 @@ use syn::{Error, Expr, LitStr};
 use crate::diagnostics::Errors;
 use crate::{delimiters, hygiene, scan};
 
-/// The longest key that the runtime takes; more literal text than that can never fit.
-const LONGEST_TEXT: usize = 1024;
-/// Keys with this end hold the runtime's own data.
-const RESERVED_END: &str = ":fence";
-
 pub(crate) struct Template {
     pub(crate) literal: LitStr,
     pub(crate) parts: Vec<Part>,
@@ -18,14 +13,12 @@ pub(crate) struct Template {
     pub(crate) delimiters: Option<String>,
 }
 
-#[cfg_attr(test, derive(Debug))]
 #[expect(clippy::large_enum_variant, reason = "a handful of them live per expansion")]
 pub(crate) enum Part {
     Text(String),
     Value(Value),
 }
 
-#[cfg_attr(test, derive(Debug))]
 pub(crate) struct Value {
     pub(crate) expr: Expr,
     /// What follows the `:`, for `format!`; empty for plain `Display`.
@@ -168,9 +161,6 @@ fn format_problem(format: &str) -> Option<&'static str> {
     (format.is_empty() || !known).then_some(BAD_FORMAT)
 }
 
-const BAD_FORMAT: &str =
-    "invalid format after `:`; use what `format!` accepts, as in `<id:05>` or `<id:?>`";
-
 /// What the literal text alone makes impossible, whatever the values are.
 fn check_text(literal: &LitStr, parts: &[Part], errors: &mut Errors) {
     let texts = || {
@@ -224,6 +214,15 @@ fn respan(tokens: TokenStream, span: Span) -> TokenStream {
     };
     tokens.into_iter().map(respan_one).collect()
 }
+
+const BAD_FORMAT: &str =
+    "invalid format after `:`; use what `format!` accepts, as in `<id:05>` or `<id:?>`";
+
+/// The longest key that the runtime takes; more literal text than that can never fit.
+const LONGEST_TEXT: usize = 1024;
+
+/// Keys with this end hold the runtime's own data.
+const RESERVED_END: &str = ":fence";
 
 #[cfg(test)]
 mod tests;

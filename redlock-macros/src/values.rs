@@ -7,10 +7,6 @@ use crate::args::{Key, OnError, Time};
 use crate::diagnostics::Errors;
 use crate::{duration, hygiene};
 
-/// Below this the margins for drift (2 ms and 1 %) and for stopping the body (5 %) eat the lease.
-const SHORTEST_EXPIRE_MS: u64 = 10;
-const LONGEST_EXPIRE_MS: u64 = 365 * 86_400_000;
-
 /// Values of `macro_rules!` fragments arrive wrapped in invisible groups.
 pub(crate) fn ungroup(mut value: Expr) -> Expr {
     while let Expr::Group(group) = value {
@@ -164,3 +160,7 @@ fn time(name: &str, value: Expr, errors: &mut Errors) -> Option<Time> {
         other => plain(name, other, errors).map(Time::Value),
     }
 }
+
+/// Below this the margins for drift (2 ms and 1 %) and for stopping the body (5 %) eat the lease.
+const SHORTEST_EXPIRE_MS: u64 = 10;
+const LONGEST_EXPIRE_MS: u64 = 365 * 86_400_000;

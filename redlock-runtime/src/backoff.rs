@@ -12,19 +12,20 @@ pub(crate) const LOCAL_HOLDER: Duration = Duration::from_millis(100);
 
 /// The pause before attempt `attempts + 1` for a lock that somebody else holds.
 ///
-/// It grows with the time waited so far, so that a short hold is noticed fast, a long one costs the
-/// server little, and the delay stays a small part of the wait. It ends when the holder's lease
-/// does. `random` is in `0.0..1.0`: half of the pause is jitter, so that waiters do not move in step.
+/// It grows with the age of the present hold, as far as it was seen: a lock that moves is asked for
+/// often, one that stays costs the server little, and the delay is a small part of the hold. It ends
+/// when the holder's lease does. `random` is in `0.0..1.0`: half of the pause is jitter, so that
+/// waiters do not move in step.
 pub(crate) fn busy(
     attempts: u32,
-    waited: Duration,
+    hold_age: Duration,
     free_in: Option<Duration>,
     random: f64,
 ) -> Duration {
     if attempts < SPINS {
         return Duration::ZERO;
     }
-    let full = (waited / 16).clamp(SHORTEST, LONGEST);
+    let full = (hold_age / 16).clamp(SHORTEST, LONGEST);
     let pause = full.mul_f64(0.5 + random / 2.0);
     match free_in {
         Some(free_in) => pause.min(free_in + SHORTEST),

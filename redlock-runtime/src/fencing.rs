@@ -3,7 +3,8 @@
 use std::fmt;
 use std::num::TryFromIntError;
 
-/// A number that grows with every lock granted on a key, so that a database can refuse an old holder.
+/// A number that grows with every lock granted on a key, so that a database can refuse an old
+/// holder.
 ///
 /// A lease can end while its holder is frozen, and no client-side check can prevent the write that
 /// such a holder sends when it wakes up. The resource can: it remembers the highest token it has
@@ -27,7 +28,8 @@ use std::num::TryFromIntError;
 /// Lua numbers. They are not consecutive.
 ///
 /// ```
-/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlock::LockError> {
 /// # let redlock = redlock::Redlock::builder().memory().build().await?;
 /// let first = redlock.lock("stock-42").acquire().await?;
 /// let older = first.fencing_token();
@@ -37,7 +39,6 @@ use std::num::TryFromIntError;
 /// let column: i64 = older.try_into().expect("a token is below 2^53");
 /// # let _ = column;
 /// # Ok(()) }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(u64);

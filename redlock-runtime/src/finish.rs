@@ -4,6 +4,7 @@ use crate::backend::Fault;
 use crate::release::{Answer, Ownership};
 use crate::renewal::Hold;
 use crate::state::Released;
+use crate::telemetry;
 
 /// Begins the release behind a finished body. `None`: there is no answer worth waiting for.
 pub(crate) fn begin(ownership: Ownership) -> Option<Answer> {
@@ -31,6 +32,7 @@ pub(crate) fn report(hold: &Hold, answer: Option<Result<Released, Fault>>) {
 }
 
 fn warn_unprotected(hold: &Hold, reason: &dyn std::fmt::Display) {
+    telemetry::unprotected(hold.template);
     tracing::warn!(
         key = hold.claim.key.name(),
         %reason,

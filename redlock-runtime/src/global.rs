@@ -19,7 +19,8 @@ static GLOBAL: OnceCell<Redlock> = OnceCell::new();
 /// Dropping the future leaves no client behind.
 ///
 /// ```
-/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlock::LockError> {
 /// use redlock::{LockError, Redlock};
 ///
 /// redlock::init(Redlock::builder().memory()).await?; // or "redis://127.0.0.1:6379", or a pool
@@ -27,7 +28,6 @@ static GLOBAL: OnceCell<Redlock> = OnceCell::new();
 /// let again = redlock::init("redis://127.0.0.1:6379").await;
 /// assert_eq!(again.unwrap_err(), LockError::AlreadyInitialized);
 /// # Ok(()) }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
 /// ```
 pub async fn init(client: impl IntoRedlock) -> Result<Redlock, LockError> {
     if GLOBAL.get().is_some() {
@@ -38,7 +38,7 @@ pub async fn init(client: impl IntoRedlock) -> Result<Redlock, LockError> {
     Ok(redlock)
 }
 
-/// [`init`] from the environment: `REDLOCK_URLS` (comma-separated) or `REDIS_URL`, and
+/// [`init`] from the environment: `REDLOCK_URLS` (comma-separated), else `REDIS_URL`; and
 /// `REDLOCK_PREFIX`.
 ///
 /// # Errors
@@ -94,12 +94,12 @@ impl Redlock {
     /// [`LockError::AlreadyInitialized`] when there is one.
     ///
     /// ```
-    /// # async fn demo() -> Result<(), redlock::LockError> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
     /// let redlock = redlock::Redlock::builder().memory().build().await?;
     /// redlock.install()?;
     /// assert!(redlock::global().is_ok());
     /// # Ok(()) }
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
     /// ```
     pub fn install(&self) -> Result<(), LockError> {
         GLOBAL.set(self.clone()).map_err(|_| LockError::AlreadyInitialized)

@@ -23,7 +23,8 @@ use crate::state::{LeaseState, LostReason, Released};
 /// for [`lost`](Self::lost), or run inside of [`protect`](Self::protect).
 ///
 /// ```
-/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlock::LockError> {
 /// # let redlock = redlock::Redlock::builder().memory().build().await?;
 /// let guard = redlock.lock("stock-42").acquire().await?;
 ///
@@ -33,7 +34,6 @@ use crate::state::{LeaseState, LostReason, Released};
 /// assert_eq!(guard.release().await?, redlock::Released::Released);
 /// # assert_eq!(qty, 10);
 /// # Ok(()) }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
 /// ```
 #[must_use = "a lock is released as soon as its guard is dropped"]
 #[derive(Debug)]
@@ -80,6 +80,11 @@ impl LockGuard {
     /// How many renewals have been confirmed.
     pub fn renewals(&self) -> u32 {
         self.lease.renewals()
+    }
+
+    /// How long the call waited for the lock.
+    pub fn waited(&self) -> Duration {
+        self.lease.waited()
     }
 
     /// May another step be taken? Reads a clock, asks nobody.

@@ -21,7 +21,8 @@ use crate::state::{LeaseState, LostReason};
 ///
 /// ```
 /// use redlock::{Lease, LockError};
-/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlock::LockError> {
 /// # let redlock = redlock::Redlock::builder().memory().build().await?;
 /// async fn write_stock() -> Result<(), LockError> {
 ///     let lease = Lease::current().expect("called under a lock");
@@ -31,7 +32,6 @@ use crate::state::{LeaseState, LostReason};
 /// }
 /// redlock.lock("stock-42").run(write_stock()).await??;
 /// # Ok(()) }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
 /// ```
 #[derive(Debug, Clone)]
 pub struct Lease {
@@ -91,6 +91,11 @@ impl Lease {
         self.hold.renewals()
     }
 
+    /// How long the call waited for the lock.
+    pub fn waited(&self) -> Duration {
+        self.hold.waited
+    }
+
     /// May another step be taken? Reads a clock, asks nobody.
     ///
     /// # Errors
@@ -115,7 +120,8 @@ impl Lease {
     ///
     /// ```
     /// use redlock::Lease;
-    /// # async fn demo() -> Result<(), redlock::LockError> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
     /// # let redlock = redlock::Redlock::builder().memory().build().await?;
     /// let outer = redlock.lock("stock-42").run(async {
     ///     let lease = Lease::current().unwrap();
@@ -124,7 +130,6 @@ impl Lease {
     /// });
     /// assert!(outer.await?);
     /// # Ok(()) }
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
     /// ```
     pub fn scope<F: Future>(&self, future: F) -> Scoped<F> {
         Scoped { future, link: Link::nested(Arc::clone(&self.hold)) }
@@ -135,13 +140,13 @@ pin_project! {
     /// A future inside of a lease's scope, from [`Lease::scope`].
     ///
     /// ```
-    /// # async fn demo() -> Result<(), redlock::LockError> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
     /// # let redlock = redlock::Redlock::builder().memory().build().await?;
     /// let guard = redlock.lock("stock-42").acquire().await?;
     /// let scoped: redlock::Scoped<_> = guard.lease().scope(async { 1 });
     /// assert_eq!(scoped.await, 1);
     /// # Ok(()) }
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
     /// ```
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]

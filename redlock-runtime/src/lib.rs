@@ -1,4 +1,4 @@
-#![doc = include_str!("../../README.md")]
+#![doc = include_str!("../README.md")]
 
 mod acquire;
 mod backend;
@@ -23,6 +23,7 @@ mod release;
 mod renewal;
 mod run;
 mod state;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 mod validity;
@@ -47,7 +48,7 @@ pub mod __private {
     pub use core::time::Duration;
 
     pub use crate::Wait;
-    pub use crate::key::{Key, KeyPart, Render, display_key, literal_key, part};
+    pub use crate::key::{Key, KeyPart, Render, display_key, lend, literal_key, part};
     pub use crate::run::{
         Client, FromLockError, Handed, Kept, LockLocal, Locked, Pending, Slot, Spec, client,
         convert, global, handle, panic_on, wait,

@@ -6,12 +6,12 @@ use std::fmt;
 ///
 /// ```
 /// use redlock::LeaseState;
-/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlock::LockError> {
 /// # let redlock = redlock::Redlock::builder().memory().build().await?;
 /// let guard = redlock.lock("stock-42").acquire().await?;
 /// assert_eq!(guard.state(), LeaseState::Held);
 /// # Ok(()) }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LeaseState {
@@ -44,7 +44,7 @@ pub enum LostReason {
 impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::RenewalLimit => "all renewals were used up",
+            Self::RenewalLimit => "the lease ran out, and no renewals are left",
             Self::Expired => "the lease expired",
             Self::Stolen => "another owner holds the key",
             Self::Unreachable => "no renewal was confirmed in time",
@@ -55,12 +55,12 @@ impl fmt::Display for LostReason {
 /// What a release found in Redis.
 ///
 /// ```
-/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlock::LockError> {
 /// # let redlock = redlock::Redlock::builder().memory().build().await?;
 /// let guard = redlock.lock("stock-42").acquire().await?;
 /// assert_eq!(guard.release().await?, redlock::Released::Released);
 /// # Ok(()) }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Released {

@@ -1,8 +1,9 @@
 //! How long a lease may be relied on. Pure arithmetic; `sent` is the moment *before* the command
 //! left, because the server may have started the lease at any time after it.
 //!
-//! The rule is the one of the distributed lock pattern (<https://redis.io/docs/latest/develop/use/patterns/distributed-locks/>):
-//! validity = expire - elapsed - drift, here counted from the send time and turned into a deadline.
+//! The rule is the one of Redis' distributed lock pattern (redis.io, "Distributed Locks with
+//! Redis"): validity = expire - elapsed - drift, here counted from the send time and turned into a
+//! deadline.
 
 use std::time::Duration;
 
@@ -29,8 +30,8 @@ pub(crate) fn renewal_due(sent: Moment, expire: Duration) -> Moment {
     sent.plus(expire * 2 / 3)
 }
 
-/// How long one renewal may go unanswered: a third of the window between due and stop, so that three
-/// tries fit, but never less than a busy machine needs to answer at all.
+/// How long one renewal may go unanswered: a third of the window between due and stop, so that
+/// three tries fit, but never less than a busy machine needs to answer at all.
 pub(crate) fn renewal_reply(expire: Duration, reply_timeout: Duration) -> Duration {
     (expire / 12).max(Duration::from_millis(20)).min(reply_timeout)
 }

@@ -1,9 +1,7 @@
 //! What child processes can do; a test starts one with `Process::spawn(role, args)`.
 
-use std::time::Duration;
-
 use crate::support::process::{Args, Process, Role, block_on, emit, play};
-use crate::support::{Server, ms};
+use crate::support::{Server, ms, secs, time_passes};
 
 /// Every role by its name.
 fn roles() -> &'static [(&'static str, Role)] {
@@ -50,6 +48,6 @@ fn own_a_server(_: &Args) {
         let child = Process::spawn("tick", &[]);
         emit(&format!("server {} {}", server.addr(), server.pid()));
         emit(&format!("child {}", child.pid()));
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        time_passes(secs(60)).await;
     });
 }

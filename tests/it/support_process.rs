@@ -4,7 +4,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use crate::support::process::Process;
 use crate::support::supervise::Exit;
-use crate::support::{eventually, ms, secs};
+use crate::support::{eventually, ms, secs, time_passes, within};
 
 fn runs(pid: &str) -> bool {
     test_kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap()).is_ok()
@@ -40,14 +40,16 @@ async fn a_stopped_child_does_nothing_until_it_goes_on() {
     let mut child = Process::spawn("tick", &[]);
     child.event("tick").await;
     child.sigstop();
-    // What was under way when the signal came arrives first.
-    eventually(secs(10), || {
-        let quiet = child.events().is_empty();
-        async move { quiet }
-    })
-    .await;
-    tokio::time::sleep(ms(100)).await;
-    assert_eq!(child.events(), [""; 0]);
+    // What was under way when the signal came arrives first; a running child is never quiet.
+    let child_is_quiet = async {
+        loop {
+            time_passes(ms(100)).await;
+            if child.events().is_empty() {
+                break;
+            }
+        }
+    };
+    within(secs(10), child_is_quiet).await;
     child.sigcont();
     child.event("tick").await;
     assert_eq!(child.sigkill(), Exit::Signal(9));

@@ -5,8 +5,11 @@ use std::time::Instant;
 use deadpool_redis::redis::aio::MultiplexedConnection;
 use deadpool_redis::redis::{self, Client, RedisResult};
 
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+
 use crate::support::proxy::{Proxy, Then, any, command, command_name, contains, frame_len};
-use crate::support::{Server, eventually, ms, secs, unique_prefix};
+use crate::support::{Server, eventually, ms, secs, unique_prefix, within};
 
 /// A connection by way of a proxy, a direct one, and a key of this test.
 struct Wire {
@@ -24,8 +27,12 @@ impl Wire {
 
     async fn client(&self) -> MultiplexedConnection {
         let client = Client::open(self.proxy.url()).unwrap();
-        let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(ms(250)));
+        let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(ms(500)));
         client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
+    }
+
+    async fn stream(&self) -> TcpStream {
+        TcpStream::connect(self.proxy.addr()).await.unwrap()
     }
 
     async fn set(&self, client: &mut MultiplexedConnection, value: &str) -> RedisResult<()> {
@@ -40,6 +47,11 @@ impl Wire {
     async fn becomes(&self, value: &str) {
         eventually(secs(5), || async { self.value().await.as_deref() == Some(value) }).await;
     }
+}
+
+/// How a connection ends on which nothing was said.
+async fn end_of(stream: &mut TcpStream) -> std::io::ErrorKind {
+    within(secs(5), stream.read_u8()).await.expect_err("nothing was said").kind()
 }
 
 #[track_caller]
@@ -79,13 +91,13 @@ async fn delays_count_in_each_direction() {
     let mut client = wire.client().await;
     let start = Instant::now();
     wire.set(&mut client, "0").await.unwrap();
-    assert!(start.elapsed() < ms(60), "without a fault: {:?}", start.elapsed());
-    wire.proxy.delay_replies(ms(80));
+    assert!(start.elapsed() < ms(300), "without a fault: {:?}", start.elapsed());
+    wire.proxy.delay_replies(ms(300));
     let start = Instant::now();
     wire.set(&mut client, "1").await.unwrap();
-    assert!(start.elapsed() >= ms(80), "a late reply: {:?}", start.elapsed());
+    assert!(start.elapsed() >= ms(300), "a late reply: {:?}", start.elapsed());
     wire.proxy.pass();
-    wire.proxy.delay_requests(ms(400));
+    wire.proxy.delay_requests(ms(900));
     assert_timed_out(wire.set(&mut client, "2").await);
     assert_eq!(wire.value().await.as_deref(), Some("1"), "not there yet");
     drop(client);
@@ -136,7 +148,7 @@ async fn a_black_hole_holds_everything_until_it_heals() {
     wire.proxy.black_hole();
     assert_timed_out(wire.set(&mut client, "1").await);
     assert_eq!(wire.value().await, None);
-    tokio::net::TcpStream::connect(wire.proxy.addr()).await.expect("connections are accepted");
+    wire.stream().await;
     wire.proxy.pass();
     wire.becomes("1").await;
     wire.set(&mut client, "2").await.expect("the connection lives on, in step");
@@ -157,20 +169,26 @@ async fn a_cut_black_hole_forgets_what_it_held() {
 
 #[tokio::test]
 async fn cut_is_an_end_of_stream_and_reset_is_a_reset() {
-    use tokio::io::AsyncReadExt;
+    use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
     let wire = Wire::start().await;
-    let connect = || tokio::net::TcpStream::connect(wire.proxy.addr());
-    let mut stream = connect().await.unwrap();
-    eventually(secs(5), || async { wire.proxy.open_connections() == 1 }).await;
+    let proxy = &wire.proxy;
+    let open = |n| eventually(secs(5), move || async move { proxy.open_connections() == n });
+    let mut stream = wire.stream().await;
+    open(1).await;
     wire.proxy.cut_all();
-    assert_eq!(stream.read_u8().await.unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
-    let mut stream = connect().await.unwrap();
-    eventually(secs(5), || async { wire.proxy.open_connections() == 1 }).await;
+    assert_eq!(end_of(&mut stream).await, UnexpectedEof);
+    open(0).await;
+    let mut stream = wire.stream().await;
+    open(1).await;
     wire.proxy.reset_all();
-    assert_eq!(stream.read_u8().await.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+    assert_eq!(end_of(&mut stream).await, ConnectionReset);
     wire.proxy.refuse();
-    let mut stream = connect().await.unwrap();
-    assert_eq!(stream.read_u8().await.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+    // The reset may come before `connect` has returned.
+    let refusal = match TcpStream::connect(wire.proxy.addr()).await {
+        Ok(mut stream) => end_of(&mut stream).await,
+        Err(error) => error.kind(),
+    };
+    assert_eq!(refusal, ConnectionReset);
 }
 
 #[tokio::test]
@@ -190,12 +208,28 @@ async fn a_cut_wakes_a_waiting_client_at_once() {
 }
 
 #[tokio::test]
+async fn a_rule_can_lose_a_reply_or_a_request() {
+    let wire = Wire::start().await;
+    for (then, value, arrives) in [(Then::LoseReply, "1", true), (Then::LoseRequest, "2", false)] {
+        let mut client = wire.client().await;
+        let hits = wire.proxy.when(contains("SET"), then);
+        assert_timed_out(wire.set(&mut client, value).await);
+        assert_timed_out(wire.set(&mut client, "later").await);
+        assert_eq!(hits.count(), 1);
+        let expected = if arrives { "later" } else { "1" };
+        assert_eq!(wire.value().await.as_deref(), Some(expected));
+        wire.set(&mut wire.client().await, "1").await.expect("a new connection works");
+    }
+}
+
+#[tokio::test]
 async fn split_writes_arrive_whole() {
     let wire = Wire::start().await;
     wire.proxy.split_writes();
     let mut client = wire.client().await;
-    let long = "0123456789".repeat(500);
+    let long = "0123456789".repeat(50);
     wire.set(&mut client, &long).await.unwrap();
+    assert!(wire.proxy.writes() > long.len(), "{} writes", wire.proxy.writes());
     let back: String = redis::cmd("GET").arg(&wire.key).query_async(&mut client).await.unwrap();
     assert_eq!(back, long);
 }
@@ -218,7 +252,7 @@ async fn rules_act_on_the_chosen_requests_only() {
     wire.set(&mut client, "6").await.unwrap();
     late.fired().await;
     assert!(start.elapsed() >= ms(90));
-    wire.proxy.when(any(), Then::DelayRequest(ms(400)));
+    wire.proxy.when(any(), Then::DelayRequest(ms(900)));
     assert_timed_out(wire.set(&mut client, "7").await);
     assert_eq!(wire.value().await.as_deref(), Some("6"));
     wire.becomes("7").await;

@@ -1,1 +1,116 @@
+//! Options: what is read, what is refused, and that all of it is refused at once.
+#![expect(clippy::needless_pass_by_value, reason = "`quote!` gives values")]
 
+use quote::quote;
+
+use super::*;
+
+fn parsed(tokens: TokenStream) -> (Args, Vec<String>) {
+    let mut errors = Errors::default();
+    let args = parse(tokens, &mut errors);
+    (args, errors.messages())
+}
+
+/// The messages of options that stand beside a good key.
+fn problems(tokens: TokenStream) -> Vec<String> {
+    parsed(quote!(key = "k", #tokens)).1
+}
+
+#[test]
+fn all_options_are_read() {
+    let (args, errors) = parsed(quote! {
+        key = "stock-<id>", expire = "1m30s", wait = "forever", max_renew = 5, on_error = panic,
+        client = &self.locks, release = "background", reentrant = false, crate = a::b,
+    });
+    assert!(errors.is_empty(), "{errors:?}");
+    assert!(matches!(args.key, Some(Key::Template(text)) if text.value() == "stock-<id>"));
+    assert!(matches!(args.expire, Some(Time::Millis(90_000))));
+    assert!(matches!(args.wait, Some(Time::Forever)));
+    assert_eq!(args.max_renew, Some(5));
+    assert!(matches!(args.on_error, OnError::Panic));
+    assert!(args.client.is_some() && args.krate.is_some());
+    assert!(args.background && !args.reentrant);
+}
+
+#[test]
+fn what_is_left_out_stays_unset() {
+    let (args, errors) = parsed(quote!(key = "k"));
+    assert!(errors.is_empty());
+    assert!(args.expire.is_none() && args.wait.is_none() && args.max_renew.is_none());
+    assert!(args.client.is_none() && args.krate.is_none());
+    assert!(args.reentrant && !args.background);
+    assert!(matches!(args.on_error, OnError::Convert));
+}
+
+#[test]
+fn values_may_be_expressions() {
+    let (args, errors) = parsed(quote! {
+        key = format!("stock-{id}"), expire = self.lease * 2, wait = WAIT, on_error = |_| None,
+    });
+    assert!(errors.is_empty(), "{errors:?}");
+    assert!(matches!(args.key, Some(Key::Value(_))));
+    assert!(matches!((args.expire, args.wait), (Some(Time::Value(_)), Some(Time::Value(_)))));
+    assert!(matches!(args.on_error, OnError::With(Expr::Closure(_))));
+}
+
+#[test]
+fn every_option_is_checked_in_one_go() {
+    let errors = problems(quote! {
+        expire = "0s", wait = 5 +, max_renew = "5", on_error = 1, release = "x", reentrant = 0,
+        crate = 1, colour = 2, expire = "1s"
+    });
+    let expected = [
+        "`expire` must be longer than zero",
+        "expected an expression",
+        "`max_renew` must be a whole number such as 5",
+        "`on_error` takes",
+        "`release` must be",
+        "`reentrant` must be",
+        "`crate` takes a path",
+        "unknown option `colour`.",
+        "option `expire` is given twice",
+    ];
+    // Found while splitting at commas, before any value is looked at.
+    assert_eq!(errors.len(), expected.len(), "{errors:#?}");
+    for part in expected {
+        assert!(errors.iter().any(|error| error.contains(part)), "{part}: {errors:#?}");
+    }
+}
+
+#[test]
+fn a_missing_key_is_said_once() {
+    let missing = |tokens| parsed(tokens).1.iter().filter(|e| e.contains("needs a key")).count();
+    assert_eq!(missing(quote!()), 1);
+    assert_eq!(missing(quote!(expire = "1s")), 1);
+    assert_eq!(missing(quote!(kye = "k")), 0);
+    assert_eq!(missing(quote!("k")), 0);
+    assert_eq!(missing(quote!(key)), 0);
+}
+
+#[test]
+fn expire_has_bounds() {
+    for (text, part) in [
+        ("9ms", "at least 10ms"),
+        ("366d", "at most 365 days"),
+        ("forever", "cannot be \"forever\""),
+        ("0ms", "longer than zero"),
+    ] {
+        let errors = problems(quote!(expire = #text));
+        assert!(errors.len() == 1 && errors[0].contains(part), "{text}: {errors:?}");
+    }
+    for text in ["10ms", "365d"] {
+        assert!(problems(quote!(expire = #text)).is_empty());
+    }
+}
+
+#[test]
+fn nothing_leaves_the_function_early() {
+    for (tokens, part) in [
+        (quote!(client = connect().await), "`.await` is not allowed in `client`"),
+        (quote!(expire = lease()?), "`?` is not allowed in `expire`"),
+        (quote!(wait = f(return)), "`return` is not allowed in `wait`"),
+    ] {
+        let errors = problems(tokens);
+        assert!(errors.len() == 1 && errors[0].contains(part), "{errors:?}");
+    }
+}

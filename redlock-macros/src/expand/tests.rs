@@ -1,1 +1,175 @@
+//! Golden expansions: whole ones in few places, and the part that an option changes.
+#![expect(clippy::needless_pass_by_value, reason = "`quote!` gives values")]
 
+use quote::quote;
+
+use crate::lock;
+
+/// Without white space: the printer's is nobody's business.
+fn flat(tokens: impl ToString) -> String {
+    tokens.to_string().split_whitespace().collect()
+}
+
+fn expanded(args: proc_macro2::TokenStream) -> String {
+    flat(lock(
+        args,
+        quote!(
+            async fn f(id: u64) -> R {
+                body
+            }
+        ),
+    ))
+}
+
+#[test]
+fn the_whole_of_an_async_function() {
+    let expected = flat(
+        r#"
+        #[doc = "Doc."]
+        pub async fn f(id: u64) -> Result<impl A, E> {
+            let __key = ::redlock::__private::Render::new()
+                .text("stock-")
+                .value("id", ::redlock::__private::format_args!(
+                    "{}", ::redlock::__private::part(&&(id))))
+                .finish();
+            let __locked = {
+                use ::redlock::__private::LockLocal as _;
+                ::redlock::__private::convert::<Result<_, E>, _>(async move {
+                    if let ::core::option::Option::Some(__returned) =
+                        ::core::option::Option::None::<Result<_, E>> { return __returned; }
+                    ({ body })
+                })
+                .lock(const {
+                    ::redlock::__private::Spec::new("stock-<id>")
+                        .expire(::redlock::__private::Duration::from_millis(10000u64))
+                        .max_renew(5u32)
+                }, __key, ::redlock::__private::global())
+            };
+            #[allow(clippy::implicit_return)]
+            { __locked.await }
+        }
+        "#,
+    );
+    let found = flat(lock(
+        quote!(key = "stock-<id>", expire = "10s", max_renew = 5),
+        quote!(
+            #[doc = "Doc."]
+            pub async fn f(id: u64) -> Result<impl A, E> {
+                body
+            }
+        ),
+    ));
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn the_whole_of_a_boxed_function() {
+    let expected = flat(
+        r#"
+        fn f(id: u64) -> Pin<Box<dyn Future<Output = R> + Send>> {
+            let __key = ::redlock::__private::literal_key("k");
+            let twice = id * 2;
+            Box::pin(async move {
+                let __locked = {
+                        use ::redlock::__private::LockLocal as _;
+                    ::redlock::__private::convert::<R, _>(async move { twice })
+                        .lock(const { ::redlock::__private::Spec::new("k") }, __key,
+                            ::redlock::__private::global())
+                };
+                #[allow(clippy::implicit_return)]
+                { __locked.await }
+            })
+        }
+        "#,
+    );
+    let item = quote!(
+        fn f(id: u64) -> Pin<Box<dyn Future<Output = R> + Send>> {
+            let twice = id * 2;
+            Box::pin(async move { twice })
+        }
+    );
+    assert_eq!(flat(lock(quote!(key = "k"), item)), expected);
+}
+
+#[test]
+fn each_option_changes_its_part() {
+    for (args, part) in [
+        (quote!(wait = "0s"), ".wait(::redlock::__private::Wait::Never)"),
+        (quote!(wait = "forever"), ".wait(::redlock::__private::Wait::Forever)"),
+        (
+            quote!(wait = "1s"),
+            "Wait::AtMost(::redlock::__private::Duration::from_millis(1000u64)))",
+        ),
+        (quote!(wait = w), "Spec::new(\"k\").wait(::redlock::__private::wait(w));"),
+        (quote!(expire = e), ".expire(e);"),
+        (quote!(expire = e), ".lock(__spec,__key,"),
+        (quote!(release = "background"), "Spec::new(\"k\").background_release()}"),
+        (quote!(reentrant = false), "Spec::new(\"k\").not_reentrant()}"),
+        (quote!(release = "await", reentrant = true), "Spec::new(\"k\")},"),
+        (quote!(client = &c), "let__client=::redlock::__private::client(&c);"),
+        (quote!(client = &c), "__key,__client)"),
+        (quote!(crate = a::b), "usea::b::__private::LockLocalas_;"),
+        (quote!(on_error = panic), "__private::handle(asyncmove{"),
+        (quote!(on_error = panic), ",::redlock::__private::panic_on).lock("),
+        (quote!(on_error = |e| x), ",|e|x).lock("),
+        (quote!(on_error = a::b), ",move|__error|a::b(__error)).lock("),
+    ] {
+        let found = expanded(quote!(key = "k", #args));
+        assert!(found.contains(part), "{part}\n{found}");
+    }
+}
+
+#[test]
+fn each_kind_of_key_is_rendered() {
+    for (args, part) in [
+        (quote!(key = "a<<b>>{c}"), "literal_key(\"a<b>{c}\")"),
+        (quote!(key = "<id:05>"), "format_args!(\"{:05}\",id)"),
+        (quote!(key = "<id>-<id>"), "Render::injective(\"-\")"),
+        (quote!(key = "<id><id>"), ".text(\":\")"),
+        (quote!(key = name(id)), "display_key(&(name(id)))"),
+        (quote!(key = name(id)), "Spec::new(\"name(id)\")"),
+    ] {
+        let found = expanded(args);
+        assert!(found.contains(part), "{part}\n{found}");
+    }
+}
+
+#[test]
+fn the_function_survives_every_mistake() {
+    for args in [quote!(), quote!(kye = "k"), quote!(key = "<idd>"), quote!(=), quote!(key = 1)] {
+        let found = expanded(args);
+        assert!(found.starts_with("asyncfnf(id:u64)->R{body}"), "{found}");
+        assert!(found.contains("::core::compile_error!"), "{found}");
+    }
+    let item = quote!(
+        struct S {
+            field: u8,
+        }
+    );
+    assert!(flat(lock(quote!(key = "k"), item.clone())).starts_with(&flat(item)));
+}
+
+/// In async-trait's shape the key moves in behind the unpacked patterns, and `self` is renamed.
+#[test]
+fn hoisted_keys_come_after_the_patterns() {
+    let item = quote!(
+        fn f<'t>(&'t self, __arg1: (u8, u8)) -> Pin<Box<dyn Future<Output = R> + 't>> {
+            Box::pin(async move {
+                let __self = self;
+                let (a, b) = __arg1;
+                let __ret: R = { body };
+                __ret
+            })
+        }
+    );
+    let found = flat(lock(quote!(key = "<self.id>-<a>"), item.clone()));
+    let order = ["Box::pin(asyncmove{let__self=self;let(a,b)=__arg1;let__key=", "__self.id", "(a)"];
+    let mut rest = found.as_str();
+    for part in order {
+        rest = rest.split_once(part).unwrap_or_default().1;
+    }
+    assert!(rest.contains("asyncmove{let__ret:R={body};__ret}"), "{found}");
+    let outside = flat(lock(quote!(key = "<self.id>"), item));
+    assert!(outside.contains("{let__key=::redlock::__private::Render::new()"), "{outside}");
+    assert!(outside.contains("part(&&(self.id))"), "{outside}");
+}

@@ -12,6 +12,7 @@ use crate::error::LockError;
 use crate::owner::Owner;
 use crate::release::{self, Ownership};
 use crate::renewal::{Grant, Hold};
+use crate::telemetry;
 
 /// What one attempt came to.
 pub(super) enum Outcome {
@@ -49,6 +50,7 @@ impl<'a> Attempts<'a> {
         within: Duration,
     ) -> Result<Outcome, LockError> {
         self.count = self.count.saturating_add(1);
+        telemetry::attempt(self.order.template);
         let engine = self.engine;
         let claim = Claim {
             key: self.order.key.clone(),
@@ -62,6 +64,7 @@ impl<'a> Attempts<'a> {
             Ok(Acquired::Granted { fencing_token }) => {
                 let hold = Arc::new(Hold::new(Grant {
                     client: engine.id,
+                    template: self.order.template,
                     claim,
                     fencing_token,
                     max_renew: self.order.policy.max_renew(),

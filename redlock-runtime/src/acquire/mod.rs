@@ -1,6 +1,7 @@
 //! Acquire: the queue of this process, the attempts, and the pauses between them.
 
 mod attempt;
+mod fairness;
 mod queue;
 mod wait_loop;
 

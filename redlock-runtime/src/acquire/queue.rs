@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+use super::fairness::Fairness;
 use crate::key::LockKey;
 
 /// The queues of one client.
@@ -30,6 +31,7 @@ struct Queue {
     /// A holder in this process has released the lock.
     freed: Notify,
     holders: AtomicUsize,
+    fairness: Mutex<Fairness>,
 }
 
 impl Queues {
@@ -89,6 +91,11 @@ impl Seat {
     /// Resolves when a holder of this process has released the lock. Cancel safe.
     pub(super) async fn until_freed(&self) {
         self.queue.freed.notified().await;
+    }
+
+    /// What is known of the share that others have of this lock.
+    pub(super) fn fairness(&self) -> MutexGuard<'_, Fairness> {
+        self.queue.fairness.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From waiter to holder.

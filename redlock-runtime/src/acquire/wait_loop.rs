@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::attempt::{Attempts, Outcome};
+use super::fairness;
 use super::queue::{Seat, Turn};
 use crate::backend::Fault;
 use crate::backoff;
@@ -15,6 +16,7 @@ use crate::error::LockError;
 use crate::key::LockKey;
 use crate::options::{Policy, Wait};
 use crate::release::Ownership;
+use crate::telemetry;
 
 /// What the last attempt, made when the time is up, may add to the wait.
 const LAST_ATTEMPT: Duration = Duration::from_millis(250);
@@ -22,6 +24,8 @@ const LAST_ATTEMPT: Duration = Duration::from_millis(250);
 /// Which lock, and on what terms.
 #[derive(Debug)]
 pub(crate) struct Order {
+    /// What the key was rendered from: the label of metrics.
+    pub(crate) template: &'static str,
     pub(crate) key: LockKey,
     pub(crate) policy: Policy,
 }
@@ -41,6 +45,10 @@ pub(crate) fn start(
     engine.host().spawn(async move {
         let mut caller = Caller { reply };
         if let Some(granted) = acquire(&acquirer, &order, started, &mut caller).await {
+            match &granted {
+                Ok(ownership) => telemetry::acquired(order.template, ownership.hold().waited),
+                Err(error) => telemetry::not_acquired(order.template, error),
+            }
             // The caller may have gone meanwhile: then the lock comes back, and its drop frees it.
             let _ = caller.reply.send(granted);
         }
@@ -130,6 +138,8 @@ struct Waiter<'a> {
 #[derive(Default)]
 struct Seen {
     holder: Option<String>,
+    /// When this holder was first seen.
+    holder_since: Option<Moment>,
     free_in: Option<Duration>,
     fault: Option<Fault>,
     failures: u32,
@@ -151,11 +161,12 @@ impl Waiter<'_> {
         let is_last = self.turn.is_none() || self.clock.now() >= self.end;
         match self.attempts.attempt(self.seat, within).await? {
             Outcome::Granted(ownership) => {
+                self.seat.fairness().granted(self.clock.now());
                 self.report(&ownership);
                 return Ok(Some(ownership));
             }
             Outcome::Busy { holder, free_in } => {
-                self.seen = Seen { holder: Some(holder), free_in, ..Seen::default() };
+                self.see(holder, free_in);
             }
             Outcome::TooLate { took } => {
                 self.seen = Seen { too_late: Some(took), ..Seen::default() };
@@ -173,6 +184,16 @@ impl Waiter<'_> {
         if is_last { Err(self.failure()) } else { Ok(None) }
     }
 
+    fn see(&mut self, holder: String, free_in: Option<Duration>) {
+        let now = self.clock.now();
+        if !self.seat.is_held_here() {
+            self.seat.fairness().stranger(now);
+        }
+        let is_same = self.seen.holder.as_ref() == Some(&holder);
+        let holder_since = self.seen.holder_since.filter(|_| is_same).or(Some(now));
+        self.seen = Seen { holder: Some(holder), holder_since, free_in, ..Seen::default() };
+    }
+
     /// Waits until another attempt is worth it. `false`: the caller has gone.
     async fn pause(&self, caller: &mut Caller) -> bool {
         let now = self.clock.now();
@@ -181,15 +202,24 @@ impl Waiter<'_> {
         } else if self.seat.is_held_here() {
             backoff::LOCAL_HOLDER
         } else {
-            let waited = now.since(self.started);
-            backoff::busy(self.attempts.count, waited, self.seen.free_in, fastrand::f64())
+            let hold_age = now.since(self.seen.holder_since.unwrap_or(now));
+            backoff::busy(self.attempts.count, hold_age, self.seen.free_in, fastrand::f64())
         };
         let again = now.plus(pause).min(self.end);
         tokio::select! {
             biased;
-            () = caller.gone() => false,
-            () = self.seat.until_freed() => true,
-            () = self.clock.sleep_until(again) => true,
+            () = caller.gone() => return false,
+            () = self.seat.until_freed() => self.give_way().await,
+            () = self.clock.sleep_until(again) => {}
+        }
+        true
+    }
+
+    /// Leaves a lock that this process just released to others for a moment, now and then.
+    async fn give_way(&self) {
+        let now = self.clock.now();
+        if self.seat.fairness().gives_way(now) {
+            self.clock.sleep_until(now.plus(fairness::WINDOW).min(self.end)).await;
         }
     }
 

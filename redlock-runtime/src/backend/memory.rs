@@ -21,7 +21,8 @@ const FIRST_SWEEP: usize = 1024;
 ///
 /// ```
 /// use redlock::{MemoryStore, Redlock, Wait};
-/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlock::LockError> {
 /// let store = MemoryStore::new();
 /// let web = Redlock::builder().memory_store(store.clone()).build().await?;
 /// let job = Redlock::builder().memory_store(store.clone()).build().await?;
@@ -33,7 +34,6 @@ const FIRST_SWEEP: usize = 1024;
 /// assert!(job.lock("nightly").try_acquire().await?.is_some());
 /// # drop(held);
 /// # Ok(()) }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
 /// ```
 #[derive(Clone, Default)]
 pub struct MemoryStore {

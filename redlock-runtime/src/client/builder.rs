@@ -23,7 +23,7 @@ const LONGEST_NAME: usize = 256;
 ///
 /// | option | meaning | default |
 /// | --- | --- | --- |
-/// | [`url`](Self::url), [`pool`](Self::pool), [`memory`](Self::memory) | where the locks stand | required |
+/// | [`url`](Self::url), [`pool`](Self::pool), [`memory`](Self::memory) | where | required |
 /// | [`prefix`](Self::prefix) | put before every key | `lock:` |
 /// | [`client_name`](Self::client_name) | begins every owner value | `<host>-<pid>` |
 /// | [`expire`](Self::expire) | lease length | 30 s |

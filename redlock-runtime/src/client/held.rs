@@ -9,7 +9,8 @@ use crate::state::LeaseState;
 /// A snapshot of one held lock, from [`Redlock::held`](crate::Redlock::held).
 ///
 /// ```
-/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlock::LockError> {
 /// # let redlock = redlock::Redlock::builder().memory().client_name("web-3").build().await?;
 /// let guard = redlock.lock("stock-42").acquire().await?;
 /// let held = &redlock.held()[0];
@@ -17,7 +18,6 @@ use crate::state::LeaseState;
 /// assert!(held.owner().starts_with("web-3:"));
 /// assert_eq!(held.fencing_token(), guard.fencing_token());
 /// # Ok(()) }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]

@@ -10,11 +10,11 @@ use crate::error::LockError;
 ///
 /// ```
 /// use redlock::{IntoRedlock, Redlock};
-/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlock::LockError> {
 /// let redlock: Redlock = Redlock::builder().memory().into_redlock().await?;
 /// # drop(redlock);
 /// # Ok(()) }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
 /// ```
 pub trait IntoRedlock: sealed::Sealed {
     /// Builds the client.

@@ -22,14 +22,14 @@ use crate::options::Policy;
 ///
 /// ```
 /// use std::time::Duration;
-/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlock::LockError> {
 /// let redlock = redlock::Redlock::builder().memory().build().await?;
 ///
 /// let guard = redlock.lock("stock-42").expire(Duration::from_secs(10)).acquire().await?;
 /// // read, compute, write
 /// guard.release().await?;
 /// # Ok(()) }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
 /// ```
 #[derive(Clone)]
 pub struct Redlock {
@@ -77,12 +77,12 @@ impl Redlock {
     /// A lock by its key, without the prefix: `"stock-42"`. Nothing happens until it is acquired.
     ///
     /// ```
-    /// # async fn demo() -> Result<(), redlock::LockError> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
     /// # let redlock = redlock::Redlock::builder().memory().build().await?;
     /// let guard = redlock.lock("stock-42").acquire().await?;
     /// assert_eq!(guard.key(), "stock-42");
     /// # Ok(()) }
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
     /// ```
     pub fn lock(&self, key: impl AsRef<str>) -> LockRequest {
         LockRequest::new(self.clone(), LockKey::new(&self.inner.prefix, key.as_ref()))
@@ -92,21 +92,21 @@ impl Redlock {
     /// to see that nothing is left.
     ///
     /// ```
-    /// # async fn demo() -> Result<(), redlock::LockError> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
     /// # let redlock = redlock::Redlock::builder().memory().build().await?;
     /// let guard = redlock.lock("stock-42").acquire().await?;
     /// assert_eq!(redlock.held()[0].key(), "stock-42");
     /// drop(guard);
     /// assert!(redlock.held().is_empty());
     /// # Ok(()) }
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
     /// ```
     pub fn held(&self) -> Vec<HeldLock> {
         self.engine().held().iter().map(|hold| HeldLock::of(hold)).collect()
     }
 
     /// Waits until every release that was handed to the background has reached Redis, for at most
-    /// `timeout`. Returns how many are still pending then; those locks end with their leases.
+    /// `within`. Returns how many are still pending then; those locks end with their leases.
     ///
     /// Call it as the last thing before the process ends. Locks that are held stay held.
     ///
@@ -115,19 +115,19 @@ impl Redlock {
     ///
     /// ```
     /// use std::time::Duration;
-    /// # async fn demo() -> Result<(), redlock::LockError> {
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
     /// # let redlock = redlock::Redlock::builder().memory().build().await?;
     /// drop(redlock.lock("stock-42").acquire().await?);
     /// assert_eq!(redlock.shutdown(Duration::from_secs(1)).await, 0);
     /// # Ok(()) }
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
     /// ```
-    pub async fn shutdown(&self, timeout: Duration) -> usize {
+    pub async fn shutdown(&self, within: Duration) -> usize {
         let (done, finished) = oneshot::channel();
         let engine = Arc::clone(self.engine());
         // On the host of the client: the caller may have no timer.
         let waiting = self.engine().host().spawn(async move {
-            let _ = tokio::time::timeout(timeout, engine.pending.settled()).await;
+            let _ = tokio::time::timeout(within, engine.pending.settled()).await;
             let _ = done.send(());
         });
         if waiting.is_ok() {

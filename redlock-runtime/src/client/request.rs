@@ -9,13 +9,15 @@ use crate::guard::LockGuard;
 use crate::key::LockKey;
 use crate::options::{Policy, Wait};
 use crate::reentrancy;
+use crate::telemetry;
 
 /// A lock that may be acquired, from [`Redlock::lock`]. What is not set here comes from the client.
 ///
 /// ```
 /// use std::time::Duration;
 /// use redlock::Wait;
-/// # async fn demo() -> Result<(), redlock::LockError> {
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), redlock::LockError> {
 /// # let redlock = redlock::Redlock::builder().memory().build().await?;
 /// let request = redlock
 ///     .lock("nightly-report")
@@ -25,7 +27,6 @@ use crate::reentrancy;
 /// let rows = request.run(async { 17 }).await?;
 /// # assert_eq!(rows, 17);
 /// # Ok(()) }
-/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(demo()).unwrap();
 /// ```
 #[must_use = "nothing is locked until the request is acquired or run"]
 #[derive(Debug, Clone)]
@@ -64,8 +65,9 @@ impl LockRequest {
 
     /// Takes the lock, waiting for it if need be. From here on it is renewed in the background.
     ///
-    /// In a task that holds the lock already, inside of a locked body, the outer hold is re-entered:
-    /// the guard is there at once, with the same fencing token, and its drop releases nothing.
+    /// In a task that holds the lock already, inside of a locked body, the outer hold is
+    /// re-entered: the guard is there at once, with the same fencing token, and its drop releases
+    /// nothing.
     ///
     /// # Errors
     /// [`LockError::Timeout`] when somebody else held the lock for the whole `wait`,
@@ -82,7 +84,8 @@ impl LockRequest {
         if let Some(hold) = reentrancy::find(engine.id, key.redis_key()) {
             return Ok(LockGuard::reentered(hold));
         }
-        match acquire::start(engine, Order { key, policy })?.await {
+        let order = Order { template: telemetry::PROGRAMMATIC, key, policy };
+        match acquire::start(engine, order)?.await {
             Ok(granted) => granted.map(LockGuard::new),
             Err(_) => Err(LockError::Keeper { message: "it stopped during an acquire".to_owned() }),
         }

@@ -32,6 +32,12 @@ pub fn part<'a, T: KeyPart + ?Sized>(value: &'a &'a T) -> &'a dyn Display {
     value
 }
 
+/// Runs `render` in a frame of its own: what it borrows leaves no place in the caller's future.
+#[inline]
+pub fn lend<T>(render: impl FnOnce() -> T) -> T {
+    render()
+}
+
 /// A template without placeholders.
 #[inline]
 pub fn literal_key(text: &'static str) -> Key {

@@ -1,4 +1,5 @@
-//! The renewal scheduler: sleeps until the next lease is due, renews in batches, stops what is over.
+//! The renewal scheduler: sleeps until the next lease is due, renews in batches, stops what is
+//! over.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
@@ -13,6 +14,7 @@ use crate::clock::{Clock, Moment};
 use crate::error::LockError;
 use crate::host::Host;
 use crate::state::LostReason;
+use crate::telemetry;
 use crate::validity;
 
 /// Leases in one script: enough to save round trips, few enough not to block the server for others.
@@ -139,6 +141,9 @@ impl Scheduler {
         let within = batch.iter().map(|hold| reply_window(hold)).min().unwrap_or_default();
         // Before the command leaves: the server may begin the new lease at any time after this.
         let sent = self.clock.now();
+        if let Some(due) = batch.iter().map(|hold| hold.due_at()).min() {
+            telemetry::renewal_lag(sent.since(due));
+        }
         let answer = first.backend.renew(&claims, within).await;
         settle(&batch, sent, &answer);
         let now = self.clock.now();

@@ -1,5 +1,6 @@
 //! The record of one held lock, shared by its guard, the scheduler and the body's wrapper.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,15 +12,17 @@ use crate::clock::{Clock, Moment};
 use crate::error::LockError;
 use crate::fencing::FencingToken;
 use crate::state::{LeaseState, LostReason};
+use crate::telemetry;
 use crate::validity;
 
 /// A lock that was granted, and what has become of it since.
-#[derive(Debug)]
 pub(crate) struct Hold {
     /// Unique in this process.
     pub(crate) id: u64,
     /// The client that holds it.
     pub(crate) client: u64,
+    /// What the key was rendered from: the label of metrics.
+    pub(crate) template: &'static str,
     pub(crate) claim: Claim,
     pub(crate) fencing_token: FencingToken,
     pub(crate) max_renew: Option<u32>,
@@ -59,6 +62,20 @@ enum End {
     Lost(LostReason),
 }
 
+/// What a person wants to see of it.
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold")
+            .field("key", &self.claim.key)
+            .field("owner", &self.claim.owner)
+            .field("fencing_token", &self.fencing_token)
+            .field("state", &self.state())
+            .field("renewals", &self.renewals())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}
+
 /// What the scheduler should do about a lease now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
@@ -72,6 +89,7 @@ pub(super) enum Step {
 /// What a new hold is made of.
 pub(crate) struct Grant {
     pub(crate) client: u64,
+    pub(crate) template: &'static str,
     pub(crate) claim: Claim,
     pub(crate) fencing_token: FencingToken,
     pub(crate) max_renew: Option<u32>,
@@ -86,13 +104,15 @@ pub(crate) struct Grant {
 impl Hold {
     pub(crate) fn new(grant: Grant) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        let Grant { client, claim, fencing_token, max_renew, backend, .. } = grant;
-        let Grant { reply_timeout, clock, sent, waited, .. } = grant;
+        let Grant { client, template, claim, fencing_token, max_renew, .. } = grant;
+        let Grant { backend, reply_timeout, clock, sent, waited, .. } = grant;
+        telemetry::held(template);
         let stop = validity::stop(sent, claim.expire);
         let ledger = Ledger { sent, renewals: 0, is_uncertain: false, ended: None };
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             client,
+            template,
             claim,
             fencing_token,
             max_renew,
@@ -170,6 +190,11 @@ impl Hold {
         &self.over
     }
 
+    /// When the next renewal is, or was, due.
+    pub(super) fn due_at(&self) -> Moment {
+        validity::renewal_due(self.ledger().sent, self.claim.expire)
+    }
+
     /// When the last lease ends on the server at the latest, as far as this clock can tell.
     pub(crate) fn server_end(&self) -> Moment {
         let expire = self.claim.expire;
@@ -186,6 +211,7 @@ impl Hold {
     pub(crate) fn lose(&self, reason: LostReason) -> bool {
         let is_first = self.finish(End::Lost(reason));
         if is_first {
+            telemetry::lost(self.template, reason);
             tracing::debug!(
                 key = self.claim.key.name(),
                 %reason,
@@ -215,12 +241,14 @@ impl Hold {
             self.stop.store(stop.nanos(), Ordering::Release);
             ledger.renewals
         };
-        // Outside of the mutex: a subscriber is code of others.
+        // Outside of the mutex: recorders and subscribers are code of others.
+        telemetry::renewal(self.template, true);
         tracing::debug!(key = self.claim.key.name(), renewals, "lease renewed");
     }
 
     /// A renewal failed, or went unanswered. Says so once until one is confirmed again.
     pub(super) fn doubt(&self, nodes: &str) {
+        telemetry::renewal(self.template, false);
         let was_uncertain = {
             let mut ledger = self.ledger();
             if ledger.ended.is_some() {
@@ -301,6 +329,7 @@ impl Hold {
             ledger.ended = Some(Ended { at: self.clock.now(), how });
             self.stop.store(Moment::ZERO.nanos(), Ordering::Release);
         }
+        telemetry::ended(self.template, self.held_for());
         // Outside of the mutex: wakers may run code that looks at this hold.
         self.over.cancel();
         true

@@ -1,6 +1,7 @@
 //! The future of a locked call: acquire, body under the lease, release.
 
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
@@ -18,19 +19,21 @@ pub trait Slot<T>: Sized {
     fn take(self) -> T;
 }
 
-/// Keeps the output until the release is done.
+/// Keeps the output until the release is done. Boxed, so that a large output does not grow the
+/// future of every caller; in a mutex, which nobody ever locks, so that the future is `Sync` when
+/// the plain one is, also where the output is not.
 #[derive(Debug)]
-pub struct Kept<T>(T);
+pub struct Kept<T>(Box<Mutex<T>>);
 
 impl<T> Slot<T> for Kept<T> {
     #[inline]
     fn put(value: T) -> Result<Self, T> {
-        Ok(Self(value))
+        Ok(Self(Box::new(Mutex::new(value))))
     }
 
     #[inline]
     fn take(self) -> T {
-        self.0
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -109,14 +112,14 @@ where
                 Ok(output) => {
                     // The user's locals and arguments are gone before the release.
                     this.body.set(Body::Gone);
+                    if !this.stage.begin_release() {
+                        return Poll::Ready(output);
+                    }
                     match S::put(output) {
                         Ok(output) => this.body.set(Body::Finished { output }),
-                        Err(output) => {
-                            this.stage.let_go();
-                            return Poll::Ready(output);
-                        }
+                        // The release goes on in the background.
+                        Err(output) => return Poll::Ready(output),
                     }
-                    this.stage.begin_release();
                 }
                 Err(error) => {
                     this.body.set(Body::Gone);

@@ -85,17 +85,18 @@ impl Stage {
         watch.step(cx, |cx| span.in_scope(|| step(cx)))
     }
 
-    /// The body is done, its output waits: begins the release that the call awaits, if it does.
-    pub(super) fn begin_release(&mut self) {
+    /// The body is done: begins the release. Returns whether there is an answer to wait for.
+    pub(super) fn begin_release(&mut self) -> bool {
         let Self::Holding { spec, watch, ownership, .. } = std::mem::replace(self, Self::Done)
         else {
             after_completion()
         };
-        let Some(ownership) = ownership else { return };
-        let answer = finish::begin(ownership);
-        if let Some(answer) = answer.filter(|_| !spec.releases_in_background) {
-            *self = Self::Releasing { hold: Arc::clone(watch.hold()), answer };
+        let Some(answer) = ownership.and_then(finish::begin) else { return false };
+        if spec.releases_in_background {
+            return false;
         }
+        *self = Self::Releasing { hold: Arc::clone(watch.hold()), answer };
+        true
     }
 
     /// Ready when the release is answered, or goes on without us.
@@ -106,12 +107,6 @@ impl Stage {
         }
         *self = Self::Done;
         Poll::Ready(())
-    }
-
-    /// The body is done and its output handed on: the release goes on in the background.
-    pub(super) fn let_go(&mut self) {
-        self.begin_release();
-        *self = Self::Done;
     }
 
     /// The body was stopped: whatever is left of the lock is released in the background.
@@ -132,7 +127,7 @@ fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
         return Ok(hold(spec, outer, None));
     }
     let policy = redlock.policy().with(spec.expire, spec.wait, spec.max_renew)?;
-    let answer = acquire::start(engine, Order { key, policy })?;
+    let answer = acquire::start(engine, Order { template: spec.template, key, policy })?;
     Ok(Stage::Acquiring { spec, answer })
 }
 

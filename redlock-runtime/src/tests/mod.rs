@@ -2,5 +2,7 @@
 
 mod acquire;
 mod fake;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod release;
 mod renewal;

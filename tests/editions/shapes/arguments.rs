@@ -1,4 +1,4 @@
-use crate::support::{pause, Locked, NotSend, NotSync, Order};
+use crate::support::{Locked, NotSend, NotSync, Order, pause};
 
 #[redis_lock(key = "none")]
 pub async fn nothing() -> Locked<()> {

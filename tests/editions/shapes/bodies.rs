@@ -1,4 +1,4 @@
-use crate::support::{pause, AppError, Locked, Order};
+use crate::support::{AppError, Locked, Order, pause};
 
 #[redis_lock(key = "parse-<text>")]
 pub async fn question_mark(text: &str) -> Locked<u32> {

@@ -1,6 +1,6 @@
 use std::fmt::{Debug, Display};
 
-use crate::support::{pause, Locked};
+use crate::support::{Locked, pause};
 
 #[redis_lock(key = "generic-<value>")]
 pub async fn generic<T: Display>(value: T) -> Locked<String> {

@@ -2,7 +2,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::support::{pause, Locked, Order};
+use crate::support::{Locked, Order, pause};
 
 #[derive(Clone, Debug, Default)]
 pub struct Shop {

@@ -1,6 +1,6 @@
 // Names that mean something else here than in the prelude, in std or in the attribute's expansion.
 
-use crate::support::{pause, AppError};
+use crate::support::{AppError, pause};
 
 pub struct Option;
 pub struct Some;
@@ -146,7 +146,8 @@ macro_rules! whole {
 whole!(whole_in_a_macro);
 
 macro_rules! options {
-    ($name:ident, $key:literal, $expire:expr, $wait:literal, $renew:expr, $type:ty, $body:block) => {
+    ($name:ident, $key:literal, $expire:expr, $wait:literal, $renew:expr, $type:ty, $body:block)
+    => {
         #[redis_lock(key = $key, expire = $expire, wait = $wait, max_renew = $renew)]
         pub async fn $name(id: u64) -> $type $body
     };

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use redlock::{LockError, Redlock};
 
-use crate::support::{pause, AppError, Locked};
+use crate::support::{AppError, Locked, pause};
 
 pub const WAIT: Duration = Duration::from_secs(1);
 

@@ -3,7 +3,7 @@ use std::rc::Rc;
 
 use redlock::LockError;
 
-use crate::support::{pause, Locked};
+use crate::support::{Locked, pause};
 
 #[redis_lock(key = "lock-error")]
 pub async fn lock_error() -> Result<(), LockError> {
@@ -94,4 +94,16 @@ pub async fn tuple() -> Locked<(u32, String, [u8; 4])> {
 #[redis_lock(key = "pointer", on_error = panic)]
 pub async fn function_pointer() -> fn(u32) -> u32 {
     |x| x
+}
+
+#[redis_lock(key = "uninhabited", on_error = panic)]
+pub async fn uninhabited() -> std::convert::Infallible {
+    pause().await;
+    std::process::abort()
+}
+
+#[redis_lock(key = "uninhabited")]
+pub async fn uninhabited_in_result() -> Locked<std::convert::Infallible> {
+    pause().await;
+    std::process::abort()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::support::{any, probe, Order, Otherwise};
+use crate::support::{Order, Otherwise, any, probe};
 
 macro_rules! parity {
     ($module:ident: $($call:tt)+) => {
@@ -182,6 +182,8 @@ parity! { outputs:
     [nested_result] ();
     [tuple] ();
     [function_pointer] ();
+    [uninhabited] ();
+    [uninhabited_in_result] ();
 }
 
 parity! { traits:
@@ -213,10 +215,9 @@ fn the_rest() {
         plain::generics::lower_case_const_generic::<3>(),
         locked::generics::lower_case_const_generic::<3>()
     );
-    same!(
-        unsafe { plain::bodies::unsafe_function(any()) },
-        unsafe { locked::bodies::unsafe_function(any()) }
-    );
+    same!(unsafe { plain::bodies::unsafe_function(any()) }, unsafe {
+        locked::bodies::unsafe_function(any())
+    });
     same!(
         plain::traits::Native::required(any::<&Order>(), any()),
         locked::traits::Native::required(any::<&Order>(), any())

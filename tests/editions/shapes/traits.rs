@@ -4,7 +4,7 @@ use std::pin::Pin;
 use async_recursion::async_recursion;
 use async_trait::async_trait;
 
-use crate::support::{pause, Locked, Order};
+use crate::support::{Locked, Order, pause};
 
 #[allow(async_fn_in_trait)]
 pub trait Native {

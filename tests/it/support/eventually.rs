@@ -62,6 +62,27 @@ where
     }
 }
 
+/// Awaits a future; fails the test after `bound`, instead of hanging it.
+#[track_caller]
+pub fn within<F: Future>(bound: Duration, future: F) -> impl Future<Output = F::Output> {
+    let caller = Location::caller();
+    async move {
+        let outcome = tokio::time::timeout(bound, future).await;
+        outcome.unwrap_or_else(|_| panic!("{caller}: nothing after {bound:?}"))
+    }
+}
+
+/// Lets time pass, where time is the subject: a body that works for a while, a lease that ends.
+/// To wait for something, use `eventually`.
+pub async fn time_passes(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
+/// Blocks the thread, as a body does that never yields.
+pub fn block_thread(time: Duration) {
+    std::thread::sleep(time);
+}
+
 pub const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }

@@ -18,7 +18,7 @@ pub mod server;
 pub mod supervise;
 
 pub use events::capture;
-pub use eventually::{eventually, ms, secs};
+pub use eventually::{block_thread, eventually, ms, secs, time_passes, within};
 pub use process::Process;
 pub use proxy::Proxy;
 pub use raw::Raw;

@@ -45,8 +45,9 @@ impl Args {
 #[derive(Debug)]
 pub struct Process {
     role: String,
-    dir: Dir,
     child: Supervised,
+    /// Dropped after the child that writes into it.
+    dir: Dir,
     lines: UnboundedReceiver<String>,
 }
 

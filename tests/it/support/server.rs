@@ -15,8 +15,9 @@ use super::supervise::Supervised;
 #[derive(Debug)]
 pub struct Server {
     port: u16,
-    settings: Settings,
     child: Mutex<Option<Supervised>>,
+    /// Dropped after the child, as the directory is part of it.
+    settings: Settings,
 }
 
 /// Settings of a server that is not the default one.

@@ -13,22 +13,24 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Removing the directory comes after the kill: a dying child must not write into it again.
+/// The child says its pid before it becomes the program, so that line comes before all others.
+/// Once it is over, its pid may be another process's: a file tells so. Whoever comes last of the
+/// shell and its watcher removes the directory, so that nothing is written into it afterwards.
 const SCRIPT: &str = r#"
 dir=$1; shift
+rm -f "$dir/over" "$dir/abandoned"
 exec 3<&0
-"$@" </dev/null 3<&- & child=$!
-echo "$child"
+sh -c 'echo "$$"; exec "$@"' start "$@" </dev/null 3<&- & child=$!
 exec >/dev/null 2>&1
 {
-    read -r word; alone=$?
-    trap '' TERM
-    kill -9 "$child"
-    [ "$alone" -eq 0 ] || rm -rf "$dir"
-} <&3 & watcher=$!
+    read -r word || true >"$dir/abandoned"
+    if ! [ -e "$dir/over" ]; then kill -9 "$child"
+    elif [ -e "$dir/abandoned" ]; then rm -rf "$dir"; fi
+} <&3 &
 exec 3<&-
 wait "$child"; code=$?
-kill "$watcher"
+true >"$dir/over"
+if [ -e "$dir/abandoned" ]; then rm -rf "$dir"; fi
 exit "$code"
 "#;
 

@@ -116,6 +116,29 @@ mod tests {
         assert!(message("rediss://127.0.0.1/#insecure").contains("rediss://127.0.0.1"));
     }
 
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn tls_without_the_feature_says_which_one() {
+        let message = message("rediss://127.0.0.1:6379");
+        assert!(message.contains("features = [\"tls\"]"), "{message}");
+    }
+
+    /// Without a provider the first connection would panic.
+    #[cfg(feature = "tls")]
+    #[tokio::test]
+    async fn tls_to_a_server_without_it_is_a_typed_error() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let _ = tokio::io::AsyncWriteExt::write_all(&mut socket, b"-ERR no TLS\r\n").await;
+        });
+        let error = crate::Redlock::connect(format!("rediss://{address}")).await.unwrap_err();
+        assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+        assert!(error.to_string().contains(&format!("rediss://{address}")), "{error}");
+        server.await.unwrap();
+    }
+
     #[test]
     fn no_message_shows_a_password() {
         for url in [

@@ -41,8 +41,9 @@ impl RedisNode {
         Self { name, calls: link(), renewals: link() }
     }
 
-    /// Runs one script within the time given. A connection that broke, perhaps long ago and unseen
-    /// until now, is replaced once and the call repeated: every script may be repeated by its owner.
+    /// Runs one script within the time given. A connection that broke, perhaps long ago and
+    /// unseen until now, is replaced once and the call repeated: every script may be repeated by
+    /// its owner.
     async fn call(&self, link: &Link, call: Call<'_>, within: Duration) -> Result<Answer, Failure> {
         let end = Instant::now() + within;
         let mut is_unknown = false;
@@ -175,8 +176,9 @@ impl Backend for RedisNode {
     }
 }
 
-/// Frees what an unanswered acquire may still take. On the same connection, because only there the
-/// order of the two commands is certain; by text, because a NOSCRIPT could not be answered any more.
+/// Frees what an unanswered acquire may still take. On the same connection, because only there
+/// the order of the two commands is certain; by text, because a NOSCRIPT could not be answered any
+/// more.
 /// The connection stays open until the server has read both, or the lease would be over.
 fn release_behind(mut loan: Loan, claim: Claim) {
     tokio::spawn(async move {

@@ -123,12 +123,13 @@ impl Proxy {
         self.shared.rules().refuse = true;
     }
 
-    /// Closes all open connections (FIN); what is on its way is lost.
+    /// Closes all open connections (FIN); what is on its way is lost. Returns at once:
+    /// `open_connections` tells when it is done.
     pub fn cut_all(&self) {
         self.shared.cut.send_replace(Cut::Fin);
     }
 
-    /// Resets all open connections (RST); what is on its way is lost.
+    /// Resets all open connections (RST); otherwise as `cut_all`.
     pub fn reset_all(&self) {
         self.shared.cut.send_replace(Cut::Rst);
     }
@@ -160,6 +161,11 @@ impl Proxy {
 
     pub fn open_connections(&self) -> usize {
         self.shared.open.load(Ordering::SeqCst)
+    }
+
+    /// Pieces written in both directions.
+    pub fn writes(&self) -> usize {
+        self.shared.writes.load(Ordering::SeqCst)
     }
 
     /// Requests seen so far, or since `forget`.

@@ -1,5 +1,6 @@
 //! Reads a half of a connection frame by frame, and writes one packet by packet.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -67,6 +68,7 @@ pub async fn deliver(
         let _ = flowing.wait_for(|flowing| *flowing).await;
         let piece = if shared.rules().byte_by_byte { 1 } else { packet.bytes.len().max(1) };
         for bytes in packet.bytes.chunks(piece) {
+            shared.writes.fetch_add(1, Ordering::Relaxed);
             let _ = half.write_all(bytes).await;
             if piece < packet.bytes.len() {
                 tokio::task::yield_now().await;

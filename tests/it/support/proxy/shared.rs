@@ -26,6 +26,7 @@ pub struct Shared {
     pub flowing: watch::Sender<bool>,
     pub accepted: AtomicUsize,
     pub open: AtomicUsize,
+    pub writes: AtomicUsize,
 }
 
 impl Shared {
@@ -37,6 +38,7 @@ impl Shared {
             flowing: watch::Sender::new(true),
             accepted: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
+            writes: AtomicUsize::new(0),
         }
     }
 

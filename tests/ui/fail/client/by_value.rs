@@ -6,5 +6,5 @@ async fn deduct(id: u64, locks: redlock::Redlock) -> Result<u64, LockError> {
 }
 
 fn main() {
-    drop(deduct(1, todo!()));
+    drop(deduct(1, redlock::global().unwrap()));
 }

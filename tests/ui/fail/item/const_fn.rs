@@ -1,4 +1,4 @@
-use redlock::{LockError, redis_lock};
+use redlock::redis_lock;
 
 #[redis_lock(key = "stock-<id>")]
 const fn deduct(id: u64) -> u64 {

@@ -1,7 +1,7 @@
 use redlock::{LockError, redis_lock};
 
 #[redis_lock(key = "stock-<id = 1>-<id += 1>")]
-async fn deduct(mut id: u64) -> Result<u64, LockError> {
+async fn deduct(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 

@@ -1,6 +1,18 @@
 use redlock::{LockError, redis_lock};
 
-#[redis_lock(key = "stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-<id>")]
+#[redis_lock(key = "\
+    stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-\
+    stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-\
+    stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-\
+    stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-\
+    stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-\
+    stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-\
+    stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-\
+    stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-\
+    stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-\
+    stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-\
+    stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-stock-\
+    stock-stock-stock-stock-stock-stock-<id>")]
 async fn deduct(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }

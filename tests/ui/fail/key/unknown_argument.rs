@@ -1,8 +1,8 @@
 use redlock::{LockError, redis_lock};
 
 #[redis_lock(key = "stock-<idd>")]
-async fn deduct(id: u64, count: u32) -> Result<u64, LockError> {
-    Ok(id)
+async fn deduct(id: u64, count: u64) -> Result<u64, LockError> {
+    Ok(id + count)
 }
 
 fn main() {

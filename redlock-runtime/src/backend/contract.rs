@@ -1,0 +1,40 @@
+//! The contract of every backend: three commands, each ended by an answer or a fault.
+
+use std::fmt;
+use std::pin::Pin;
+use std::time::Duration;
+
+use super::outcome::{Acquired, Fault, Found};
+use crate::key::LockKey;
+use crate::owner::Owner;
+
+/// The answer of a backend that is on its way.
+pub(crate) type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
+
+/// One lease, as a backend sees it.
+#[derive(Debug, Clone)]
+pub(crate) struct Claim {
+    pub(crate) key: LockKey,
+    pub(crate) owner: Owner,
+    pub(crate) expire: Duration,
+}
+
+/// One place that holds locks: a Redis server, this process, later N servers as one.
+///
+/// Every call ends within `within`, with an answer or with a [`Fault`]. A fault says whether the
+/// command may have been carried out all the same; the caller never has to guess.
+pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
+    /// Takes the lock when it is free. Idempotent per owner: an owner that holds the lock already
+    /// is granted it again, with the same fencing token. When the outcome is unknown, the backend
+    /// has already sent a release behind the command, on the same connection.
+    fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired>;
+
+    /// Renews the leases that are still ours, and says of each what it found. Never re-creates one.
+    fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Found>>;
+
+    /// Frees the lock when it is still ours.
+    fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found>;
+
+    /// Is the backend reachable, and fit to hold locks?
+    fn verify(&self, within: Duration) -> Reply<'_, ()>;
+}

@@ -1,0 +1,10 @@
+//! Every way a lock can fail, said so that a person knows what to do next.
+
+mod invalid_key;
+mod lock_error;
+mod node_error;
+mod show;
+
+pub use invalid_key::InvalidKeyReason;
+pub use lock_error::LockError;
+pub use node_error::{NodeError, NodeErrorKind};

@@ -1,0 +1,117 @@
+//! What one node said.
+
+use std::fmt;
+
+/// What went wrong on one Redis node.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let error = redlock::Redlock::connect("redis://127.0.0.1:1").await.unwrap_err();
+/// let redlock::LockError::Unavailable { nodes, .. } = error else { panic!("{error}") };
+/// assert_eq!(nodes[0].node(), "redis://127.0.0.1:1");
+/// assert_eq!(nodes[0].kind(), redlock::NodeErrorKind::Unreachable);
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeError {
+    node: String,
+    kind: NodeErrorKind,
+    message: String,
+}
+
+impl NodeError {
+    pub(crate) fn new(node: &str, kind: NodeErrorKind, message: impl Into<String>) -> Self {
+        Self { node: node.to_owned(), kind, message: message.into() }
+    }
+
+    /// The node's address, without credentials.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> NodeErrorKind {
+        self.kind
+    }
+
+    /// What the node, or the operating system, said.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} ({})", self.node, self.message, self.kind.advice())
+    }
+}
+
+impl std::error::Error for NodeError {}
+
+/// The kinds of failure of a Redis node, told apart by what a person does about them.
+///
+/// ```
+/// assert_ne!(redlock::NodeErrorKind::Unreachable, redlock::NodeErrorKind::NoReply);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NodeErrorKind {
+    /// No connection could be made, or it broke.
+    Unreachable,
+    /// Connected, but no reply within `reply_timeout`.
+    NoReply,
+    /// The password or user name was refused, or one is needed.
+    Authentication,
+    /// The ACL of the user forbids a command or a key.
+    NoPermission,
+    /// The server is loading its data from disk.
+    Loading,
+    /// The server is busy with a script of somebody else.
+    Busy,
+    /// The server is out of memory.
+    OutOfMemory,
+    /// The server refuses writes because it cannot save its data.
+    CannotPersist,
+    /// The server refuses writes because too few replicas are connected.
+    NoReplicas,
+    /// The server is a read-only replica, or lost its master.
+    ReadOnly,
+    /// The key holds something that is not a lock.
+    WrongType,
+    /// The server belongs to a Redis Cluster, or the cluster is down.
+    Cluster,
+    /// The server has no room for another connection.
+    TooManyClients,
+    /// The reply made no sense.
+    Protocol,
+    /// Any other error reply.
+    Refused,
+}
+
+impl NodeErrorKind {
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Unreachable => {
+                "is the server running, and the address right? start one with `redis-server`, or \
+                 set REDIS_URL"
+            }
+            Self::NoReply => "the server is overloaded, frozen or cut off",
+            Self::Authentication => {
+                "put user and password into the URL: redis://user:password@host:6379"
+            }
+            Self::NoPermission => "grant the commands and keys of docs/security.md to this user",
+            Self::Loading => "the server is starting; try again soon",
+            Self::Busy => "a script blocks the server; see SCRIPT KILL",
+            Self::OutOfMemory => "free memory or raise `maxmemory`; keep `noeviction`",
+            Self::CannotPersist => "mend the disk of the server, its log says why it cannot save",
+            Self::NoReplicas => "bring the replicas back, or lower `min-replicas-to-write`",
+            Self::ReadOnly => "connect to the master",
+            Self::WrongType => "another program uses this key; set a `prefix` of its own",
+            Self::Cluster => "connect to a server outside of a cluster, or wait until it is up",
+            Self::TooManyClients => "raise `maxclients`, or find who leaks connections",
+            Self::Protocol => "is this a redis server?",
+            Self::Refused => "the server's log may say more",
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! How parts of messages are shown.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::NodeError;
+
+/// A duration as people read it: `1.234 s`, `87 ms`.
+pub(super) struct Seconds(pub(super) Duration);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 < Duration::from_secs(1) {
+            write!(f, "{} ms", self.0.as_millis())
+        } else {
+            write!(f, "{:.1} s", self.0.as_secs_f64())
+        }
+    }
+}
+
+pub(super) struct HeldBy<'a>(pub(super) Option<&'a str>);
+
+impl fmt::Display for HeldBy<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |holder| write!(f, "; held by {holder}"))
+    }
+}
+
+pub(super) struct NodeList<'a>(pub(super) &'a [NodeError]);
+
+impl fmt::Display for NodeList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, node) in self.0.iter().enumerate() {
+            let separator = if i == 0 { "" } else { "; " };
+            write!(f, "{separator}{node}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Which lock a failure is about; a client that starts up has none.
+pub(super) struct On<'a>(pub(super) &'a str);
+
+impl fmt::Display for On<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, " for lock `{}`", self.0) }
+    }
+}

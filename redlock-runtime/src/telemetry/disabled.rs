@@ -1,0 +1,16 @@
+//! Without the feature: nothing, at no cost.
+
+use std::time::Duration;
+
+use crate::error::LockError;
+use crate::state::LostReason;
+
+pub(crate) fn attempt(_: &'static str) {}
+pub(crate) fn acquired(_: &'static str, _: Duration) {}
+pub(crate) fn not_acquired(_: &'static str, _: &LockError) {}
+pub(crate) fn held(_: &'static str) {}
+pub(crate) fn ended(_: &'static str, _: Duration) {}
+pub(crate) fn lost(_: &'static str, _: LostReason) {}
+pub(crate) fn renewal(_: &'static str, _: bool) {}
+pub(crate) fn renewal_lag(_: Duration) {}
+pub(crate) fn unprotected(_: &'static str) {}

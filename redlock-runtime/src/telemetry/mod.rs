@@ -1,0 +1,17 @@
+//! Metrics: what is counted and measured, behind the feature `metrics`.
+//!
+//! Both files have the same functions, so that no call site knows the feature. Labels are key
+//! templates, never keys: their number is bounded by the source code.
+
+mod label;
+pub(crate) use label::PROGRAMMATIC;
+
+#[cfg(feature = "metrics")]
+mod enabled;
+#[cfg(feature = "metrics")]
+pub(crate) use enabled::*;
+
+#[cfg(not(feature = "metrics"))]
+mod disabled;
+#[cfg(not(feature = "metrics"))]
+pub(crate) use disabled::*;

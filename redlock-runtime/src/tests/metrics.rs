@@ -1,0 +1,127 @@
+//! What a recorder sees.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use metrics::{
+    Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
+    SharedString, Unit,
+};
+
+use super::fake::{Fate, fake};
+use crate::options::Wait;
+
+/// `name{label=value,..}` to a sum of counts, a level, or the number of values.
+type Sums = Arc<Mutex<HashMap<String, f64>>>;
+
+struct Sum {
+    name: String,
+    sums: Sums,
+}
+
+impl Sum {
+    fn add(&self, value: f64) {
+        *self.sums.lock().unwrap().entry(self.name.clone()).or_default() += value;
+    }
+}
+
+impl CounterFn for Sum {
+    fn increment(&self, value: u64) {
+        self.add(f64::from(u32::try_from(value).unwrap()));
+    }
+
+    fn absolute(&self, _: u64) {
+        unreachable!("counters only grow here")
+    }
+}
+
+impl GaugeFn for Sum {
+    fn increment(&self, value: f64) {
+        self.add(value);
+    }
+
+    fn decrement(&self, value: f64) {
+        self.add(-value);
+    }
+
+    fn set(&self, _: f64) {
+        unreachable!("gauges only move here")
+    }
+}
+
+impl HistogramFn for Sum {
+    fn record(&self, _: f64) {
+        self.add(1.0);
+    }
+}
+
+#[derive(Default)]
+struct Sheet(Sums);
+
+impl Sheet {
+    fn sum(&self, key: &Key) -> Arc<Sum> {
+        let labels: Vec<String> =
+            key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+        let name = format!("{}{{{}}}", key.name(), labels.join(","));
+        Arc::new(Sum { name, sums: Arc::clone(&self.0) })
+    }
+}
+
+impl Recorder for Sheet {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::from_arc(self.sum(key))
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::from_arc(self.sum(key))
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::from_arc(self.sum(key))
+    }
+}
+
+#[test]
+fn a_program_sees_what_its_locks_do() {
+    let recorder = Sheet::default();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    metrics::with_local_recorder(&recorder, || {
+        runtime.block_on(async {
+            let (redlock, fake) = fake();
+            let held = redlock.lock("a").expire(Duration::from_secs(10)).acquire().await.unwrap();
+            assert!(redlock.lock("a").wait(Wait::Never).acquire().await.is_err());
+            fake.next_renews([Fate::LostReply]);
+            tokio::time::sleep(Duration::from_secs(9)).await;
+            fake.store.remove("a");
+            held.lost().await;
+            drop(held);
+            let still_held = redlock.lock("b").acquire().await.unwrap();
+            std::mem::forget(still_held);
+        });
+    });
+    let seen = recorder.0.lock().unwrap().clone();
+    let t = "template=(programmatic)";
+    for (name, expected) in [
+        (format!("redlock_attempts_total{{{t}}}"), 3.0),
+        (format!("redlock_acquire_total{{{t},result=acquired}}"), 2.0),
+        (format!("redlock_acquire_total{{{t},result=timeout}}"), 1.0),
+        (format!("redlock_wait_seconds{{{t}}}"), 2.0),
+        (format!("redlock_held{{{t}}}"), 1.0),
+        (format!("redlock_hold_seconds{{{t}}}"), 1.0),
+        (format!("redlock_renew_total{{{t},result=renewed}}"), 1.0),
+        (format!("redlock_renew_total{{{t},result=unconfirmed}}"), 1.0),
+        (format!("redlock_lost_total{{{t},reason=expired}}"), 1.0),
+    ] {
+        assert_eq!(seen.get(&name), Some(&expected), "{name} in {seen:#?}");
+    }
+    assert!(seen["redlock_renewal_lag_seconds{}"] >= 2.0);
+}
