@@ -24,10 +24,7 @@ impl Drop for Local<'_> {
 }
 
 #[redis_lock(key = "k", expire = "200ms", max_renew = 0, client = redlock)]
-async fn hangs(
-    redlock: &Redlock,
-    log: &Mutex<Vec<(&'static str, bool)>>,
-) -> Result<(), LockError> {
+async fn hangs(redlock: &Redlock, log: &Mutex<Vec<(&'static str, bool)>>) -> Result<(), LockError> {
     let lease = Lease::current().unwrap();
     let _first = Local { lease: lease.clone(), log, name: "first" };
     let _second = Local { lease, log, name: "second" };

@@ -11,6 +11,7 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("panic", panic),
         ("own-a-server", own_a_server),
         ("call-before-init", crate::attribute_client::call_before_init),
+        ("count", crate::parity::count),
     ]
 }
 
