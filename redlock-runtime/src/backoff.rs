@@ -33,6 +33,12 @@ pub(crate) fn busy(
     }
 }
 
+/// The pause after a split vote: random and not short, so that one of the rivals comes first next
+/// time, as the pattern of the distributed lock asks.
+pub(crate) fn split(random: f64) -> Duration {
+    SHORTEST + Duration::from_millis(20).mul_f64(random)
+}
+
 /// The pause after `failures` failures in a row of a node that may recover.
 pub(crate) fn failed(failures: u32, random: f64) -> Duration {
     let full = Duration::from_millis(10 << failures.min(5));

@@ -21,6 +21,8 @@ pub(super) enum Outcome {
     Busy {
         holder: String,
         free_in: Option<Duration>,
+        /// Nobody holds it: several asked at once, and none got enough nodes.
+        is_split: bool,
     },
     /// Granted, but with nothing of the lease left; given back.
     TooLate {
@@ -76,11 +78,11 @@ impl<'a> Attempts<'a> {
                 }));
                 self.take(&hold, seat)
             }
-            Ok(Acquired::Refused { holder, free_in, was_cut }) => {
+            Ok(Acquired::Refused { holder, free_in, was_cut, is_split }) => {
                 if was_cut {
                     self.give_up_owner(claim);
                 }
-                Ok(Outcome::Busy { holder, free_in })
+                Ok(Outcome::Busy { holder, free_in, is_split })
             }
             Err(fault) => {
                 if fault.is_unknown {

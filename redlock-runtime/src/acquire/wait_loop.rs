@@ -141,6 +141,7 @@ struct Seen {
     /// When this holder was first seen.
     holder_since: Option<Moment>,
     free_in: Option<Duration>,
+    is_split: bool,
     fault: Option<Fault>,
     failures: u32,
     too_late: Option<Duration>,
@@ -165,8 +166,8 @@ impl Waiter<'_> {
                 self.report(&ownership);
                 return Ok(Some(ownership));
             }
-            Outcome::Busy { holder, free_in } => {
-                self.see(holder, free_in);
+            Outcome::Busy { holder, free_in, is_split } => {
+                self.see(holder, free_in, is_split);
             }
             Outcome::TooLate { took } => {
                 self.seen = Seen { too_late: Some(took), ..Seen::default() };
@@ -184,14 +185,15 @@ impl Waiter<'_> {
         if is_last { Err(self.failure()) } else { Ok(None) }
     }
 
-    fn see(&mut self, holder: String, free_in: Option<Duration>) {
+    fn see(&mut self, holder: String, free_in: Option<Duration>, is_split: bool) {
         let now = self.clock.now();
         if !self.seat.is_held_here() {
             self.seat.fairness().stranger(now);
         }
         let is_same = self.seen.holder.as_ref() == Some(&holder);
         let holder_since = self.seen.holder_since.filter(|_| is_same).or(Some(now));
-        self.seen = Seen { holder: Some(holder), holder_since, free_in, ..Seen::default() };
+        self.seen =
+            Seen { holder: Some(holder), holder_since, free_in, is_split, ..Seen::default() };
     }
 
     /// Waits until another attempt is worth it. `false`: the caller has gone.
@@ -199,6 +201,8 @@ impl Waiter<'_> {
         let now = self.clock.now();
         let pause = if self.seen.fault.is_some() {
             backoff::failed(self.seen.failures, fastrand::f64())
+        } else if self.seen.is_split {
+            backoff::split(fastrand::f64())
         } else if self.seat.is_held_here() {
             backoff::LOCAL_HOLDER
         } else {

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use super::outcome::{Acquired, Fault, Found};
+use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::owner::Owner;
 
@@ -19,7 +20,7 @@ pub(crate) struct Claim {
     pub(crate) expire: Duration,
 }
 
-/// One place that holds locks: a Redis server, this process, later N servers as one.
+/// One place that holds locks: a Redis server, this process, or N servers as one.
 ///
 /// Every call ends within `within`, with an answer or with a [`Fault`]. A fault says whether the
 /// command may have been carried out all the same; the caller never has to guess.
@@ -29,8 +30,18 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// has already sent a release behind the command, on the same connection.
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired>;
 
-    /// Renews the leases that are still ours, and says of each what it found. Never re-creates one.
-    fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Found>>;
+    /// Lifts the fencing counter to at least `fencing_token` while the lock is still ours: how N
+    /// nodes agree on a token.
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found>;
+
+    /// Renews the leases that are still ours, and says of each what it found; `None`: nobody knows.
+    /// Never re-creates a lease that is over.
+    fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>>;
 
     /// Frees the lock when it is still ours.
     fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found>;

@@ -154,7 +154,7 @@ impl Memory {
         if let Some(record) = tables.live(key, now) {
             if record.owner != claim.owner.as_str() {
                 let (holder, free_in) = (record.owner.clone(), Some(record.ends.since(now)));
-                return Acquired::Refused { holder, free_in, was_cut: false };
+                return Acquired::Refused { holder, free_in, was_cut: false, is_split: false };
             }
             if let Some(fencing_token) = last.and_then(FencingToken::new) {
                 record.ends = ends;
@@ -180,6 +180,21 @@ impl Memory {
         }
     }
 
+    fn lift(&self, claim: &Claim, fencing_token: FencingToken) -> Found {
+        let now = Clock::Tokio.now();
+        let mut tables = self.store.tables();
+        match tables.live(claim.key.redis_key(), now) {
+            None => Found::Gone,
+            Some(record) if record.owner != claim.owner.as_str() => Found::Stolen,
+            Some(_) => {
+                if let Some(counter) = tables.fences.get_mut(claim.key.redis_key()) {
+                    counter.last = counter.last.max(fencing_token.into());
+                }
+                Found::Ours
+            }
+        }
+    }
+
     fn free(&self, claim: &Claim) -> Found {
         let now = Clock::Tokio.now();
         let mut tables = self.store.tables();
@@ -200,8 +215,18 @@ impl Backend for Memory {
         Box::pin(async move { Ok(answer) })
     }
 
-    fn renew<'a>(&'a self, claims: &'a [Claim], _: Duration) -> Reply<'a, Vec<Found>> {
-        let answers = claims.iter().map(|claim| self.extend(claim)).collect();
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        _: Duration,
+    ) -> Reply<'a, Found> {
+        let answer = self.lift(claim, fencing_token);
+        Box::pin(async move { Ok(answer) })
+    }
+
+    fn renew<'a>(&'a self, claims: &'a [Claim], _: Duration) -> Reply<'a, Vec<Option<Found>>> {
+        let answers = claims.iter().map(|claim| Some(self.extend(claim))).collect();
         Box::pin(async move { Ok(answers) })
     }
 

@@ -3,6 +3,7 @@
 mod contract;
 mod memory;
 mod outcome;
+mod quorum;
 mod redis;
 mod tls;
 
@@ -10,4 +11,5 @@ pub(crate) use contract::{Backend, Claim, Reply};
 pub(crate) use memory::Memory;
 pub use memory::MemoryStore;
 pub(crate) use outcome::{Acquired, Fault, Found};
+pub(crate) use quorum::{Quorum, majority};
 pub(crate) use redis::RedisNode;

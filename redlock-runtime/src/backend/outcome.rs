@@ -16,8 +16,11 @@ pub(crate) enum Acquired {
         holder: String,
         /// When the holder's lease ends; `None`: the key has no expiry.
         free_in: Option<Duration>,
-        /// An earlier try of the same call broke off: its command may still land.
+        /// A part of the same call may have taken the lock somewhere, or still land: a clean-up
+        /// must go behind it.
         was_cut: bool,
+        /// Nobody holds it: several asked at once, and each got a part of the nodes.
+        is_split: bool,
     },
 }
 

@@ -8,7 +8,7 @@ use deadpool_redis::Pool;
 use tokio::sync::oneshot;
 
 use super::redlock::Redlock;
-use crate::backend::{Backend, Fault, Memory, MemoryStore, RedisNode};
+use crate::backend::{Backend, Fault, Memory, MemoryStore, Quorum, RedisNode, majority};
 use crate::engine::{Engine, Parts};
 use crate::error::LockError;
 use crate::options::{Policy, Wait};
@@ -24,6 +24,7 @@ const LONGEST_NAME: usize = 256;
 /// | option | meaning | default |
 /// | --- | --- | --- |
 /// | [`url`](Self::url), [`pool`](Self::pool), [`memory`](Self::memory) | where | required |
+/// | [`quorum`](Self::quorum) | servers that make a lock, where there are several | a majority |
 /// | [`prefix`](Self::prefix) | put before every key | `lock:` |
 /// | [`client_name`](Self::client_name) | begins every owner value | `<host>-<pid>` |
 /// | [`expire`](Self::expire) | lease length | 30 s |
@@ -55,6 +56,7 @@ pub struct RedlockBuilder {
     reply_timeout: Duration,
     max_waiters: usize,
     is_lazy: bool,
+    quorum: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -76,6 +78,7 @@ impl RedlockBuilder {
             reply_timeout: DEFAULT_REPLY_TIMEOUT,
             max_waiters: DEFAULT_MAX_WAITERS,
             is_lazy: false,
+            quorum: None,
         }
     }
 
@@ -85,7 +88,9 @@ impl RedlockBuilder {
         self.urls([url])
     }
 
-    /// Uses the servers at these URLs. This version works with one.
+    /// Uses the servers at these URLs. Several are N independent masters (not replicas of each
+    /// other): a lock is held when a majority of them granted it (`RedLock`), and a minority may be
+    /// down. Choose an odd number, 3 or 5.
     pub fn urls(mut self, urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.nodes.extend(urls.into_iter().map(|url| Node::Url(url.into())));
         self
@@ -97,7 +102,8 @@ impl RedlockBuilder {
         self.pools([pool])
     }
 
-    /// Uses the servers of these pools. This version works with one.
+    /// Uses the servers of these pools; several are independent masters, as for
+    /// [`urls`](Self::urls).
     pub fn pools(mut self, pools: impl IntoIterator<Item = Pool>) -> Self {
         self.nodes.extend(pools.into_iter().map(Node::Pool));
         self
@@ -163,6 +169,14 @@ impl RedlockBuilder {
         self
     }
 
+    /// How many of the servers make a lock. Default: a majority, `N / 2 + 1`. More makes fencing
+    /// tokens survive servers that forget: with `f` of them, `2 * quorum > N + f`; fewer than a
+    /// majority is an error.
+    pub fn quorum(mut self, quorum: usize) -> Self {
+        self.quorum = Some(quorum);
+        self
+    }
+
     /// Does not ask the server anything before the first lock is taken: `build` then succeeds
     /// without a server.
     pub fn lazy(mut self) -> Self {
@@ -186,7 +200,7 @@ impl RedlockBuilder {
         if self.reply_timeout.is_zero() {
             return Err(LockError::config("`reply_timeout` is zero: no command could be answered"));
         }
-        let (backend, is_embedded) = one_backend(self.nodes)?;
+        let (backend, is_embedded) = backend(self.nodes, self.quorum)?;
         let engine = Engine::new(Parts {
             backend,
             client_name,
@@ -225,21 +239,36 @@ impl RedlockBuilder {
     }
 }
 
-/// The only place that names concrete backends.
-fn one_backend(nodes: Vec<Node>) -> Result<(Arc<dyn Backend>, bool), LockError> {
+/// The only place that names concrete backends. Returns whether they are all in this process.
+fn backend(nodes: Vec<Node>, quorum: Option<usize>) -> Result<(Arc<dyn Backend>, bool), LockError> {
     let count = nodes.len();
-    let mut nodes = nodes.into_iter();
-    match (nodes.next(), count) {
-        (Some(Node::Url(url)), 1) => Ok((Arc::new(RedisNode::open(&url)?), false)),
-        (Some(Node::Pool(pool)), 1) => Ok((Arc::new(RedisNode::from_pool(&pool)), false)),
-        (Some(Node::Memory(store)), 1) => Ok((Arc::new(Memory::new(store)), true)),
-        (None, _) => Err(LockError::config(
+    let needed = quorum.unwrap_or_else(|| majority(count));
+    if count > 0 && !(majority(count)..=count).contains(&needed) {
+        return Err(LockError::config(format!(
+            "`quorum` is {needed}, but of {count} servers it must be {} to {count}: two quorums \
+             have to share one",
+            majority(count)
+        )));
+    }
+    let in_memory = nodes.iter().filter(|node| matches!(node, Node::Memory(_))).count();
+    if in_memory > 0 && count > 1 {
+        return Err(LockError::config("`memory` stands alone; it cannot be one node of several"));
+    }
+    let mut backends: Vec<Arc<dyn Backend>> = Vec::with_capacity(count);
+    for (index, node) in nodes.into_iter().enumerate() {
+        backends.push(match node {
+            Node::Url(url) => Arc::new(RedisNode::open(&url)?),
+            Node::Pool(pool) => Arc::new(RedisNode::from_pool(&pool, index)),
+            Node::Memory(store) => Arc::new(Memory::new(store)),
+        });
+    }
+    match backends.len() {
+        0 => Err(LockError::config(
             "no server is named; call `.url(\"redis://127.0.0.1:6379\")`, `.pool(..)` or \
              `.memory()` on the builder",
         )),
-        (Some(_), _) => Err(LockError::config(format!(
-            "{count} servers are named, but this version of redlock locks on one; name one"
-        ))),
+        1 => Ok((backends.remove(0), in_memory > 0)),
+        _ => Ok((Arc::new(Quorum::new(backends, needed)), in_memory > 0)),
     }
 }
 
@@ -270,6 +299,7 @@ impl fmt::Debug for RedlockBuilder {
             .field("reply_timeout", &self.reply_timeout)
             .field("max_waiters", &self.max_waiters)
             .field("is_lazy", &self.is_lazy)
+            .field("quorum", &self.quorum)
             .finish()
     }
 }

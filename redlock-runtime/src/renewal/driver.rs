@@ -158,14 +158,15 @@ impl Scheduler {
     }
 }
 
-fn settle(batch: &[Arc<Hold>], sent: Moment, answer: &Result<Vec<Found>, Fault>) {
+fn settle(batch: &[Arc<Hold>], sent: Moment, answer: &Result<Vec<Option<Found>>, Fault>) {
     match answer {
         Ok(outcomes) => {
             for (hold, outcome) in batch.iter().zip(outcomes) {
                 match outcome {
-                    Found::Ours => hold.extend(sent),
-                    Found::Gone => drop(hold.lose(LostReason::Expired)),
-                    Found::Stolen => drop(hold.lose(LostReason::Stolen)),
+                    Some(Found::Ours) => hold.extend(sent),
+                    Some(Found::Gone) => drop(hold.lose(LostReason::Expired)),
+                    Some(Found::Stolen) => drop(hold.lose(LostReason::Stolen)),
+                    None => hold.doubt("too few nodes answered"),
                 }
             }
         }

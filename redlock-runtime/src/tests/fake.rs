@@ -8,6 +8,7 @@ use crate::backend::{Acquired, Backend, Claim, Fault, Found, Memory, MemoryStore
 use crate::client::Redlock;
 use crate::engine::{Engine, Parts};
 use crate::error::{NodeError, NodeErrorKind};
+use crate::fencing::FencingToken;
 use crate::options::Policy;
 
 /// What happens to one command.
@@ -30,6 +31,7 @@ pub(super) type IsFinal = bool;
 /// Memory, with a list of fates for the next commands of each kind.
 #[derive(Debug)]
 pub(super) struct Fake {
+    name: &'static str,
     memory: Memory,
     pub(super) store: MemoryStore,
     state: Mutex<State>,
@@ -38,8 +40,10 @@ pub(super) struct Fake {
 #[derive(Debug, Default)]
 struct State {
     acquires: VecDeque<Fate>,
+    raises: VecDeque<Fate>,
     renews: VecDeque<Fate>,
     releases: VecDeque<Fate>,
+    always: Option<Fate>,
     log: Vec<String>,
 }
 
@@ -49,22 +53,46 @@ pub(super) fn fake() -> (Redlock, Arc<Fake>) {
 }
 
 pub(super) fn fake_with(max_waiters: usize) -> (Redlock, Arc<Fake>) {
-    let store = MemoryStore::new();
-    let memory = Memory::new(store.clone());
-    let fake = Arc::new(Fake { memory, store, state: Mutex::default() });
+    let fake = Fake::new("fake");
+    (client(Arc::clone(&fake) as Arc<dyn Backend>, max_waiters), fake)
+}
+
+/// A client on a backend.
+pub(super) fn client(backend: Arc<dyn Backend>, max_waiters: usize) -> Redlock {
     let engine = Engine::new(Parts {
-        backend: Arc::clone(&fake) as Arc<dyn Backend>,
+        backend,
         client_name: "fake".to_owned(),
         reply_timeout: Duration::from_secs(1),
         max_waiters,
         is_embedded: true,
     });
-    (Redlock::new(engine, String::new(), Policy::DEFAULT), fake)
+    Redlock::new(engine, String::new(), Policy::DEFAULT)
 }
 
 impl Fake {
+    pub(super) fn new(name: &'static str) -> Arc<Self> {
+        let store = MemoryStore::new();
+        let memory = Memory::new(store.clone());
+        Arc::new(Self { name, memory, store, state: Mutex::default() })
+    }
+
+    /// Every command meets this fate from now on, unless it has one of its own.
+    pub(super) fn always(&self, fate: Option<Fate>) {
+        self.state.lock().unwrap().always = fate;
+    }
+
+    fn fate(&self, queue: impl Fn(&mut State) -> &mut VecDeque<Fate>) -> Option<Fate> {
+        let mut state = self.state.lock().unwrap();
+        let own = queue(&mut state).pop_front();
+        own.or(state.always)
+    }
+
     pub(super) fn next_acquires(&self, fates: impl IntoIterator<Item = Fate>) {
         self.state.lock().unwrap().acquires.extend(fates);
+    }
+
+    pub(super) fn next_raises(&self, fates: impl IntoIterator<Item = Fate>) {
+        self.state.lock().unwrap().raises.extend(fates);
     }
 
     pub(super) fn next_renews(&self, fates: impl IntoIterator<Item = Fate>) {
@@ -94,7 +122,7 @@ impl Fake {
     ) -> Result<T, Fault> {
         let fault = |kind, is_unknown, is_final| {
             Err(Fault {
-                nodes: vec![NodeError::new("fake", kind, "on purpose")],
+                nodes: vec![NodeError::new(self.name, kind, "on purpose")],
                 is_unknown,
                 is_final,
             })
@@ -124,15 +152,27 @@ impl Fake {
 impl Backend for Fake {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         self.note("acquire", claim);
-        let fate = self.state.lock().unwrap().acquires.pop_front();
+        let fate = self.fate(|state| &mut state.acquires);
         Box::pin(self.meet(fate, within, async move { self.memory.acquire(claim, within).await }))
     }
 
-    fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Found>> {
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        self.note("raise", claim);
+        let fate = self.fate(|state| &mut state.raises);
+        let run = async move { self.memory.raise(claim, fencing_token, within).await };
+        Box::pin(self.meet(fate, within, run))
+    }
+
+    fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
         for claim in claims {
             self.note("renew", claim);
         }
-        let fate = self.state.lock().unwrap().renews.pop_front();
+        let fate = self.fate(|state| &mut state.renews);
         // Outside of any future, so that the driver itself meets it.
         assert!(!matches!(fate, Some(Fate::Panic)), "on purpose");
         Box::pin(self.meet(fate, within, async move { self.memory.renew(claims, within).await }))
@@ -140,7 +180,7 @@ impl Backend for Fake {
 
     fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
         self.note("release", claim);
-        let fate = self.state.lock().unwrap().releases.pop_front();
+        let fate = self.fate(|state| &mut state.releases);
         Box::pin(self.meet(fate, within, async move { self.memory.release(claim, within).await }))
     }
 

@@ -4,5 +4,7 @@ mod acquire;
 mod fake;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod quorum;
+mod quorum_histories;
 mod release;
 mod renewal;

@@ -9,10 +9,11 @@ use tokio::time::Instant;
 
 use super::diagnosis::diagnose;
 use super::link::{Link, Loan};
-use super::script::{ACQUIRE, RELEASE, RENEW, Script};
+use super::script::{ACQUIRE, RAISE, RELEASE, RENEW, Script};
 use super::{address, probe, reply};
 use crate::backend::{Acquired, Backend, Claim, Fault, Found, Reply};
 use crate::error::{LockError, NodeError, NodeErrorKind};
+use crate::fencing::FencingToken;
 
 /// How long a fencing counter outlives the last lease on its key. Tokens are seeded from the
 /// server's time, so a counter that was forgotten never goes back.
@@ -32,8 +33,8 @@ impl RedisNode {
     }
 
     /// `pool` is the source of connections; its size and recycling do not matter.
-    pub(crate) fn from_pool(pool: &Pool) -> Self {
-        Self::new("redis pool".to_owned(), pool, true)
+    pub(crate) fn from_pool(pool: &Pool, index: usize) -> Self {
+        Self::new(format!("redis pool {index}"), pool, true)
     }
 
     fn new(name: String, pool: &Pool, is_foreign: bool) -> Self {
@@ -117,13 +118,13 @@ impl Backend for RedisNode {
         Box::pin(async move {
             let fence = claim.key.fence_key();
             let expire = claim.expire.as_millis().to_string();
-            let fence_life = (FENCE_LIFE + claim.expire).as_millis().to_string();
+            let fence_life = fence_life(claim);
             let keys = [claim.key.redis_key(), &fence];
             let args = [claim.owner.as_str(), &expire, &fence_life];
             let call = Call { script: &ACQUIRE, keys: &keys, args: &args };
             match self.call(&self.calls, call, within, reply::acquired).await {
                 Ok(Answer { found: Acquired::Refused { holder, free_in, .. }, was_cut }) => {
-                    Ok(Acquired::Refused { holder, free_in, was_cut })
+                    Ok(Acquired::Refused { holder, free_in, was_cut, is_split: false })
                 }
                 Ok(Answer { found, .. }) => Ok(found),
                 Err(failure) => {
@@ -136,7 +137,23 @@ impl Backend for RedisNode {
         })
     }
 
-    fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Found>> {
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        Box::pin(async move {
+            let fence = claim.key.fence_key();
+            let (fencing_token, fence_life) = (fencing_token.to_string(), fence_life(claim));
+            let keys = [claim.key.redis_key(), &fence];
+            let args = [claim.owner.as_str(), &fencing_token, &fence_life];
+            let call = Call { script: &RAISE, keys: &keys, args: &args };
+            Ok(self.call(&self.calls, call, within, reply::found).await?.found)
+        })
+    }
+
+    fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
         Box::pin(async move {
             let expires: Vec<String> =
                 claims.iter().map(|claim| claim.expire.as_millis().to_string()).collect();
@@ -149,7 +166,7 @@ impl Backend for RedisNode {
             let call = Call { script: &RENEW, keys: &keys, args: &args };
             let decode = |value: &Value| reply::renewed(value, claims.len());
             let answer = self.call(&self.renewals, call, within, decode).await?;
-            Ok(answer.found)
+            Ok(answer.found.into_iter().map(Some).collect())
         })
     }
 
@@ -189,6 +206,10 @@ impl Backend for RedisNode {
             }
         })
     }
+}
+
+fn fence_life(claim: &Claim) -> String {
+    (FENCE_LIFE + claim.expire).as_millis().to_string()
 }
 
 /// Frees what an unanswered acquire may still take. On the same connection, because only there

@@ -16,7 +16,12 @@ pub(super) fn acquired(value: &Value) -> Option<Acquired> {
         }
         [Value::Int(0), Value::Int(millis), holder] => {
             let free_in = u64::try_from(*millis).ok().map(Duration::from_millis);
-            Some(Acquired::Refused { holder: text(holder)?, free_in, was_cut: false })
+            Some(Acquired::Refused {
+                holder: text(holder)?,
+                free_in,
+                was_cut: false,
+                is_split: false,
+            })
         }
         _ => None,
     }
@@ -76,8 +81,14 @@ mod tests {
         };
         let holder = "web-3:x".to_owned();
         let free_in = Some(Duration::from_millis(70));
-        let expected =
-            |free_in| Some(Acquired::Refused { holder: holder.clone(), free_in, was_cut: false });
+        let expected = |free_in| {
+            Some(Acquired::Refused {
+                holder: holder.clone(),
+                free_in,
+                was_cut: false,
+                is_split: false,
+            })
+        };
         assert_eq!(refused(70), expected(free_in));
         assert_eq!(refused(-1), expected(None));
     }

@@ -6,6 +6,7 @@ use deadpool_redis::redis::aio::MultiplexedConnection;
 use deadpool_redis::redis::{self, Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 
 pub(super) static ACQUIRE: Script = Script::new(include_str!("../scripts/acquire.lua"));
+pub(super) static RAISE: Script = Script::new(include_str!("../scripts/raise.lua"));
 pub(super) static RENEW: Script = Script::new(include_str!("../scripts/renew.lua"));
 pub(super) static RELEASE: Script = Script::new(include_str!("../scripts/release.lua"));
 

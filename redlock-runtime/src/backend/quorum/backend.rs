@@ -1,0 +1,214 @@
+//! The commands of a lock on N nodes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::gather::{Answers, Question, Reach, gather};
+use super::member::Member;
+use super::tally::{self, Election};
+use crate::backend::{Acquired, Backend, Claim, Fault, Found, Reply};
+use crate::fencing::FencingToken;
+
+/// N independent masters.
+#[derive(Debug)]
+pub(crate) struct Quorum {
+    members: Vec<Arc<Member>>,
+    /// How many of all nodes make a lock.
+    quorum: usize,
+}
+
+/// More than half.
+pub(crate) fn majority(nodes: usize) -> usize {
+    nodes / 2 + 1
+}
+
+impl Quorum {
+    /// `quorum` is at least a majority of `nodes` and at most all of them.
+    pub(crate) fn new(nodes: Vec<Arc<dyn Backend>>, quorum: usize) -> Self {
+        Self { members: nodes.into_iter().map(Member::new).collect(), quorum }
+    }
+
+    async fn gather<T: Send + 'static>(
+        &self,
+        reach: Reach,
+        ask: impl Fn(Arc<Member>) -> Question<T>,
+        is_decided: impl Fn(&Answers<T>) -> bool,
+    ) -> Answers<T> {
+        gather(&self.members, self.quorum, reach, ask, is_decided).await
+    }
+
+    async fn take(&self, claim: &Claim, within: Duration) -> Result<Acquired, Fault> {
+        let within = within.min(patience(claim.expire));
+        let ask = |member: Arc<Member>| -> Question<Acquired> {
+            let claim = claim.clone();
+            Box::pin(async move { member.backend.acquire(&claim, within).await })
+        };
+        let is_elected = |answers: &_| tally::is_elected(answers, self.quorum);
+        let answers = self.gather(Reach::Admitted, ask, is_elected).await;
+        match tally::elect(&answers, self.quorum) {
+            Election::Won(grants) => self.agree(claim, &grants, within).await,
+            Election::Unavailable(fault) => Err(fault),
+            Election::Refused { holder, free_in, was_cut, is_split } => {
+                Ok(Acquired::Refused { holder, free_in, was_cut, is_split })
+            }
+        }
+    }
+
+    /// Writes the highest token back to the nodes that granted less. It is valid once a quorum of
+    /// nodes has it while the lock is still ours there.
+    async fn agree(
+        &self,
+        claim: &Claim,
+        grants: &[(usize, FencingToken)],
+        within: Duration,
+    ) -> Result<Acquired, Fault> {
+        let Some(fencing_token) = grants.iter().map(|(_, granted)| *granted).max() else {
+            unreachable!("a quorum is at least one node")
+        };
+        let (have, behind): (Vec<_>, Vec<_>) =
+            grants.iter().partition(|(_, granted)| *granted == fencing_token);
+        let missing = self.quorum.saturating_sub(have.len());
+        let members: Vec<Arc<Member>> =
+            behind.iter().map(|(index, _)| Arc::clone(&self.members[*index])).collect();
+        let ask = |member: Arc<Member>| -> Question<Found> {
+            let claim = claim.clone();
+            Box::pin(async move { member.backend.raise(&claim, fencing_token, within).await })
+        };
+        let acks = |answers: &Answers<Found>| {
+            answers.iter().filter(|answer| matches!(answer, Some(Ok(Found::Ours)))).count()
+        };
+        let is_agreed = |answers: &_| acks(answers) >= missing;
+        let answers = gather(&members, missing, Reach::Admitted, ask, is_agreed).await;
+        if is_agreed(&answers) {
+            return Ok(Acquired::Granted { fencing_token });
+        }
+        // Granted, but without a token that may be used: given back.
+        if tally::faults(&answers).is_empty() {
+            let (holder, free_in) = (String::new(), None);
+            return Ok(Acquired::Refused { holder, free_in, was_cut: true, is_split: true });
+        }
+        Err(Fault { is_unknown: true, is_final: false, ..tally::merge(&tally::faults(&answers)) })
+    }
+
+    async fn extend(&self, claims: &[Claim], within: Duration) -> Vec<Option<Found>> {
+        let shared: Arc<[Claim]> = claims.into();
+        let ask = |member: Arc<Member>| -> Question<Vec<Option<Found>>> {
+            let claims = Arc::clone(&shared);
+            Box::pin(async move { member.backend.renew(&claims, within).await })
+        };
+        // Every healthy node is waited for: its answer says whether it must be won back.
+        let answers = self.gather(Reach::Admitted, ask, |_| false).await;
+        let found = |member: usize, lease: usize| match &answers[member] {
+            Some(Ok(found)) => found.get(lease).copied().flatten(),
+            _ => None,
+        };
+        let verdict = |lease: usize| {
+            let votes = (0..self.members.len()).map(|member| found(member, lease));
+            tally::verdict(votes, self.quorum)
+        };
+        let verdicts: Vec<Option<Found>> = (0..claims.len()).map(verdict).collect();
+        for (lease, claim) in claims.iter().enumerate() {
+            if verdicts[lease] == Some(Found::Ours) {
+                let lost_it = |member: &usize| found(*member, lease) == Some(Found::Gone);
+                (0..self.members.len()).filter(lost_it).for_each(|member| {
+                    self.win_back(member, claim.clone(), within);
+                });
+            }
+        }
+        verdicts
+    }
+
+    /// A node that came back without our lock gets it again, and counts from the next renewal on.
+    /// Safe while a quorum holds: this only adds a node, and only where the key is free.
+    fn win_back(&self, member: usize, claim: Claim, within: Duration) {
+        let member = Arc::clone(&self.members[member]);
+        tokio::spawn(async move {
+            let answer = member.backend.acquire(&claim, within).await;
+            member.note(&answer);
+        });
+    }
+
+    async fn free(&self, claim: &Claim, within: Duration) -> Result<Found, Fault> {
+        let ask = |member: Arc<Member>| -> Question<Found> {
+            let claim = claim.clone();
+            Box::pin(async move {
+                let answer = member.backend.release(&claim, within).await;
+                if answer.is_err() {
+                    member.release_later(claim, within);
+                }
+                answer
+            })
+        };
+        self.settle(Reach::All, ask).await
+    }
+
+    /// Asks until a quorum agrees on what it found.
+    async fn settle(
+        &self,
+        reach: Reach,
+        ask: impl Fn(Arc<Member>) -> Question<Found>,
+    ) -> Result<Found, Fault> {
+        let verdict = |answers: &Answers<Found>| {
+            let found = answers.iter().map(|answer| answer.as_ref()?.as_ref().ok().copied());
+            tally::verdict(found, self.quorum)
+        };
+        let answers = self.gather(reach, ask, |answers| verdict(answers).is_some()).await;
+        verdict(&answers).ok_or_else(|| tally::merge(&tally::faults(&answers)))
+    }
+
+    async fn check(&self, within: Duration) -> Result<(), Fault> {
+        let ask = |member: Arc<Member>| -> Question<()> {
+            Box::pin(async move { member.backend.verify(within).await })
+        };
+        let fit = |answers: &Answers<()>| {
+            answers.iter().filter(|answer| matches!(answer, Some(Ok(())))).count()
+        };
+        // All of them: what is wrong with a minority should be known at startup.
+        let answers = self.gather(Reach::All, ask, |_| false).await;
+        let faults = tally::faults(&answers);
+        for node in faults.iter().flat_map(|fault| &fault.nodes) {
+            tracing::warn!(node = node.node(), %node, "a node of the quorum cannot be used now");
+        }
+        if fit(&answers) >= self.quorum { Ok(()) } else { Err(tally::merge(&faults)) }
+    }
+}
+
+/// How long one node may take to answer an acquire: far below the lease, so that a slow node does
+/// not eat its validity.
+fn patience(expire: Duration) -> Duration {
+    (expire / 20).max(Duration::from_millis(50))
+}
+
+impl Backend for Quorum {
+    fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
+        Box::pin(self.take(claim, within))
+    }
+
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        let claim = claim.clone();
+        Box::pin(async move {
+            let ask = |member: Arc<Member>| -> Question<Found> {
+                let claim = claim.clone();
+                Box::pin(async move { member.backend.raise(&claim, fencing_token, within).await })
+            };
+            self.settle(Reach::Admitted, ask).await
+        })
+    }
+
+    fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
+        Box::pin(async move { Ok(self.extend(claims, within).await) })
+    }
+
+    fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
+        Box::pin(self.free(claim, within))
+    }
+
+    fn verify(&self, within: Duration) -> Reply<'_, ()> {
+        Box::pin(self.check(within))
+    }
+}

@@ -1,0 +1,71 @@
+//! Asks all nodes at once and collects answers until the outcome is decided.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::member::{Admission, Member};
+use crate::backend::Fault;
+
+/// A question to one node, independent of who waits for it.
+pub(super) type Question<T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send>>;
+
+/// The answers so far, by node; `None`: none yet.
+pub(super) type Answers<T> = Vec<Option<Result<T, Fault>>>;
+
+/// Which nodes are asked. Only those that are up are waited for, if they are enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// A node that is down is asked now and then.
+    Admitted,
+    /// Every node, whatever is known of it.
+    All,
+}
+
+/// Asks every node. Returns as soon as `is_decided`, or when nobody is left to wait for.
+///
+/// Each question runs as a task of its own to its end: a command on its way is never dropped.
+pub(super) async fn gather<T: Send + 'static>(
+    members: &[Arc<Member>],
+    enough: usize,
+    reach: Reach,
+    ask: impl Fn(Arc<Member>) -> Question<T>,
+    is_decided: impl Fn(&Answers<T>) -> bool,
+) -> Answers<T> {
+    let admissions: Vec<Admission> = members.iter().map(|member| member.admit()).collect();
+    let healthy = admissions.iter().filter(|a| matches!(a, Admission::Ask)).count();
+    // Without the nodes that are down nothing could be decided: then they are asked, and waited for.
+    let is_desperate = healthy < enough;
+    let (sender, mut receiver) = mpsc::unbounded_channel();
+    let mut answers: Answers<T> = Vec::new();
+    let mut awaited = 0;
+    for (index, (member, admission)) in members.iter().zip(admissions).enumerate() {
+        let stand_in = match admission {
+            Admission::Ask => None,
+            Admission::Probe(_) | Admission::Skip(_) if is_desperate => None,
+            Admission::Probe(fault) => Some((fault, true)),
+            Admission::Skip(fault) => Some((fault, reach == Reach::All)),
+        };
+        let is_asked = stand_in.as_ref().is_none_or(|(_, is_asked)| *is_asked);
+        awaited += usize::from(stand_in.is_none());
+        answers.push(stand_in.map(|(fault, _)| Err(fault)));
+        if is_asked {
+            let (sender, question) = (sender.clone(), ask(Arc::clone(member)));
+            let member = Arc::clone(member);
+            tokio::spawn(async move {
+                let answer = question.await;
+                member.note(&answer);
+                // Nobody waits any more when the outcome was decided without this node.
+                let _ = sender.send((index, answer));
+            });
+        }
+    }
+    drop(sender);
+    while awaited > 0 && !is_decided(&answers) {
+        let Some((index, answer)) = receiver.recv().await else { break };
+        awaited -= usize::from(answers[index].is_none());
+        answers[index] = Some(answer);
+    }
+    answers
+}

@@ -1,0 +1,122 @@
+//! Counts votes. Pure.
+
+use std::time::Duration;
+
+use super::gather::Answers;
+use crate::backend::{Acquired, Fault, Found};
+use crate::error::NodeError;
+use crate::fencing::FencingToken;
+
+/// How an election went.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Election {
+    /// These nodes granted the lock, each with its own token.
+    Won(Vec<(usize, FencingToken)>),
+    /// Too few could be asked.
+    Unavailable(Fault),
+    Refused {
+        holder: String,
+        free_in: Option<Duration>,
+        was_cut: bool,
+        is_split: bool,
+    },
+}
+
+/// Can later answers change nothing any more?
+pub(super) fn is_elected(answers: &Answers<Acquired>, quorum: usize) -> bool {
+    let granted = answers.iter().filter(|answer| is_granted(answer)).count();
+    let open = answers.iter().filter(|answer| answer.is_none()).count();
+    granted >= quorum || granted + open < quorum
+}
+
+fn is_granted(answer: &Option<Result<Acquired, Fault>>) -> bool {
+    matches!(answer, Some(Ok(Acquired::Granted { .. })))
+}
+
+pub(super) fn elect(answers: &Answers<Acquired>, quorum: usize) -> Election {
+    let granted: Vec<(usize, FencingToken)> = answers
+        .iter()
+        .enumerate()
+        .filter_map(|(index, answer)| match answer {
+            Some(Ok(Acquired::Granted { fencing_token })) => Some((index, *fencing_token)),
+            _ => None,
+        })
+        .collect();
+    if granted.len() >= quorum {
+        return Election::Won(granted);
+    }
+    let faults = faults(answers);
+    // A node without an answer yet may still grant: it counts as cut.
+    let is_open = answers.iter().any(Option::is_none);
+    let was_cut = !granted.is_empty()
+        || is_open
+        || faults.iter().any(|fault| fault.is_unknown)
+        || refusals(answers).any(|(_, _, was_cut)| was_cut);
+    if answers.len() - faults.len() < quorum {
+        return Election::Unavailable(Fault { is_unknown: was_cut, ..merge(&faults) });
+    }
+    let mut holders: Vec<(&str, usize)> = Vec::new();
+    for (holder, _, _) in refusals(answers) {
+        match holders.iter_mut().find(|(known, _)| *known == holder) {
+            Some((_, count)) => *count += 1,
+            None => holders.push((holder, 1)),
+        }
+    }
+    let (holder, votes) = holders.into_iter().max_by_key(|(_, votes)| *votes).unwrap_or_default();
+    Election::Refused {
+        holder: holder.to_owned(),
+        free_in: refusals(answers).filter_map(|(_, free_in, _)| free_in).min(),
+        was_cut,
+        is_split: votes < quorum,
+    }
+}
+
+fn refusals(answers: &Answers<Acquired>) -> impl Iterator<Item = (&str, Option<Duration>, bool)> {
+    answers.iter().filter_map(|answer| match answer {
+        Some(Ok(Acquired::Refused { holder, free_in, was_cut, .. })) => {
+            Some((holder.as_str(), *free_in, *was_cut))
+        }
+        _ => None,
+    })
+}
+
+/// What a majority of all nodes found; `None`: not decided, or not decidable with these answers.
+pub(super) fn verdict(found: impl Iterator<Item = Option<Found>>, quorum: usize) -> Option<Found> {
+    let (mut ours, mut stolen, mut total, mut unknown) = (0, 0, 0, 0);
+    for found in found {
+        total += 1;
+        match found {
+            Some(Found::Ours) => ours += 1,
+            Some(Found::Stolen) => stolen += 1,
+            Some(Found::Gone) => {}
+            None => unknown += 1,
+        }
+    }
+    if ours >= quorum {
+        return Some(Found::Ours);
+    }
+    if ours + unknown >= quorum {
+        return None;
+    }
+    let is_stolen = stolen > total - quorum;
+    Some(if is_stolen { Found::Stolen } else { Found::Gone })
+}
+
+/// The faults among the answers.
+pub(super) fn faults<T>(answers: &Answers<T>) -> Vec<&Fault> {
+    answers.iter().filter_map(|answer| answer.as_ref()?.as_ref().err()).collect()
+}
+
+/// Several faults as one: final only when waiting mends none of them.
+pub(super) fn merge(faults: &[&Fault]) -> Fault {
+    let nodes: Vec<NodeError> =
+        faults.iter().flat_map(|fault| fault.nodes.iter().cloned()).collect();
+    Fault {
+        nodes,
+        is_unknown: faults.iter().any(|fault| fault.is_unknown),
+        is_final: !faults.is_empty() && faults.iter().all(|fault| fault.is_final),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+use super::*;
+use crate::error::NodeErrorKind;
+
+fn granted(value: u64) -> Option<Result<Acquired, Fault>> {
+    let fencing_token = FencingToken::new(value).unwrap();
+    Some(Ok(Acquired::Granted { fencing_token }))
+}
+
+fn refused(holder: &str) -> Option<Result<Acquired, Fault>> {
+    let (holder, free_in) = (holder.to_owned(), Some(Duration::from_secs(1)));
+    Some(Ok(Acquired::Refused { holder, free_in, was_cut: false, is_split: false }))
+}
+
+fn down(is_unknown: bool) -> Option<Result<Acquired, Fault>> {
+    let nodes = vec![NodeError::new("n", NodeErrorKind::Unreachable, "down")];
+    Some(Err(Fault { nodes, is_unknown, is_final: false }))
+}
+
+#[test]
+fn a_quorum_of_all_nodes_decides_as_soon_as_it_can() {
+    assert!(is_elected(&vec![granted(1), granted(2), None], 2));
+    assert!(!is_elected(&vec![granted(1), None, None], 2));
+    assert!(!is_elected(&vec![granted(1), refused("x"), None], 2));
+    assert!(is_elected(&vec![refused("x"), refused("x"), None], 2));
+    assert!(is_elected(&vec![refused("x"), down(false), None], 2));
+}
+
+#[test]
+fn a_majority_of_the_answers_is_not_a_majority_of_the_nodes() {
+    let answers = vec![granted(1), down(false), down(false)];
+    let Election::Unavailable(fault) = elect(&answers, 2) else { panic!("{answers:?}") };
+    assert_eq!(fault.nodes.len(), 2);
+    // The one grant must be cleaned up.
+    assert!(fault.is_unknown);
+}
+
+#[test]
+fn a_minority_that_is_down_changes_nothing() {
+    let won = elect(&vec![granted(5), down(true), granted(7)], 2);
+    let tokens = [(0, 5), (2, 7)].map(|(i, t)| (i, FencingToken::new(t).unwrap())).to_vec();
+    assert_eq!(won, Election::Won(tokens));
+}
+
+#[test]
+fn a_refusal_names_the_holder_and_says_what_must_be_cleaned_up() {
+    let election = elect(&vec![refused("web-1"), granted(1), refused("web-1")], 2);
+    let free_in = Some(Duration::from_secs(1));
+    let holder = "web-1".to_owned();
+    assert_eq!(election, Election::Refused { holder, free_in, was_cut: true, is_split: false });
+    let election = elect(&vec![refused("a"), refused("a"), refused("a")], 2);
+    assert!(matches!(election, Election::Refused { was_cut: false, is_split: false, .. }));
+}
+
+#[test]
+fn a_vote_that_nobody_won_is_split() {
+    let election = elect(&vec![refused("a"), refused("b"), granted(1)], 2);
+    assert!(matches!(election, Election::Refused { is_split: true, was_cut: true, .. }));
+}
+
+#[test]
+fn verdicts_need_a_quorum_and_losses_need_certainty() {
+    let (ours, gone, stolen, open) =
+        (Some(Found::Ours), Some(Found::Gone), Some(Found::Stolen), None);
+    let of = |found: [Option<Found>; 5]| verdict(found.into_iter(), 3);
+    assert_eq!(of([ours, ours, ours, open, gone]), ours);
+    assert_eq!(of([ours, ours, gone, open, gone]), None);
+    assert_eq!(of([ours, ours, gone, gone, gone]), gone);
+    assert_eq!(of([open; 5]), None);
+    assert_eq!(of([open, open, stolen, stolen, stolen]), stolen);
+    assert_eq!(of([open, open, gone, stolen, stolen]), gone);
+}

@@ -1,0 +1,205 @@
+//! Locks on N nodes of which some fail.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::fake::{Fake, Fate, client};
+use crate::backend::{Backend, Quorum, majority};
+use crate::client::Redlock;
+use crate::error::{LockError, NodeErrorKind};
+use crate::options::Wait;
+use crate::state::{LeaseState, LostReason, Released};
+
+const SECOND: Duration = Duration::from_secs(1);
+const EXPIRE: Duration = Duration::from_secs(10);
+const DOWN: Fate = Fate::Refused(NodeErrorKind::Unreachable, false);
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+pub(super) fn nodes(count: usize) -> Vec<Arc<Fake>> {
+    NAMES[..count].iter().map(|name| Fake::new(name)).collect()
+}
+
+/// A client of its own on these nodes: another process.
+pub(super) fn on(nodes: &[Arc<Fake>]) -> Redlock {
+    let backends = nodes.iter().map(|node| Arc::clone(node) as Arc<dyn Backend>).collect();
+    client(Arc::new(Quorum::new(backends, majority(nodes.len()))), 100)
+}
+
+/// On how many nodes the key is held.
+fn held(nodes: &[Arc<Fake>], key: &str) -> usize {
+    nodes.iter().filter(|node| node.store.owner(key).is_some()).count()
+}
+
+/// Lets background work come to its end.
+async fn later() {
+    tokio::time::sleep(5 * SECOND).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_stands_on_all_nodes_and_leaves_all_of_them() {
+    let nodes = nodes(5);
+    let redlock = on(&nodes);
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    later().await;
+    assert_eq!(held(&nodes, "k"), 5);
+    assert!(on(&nodes).lock("k").try_acquire().await.unwrap().is_none());
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    later().await;
+    assert_eq!(held(&nodes, "k"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_minority_that_does_not_answer_costs_its_timeout_once() {
+    let nodes = nodes(5);
+    nodes[0].always(Some(Fate::LostRequest));
+    nodes[3].always(Some(Fate::LostRequest));
+    let redlock = on(&nodes);
+    let start = Instant::now();
+    // Three answer at once: their votes decide, nobody is waited for.
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    tokio::time::sleep(3 * EXPIRE).await;
+    assert!(guard.check().is_ok());
+    let start = Instant::now();
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_quorum_the_failure_names_every_node_and_keeps_to_the_wait() {
+    let nodes = nodes(5);
+    nodes[0].always(Some(Fate::LostRequest));
+    nodes[1].always(Some(DOWN));
+    nodes[2].always(Some(DOWN));
+    let redlock = on(&nodes);
+    let start = Instant::now();
+    let error = redlock.lock("k").wait(2 * SECOND).acquire().await.unwrap_err();
+    let LockError::Unavailable { nodes: failed, .. } = error else { panic!("{error}") };
+    let names: Vec<&str> = failed.iter().map(|node| node.node()).collect();
+    assert_eq!(names, ["a", "b", "c"]);
+    assert!(start.elapsed() <= 2 * SECOND + SECOND / 2, "{:?}", start.elapsed());
+    later().await;
+    assert_eq!(held(&nodes, "k"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_come_back_vote_again() {
+    let nodes = nodes(3);
+    nodes[0].always(Some(DOWN));
+    let redlock = on(&nodes);
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    assert_eq!(held(&nodes, "k"), 2);
+    nodes[0].always(None);
+    // The next renewal wins the node back, the one after it counts it.
+    tokio::time::sleep(2 * EXPIRE).await;
+    assert_eq!(held(&nodes, "k"), 3);
+    nodes[1].always(Some(DOWN));
+    tokio::time::sleep(3 * EXPIRE).await;
+    assert_eq!(guard.state(), LeaseState::Held);
+
+    // All were down, all are back: the next call works, without a new client.
+    nodes.iter().for_each(|node| node.always(Some(DOWN)));
+    assert!(redlock.lock("other").wait(Wait::Never).acquire().await.is_err());
+    nodes.iter().for_each(|node| node.always(None));
+    assert!(redlock.lock("other").wait(Wait::Never).acquire().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_lost_when_a_quorum_of_all_nodes_cannot_confirm_it() {
+    let nodes = nodes(5);
+    let redlock = on(&nodes);
+    // Two nodes lost their data: still a quorum, and they are won back.
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    nodes[..2].iter().for_each(|node| node.store.remove("k"));
+    tokio::time::sleep(EXPIRE).await;
+    assert!(guard.check().is_ok());
+    assert_eq!(held(&nodes, "k"), 5);
+    // Three: no quorum any more, known at the next renewal.
+    nodes[..3].iter().for_each(|node| node.store.remove("k"));
+    assert_eq!(guard.lost().await, LostReason::Expired);
+    drop(guard);
+    // Three do not answer: doubt, then the end before the lease could be over.
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    let start = Instant::now();
+    nodes[2..].iter().for_each(|node| node.always(Some(Fate::LostRequest)));
+    assert_eq!(guard.lost().await, LostReason::Unreachable);
+    assert!(start.elapsed() < EXPIRE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_failed_leaves_nothing_on_any_node() {
+    for fate in [Fate::LostReply, Fate::LostRequest, DOWN] {
+        let nodes = nodes(5);
+        for node in &nodes[1..4] {
+            node.next_acquires([fate]);
+        }
+        let redlock = on(&nodes);
+        let error = redlock.lock("k").wait(Wait::Never).acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+        later().await;
+        assert_eq!(held(&nodes, "k"), 0, "{fate:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_no_quorum_has_is_not_used() {
+    let nodes = nodes(3);
+    let redlock = on(&nodes);
+    // The nodes' counters differ, so that tokens must be written back; that fails at first.
+    for node in &nodes {
+        node.next_raises([Fate::LostRequest]);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let first = redlock.lock("k").acquire().await.unwrap();
+    let older = first.fencing_token();
+    first.release().await.unwrap();
+    later().await;
+    let second = redlock.lock("k").acquire().await.unwrap();
+    assert!(second.fencing_token() > older);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rivals_that_split_the_vote_come_to_an_end() {
+    let nodes = nodes(3);
+    let rivals: Vec<Redlock> = (0..3).map(|_| on(&nodes)).collect();
+    let mut tasks = Vec::new();
+    for (index, rival) in rivals.iter().enumerate() {
+        // Each reaches another node first.
+        nodes[index].next_acquires([Fate::Slow(Duration::from_millis(1))]);
+        let request = rival.lock("k").wait(30 * SECOND);
+        tasks.push(tokio::spawn(async move {
+            let guard = request.acquire().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            guard.release().await.unwrap();
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    later().await;
+    assert_eq!(held(&nodes, "k"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tokens_grow_whichever_quorum_grants() {
+    let nodes = nodes(5);
+    let mut last = None;
+    let mut random = fastrand::Rng::with_seed(11);
+    for _ in 0..300 {
+        let mut down: Vec<usize> = (0..5).collect();
+        random.shuffle(&mut down);
+        nodes.iter().for_each(|node| node.always(None));
+        for index in &down[..random.usize(..=2)] {
+            nodes[*index].always(Some(DOWN));
+        }
+        let guard = on(&nodes).lock("k").acquire().await.unwrap();
+        assert!(Some(guard.fencing_token()) > last);
+        last = Some(guard.fencing_token());
+        guard.release().await.unwrap();
+        nodes.iter().for_each(|node| node.always(None));
+        // What the nodes that were down kept of it ends here.
+        nodes.iter().for_each(|node| node.store.remove("k"));
+    }
+}
