@@ -78,6 +78,13 @@ impl MemoryStore {
         self.tables().locks.insert(redis_key.to_owned(), record);
     }
 
+    /// As if the clock of this node had been ahead.
+    #[cfg(test)]
+    pub(crate) fn set_last_token(&self, redis_key: &str, last: u64) {
+        let ends = Clock::Tokio.now().plus(FENCE_LIFE);
+        self.tables().fences.insert(redis_key.to_owned(), Counter { last, ends });
+    }
+
     fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }

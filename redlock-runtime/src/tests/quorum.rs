@@ -146,18 +146,34 @@ async fn an_attempt_that_failed_leaves_nothing_on_any_node() {
 #[tokio::test(start_paused = true)]
 async fn a_token_that_no_quorum_has_is_not_used() {
     let nodes = nodes(3);
-    let redlock = on(&nodes);
-    // The nodes' counters differ, so that tokens must be written back; that fails at first.
-    for node in &nodes {
-        node.next_raises([Fate::LostRequest]);
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    let first = redlock.lock("k").acquire().await.unwrap();
+    let now = on(&nodes).lock("other").acquire().await.unwrap().fencing_token();
+    nodes[0].store.set_last_token("k", u64::from(now) + 3_600_000_000);
+    nodes[2].always(Some(DOWN));
+    // Granted by two, but the higher token does not reach the second.
+    nodes[1].next_raises([Fate::LostRequest]);
+    let request = on(&nodes).lock("k").wait(Wait::Never);
+    let error = request.acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+    later().await;
+    assert_eq!(held(&nodes, "k"), 0);
+    assert!(on(&nodes).lock("k").wait(Wait::Never).acquire().await.is_ok());
+}
+
+/// Grants by a quorum with a node whose clock is an hour ahead, then by one without it.
+#[tokio::test(start_paused = true)]
+async fn the_highest_token_is_written_back_to_the_quorum() {
+    let nodes = nodes(3);
+    let now = on(&nodes).lock("other").acquire().await.unwrap().fencing_token();
+    nodes[0].store.set_last_token("k", u64::from(now) + 3_600_000_000);
+    nodes[2].always(Some(DOWN));
+    let first = on(&nodes).lock("k").acquire().await.unwrap();
     let older = first.fencing_token();
     first.release().await.unwrap();
-    later().await;
-    let second = redlock.lock("k").acquire().await.unwrap();
+    nodes[0].always(Some(DOWN));
+    nodes[2].always(None);
+    let second = on(&nodes).lock("k").acquire().await.unwrap();
     assert!(second.fencing_token() > older);
+    assert!(u64::from(second.fencing_token()) > u64::from(now) + 3_600_000_000);
 }
 
 #[tokio::test(start_paused = true)]

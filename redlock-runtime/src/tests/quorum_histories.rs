@@ -17,6 +17,9 @@ const CLIENTS: usize = 4;
 const HOLDS: usize = 12;
 const EXPIRE: Duration = Duration::from_millis(400);
 
+/// Later than any clock: the tokens of a history come from the counters alone.
+const BASE_TOKEN: u64 = 1 << 52;
+
 /// What must hold of everybody together.
 #[derive(Debug, Default)]
 struct Witness {
@@ -88,6 +91,11 @@ fn play(seed: u64) -> usize {
         let nodes = nodes(if seed % 2 == 0 { 3 } else { 5 });
         let witness = Arc::new(Witness::default());
         let mut random = fastrand::Rng::with_seed(seed);
+        for node in &nodes {
+            node.jitter(random.fork());
+            // Clocks that differ by up to a minute.
+            node.store.set_last_token("k", BASE_TOKEN + random.u64(..60_000_000));
+        }
         let clients: Vec<_> = (0..CLIENTS)
             .map(|_| {
                 let (redlock, witness) = (on(&nodes), Arc::clone(&witness));
