@@ -7,7 +7,7 @@ use redlock::{LockError, NodeErrorKind as Kind, Redlock, redis_lock};
 use crate::fault_kit::{
     LONG, NOISE, assert_unavailable, client, lock_keys, nothing_left, poll_and_drop,
 };
-use crate::support::{Proxy, Server, ms, secs};
+use crate::support::{Proxy, Server, ms, secs, time_passes};
 
 const CALLERS: usize = 100;
 const WAIT: Duration = ms(400);
@@ -89,7 +89,7 @@ async fn acquires_dropped_on_a_paused_server_leave_nothing() {
 #[redis_lock(key = "<key>", wait = "20s", client = redlock)]
 async fn locked_call(redlock: &Redlock, key: &str) -> Result<(), LockError> {
     for _ in 0..3 {
-        tokio::time::sleep(ms(1)).await;
+        time_passes(ms(1)).await;
     }
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use redlock::{LockGuard, Redlock};
 
 use crate::fault_store::{Store, turn};
-use crate::support::Raw;
 use crate::support::process::{Args, emit};
+use crate::support::{Raw, time_passes};
 
 /// On one thread, as small programs are.
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -27,7 +27,7 @@ pub fn hold(args: &Args) {
     block_on(async {
         let guard = acquire(args).await;
         emit(&format!("held {}", guard.owner()));
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        time_passes(Duration::from_secs(60)).await;
     });
 }
 
@@ -61,7 +61,7 @@ pub fn exit_while_holding(args: &Args) {
 }
 
 /// Increments a fenced counter again and again, for at most a minute: url, prefix, key, expire in
-/// ms, name, counter.
+/// ms, name, counter. Tells how often its body was stopped, and the most steps it began too late.
 pub fn increment(args: &Args) {
     block_on(async {
         let expire = Duration::from_millis(args.parse(3));
@@ -70,6 +70,7 @@ pub fn increment(args: &Args) {
         let redlock = builder.build().await.expect("the server is there");
         let store = Store::new(Raw::new(args.get(0)), args.get(5));
         emit("ready");
+        let (mut stopped, mut late) = (0, 0);
         let work = async {
             loop {
                 let request = redlock.lock(args.get(2)).expire(expire);
@@ -77,12 +78,11 @@ pub fn increment(args: &Args) {
                     continue;
                 };
                 let turn = turn(guard, &store, expire).await;
-                if turn.late > 1 {
-                    emit(&format!("late {}", turn.late));
-                }
+                late = late.max(turn.late);
                 match turn.outcome {
-                    Ok(accepted) => emit(if accepted { "wrote" } else { "refused" }),
-                    Err(_) => emit("stopped"),
+                    Ok(true) => emit(&format!("wrote {stopped} {late}")),
+                    Ok(false) => emit("refused"),
+                    Err(_) => stopped += 1,
                 }
             }
         };

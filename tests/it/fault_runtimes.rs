@@ -8,7 +8,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::fault_kit::{LONG, NOISE, client, nothing_left};
 use crate::support::process::block_on;
-use crate::support::{Server, eventually, ms};
+use crate::support::{Server, eventually, ms, time_passes};
 
 /// A client as programs keep it: in a static, connected by a runtime that is gone.
 static SHARED: LazyLock<(Redlock, String)> =
@@ -68,7 +68,7 @@ fn end_under_waiters(end: fn(Runtime)) {
         assert!(raw.set_foreign_lock(&foreign, "somebody", LONG).await);
     });
     waiting.spawn(redlock.lock("foreign").wait(Wait::Forever).acquire());
-    waiting.block_on(async { tokio::time::sleep(ms(50)).await });
+    waiting.block_on(async { time_passes(ms(50)).await });
     let start = Instant::now();
     end(waiting);
     assert!(start.elapsed() < NOISE);
