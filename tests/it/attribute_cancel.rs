@@ -7,7 +7,7 @@ use redlock::{Lease, LockError, Redlock, redis_lock};
 use tokio::sync::Notify;
 
 use crate::clients::{client, raw};
-use crate::support::{capture, eventually, ms, secs, unique_prefix};
+use crate::support::{block_thread, capture, eventually, ms, secs, unique_prefix};
 
 /// What was dropped, and whether the lease had not been released at that time.
 #[derive(Clone, Default)]
@@ -176,7 +176,7 @@ async fn a_finished_body_keeps_its_result_though_the_lock_was_lost() {
 async fn a_body_that_blocks_past_its_lease_keeps_its_result() {
     #[redis_lock(key = "<key>", expire = "200ms", max_renew = 0, client = redlock)]
     async fn blocks(redlock: &Redlock, key: &str) -> Result<u32, LockError> {
-        std::thread::sleep(ms(400));
+        block_thread(ms(400));
         Ok(18)
     }
     let (redlock, captured, key) = (client().await, capture(), unique_prefix());

@@ -30,7 +30,9 @@ mod attribute_reentrant;
 mod attribute_release;
 mod attribute_shape;
 mod attribute_wait;
+mod bounds;
 mod contract;
+mod parity;
 
 mod support_events;
 mod support_process;

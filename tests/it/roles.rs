@@ -12,6 +12,7 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("panic", panic),
         ("own-a-server", own_a_server),
         ("call-before-init", crate::attribute_client::call_before_init),
+        ("count", crate::parity::count),
         ("hold", fault_roles::hold),
         ("drop-and-end", fault_roles::drop_and_end),
         ("end-and-drop", fault_roles::end_and_drop),

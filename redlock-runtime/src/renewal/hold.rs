@@ -241,7 +241,7 @@ impl Hold {
             self.stop.store(stop.nanos(), Ordering::Release);
             ledger.renewals
         };
-        // Outside of the mutex: a subscriber is code of others.
+        // Outside of the mutex: recorders and subscribers are code of others.
         telemetry::renewal(self.template, true);
         tracing::debug!(key = self.claim.key.name(), renewals, "lease renewed");
     }
