@@ -61,7 +61,8 @@ pub fn exit_while_holding(args: &Args) {
 }
 
 /// Increments a fenced counter again and again, for at most a minute: url, prefix, key, expire in
-/// ms, name, counter. Tells how often its body was stopped, and the most steps it began too late.
+/// ms, name, counter. Tells how often its body was stopped, how often it began a step too
+/// late, and the most steps that one body began so.
 pub fn increment(args: &Args) {
     block_on(async {
         let expire = Duration::from_millis(args.parse(3));
@@ -70,7 +71,7 @@ pub fn increment(args: &Args) {
         let redlock = builder.build().await.expect("the server is there");
         let store = Store::new(Raw::new(args.get(0)), args.get(5));
         emit("ready");
-        let (mut stopped, mut late) = (0, 0);
+        let (mut stopped, mut late, mut latest) = (0, 0, 0);
         let work = async {
             loop {
                 let request = redlock.lock(args.get(2)).expire(expire);
@@ -78,9 +79,10 @@ pub fn increment(args: &Args) {
                     continue;
                 };
                 let turn = turn(guard, &store, expire).await;
-                late = late.max(turn.late);
+                late += usize::from(turn.late > 0);
+                latest = latest.max(turn.late);
                 match turn.outcome {
-                    Ok(true) => emit(&format!("wrote {stopped} {late}")),
+                    Ok(true) => emit(&format!("wrote {stopped} {late} {latest}")),
                     Ok(false) => emit("refused"),
                     Err(_) => stopped += 1,
                 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use redlock::{LockError, Redlock, Wait, redis_lock};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::fault_kit::{LONG, NOISE, client, nothing_left};
+use crate::fault_kit::{LONG, NOISE, builder, client, nothing_left};
 use crate::support::process::block_on;
 use crate::support::{Server, eventually, ms, time_passes};
 
@@ -55,7 +55,10 @@ fn eight_threads_of_fifty_short_runtimes_share_a_client_without_an_error() {
 
 /// Waiters and a runtime that ends under them.
 fn end_under_waiters(end: fn(Runtime)) {
-    let (redlock, prefix) = block_on(async { client(&Server::shared().await.url()).await });
+    let (redlock, prefix) = block_on(async {
+        let (builder, prefix) = builder(&Server::shared().await.url());
+        (builder.max_waiters(21).build().await.unwrap(), prefix)
+    });
     let holder = block_on(redlock.lock("k").acquire()).unwrap();
     let waiting = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     for _ in 0..20 {
@@ -74,6 +77,13 @@ fn end_under_waiters(end: fn(Runtime)) {
     assert!(start.elapsed() < NOISE);
     block_on(async {
         let raw = Server::shared().await.raw();
+        // The places of those who are gone are free, though their locks are not.
+        let wait_too = || redlock.lock("foreign").wait(ms(20)).acquire();
+        eventually(NOISE, || async {
+            let error = wait_too().await.map(drop).unwrap_err();
+            if matches!(error, LockError::Timeout { .. }) { Ok(()) } else { Err(error) }
+        })
+        .await;
         assert!(raw.del(&foreign).await);
         holder.release().await.unwrap();
         // Nobody who is gone gets the locks.
