@@ -176,3 +176,12 @@ async fn a_process_that_exits_while_holding_leaves_its_lock_to_the_lease() {
     assert!(left.is_none_or(|left| left == owner));
     assert_eq!(redlock.lock("k").wait(LONG).run(async { 1 }).await, Ok(1));
 }
+
+#[tokio::test]
+async fn a_body_reads_the_clock_itself_when_the_background_thread_is_stuck() {
+    let server = Server::shared().await;
+    let mut child = Process::spawn("block-the-keeper", &[&server.url(), &unique_prefix()]);
+    child.event("blocked").await;
+    let stopped = child.event("stopped").await;
+    assert!(stopped.starts_with("false Err(Lost"), "{stopped}");
+}

@@ -1,12 +1,15 @@
 //! What the child processes of the fault tests do.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
+use std::time::{Duration, Instant};
 
 use redlock::{LockGuard, Redlock};
 
+use crate::fault_kit::Steps;
 use crate::fault_store::{Store, turn};
 use crate::support::process::{Args, emit};
-use crate::support::{Raw, time_passes};
+use crate::support::{Raw, block_thread, time_passes};
 
 /// On one thread, as small programs are.
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -89,5 +92,35 @@ pub fn increment(args: &Args) {
             }
         };
         let _ = tokio::time::timeout(Duration::from_secs(60), work).await;
+    });
+}
+
+/// Blocks the thread that wakes it, once.
+struct BlockingWaker;
+
+impl Wake for BlockingWaker {
+    fn wake(self: Arc<Self>) {
+        emit("blocked");
+        block_thread(Duration::from_secs(2));
+    }
+}
+
+/// Blocks the background thread of the library while a lease of another lock runs out: url, prefix.
+pub fn block_the_keeper(args: &Args) {
+    block_on(async {
+        let builder = Redlock::builder().url(args.get(0)).prefix(args.get(1)).max_renew(0);
+        let redlock = builder.build().await.expect("the server is there");
+        let expire = Duration::from_secs(1);
+        let body = redlock.lock("body").expire(expire).acquire().await.expect("it is free");
+        let held = Instant::now();
+        let first = redlock.lock("first").expire(expire / 2).acquire().await.expect("it is free");
+        // When the first lease ends, the keeper wakes whoever waits for that.
+        let mut lost = std::pin::pin!(first.lost());
+        let waker = Waker::from(Arc::new(BlockingWaker));
+        assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let steps = Steps::new();
+        let outcome = body.protect(steps.clone().take()).await;
+        let is_late = steps.last() >= held + expire;
+        emit(&format!("stopped {is_late} {outcome:?}"));
     });
 }

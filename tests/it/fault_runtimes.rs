@@ -57,14 +57,11 @@ fn eight_threads_of_fifty_short_runtimes_share_a_client_without_an_error() {
 fn end_under_waiters(end: fn(Runtime)) {
     let (redlock, prefix) = block_on(async {
         let (builder, prefix) = builder(&Server::shared().await.url());
-        (builder.max_waiters(21).build().await.unwrap(), prefix)
+        (builder.max_waiters(20).build().await.unwrap(), prefix)
     });
     let holder = block_on(redlock.lock("k").acquire()).unwrap();
     let waiting = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    for _ in 0..20 {
-        waiting.spawn(redlock.lock("k").wait(Wait::Forever).acquire());
-    }
-    // One that is asking Redis, not only queueing: for a lock of somebody else.
+    // One that asks Redis, for a lock of somebody else; then more that queue than there are places.
     let foreign = format!("{prefix}foreign");
     block_on(async {
         let raw = Server::shared().await.raw();
@@ -72,6 +69,14 @@ fn end_under_waiters(end: fn(Runtime)) {
     });
     waiting.spawn(redlock.lock("foreign").wait(Wait::Forever).acquire());
     waiting.block_on(async { time_passes(ms(50)).await });
+    for _ in 0..30 {
+        waiting.spawn(redlock.lock("k").wait(Wait::Forever).acquire());
+    }
+    let full = || async {
+        let one_more = redlock.lock("k").wait(ms(20)).acquire().await.map(drop);
+        matches!(one_more, Err(LockError::TooManyWaiters { .. }))
+    };
+    block_on(eventually(NOISE, full));
     let start = Instant::now();
     end(waiting);
     assert!(start.elapsed() < NOISE);
