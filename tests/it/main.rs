@@ -19,7 +19,9 @@ mod attribute_shape;
 mod attribute_wait;
 mod bounds;
 mod contract;
+mod observability;
 mod parity;
+mod secrets;
 
 mod support_events;
 mod support_process;
