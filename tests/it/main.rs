@@ -3,6 +3,19 @@
 #![allow(missing_debug_implementations)]
 
 mod clients;
+mod fault_blocking;
+mod fault_crash;
+mod fault_drop;
+mod fault_frozen;
+mod fault_holders;
+mod fault_keys;
+mod fault_kit;
+mod fault_replies;
+mod fault_roles;
+mod fault_runtimes;
+mod fault_servers;
+mod fault_store;
+mod fault_wire;
 mod roles;
 mod support;
 

@@ -1,5 +1,6 @@
 //! What child processes can do; a test starts one with `Process::spawn(role, args)`.
 
+use crate::fault_roles;
 use crate::support::process::{Args, Process, Role, block_on, emit, play};
 use crate::support::{Server, ms, secs, time_passes};
 
@@ -12,6 +13,12 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("own-a-server", own_a_server),
         ("call-before-init", crate::attribute_client::call_before_init),
         ("count", crate::parity::count),
+        ("hold", fault_roles::hold),
+        ("drop-and-end", fault_roles::drop_and_end),
+        ("end-and-drop", fault_roles::end_and_drop),
+        ("drop-by-panic", fault_roles::drop_by_panic),
+        ("exit-while-holding", fault_roles::exit_while_holding),
+        ("increment", fault_roles::increment),
     ]
 }
 

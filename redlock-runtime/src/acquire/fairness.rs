@@ -1,7 +1,7 @@
 //! When this process should leave a hot lock to others. Pure.
 //!
-//! A release in this process wakes its own next waiter at once, while the waiters of other processes
-//! ask now and then: left alone, one process would keep the lock for itself.
+//! A release in this process wakes its own next waiter at once, while the waiters of other
+//! processes ask now and then: left alone, one process would keep the lock for itself.
 
 use std::time::Duration;
 

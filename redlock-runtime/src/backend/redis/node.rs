@@ -44,7 +44,13 @@ impl RedisNode {
     /// Runs one script within the time given. A connection that broke, perhaps long ago and
     /// unseen until now, is replaced once and the call repeated: every script may be repeated by
     /// its owner.
-    async fn call(&self, link: &Link, call: Call<'_>, within: Duration) -> Result<Answer, Failure> {
+    async fn call<T>(
+        &self,
+        link: &Link,
+        call: Call<'_>,
+        within: Duration,
+        decode: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Answer<T>, Failure> {
         let end = Instant::now() + within;
         let mut is_unknown = false;
         loop {
@@ -57,7 +63,15 @@ impl RedisNode {
                 Err(_) => return Err(self.no_reply("no connection", within, is_unknown)),
             };
             match tokio::time::timeout_at(end, call.send(&mut loan)).await {
-                Ok(Ok(value)) => return Ok(Answer { value, was_cut: is_unknown }),
+                Ok(Ok(value)) => {
+                    let Some(found) = decode(&value) else {
+                        // Whatever answers there, its next reply may be just as wrong.
+                        link.discard(&loan);
+                        let failure = self.nonsense(&value);
+                        return Err(Failure { unanswered: Some(loan), ..failure });
+                    };
+                    return Ok(Answer { found, was_cut: is_unknown });
+                }
                 Ok(Err(error)) => {
                     let why = diagnose(&self.name, &error);
                     if why.discard {
@@ -85,10 +99,10 @@ impl RedisNode {
     }
 
     /// The reply was not of the script's form: something else answers there.
-    fn nonsense(&self, value: &Value) -> Fault {
+    fn nonsense(&self, value: &Value) -> Failure {
         let message = format!("unexpected reply {value:?}");
         let error = NodeError::new(&self.name, NodeErrorKind::Protocol, message);
-        Failure::new(error, true, false).into()
+        Failure::new(error, true, false)
     }
 }
 
@@ -107,10 +121,11 @@ impl Backend for RedisNode {
             let keys = [claim.key.redis_key(), &fence];
             let args = [claim.owner.as_str(), &expire, &fence_life];
             let call = Call { script: &ACQUIRE, keys: &keys, args: &args };
-            match self.call(&self.calls, call, within).await {
-                Ok(Answer { value, was_cut }) => {
-                    reply::acquired(&value, was_cut).ok_or_else(|| self.nonsense(&value))
+            match self.call(&self.calls, call, within, reply::acquired).await {
+                Ok(Answer { found: Acquired::Refused { holder, free_in, .. }, was_cut }) => {
+                    Ok(Acquired::Refused { holder, free_in, was_cut })
                 }
+                Ok(Answer { found, .. }) => Ok(found),
                 Err(failure) => {
                     if let Some(loan) = failure.unanswered.clone() {
                         release_behind(loan, claim.clone());
@@ -132,8 +147,9 @@ impl Backend for RedisNode {
                 .flat_map(|(claim, expire)| [claim.owner.as_str(), expire.as_str()])
                 .collect();
             let call = Call { script: &RENEW, keys: &keys, args: &args };
-            let Answer { value, .. } = self.call(&self.renewals, call, within).await?;
-            reply::renewed(&value, claims.len()).ok_or_else(|| self.nonsense(&value))
+            let decode = |value: &Value| reply::renewed(value, claims.len());
+            let answer = self.call(&self.renewals, call, within, decode).await?;
+            Ok(answer.found)
         })
     }
 
@@ -142,12 +158,11 @@ impl Backend for RedisNode {
             let keys = [claim.key.redis_key()];
             let args = [claim.owner.as_str()];
             let call = Call { script: &RELEASE, keys: &keys, args: &args };
-            let Answer { value, was_cut } = self.call(&self.calls, call, within).await?;
-            match reply::found(&value) {
+            let answer = self.call(&self.calls, call, within, reply::found).await?;
+            match answer.found {
                 // The try that broke off may have been the one that freed it.
-                Some(Found::Gone) if was_cut => Ok(Found::Ours),
-                Some(found) => Ok(found),
-                None => Err(self.nonsense(&value)),
+                Found::Gone if answer.was_cut => Ok(Found::Ours),
+                found => Ok(found),
             }
         })
     }
@@ -204,9 +219,9 @@ impl Call<'_> {
     }
 }
 
-/// What a script returned.
-struct Answer {
-    value: Value,
+/// What a script found.
+struct Answer<T> {
+    found: T,
     /// A try before this one broke off, and may have been carried out or land later.
     was_cut: bool,
 }

@@ -7,7 +7,7 @@ use deadpool_redis::redis::Value;
 use crate::backend::{Acquired, Found};
 use crate::fencing::FencingToken;
 
-pub(super) fn acquired(value: &Value, was_cut: bool) -> Option<Acquired> {
+pub(super) fn acquired(value: &Value) -> Option<Acquired> {
     let Value::Array(items) = value else { return None };
     match items.as_slice() {
         [Value::Int(1), granted] => {
@@ -16,7 +16,7 @@ pub(super) fn acquired(value: &Value, was_cut: bool) -> Option<Acquired> {
         }
         [Value::Int(0), Value::Int(millis), holder] => {
             let free_in = u64::try_from(*millis).ok().map(Duration::from_millis);
-            Some(Acquired::Refused { holder: text(holder)?, free_in, was_cut })
+            Some(Acquired::Refused { holder: text(holder)?, free_in, was_cut: false })
         }
         _ => None,
     }
@@ -66,13 +66,13 @@ mod tests {
 
     #[test]
     fn the_three_answers_to_an_acquire() {
-        let granted = acquired(&Value::Array(vec![Value::Int(1), bulk("1795000000000000")]), false);
+        let granted = acquired(&Value::Array(vec![Value::Int(1), bulk("1795000000000000")]));
         let fencing_token = FencingToken::new(1_795_000_000_000_000).unwrap();
         assert_eq!(granted, Some(Acquired::Granted { fencing_token }));
 
         let refused = |millis| {
             let items = vec![Value::Int(0), Value::Int(millis), bulk("web-3:x")];
-            acquired(&Value::Array(items), false)
+            acquired(&Value::Array(items))
         };
         let holder = "web-3:x".to_owned();
         let free_in = Some(Duration::from_millis(70));
@@ -102,7 +102,7 @@ mod tests {
             Value::Array(vec![Value::Int(0), Value::Nil, Value::Nil]),
         ];
         for value in odd {
-            assert_eq!(acquired(&value, false), None, "{value:?}");
+            assert_eq!(acquired(&value), None, "{value:?}");
             assert_eq!(found(&value), None, "{value:?}");
         }
         for bad in [vec![0, 0], vec![4, 0], vec![1], vec![1, 2], vec![-1, 0]] {

@@ -1,0 +1,112 @@
+//! One client under many runtimes that come and go.
+
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use redlock::{LockError, Redlock, Wait, redis_lock};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::fault_kit::{LONG, NOISE, client, nothing_left};
+use crate::support::process::block_on;
+use crate::support::{Server, eventually, ms};
+
+/// A client as programs keep it: in a static, connected by a runtime that is gone.
+static SHARED: LazyLock<(Redlock, String)> =
+    LazyLock::new(|| block_on(async { client(&Server::shared().await.url()).await }));
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[redis_lock(key = "shared-<n>", wait = "60s", client = &SHARED.0)]
+async fn shared(n: usize) -> Result<usize, LockError> {
+    tokio::task::yield_now().await;
+    Ok(n)
+}
+
+#[test]
+fn eight_threads_of_fifty_short_runtimes_share_a_client_without_an_error() {
+    LazyLock::force(&SHARED);
+    let threads: Vec<_> = (0..8)
+        .map(|thread| {
+            std::thread::spawn(move || {
+                for n in 0..50 {
+                    runtime().block_on(async {
+                        assert_eq!(shared(n % 4).await, Ok(n % 4));
+                        let key = format!("own-{thread}");
+                        let guard = SHARED.0.lock(&key).acquire().await.unwrap();
+                        guard.check().unwrap();
+                        guard.release().await.unwrap();
+                        drop(SHARED.0.lock(format!("{key}-{n}")).acquire().await.unwrap());
+                    });
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("no operation failed");
+    }
+    block_on(async {
+        nothing_left(&Server::shared().await.raw(), &SHARED.1, NOISE).await;
+        assert_eq!(SHARED.0.shutdown(NOISE).await, 0);
+    });
+    assert!(SHARED.0.held().is_empty());
+}
+
+/// Waiters and a runtime that ends under them.
+fn end_under_waiters(end: fn(Runtime)) {
+    let (redlock, prefix) = block_on(async { client(&Server::shared().await.url()).await });
+    let holder = block_on(redlock.lock("k").acquire()).unwrap();
+    let waiting = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    for _ in 0..20 {
+        waiting.spawn(redlock.lock("k").wait(Wait::Forever).acquire());
+    }
+    // One that is asking Redis, not only queueing: for a lock of somebody else.
+    let foreign = format!("{prefix}foreign");
+    block_on(async {
+        let raw = Server::shared().await.raw();
+        assert!(raw.set_foreign_lock(&foreign, "somebody", LONG).await);
+    });
+    waiting.spawn(redlock.lock("foreign").wait(Wait::Forever).acquire());
+    waiting.block_on(async { tokio::time::sleep(ms(50)).await });
+    let start = Instant::now();
+    end(waiting);
+    assert!(start.elapsed() < NOISE);
+    block_on(async {
+        let raw = Server::shared().await.raw();
+        assert!(raw.del(&foreign).await);
+        holder.release().await.unwrap();
+        // Nobody who is gone gets the locks.
+        for key in ["k", "foreign"] {
+            let mine = redlock.lock(key).wait(LONG).acquire().await.unwrap();
+            mine.release().await.unwrap();
+        }
+        nothing_left(&raw, &prefix, NOISE).await;
+        eventually(NOISE, || async { redlock.held().is_empty() }).await;
+        assert_eq!(redlock.shutdown(NOISE).await, 0);
+    });
+}
+
+#[test]
+fn a_runtime_that_is_dropped_while_acquires_wait_leaves_nothing() {
+    end_under_waiters(drop);
+}
+
+#[test]
+fn a_runtime_that_is_shut_down_while_acquires_wait_leaves_nothing() {
+    end_under_waiters(|runtime| runtime.shutdown_timeout(Duration::from_millis(100)));
+    end_under_waiters(Runtime::shutdown_background);
+}
+
+#[test]
+fn a_client_made_in_a_runtime_that_is_gone_still_renews_and_loses() {
+    let (redlock, _) = runtime().block_on(async { client(&Server::shared().await.url()).await });
+    let guard = runtime().block_on(redlock.lock("k").expire(ms(900)).acquire()).unwrap();
+    block_on(eventually(NOISE, || async { guard.renewals() >= 2 }));
+    assert_eq!(guard.check(), Ok(()));
+    drop(guard);
+    let limited = redlock.lock("k").expire(ms(300)).max_renew(0).wait(LONG);
+    let guard = runtime().block_on(limited.acquire()).unwrap();
+    let reason = runtime().block_on(guard.lost());
+    assert_eq!(reason, redlock::LostReason::RenewalLimit);
+}

@@ -1,0 +1,242 @@
+//! Real servers that refuse, misbehave or are set up wrongly.
+
+use redlock::{LockError, LostReason, NodeErrorKind as Kind, Redlock, Released, Wait};
+
+use crate::fault_kit::{
+    LONG, NOISE, assert_unavailable, builder, client, node_error, nothing_left,
+};
+use crate::support::{Proxy, Server, capture, eventually, ms, secs};
+
+/// The least a lock user needs (RELIABILITY.md 7).
+const MINIMAL: &str = "-@all +eval +evalsha +script|load +set +get +del +pexpire +pttl +time \
+                       +ping +info";
+
+#[tokio::test]
+async fn a_wrong_password_and_none_fail_at_startup_without_showing_one() {
+    let server = Server::builder().requirepass("s3cret-right").start().await;
+    let wrong = format!("redis://:s3cret-wrong@{}", server.addr());
+    for url in [wrong, server.url(), server.url_for("nobody", "s3cret-wrong")] {
+        let error = Redlock::connect(url).await.unwrap_err();
+        assert_unavailable(&error, Kind::Authentication);
+        assert_eq!(node_error(&error).node(), server.url());
+        let text = format!("{error} {error:?}");
+        assert!(!text.contains("s3cret"), "{text}");
+        assert!(text.contains("redis://user:password@host"), "{text}");
+    }
+    let (redlock, _) = client(&server.url_with_password()).await;
+    assert_eq!(redlock.lock("k").run(async { 1 }).await, Ok(1));
+}
+
+#[tokio::test]
+async fn a_lazy_client_reports_the_wrong_password_at_its_first_lock_and_does_not_retry() {
+    let server = Server::builder().requirepass("right").start().await;
+    let proxy = Proxy::start(&server);
+    let url = proxy.url().replace("right", "wrong");
+    let redlock = Redlock::builder().url(url).lazy().build().await.unwrap();
+    let error = redlock.lock("k").wait(LONG).acquire().await.map(drop).unwrap_err();
+    assert_unavailable(&error, Kind::Authentication);
+    assert_eq!(proxy.connections(), 1);
+}
+
+#[tokio::test]
+async fn an_acl_user_needs_little_and_is_told_what_is_missing() {
+    let server = Server::builder()
+        .acl(&format!("little on >pw resetkeys ~lock:* ~{{lock:*}}:fence {MINIMAL}"))
+        .acl("noscripts on >pw ~* +@all -eval -evalsha")
+        .acl("nokeys on >pw resetkeys ~other:* +@all")
+        .acl("noinfo on >pw ~* +@all -info")
+        .start()
+        .await;
+    let connect = |user: &str| Redlock::connect(server.url_for(user, "pw"));
+    let little = connect("little").await.unwrap();
+    let guard = little.lock("k").expire(ms(900)).acquire().await.unwrap();
+    eventually(secs(5), || async { guard.renewals() > 0 }).await;
+    assert_eq!(guard.release().await, Ok(Released::Released));
+    for user in ["noscripts", "nokeys"] {
+        let request = connect(user).await.unwrap().lock("k").wait(LONG);
+        let error = request.acquire().await.map(drop).unwrap_err();
+        assert_unavailable(&error, Kind::NoPermission);
+        assert!(error.to_string().contains("docs/security.md"), "{error}");
+    }
+    let events = capture();
+    assert_eq!(connect("noinfo").await.unwrap().lock("k").run(async { 1 }).await, Ok(1));
+    let warnings = events.warnings_about(&server.addr().to_string());
+    assert!(warnings.iter().any(|event| event.message.contains("+info")), "{warnings:?}");
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_is_an_error_and_left_alone() {
+    let server = Server::shared().await;
+    let (redlock, prefix) = client(&server.url()).await;
+    let key = format!("{prefix}k");
+    server.raw().cmd(&["RPUSH", &key, "precious"]).await;
+    let error = redlock.lock("k").wait(LONG).acquire().await.map(drop).unwrap_err();
+    assert_unavailable(&error, Kind::WrongType);
+    assert!(error.to_string().contains("`prefix`"), "{error}");
+    assert_eq!(server.raw().int(&["LLEN", &key]).await, 1);
+    // A lock that is replaced while it is held.
+    let guard = redlock.lock("held").expire(ms(900)).acquire().await.unwrap();
+    let held = format!("{prefix}held");
+    server.raw().del(&held).await;
+    server.raw().cmd(&["RPUSH", &held, "precious"]).await;
+    assert_eq!(guard.lost().await, LostReason::Stolen);
+    drop(guard);
+    redlock.shutdown(NOISE).await;
+    assert_eq!(server.raw().int(&["LLEN", &held]).await, 1);
+}
+
+#[tokio::test]
+async fn out_of_memory_refuses_new_locks_at_once_and_keeps_old_ones() {
+    let server = Server::builder().config("maxmemory-policy noeviction").start().await;
+    let (redlock, prefix) = client(&server.url()).await;
+    let guard = redlock.lock("held").expire(secs(1)).acquire().await.unwrap();
+    server.raw().cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    let before = guard.renewals();
+    let error = redlock.lock("new").wait(LONG).acquire().await.map(drop).unwrap_err();
+    assert_unavailable(&error, Kind::OutOfMemory);
+    assert!(error.to_string().contains("`maxmemory`"), "{error}");
+    eventually(secs(5), || async { guard.renewals() > before }).await;
+    assert_eq!(guard.release().await, Ok(Released::Released));
+    nothing_left(&server.raw(), &prefix, secs(1)).await;
+}
+
+#[tokio::test]
+async fn missing_replicas_stop_everything_until_they_are_back() {
+    let server = Server::start().await;
+    let (redlock, prefix) = client(&server.url()).await;
+    let short = redlock.lock("short").expire(secs(1)).acquire().await.unwrap();
+    let long = redlock.lock("long").acquire().await.unwrap();
+    let need = |n| {
+        let raw = server.raw();
+        async move { raw.cmd(&["CONFIG", "SET", "min-replicas-to-write", n]).await }
+    };
+    need("1").await;
+    let error = redlock.lock("new").wait(ms(300)).acquire().await.map(drop).unwrap_err();
+    assert_unavailable(&error, Kind::NoReplicas);
+    assert!(error.to_string().contains("min-replicas-to-write"), "{error}");
+    assert_eq!(short.lost().await, LostReason::Unreachable);
+    assert_unavailable(&long.release().await.unwrap_err(), Kind::NoReplicas);
+    let waiting = tokio::spawn(redlock.lock("new").wait(LONG).acquire());
+    need("0").await;
+    let guard = waiting.await.unwrap().unwrap();
+    assert_eq!(guard.release().await, Ok(Released::Released));
+    drop(short);
+    nothing_left(&server.raw(), &prefix, NOISE).await;
+}
+
+#[tokio::test]
+async fn a_replica_is_refused_at_startup() {
+    let master = Server::start().await;
+    let replica = Server::builder().replica_of(&master).start().await;
+    eventually(secs(10), || async { replica.raw().info("role").await == "slave" }).await;
+    let error = Redlock::connect(replica.url()).await.unwrap_err();
+    assert_unavailable(&error, Kind::ReadOnly);
+    assert!(error.to_string().contains("connect to the master"), "{error}");
+}
+
+#[tokio::test]
+async fn a_master_that_becomes_a_replica_is_left_and_found_again() {
+    let (server, other) = (Server::start().await, Server::start().await);
+    let proxy = Proxy::start(&server);
+    let (redlock, _) = client(&proxy.url()).await;
+    drop(redlock.lock("k").acquire().await.unwrap());
+    let port = other.port().to_string();
+    server.raw().cmd(&["REPLICAOF", "127.0.0.1", &port]).await;
+    let before = proxy.connections();
+    let error = redlock.lock("new").wait(ms(300)).acquire().await.map(drop).unwrap_err();
+    assert_unavailable(&error, Kind::ReadOnly);
+    assert!(proxy.connections() > before, "the connection was used again");
+    let waiting = tokio::spawn(redlock.lock("new").wait(LONG).acquire());
+    server.raw().cmd(&["REPLICAOF", "NO", "ONE"]).await;
+    assert_eq!(waiting.await.unwrap().unwrap().release().await, Ok(Released::Released));
+}
+
+#[tokio::test]
+async fn a_server_that_is_loading_is_waited_for() {
+    let server = Server::builder()
+        .config("key-load-delay 20000")
+        .config("loading-process-events-interval-bytes 1024")
+        .config("rdbcompression no")
+        .start()
+        .await;
+    let (redlock, _) = client(&server.url()).await;
+    let value = "x".repeat(1024);
+    for n in 0..50 {
+        server.raw().cmd(&["SET", &format!("data-{n}"), &value]).await;
+    }
+    let probe = eventually(NOISE, || async {
+        let outcome = redlock.lock("probe").wait(Wait::Never).acquire().await;
+        outcome.is_err_and(|error| node_error(&error).kind() == Kind::Loading)
+    });
+    let acquire = async {
+        probe.await;
+        redlock.lock("k").wait(LONG).acquire().await
+    };
+    let ((), guard) = tokio::join!(server.restart_keeping_data(), acquire);
+    assert_eq!(guard.unwrap().release().await, Ok(Released::Released));
+}
+
+#[tokio::test]
+async fn a_server_without_room_for_connections_is_waited_for() {
+    let server = Server::start().await;
+    let (builder, _) = builder(&server.url());
+    let redlock = builder.lazy().build().await.unwrap();
+    let raw = server.raw();
+    raw.cmd(&["CONFIG", "SET", "maxclients", "1"]).await;
+    let error = redlock.lock("k").wait(ms(300)).acquire().await.map(drop).unwrap_err();
+    let kind = node_error(&error).kind();
+    assert!(matches!(kind, Kind::TooManyClients | Kind::Unreachable), "{error}");
+    let waiting = tokio::spawn(redlock.lock("k").wait(LONG).acquire());
+    raw.cmd(&["CONFIG", "SET", "maxclients", "100"]).await;
+    assert_eq!(waiting.await.unwrap().unwrap().release().await, Ok(Released::Released));
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named_with_what_to_do() {
+    let url = "redis://127.0.0.1:1";
+    let error = Redlock::connect(url).await.unwrap_err();
+    assert_unavailable(&error, Kind::Unreachable);
+    let text = error.to_string();
+    assert!(text.contains(url) && text.contains("redis-server"), "{text}");
+    let redlock = Redlock::builder().url(url).lazy().build().await.unwrap();
+    for wait in [Wait::Never, ms(200).into()] {
+        let error = redlock.lock("k").wait(wait).acquire().await.map(drop).unwrap_err();
+        assert_unavailable(&error, Kind::Unreachable);
+        assert_eq!(error.key(), Some("k"));
+    }
+}
+
+#[tokio::test]
+async fn a_url_that_cannot_work_says_what_to_write() {
+    for (url, advice) in [
+        ("localhost:6379", "redis://"),
+        ("http://localhost", "begins with `redis://`"),
+        ("redis://localhost:port", "redis://user:password@host:6379/0"),
+        ("rediss://localhost", "feature `tls`"),
+        ("", "redis://"),
+    ] {
+        let error = Redlock::connect(url).await.unwrap_err();
+        let is_config = matches!(error, LockError::Config { .. });
+        assert!(is_config && error.to_string().contains(advice), "{url}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_evicts_locks_is_a_warning_with_the_fix() {
+    let events = capture();
+    for (policy, warns) in [
+        ("allkeys-lru", true),
+        ("volatile-ttl", true),
+        ("volatile-random", true),
+        ("noeviction", false),
+    ] {
+        let server = Server::builder().maxmemory_policy(policy).start().await;
+        Redlock::connect(server.url()).await.unwrap();
+        let warnings = events.warnings_about(&server.addr().to_string());
+        assert_eq!(warnings.len(), usize::from(warns), "{policy}: {warnings:?}");
+        for warning in warnings {
+            assert_eq!(warning.field("policy"), Some(policy));
+            assert!(warning.message.contains("maxmemory-policy noeviction"), "{warning}");
+        }
+    }
+}

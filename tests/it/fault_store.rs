@@ -1,0 +1,116 @@
+//! A resource that checks fencing tokens, and a worker that uses it under a lock.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use redlock::{Lease, LockError, LockGuard};
+
+use crate::support::{Raw, ms};
+
+/// Claims before reading. Two holders with one token would be the library's mistake: counted.
+const CLAIM: &str = "
+local fence = tonumber(redis.call('HGET', KEYS[1], 'fence') or '0')
+local claimed = tonumber(ARGV[1])
+if claimed < fence then return -1 end
+if claimed == fence and redis.call('HGET', KEYS[1], 'owner') ~= ARGV[2] then
+  redis.call('HINCRBY', KEYS[1], 'shared', 1)
+end
+redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'owner', ARGV[2])
+return tonumber(redis.call('HGET', KEYS[1], 'value') or '0')";
+
+/// Writes under the claim, and counts what it accepts.
+const WRITE: &str = "
+if redis.call('HGET', KEYS[1], 'fence') ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'value', ARGV[2])
+return redis.call('HINCRBY', KEYS[1], 'writes', 1)";
+
+/// A counter in Redis, apart from the locks.
+#[derive(Debug)]
+pub struct Store {
+    raw: Raw,
+    name: String,
+}
+
+impl Store {
+    pub fn new(raw: Raw, name: &str) -> Store {
+        Store { raw, name: name.to_owned() }
+    }
+
+    /// Claim, read, compute for a while, write. False: the store refused.
+    pub async fn increment(&self, token: &str, owner: &str) -> bool {
+        let value = self.raw.int(&["EVAL", CLAIM, "1", &self.name, token, owner]).await;
+        if value < 0 {
+            return false;
+        }
+        for _ in 0..10 {
+            tokio::time::sleep(ms(3)).await;
+        }
+        let next = (value + 1).to_string();
+        self.raw.int(&["EVAL", WRITE, "1", &self.name, token, &next]).await > 0
+    }
+
+    /// Every accepted write is in the value, and no token was given twice.
+    pub async fn assert_sound(&self, at_least: i64) {
+        let (value, writes) = (self.field("value").await, self.field("writes").await);
+        assert_eq!(value, writes, "a write of two holders was accepted");
+        assert!(writes >= at_least, "{writes} writes");
+        assert_eq!(self.field("shared").await, 0, "two holders had one token");
+    }
+
+    pub async fn writes(&self) -> i64 {
+        self.field("writes").await
+    }
+
+    async fn field(&self, name: &str) -> i64 {
+        let set = self.raw.int(&["HEXISTS", &self.name, name]).await == 1;
+        if set { self.raw.int(&["HINCRBY", &self.name, name, "0"]).await } else { 0 }
+    }
+}
+
+/// What became of one turn of a worker.
+#[derive(Debug)]
+pub struct Turn {
+    pub outcome: Result<bool, LockError>,
+    /// Steps of the body that began when the lease was over for certain.
+    pub late: usize,
+}
+
+/// One increment under a lock that is held.
+pub async fn turn(guard: LockGuard, store: &Store, expire: Duration) -> Turn {
+    let (token, owner) = (guard.fencing_token().to_string(), guard.owner().to_owned());
+    let body = store.increment(&token, &owner);
+    let mut late = 0;
+    let watched = Watched { body: Box::pin(body), expire, last: None, late: &mut late };
+    let outcome = guard.protect(watched).await;
+    drop(guard);
+    // The others poll: without a pause the lock would hardly ever be free when they do.
+    tokio::time::sleep(ms(20)).await;
+    Turn { outcome, late }
+}
+
+/// Counts the steps that begin longer than a lease after the one before, and those after them:
+/// the process was frozen in between, and nobody has renewed meanwhile.
+struct Watched<'a, F> {
+    body: Pin<Box<F>>,
+    expire: Duration,
+    last: Option<(Instant, u32)>,
+    late: &'a mut usize,
+}
+
+impl<F: Future> Future for Watched<'_, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let now = Instant::now();
+        let renewals = Lease::current().expect("inside of a body").renewals();
+        let is_over = self.last.is_some_and(|(last, renewed)| {
+            renewed == renewals && now.duration_since(last) > self.expire
+        });
+        if is_over || *self.late > 0 {
+            *self.late += 1;
+        }
+        self.last = Some((now, renewals));
+        self.body.as_mut().poll(cx)
+    }
+}
