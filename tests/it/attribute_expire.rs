@@ -102,7 +102,7 @@ async fn a_value_out_of_range_is_an_error_of_the_call() {
     }
 }
 
-#[redis_lock(key = "k", expire = "300ms", client = redlock)]
+#[redis_lock(key = "k", expire = "1500ms", client = redlock)]
 async fn outlasts(redlock: &Redlock) -> Result<(), LockError> {
     let lease = Lease::current().unwrap();
     eventually(secs(15), || async { lease.renewals() >= 4 }).await;

@@ -31,12 +31,12 @@ async fn hangs(redlock: &Redlock, log: &Mutex<Vec<(&'static str, bool)>>) -> Res
     pending().await
 }
 
-#[redis_lock(key = "k", expire = "450ms", max_renew = 2, client = redlock)]
+#[redis_lock(key = "k", expire = "2s", max_renew = 2, client = redlock)]
 async fn hangs_longer(redlock: &Redlock) -> Result<(), LockError> {
     pending().await
 }
 
-#[redis_lock(key = "k", expire = "450ms", max_renew = 1_000, client = redlock)]
+#[redis_lock(key = "k", expire = "2s", max_renew = 1_000, client = redlock)]
 async fn is_done_in_time(redlock: &Redlock) -> Result<u32, LockError> {
     let lease = Lease::current().unwrap();
     eventually(secs(15), || async { lease.renewals() >= 2 }).await;

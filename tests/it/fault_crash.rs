@@ -122,7 +122,7 @@ async fn flushed_scripts_are_nobodys_error() {
     let server = Server::start().await;
     let (redlock, prefix) = client(&server.url()).await;
     let (stop, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    let long = redlock.lock("long").expire(ms(600)).acquire().await.unwrap();
+    let long = redlock.lock("long").expire(secs(2)).acquire().await.unwrap();
     let workers: Vec<_> = (0..8)
         .map(|n| {
             let (redlock, stop, rounds) = (redlock.clone(), stop.clone(), rounds.clone());

@@ -49,7 +49,7 @@ async fn an_acl_user_needs_little_and_is_told_what_is_missing() {
         .await;
     let connect = |user: &str| Redlock::connect(server.url_for(user, "pw"));
     let little = connect("little").await.unwrap();
-    let guard = little.lock("k").expire(ms(900)).acquire().await.unwrap();
+    let guard = little.lock("k").expire(secs(3)).acquire().await.unwrap();
     eventually(secs(5), || async { guard.renewals() > 0 }).await;
     assert_eq!(guard.release().await, Ok(Released::Released));
     for user in ["noscripts", "nokeys"] {
@@ -75,7 +75,7 @@ async fn a_key_of_another_type_is_an_error_and_left_alone() {
     assert!(error.to_string().contains("`prefix`"), "{error}");
     assert_eq!(server.raw().int(&["LLEN", &key]).await, 1);
     // A lock that is replaced while it is held.
-    let guard = redlock.lock("held").expire(ms(900)).acquire().await.unwrap();
+    let guard = redlock.lock("held").expire(secs(3)).acquire().await.unwrap();
     let held = format!("{prefix}held");
     server.raw().del(&held).await;
     server.raw().cmd(&["RPUSH", &held, "precious"]).await;

@@ -17,7 +17,7 @@ async fn quiet(redlock: &Redlock, key: &str) -> Result<String, LockError> {
     Ok(Lease::current().unwrap().fencing_token().to_string())
 }
 
-#[redis_lock(key = "<key>", expire = "600ms", client = redlock)]
+#[redis_lock(key = "<key>", expire = "2s", client = redlock)]
 async fn long(redlock: &Redlock, key: &str) -> Result<(), LockError> {
     let lease = Lease::current().unwrap();
     eventually(secs(20), || async { lease.renewals() >= 2 }).await;

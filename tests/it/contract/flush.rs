@@ -25,7 +25,7 @@ async fn flushall_is_a_loss_that_the_holder_hears_of() {
     let server = Server::start().await;
     let place = Place::redis(server.url(), unique_prefix(), false);
     let client = place.client().await;
-    let guard = client.lock(KEY).expire(ms(300)).acquire().await.unwrap();
+    let guard = client.lock(KEY).expire(secs(2)).acquire().await.unwrap();
     server.raw().cmd(&["FLUSHALL"]).await;
     let lost = tokio::time::timeout(secs(10), guard.lost()).await.expect("it is told");
     assert_eq!(lost, LostReason::Expired);

@@ -21,9 +21,11 @@ pub struct Place {
 enum Kind {
     /// Behind a mutex, to be replaced as a whole: a server that lost its data.
     Memory(Mutex<MemoryStore>),
+    /// One server, or several that make a quorum.
     Redis {
-        url: String,
-        raw: Box<Raw>,
+        urls: Vec<String>,
+        /// The servers that can be meddled with: those that are up.
+        raws: Vec<Raw>,
         is_pool: bool,
     },
 }
@@ -63,20 +65,36 @@ impl Place {
         Some(Place::redis(server.url(), unique_prefix(), false))
     }
 
+    /// Three masters.
+    pub async fn quorum() -> Option<Place> {
+        let urls: Vec<String> = masters().await.iter().map(Server::url).collect();
+        let raws = urls.iter().map(|url| Raw::new(url)).collect();
+        Some(Place { prefix: unique_prefix(), kind: Kind::Redis { urls, raws, is_pool: false } })
+    }
+
+    /// Five masters, two of which are down.
+    pub async fn quorum_two_down() -> Option<Place> {
+        let mut urls: Vec<String> = masters().await.iter().map(Server::url).collect();
+        let raws = urls.iter().map(|url| Raw::new(url)).collect();
+        urls.insert(1, "redis://127.0.0.1:1".to_owned());
+        urls.push("redis://127.0.0.1:2".to_owned());
+        Some(Place { prefix: unique_prefix(), kind: Kind::Redis { urls, raws, is_pool: false } })
+    }
+
     pub fn redis(url: String, prefix: String, is_pool: bool) -> Place {
-        let raw = Box::new(Raw::new(&url));
-        Place { prefix, kind: Kind::Redis { url, raw, is_pool } }
+        let raws = vec![Raw::new(&url)];
+        Place { prefix, kind: Kind::Redis { urls: vec![url], raws, is_pool } }
     }
 
     pub fn builder(&self) -> RedlockBuilder {
         let builder = Redlock::builder().prefix(&self.prefix).client_name("contract");
         match &self.kind {
             Kind::Memory(store) => builder.memory_store(store.lock().unwrap().clone()),
-            Kind::Redis { url, is_pool: true, .. } => {
+            Kind::Redis { urls, is_pool: true, .. } => builder.pools(urls.iter().map(|url| {
                 let pool = Config::from_url(url).create_pool(Some(Runtime::Tokio1));
-                builder.pool(pool.expect("a good URL"))
-            }
-            Kind::Redis { url, .. } => builder.url(url),
+                pool.expect("a good URL")
+            })),
+            Kind::Redis { urls, .. } => builder.urls(urls),
         }
     }
 
@@ -95,11 +113,18 @@ impl Place {
         format!("{}{key}", self.prefix)
     }
 
-    /// What stands in a key.
+    /// What stands in a key; with several servers, in more than half of them.
     pub async fn owner(&self, key: &str) -> Option<String> {
         match &self.kind {
             Kind::Memory(store) => store.lock().unwrap().owner(&self.full(key)),
-            Kind::Redis { raw, .. } => raw.get(&self.full(key)).await,
+            Kind::Redis { raws, .. } => {
+                let mut owners = Vec::new();
+                for raw in raws {
+                    owners.extend(raw.get(&self.full(key)).await);
+                }
+                let votes = |owner: &String| owners.iter().filter(|other| *other == owner).count();
+                owners.iter().find(|owner| 2 * votes(owner) > raws.len()).cloned()
+            }
         }
     }
 
@@ -114,7 +139,11 @@ impl Place {
     pub async fn remove(&self, key: &str) {
         match &self.kind {
             Kind::Memory(store) => store.lock().unwrap().remove(&self.full(key)),
-            Kind::Redis { raw, .. } => drop(raw.del(&self.full(key)).await),
+            Kind::Redis { raws, .. } => {
+                for raw in raws {
+                    raw.del(&self.full(key)).await;
+                }
+            }
         }
     }
 
@@ -123,18 +152,24 @@ impl Place {
         let key = self.full(key);
         match &self.kind {
             Kind::Memory(store) => store.lock().unwrap().set(&key, "thief", expire),
-            Kind::Redis { raw, .. } => {
+            Kind::Redis { raws, .. } => {
                 let ms = expire.as_millis().to_string();
-                raw.cmd(&["SET", &key, "thief", "PX", &ms]).await;
+                for raw in raws {
+                    raw.cmd(&["SET", &key, "thief", "PX", &ms]).await;
+                }
             }
         }
     }
 
     /// Deletes the helper key, as an operator might. A store in memory has none to delete.
     pub async fn lose_counter(&self, key: &str) {
-        if let Kind::Redis { raw, .. } = &self.kind {
+        if let Kind::Redis { raws, .. } = &self.kind {
             let counter = format!("{{{}}}:fence", self.full(key));
-            assert!(raw.del(&counter).await, "{counter} was there");
+            let mut deleted = 0;
+            for raw in raws {
+                deleted += usize::from(raw.del(&counter).await);
+            }
+            assert!(2 * deleted > raws.len(), "{counter} was there");
         }
     }
 
@@ -142,9 +177,11 @@ impl Place {
     pub async fn lose_data(&self) {
         match &self.kind {
             Kind::Memory(store) => *store.lock().unwrap() = MemoryStore::new(),
-            Kind::Redis { raw, .. } => {
+            Kind::Redis { raws, .. } => {
                 for key in self.redis_keys().await {
-                    raw.del(&key).await;
+                    for raw in raws {
+                        raw.del(&key).await;
+                    }
                 }
             }
         }
@@ -152,8 +189,21 @@ impl Place {
 
     /// Every key of this place, helper keys included; none for a store in memory.
     pub async fn redis_keys(&self) -> Vec<String> {
-        let Kind::Redis { raw, .. } = &self.kind else { return Vec::new() };
-        let keys = raw.keys("*").await;
-        keys.into_iter().filter(|key| key.contains(&self.prefix)).collect()
+        let Kind::Redis { raws, .. } = &self.kind else { return Vec::new() };
+        let mut keys = Vec::new();
+        for raw in raws {
+            keys.extend(raw.keys("*").await);
+        }
+        keys.retain(|key| key.contains(&self.prefix));
+        keys.sort_unstable();
+        keys.dedup();
+        keys
     }
+}
+
+/// Three servers that know nothing of each other, shared by all cases.
+async fn masters() -> &'static [Server; 3] {
+    static MASTERS: OnceCell<[Server; 3]> = OnceCell::const_new();
+    let start = || async { [Server::start().await, Server::start().await, Server::start().await] };
+    MASTERS.get_or_init(start).await
 }

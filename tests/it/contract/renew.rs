@@ -22,7 +22,7 @@ fn assert_lost(guard: &LockGuard, expected: LostReason, confirmed: u32) {
 
 pub async fn a_lease_is_renewed_for_as_long_as_it_is_held(place: &Place) {
     let client = place.client().await;
-    let guard = client.lock(KEY).expire(ms(600)).acquire().await.unwrap();
+    let guard = client.lock(KEY).expire(secs(2)).acquire().await.unwrap();
     let (owner, fencing_token) = (guard.owner().to_owned(), guard.fencing_token());
     eventually(secs(15), || async { guard.renewals() >= 3 }).await;
     guard.check().unwrap();
@@ -35,7 +35,7 @@ pub async fn a_lease_is_renewed_for_as_long_as_it_is_held(place: &Place) {
 
 pub async fn the_last_renewal_ends_the_lease(place: &Place) {
     let client = place.client().await;
-    let guard = client.lock(KEY).expire(ms(600)).max_renew(1).acquire().await.unwrap();
+    let guard = client.lock(KEY).expire(secs(2)).max_renew(1).acquire().await.unwrap();
     assert_eq!(lost(&guard).await, LostReason::RenewalLimit);
     assert_lost(&guard, LostReason::RenewalLimit, 1);
     let error = guard.check().unwrap_err().to_string();
@@ -51,7 +51,7 @@ pub async fn no_renewals_at_all(place: &Place) {
 
 pub async fn a_stolen_lease_is_lost(place: &Place) {
     let client = place.client().await;
-    let guard = client.lock(KEY).expire(ms(600)).acquire().await.unwrap();
+    let guard = client.lock(KEY).expire(secs(2)).acquire().await.unwrap();
     place.steal(KEY, secs(60)).await;
     assert_eq!(lost(&guard).await, LostReason::Stolen);
     assert_lost(&guard, LostReason::Stolen, 0);
@@ -62,7 +62,7 @@ pub async fn a_stolen_lease_is_lost(place: &Place) {
 
 pub async fn a_vanished_lease_is_lost(place: &Place) {
     let client = place.client().await;
-    let guard = client.lock(KEY).expire(ms(600)).acquire().await.unwrap();
+    let guard = client.lock(KEY).expire(secs(2)).acquire().await.unwrap();
     place.remove(KEY).await;
     assert_eq!(lost(&guard).await, LostReason::Expired);
     assert_lost(&guard, LostReason::Expired, 0);

@@ -10,6 +10,8 @@ macro_rules! on_every_backend {
         on_every_backend!(@place pool $($group::$case)*);
         on_every_backend!(@place other_prefix $($group::$case)*);
         on_every_backend!(@place valkey $($group::$case)*);
+        on_every_backend!(@place quorum $($group::$case)*);
+        on_every_backend!(@place quorum_two_down $($group::$case)*);
     };
     (@place $place:ident $($group:ident::$case:ident)*) => {
         mod $place {

@@ -55,10 +55,9 @@ impl Member {
     /// Learns from an answer. A node that answers with an error is not down: it costs no wait.
     pub(super) fn note<T>(&self, answer: &Result<T, Fault>) {
         let is_down = |fault: &Fault| {
-            let kinds = fault.nodes.iter().map(|node| node.kind());
-            kinds
-                .into_iter()
-                .any(|kind| matches!(kind, NodeErrorKind::Unreachable | NodeErrorKind::NoReply))
+            fault.nodes.iter().any(|node| {
+                matches!(node.kind(), NodeErrorKind::Unreachable | NodeErrorKind::NoReply)
+            })
         };
         let next_probe = Instant::now() + PROBE_EVERY;
         *self.down() = match answer {

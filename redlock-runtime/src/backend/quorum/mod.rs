@@ -1,5 +1,5 @@
-//! N independent masters as one backend: the RedLock algorithm of Redis' distributed lock pattern
-//! (redis.io, "Distributed Locks with Redis"), with fencing tokens.
+//! N independent masters as one backend: the `RedLock` algorithm of Redis' distributed lock
+//! pattern (redis.io, "Distributed Locks with Redis"), with fencing tokens.
 //!
 //! A lock is held when a quorum of all N nodes granted it to one owner. Nobody waits for a node
 //! that is known to be down, and nothing depends on a node that is: whatever may stand on it ends

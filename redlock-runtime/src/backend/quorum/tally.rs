@@ -24,13 +24,10 @@ pub(super) enum Election {
 
 /// Can later answers change nothing any more?
 pub(super) fn is_elected(answers: &Answers<Acquired>, quorum: usize) -> bool {
-    let granted = answers.iter().filter(|answer| is_granted(answer)).count();
+    let is_granted = |answer: &&_| matches!(answer, Some(Ok(Acquired::Granted { .. })));
+    let granted = answers.iter().filter(is_granted).count();
     let open = answers.iter().filter(|answer| answer.is_none()).count();
     granted >= quorum || granted + open < quorum
-}
-
-fn is_granted(answer: &Option<Result<Acquired, Fault>>) -> bool {
-    matches!(answer, Some(Ok(Acquired::Granted { .. })))
 }
 
 pub(super) fn elect(answers: &Answers<Acquired>, quorum: usize) -> Election {
