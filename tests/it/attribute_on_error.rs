@@ -65,7 +65,7 @@ async fn panics(redlock: &Redlock) -> u32 {
 }
 
 #[redis_lock(
-    key = "k", expire = "200ms", max_renew = 0, client = redlock, on_error = |e| Some(e)
+    key = "k", expire = "200ms", max_renew = 0, client = redlock, on_error = Some
 )]
 async fn hangs(redlock: &Redlock) -> Option<LockError> {
     std::future::pending().await

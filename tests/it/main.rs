@@ -32,7 +32,12 @@ mod attribute_shape;
 mod attribute_wait;
 mod bounds;
 mod contract;
+mod interop;
+mod observability;
 mod parity;
+mod protocol;
+mod secrets;
+mod security;
 
 mod support_events;
 mod support_process;

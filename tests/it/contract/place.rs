@@ -23,7 +23,7 @@ enum Kind {
     Memory(Mutex<MemoryStore>),
     Redis {
         url: String,
-        raw: Raw,
+        raw: Box<Raw>,
         is_pool: bool,
     },
 }
@@ -64,7 +64,7 @@ impl Place {
     }
 
     pub fn redis(url: String, prefix: String, is_pool: bool) -> Place {
-        let raw = Raw::new(&url);
+        let raw = Box::new(Raw::new(&url));
         Place { prefix, kind: Kind::Redis { url, raw, is_pool } }
     }
 

@@ -50,8 +50,8 @@ fn parse(url: &str) -> Result<ConnectionInfo, LockError> {
         }
         _ => {
             return Err(LockError::config(format!(
-                "`{shown}` has the scheme `{scheme}`; a redis URL begins with `redis://`, \
-                 `rediss://` or `unix://`"
+                "`{shown}` has another scheme; a redis URL begins with `redis://`, `rediss://` or \
+                 `unix://`"
             )));
         }
     }
@@ -81,7 +81,7 @@ fn name(info: &ConnectionInfo) -> String {
 }
 
 /// The URL with whatever stands before an `@` cut out: it may be a password, also in a URL that
-/// does not parse.
+/// does not parse. The same goes for a scheme and a port that cannot be any.
 fn without_credentials(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let rest = rest.rsplit_once('@').map_or(rest.to_owned(), |(_, host)| format!("***@{host}"));
@@ -90,7 +90,24 @@ fn without_credentials(url: &str) -> String {
         Some((path, _)) => format!("{path}?***"),
         None => rest,
     };
-    if scheme.is_empty() { rest } else { format!("{scheme}://{rest}") }
+    // `redis://user:password` without a host, or `user:password`.
+    let rest = match rest.rsplit_once(':') {
+        Some((host, port)) if !is_port(port) && !host.starts_with('/') => format!("{host}:***"),
+        _ => rest,
+    };
+    match scheme {
+        "" => rest,
+        _ if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+') => {
+            format!("{scheme}://{rest}")
+        }
+        _ => format!("***://{rest}"),
+    }
+}
+
+/// Digits, with the database behind them; or the end of an IPv6 address.
+fn is_port(text: &str) -> bool {
+    let (port, _) = text.split_once('/').unwrap_or((text, ""));
+    port.bytes().all(|byte| byte.is_ascii_digit()) || port.ends_with(']')
 }
 
 #[cfg(test)]
@@ -148,6 +165,10 @@ mod tests {
             "redis://u:s3cret@host:port",
             "redis://u:s3@cret@host:port",
             "unix:///run/x?pass=s3cret&db=x",
+            "redis://:s3cret",
+            "redis://u:s3cret/0",
+            "u:s3cret",
+            "u:s3cret://host",
         ] {
             if let Err(error) = open(url) {
                 let shown = format!("{error} {error:?}");

@@ -62,6 +62,7 @@ fn kind(error: &RedisError) -> NodeErrorKind {
         Some("WRONGTYPE") => NodeErrorKind::WrongType,
         Some("MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "CROSSSLOT") => NodeErrorKind::Cluster,
         _ if detail(error).contains("max number of clients") => NodeErrorKind::TooManyClients,
+        _ if is_acl_failure(detail(error)) => NodeErrorKind::NoPermission,
         _ => NodeErrorKind::Refused,
     }
 }
@@ -76,6 +77,13 @@ fn code(error: &RedisError) -> Option<&str> {
         return inner.or(code);
     }
     code
+}
+
+/// What servers say when the ACL forbids what a script does, without a code of its own.
+fn is_acl_failure(detail: &str) -> bool {
+    ["The user executing the script can't", "ACL failure in script"]
+        .iter()
+        .any(|words| detail.contains(words))
 }
 
 fn detail(error: &RedisError) -> &str {

@@ -1,0 +1,108 @@
+//! docs/protocol.md says what is in the scripts and on the wire.
+
+use deadpool_redis::redis::{Script, from_redis_value};
+use redlock::Redlock;
+
+use crate::support::{Proxy, Server, eventually, ms, secs, unique_prefix};
+
+const DOCUMENT: &str = include_str!("../../docs/protocol.md");
+const SCRIPTS: [(&str, &str); 3] = [
+    ("acquire.lua", include_str!("../../redlock-runtime/src/backend/scripts/acquire.lua")),
+    ("renew.lua", include_str!("../../redlock-runtime/src/backend/scripts/renew.lua")),
+    ("release.lua", include_str!("../../redlock-runtime/src/backend/scripts/release.lua")),
+];
+
+#[tokio::test]
+async fn the_documented_digests_are_those_of_the_scripts() {
+    let raw = Server::shared().await.raw();
+    for (name, text) in SCRIPTS {
+        let digest = Script::new(text).get_hash().to_owned();
+        assert!(DOCUMENT.contains(&format!("| `{name}` | `{digest}` |")), "{name}: {digest}");
+        let loaded: String = from_redis_value(raw.cmd(&["SCRIPT", "LOAD", text]).await).unwrap();
+        assert_eq!(loaded, digest, "the server's own opinion of {name}");
+        let strict = include_str!("../../docs/security.md");
+        assert!(strict.contains(&format!("+evalsha|{digest}")), "{name}: {digest}");
+    }
+}
+
+#[test]
+fn the_documented_commands_are_those_of_the_scripts() {
+    let mut called: Vec<&str> = Vec::new();
+    for (_, text) in SCRIPTS {
+        let calls = text.split("redis.call('").chain(text.split("redis.pcall('"));
+        called.extend(calls.filter_map(|call| call.split_once('\'')).map(|(name, _)| name));
+    }
+    called.retain(|name| name.bytes().all(|byte| byte.is_ascii_uppercase()));
+    called.sort_unstable();
+    called.dedup();
+    assert_eq!(called, ["DEL", "GET", "PEXPIRE", "PTTL", "SET", "TIME"]);
+    assert!(DOCUMENT.contains("`GET`, `SET`, `DEL`, `PEXPIRE`, `PTTL` and `TIME`"));
+}
+
+/// Headers of scripts say what the table says.
+#[test]
+fn every_script_says_its_keys_arguments_and_returns() {
+    for (name, text) in SCRIPTS {
+        let header: Vec<&str> = text.lines().take_while(|line| line.starts_with("--")).collect();
+        let says = |what: &str| header.iter().any(|line| line.contains(what));
+        assert!(header[0].starts_with(&format!("-- {}", name.trim_end_matches(".lua"))));
+        assert!(says("KEYS[") && says("ARGV[") && says("Returns"), "{name}: {header:?}");
+    }
+}
+
+/// One command for each turn of a lock, and no other.
+#[tokio::test]
+async fn a_lock_costs_one_command_for_each_turn() {
+    let server = Server::start().await;
+    let proxy = Proxy::start(&server);
+    let redlock = Redlock::builder().url(proxy.url()).prefix(unique_prefix()).build().await;
+    let redlock = redlock.unwrap();
+    assert_eq!(proxy.count("INFO"), 1, "asked at startup");
+    // The server learns the scripts, each once.
+    proxy.forget();
+    let guard = redlock.lock("k").expire(secs(2)).acquire().await.unwrap();
+    eventually(secs(20), || async { guard.renewals() >= 1 }).await;
+    guard.release().await.unwrap();
+    assert_eq!(proxy.count("EVAL"), 3, "{:?}", proxy.command_log());
+    proxy.forget();
+    for n in 1..=20 {
+        let guard = redlock.lock("k").acquire().await.unwrap();
+        guard.release().await.unwrap();
+        assert_eq!(proxy.command_log(), vec!["EVALSHA"; 2 * n]);
+    }
+    proxy.forget();
+    let guard = redlock.lock("k").expire(secs(2)).acquire().await.unwrap();
+    eventually(secs(20), || async { guard.renewals() >= 2 }).await;
+    let renewals = usize::try_from(guard.renewals()).unwrap();
+    guard.release().await.unwrap();
+    // A slow machine may repeat a renewal whose answer was late, never more than it counts.
+    let sent = proxy.count("EVALSHA");
+    assert!((2 + renewals..=4 + 2 * renewals).contains(&sent), "{sent} for {renewals}");
+}
+
+/// What is written under "Keys".
+#[tokio::test]
+async fn the_documented_keys_are_all_there_is() {
+    let server = Server::start().await;
+    let raw = server.raw();
+    let redlock = Redlock::builder().url(server.url()).client_name("web-3").build().await.unwrap();
+    let (plain, tagged) = (redlock.lock("stock-42"), redlock.lock("{stock}-42"));
+    let plain = plain.expire(secs(10)).acquire().await.unwrap();
+    let tagged = tagged.expire(secs(10)).acquire().await.unwrap();
+    let expected =
+        ["lock:stock-42", "lock:{stock}-42", "lock:{stock}-42:fence", "{lock:stock-42}:fence"];
+    assert_eq!(raw.keys("*").await, expected);
+    assert_eq!(raw.get("lock:stock-42").await.as_deref(), Some(plain.owner()));
+    assert!(plain.owner().starts_with("web-3:"), "{}", plain.owner());
+    let counter = raw.get("{lock:stock-42}:fence").await;
+    assert_eq!(counter, Some(plain.fencing_token().to_string()));
+    for key in expected {
+        let kind: String = from_redis_value(raw.cmd(&["TYPE", key]).await).unwrap();
+        let pttl = raw.pttl(key).await.expect("it is there");
+        let longest = if key.ends_with(":fence") { secs(3610) } else { secs(10) };
+        assert!(kind == "string" && pttl <= longest && pttl > longest / 2, "{key}: {pttl:?}");
+    }
+    plain.release().await.unwrap();
+    tagged.release().await.unwrap();
+    assert_eq!(raw.keys("*").await, expected[2..], "the counters expire by themselves");
+}

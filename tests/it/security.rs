@@ -1,0 +1,166 @@
+//! The library runs as the users of docs/security.md, and as nothing less.
+
+use redlock::{LockError, NodeErrorKind, Redlock};
+
+use crate::support::{Raw, Server, capture, eventually, ms, secs};
+
+const DOCUMENT: &str = include_str!("../../docs/security.md");
+const SCRIPTS: [&str; 3] = [
+    include_str!("../../redlock-runtime/src/backend/scripts/acquire.lua"),
+    include_str!("../../redlock-runtime/src/backend/scripts/renew.lua"),
+    include_str!("../../redlock-runtime/src/backend/scripts/release.lua"),
+];
+
+/// The user that stands in the document's code block of this kind, with a password.
+fn user(block: &str) -> String {
+    let (_, rest) = DOCUMENT.split_once(&format!("```{block}\n")).expect("the block is there");
+    let (line, _) = rest.split_once("\n```").expect("the block ends");
+    let user = line.strip_prefix("user ").expect("one user, in one line");
+    assert!(!user.contains('\n'), "{user}");
+    user.replace("PASSWORD", "secret")
+}
+
+/// A server that knows only this user and an administrator who needs no password.
+async fn server(user: &str) -> Server {
+    Server::builder().acl(user).start().await
+}
+
+fn url(server: &Server) -> String {
+    server.url_for("locks", "secret")
+}
+
+/// Everything that the library does to a server: acquire, refuse, renew, release, clean up.
+async fn whole_life(server: &Server) -> Result<(), LockError> {
+    let redlock = Redlock::builder().url(url(server)).lazy().build().await?;
+    for key in ["stock-42", "{stock}-42"] {
+        let guard = redlock.lock(key).expire(ms(400)).acquire().await?;
+        assert!(redlock.lock(key).try_acquire().await?.is_none());
+        tokio::select! {
+            () = eventually(secs(20), || async { guard.renewals() >= 1 }) => {}
+            _ = guard.lost() => {}
+        }
+        guard.check()?;
+        guard.release().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_documented_user_is_enough() {
+    let captured = capture();
+    let server = server(&user("acl")).await;
+    whole_life(&server).await.unwrap();
+    Redlock::connect(url(&server)).await.expect("and may start up");
+    let refused = server.raw().cmd(&["ACL", "LOG"]).await;
+    let refused: Vec<deadpool_redis::redis::Value> =
+        deadpool_redis::redis::from_redis_value(refused).unwrap();
+    // What a client says about itself on connecting (CLIENT SETINFO) may be refused.
+    let text = format!("{refused:?}");
+    assert_eq!(refused.len(), text.matches("\"client|setinfo\"").count(), "{text}");
+    let warnings = captured.warnings_about(&server.addr().to_string());
+    assert!(warnings.is_empty(), "{warnings:?}");
+}
+
+/// With any one word less, something does not work: the line is minimal.
+#[tokio::test]
+async fn every_word_of_the_documented_user_is_needed() {
+    let line = user("acl");
+    let server = server(&line).await;
+    let raw = server.raw();
+    let mut tried = 0;
+    for word in line.split(' ').filter(|word| word.starts_with(['+', '~'])) {
+        let less: Vec<&str> = line.split(' ').filter(|other| *other != word).collect();
+        raw.cmd(&[&["ACL", "SETUSER"], &less[..1], &["reset"], &less[1..]].concat()).await;
+        raw.cmd(&["SCRIPT", "FLUSH"]).await;
+        raw.cmd(&["DEL", "lock:stock-42", "lock:{stock}-42"]).await;
+        if word == "+info" {
+            let captured = capture();
+            Redlock::connect(url(&server)).await.expect("INFO is not asked for more than it tells");
+            let warnings = captured.warnings_about(&server.addr().to_string());
+            assert!(warnings.iter().any(|event| event.message.contains("grant +info")));
+        } else {
+            match whole_life(&server).await {
+                Err(LockError::Unavailable { nodes, .. }) => {
+                    assert_eq!(nodes[0].kind(), NodeErrorKind::NoPermission, "{word}: {nodes:?}");
+                }
+                Err(LockError::Lost { .. }) if word == "+pexpire" => {}
+                other => panic!("not needed: {word}: {other:?}"),
+            }
+        }
+        tried += 1;
+    }
+    assert_eq!(tried, 11, "two key patterns and nine commands");
+}
+
+#[tokio::test]
+async fn foreign_keys_and_other_commands_are_refused() {
+    for block in ["acl", "acl-strict"] {
+        let server = server(&user(block)).await;
+        server.raw().cmd(&["SET", "other", "1"]).await;
+        let raw = Raw::new(&url(&server));
+        for words in [
+            &["GET", "other"][..],
+            &["SET", "other", "2"],
+            &["DEL", "other"],
+            &["EVAL", "return redis.call('GET', 'other')", "0"],
+            &["EVAL", "return redis.call('GET', KEYS[1])", "1", "other"],
+            &["EVAL", "return redis.call('KEYS', '*')", "0"],
+            &["KEYS", "*"],
+            &["SCAN", "0"],
+            &["FLUSHALL"],
+            &["CONFIG", "GET", "*"],
+            &["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"],
+            &["SCRIPT", "LOAD", "return 1"],
+            &["SCRIPT", "FLUSH"],
+            &["ACL", "LIST"],
+            &["MONITOR"],
+            &["CLIENT", "LIST"],
+            &["SUBSCRIBE", "news"],
+            &["PUBLISH", "news", "x"],
+            &["RENAME", "lock:a", "lock:b"],
+            &["GET", "{lock:a}:other"],
+            &["SHUTDOWN"],
+        ] {
+            let error = raw.try_cmd(words).await.expect_err("it is refused");
+            let text = error.to_string();
+            let refusals =
+                ["NoPerm", "The user executing the script can't", "ACL failure in script"];
+            assert!(
+                refusals.iter().any(|refusal| text.contains(refusal)),
+                "{block}: {words:?}: {text}"
+            );
+        }
+        assert_eq!(server.raw().get("other").await.as_deref(), Some("1"));
+    }
+}
+
+#[tokio::test]
+async fn a_key_beside_the_prefix_is_a_typed_error() {
+    let server = server(&user("acl")).await;
+    let builder = Redlock::builder().url(url(&server)).prefix("other:");
+    let redlock = builder.build().await.unwrap();
+    let error = redlock.lock("k").acquire().await.unwrap_err();
+    let LockError::Unavailable { nodes, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(nodes[0].kind(), NodeErrorKind::NoPermission);
+    assert!(error.to_string().contains("docs/security.md"), "{error}");
+}
+
+#[tokio::test]
+async fn the_strict_user_runs_the_three_scripts_once_they_are_loaded() {
+    let server = server(&user("acl-strict")).await;
+    let LockError::Unavailable { nodes, .. } = whole_life(&server).await.unwrap_err() else {
+        panic!("not loaded, not locked");
+    };
+    assert_eq!(nodes[0].kind(), NodeErrorKind::NoPermission);
+    for script in SCRIPTS {
+        server.raw().cmd(&["SCRIPT", "LOAD", script]).await;
+    }
+    whole_life(&server).await.unwrap();
+    let raw = Raw::new(&url(&server));
+    let own = server.raw().cmd(&["SCRIPT", "LOAD", "return 1"]).await;
+    let own: String = deadpool_redis::redis::from_redis_value(own).unwrap();
+    for words in [&["EVAL", "return 1", "0"][..], &["EVALSHA", &own, "0"]] {
+        let error = raw.try_cmd(words).await.expect_err("not one of the three");
+        assert!(error.to_string().contains("NoPerm"), "{error}");
+    }
+}
