@@ -10,7 +10,7 @@ use crate::fault_kit::{LONG, NOISE, Steps, client};
 use crate::support::process::block_on;
 use crate::support::{Server, block_thread, capture, ms, secs, time_passes};
 
-const EXPIRE: Duration = ms(900);
+const EXPIRE: Duration = ms(1200);
 
 /// Somebody else, on a thread and with a connection of its own, who tries to get in all the time.
 struct Observer {

@@ -41,6 +41,7 @@ fn table() -> Vec<(&'static str, Case)> {
         (reply.name, Case { then: reply.into(), kind, once, keeps })
     };
     let wire = |name, then, kind, once| (name, Case { then, kind, once, keeps: false });
+    let garbage = Then::Answer(says::GARBAGE.wire.into());
     vec![
         of(says::LOADING, Kind::Loading, Retried, true),
         of(says::BUSY, Kind::Busy, Retried, true),
@@ -61,7 +62,8 @@ fn table() -> Vec<(&'static str, Case)> {
         of(says::EXECABORT, Kind::Refused, Final, true),
         of(says::PLAIN_ERR, Kind::Refused, Final, true),
         of(says::MAX_CLIENTS, Kind::TooManyClients, Retried, false),
-        of(says::GARBAGE, Kind::Protocol, Repaired, false),
+        // Without the close behind it, which the client may see first.
+        wire(says::GARBAGE.name, garbage, Kind::Protocol, Repaired),
         of(says::WRONG_SHAPE, Kind::Protocol, Retried, false),
         of(says::NIL, Kind::Protocol, Retried, false),
         wire("reply lost", Then::LoseReply, Kind::NoReply, Retried),
