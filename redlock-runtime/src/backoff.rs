@@ -14,8 +14,8 @@ pub(crate) const LOCAL_HOLDER: Duration = Duration::from_millis(100);
 ///
 /// It grows with the age of the present hold, as far as it was seen: a lock that moves is asked for
 /// often, one that stays costs the server little, and the delay is a small part of the hold. It
-/// ends when the holder's lease does. `random` is in `0.0..1.0`: half of the pause is jitter, so that
-/// waiters do not move in step.
+/// ends when the holder's lease does. `random` is in `0.0..1.0`: half of the pause is jitter, so
+/// that waiters do not move in step.
 pub(crate) fn busy(
     attempts: u32,
     hold_age: Duration,

@@ -8,7 +8,7 @@ use redlock::{LockError, LostReason, Redlock};
 
 use crate::fault_kit::{LONG, NOISE, Steps, client};
 use crate::support::process::block_on;
-use crate::support::{Server, capture, ms, secs};
+use crate::support::{Server, block_thread, capture, ms, secs, time_passes};
 
 const EXPIRE: Duration = ms(900);
 
@@ -31,7 +31,7 @@ impl Observer {
                     assert!(!entered, "the lock was free after {looks} looks");
                     assert!(raw.pttl(&key).await.is_some(), "no key after {looks} looks");
                     looks += 1;
-                    tokio::time::sleep(ms(2)).await;
+                    time_passes(ms(2)).await;
                 }
                 looks
             })
@@ -50,7 +50,7 @@ async fn block_while_holding(redlock: Redlock, prefix: String, key: &'static str
     let full = format!("{prefix}{key}");
     let run = redlock.lock(key).expire(EXPIRE).run(async move {
         let observer = Observer::start(server, full);
-        std::thread::sleep(EXPIRE * 3);
+        block_thread(EXPIRE * 3);
         observer.stop()
     });
     run.await.expect("the lease was kept")
@@ -80,7 +80,7 @@ async fn a_body_that_blocks_past_its_last_lease_takes_no_step_more() {
     let after = Arc::new(AtomicBool::new(false));
     let seen = after.clone();
     let run = redlock.lock("k").expire(ms(400)).max_renew(0).run(async move {
-        std::thread::sleep(ms(800));
+        block_thread(ms(800));
         tokio::task::yield_now().await;
         seen.store(true, Ordering::SeqCst);
     });

@@ -7,7 +7,7 @@ use std::time::Instant;
 use redlock::{LockError, LostReason, NodeErrorKind as Kind, Redlock, Released};
 
 use crate::fault_kit::{LONG, NOISE, Steps, assert_unavailable, client, nothing_left};
-use crate::support::{Server, eventually, ms, secs};
+use crate::support::{Server, eventually, ms, secs, time_passes};
 
 #[track_caller]
 fn reason<T: std::fmt::Debug>(outcome: Result<T, LockError>) -> LostReason {
@@ -138,7 +138,7 @@ async fn flushed_scripts_are_nobodys_error() {
     let raw = server.raw();
     for _ in 0..200 {
         raw.cmd(&["SCRIPT", "FLUSH"]).await;
-        tokio::time::sleep(ms(3)).await;
+        time_passes(ms(3)).await;
     }
     eventually(NOISE, || async { long.renewals() > 0 }).await;
     stop.store(true, Ordering::SeqCst);

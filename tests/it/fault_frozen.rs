@@ -7,10 +7,17 @@ use redlock::{LockError, NodeErrorKind as Kind, Redlock, redis_lock};
 use crate::fault_kit::{
     LONG, NOISE, assert_unavailable, client, lock_keys, nothing_left, poll_and_drop,
 };
-use crate::support::{Proxy, Server, ms, secs};
+use crate::support::{Proxy, Server, ms, secs, time_passes};
 
 const CALLERS: usize = 100;
 const WAIT: Duration = ms(400);
+
+/// A client to whose server the scripts are known, so that the next command takes the lock.
+async fn warm_client(server: &Server) -> (Redlock, String) {
+    let (redlock, prefix) = client(&server.url()).await;
+    redlock.lock("warm").run(async {}).await.unwrap();
+    (redlock, prefix)
+}
 
 /// Lets many callers ask a server that does not answer; all of them must be told in time.
 async fn all_are_told(redlock: &Redlock) {
@@ -28,7 +35,7 @@ async fn all_are_told(redlock: &Redlock) {
 #[tokio::test]
 async fn acquires_on_a_frozen_server_end_with_their_wait_and_leave_nothing() {
     let server = Server::start().await;
-    let (redlock, prefix) = client(&server.url()).await;
+    let (redlock, prefix) = warm_client(&server).await;
     server.freeze();
     all_are_told(&redlock).await;
     server.thaw();
@@ -41,7 +48,7 @@ async fn acquires_on_a_frozen_server_end_with_their_wait_and_leave_nothing() {
 #[tokio::test]
 async fn acquires_on_a_paused_server_end_with_their_wait_and_leave_nothing() {
     let server = Server::start().await;
-    let (redlock, prefix) = client(&server.url()).await;
+    let (redlock, prefix) = warm_client(&server).await;
     server.raw().cmd(&["CLIENT", "PAUSE", "1500", "ALL"]).await;
     all_are_told(&redlock).await;
     nothing_left(&server.raw(), &prefix, NOISE).await;
@@ -52,7 +59,7 @@ async fn acquires_on_a_paused_server_end_with_their_wait_and_leave_nothing() {
 #[tokio::test]
 async fn acquires_dropped_on_a_frozen_server_leave_nothing() {
     let server = Server::start().await;
-    let (redlock, prefix) = client(&server.url()).await;
+    let (redlock, prefix) = warm_client(&server).await;
     server.freeze();
     let callers: Vec<_> = (0..CALLERS)
         .map(|n| {
@@ -72,7 +79,7 @@ async fn acquires_dropped_on_a_frozen_server_leave_nothing() {
 #[tokio::test]
 async fn acquires_dropped_on_a_paused_server_leave_nothing() {
     let server = Server::start().await;
-    let (redlock, prefix) = client(&server.url()).await;
+    let (redlock, prefix) = warm_client(&server).await;
     for k in 0..=20 {
         server.raw().cmd(&["CLIENT", "PAUSE", "40", "ALL"]).await;
         for n in 0..5 {
@@ -89,7 +96,7 @@ async fn acquires_dropped_on_a_paused_server_leave_nothing() {
 #[redis_lock(key = "<key>", wait = "20s", client = redlock)]
 async fn locked_call(redlock: &Redlock, key: &str) -> Result<(), LockError> {
     for _ in 0..3 {
-        tokio::time::sleep(ms(1)).await;
+        time_passes(ms(1)).await;
     }
     Ok(())
 }

@@ -20,11 +20,11 @@ async fn the_lock_of_a_killed_holder_is_free_when_its_lease_ends_and_not_before(
     let raw = server.raw();
     let mut holder = Process::spawn("hold", &[&server.url(), &prefix, "k", "1500"]);
     holder.event("held").await;
-    let waiter = tokio::spawn(redlock.lock("k").wait(LONG).acquire());
+    let next = tokio::spawn(redlock.lock("k").wait(LONG).acquire());
     holder.sigkill();
     let looked = Instant::now();
     let rest = raw.pttl(&format!("{prefix}k")).await.expect("a dead holder releases nothing");
-    let guard = waiter.await.unwrap().unwrap();
+    let guard = next.await.unwrap().unwrap();
     let waited = looked.elapsed();
     // PTTL is rounded to whole milliseconds.
     assert!(waited + ms(2) >= rest, "{waited:?} of {rest:?}: before the lease had ended");
@@ -45,8 +45,21 @@ async fn other_than(raw: &Raw, key: &str, first: usize) {
     eventually(NOISE, || async { holder(raw, key).await != first }).await;
 }
 
+/// Bodies that were stopped, and those that began a step after their lease was over.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    stopped: usize,
+    late: usize,
+}
+
+impl Counts {
+    fn and(self, other: Counts) -> Counts {
+        Counts { stopped: self.stopped + other.stopped, late: self.late + other.late }
+    }
+}
+
 /// Two processes that share a counter; whoever holds the lock is frozen until the other has it.
-async fn freeze_holders(server: &'static Server) -> usize {
+async fn freeze_holders(server: &'static Server) -> Counts {
     let (prefix, raw) = (unique_prefix(), server.raw());
     let (key, name) = (format!("{prefix}k"), format!("store-{prefix}"));
     let expire = EXPIRE.as_millis().to_string();
@@ -56,32 +69,40 @@ async fn freeze_holders(server: &'static Server) -> usize {
     for worker in &mut workers {
         worker.event("ready").await;
     }
+    let mut counts_of = [Counts::default(); 2];
     for _ in 0..ROUNDS {
         let frozen = holder(&raw, &key).await;
         workers[frozen].sigstop();
         other_than(&raw, &key, frozen).await;
+        // What it said before it was frozen does not count.
+        drop(workers[frozen].events());
         workers[frozen].sigcont();
         // It takes part again before the next one is frozen.
-        workers[frozen].event_within(secs(20), "wrote").await;
+        let wrote = workers[frozen].event_within(secs(20), "wrote").await;
+        let counts: Vec<usize> = wrote.split(' ').map(|count| count.parse().unwrap()).collect();
+        assert!(counts[2] <= 1, "{} steps began after the lease", counts[2]);
+        counts_of[frozen] = Counts { stopped: counts[0], late: counts[1] };
     }
-    let mut stopped = 0;
     for worker in &mut workers {
         worker.sigkill();
-        let events = worker.events();
-        assert!(!events.iter().any(|event| event.starts_with("late")), "{events:?}");
-        stopped += events.iter().filter(|event| *event == "stopped").count();
     }
     Store::new(raw, &name).assert_sound(10).await;
-    stopped
+    let [a, b] = counts_of;
+    a.and(b)
 }
 
 #[tokio::test]
 async fn holders_that_were_frozen_past_their_lease_do_nothing_more() {
     let server = Server::shared().await;
     let resources: Vec<_> = (0..RESOURCES).map(|_| tokio::spawn(freeze_holders(server))).collect();
+    let mut all = Counts::default();
     for resource in resources {
-        resource.await.unwrap();
+        all = all.and(resource.await.unwrap());
     }
+    // The others were frozen between the lock and the body, or behind it.
+    assert!(all.stopped >= RESOURCES * ROUNDS / 4, "{all:?}: too few bodies were frozen");
+    // A freeze just between the look at the clock and the step is all that may let one through.
+    assert!(all.late <= 2, "{all:?}: bodies went on after their lease");
 }
 
 /// Cuts a holder off until the other one is in.
@@ -154,4 +175,13 @@ async fn a_process_that_exits_while_holding_leaves_its_lock_to_the_lease() {
     let left = server.raw().get(&format!("{prefix}k")).await;
     assert!(left.is_none_or(|left| left == owner));
     assert_eq!(redlock.lock("k").wait(LONG).run(async { 1 }).await, Ok(1));
+}
+
+#[tokio::test]
+async fn a_body_reads_the_clock_itself_when_the_background_thread_is_stuck() {
+    let server = Server::shared().await;
+    let mut child = Process::spawn("block-the-keeper", &[&server.url(), &unique_prefix()]);
+    child.event("blocked").await;
+    let stopped = child.event("stopped").await;
+    assert!(stopped.starts_with("false Err(Lost"), "{stopped}");
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use redlock::{LockError, NodeError, NodeErrorKind, Redlock, RedlockBuilder};
 
-use crate::support::{Raw, eventually, unique_prefix};
+use crate::support::{Raw, eventually, time_passes, unique_prefix};
 
 /// Far away: a test that ends before it did not wait for a lease to expire.
 pub const LONG: Duration = Duration::from_secs(60);
@@ -82,7 +82,7 @@ pub async fn poll_and_drop<F: Future>(
         if let std::task::Poll::Ready(output) = step.as_mut().await {
             return Some(output);
         }
-        tokio::time::sleep(pause).await;
+        time_passes(pause).await;
     }
     None
 }

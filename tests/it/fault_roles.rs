@@ -1,12 +1,15 @@
 //! What the child processes of the fault tests do.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
+use std::time::{Duration, Instant};
 
 use redlock::{LockGuard, Redlock};
 
+use crate::fault_kit::Steps;
 use crate::fault_store::{Store, turn};
-use crate::support::Raw;
 use crate::support::process::{Args, emit};
+use crate::support::{Raw, block_thread, time_passes};
 
 /// On one thread, as small programs are.
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -27,7 +30,7 @@ pub fn hold(args: &Args) {
     block_on(async {
         let guard = acquire(args).await;
         emit(&format!("held {}", guard.owner()));
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        time_passes(Duration::from_secs(60)).await;
     });
 }
 
@@ -61,7 +64,8 @@ pub fn exit_while_holding(args: &Args) {
 }
 
 /// Increments a fenced counter again and again, for at most a minute: url, prefix, key, expire in
-/// ms, name, counter.
+/// ms, name, counter. Tells how often its body was stopped, how often it began a step too
+/// late, and the most steps that one body began so.
 pub fn increment(args: &Args) {
     block_on(async {
         let expire = Duration::from_millis(args.parse(3));
@@ -70,6 +74,7 @@ pub fn increment(args: &Args) {
         let redlock = builder.build().await.expect("the server is there");
         let store = Store::new(Raw::new(args.get(0)), args.get(5));
         emit("ready");
+        let (mut stopped, mut late, mut latest) = (0, 0, 0);
         let work = async {
             loop {
                 let request = redlock.lock(args.get(2)).expire(expire);
@@ -77,15 +82,45 @@ pub fn increment(args: &Args) {
                     continue;
                 };
                 let turn = turn(guard, &store, expire).await;
-                if turn.late > 1 {
-                    emit(&format!("late {}", turn.late));
-                }
+                late += usize::from(turn.late > 0);
+                latest = latest.max(turn.late);
                 match turn.outcome {
-                    Ok(accepted) => emit(if accepted { "wrote" } else { "refused" }),
-                    Err(_) => emit("stopped"),
+                    Ok(true) => emit(&format!("wrote {stopped} {late} {latest}")),
+                    Ok(false) => emit("refused"),
+                    Err(_) => stopped += 1,
                 }
             }
         };
         let _ = tokio::time::timeout(Duration::from_secs(60), work).await;
+    });
+}
+
+/// Blocks the thread that wakes it, once.
+struct BlockingWaker;
+
+impl Wake for BlockingWaker {
+    fn wake(self: Arc<Self>) {
+        emit("blocked");
+        block_thread(Duration::from_secs(2));
+    }
+}
+
+/// Blocks the background thread of the library while a lease of another lock runs out: url, prefix.
+pub fn block_the_keeper(args: &Args) {
+    block_on(async {
+        let builder = Redlock::builder().url(args.get(0)).prefix(args.get(1)).max_renew(0);
+        let redlock = builder.build().await.expect("the server is there");
+        let expire = Duration::from_secs(1);
+        let body = redlock.lock("body").expire(expire).acquire().await.expect("it is free");
+        let held = Instant::now();
+        let first = redlock.lock("first").expire(expire / 2).acquire().await.expect("it is free");
+        // When the first lease ends, the keeper wakes whoever waits for that.
+        let mut lost = std::pin::pin!(first.lost());
+        let waker = Waker::from(Arc::new(BlockingWaker));
+        assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        let steps = Steps::new();
+        let outcome = body.protect(steps.clone().take()).await;
+        let is_late = steps.last() >= held + expire;
+        emit(&format!("stopped {is_late} {outcome:?}"));
     });
 }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use redlock::{LockError, Redlock, Wait, redis_lock};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::fault_kit::{LONG, NOISE, client, nothing_left};
+use crate::fault_kit::{LONG, NOISE, builder, client, nothing_left};
 use crate::support::process::block_on;
-use crate::support::{Server, eventually, ms};
+use crate::support::{Server, eventually, ms, time_passes};
 
 /// A client as programs keep it: in a static, connected by a runtime that is gone.
 static SHARED: LazyLock<(Redlock, String)> =
@@ -55,25 +55,38 @@ fn eight_threads_of_fifty_short_runtimes_share_a_client_without_an_error() {
 
 /// Waiters and a runtime that ends under them.
 fn end_under_waiters(end: fn(Runtime)) {
-    let (redlock, prefix) = block_on(async { client(&Server::shared().await.url()).await });
+    let (redlock, prefix) = block_on(async {
+        let (builder, prefix) = builder(&Server::shared().await.url());
+        (builder.max_waiters(20).build().await.unwrap(), prefix)
+    });
     let holder = block_on(redlock.lock("k").acquire()).unwrap();
     let waiting = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    for _ in 0..20 {
-        waiting.spawn(redlock.lock("k").wait(Wait::Forever).acquire());
-    }
-    // One that is asking Redis, not only queueing: for a lock of somebody else.
+    // One that asks Redis, for a lock of somebody else; then so many that all places are taken.
     let foreign = format!("{prefix}foreign");
     block_on(async {
         let raw = Server::shared().await.raw();
         assert!(raw.set_foreign_lock(&foreign, "somebody", LONG).await);
     });
     waiting.spawn(redlock.lock("foreign").wait(Wait::Forever).acquire());
-    waiting.block_on(async { tokio::time::sleep(ms(50)).await });
+    waiting.block_on(async { time_passes(ms(50)).await });
+    let full = || async {
+        waiting.spawn(redlock.lock("k").wait(Wait::Forever).acquire());
+        let one_more = redlock.lock("k").wait(ms(20)).acquire().await.map(drop);
+        matches!(one_more, Err(LockError::TooManyWaiters { .. }))
+    };
+    block_on(eventually(NOISE, full));
     let start = Instant::now();
     end(waiting);
     assert!(start.elapsed() < NOISE);
     block_on(async {
         let raw = Server::shared().await.raw();
+        // The places of those who are gone are free, though their locks are not.
+        let wait_too = || redlock.lock("foreign").wait(ms(20)).acquire();
+        eventually(NOISE, || async {
+            let error = wait_too().await.map(drop).unwrap_err();
+            if matches!(error, LockError::Timeout { .. }) { Ok(()) } else { Err(error) }
+        })
+        .await;
         assert!(raw.del(&foreign).await);
         holder.release().await.unwrap();
         // Nobody who is gone gets the locks.

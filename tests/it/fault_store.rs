@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use redlock::{Lease, LockError, LockGuard};
 
-use crate::support::{Raw, ms};
+use crate::support::{Raw, ms, time_passes};
 
 /// Claims before reading. Two holders with one token would be the library's mistake: counted.
 const CLAIM: &str = "
@@ -44,7 +44,7 @@ impl Store {
             return false;
         }
         for _ in 0..10 {
-            tokio::time::sleep(ms(3)).await;
+            time_passes(ms(3)).await;
         }
         let next = (value + 1).to_string();
         self.raw.int(&["EVAL", WRITE, "1", &self.name, token, &next]).await > 0
@@ -85,7 +85,7 @@ pub async fn turn(guard: LockGuard, store: &Store, expire: Duration) -> Turn {
     let outcome = guard.protect(watched).await;
     drop(guard);
     // The others poll: without a pause the lock would hardly ever be free when they do.
-    tokio::time::sleep(ms(20)).await;
+    time_passes(ms(20)).await;
     Turn { outcome, late }
 }
 

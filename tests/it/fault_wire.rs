@@ -7,7 +7,7 @@ use redlock::{LeaseState, NodeErrorKind as Kind, Redlock, Released, Wait};
 
 use crate::fault_kit::{LONG, NOISE, assert_unavailable, builder, client, lock_keys, nothing_left};
 use crate::support::proxy::{Then, command};
-use crate::support::{Proxy, Raw, Server, eventually, ms, secs};
+use crate::support::{Proxy, Raw, Server, eventually, ms, secs, time_passes};
 
 struct Site {
     proxy: Proxy,
@@ -52,7 +52,7 @@ async fn an_acquire_whose_reply_is_lost_is_repeated_by_a_new_owner() {
     let stays = async {
         for _ in 0..60 {
             assert_eq!(site.raw.get(&key).await.as_deref(), Some(guard.owner()));
-            tokio::time::sleep(ms(50)).await;
+            time_passes(ms(50)).await;
         }
     };
     stays.await;
@@ -114,9 +114,9 @@ async fn an_idle_connection_that_was_closed_costs_the_caller_no_attempt() {
         let open = site.proxy.open_connections();
         assert!(open > 0);
         if reset {
-            site.proxy.reset_all()
+            site.proxy.reset_all();
         } else {
-            site.proxy.cut_all()
+            site.proxy.cut_all();
         }
         eventually(secs(5), || async { site.proxy.open_connections() == 0 }).await;
         let guard = site.redlock.lock("k").wait(Wait::Never).acquire().await.unwrap();
@@ -155,7 +155,7 @@ async fn no_two_holders_whatever_breaks() {
                     proxy.when_nth(round % 3 + 1, command(&["EVALSHA"]), then);
                     let guard = redlock.lock("k").wait(LONG).acquire().await.unwrap();
                     assert!(!inside.swap(true, Ordering::SeqCst), "two holders");
-                    tokio::time::sleep(ms(2)).await;
+                    time_passes(ms(2)).await;
                     inside.store(false, Ordering::SeqCst);
                     entries.fetch_add(1, Ordering::SeqCst);
                     drop(guard);

@@ -19,6 +19,7 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("drop-by-panic", fault_roles::drop_by_panic),
         ("exit-while-holding", fault_roles::exit_while_holding),
         ("increment", fault_roles::increment),
+        ("block-the-keeper", fault_roles::block_the_keeper),
     ]
 }
 
