@@ -3,7 +3,7 @@
 use deadpool_redis::redis::{Script, from_redis_value};
 use redlock::Redlock;
 
-use crate::support::{Proxy, Server, eventually, ms, secs, unique_prefix};
+use crate::support::{Proxy, Server, eventually, secs, unique_prefix};
 
 const DOCUMENT: &str = include_str!("../../docs/protocol.md");
 const SCRIPTS: [(&str, &str); 3] = [

@@ -82,7 +82,8 @@ pub async fn too_many_waiters_are_refused(place: &Place) {
         waiters.spawn(client.lock(KEY).wait(Wait::Forever).acquire());
     }
     for _ in 0..3 {
-        match waiters.join_next().await.unwrap().unwrap() {
+        let first = tokio::time::timeout(secs(20), waiters.join_next()).await;
+        match first.expect("three are refused").unwrap().unwrap() {
             Err(LockError::TooManyWaiters { key, .. }) => assert_eq!(key, KEY),
             other => panic!("{other:?}"),
         }
