@@ -36,6 +36,7 @@ mod interop;
 mod observability;
 mod parity;
 mod protocol;
+mod quorum;
 mod secrets;
 mod security;
 

@@ -6,8 +6,9 @@ use redlock::Redlock;
 use crate::support::{Proxy, Server, eventually, secs, unique_prefix};
 
 const DOCUMENT: &str = include_str!("../../docs/protocol.md");
-const SCRIPTS: [(&str, &str); 3] = [
+const SCRIPTS: [(&str, &str); 4] = [
     ("acquire.lua", include_str!("../../redlock-runtime/src/backend/scripts/acquire.lua")),
+    ("raise.lua", include_str!("../../redlock-runtime/src/backend/scripts/raise.lua")),
     ("renew.lua", include_str!("../../redlock-runtime/src/backend/scripts/renew.lua")),
     ("release.lua", include_str!("../../redlock-runtime/src/backend/scripts/release.lua")),
 ];

@@ -2,7 +2,7 @@
 
 use redlock::{LockError, NodeErrorKind, Redlock};
 
-use crate::support::{Raw, Server, capture, eventually, ms, secs};
+use crate::support::{Raw, Server, capture, eventually, secs};
 
 const DOCUMENT: &str = include_str!("../../docs/security.md");
 const SCRIPTS: [&str; 3] = [

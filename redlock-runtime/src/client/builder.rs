@@ -89,7 +89,7 @@ impl RedlockBuilder {
     }
 
     /// Uses the servers at these URLs. Several are N independent masters (not replicas of each
-    /// other): a lock is held when a majority of them granted it (`RedLock`), and a minority may be
+    /// other): a lock is held when a majority of them granted it (RedLock), and a minority may be
     /// down. Choose an odd number, 3 or 5.
     pub fn urls(mut self, urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.nodes.extend(urls.into_iter().map(|url| Node::Url(url.into())));

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::fake::{Fake, Fate, client};
 use crate::backend::{Backend, Quorum, majority};
 use crate::client::Redlock;
-use crate::error::{LockError, NodeErrorKind};
+use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::options::Wait;
 use crate::state::{LeaseState, LostReason, Released};
 
@@ -30,6 +30,18 @@ pub(super) fn on(nodes: &[Arc<Fake>]) -> Redlock {
 /// On how many nodes the key is held.
 fn held(nodes: &[Arc<Fake>], key: &str) -> usize {
     nodes.iter().filter(|node| node.store.owner(key).is_some()).count()
+}
+
+fn always(nodes: &[Arc<Fake>], fate: Option<Fate>) {
+    for node in nodes {
+        node.always(fate);
+    }
+}
+
+fn forget(nodes: &[Arc<Fake>], key: &str) {
+    for node in nodes {
+        node.store.remove(key);
+    }
 }
 
 /// Lets background work come to its end.
@@ -77,7 +89,7 @@ async fn without_a_quorum_the_failure_names_every_node_and_keeps_to_the_wait() {
     let start = Instant::now();
     let error = redlock.lock("k").wait(2 * SECOND).acquire().await.unwrap_err();
     let LockError::Unavailable { nodes: failed, .. } = error else { panic!("{error}") };
-    let names: Vec<&str> = failed.iter().map(|node| node.node()).collect();
+    let names: Vec<&str> = failed.iter().map(NodeError::node).collect();
     assert_eq!(names, ["a", "b", "c"]);
     assert!(start.elapsed() <= 2 * SECOND + SECOND / 2, "{:?}", start.elapsed());
     later().await;
@@ -100,9 +112,9 @@ async fn nodes_that_come_back_vote_again() {
     assert_eq!(guard.state(), LeaseState::Held);
 
     // All were down, all are back: the next call works, without a new client.
-    nodes.iter().for_each(|node| node.always(Some(DOWN)));
+    always(&nodes, Some(DOWN));
     assert!(redlock.lock("other").wait(Wait::Never).acquire().await.is_err());
-    nodes.iter().for_each(|node| node.always(None));
+    always(&nodes, None);
     assert!(redlock.lock("other").wait(Wait::Never).acquire().await.is_ok());
 }
 
@@ -112,18 +124,18 @@ async fn a_lease_is_lost_when_a_quorum_of_all_nodes_cannot_confirm_it() {
     let redlock = on(&nodes);
     // Two nodes lost their data: still a quorum, and they are won back.
     let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
-    nodes[..2].iter().for_each(|node| node.store.remove("k"));
+    forget(&nodes[..2], "k");
     tokio::time::sleep(EXPIRE).await;
     assert!(guard.check().is_ok());
     assert_eq!(held(&nodes, "k"), 5);
     // Three: no quorum any more, known at the next renewal.
-    nodes[..3].iter().for_each(|node| node.store.remove("k"));
+    forget(&nodes[..3], "k");
     assert_eq!(guard.lost().await, LostReason::Expired);
     drop(guard);
     // Three do not answer: doubt, then the end before the lease could be over.
     let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
     let start = Instant::now();
-    nodes[2..].iter().for_each(|node| node.always(Some(Fate::LostRequest)));
+    always(&nodes[2..], Some(Fate::LostRequest));
     assert_eq!(guard.lost().await, LostReason::Unreachable);
     assert!(start.elapsed() < EXPIRE);
 }
@@ -206,7 +218,7 @@ async fn tokens_grow_whichever_quorum_grants() {
     for _ in 0..300 {
         let mut down: Vec<usize> = (0..5).collect();
         random.shuffle(&mut down);
-        nodes.iter().for_each(|node| node.always(None));
+        always(&nodes, None);
         for index in &down[..random.usize(..=2)] {
             nodes[*index].always(Some(DOWN));
         }
@@ -214,8 +226,8 @@ async fn tokens_grow_whichever_quorum_grants() {
         assert!(Some(guard.fencing_token()) > last);
         last = Some(guard.fencing_token());
         guard.release().await.unwrap();
-        nodes.iter().for_each(|node| node.always(None));
+        always(&nodes, None);
         // What the nodes that were down kept of it ends here.
-        nodes.iter().for_each(|node| node.store.remove("k"));
+        forget(&nodes, "k");
     }
 }

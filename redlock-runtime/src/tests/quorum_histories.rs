@@ -35,20 +35,20 @@ struct Inside {
 
 impl Witness {
     /// A holder takes a step. It is the only one, and newer than all before it.
-    fn step(&self, token: FencingToken) {
+    fn step(&self, fencing_token: FencingToken) {
         let mut inside = self.inside.lock().unwrap();
-        if inside.holder != Some(token) {
+        if inside.holder != Some(fencing_token) {
             assert_eq!(inside.holder, None, "two holders at once");
-            assert!(Some(token) > inside.last, "a token that does not grow");
-            inside.holder = Some(token);
-            inside.last = Some(token);
+            assert!(Some(fencing_token) > inside.last, "a fencing token that does not grow");
+            inside.holder = Some(fencing_token);
+            inside.last = Some(fencing_token);
             inside.holds += 1;
         }
     }
 
-    fn leave(&self, token: FencingToken) {
+    fn leave(&self, fencing_token: FencingToken) {
         let mut inside = self.inside.lock().unwrap();
-        if inside.holder == Some(token) {
+        if inside.holder == Some(fencing_token) {
             inside.holder = None;
         }
     }
@@ -57,12 +57,12 @@ impl Witness {
 /// Leaves when the guard's holder stops, in whatever way.
 struct Visit<'a> {
     witness: &'a Witness,
-    token: FencingToken,
+    fencing_token: FencingToken,
 }
 
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        self.witness.leave(self.token);
+        self.witness.leave(self.fencing_token);
     }
 }
 
@@ -73,7 +73,10 @@ fn many_histories_have_one_holder_at_a_time_and_growing_tokens() {
         let played = std::panic::catch_unwind(|| play(seed));
         match played {
             Ok(count) => holds += count,
-            Err(_) => panic!("the history of seed {seed} went wrong; its panic is above"),
+            Err(panic) => {
+                eprintln!("the history of seed {seed} went wrong");
+                std::panic::resume_unwind(panic);
+            }
         }
     }
     // Faults must not have kept everybody out.
@@ -88,7 +91,7 @@ fn play(seed: u64) -> usize {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let nodes = nodes(if seed % 2 == 0 { 3 } else { 5 });
+        let nodes = nodes(if seed.is_multiple_of(2) { 3 } else { 5 });
         let witness = Arc::new(Witness::default());
         let mut random = fastrand::Rng::with_seed(seed);
         for node in &nodes {
@@ -128,11 +131,11 @@ async fn work(redlock: Redlock, witness: Arc<Witness>, mut random: fastrand::Rng
 }
 
 async fn stay(guard: &LockGuard, witness: &Witness, body: Duration) {
-    let token = guard.fencing_token();
-    let _visit = Visit { witness, token };
+    let fencing_token = guard.fencing_token();
+    let _visit = Visit { witness, fencing_token };
     let end = tokio::time::Instant::now() + body;
     while tokio::time::Instant::now() < end {
-        witness.step(token);
+        witness.step(fencing_token);
         tokio::time::sleep(Duration::from_millis(7)).await;
     }
 }
@@ -142,7 +145,9 @@ async fn chaos(nodes: Vec<Arc<Fake>>, mut random: fastrand::Rng) {
     loop {
         let mut order: Vec<usize> = (0..nodes.len()).collect();
         random.shuffle(&mut order);
-        nodes.iter().for_each(|node| node.always(None));
+        for node in &nodes {
+            node.always(None);
+        }
         for index in &order[..random.usize(..=nodes.len() / 2)] {
             nodes[*index].always(Some(fate(&mut random)));
         }

@@ -4,7 +4,7 @@ use redlock::LostReason;
 
 use super::fencing::next;
 use super::place::{KEY, Place};
-use crate::support::{Server, ms, secs, unique_prefix};
+use crate::support::{Server, secs, unique_prefix};
 
 #[tokio::test]
 async fn fencing_tokens_grow_after_flushall() {

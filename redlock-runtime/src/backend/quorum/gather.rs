@@ -35,7 +35,7 @@ pub(super) async fn gather<T: Send + 'static>(
 ) -> Answers<T> {
     let admissions: Vec<Admission> = members.iter().map(|member| member.admit()).collect();
     let healthy = admissions.iter().filter(|a| matches!(a, Admission::Ask)).count();
-    // Without the nodes that are down nothing could be decided: then they are asked, and waited for.
+    // Without the nodes that are down nothing could be decided: then they are waited for, too.
     let is_desperate = healthy < enough;
     let (sender, mut receiver) = mpsc::unbounded_channel();
     let mut answers: Answers<T> = Vec::new();

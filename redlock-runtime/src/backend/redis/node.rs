@@ -1,6 +1,7 @@
 //! The three commands of a lock on one Redis server.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_redis::Pool;
@@ -23,7 +24,7 @@ const FENCE_LIFE: Duration = Duration::from_secs(3600);
 pub(crate) struct RedisNode {
     name: String,
     calls: Link,
-    renewals: Link,
+    renewals: Arc<Link>,
 }
 
 impl RedisNode {
@@ -39,7 +40,7 @@ impl RedisNode {
 
     fn new(name: String, pool: &Pool, is_foreign: bool) -> Self {
         let link = || Link::new(pool.clone(), is_foreign);
-        Self { name, calls: link(), renewals: link() }
+        Self { name, calls: link(), renewals: Arc::new(link()) }
     }
 
     /// Runs one script within the time given. A connection that broke, perhaps long ago and
@@ -126,7 +127,10 @@ impl Backend for RedisNode {
                 Ok(Answer { found: Acquired::Refused { holder, free_in, .. }, was_cut }) => {
                     Ok(Acquired::Refused { holder, free_in, was_cut, is_split: false })
                 }
-                Ok(Answer { found, .. }) => Ok(found),
+                Ok(Answer { found, .. }) => {
+                    self.renewals.warm();
+                    Ok(found)
+                }
                 Err(failure) => {
                     if let Some(loan) = failure.unanswered.clone() {
                         release_behind(loan, claim.clone());

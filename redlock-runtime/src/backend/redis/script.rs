@@ -68,6 +68,7 @@ mod tests {
     #[test]
     fn the_digests_are_pinned() {
         assert_eq!(ACQUIRE.digest(), "61fd371c5696c0e2646f5bfd0bb29ca733e152b3");
+        assert_eq!(RAISE.digest(), "4142d34a29712ce86779aa433658e95e74bf0588");
         assert_eq!(RENEW.digest(), "a8e549e1989a03d485408e21552f96d5c99e7f29");
         assert_eq!(RELEASE.digest(), "1b8b8b55dc9fe39337facd32b9967d80bf16aa4e");
     }

@@ -1,17 +1,23 @@
 use super::*;
 use crate::error::NodeErrorKind;
 
-fn granted(value: u64) -> Option<Result<Acquired, Fault>> {
+/// As it stands among the answers.
+type Answer = Option<Result<Acquired, Fault>>;
+
+#[expect(clippy::unnecessary_wraps, reason = "as among the answers")]
+fn granted(value: u64) -> Answer {
     let fencing_token = FencingToken::new(value).unwrap();
     Some(Ok(Acquired::Granted { fencing_token }))
 }
 
-fn refused(holder: &str) -> Option<Result<Acquired, Fault>> {
+#[expect(clippy::unnecessary_wraps, reason = "as among the answers")]
+fn refused(holder: &str) -> Answer {
     let (holder, free_in) = (holder.to_owned(), Some(Duration::from_secs(1)));
     Some(Ok(Acquired::Refused { holder, free_in, was_cut: false, is_split: false }))
 }
 
-fn down(is_unknown: bool) -> Option<Result<Acquired, Fault>> {
+#[expect(clippy::unnecessary_wraps, reason = "as among the answers")]
+fn down(is_unknown: bool) -> Answer {
     let nodes = vec![NodeError::new("n", NodeErrorKind::Unreachable, "down")];
     Some(Err(Fault { nodes, is_unknown, is_final: false }))
 }

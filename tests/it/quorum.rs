@@ -1,0 +1,105 @@
+//! Five masters that are killed, frozen and brought back.
+
+use redlock::{LockError, LockGuard, LostReason, Redlock, Wait};
+
+use crate::support::{Server, eventually, secs, unique_prefix};
+
+async fn masters() -> Vec<Server> {
+    let mut masters = Vec::new();
+    for _ in 0..5 {
+        masters.push(Server::start().await);
+    }
+    masters
+}
+
+async fn on(masters: &[Server]) -> Redlock {
+    let urls = masters.iter().map(Server::url);
+    Redlock::builder().urls(urls).prefix(unique_prefix()).build().await.expect("all are up")
+}
+
+/// How many of the masters that answer hold the lock.
+async fn held(masters: &[Server], guard: &LockGuard) -> usize {
+    let mut held = 0;
+    for master in masters {
+        let owner = master.raw().get(guard.lease().redis_key()).await;
+        held += usize::from(owner.as_deref() == Some(guard.owner()));
+    }
+    held
+}
+
+#[tokio::test]
+async fn two_of_five_may_be_killed_and_three_may_not() {
+    let masters = masters().await;
+    let redlock = on(&masters).await;
+    let guard = redlock.lock("kept").expire(secs(3)).acquire().await.unwrap();
+    masters[0].kill9();
+    masters[1].kill9();
+    // Acquire, renew and release go on.
+    for _ in 0..20 {
+        redlock.lock("k").run(async {}).await.unwrap();
+    }
+    eventually(secs(20), || async { guard.renewals() >= 2 }).await;
+    guard.check().unwrap();
+
+    masters[2].kill9();
+    let error = redlock.lock("k").wait(secs(1)).acquire().await.unwrap_err();
+    let LockError::Unavailable { nodes, .. } = error else { panic!("{error}") };
+    let failed: Vec<String> = nodes.iter().map(|node| node.node().to_owned()).collect();
+    let killed: Vec<String> =
+        masters[..3].iter().map(|master| format!("redis://{}", master.addr())).collect();
+    assert_eq!(failed, killed);
+    assert_eq!(guard.lost().await, LostReason::Unreachable);
+    drop(guard);
+
+    // Back again: they vote, and the client is still the same.
+    for master in &masters[..3] {
+        master.start_again().await;
+    }
+    let guard = redlock.lock("again").wait(secs(20)).acquire().await.unwrap();
+    eventually(secs(20), || async { held(&masters, &guard).await >= 3 }).await;
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_frozen_minority_is_not_waited_for() {
+    let masters = masters().await;
+    let redlock = on(&masters).await;
+    redlock.lock("k").run(async {}).await.unwrap();
+    masters[3].freeze();
+    masters[4].freeze();
+    // Each lease is far shorter than the time two frozen nodes would cost every call.
+    for _ in 0..50 {
+        let request = redlock.lock("k").expire(secs(5)).wait(Wait::AtMost(secs(10)));
+        request.run(async {}).await.unwrap();
+    }
+    masters[3].thaw();
+    masters[4].thaw();
+    // What the frozen ones took late is gone from them in the end.
+    for master in &masters {
+        eventually(secs(20), || async {
+            let keys = master.raw().keys("*").await;
+            keys.iter().all(|key| key.ends_with(":fence"))
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_lost_its_data_is_won_back_by_a_renewal() {
+    let masters = masters().await;
+    let redlock = on(&masters).await;
+    let guard = redlock.lock("k").expire(secs(3)).acquire().await.unwrap();
+    masters[0].restart_empty().await;
+    eventually(secs(20), || async { held(&masters, &guard).await == 5 }).await;
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_quorum_of_less_than_a_majority_is_refused() {
+    let urls = ["redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3"];
+    for quorum in [0, 1, 4] {
+        let error = Redlock::builder().urls(urls).quorum(quorum).lazy().build().await.unwrap_err();
+        assert!(error.to_string().contains("it must be 2 to 3"), "{error}");
+    }
+    assert!(Redlock::builder().urls(urls).quorum(3).lazy().build().await.is_ok());
+}
