@@ -128,7 +128,7 @@ async fn disconnect_holders(server: &'static Server) {
     let proxies = [Proxy::start(server), Proxy::start(server)];
     let workers = [0, 1].map(|worker| {
         let builder = Redlock::builder().url(proxies[worker].url()).prefix(prefix.clone());
-        let builder = builder.client_name(worker.to_string()).reply_timeout(ms(100));
+        let builder = builder.client_name(worker.to_string()).reply_timeout(ms(100)).lazy();
         let store = store.clone();
         tokio::spawn(async move {
             let redlock = builder.build().await.unwrap();

@@ -16,12 +16,14 @@ pub const NOISE: Duration = Duration::from_secs(8);
 pub fn builder(url: &str) -> (RedlockBuilder, String) {
     let prefix = unique_prefix();
     let builder = Redlock::builder().url(url).prefix(prefix.clone()).expire(LONG);
-    (builder.reply_timeout(Duration::from_millis(300)), prefix)
+    (builder.reply_timeout(Duration::from_millis(700)), prefix)
 }
 
 pub async fn client(url: &str) -> (Redlock, String) {
     let (builder, prefix) = builder(url);
-    (builder.build().await.expect("the server is there"), prefix)
+    // A loaded machine may be slower than the reply timeout of the tests.
+    let redlock = eventually(NOISE, || builder.clone().build()).await;
+    (redlock, prefix)
 }
 
 /// The lock keys of a client; counters of fencing tokens begin with a brace.

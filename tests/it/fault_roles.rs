@@ -70,7 +70,7 @@ pub fn increment(args: &Args) {
     block_on(async {
         let expire = Duration::from_millis(args.parse(3));
         let builder = Redlock::builder().url(args.get(0)).prefix(args.get(1));
-        let builder = builder.client_name(args.get(4)).reply_timeout(Duration::from_millis(300));
+        let builder = builder.client_name(args.get(4)).lazy();
         let redlock = builder.build().await.expect("the server is there");
         let store = Store::new(Raw::new(args.get(0)), args.get(5));
         emit("ready");

@@ -148,7 +148,7 @@ async fn no_two_holders_whatever_breaks() {
             let proxy = Proxy::start(&server);
             tokio::spawn(async move {
                 let builder = Redlock::builder().url(proxy.url()).prefix(prefix).expire(secs(20));
-                let redlock = builder.reply_timeout(ms(100)).build().await.unwrap();
+                let redlock = builder.reply_timeout(ms(100)).lazy().build().await.unwrap();
                 let faults = [Then::CutReply, Then::CutRequest, Then::ResetReply, Then::LoseReply];
                 for round in 0..20 {
                     let then = faults[(round + n) % faults.len()].clone();
