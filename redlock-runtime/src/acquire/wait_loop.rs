@@ -101,17 +101,19 @@ async fn acquire(
     // While this process holds the lock itself, asking is pointless: its release wakes us.
     let mut is_worth_asking = order.policy.wait() == Wait::Never || !seat.is_held_here();
     loop {
-        if !std::mem::replace(&mut is_worth_asking, true) && !waiter.pause(caller).await {
-            return None;
+        if !std::mem::replace(&mut is_worth_asking, true) {
+            if waiting.is_none() {
+                let Some(place) = seat.wait() else { return Some(Err(too_many(order))) };
+                waiting = Some(place);
+            }
+            if !waiter.pause(caller).await {
+                return None;
+            }
         }
         match waiter.ask(engine.reply_timeout).await {
             Ok(Some(ownership)) => return Some(Ok(ownership)),
             Ok(None) => {}
             Err(error) => return Some(Err(error)),
-        }
-        if waiting.is_none() {
-            let Some(place) = seat.wait() else { return Some(Err(too_many(order))) };
-            waiting = Some(place);
         }
         is_worth_asking = false;
     }

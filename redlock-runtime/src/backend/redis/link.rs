@@ -1,6 +1,6 @@
 //! One shared connection to a node, made when it is needed and replaced when it is broken.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deadpool::managed::Manager;
@@ -66,17 +66,6 @@ impl Link {
         let loan = Loan { connection, generation: current.generation };
         current.loan = Some(loan.clone());
         Ok(loan)
-    }
-
-    /// Makes the connection ahead of its first use, in the background: the first renewal of a short
-    /// lease has no time to connect.
-    pub(super) fn warm(self: &Arc<Self>) {
-        if self.current().loan.is_some() || self.connecting.try_lock().is_err() {
-            return;
-        }
-        let link = Arc::clone(self);
-        // Should it fail, whoever needs the connection tries again and is told why.
-        tokio::spawn(async move { link.borrow().await.map(drop) });
     }
 
     /// Forgets a connection, unless it has been replaced already.

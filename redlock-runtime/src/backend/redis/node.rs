@@ -1,7 +1,6 @@
 //! The three commands of a lock on one Redis server.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_redis::Pool;
@@ -24,7 +23,7 @@ const FENCE_LIFE: Duration = Duration::from_secs(3600);
 pub(crate) struct RedisNode {
     name: String,
     calls: Link,
-    renewals: Arc<Link>,
+    renewals: Link,
 }
 
 impl RedisNode {
@@ -40,7 +39,7 @@ impl RedisNode {
 
     fn new(name: String, pool: &Pool, is_foreign: bool) -> Self {
         let link = || Link::new(pool.clone(), is_foreign);
-        Self { name, calls: link(), renewals: Arc::new(link()) }
+        Self { name, calls: link(), renewals: link() }
     }
 
     /// Runs one script within the time given. A connection that broke, perhaps long ago and
@@ -127,10 +126,7 @@ impl Backend for RedisNode {
                 Ok(Answer { found: Acquired::Refused { holder, free_in, .. }, was_cut }) => {
                     Ok(Acquired::Refused { holder, free_in, was_cut, is_split: false })
                 }
-                Ok(Answer { found, .. }) => {
-                    self.renewals.warm();
-                    Ok(found)
-                }
+                Ok(Answer { found, .. }) => Ok(found),
                 Err(failure) => {
                     if let Some(loan) = failure.unanswered.clone() {
                         release_behind(loan, claim.clone());
@@ -194,6 +190,8 @@ impl Backend for RedisNode {
             let verdict = tokio::time::timeout_at(end, async {
                 let mut loan = self.calls.borrow().await?;
                 let verdict = probe::probe(&self.name, &mut loan.connection).await;
+                // Ahead of its first use: the renewal of a short lease has no time to connect.
+                self.renewals.borrow().await?;
                 if verdict.is_err() {
                     self.calls.discard(&loan);
                 }
