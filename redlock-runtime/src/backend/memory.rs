@@ -118,6 +118,15 @@ impl Tables {
         self.locks.get_mut(redis_key).filter(|record| now < record.ends)
     }
 
+    /// The record of a lock that its owner still holds, or what stands there instead.
+    fn ours(&mut self, claim: &Claim, now: Moment) -> Result<&mut Record, Found> {
+        match self.live(claim.key.redis_key(), now) {
+            None => Err(Found::Gone),
+            Some(record) if record.owner != claim.owner.as_str() => Err(Found::Stolen),
+            Some(record) => Ok(record),
+        }
+    }
+
     fn next_token(&mut self, key: &LockKey, now: Moment, expire: Duration) -> FencingToken {
         let last = self.fences.get(key.redis_key()).map_or(0, |counter| counter.last);
         let next = (last + 1).max(micros_since_epoch());
@@ -177,42 +186,33 @@ impl Memory {
 
     fn extend(&self, claim: &Claim) -> Found {
         let now = Clock::Tokio.now();
-        match self.store.tables().live(claim.key.redis_key(), now) {
-            None => Found::Gone,
-            Some(record) if record.owner != claim.owner.as_str() => Found::Stolen,
-            Some(record) => {
+        match self.store.tables().ours(claim, now) {
+            Ok(record) => {
                 record.ends = now.plus(claim.expire);
                 Found::Ours
             }
+            Err(found) => found,
         }
     }
 
     fn lift(&self, claim: &Claim, fencing_token: FencingToken) -> Found {
-        let now = Clock::Tokio.now();
         let mut tables = self.store.tables();
-        match tables.live(claim.key.redis_key(), now) {
-            None => Found::Gone,
-            Some(record) if record.owner != claim.owner.as_str() => Found::Stolen,
-            Some(_) => {
-                if let Some(counter) = tables.fences.get_mut(claim.key.redis_key()) {
-                    counter.last = counter.last.max(fencing_token.into());
-                }
-                Found::Ours
-            }
+        if let Err(found) = tables.ours(claim, Clock::Tokio.now()) {
+            return found;
         }
+        if let Some(counter) = tables.fences.get_mut(claim.key.redis_key()) {
+            counter.last = counter.last.max(fencing_token.into());
+        }
+        Found::Ours
     }
 
     fn free(&self, claim: &Claim) -> Found {
-        let now = Clock::Tokio.now();
         let mut tables = self.store.tables();
-        match tables.live(claim.key.redis_key(), now) {
-            None => Found::Gone,
-            Some(record) if record.owner != claim.owner.as_str() => Found::Stolen,
-            Some(_) => {
-                tables.locks.remove(claim.key.redis_key());
-                Found::Ours
-            }
+        if let Err(found) = tables.ours(claim, Clock::Tokio.now()) {
+            return found;
         }
+        tables.locks.remove(claim.key.redis_key());
+        Found::Ours
     }
 }
 
