@@ -27,10 +27,15 @@ struct Keeper {
 /// when the operating system grants no thread.
 pub(crate) fn handle() -> Result<Handle, LockError> {
     let mut keeper = KEEPER.lock().unwrap_or_else(PoisonError::into_inner);
-    match &*keeper {
-        Some(running) if running.process != std::process::id() => Err(LockError::ForkedProcess),
+    serving(&mut keeper, std::process::id())
+}
+
+/// The runtime of `keeper` for this process, with a thread that lives.
+fn serving(keeper: &mut Option<Keeper>, process: u32) -> Result<Handle, LockError> {
+    match keeper {
+        Some(running) if running.process != process => Err(LockError::ForkedProcess),
         Some(running) if !running.thread.is_finished() => Ok(running.handle.clone()),
-        _ => Ok(keeper.insert(start()?).handle.clone()),
+        _ => Ok(keeper.insert(start(process)?).handle.clone()),
     }
 }
 
@@ -39,7 +44,7 @@ pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result
     handle().map(|handle| drop(handle.spawn(future)))
 }
 
-fn start() -> Result<Keeper, LockError> {
+fn start(process: u32) -> Result<Keeper, LockError> {
     let failed = |error: std::io::Error| LockError::Keeper { message: error.to_string() };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -49,7 +54,7 @@ fn start() -> Result<Keeper, LockError> {
         // Tasks come through the handle; the thread itself only drives them, for ever.
         .spawn(move || runtime.block_on(std::future::pending()))
         .map_err(failed)?;
-    Ok(Keeper { handle, thread, process: std::process::id() })
+    Ok(Keeper { handle, thread, process })
 }
 
 #[cfg(test)]
@@ -67,15 +72,13 @@ mod tests {
         assert_eq!(receiver.recv().unwrap(), receiver.recv().unwrap());
     }
 
+    /// With a keeper of its own: the process-wide one serves the other tests.
     #[test]
     fn a_child_of_a_fork_is_told() {
-        handle().unwrap();
-        let lie = |process| {
-            KEEPER.lock().unwrap().as_mut().unwrap().process = process;
-        };
-        lie(std::process::id().wrapping_add(1));
-        let answer = handle().map(drop);
-        lie(std::process::id());
-        assert_eq!(answer, Err(LockError::ForkedProcess));
+        let (parent, child) = (41, 42);
+        let mut keeper = None;
+        assert!(serving(&mut keeper, parent).is_ok());
+        assert!(matches!(serving(&mut keeper, child), Err(LockError::ForkedProcess)));
+        assert!(serving(&mut keeper, parent).is_ok());
     }
 }
