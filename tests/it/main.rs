@@ -3,6 +3,7 @@
 #![allow(missing_debug_implementations)]
 
 mod clients;
+mod executor;
 mod fault_blocking;
 mod fault_crash;
 mod fault_drop;
