@@ -7,5 +7,6 @@ mod node;
 mod probe;
 mod reply;
 mod script;
+mod source;
 
 pub(crate) use node::RedisNode;

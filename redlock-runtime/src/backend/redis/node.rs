@@ -1,15 +1,18 @@
 //! The three commands of a lock on one Redis server.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_redis::Pool;
+use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisResult, Value};
 use tokio::time::Instant;
 
 use super::diagnosis::diagnose;
 use super::link::{Link, Loan};
 use super::script::{ACQUIRE, RAISE, RELEASE, RENEW, Script};
+use super::source::{Direct, Source};
 use super::{address, probe, reply};
 use crate::backend::{Acquired, Backend, Claim, Fault, Found, Reply};
 use crate::error::{LockError, NodeError, NodeErrorKind};
@@ -20,25 +23,28 @@ use crate::fencing::FencingToken;
 const FENCE_LIFE: Duration = Duration::from_secs(3600);
 
 /// One Redis server. Two connections: renewals never queue behind the commands of callers.
-pub(crate) struct RedisNode {
+pub(crate) struct RedisNode<S: Source = Direct> {
     name: String,
-    calls: Link,
-    renewals: Link,
+    calls: Link<S>,
+    renewals: Link<S>,
 }
 
 impl RedisNode {
     pub(crate) fn open(url: &str) -> Result<Self, LockError> {
         let (name, pool) = address::open(url)?;
-        Ok(Self::new(name, &pool, false))
+        Ok(Self::new(name, Direct::new(pool, false)))
     }
 
     /// `pool` is the source of connections; its size and recycling do not matter.
     pub(crate) fn from_pool(pool: &Pool, index: usize) -> Self {
-        Self::new(format!("redis pool {index}"), pool, true)
+        Self::new(format!("redis pool {index}"), Direct::new(pool.clone(), true))
     }
+}
 
-    fn new(name: String, pool: &Pool, is_foreign: bool) -> Self {
-        let link = || Link::new(pool.clone(), is_foreign);
+impl<S: Source> RedisNode<S> {
+    fn new(name: String, source: S) -> Self {
+        let source = Arc::new(source);
+        let link = || Link::new(Arc::clone(&source));
         Self { name, calls: link(), renewals: link() }
     }
 
@@ -47,11 +53,11 @@ impl RedisNode {
     /// its owner.
     async fn call<T>(
         &self,
-        link: &Link,
+        link: &Link<S>,
         call: Call<'_>,
         within: Duration,
         decode: impl Fn(&Value) -> Option<T>,
-    ) -> Result<Answer<T>, Failure> {
+    ) -> Result<Answer<T>, Failure<S::Connection>> {
         let end = Instant::now() + within;
         let mut is_unknown = false;
         loop {
@@ -93,27 +99,27 @@ impl RedisNode {
         }
     }
 
-    fn no_reply(&self, what: &str, within: Duration, is_unknown: bool) -> Failure {
+    fn no_reply(&self, what: &str, within: Duration, is_unknown: bool) -> Failure<S::Connection> {
         let message = format!("{what} within {} ms", within.as_millis());
         let error = NodeError::new(&self.name, NodeErrorKind::NoReply, message);
         Failure::new(error, is_unknown, false)
     }
 
     /// The reply was not of the script's form: something else answers there.
-    fn nonsense(&self, value: &Value) -> Failure {
+    fn nonsense(&self, value: &Value) -> Failure<S::Connection> {
         let message = format!("unexpected reply {value:?}");
         let error = NodeError::new(&self.name, NodeErrorKind::Protocol, message);
         Failure::new(error, true, false)
     }
 }
 
-impl fmt::Debug for RedisNode {
+impl<S: Source> fmt::Debug for RedisNode<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisNode").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl Backend for RedisNode {
+impl<S: Source> Backend for RedisNode<S> {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         Box::pin(async move {
             let fence = claim.key.fence_key();
@@ -199,10 +205,12 @@ impl Backend for RedisNode {
             });
             match verdict.await {
                 Ok(Ok(None)) => Ok(()),
-                Ok(Ok(Some(unfit))) => Err(Failure::new(unfit, false, true).into()),
+                Ok(Ok(Some(unfit))) => {
+                    Err(Failure::<S::Connection>::new(unfit, false, true).into())
+                }
                 Ok(Err(error)) => {
                     let why = diagnose(&self.name, &error);
-                    Err(Failure::new(why.error, false, why.is_final).into())
+                    Err(Failure::<S::Connection>::new(why.error, false, why.is_final).into())
                 }
                 Err(_) => Err(self.no_reply("no reply", within, false).into()),
             }
@@ -218,7 +226,7 @@ fn fence_life(claim: &Claim) -> String {
 /// the order of the two commands is certain; by text, because a NOSCRIPT could not be answered any
 /// more.
 /// The connection stays open until the server has read both, or the lease would be over.
-fn release_behind(mut loan: Loan, claim: Claim) {
+fn release_behind(mut loan: Loan<impl ConnectionLike + Send + 'static>, claim: Claim) {
     tokio::spawn(async move {
         let keys = [claim.key.redis_key()];
         let args = [claim.owner.as_str()];
@@ -237,7 +245,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    async fn send(self, loan: &mut Loan) -> RedisResult<Value> {
+    async fn send(self, loan: &mut Loan<impl ConnectionLike + Send>) -> RedisResult<Value> {
         self.script.run(&mut loan.connection, self.keys, self.args).await
     }
 }
@@ -250,21 +258,21 @@ struct Answer<T> {
 }
 
 /// A call that failed, and the connection on which its reply may still come.
-struct Failure {
+struct Failure<C> {
     error: NodeError,
     is_unknown: bool,
     is_final: bool,
-    unanswered: Option<Loan>,
+    unanswered: Option<Loan<C>>,
 }
 
-impl Failure {
+impl<C> Failure<C> {
     fn new(error: NodeError, is_unknown: bool, is_final: bool) -> Self {
         Self { error, is_unknown, is_final, unanswered: None }
     }
 }
 
-impl From<Failure> for Fault {
-    fn from(failure: Failure) -> Self {
+impl<C> From<Failure<C>> for Fault {
+    fn from(failure: Failure<C>) -> Self {
         let Failure { error, is_unknown, is_final, unanswered: _ } = failure;
         Self { nodes: vec![error], is_unknown, is_final }
     }

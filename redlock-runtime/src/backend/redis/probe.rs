@@ -1,6 +1,6 @@
 //! Is the server fit to hold locks? Asked once, at startup.
 
-use deadpool_redis::redis::aio::MultiplexedConnection;
+use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{self, RedisResult};
 
 use crate::error::{NodeError, NodeErrorKind};
@@ -12,7 +12,7 @@ const OLDEST: (u32, u32) = (5, 0);
 /// nevertheless; what it would have told is then not checked. `Some`: why it is not fit.
 pub(super) async fn probe(
     node: &str,
-    connection: &mut MultiplexedConnection,
+    connection: &mut (impl ConnectionLike + Send),
 ) -> RedisResult<Option<NodeError>> {
     let info: RedisResult<String> = redis::cmd("INFO").query_async(connection).await;
     match info {

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use deadpool_redis::redis::aio::MultiplexedConnection;
+use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{self, Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 
 pub(super) static ACQUIRE: Script = Script::new(include_str!("../scripts/acquire.lua"));
@@ -29,7 +29,7 @@ impl Script {
     /// sent the text then, which it remembers.
     pub(super) async fn run(
         &self,
-        connection: &mut MultiplexedConnection,
+        connection: &mut (impl ConnectionLike + Send),
         keys: &[&str],
         args: &[&str],
     ) -> RedisResult<Value> {
@@ -45,7 +45,7 @@ impl Script {
     /// Runs the script in one command, whether the server knows it or not.
     pub(super) async fn run_text(
         &self,
-        connection: &mut MultiplexedConnection,
+        connection: &mut (impl ConnectionLike + Send),
         keys: &[&str],
         args: &[&str],
     ) -> RedisResult<Value> {

@@ -1,0 +1,49 @@
+//! Where the connections of a node come from.
+
+use std::time::Duration;
+
+use deadpool::managed::Manager;
+use deadpool_redis::Pool;
+use deadpool_redis::redis::RedisResult;
+use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection};
+
+/// Longer than any timeout of ours: the client's own, set by whoever made the pool, must not fire
+/// before ours does.
+const NO_LIMIT: Duration = Duration::from_secs(24 * 3600);
+
+/// Makes connections. A pool is a source, never the place where connections are kept: they are
+/// made on the background thread, whose runtime lives as long as the process, and stay there.
+pub(crate) trait Source: Send + Sync + 'static {
+    /// Clones share the socket.
+    type Connection: ConnectionLike + Clone + Send + Sync + 'static;
+
+    /// A new connection, logged in. Cancel safe: a connection half made is dropped.
+    fn connect(&self) -> impl Future<Output = RedisResult<Self::Connection>> + Send;
+}
+
+/// One server, whose address is known.
+pub(crate) struct Direct {
+    pool: Pool,
+    /// Somebody else made the pool: its connections have timeouts of their own.
+    is_foreign: bool,
+}
+
+impl Direct {
+    pub(super) fn new(pool: Pool, is_foreign: bool) -> Self {
+        Self { pool, is_foreign }
+    }
+}
+
+impl Source for Direct {
+    type Connection = MultiplexedConnection;
+
+    async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+        // `create`, not `get`: an idle connection of the pool may be driven by a runtime that is
+        // gone, and checking it costs a round trip or, on a frozen server, a timeout each.
+        let mut connection = Manager::create(self.pool.manager()).await?;
+        if self.is_foreign {
+            connection.set_response_timeout(NO_LIMIT);
+        }
+        Ok(connection)
+    }
+}
