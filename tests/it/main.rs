@@ -38,6 +38,7 @@ mod observability;
 mod parity;
 mod protocol;
 mod quorum;
+mod restart_guard;
 mod secrets;
 mod security;
 

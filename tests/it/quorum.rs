@@ -36,7 +36,7 @@ async fn two_of_five_may_be_killed_and_three_may_not() {
     masters[1].kill9();
     // Acquire, renew and release go on.
     for _ in 0..20 {
-        redlock.lock("k").run(async {}).await.unwrap();
+        redlock.lock("k").expire(secs(3)).run(async {}).await.unwrap();
     }
     eventually(secs(20), || async { guard.renewals() >= 2 }).await;
     guard.check().unwrap();
@@ -51,11 +51,11 @@ async fn two_of_five_may_be_killed_and_three_may_not() {
     assert_eq!(guard.lost().await, LostReason::Unreachable);
     drop(guard);
 
-    // Back again: they vote, and the client is still the same.
+    // Back again: they vote when what they forgot is over, and the client is still the same.
     for master in &masters[..3] {
         master.start_again().await;
     }
-    let guard = redlock.lock("again").wait(secs(20)).acquire().await.unwrap();
+    let guard = redlock.lock("again").expire(secs(3)).wait(secs(60)).acquire().await.unwrap();
     eventually(secs(20), || async { held(&masters, &guard).await >= 3 }).await;
     guard.release().await.unwrap();
 }

@@ -4,6 +4,7 @@ mod contract;
 mod memory;
 mod outcome;
 mod quorum;
+mod recall;
 mod redis;
 mod tls;
 
@@ -11,5 +12,6 @@ pub(crate) use contract::{Backend, Claim, Reply};
 pub(crate) use memory::Memory;
 pub use memory::MemoryStore;
 pub(crate) use outcome::{Acquired, Fault, Found};
-pub(crate) use quorum::{Quorum, majority};
-pub(crate) use redis::RedisNode;
+pub(crate) use quorum::{Quorum, RestartGuard, Rules, majority};
+pub(crate) use recall::{Cause, Recall, RollCall, Voter};
+pub(crate) use redis::{MinReplicas, NodeOptions, RedisNode};

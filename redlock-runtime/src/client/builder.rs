@@ -8,7 +8,8 @@ use deadpool_redis::Pool;
 use tokio::sync::oneshot;
 
 use super::redlock::Redlock;
-use crate::backend::{Backend, Fault, Memory, MemoryStore, Quorum, RedisNode, majority};
+use super::topology::{Assembled, Node, Topology};
+use crate::backend::{Fault, MemoryStore, MinReplicas};
 use crate::engine::{Engine, Parts};
 use crate::error::LockError;
 use crate::options::{Policy, Wait};
@@ -25,6 +26,9 @@ const LONGEST_NAME: usize = 256;
 /// | --- | --- | --- |
 /// | [`url`](Self::url), [`pool`](Self::pool), [`memory`](Self::memory) | where | required |
 /// | [`quorum`](Self::quorum) | servers that make a lock, where there are several | a majority |
+/// | [`restart_guard`](Self::restart_guard) | no vote for restarted servers | if several |
+/// | [`longest_expire`](Self::longest_expire) | for how long | longest lease so far |
+/// | [`min_replicas`](Self::min_replicas) | replicas that must have a lock | 0 |
 /// | [`prefix`](Self::prefix) | put before every key | `lock:` |
 /// | [`client_name`](Self::client_name) | begins every owner value | `<host>-<pid>` |
 /// | [`expire`](Self::expire) | lease length | 30 s |
@@ -47,7 +51,6 @@ const LONGEST_NAME: usize = 256;
 #[must_use = "a builder does nothing until `build` is called"]
 #[derive(Clone)]
 pub struct RedlockBuilder {
-    nodes: Vec<Node>,
     prefix: String,
     client_name: Option<String>,
     expire: Option<Duration>,
@@ -56,20 +59,12 @@ pub struct RedlockBuilder {
     reply_timeout: Duration,
     max_waiters: usize,
     is_lazy: bool,
-    quorum: Option<usize>,
-}
-
-#[derive(Clone)]
-enum Node {
-    Url(String),
-    Pool(Pool),
-    Memory(MemoryStore),
+    topology: Topology,
 }
 
 impl RedlockBuilder {
     pub(super) fn new() -> Self {
         Self {
-            nodes: Vec::new(),
             prefix: DEFAULT_PREFIX.to_owned(),
             client_name: None,
             expire: None,
@@ -78,7 +73,7 @@ impl RedlockBuilder {
             reply_timeout: DEFAULT_REPLY_TIMEOUT,
             max_waiters: DEFAULT_MAX_WAITERS,
             is_lazy: false,
-            quorum: None,
+            topology: Topology::default(),
         }
     }
 
@@ -92,7 +87,7 @@ impl RedlockBuilder {
     /// other): a lock is held when a majority of them granted it (RedLock), and a minority may be
     /// down. Choose an odd number, 3 or 5.
     pub fn urls(mut self, urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.nodes.extend(urls.into_iter().map(|url| Node::Url(url.into())));
+        self.topology.nodes.extend(urls.into_iter().map(|url| Node::Url(url.into())));
         self
     }
 
@@ -105,7 +100,7 @@ impl RedlockBuilder {
     /// Uses the servers of these pools; several are independent masters, as for
     /// [`urls`](Self::urls).
     pub fn pools(mut self, pools: impl IntoIterator<Item = Pool>) -> Self {
-        self.nodes.extend(pools.into_iter().map(Node::Pool));
+        self.topology.nodes.extend(pools.into_iter().map(Node::Pool));
         self
     }
 
@@ -119,7 +114,7 @@ impl RedlockBuilder {
 
     /// Keeps the locks in `store`, which several clients may share.
     pub fn memory_store(mut self, store: MemoryStore) -> Self {
-        self.nodes.push(Node::Memory(store));
+        self.topology.nodes.push(Node::Memory(store));
         self
     }
 
@@ -173,7 +168,72 @@ impl RedlockBuilder {
     /// tokens survive servers that forget: with `f` of them, `2 * quorum > N + f`; fewer than a
     /// majority is an error.
     pub fn quorum(mut self, quorum: usize) -> Self {
-        self.quorum = Some(quorum);
+        self.topology.quorum = Some(quorum);
+        self
+    }
+
+    /// Whether a server that may have forgotten leases has a vote. A server that was restarted may
+    /// have come back empty: with the guard, it has no vote until every lease that it may have
+    /// granted before is over; the same goes for a promoted replica in its place, and for a server
+    /// whose clock jumped. Default: on with several servers, off with one, where the guard means
+    /// that nobody gets a lock for that long.
+    ///
+    /// Switch it off for servers that lose nothing (`appendonly yes`, `appendfsync always`). The
+    /// guard needs `+info`. Errors of servers without a vote have the kind
+    /// [`Quarantined`](crate::NodeErrorKind::Quarantined).
+    ///
+    /// ```no_run
+    /// # async fn demo() -> Result<(), redlock::LockError> {
+    /// let redlock = redlock::Redlock::builder()
+    ///     .url("redis://127.0.0.1:6379")
+    ///     .restart_guard(true)
+    ///     .build()
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn restart_guard(mut self, is_on: bool) -> Self {
+        self.topology.restart_guard = Some(is_on);
+        self
+    }
+
+    /// The longest `expire` that any client uses on these servers: for so long a restarted server
+    /// has no vote. Default: the longest that this client has used itself so far.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn demo() -> Result<(), redlock::LockError> {
+    /// let redlock = redlock::Redlock::builder()
+    ///     .urls(["redis://a:6379", "redis://b:6379", "redis://c:6379"])
+    ///     .longest_expire(Duration::from_secs(60))
+    ///     .build()
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn longest_expire(mut self, longest: Duration) -> Self {
+        self.topology.longest_expire = Some(longest);
+        self
+    }
+
+    /// Counts a lock, and each of its renewals, only once `replicas` replicas of the server have
+    /// it, `within` this time (`WAIT`, on the same connection). With fewer, the lock is given back
+    /// and the call fails with [`LockError::Unavailable`] and the kind
+    /// [`NoReplicas`](crate::NodeErrorKind::NoReplicas), after trying again until `wait` is over.
+    ///
+    /// This makes it less likely that a failover loses a lock, not impossible: the replica that is
+    /// promoted may be another one. Needs `+wait`. `within` must be shorter than `reply_timeout`.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn demo() -> Result<(), redlock::LockError> {
+    /// let redlock = redlock::Redlock::builder()
+    ///     .url("redis://127.0.0.1:6379")
+    ///     .min_replicas(1, Duration::from_millis(100))
+    ///     .build()
+    ///     .await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn min_replicas(mut self, replicas: u32, within: Duration) -> Self {
+        self.topology.min_replicas = Some(MinReplicas { needed: replicas, within });
         self
     }
 
@@ -200,7 +260,8 @@ impl RedlockBuilder {
         if self.reply_timeout.is_zero() {
             return Err(LockError::config("`reply_timeout` is zero: no command could be answered"));
         }
-        let (backend, is_embedded) = backend(self.nodes, self.quorum)?;
+        let Assembled { backend, is_embedded } =
+            self.topology.assemble(&prefix, self.reply_timeout)?;
         let engine = Engine::new(Parts {
             backend,
             client_name,
@@ -239,39 +300,6 @@ impl RedlockBuilder {
     }
 }
 
-/// The only place that names concrete backends. Returns whether they are all in this process.
-fn backend(nodes: Vec<Node>, quorum: Option<usize>) -> Result<(Arc<dyn Backend>, bool), LockError> {
-    let count = nodes.len();
-    let needed = quorum.unwrap_or_else(|| majority(count));
-    if count > 0 && !(majority(count)..=count).contains(&needed) {
-        return Err(LockError::config(format!(
-            "`quorum` is {needed}, but of {count} servers it must be {} to {count}: two quorums \
-             have to share one",
-            majority(count)
-        )));
-    }
-    let in_memory = nodes.iter().filter(|node| matches!(node, Node::Memory(_))).count();
-    if in_memory > 0 && count > 1 {
-        return Err(LockError::config("`memory` stands alone; it cannot be one node of several"));
-    }
-    let mut backends: Vec<Arc<dyn Backend>> = Vec::with_capacity(count);
-    for (index, node) in nodes.into_iter().enumerate() {
-        backends.push(match node {
-            Node::Url(url) => Arc::new(RedisNode::open(&url)?),
-            Node::Pool(pool) => Arc::new(RedisNode::from_pool(&pool, index)),
-            Node::Memory(store) => Arc::new(Memory::new(store)),
-        });
-    }
-    match backends.len() {
-        0 => Err(LockError::config(
-            "no server is named; call `.url(\"redis://127.0.0.1:6379\")`, `.pool(..)` or \
-             `.memory()` on the builder",
-        )),
-        1 => Ok((backends.remove(0), in_memory > 0)),
-        _ => Ok((Arc::new(Quorum::new(backends, needed)), in_memory > 0)),
-    }
-}
-
 /// Asks the backend on its own host, where its connections live.
 async fn verify(engine: &Arc<Engine>) -> Result<(), LockError> {
     let (reply, answer) = oneshot::channel::<Result<(), Fault>>();
@@ -290,7 +318,7 @@ async fn verify(engine: &Arc<Engine>) -> Result<(), LockError> {
 impl fmt::Debug for RedlockBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedlockBuilder")
-            .field("nodes", &self.nodes.len())
+            .field("nodes", &self.topology.nodes.len())
             .field("prefix", &self.prefix)
             .field("client_name", &self.client_name)
             .field("expire", &self.expire)
@@ -299,7 +327,10 @@ impl fmt::Debug for RedlockBuilder {
             .field("reply_timeout", &self.reply_timeout)
             .field("max_waiters", &self.max_waiters)
             .field("is_lazy", &self.is_lazy)
-            .field("quorum", &self.quorum)
+            .field("quorum", &self.topology.quorum)
+            .field("restart_guard", &self.topology.restart_guard)
+            .field("longest_expire", &self.topology.longest_expire)
+            .field("min_replicas", &self.topology.min_replicas)
             .finish()
     }
 }

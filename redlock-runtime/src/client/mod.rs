@@ -5,6 +5,7 @@ mod held;
 mod into_redlock;
 mod redlock;
 mod request;
+mod topology;
 
 pub use builder::RedlockBuilder;
 pub use held::HeldLock;

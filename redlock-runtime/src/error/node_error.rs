@@ -83,6 +83,9 @@ pub enum NodeErrorKind {
     Cluster,
     /// The server has no room for another connection.
     TooManyClients,
+    /// The server was restarted or replaced, or its clock jumped: it may have forgotten leases, and
+    /// has no vote until they are over.
+    Quarantined,
     /// The reply made no sense.
     Protocol,
     /// Any other error reply.
@@ -110,6 +113,9 @@ impl NodeErrorKind {
             Self::WrongType => "another program uses this key; set a `prefix` of its own",
             Self::Cluster => "connect to a server outside of a cluster, or wait until it is up",
             Self::TooManyClients => "raise `maxclients`, or find who leaks connections",
+            Self::Quarantined => {
+                "it votes again by itself; `restart_guard(false)` is for servers that lose nothing"
+            }
             Self::Protocol => "is this a redis server?",
             Self::Refused => "the server's log may say more",
         }

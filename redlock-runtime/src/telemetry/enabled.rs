@@ -66,3 +66,9 @@ pub(crate) fn renewal_lag(lag: Duration) {
 pub(crate) fn unprotected(template: &'static str) {
     counter!("redlock_unprotected_total", "template" => template).increment(1);
 }
+
+/// A node may have forgotten leases that it granted.
+pub(crate) fn node_doubted(node: &str, cause: &'static str) {
+    let node = node.to_owned();
+    counter!("redlock_node_doubts_total", "node" => node, "cause" => cause).increment(1);
+}

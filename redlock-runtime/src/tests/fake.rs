@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::backend::{Acquired, Backend, Claim, Fault, Found, Memory, MemoryStore, Reply};
+use crate::backend::{
+    Acquired, Backend, Claim, Fault, Found, Memory, MemoryStore, Recall, Reply, RollCall, Voter,
+};
 use crate::client::Redlock;
 use crate::engine::{Engine, Parts};
 use crate::error::{NodeError, NodeErrorKind};
@@ -46,6 +48,9 @@ struct State {
     always: Option<Fate>,
     /// Every command takes a few milliseconds to arrive, each its own.
     jitter: Option<fastrand::Rng>,
+    recall: Option<Recall>,
+    roll: Option<String>,
+    clock_offset: Option<i64>,
     log: Vec<String>,
 }
 
@@ -115,6 +120,21 @@ impl Fake {
 
     pub(super) fn next_releases(&self, fates: impl IntoIterator<Item = Fate>) {
         self.state.lock().unwrap().releases.extend(fates);
+    }
+
+    /// Since when it remembers its leases.
+    pub(super) fn recalls(&self, recall: Recall) {
+        self.state.lock().unwrap().recall = Some(recall);
+    }
+
+    /// Its clock against that of the clients.
+    pub(super) fn clock_offset(&self, micros: i64) {
+        self.state.lock().unwrap().clock_offset = Some(micros);
+    }
+
+    /// What the clients have left on it.
+    pub(super) fn take_roll(&self) -> Option<String> {
+        self.state.lock().unwrap().roll.take()
     }
 
     /// Every command that came, as `verb key owner`, and forgets them.
@@ -201,5 +221,32 @@ impl Backend for Fake {
 
     fn verify(&self, _: Duration) -> Reply<'_, ()> {
         Box::pin(async { Ok(()) })
+    }
+}
+
+impl Voter for Fake {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn recall(&self) -> Option<Recall> {
+        self.state.lock().unwrap().recall.clone()
+    }
+
+    fn roll<'a>(
+        &'a self,
+        _: &'a str,
+        offer: Option<(&'a str, Duration)>,
+        within: Duration,
+    ) -> Reply<'a, RollCall> {
+        let fate = self.state.lock().unwrap().always;
+        let run = async move {
+            let mut state = self.state.lock().unwrap();
+            if let Some((roll, _)) = offer {
+                state.roll.get_or_insert_with(|| roll.to_owned());
+            }
+            Ok(RollCall { roll: state.roll.clone(), clock_offset: state.clock_offset })
+        };
+        Box::pin(self.meet(fate, within, run))
     }
 }

@@ -8,3 +8,4 @@ mod quorum;
 mod quorum_histories;
 mod release;
 mod renewal;
+mod restart_guard;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::fake::{Fake, Fate, client};
-use crate::backend::{Backend, Quorum, majority};
+use crate::backend::{Quorum, RestartGuard, Rules, Voter, majority};
 use crate::client::Redlock;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::options::Wait;
@@ -23,8 +23,15 @@ pub(super) fn nodes(count: usize) -> Vec<Arc<Fake>> {
 
 /// A client of its own on these nodes: another process.
 pub(super) fn on(nodes: &[Arc<Fake>]) -> Redlock {
-    let backends = nodes.iter().map(|node| Arc::clone(node) as Arc<dyn Backend>).collect();
-    client(Arc::new(Quorum::new(backends, majority(nodes.len()))), 100)
+    with_guard(nodes, None)
+}
+
+/// A client that judges the nodes.
+pub(super) fn with_guard(nodes: &[Arc<Fake>], guard: Option<Arc<RestartGuard>>) -> Redlock {
+    let voters = nodes.iter().map(|node| Arc::clone(node) as Arc<dyn Voter>).collect();
+    let quorum = majority(nodes.len());
+    let rules = Rules { quorum, guard, replica_wait: Duration::ZERO };
+    client(Arc::new(Quorum::new(voters, rules)), 100)
 }
 
 /// On how many nodes the key is held.

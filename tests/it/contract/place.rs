@@ -194,7 +194,8 @@ impl Place {
         for raw in raws {
             keys.extend(raw.keys("*").await);
         }
-        keys.retain(|key| key.contains(&self.prefix));
+        // The roll of the servers is no trace of a lock.
+        keys.retain(|key| key.contains(&self.prefix) && !key.ends_with("nodes:fence"));
         keys.sort_unstable();
         keys.dedup();
         keys

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::gather::{Answers, Question, Reach, gather};
+use super::guard::RestartGuard;
 use super::member::Member;
 use super::tally::{self, Election};
-use crate::backend::{Acquired, Backend, Claim, Fault, Found, Reply};
+use crate::backend::{Acquired, Backend, Claim, Fault, Found, Reply, Voter};
 use crate::fencing::FencingToken;
 
 /// N independent masters.
@@ -14,7 +15,20 @@ use crate::fencing::FencingToken;
 pub(crate) struct Quorum {
     members: Vec<Arc<Member>>,
     /// How many of all nodes make a lock.
-    quorum: usize,
+    needed: usize,
+    guard: Option<Arc<RestartGuard>>,
+    replica_wait: Duration,
+}
+
+/// By what rules N nodes decide.
+#[derive(Debug)]
+pub(crate) struct Rules {
+    /// At least a majority of the nodes, and at most all of them.
+    pub(crate) quorum: usize,
+    /// `None` trusts nodes to remember every lease they granted.
+    pub(crate) guard: Option<Arc<RestartGuard>>,
+    /// How long a node may wait for its replicas before it answers.
+    pub(crate) replica_wait: Duration,
 }
 
 /// More than half.
@@ -23,9 +37,10 @@ pub(crate) fn majority(nodes: usize) -> usize {
 }
 
 impl Quorum {
-    /// `quorum` is at least a majority of `nodes` and at most all of them.
-    pub(crate) fn new(nodes: Vec<Arc<dyn Backend>>, quorum: usize) -> Self {
-        Self { members: nodes.into_iter().map(Member::new).collect(), quorum }
+    pub(crate) fn new(nodes: Vec<Arc<dyn Voter>>, rules: Rules) -> Self {
+        let Rules { quorum, guard, replica_wait } = rules;
+        let members = nodes.into_iter().map(Member::new).collect();
+        Self { members, needed: quorum, guard, replica_wait }
     }
 
     async fn gather<T: Send + 'static>(
@@ -34,18 +49,22 @@ impl Quorum {
         ask: impl Fn(Arc<Member>) -> Question<T>,
         is_decided: impl Fn(&Answers<T>) -> bool,
     ) -> Answers<T> {
-        gather(&self.members, self.quorum, reach, ask, is_decided).await
+        gather(&self.members, self.needed, reach, ask, is_decided).await
     }
 
     async fn take(&self, claim: &Claim, within: Duration) -> Result<Acquired, Fault> {
-        let within = within.min(patience(claim.expire));
+        let within = within.min(patience(claim.expire) + self.replica_wait);
+        if let Some(guard) = &self.guard {
+            guard.expect(claim.expire);
+            guard.enroll(&self.members, self.needed, within).await?;
+        }
         let ask = |member: Arc<Member>| -> Question<Acquired> {
-            let claim = claim.clone();
-            Box::pin(async move { member.backend.acquire(&claim, within).await })
+            let (claim, guard) = (claim.clone(), self.guard.clone());
+            Box::pin(async move { vote(&member, guard.as_deref(), &claim, within).await })
         };
-        let is_elected = |answers: &_| tally::is_elected(answers, self.quorum);
+        let is_elected = |answers: &_| tally::is_elected(answers, self.needed);
         let answers = self.gather(Reach::Admitted, ask, is_elected).await;
-        match tally::elect(&answers, self.quorum) {
+        match tally::elect(&answers, self.needed) {
             Election::Won(grants) => self.agree(claim, &grants, within).await,
             Election::Unavailable(fault) => Err(fault),
             Election::Refused { holder, free_in, was_cut, is_split } => {
@@ -67,7 +86,7 @@ impl Quorum {
         };
         let (have, behind): (Vec<_>, Vec<_>) =
             grants.iter().partition(|(_, granted)| *granted == fencing_token);
-        let missing = self.quorum.saturating_sub(have.len());
+        let missing = self.needed.saturating_sub(have.len());
         let members: Vec<Arc<Member>> =
             behind.iter().map(|(index, _)| Arc::clone(&self.members[*index])).collect();
         let ask = |member: Arc<Member>| -> Question<Found> {
@@ -104,7 +123,7 @@ impl Quorum {
         };
         let verdict = |lease: usize| {
             let votes = (0..self.members.len()).map(|member| found(member, lease));
-            tally::verdict(votes, self.quorum)
+            tally::verdict(votes, self.needed)
         };
         let verdicts: Vec<Option<Found>> = (0..claims.len()).map(verdict).collect();
         for (lease, claim) in claims.iter().enumerate() {
@@ -150,7 +169,7 @@ impl Quorum {
     ) -> Result<Found, Fault> {
         let verdict = |answers: &Answers<Found>| {
             let found = answers.iter().map(|answer| answer.as_ref()?.as_ref().ok().copied());
-            tally::verdict(found, self.quorum)
+            tally::verdict(found, self.needed)
         };
         let answers = self.gather(reach, ask, |answers| verdict(answers).is_some()).await;
         verdict(&answers).ok_or_else(|| tally::merge(&tally::faults(&answers)))
@@ -169,7 +188,35 @@ impl Quorum {
         for node in faults.iter().flat_map(|fault| &fault.nodes) {
             tracing::warn!(node = node.node(), %node, "a node of the quorum cannot be used now");
         }
-        if fit(&answers) >= self.quorum { Ok(()) } else { Err(tally::merge(&faults)) }
+        if fit(&answers) < self.needed {
+            return Err(tally::merge(&faults));
+        }
+        match &self.guard {
+            Some(guard) => guard.enroll(&self.members, self.needed, within).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// One node's answer to an acquire, if it has a vote.
+async fn vote(
+    member: &Arc<Member>,
+    guard: Option<&RestartGuard>,
+    claim: &Claim,
+    within: Duration,
+) -> Result<Acquired, Fault> {
+    let Some(guard) = guard else { return member.backend.acquire(claim, within).await };
+    if let Some(objection) = guard.objection(member) {
+        return Err(objection);
+    }
+    let answer = member.backend.acquire(claim, within).await;
+    guard.spread(member, within);
+    match answer {
+        // The answer itself may have shown that the server was restarted, or that its clock jumped.
+        Ok(Acquired::Granted { .. }) => guard
+            .objection(member)
+            .map_or(answer, |objection| Err(Fault { is_unknown: true, ..objection })),
+        other => other,
     }
 }
 

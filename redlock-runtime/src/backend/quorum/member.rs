@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::backend::{Backend, Claim, Fault};
+use crate::backend::{Claim, Fault, Recall, Voter};
+use crate::clock::Moment;
 use crate::error::NodeErrorKind;
 
 /// How often a node that is down is asked whether it is back.
@@ -15,8 +16,20 @@ const RELEASE_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_sec
 
 #[derive(Debug)]
 pub(super) struct Member {
-    pub(super) backend: Arc<dyn Backend>,
+    pub(super) backend: Arc<dyn Voter>,
     down: Mutex<Option<Down>>,
+    memory: Mutex<Memory>,
+}
+
+/// What the restart guard keeps of a node.
+#[derive(Debug, Default)]
+struct Memory {
+    /// A gap that only the comparison with other nodes shows.
+    suspicion: Option<Recall>,
+    /// The gap that was reported last.
+    reported: Option<Moment>,
+    /// The run id of the server that was given the roll.
+    enrolled: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -37,8 +50,8 @@ pub(super) enum Admission {
 }
 
 impl Member {
-    pub(super) fn new(backend: Arc<dyn Backend>) -> Arc<Self> {
-        Arc::new(Self { backend, down: Mutex::new(None) })
+    pub(super) fn new(backend: Arc<dyn Voter>) -> Arc<Self> {
+        Arc::new(Self { backend, down: Mutex::new(None), memory: Mutex::default() })
     }
 
     pub(super) fn admit(&self) -> Admission {
@@ -80,6 +93,33 @@ impl Member {
                 }
             }
         });
+    }
+
+    /// Since when it remembers what it granted, as far as it or anybody else can tell.
+    pub(super) fn recall(&self) -> Option<Recall> {
+        let own = self.backend.recall();
+        let suspicion = self.memory().suspicion.clone();
+        own.into_iter().chain(suspicion).max_by_key(|recall| recall.since)
+    }
+
+    pub(super) fn suspect(&self, recall: Recall) {
+        self.memory().suspicion = Some(recall);
+    }
+
+    /// Was this gap not reported yet?
+    pub(super) fn is_news(&self, recall: &Recall) -> bool {
+        self.memory().reported.replace(recall.since) != Some(recall.since)
+    }
+
+    /// Does this server have the roll? From now on it has.
+    pub(super) fn has_roll(&self, recall: Option<&Recall>) -> bool {
+        let Some(recall) = recall else { return true };
+        let enrolled = self.memory().enrolled.replace(Arc::clone(&recall.run_id));
+        enrolled.is_some_and(|known| known == recall.run_id)
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn down(&self) -> MutexGuard<'_, Option<Down>> {

@@ -14,7 +14,10 @@
 
 mod backend;
 mod gather;
+mod guard;
 mod member;
+mod roll;
 mod tally;
 
-pub(crate) use backend::{Quorum, majority};
+pub(crate) use backend::{Quorum, Rules, majority};
+pub(crate) use guard::RestartGuard;

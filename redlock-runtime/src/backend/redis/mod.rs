@@ -2,11 +2,18 @@
 
 mod address;
 mod diagnosis;
+mod exchange;
 mod link;
 mod node;
+mod offset;
+mod presence;
 mod probe;
+mod replicas;
 mod reply;
+mod roll;
 mod script;
 mod source;
+mod voter;
 
-pub(crate) use node::RedisNode;
+pub(crate) use node::{NodeOptions, RedisNode};
+pub(crate) use replicas::MinReplicas;

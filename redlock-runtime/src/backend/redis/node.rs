@@ -10,11 +10,16 @@ use deadpool_redis::redis::{RedisResult, Value};
 use tokio::time::Instant;
 
 use super::diagnosis::diagnose;
+use super::exchange::{Call, Failure, exchange, no_reply};
 use super::link::{Link, Loan};
-use super::script::{ACQUIRE, RAISE, RELEASE, RENEW, Script};
+use super::offset::Sample;
+use super::presence::{CLOCK, Presence, Watched};
+use super::replicas::{Lanes, MinReplicas};
+use super::script::{ACQUIRE, RAISE, RELEASE, RENEW};
 use super::source::{Direct, Source};
 use super::{address, probe, reply};
-use crate::backend::{Acquired, Backend, Claim, Fault, Found, Reply};
+use crate::backend::{Acquired, Backend, Claim, Found, Reply};
+use crate::clock::Moment;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 
@@ -24,92 +29,41 @@ const FENCE_LIFE: Duration = Duration::from_secs(3600);
 
 /// One Redis server. Two connections: renewals never queue behind the commands of callers.
 pub(crate) struct RedisNode<S: Source = Direct> {
-    name: String,
-    calls: Link<S>,
-    renewals: Link<S>,
+    pub(super) name: String,
+    pub(super) presence: Arc<Presence>,
+    pub(super) calls: Link<Watched<S>>,
+    renewals: Link<Watched<S>>,
+    replicated: Option<(MinReplicas, Lanes<Watched<S>>)>,
+}
+
+/// What is wanted of a node beside its commands.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NodeOptions {
+    /// Find out whether it was restarted, and whether this key outlived that.
+    pub(crate) roll_key: Option<Arc<str>>,
+    pub(crate) min_replicas: Option<MinReplicas>,
 }
 
 impl RedisNode {
-    pub(crate) fn open(url: &str) -> Result<Self, LockError> {
+    pub(crate) fn open(url: &str, options: NodeOptions) -> Result<Self, LockError> {
         let (name, pool) = address::open(url)?;
-        Ok(Self::new(name, Direct::new(pool, false)))
+        Ok(Self::new(name, Direct::new(pool, false), options))
     }
 
     /// `pool` is the source of connections; its size and recycling do not matter.
-    pub(crate) fn from_pool(pool: &Pool, index: usize) -> Self {
-        Self::new(format!("redis pool {index}"), Direct::new(pool.clone(), true))
+    pub(crate) fn from_pool(pool: &Pool, index: usize, options: NodeOptions) -> Self {
+        Self::new(format!("redis pool {index}"), Direct::new(pool.clone(), true), options)
     }
 }
 
 impl<S: Source> RedisNode<S> {
-    fn new(name: String, source: S) -> Self {
-        let source = Arc::new(source);
+    fn new(name: String, source: S, options: NodeOptions) -> Self {
+        let presence = Arc::new(Presence::new(name.clone(), options.roll_key));
+        let source = Arc::new(Watched { source, presence: Arc::clone(&presence) });
         let link = || Link::new(Arc::clone(&source));
-        Self { name, calls: link(), renewals: link() }
-    }
-
-    /// Runs one script within the time given. A connection that broke, perhaps long ago and
-    /// unseen until now, is replaced once and the call repeated: every script may be repeated by
-    /// its owner.
-    async fn call<T>(
-        &self,
-        link: &Link<S>,
-        call: Call<'_>,
-        within: Duration,
-        decode: impl Fn(&Value) -> Option<T>,
-    ) -> Result<Answer<T>, Failure<S::Connection>> {
-        let end = Instant::now() + within;
-        let mut is_unknown = false;
-        loop {
-            let mut loan = match tokio::time::timeout_at(end, link.borrow()).await {
-                Ok(Ok(loan)) => loan,
-                Ok(Err(error)) => {
-                    let why = diagnose(&self.name, &error);
-                    return Err(Failure::new(why.error, is_unknown, why.is_final));
-                }
-                Err(_) => return Err(self.no_reply("no connection", within, is_unknown)),
-            };
-            match tokio::time::timeout_at(end, call.send(&mut loan)).await {
-                Ok(Ok(value)) => {
-                    let Some(found) = decode(&value) else {
-                        // Whatever answers there, its next reply may be just as wrong.
-                        link.discard(&loan);
-                        let failure = self.nonsense(&value);
-                        return Err(Failure { unanswered: Some(loan), ..failure });
-                    };
-                    return Ok(Answer { found, was_cut: is_unknown });
-                }
-                Ok(Err(error)) => {
-                    let why = diagnose(&self.name, &error);
-                    if why.discard {
-                        link.discard(&loan);
-                    }
-                    if why.broke && !is_unknown {
-                        is_unknown = true;
-                        continue;
-                    }
-                    return Err(Failure::new(why.error, is_unknown || why.broke, why.is_final));
-                }
-                Err(_) => {
-                    link.discard(&loan);
-                    let failure = self.no_reply("no reply", within, true);
-                    return Err(Failure { unanswered: Some(loan), ..failure });
-                }
-            }
-        }
-    }
-
-    fn no_reply(&self, what: &str, within: Duration, is_unknown: bool) -> Failure<S::Connection> {
-        let message = format!("{what} within {} ms", within.as_millis());
-        let error = NodeError::new(&self.name, NodeErrorKind::NoReply, message);
-        Failure::new(error, is_unknown, false)
-    }
-
-    /// The reply was not of the script's form: something else answers there.
-    fn nonsense(&self, value: &Value) -> Failure<S::Connection> {
-        let message = format!("unexpected reply {value:?}");
-        let error = NodeError::new(&self.name, NodeErrorKind::Protocol, message);
-        Failure::new(error, true, false)
+        let lanes = |replicas| (replicas, Lanes::new(Arc::clone(&source)));
+        let replicated = options.min_replicas.map(lanes);
+        Self { name, presence, calls: link(), renewals: link(), replicated }
     }
 }
 
@@ -119,27 +73,83 @@ impl<S: Source> fmt::Debug for RedisNode<S> {
     }
 }
 
+impl<S: Source> RedisNode<S> {
+    async fn take(
+        &self,
+        link: &Link<Watched<S>>,
+        claim: &Claim,
+        within: Duration,
+    ) -> Result<Acquired, Failure<S::Connection>> {
+        let fence = claim.key.fence_key();
+        let expire = claim.expire.as_millis().to_string();
+        let fence_life = fence_life(claim);
+        let keys = [claim.key.redis_key(), &fence];
+        let args = [claim.owner.as_str(), &expire, &fence_life];
+        let replicas = self.replicated.as_ref().map(|(replicas, _)| *replicas);
+        let call = Call { script: &ACQUIRE, keys: &keys, args: &args, replicas };
+        let answer = exchange(&self.name, link, call, within, reply::acquired).await?;
+        self.hear(answer.found.micros, answer.sent);
+        match answer.found.found {
+            Acquired::Refused { holder, free_in, .. } => {
+                let was_cut = answer.was_cut;
+                Ok(Acquired::Refused { holder, free_in, was_cut, is_split: false })
+            }
+            granted @ Acquired::Granted { .. } => match self.shortage(replicas, answer.confirmed) {
+                None => Ok(granted),
+                // It stands on the master: given back like a lock that nobody knows of.
+                Some((error, is_final)) => {
+                    let failure = Failure::new(error, true, is_final);
+                    Err(Failure { unanswered: Some(answer.loan), ..failure })
+                }
+            },
+        }
+    }
+
+    /// Why a write does not count: too few replicas have it. The flag: it will not get better.
+    fn shortage(
+        &self,
+        replicas: Option<MinReplicas>,
+        confirmed: RedisResult<u32>,
+    ) -> Option<(NodeError, bool)> {
+        let replicas = replicas?;
+        match confirmed {
+            Ok(count) if count >= replicas.needed => None,
+            Ok(count) => {
+                let message = replicas.shortage(count);
+                Some((NodeError::new(&self.name, NodeErrorKind::NoReplicas, message), false))
+            }
+            Err(error) => {
+                let why = diagnose(&self.name, &error);
+                Some((why.error, why.is_final))
+            }
+        }
+    }
+
+    /// Learns from the server's time, which every answer to an acquire or a renewal brings.
+    fn hear(&self, micros: i64, sent: Moment) {
+        self.presence.hear(Sample { micros, sent, received: CLOCK.now() });
+    }
+}
+
 impl<S: Source> Backend for RedisNode<S> {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         Box::pin(async move {
-            let fence = claim.key.fence_key();
-            let expire = claim.expire.as_millis().to_string();
-            let fence_life = fence_life(claim);
-            let keys = [claim.key.redis_key(), &fence];
-            let args = [claim.owner.as_str(), &expire, &fence_life];
-            let call = Call { script: &ACQUIRE, keys: &keys, args: &args };
-            match self.call(&self.calls, call, within, reply::acquired).await {
-                Ok(Answer { found: Acquired::Refused { holder, free_in, .. }, was_cut }) => {
-                    Ok(Acquired::Refused { holder, free_in, was_cut, is_split: false })
-                }
-                Ok(Answer { found, .. }) => Ok(found),
-                Err(failure) => {
-                    if let Some(loan) = failure.unanswered.clone() {
-                        release_behind(loan, claim.clone());
+            let taken = match &self.replicated {
+                None => self.take(&self.calls, claim, within).await,
+                Some((_, lanes)) => {
+                    let end = Instant::now() + within;
+                    match tokio::time::timeout_at(end, lanes.take()).await {
+                        Ok(lane) => self.take(&lane.link, claim, end - Instant::now()).await,
+                        Err(_) => Err(no_reply(&self.name, "no free connection", within, false)),
                     }
-                    Err(failure.into())
                 }
-            }
+            };
+            taken.map_err(|failure| {
+                if let Some(loan) = failure.unanswered.clone() {
+                    release_behind(loan, claim.clone());
+                }
+                failure.into()
+            })
         })
     }
 
@@ -154,8 +164,8 @@ impl<S: Source> Backend for RedisNode<S> {
             let (fencing_token, fence_life) = (fencing_token.to_string(), fence_life(claim));
             let keys = [claim.key.redis_key(), &fence];
             let args = [claim.owner.as_str(), &fencing_token, &fence_life];
-            let call = Call { script: &RAISE, keys: &keys, args: &args };
-            Ok(self.call(&self.calls, call, within, reply::found).await?.found)
+            let call = Call { script: &RAISE, keys: &keys, args: &args, replicas: None };
+            Ok(exchange(&self.name, &self.calls, call, within, reply::found).await?.found)
         })
     }
 
@@ -169,10 +179,22 @@ impl<S: Source> Backend for RedisNode<S> {
                 .zip(&expires)
                 .flat_map(|(claim, expire)| [claim.owner.as_str(), expire.as_str()])
                 .collect();
-            let call = Call { script: &RENEW, keys: &keys, args: &args };
+            // The time for replicas is part of the time for the answer.
+            let replicas = self.replicated.as_ref().map(|(replicas, _)| MinReplicas {
+                within: replicas.within.min(within / 2),
+                ..*replicas
+            });
+            let call = Call { script: &RENEW, keys: &keys, args: &args, replicas };
             let decode = |value: &Value| reply::renewed(value, claims.len());
-            let answer = self.call(&self.renewals, call, within, decode).await?;
-            Ok(answer.found.into_iter().map(Some).collect())
+            let answer = exchange(&self.name, &self.renewals, call, within, decode).await?;
+            self.hear(answer.found.micros, answer.sent);
+            let shortage = self.shortage(replicas, answer.confirmed);
+            if let Some((error, _)) = &shortage {
+                tracing::debug!(%error, "renewals were not replicated, they are tried again");
+            }
+            // A renewal that a failover may forget is not one to rely on.
+            let relied_on = |found| (shortage.is_none() || found != Found::Ours).then_some(found);
+            Ok(answer.found.found.into_iter().map(relied_on).collect())
         })
     }
 
@@ -180,8 +202,8 @@ impl<S: Source> Backend for RedisNode<S> {
         Box::pin(async move {
             let keys = [claim.key.redis_key()];
             let args = [claim.owner.as_str()];
-            let call = Call { script: &RELEASE, keys: &keys, args: &args };
-            let answer = self.call(&self.calls, call, within, reply::found).await?;
+            let call = Call { script: &RELEASE, keys: &keys, args: &args, replicas: None };
+            let answer = exchange(&self.name, &self.calls, call, within, reply::found).await?;
             match answer.found {
                 // The try that broke off may have been the one that freed it.
                 Found::Gone if answer.was_cut => Ok(Found::Ours),
@@ -212,7 +234,9 @@ impl<S: Source> Backend for RedisNode<S> {
                     let why = diagnose(&self.name, &error);
                     Err(Failure::<S::Connection>::new(why.error, false, why.is_final).into())
                 }
-                Err(_) => Err(self.no_reply("no reply", within, false).into()),
+                Err(_) => {
+                    Err(no_reply::<S::Connection>(&self.name, "no reply", within, false).into())
+                }
             }
         })
     }
@@ -234,46 +258,4 @@ fn release_behind(mut loan: Loan<impl ConnectionLike + Send + 'static>, claim: C
         // The outcome does not matter here: the engine asks once more, on a fresh connection.
         let _ = tokio::time::timeout(claim.expire, release).await;
     });
-}
-
-/// A script and what it is run on.
-#[derive(Clone, Copy)]
-struct Call<'a> {
-    script: &'static Script,
-    keys: &'a [&'a str],
-    args: &'a [&'a str],
-}
-
-impl Call<'_> {
-    async fn send(self, loan: &mut Loan<impl ConnectionLike + Send>) -> RedisResult<Value> {
-        self.script.run(&mut loan.connection, self.keys, self.args).await
-    }
-}
-
-/// What a script found.
-struct Answer<T> {
-    found: T,
-    /// A try before this one broke off, and may have been carried out or land later.
-    was_cut: bool,
-}
-
-/// A call that failed, and the connection on which its reply may still come.
-struct Failure<C> {
-    error: NodeError,
-    is_unknown: bool,
-    is_final: bool,
-    unanswered: Option<Loan<C>>,
-}
-
-impl<C> Failure<C> {
-    fn new(error: NodeError, is_unknown: bool, is_final: bool) -> Self {
-        Self { error, is_unknown, is_final, unanswered: None }
-    }
-}
-
-impl<C> From<Failure<C>> for Fault {
-    fn from(failure: Failure<C>) -> Self {
-        let Failure { error, is_unknown, is_final, unanswered: _ } = failure;
-        Self { nodes: vec![error], is_unknown, is_final }
-    }
 }

@@ -7,30 +7,35 @@ use deadpool_redis::redis::Value;
 use crate::backend::{Acquired, Found};
 use crate::fencing::FencingToken;
 
-pub(super) fn acquired(value: &Value) -> Option<Acquired> {
+/// An answer, and what the server's clock showed then, in microseconds.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Timed<T> {
+    pub(super) found: T,
+    pub(super) micros: i64,
+}
+
+pub(super) fn acquired(value: &Value) -> Option<Timed<Acquired>> {
     let Value::Array(items) = value else { return None };
     match items.as_slice() {
-        [Value::Int(1), granted] => {
+        [Value::Int(1), granted, Value::Int(micros)] => {
             let fencing_token = FencingToken::new(text(granted)?.parse().ok()?)?;
-            Some(Acquired::Granted { fencing_token })
+            Some(Timed { found: Acquired::Granted { fencing_token }, micros: *micros })
         }
-        [Value::Int(0), Value::Int(millis), holder] => {
+        [Value::Int(0), Value::Int(millis), holder, Value::Int(micros)] => {
             let free_in = u64::try_from(*millis).ok().map(Duration::from_millis);
-            Some(Acquired::Refused {
-                holder: text(holder)?,
-                free_in,
-                was_cut: false,
-                is_split: false,
-            })
+            let holder = text(holder)?;
+            let found = Acquired::Refused { holder, free_in, was_cut: false, is_split: false };
+            Some(Timed { found, micros: *micros })
         }
         _ => None,
     }
 }
 
-pub(super) fn renewed(value: &Value, leases: usize) -> Option<Vec<Found>> {
+pub(super) fn renewed(value: &Value, leases: usize) -> Option<Timed<Vec<Found>>> {
     let Value::Array(items) = value else { return None };
+    let (Value::Int(micros), failures) = items.split_first()? else { return None };
     let mut outcomes = vec![Found::Ours; leases];
-    for failure in items.chunks(2) {
+    for failure in failures.chunks(2) {
         let [Value::Int(index), Value::Int(found)] = failure else { return None };
         let index = usize::try_from(*index).ok()?.checked_sub(1)?;
         *outcomes.get_mut(index)? = match found {
@@ -39,7 +44,15 @@ pub(super) fn renewed(value: &Value, leases: usize) -> Option<Vec<Found>> {
             _ => return None,
         };
     }
-    Some(outcomes)
+    Some(Timed { found: outcomes, micros: *micros })
+}
+
+/// The answer to TIME, in microseconds.
+pub(super) fn time(value: &Value) -> Option<i64> {
+    let Value::Array(items) = value else { return None };
+    let [seconds, micros] = items.as_slice() else { return None };
+    let (seconds, micros): (i64, i64) = (text(seconds)?.parse().ok()?, text(micros)?.parse().ok()?);
+    seconds.checked_mul(1_000_000)?.checked_add(micros)
 }
 
 pub(super) fn found(value: &Value) -> Option<Found> {
@@ -71,13 +84,14 @@ mod tests {
 
     #[test]
     fn the_three_answers_to_an_acquire() {
-        let granted = acquired(&Value::Array(vec![Value::Int(1), bulk("1795000000000000")]));
+        let items = vec![Value::Int(1), bulk("1795000000000000"), Value::Int(17)];
         let fencing_token = FencingToken::new(1_795_000_000_000_000).unwrap();
-        assert_eq!(granted, Some(Acquired::Granted { fencing_token }));
+        let found = Acquired::Granted { fencing_token };
+        assert_eq!(acquired(&Value::Array(items)), Some(Timed { found, micros: 17 }));
 
         let refused = |millis| {
-            let items = vec![Value::Int(0), Value::Int(millis), bulk("web-3:x")];
-            acquired(&Value::Array(items))
+            let items = vec![Value::Int(0), Value::Int(millis), bulk("web-3:x"), Value::Int(17)];
+            acquired(&Value::Array(items)).map(|answer| answer.found)
         };
         let holder = "web-3:x".to_owned();
         let free_in = Some(Duration::from_millis(70));
@@ -95,10 +109,16 @@ mod tests {
 
     #[test]
     fn renewals_name_their_failures_by_position() {
-        let value = Value::Array([2, 0, 3, 1].map(Value::Int).to_vec());
-        let expected = vec![Found::Ours, Found::Gone, Found::Stolen];
-        assert_eq!(renewed(&value, 3), Some(expected));
-        assert_eq!(renewed(&Value::Array(vec![]), 1), Some(vec![Found::Ours]));
+        let value = Value::Array([17, 2, 0, 3, 1].map(Value::Int).to_vec());
+        let found = vec![Found::Ours, Found::Gone, Found::Stolen];
+        assert_eq!(renewed(&value, 3), Some(Timed { found, micros: 17 }));
+        let all = Value::Array(vec![Value::Int(17)]);
+        assert_eq!(renewed(&all, 1), Some(Timed { found: vec![Found::Ours], micros: 17 }));
+    }
+
+    #[test]
+    fn the_time_is_told_in_seconds_and_microseconds() {
+        assert_eq!(time(&Value::Array(vec![bulk("17"), bulk("4")])), Some(17_000_004));
     }
 
     #[test]
@@ -108,17 +128,21 @@ mod tests {
             Value::Okay,
             Value::Int(7),
             Value::Array(vec![]),
-            Value::Array(vec![Value::Int(1), bulk("9007199254740992")]),
-            Value::Array(vec![Value::Int(1), bulk("-1")]),
-            Value::Array(vec![Value::Int(0), Value::Nil, Value::Nil]),
+            Value::Array(vec![Value::Int(1), bulk("9007199254740992"), Value::Int(17)]),
+            Value::Array(vec![Value::Int(1), bulk("-1"), Value::Int(17)]),
+            Value::Array(vec![Value::Int(1), bulk("1795000000000000")]),
+            Value::Array(vec![Value::Int(0), Value::Nil, Value::Nil, Value::Int(17)]),
         ];
         for value in odd {
             assert_eq!(acquired(&value), None, "{value:?}");
             assert_eq!(found(&value), None, "{value:?}");
         }
         for bad in [vec![0, 0], vec![4, 0], vec![1], vec![1, 2], vec![-1, 0]] {
-            let value = Value::Array(bad.into_iter().map(Value::Int).collect());
+            let value = Value::Array([17].into_iter().chain(bad).map(Value::Int).collect());
             assert_eq!(renewed(&value, 3), None, "{value:?}");
         }
+        assert_eq!(renewed(&Value::Array(vec![]), 3), None);
+        assert_eq!(time(&Value::Array(vec![bulk("17")])), None);
+        assert_eq!(time(&Value::Array(vec![bulk("9223372036854775807"), bulk("1")])), None);
     }
 }

@@ -1,0 +1,168 @@
+//! The restart guard: a node that may have forgotten leases has no vote until they are over.
+//!
+//! The "delayed restart" of the Redis page (redis.io, "Distributed Locks with Redis", on crash
+//! recovery), done by the clients: a server that comes back empty would grant again what it granted
+//! a moment ago. What a node granted before it lost its memory is over after the longest lease in
+//! use; until then the others decide without it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+
+use super::gather::{Answers, Question, Reach, gather};
+use super::member::Member;
+use super::roll::{self, Roll};
+use super::tally;
+use crate::backend::{Cause, Fault, Recall, RollCall};
+use crate::clock::{Clock, Moment};
+use crate::error::{NodeError, NodeErrorKind};
+use crate::telemetry;
+use crate::validity;
+
+/// Judges the nodes of one quorum.
+#[derive(Debug)]
+pub(crate) struct RestartGuard {
+    clock: Clock,
+    roll_key: Arc<str>,
+    /// The longest lease that a node may have forgotten, in nanoseconds.
+    longest: AtomicU64,
+    roll: OnceCell<Roll>,
+}
+
+impl RestartGuard {
+    /// `longest`: of the leases of other clients; those of this one are learned.
+    pub(crate) fn new(clock: Clock, roll_key: Arc<str>, longest: Duration) -> Arc<Self> {
+        let guard = Self { clock, roll_key, longest: AtomicU64::new(0), roll: OnceCell::new() };
+        guard.expect(longest);
+        Arc::new(guard)
+    }
+
+    /// Leases of this length are in use from now on.
+    pub(super) fn expect(&self, expire: Duration) {
+        let nanos = u64::try_from(expire.as_nanos()).unwrap_or(u64::MAX);
+        self.longest.fetch_max(nanos, Ordering::Relaxed);
+    }
+
+    /// Gets to know the group, once.
+    pub(super) async fn enroll(
+        self: &Arc<Self>,
+        members: &[Arc<Member>],
+        quorum: usize,
+        within: Duration,
+    ) -> Result<(), Fault> {
+        let found = || self.call_the_roll(members, quorum, within);
+        self.roll.get_or_try_init(found).await.map(|_| ())
+    }
+
+    async fn call_the_roll(
+        &self,
+        members: &[Arc<Member>],
+        quorum: usize,
+        within: Duration,
+    ) -> Result<Roll, Fault> {
+        let found = self.ask(members, quorum, None, within).await?;
+        self.compare_clocks(members, quorum, &found);
+        let recalls: Vec<_> = members.iter().map(|member| member.backend.recall()).collect();
+        // One node has nobody else to ask: only its age counts.
+        let begin = || match members {
+            [_] => Roll::default(),
+            _ => Roll::begun(&recalls, self.clock.now()),
+        };
+        let roll = Roll::agreed(rolls(&found)).unwrap_or_else(begin);
+        // Where another client was faster, what it wrote counts, too.
+        let written = self.ask(members, quorum, Some(roll.text()), within).await?;
+        for (member, recall) in members.iter().zip(&recalls) {
+            member.has_roll(recall.as_ref());
+        }
+        Ok(Roll::agreed(rolls(&written)).unwrap_or(roll))
+    }
+
+    async fn ask(
+        &self,
+        members: &[Arc<Member>],
+        quorum: usize,
+        offer: Option<String>,
+        within: Duration,
+    ) -> Result<Answers<RollCall>, Fault> {
+        let ask = |member: Arc<Member>| -> Question<RollCall> {
+            let (key, offer) = (Arc::clone(&self.roll_key), offer.clone());
+            Box::pin(async move {
+                let offer = offer.as_deref().map(|roll| (roll, roll::LIFE));
+                member.backend.roll(&key, offer, within).await
+            })
+        };
+        let answers = gather(members, quorum, Reach::All, ask, |_| false).await;
+        let answered = answers.iter().filter(|answer| matches!(answer, Some(Ok(_)))).count();
+        if answered >= quorum { Ok(answers) } else { Err(tally::merge(&tally::faults(&answers))) }
+    }
+
+    /// A clock that differs from the others may have jumped before this client came.
+    fn compare_clocks(&self, members: &[Arc<Member>], quorum: usize, found: &Answers<RollCall>) {
+        let offset = |answer: &Option<Result<RollCall, Fault>>| match answer {
+            Some(Ok(call)) => call.clock_offset,
+            _ => None,
+        };
+        let offsets: Vec<_> = found.iter().map(offset).collect();
+        for (index, millis) in roll::odd_clocks(&offsets, quorum) {
+            let member = &members[index];
+            let cause = Cause::ClockDiffers(millis);
+            let node = member.backend.name();
+            tracing::warn!(node, "{cause}: set the clocks of all servers by NTP");
+            telemetry::node_doubted(node, cause.label());
+            let run_id = member.backend.recall().map_or_else(|| "".into(), |known| known.run_id);
+            member.suspect(Recall { run_id, since: self.clock.now(), cause });
+        }
+    }
+
+    /// Why this node has no vote now; `None`: it has one.
+    pub(super) fn objection(&self, member: &Member) -> Option<Fault> {
+        let recall = member.recall()?;
+        if self.roll.get().is_some_and(|roll| roll.has(&recall)) {
+            return None;
+        }
+        let longest = Duration::from_nanos(self.longest.load(Ordering::Relaxed));
+        let now = self.clock.now();
+        let over = recall.since.plus(longest).plus(validity::drift(longest));
+        if now >= over {
+            return None;
+        }
+        let error = quarantined(member.backend.name(), &recall, now, over.since(now));
+        if member.is_news(&recall) {
+            tracing::warn!(node = member.backend.name(), "no vote for now: {}", error.message());
+        }
+        Some(Fault { nodes: vec![error], is_unknown: false, is_final: false })
+    }
+
+    /// Leaves the roll on a node that was restarted, for clients that come later.
+    pub(super) fn spread(&self, member: &Arc<Member>, within: Duration) {
+        let Some(roll) = self.roll.get() else { return };
+        if !member.has_roll(member.backend.recall().as_ref()) {
+            let (member, key, roll) = (Arc::clone(member), Arc::clone(&self.roll_key), roll.text());
+            tokio::spawn(async move {
+                let offer = Some((roll.as_str(), roll::LIFE));
+                // A node that cannot be asked now is met again, as another one.
+                let _ = member.backend.roll(&key, offer, within).await;
+            });
+        }
+    }
+}
+
+fn rolls(answers: &Answers<RollCall>) -> impl Iterator<Item = &str> {
+    answers.iter().filter_map(|answer| match answer {
+        Some(Ok(call)) => call.roll.as_deref(),
+        _ => None,
+    })
+}
+
+fn quarantined(node: &str, recall: &Recall, now: Moment, left: Duration) -> NodeError {
+    let message = format!(
+        "{} {:.1} s ago; it has no vote for another {:.1} s, when the leases it may have forgotten \
+         are over",
+        recall.cause,
+        now.since(recall.since).as_secs_f64(),
+        left.as_secs_f64()
+    );
+    NodeError::new(node, NodeErrorKind::Quarantined, message)
+}

@@ -1,0 +1,257 @@
+//! Who answers at a node's address, since when, and what its clock does.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::{self, RedisResult};
+
+use super::offset::{OffsetWatch, Sample};
+use super::probe::field;
+use super::source::Source;
+use crate::backend::{Cause, Recall};
+use crate::clock::{Clock, Moment};
+use crate::telemetry;
+
+/// The clock that moments are counted on.
+pub(super) const CLOCK: Clock = Clock::Boot;
+
+/// A node, seen over all of its connections. Any restart breaks them: who answers is asked anew on
+/// each new one.
+#[derive(Debug)]
+pub(super) struct Presence {
+    node: String,
+    /// Where clients leave a roll: if it outlived a restart, so did the locks.
+    roll_key: Option<Arc<str>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    identity: Option<Identity>,
+    recall: Option<Recall>,
+    /// When the last question that was answered left.
+    heard: Option<Moment>,
+    offset: OffsetWatch,
+}
+
+/// What INFO says of a server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Identity {
+    run_id: Arc<str>,
+    /// Names the history of its data; a promotion begins a new one.
+    history: String,
+    /// It was a replica once.
+    was_promoted: bool,
+}
+
+impl Presence {
+    pub(super) fn new(node: String, roll_key: Option<Arc<str>>) -> Self {
+        Self { node, roll_key, state: Mutex::default() }
+    }
+
+    pub(super) fn recall(&self) -> Option<Recall> {
+        self.state().recall.clone()
+    }
+
+    /// Asks a new connection who is there, if anybody wants to know. A user who may not ask is
+    /// served nevertheless; what the server forgets is then not noticed.
+    async fn meet(&self, connection: &mut (impl ConnectionLike + Send)) -> RedisResult<()> {
+        let Some(roll_key) = &self.roll_key else { return Ok(()) };
+        let info: RedisResult<String> = redis::cmd("INFO").query_async(connection).await;
+        let now = CLOCK.now();
+        match info {
+            Ok(info) => {
+                if let Some((identity, uptime)) = Identity::parse(&info) {
+                    let is_durable = is_durable(&info, roll_key, connection).await?;
+                    self.state().meet(&self.node, &identity, uptime, is_durable, now);
+                }
+            }
+            Err(error) if error.code() == Some("NOPERM") => tracing::warn!(
+                node = self.node,
+                "this user may not run INFO, so a restart of the server is not noticed; grant +info"
+            ),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Learns from an answer that brought the server's time.
+    pub(super) fn hear(&self, sample: Sample) {
+        let mut state = self.state();
+        state.heard = state.heard.max(Some(sample.sent));
+        let Some(jump) = state.offset.observe(sample) else { return };
+        let millis = jump / 1000;
+        tracing::warn!(
+            node = self.node,
+            millis,
+            "the server's clock jumped; leases follow it: slew clocks, do not step them"
+        );
+        let run_id = state.identity.as_ref().map_or_else(|| "".into(), |id| Arc::clone(&id.run_id));
+        state.doubt(&self.node, run_id, sample.received, Cause::ClockJumped(millis));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Does the server keep every write over a crash, and has it kept those before this one? It syncs
+/// its log before it answers, and the roll is still there. A user who may not read the
+/// configuration gets the careful answer.
+async fn is_durable(
+    info: &str,
+    roll_key: &str,
+    connection: &mut (impl ConnectionLike + Send),
+) -> RedisResult<bool> {
+    if field(info, "aof_enabled") != Some("1") {
+        return Ok(false);
+    }
+    let roll: Option<String> = redis::cmd("GET").arg(roll_key).query_async(connection).await?;
+    let mut ask = redis::cmd("CONFIG");
+    ask.arg("GET").arg("appendfsync");
+    let policy: RedisResult<Vec<String>> = ask.query_async(connection).await;
+    Ok(roll.is_some() && policy.is_ok_and(|reply| reply.iter().any(|word| word == "always")))
+}
+
+/// A source that asks each new connection who is there.
+pub(super) struct Watched<S> {
+    pub(super) source: S,
+    pub(super) presence: Arc<Presence>,
+}
+
+impl<S: Source> Source for Watched<S> {
+    type Connection = S::Connection;
+
+    async fn connect(&self) -> RedisResult<S::Connection> {
+        let mut connection = self.source.connect().await?;
+        self.presence.meet(&mut connection).await?;
+        Ok(connection)
+    }
+}
+
+impl State {
+    fn meet(
+        &mut self,
+        node: &str,
+        identity: &Identity,
+        uptime: Duration,
+        is_durable: bool,
+        now: Moment,
+    ) {
+        // INFO counts whole seconds: the server may have started up to one second later.
+        let born = now.minus(uptime.saturating_sub(Duration::from_secs(1)));
+        let run_id = Arc::clone(&identity.run_id);
+        match self.identity.replace(identity.clone()) {
+            Some(known) if known.run_id == identity.run_id => {
+                // A new history without a promotion: only the backlog for replicas was given up.
+                if known.history != identity.history && identity.was_promoted {
+                    self.doubt(node, run_id, now, Cause::Replaced);
+                }
+            }
+            // Older than the last answer of the other one: it ran beside it.
+            Some(_) if identity.was_promoted || self.heard.is_some_and(|heard| born < heard) => {
+                self.doubt(node, run_id, now, Cause::Replaced);
+            }
+            _ if is_durable => {
+                let (since, cause) = (Moment::ZERO, Cause::Started);
+                self.recall = Some(Recall { run_id, since, cause });
+            }
+            None => self.recall = Some(Recall { run_id, since: born, cause: Cause::Started }),
+            Some(_) => self.doubt(node, run_id, born, Cause::Restarted),
+        }
+    }
+
+    fn doubt(&mut self, node: &str, run_id: Arc<str>, since: Moment, cause: Cause) {
+        telemetry::node_doubted(node, cause.label());
+        self.recall = Some(Recall { run_id, since, cause });
+    }
+}
+
+impl Identity {
+    /// `None`: a server that does not tell who it is.
+    fn parse(info: &str) -> Option<(Self, Duration)> {
+        let run_id = Arc::from(field(info, "run_id")?);
+        let uptime = Duration::from_secs(field(info, "uptime_in_seconds")?.parse().ok()?);
+        let history = field(info, "master_replid").unwrap_or_default().to_owned();
+        let before = field(info, "master_replid2").unwrap_or_default();
+        let was_promoted = before.bytes().any(|byte| byte != b'0');
+        Some((Self { run_id, history, was_promoted }, uptime))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn info(run_id: &str, uptime: u64, history: &str, before: &str) -> String {
+        format!(
+            "# Server\r\nrun_id:{run_id}\r\nuptime_in_seconds:{uptime}\r\n\
+             master_replid:{history}\r\nmaster_replid2:{before}\r\n"
+        )
+    }
+
+    fn meet(state: &mut State, info: &str, now: Moment) -> Recall {
+        let (identity, uptime) = Identity::parse(info).unwrap();
+        state.meet("n", &identity, uptime, false, now);
+        state.recall.clone().unwrap()
+    }
+
+    #[test]
+    fn a_server_that_lost_nothing_remembers_what_it_did_before_its_restart() {
+        let mut state = State::default();
+        meet(&mut state, &info("a", 50, "h", "00"), at(100));
+        let (identity, uptime) = Identity::parse(&info("b", 3, "i", "00")).unwrap();
+        state.meet("n", &identity, uptime, true, at(130));
+        assert_eq!(state.recall.unwrap().since, Moment::ZERO);
+    }
+
+    #[test]
+    fn a_server_seen_first_remembers_since_its_start() {
+        let mut state = State::default();
+        let recall = meet(&mut state, &info("a", 11, "h", "00"), at(100));
+        assert_eq!((recall.since, recall.cause), (at(90), Cause::Started));
+        // The same one on another connection.
+        let again = meet(&mut state, &info("a", 20, "h", "00"), at(109));
+        assert_eq!(again, recall);
+    }
+
+    #[test]
+    fn a_restart_is_another_process_that_is_younger_than_the_last_answer() {
+        let mut state = State::default();
+        meet(&mut state, &info("a", 50, "h", "00"), at(100));
+        state.heard = Some(at(120));
+        let recall = meet(&mut state, &info("b", 3, "i", "00"), at(130));
+        assert_eq!((recall.since, recall.cause), (at(128), Cause::Restarted));
+        assert_eq!(&*recall.run_id, "b");
+    }
+
+    #[test]
+    fn another_server_in_its_place_remembers_since_it_was_met() {
+        let mut state = State::default();
+        meet(&mut state, &info("a", 50, "h", "00"), at(100));
+        state.heard = Some(at(120));
+        let recall = meet(&mut state, &info("b", 5_000, "h", "00"), at(130));
+        assert_eq!((recall.since, recall.cause), (at(130), Cause::Replaced));
+    }
+
+    #[test]
+    fn a_promotion_in_between_begins_a_new_history() {
+        let mut state = State::default();
+        meet(&mut state, &info("a", 50, "h", "00"), at(100));
+        let recall = meet(&mut state, &info("a", 80, "i", "h"), at(130));
+        assert_eq!((recall.since, recall.cause), (at(130), Cause::Replaced));
+        // A master that lost its last replica begins a new history as well, and forgets nothing.
+        let same = meet(&mut state, &info("a", 90, "j", "00"), at(140));
+        assert_eq!(same, recall);
+    }
+
+    #[test]
+    fn a_server_that_does_not_tell_is_not_judged() {
+        assert_eq!(Identity::parse("redis_version:7.0.15\r\n"), None);
+    }
+}

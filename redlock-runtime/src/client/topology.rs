@@ -1,0 +1,122 @@
+//! Which servers, and how they make a lock: the options become a backend.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_redis::Pool;
+
+use crate::backend::{
+    Backend, Memory, MemoryStore, MinReplicas, NodeOptions, Quorum, RedisNode, RestartGuard, Rules,
+    Voter, majority,
+};
+use crate::clock::Clock;
+use crate::error::LockError;
+
+/// One place of locks, as the options name it.
+#[derive(Clone)]
+pub(super) enum Node {
+    Url(String),
+    Pool(Pool),
+    Memory(MemoryStore),
+}
+
+/// The options that say where locks stand.
+#[derive(Clone, Default)]
+pub(super) struct Topology {
+    pub(super) nodes: Vec<Node>,
+    pub(super) quorum: Option<usize>,
+    pub(super) restart_guard: Option<bool>,
+    pub(super) longest_expire: Option<Duration>,
+    pub(super) min_replicas: Option<MinReplicas>,
+}
+
+/// What they come to.
+pub(super) struct Assembled {
+    pub(super) backend: Arc<dyn Backend>,
+    /// It is in this process.
+    pub(super) is_embedded: bool,
+}
+
+impl Topology {
+    /// The only place that names concrete backends.
+    pub(super) fn assemble(
+        self,
+        prefix: &str,
+        reply_timeout: Duration,
+    ) -> Result<Assembled, LockError> {
+        let quorum = self.checked_quorum()?;
+        self.check_replicas(reply_timeout)?;
+        let count = self.nodes.len();
+        if self.nodes.iter().any(|node| matches!(node, Node::Memory(_))) {
+            return self.memory();
+        }
+        let is_guarded = self.restart_guard.unwrap_or(count > 1);
+        let roll_key: Arc<str> = format!("{prefix}nodes:fence").into();
+        let options = NodeOptions {
+            roll_key: is_guarded.then(|| Arc::clone(&roll_key)),
+            min_replicas: self.min_replicas,
+        };
+        let mut nodes = Vec::with_capacity(count);
+        for (index, node) in self.nodes.into_iter().enumerate() {
+            nodes.push(match node {
+                Node::Url(url) => RedisNode::open(&url, options.clone())?,
+                Node::Pool(pool) => RedisNode::from_pool(&pool, index, options.clone()),
+                Node::Memory(_) => unreachable!("seen above"),
+            });
+        }
+        if !is_guarded && count == 1 {
+            return Ok(Assembled { backend: Arc::new(nodes.remove(0)), is_embedded: false });
+        }
+        let longest = self.longest_expire.unwrap_or_default();
+        let guard = is_guarded.then(|| RestartGuard::new(Clock::Boot, roll_key, longest));
+        let replica_wait = self.min_replicas.map_or(Duration::ZERO, |replicas| replicas.within);
+        let voters = nodes.into_iter().map(|node| Arc::new(node) as Arc<dyn Voter>).collect();
+        let backend = Quorum::new(voters, Rules { quorum, guard, replica_wait });
+        Ok(Assembled { backend: Arc::new(backend), is_embedded: false })
+    }
+
+    fn checked_quorum(&self) -> Result<usize, LockError> {
+        let count = self.nodes.len();
+        if count == 0 {
+            return Err(LockError::config(
+                "no server is named; call `.url(\"redis://127.0.0.1:6379\")`, `.pool(..)` or \
+                 `.memory()` on the builder",
+            ));
+        }
+        let quorum = self.quorum.unwrap_or_else(|| majority(count));
+        if (majority(count)..=count).contains(&quorum) {
+            return Ok(quorum);
+        }
+        Err(LockError::config(format!(
+            "`quorum` is {quorum}, but of {count} servers it must be {} to {count}: two quorums \
+             have to share one",
+            majority(count)
+        )))
+    }
+
+    fn check_replicas(&self, reply_timeout: Duration) -> Result<(), LockError> {
+        let Some(MinReplicas { needed, within }) = self.min_replicas else { return Ok(()) };
+        if needed == 0 {
+            return Err(LockError::config("`min_replicas` of 0 asks for nothing; leave it out"));
+        }
+        if within.is_zero() || within >= reply_timeout {
+            return Err(LockError::config(format!(
+                "`min_replicas` waits {within:?} for replicas; it must be more than zero and less \
+                 than `reply_timeout`, which is {reply_timeout:?}"
+            )));
+        }
+        Ok(())
+    }
+
+    fn memory(mut self) -> Result<Assembled, LockError> {
+        if self.min_replicas.is_some() {
+            return Err(LockError::config("`memory` has no replicas; leave `min_replicas` out"));
+        }
+        match (self.nodes.pop(), self.nodes.is_empty()) {
+            (Some(Node::Memory(store)), true) => {
+                Ok(Assembled { backend: Arc::new(Memory::new(store)), is_embedded: true })
+            }
+            _ => Err(LockError::config("`memory` stands alone; it cannot be one node of several")),
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Nodes that may have forgotten leases.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::fake::{Fake, Fate};
+use super::quorum::{nodes, with_guard};
+use crate::backend::{Cause, Recall, RestartGuard};
+use crate::client::Redlock;
+use crate::clock::{Clock, Moment};
+use crate::error::{LockError, NodeErrorKind};
+use crate::options::Wait;
+
+const SECOND: Duration = Duration::from_secs(1);
+const EXPIRE: Duration = Duration::from_secs(10);
+const DOWN: Fate = Fate::Refused(NodeErrorKind::Unreachable, false);
+/// Longer than an old node is young.
+const DAYS: Duration = Duration::from_secs(3 * 24 * 3600);
+
+/// A client of its own, as another process would be.
+fn client(nodes: &[Arc<Fake>]) -> Redlock {
+    with_guard(nodes, Some(RestartGuard::new(Clock::Tokio, "roll".into(), Duration::ZERO)))
+}
+
+fn started(node: &Fake, run_id: &str, ago: Duration) {
+    let since = now().minus(ago);
+    node.recalls(Recall { run_id: run_id.into(), since, cause: Cause::Started });
+}
+
+fn now() -> Moment {
+    Clock::Tokio.now()
+}
+
+/// Nodes that began together, and a clock that has run for days.
+async fn group(count: usize) -> Vec<Arc<Fake>> {
+    tokio::time::sleep(DAYS).await;
+    let nodes = nodes(count);
+    for (index, node) in nodes.iter().enumerate() {
+        started(node, &format!("run{index}"), SECOND);
+    }
+    nodes
+}
+
+/// Takes another lock for a moment.
+async fn touch(redlock: &Redlock) {
+    let guard = redlock.lock("other").expire(EXPIRE).acquire().await.unwrap();
+    guard.release().await.unwrap();
+}
+
+/// Takes a lock on all nodes but the last.
+async fn hold(redlock: &Redlock, nodes: &[Arc<Fake>]) -> crate::LockGuard {
+    let away = nodes.last().unwrap();
+    away.always(Some(DOWN));
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    away.always(None);
+    guard
+}
+
+/// As a server that comes back empty.
+fn restart(node: &Fake, run_id: &str) {
+    node.store.remove("k");
+    node.take_roll();
+    started(node, run_id, Duration::ZERO);
+}
+
+/// The same, seen by a client that was there before.
+fn restart_seen(node: &Fake, run_id: &str) {
+    restart(node, run_id);
+    let cause = Cause::Restarted;
+    node.recalls(Recall { run_id: run_id.into(), since: now(), cause });
+}
+
+async fn attempt(redlock: &Redlock) -> Result<(), LockError> {
+    let request = redlock.lock("k").expire(EXPIRE).wait(Wait::Never);
+    request.acquire().await.map(std::mem::forget)
+}
+
+fn quarantined(error: &LockError) -> usize {
+    let LockError::Unavailable { nodes, .. } = error else { return 0 };
+    nodes.iter().filter(|node| node.kind() == NodeErrorKind::Quarantined).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_group_is_used_at_once() {
+    let nodes = group(3).await;
+    let redlock = client(&nodes);
+    redlock.lock("k").expire(EXPIRE).acquire().await.unwrap().release().await.unwrap();
+    let second = client(&nodes);
+    assert!(attempt(&second).await.is_ok());
+    assert_eq!(nodes[1].take_roll().as_deref(), Some("run0 run1 run2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_came_back_empty_makes_no_second_holder() {
+    for is_stranger in [false, true] {
+        let nodes = group(3).await;
+        let (first, second) = (client(&nodes), client(&nodes));
+        if !is_stranger {
+            touch(&second).await;
+        }
+        let guard = hold(&first, &nodes).await;
+        let begin = if is_stranger { restart } else { restart_seen };
+        begin(&nodes[1], "run1b");
+        // One refuses, one has no vote, one grants.
+        let error = attempt(&second).await.unwrap_err();
+        assert!(matches!(error, LockError::Timeout { .. }), "{error}");
+        assert!(guard.check().is_ok());
+        nodes[0].always(Some(DOWN));
+        let error = attempt(&second).await.unwrap_err();
+        assert_eq!(quarantined(&error), 1, "{error}");
+        assert!(error.to_string().contains("no vote for another"), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_guard_there_are_two_holders() {
+    let nodes = group(3).await;
+    let (first, second) = (with_guard(&nodes, None), with_guard(&nodes, None));
+    let guard = hold(&first, &nodes).await;
+    restart(&nodes[1], "run1b");
+    assert!(attempt(&second).await.is_ok());
+    assert!(guard.check().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_votes_again_when_what_it_forgot_is_over() {
+    let nodes = group(3).await;
+    let (first, second) = (client(&nodes), client(&nodes));
+    touch(&second).await;
+    let guard = hold(&first, &nodes).await;
+    restart_seen(&nodes[1], "run1b");
+    // The holder is gone for good: it neither renews nor releases.
+    nodes[0].store.remove("k");
+    std::mem::forget(guard);
+    nodes[2].always(Some(DOWN));
+    tokio::time::sleep(EXPIRE).await;
+    assert!(quarantined(&attempt(&second).await.unwrap_err()) == 1);
+    tokio::time::sleep(SECOND).await;
+    nodes[1].store.remove("k");
+    nodes[0].store.remove("k");
+    assert!(attempt(&second).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_comes_later_finds_the_roll_also_after_all_were_restarted_in_turn() {
+    let nodes = group(3).await;
+    let resident = client(&nodes);
+    for (index, node) in nodes.iter().enumerate() {
+        restart_seen(node, &format!("run{index}b"));
+        tokio::time::sleep(2 * EXPIRE).await;
+        // Meets the new server, and leaves the roll on it.
+        touch(&resident).await;
+        tokio::time::sleep(SECOND).await;
+        started(node, &format!("run{index}b"), 2 * EXPIRE);
+    }
+    let guard = hold(&resident, &nodes).await;
+    restart(&nodes[1], "run1c");
+    let stranger = client(&nodes);
+    assert!(attempt(&stranger).await.is_err());
+    nodes[0].always(Some(DOWN));
+    let error = attempt(&stranger).await.unwrap_err();
+    assert_eq!(quarantined(&error), 1, "{error}");
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_longer_lease_of_others_can_be_named() {
+    let nodes = group(3).await;
+    let guard = RestartGuard::new(Clock::Tokio, "roll".into(), 6 * EXPIRE);
+    let second = with_guard(&nodes, Some(guard));
+    touch(&second).await;
+    restart_seen(&nodes[0], "run0b");
+    restart_seen(&nodes[1], "run1b");
+    tokio::time::sleep(5 * EXPIRE).await;
+    assert_eq!(quarantined(&attempt(&second).await.unwrap_err()), 2);
+    tokio::time::sleep(2 * EXPIRE).await;
+    assert!(attempt(&second).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_off_since_before_the_client_came_has_no_vote_at_first() {
+    let nodes = group(3).await;
+    nodes[0].clock_offset(5);
+    nodes[1].clock_offset(60_000_000);
+    nodes[2].clock_offset(-5);
+    nodes[2].always(Some(Fate::Slow(Duration::from_millis(1))));
+    let redlock = client(&nodes);
+    let first = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    assert_eq!(nodes[1].store.owner("k"), None);
+    first.release().await.unwrap();
+    tokio::time::sleep(EXPIRE + SECOND).await;
+    assert!(attempt(&redlock).await.is_ok());
+    tokio::time::sleep(SECOND).await;
+    assert!(nodes[1].store.owner("k").is_some());
+}

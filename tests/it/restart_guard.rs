@@ -1,0 +1,113 @@
+//! Servers that come back empty while leases live that they voted for.
+
+use redlock::{LockError, LockGuard, NodeErrorKind, Redlock, RedlockBuilder, Wait};
+
+use crate::support::{Server, capture, eventually, ms, secs, unique_prefix};
+
+async fn masters() -> Vec<Server> {
+    let mut masters = Vec::new();
+    for _ in 0..3 {
+        masters.push(Server::start().await);
+    }
+    masters
+}
+
+fn on(masters: &[Server], prefix: &str) -> RedlockBuilder {
+    Redlock::builder().urls(masters.iter().map(Server::url)).prefix(prefix)
+}
+
+/// Holds the lock on the first two servers only: the third one is empty and back again.
+async fn hold_two(masters: &[Server], redlock: &Redlock) -> LockGuard {
+    masters[2].kill9();
+    let request = redlock.lock("k").expire(secs(2)).wait(secs(60));
+    let guard = request.acquire().await.unwrap();
+    masters[2].start_again().await;
+    guard
+}
+
+/// One after another: the second server forgets, another client wants the lock. Returns in how
+/// many rounds it got the lock while it was still held.
+async fn rounds(count: u32, is_guarded: bool) -> u32 {
+    let masters = masters().await;
+    let prefix = unique_prefix();
+    let client =
+        || async { on(&masters, &prefix).restart_guard(is_guarded).build().await.unwrap() };
+    let (holder, resident) = (client().await, client().await);
+    let mut both = 0;
+    for round in 0..count {
+        let held = hold_two(&masters, &holder).await;
+        masters[1].restart_empty().await;
+        // A client that knew the server before, and one that never saw it.
+        let second = if round % 2 == 0 { resident.clone() } else { client().await };
+        let request = second.lock("k").expire(secs(2)).wait(secs(60));
+        let guard = request.acquire().await.unwrap();
+        both += u32::from(held.check().is_ok());
+        guard.release().await.unwrap();
+        drop(held);
+    }
+    both
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_second_holder_in_100_of_100_runs() {
+    // Most of it is waiting until what a server forgot is over: ten groups of servers side by side.
+    let groups: Vec<_> = (0..10).map(|_| tokio::spawn(rounds(10, true))).collect();
+    for group in groups {
+        assert_eq!(group.await.unwrap(), 0);
+    }
+}
+
+#[tokio::test]
+async fn without_the_guard_the_lock_has_two_holders() {
+    assert!(rounds(3, false).await > 0);
+}
+
+#[tokio::test]
+async fn a_server_without_a_vote_is_named_with_the_reason() {
+    let masters = masters().await;
+    let redlock = on(&masters, &unique_prefix()).build().await.unwrap();
+    redlock.lock("k").expire(secs(30)).run(async {}).await.unwrap();
+    let events = capture();
+    masters[0].restart_empty().await;
+    masters[1].restart_empty().await;
+    let request = redlock.lock("k").expire(secs(30)).wait(ms(500));
+    let error = request.acquire().await.unwrap_err();
+    let LockError::Unavailable { nodes, .. } = &error else { panic!("{error}") };
+    let quarantined = nodes.iter().filter(|node| node.kind() == NodeErrorKind::Quarantined);
+    assert_eq!(quarantined.count(), 2, "{error}");
+    assert!(error.to_string().contains("the server was restarted"), "{error}");
+    assert!(error.to_string().contains("no vote for another"), "{error}");
+    drop(events);
+}
+
+#[tokio::test]
+async fn a_server_that_keeps_every_write_votes_at_once() {
+    let mut masters = Vec::new();
+    for _ in 0..3 {
+        let server = Server::builder().append_only("always");
+        masters.push(server.start().await);
+    }
+    let redlock = on(&masters, &unique_prefix()).build().await.unwrap();
+    redlock.lock("k").expire(secs(600)).run(async {}).await.unwrap();
+    for master in &masters {
+        master.kill9();
+        master.start_again().await;
+    }
+    let request = redlock.lock("k").expire(secs(600)).wait(secs(30));
+    request.run(async {}).await.unwrap();
+}
+
+#[tokio::test]
+async fn one_server_is_guarded_on_request() {
+    let server = Server::start().await;
+    let prefix = unique_prefix();
+    let guarded = || Redlock::builder().url(server.url()).prefix(&prefix).restart_guard(true);
+    let redlock = guarded().build().await.unwrap();
+    let held = redlock.lock("k").expire(secs(2)).wait(secs(60)).acquire().await.unwrap();
+    server.restart_empty().await;
+    let second = guarded().build().await.unwrap();
+    let busy = second.lock("k").expire(secs(2)).wait(Wait::Never).acquire().await.unwrap_err();
+    assert!(busy.to_string().contains("no vote"), "{busy}");
+    eventually(secs(30), || async { held.check().is_err() }).await;
+    second.lock("k").expire(secs(2)).wait(secs(60)).run(async {}).await.unwrap();
+}
