@@ -34,6 +34,7 @@ mod attribute_wait;
 mod bounds;
 mod contract;
 mod interop;
+mod min_replicas;
 mod observability;
 mod parity;
 mod protocol;
