@@ -77,7 +77,29 @@ async fn a_server_without_a_vote_is_named_with_the_reason() {
     assert_eq!(quarantined.count(), 2, "{error}");
     assert!(error.to_string().contains("the server was restarted"), "{error}");
     assert!(error.to_string().contains("no vote for another"), "{error}");
-    drop(events);
+    let warned = events.warnings_about(&masters[0].addr().to_string());
+    assert!(warned.iter().any(|event| event.message.contains("no vote for now")), "{warned:?}");
+}
+
+#[tokio::test]
+async fn the_roll_is_all_that_the_guard_leaves_and_it_ends_by_itself() {
+    let masters = masters().await;
+    let redlock = on(&masters, "lock:").build().await.unwrap();
+    let mut run_ids = Vec::new();
+    for master in &masters {
+        run_ids.push(master.raw().info("run_id").await);
+        assert_eq!(master.raw().keys("*").await, ["lock:nodes:fence"]);
+        let life = master.raw().pttl("lock:nodes:fence").await.unwrap();
+        assert!(life > secs(47 * 3600) && life <= secs(48 * 3600), "{life:?}");
+    }
+    run_ids.sort();
+    let roll = masters[2].raw().get("lock:nodes:fence").await;
+    assert_eq!(roll, Some(run_ids.join(" ")));
+    // A server that came back empty is left the roll by the next call.
+    masters[1].restart_empty().await;
+    redlock.lock("k").expire(secs(2)).wait(secs(30)).run(async {}).await.unwrap();
+    let raw = masters[1].raw();
+    eventually(secs(30), || async { raw.get("lock:nodes:fence").await == roll }).await;
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! The library runs as the users of docs/security.md, and as nothing less.
 
-use redlock::{LockError, NodeErrorKind, Redlock};
+use redlock::{LockError, NodeErrorKind, Redlock, Wait};
 
-use crate::support::{Raw, Server, capture, eventually, secs};
+use crate::support::{Raw, Server, capture, eventually, ms, secs};
 
 const DOCUMENT: &str = include_str!("../../docs/security.md");
 const SCRIPTS: [&str; 3] = [
@@ -59,6 +59,38 @@ async fn the_documented_user_is_enough() {
     assert_eq!(refused.len(), text.matches("\"client|setinfo\"").count(), "{text}");
     let warnings = captured.warnings_about(&server.addr().to_string());
     assert!(warnings.is_empty(), "{warnings:?}");
+}
+
+/// The restart guard and the replicas ask for what the document says, and for no more.
+#[tokio::test]
+async fn the_options_need_the_words_that_are_documented() {
+    let captured = capture();
+    let line = format!("{} +wait", user("acl"));
+    let servers = [server(&line).await, server(&line).await, server(&line).await];
+    let urls = servers.iter().map(url);
+    let redlock = Redlock::builder().urls(urls).min_replicas(1, ms(50)).build().await.unwrap();
+    let error = redlock.lock("stock-42").wait(Wait::Never).acquire().await.unwrap_err();
+    assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
+    let redlock = Redlock::builder().urls(servers.iter().map(url)).build().await.unwrap();
+    redlock.lock("stock-42").run(async {}).await.unwrap();
+    for server in &servers {
+        let refused = format!("{:?}", server.raw().cmd(&["ACL", "LOG"]).await);
+        assert_eq!(
+            refused.matches("\"object\"").count(),
+            refused.matches("client|setinfo").count()
+        );
+        let warnings = captured.warnings_about(&server.addr().to_string());
+        assert!(warnings.is_empty(), "{warnings:?}");
+    }
+
+    let without = server(&user("acl")).await;
+    let redlock =
+        Redlock::builder().url(url(&without)).min_replicas(1, ms(50)).build().await.unwrap();
+    let error = redlock.lock("stock-42").acquire().await.unwrap_err();
+    let LockError::Unavailable { nodes, .. } = &error else { panic!("{error}") };
+    assert_eq!(nodes[0].kind(), NodeErrorKind::NoPermission, "{error}");
+    let raw = without.raw();
+    eventually(secs(20), || async { raw.get("lock:stock-42").await.is_none() }).await;
 }
 
 /// With any one word less, something does not work: the line is minimal.
