@@ -13,7 +13,9 @@ async fn masters() -> Vec<Server> {
 }
 
 fn on(masters: &[Server], prefix: &str) -> RedlockBuilder {
-    Redlock::builder().urls(masters.iter().map(Server::url)).prefix(prefix)
+    let urls = masters.iter().map(Server::url);
+    // A busy machine may take its time.
+    Redlock::builder().urls(urls).prefix(prefix).reply_timeout(secs(20))
 }
 
 /// Holds the lock on the first two servers only: the third one is empty and back again.
