@@ -11,7 +11,7 @@ use tokio::sync::{oneshot, watch};
 use super::connection::serve;
 use super::rules::{Match, Rules, Then, Trigger};
 use super::shared::{Cut, Shared};
-use crate::support::server::Server;
+use crate::server::Server;
 
 /// A proxy on a thread of its own: a test that blocks its runtime does not stop the wire.
 #[derive(Debug)]
@@ -29,6 +29,7 @@ pub struct Proxy {
 pub struct Hits(watch::Receiver<usize>);
 
 impl Hits {
+    /// So far.
     pub fn count(&self) -> usize {
         *self.0.borrow()
     }
@@ -38,6 +39,7 @@ impl Hits {
         self.fired_times(1).await;
     }
 
+    /// Waits until the rule has acted `n` times; fails the test after ten seconds.
     pub async fn fired_times(&self, n: usize) {
         let mut hits = self.0.clone();
         let wait = hits.wait_for(|hits| *hits >= n);
@@ -64,6 +66,7 @@ impl Proxy {
         Proxy { addr, upstream, upstream_url, shared, stop: Some(stop), thread: Some(thread) }
     }
 
+    /// Where the proxy listens.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -80,10 +83,12 @@ impl Proxy {
         self.shared.flowing.send_replace(true);
     }
 
+    /// Every request arrives this much later.
     pub fn delay_requests(&self, delay: Duration) {
         self.shared.rules().request_delay = delay;
     }
 
+    /// Every reply arrives this much later.
     pub fn delay_replies(&self, delay: Duration) {
         self.shared.rules().reply_delay = delay;
     }
@@ -103,6 +108,7 @@ impl Proxy {
         self.shared.rules().lose_next_replies = n;
     }
 
+    /// The next reply vanishes, on a connection that is silent from then on.
     pub fn drop_next_reply(&self) {
         self.drop_next_replies(1);
     }
@@ -159,6 +165,7 @@ impl Proxy {
         self.shared.accepted.load(Ordering::SeqCst)
     }
 
+    /// Connections that are open now.
     pub fn open_connections(&self) -> usize {
         self.shared.open.load(Ordering::SeqCst)
     }

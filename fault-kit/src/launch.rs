@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::binary::server_binary;
-use super::dir::Dir;
-use super::supervise::Supervised;
+use crate::binary::server_binary;
+use crate::dir::Dir;
+use crate::supervise::Supervised;
 
 /// Longer than any start on a loaded machine; a start takes 10-50 ms.
 const START_BOUND: Duration = Duration::from_secs(20);
