@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::binary::server_binary;
+use crate::clock::Clock;
 use crate::dir::Dir;
 use crate::supervise::Supervised;
 
@@ -28,6 +29,8 @@ pub struct Settings {
     pub program: Option<PathBuf>,
     pub password: Option<String>,
     pub append_only: bool,
+    /// A wall clock that a test can set.
+    pub clock: Option<Clock>,
 }
 
 impl Settings {
@@ -39,6 +42,7 @@ impl Settings {
             program: None,
             password: None,
             append_only: false,
+            clock: None,
         }
     }
 
@@ -98,7 +102,8 @@ async fn attempt(settings: &Settings, port: u16) -> Option<Supervised> {
     let stderr = File::create(settings.dir.path().join("stderr.log")).expect("stderr has a file");
     let program = settings.program.as_deref().unwrap_or_else(|| server_binary()).as_os_str();
     let dir = settings.dir.path();
-    let (mut child, _) = Supervised::spawn(dir, program, &args, &[], Stdio::from(stderr));
+    let envs = settings.clock.as_ref().map(Clock::envs).unwrap_or_default();
+    let (mut child, _) = Supervised::spawn(dir, program, &args, &envs, Stdio::from(stderr));
     let start = Instant::now();
     while !is_ready(settings, port).await {
         if let Some(exit) = child.exit() {

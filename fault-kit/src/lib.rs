@@ -1,9 +1,10 @@
 //! Real Redis servers for tests, and what can go wrong with them.
 //!
-//! A [`Server`] is a `redis-server` or `valkey-server` of one test: killed, frozen, emptied, made a
-//! replica or given another time of day. A [`Proxy`] in front of it loses, delays and cuts single
-//! requests and replies. A [`Process`] is the test's own program in another role, and can be
-//! killed and frozen, too. Nothing here outlives the test, however the test ends.
+//! A [`Server`] is a `redis-server` or `valkey-server` of one test: killed, frozen, emptied, made
+//! a replica or given another time of day; [`Masters`] and [`Replicated`] are several of them. A
+//! [`Proxy`] in front of one loses, delays and cuts single requests and replies. A [`Process`] is
+//! the test's own program in another role, and can be killed and frozen, too. Nothing here outlives
+//! the test, however the test ends.
 //!
 //! ```
 //! use fault_kit::proxy::{Then, command};
@@ -26,21 +27,26 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::missing_panics_doc, unreachable_pub)]
 
 mod binary;
+mod clock;
 mod dir;
 pub mod events;
 mod eventually;
 mod launch;
+mod masters;
 pub mod process;
 pub mod proxy;
 mod raw;
+mod replicated;
 pub mod scripted;
 mod server;
 pub mod supervise;
 
 pub use events::capture;
 pub use eventually::{Verdict, block_thread, eventually, ms, secs, time_passes, within};
+pub use masters::Masters;
 pub use process::Process;
 pub use proxy::Proxy;
 pub use raw::Raw;
+pub use replicated::Replicated;
 pub use scripted::Scripted;
 pub use server::{Server, ServerBuilder, unique_prefix};

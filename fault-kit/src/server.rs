@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::OnceCell;
 
+use crate::clock::Clock;
 use crate::launch::{self, Settings};
 use crate::raw::Raw;
 use crate::supervise::Supervised;
@@ -84,6 +85,11 @@ impl Server {
         Raw::new(&self.url_with_password())
     }
 
+    /// Whether it was started and not killed; a frozen server runs.
+    pub fn is_running(&self) -> bool {
+        self.child().is_some()
+    }
+
     /// What the server has logged since it was last started.
     pub fn log(&self) -> String {
         self.settings.log()
@@ -126,6 +132,13 @@ impl Server {
         }
         self.kill9();
         self.start_again().await;
+    }
+
+    /// Moves the wall clock of a server built `with_clock` by so many seconds, on top of what it
+    /// was moved before. What expires on the server does so earlier or later; a restart keeps it.
+    pub fn shift_clock(&self, secs: i64) {
+        let clock = self.settings.clock.as_ref();
+        clock.expect("the server was built with_clock()").shift(secs);
     }
 
     fn child(&self) -> MutexGuard<'_, Option<Supervised>> {
@@ -188,6 +201,13 @@ impl ServerBuilder {
     pub fn append_only(mut self, fsync: &str) -> Self {
         self.settings.append_only = true;
         self.config("appendonly yes").config(&format!("appendfsync {fsync}"))
+    }
+
+    /// With a wall clock that `shift_clock` moves while the server runs. Linux only; needs `cc`.
+    #[must_use]
+    pub fn with_clock(mut self) -> Self {
+        self.settings.clock = Some(Clock::new(self.settings.dir.path()));
+        self
     }
 
     /// A replica of `master`, once it has been synchronised by the server itself.

@@ -17,8 +17,7 @@ use crate::server::Server;
 #[derive(Debug)]
 pub struct Proxy {
     addr: SocketAddr,
-    upstream: SocketAddr,
-    upstream_url: String,
+    url: String,
     shared: Arc<Shared>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -55,15 +54,15 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         listener.set_nonblocking(true).expect("the listener becomes non-blocking");
         let addr = listener.local_addr().expect("a bound socket has an address");
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(Shared::new(server.addr()));
         let (stop, stopped) = oneshot::channel();
-        let upstream = server.addr();
         let thread = {
             let shared = shared.clone();
-            std::thread::spawn(move || run(listener, upstream, &shared, stopped))
+            std::thread::spawn(move || run(listener, &shared, stopped))
         };
-        let upstream_url = server.url_with_password();
-        Proxy { addr, upstream, upstream_url, shared, stop: Some(stop), thread: Some(thread) }
+        let direct = server.url_with_password();
+        let url = direct.replace(&server.addr().to_string(), &addr.to_string());
+        Proxy { addr, url, shared, stop: Some(stop), thread: Some(thread) }
     }
 
     /// Where the proxy listens.
@@ -73,7 +72,13 @@ impl Proxy {
 
     /// The server's URL, password included, by way of the proxy.
     pub fn url(&self) -> String {
-        self.upstream_url.replace(&self.upstream.to_string(), &self.addr.to_string())
+        self.url.clone()
+    }
+
+    /// From now on new connections lead to this server, which has the same password; open ones
+    /// stay where they are. With `cut_all` it is what a failover looks like behind one address.
+    pub fn lead_to(&self, server: &Server) {
+        *self.shared.upstream() = server.addr();
     }
 
     /// Switches every fault off. What a black hole held back is delivered; connections that lost
@@ -212,23 +217,18 @@ impl Drop for Proxy {
     }
 }
 
-fn run(
-    listener: TcpListener,
-    upstream: SocketAddr,
-    shared: &Arc<Shared>,
-    stopped: oneshot::Receiver<()>,
-) {
+fn run(listener: TcpListener, shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
         tokio::select! {
             _ = stopped => {}
-            () = accept(listener, upstream, shared) => {}
+            () = accept(listener, shared) => {}
         }
     });
 }
 
-async fn accept(listener: tokio::net::TcpListener, upstream: SocketAddr, shared: &Arc<Shared>) {
+async fn accept(listener: tokio::net::TcpListener, shared: &Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
         shared.accepted.fetch_add(1, Ordering::SeqCst);
         if shared.rules().refuse {
@@ -236,6 +236,7 @@ async fn accept(listener: tokio::net::TcpListener, upstream: SocketAddr, shared:
             continue;
         }
         let shared = shared.clone();
+        let upstream = *shared.upstream();
         tokio::spawn(async move { serve(&shared, client, upstream).await });
     }
 }
