@@ -89,10 +89,18 @@ pub async fn launch(settings: &Settings) -> (Supervised, u16) {
     panic!("no server in {PORT_TRIES} tries; the last one logged:\n{}", settings.log());
 }
 
-/// Starts on the port it had before.
+/// Starts on the port it had before. A connection of another process may have been given that port
+/// meanwhile: it is waited for.
 pub async fn relaunch(settings: &Settings, port: u16) -> Supervised {
-    let started = attempt(settings, port).await;
-    started.unwrap_or_else(|| panic!("no restart on port {port}:\n{}", settings.log()))
+    let start = Instant::now();
+    loop {
+        if let Some(child) = attempt(settings, port).await {
+            return child;
+        }
+        let log = settings.log();
+        assert!(start.elapsed() < START_BOUND, "no restart on port {port}:\n{log}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// `None` if the server gave up, as it does when it cannot bind the port.
