@@ -48,3 +48,4 @@ mod support_process;
 mod support_proxy;
 mod support_scripted;
 mod support_server;
+mod support_topologies;

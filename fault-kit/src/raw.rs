@@ -14,6 +14,7 @@ pub struct Raw {
 }
 
 impl Raw {
+    /// Connects at the first command.
     pub fn new(url: &str) -> Raw {
         let client = Client::open(url).expect("the URL is good");
         Raw { client, connection: Mutex::new(None) }
@@ -51,6 +52,7 @@ impl Raw {
         keys
     }
 
+    /// The value of a key; `None` when it is absent.
     pub async fn get(&self, key: &str) -> Option<String> {
         let value = self.cmd(&["GET", key]).await;
         redis::from_redis_value(value).expect("GET gives text or nil")
@@ -71,10 +73,12 @@ impl Raw {
         self.cmd(&["SET", key, owner, "NX", "PX", &ms]).await == Value::Okay
     }
 
+    /// Whether there was such a key.
     pub async fn del(&self, key: &str) -> bool {
         self.int(&["DEL", key]).await == 1
     }
 
+    /// The reply of one command as a number.
     pub async fn int(&self, words: &[&str]) -> i64 {
         redis::from_redis_value(self.cmd(words).await).expect("the reply is a number")
     }

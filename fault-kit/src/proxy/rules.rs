@@ -11,8 +11,11 @@ use super::resp::command_name;
 /// Which requests a rule is about.
 #[derive(Debug, Clone)]
 pub enum Match {
+    /// Every one.
     Any,
+    /// Those with these bytes anywhere.
     Contains(Vec<u8>),
+    /// Those with one of these command names, in capitals.
     Command(Vec<String>),
 }
 
@@ -69,6 +72,7 @@ pub enum Then {
 }
 
 impl Then {
+    /// `Then::Call` of a closure.
     pub fn call(action: impl Fn() + Send + Sync + 'static) -> Then {
         Then::Call(Arc::new(action))
     }

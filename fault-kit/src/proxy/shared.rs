@@ -1,5 +1,6 @@
 //! What the control handle and the connections of a proxy share.
 
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,6 +19,7 @@ pub enum Cut {
 
 #[derive(Debug)]
 pub struct Shared {
+    upstream: Mutex<SocketAddr>,
     rules: Mutex<Rules>,
     names: Mutex<Vec<String>>,
     /// Every change ends all connections that are open at that time.
@@ -30,8 +32,9 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new() -> Shared {
+    pub fn new(upstream: SocketAddr) -> Shared {
         Shared {
+            upstream: Mutex::new(upstream),
             rules: Mutex::default(),
             names: Mutex::default(),
             cut: watch::Sender::new(Cut::Fin),
@@ -40,6 +43,11 @@ impl Shared {
             open: AtomicUsize::new(0),
             writes: AtomicUsize::new(0),
         }
+    }
+
+    /// Where new connections lead.
+    pub fn upstream(&self) -> MutexGuard<'_, SocketAddr> {
+        self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn rules(&self) -> MutexGuard<'_, Rules> {

@@ -37,11 +37,14 @@ exit "$code"
 /// How a supervised child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
+    /// It returned, with this code.
     Code(i32),
+    /// A signal killed it.
     Signal(i32),
 }
 
 impl Exit {
+    /// Exit code 0.
     pub fn success(self) -> bool {
         self == Exit::Code(0)
     }
@@ -90,6 +93,7 @@ impl Supervised {
         (Supervised { pid, shell, watched, exit: None }, stdout)
     }
 
+    /// The process id, also after its end.
     pub fn pid(&self) -> u32 {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }

@@ -7,9 +7,10 @@ use std::sync::{Mutex, MutexGuard};
 
 use tokio::sync::OnceCell;
 
-use super::launch::{self, Settings};
-use super::raw::Raw;
-use super::supervise::Supervised;
+use crate::clock::Clock;
+use crate::launch::{self, Settings};
+use crate::raw::Raw;
+use crate::supervise::Supervised;
 
 /// A server child on a port of its own. Dropping it kills it, also when a test panics.
 #[derive(Debug)]
@@ -32,6 +33,7 @@ impl Server {
         Server::builder().start().await
     }
 
+    /// To set what is not the default.
     pub fn builder() -> ServerBuilder {
         ServerBuilder { settings: Settings::new() }
     }
@@ -45,14 +47,17 @@ impl Server {
         SHARED.get_or_init(Server::start).await
     }
 
+    /// Where it listens; the same after a restart.
     pub fn addr(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
+    /// The port of `addr`.
     pub fn port(&self) -> u16 {
         self.port
     }
 
+    /// The process id of the running server.
     pub fn pid(&self) -> u32 {
         self.child().as_ref().expect("the server runs").pid()
     }
@@ -78,6 +83,11 @@ impl Server {
     /// Commands for assertions, over a connection of their own.
     pub fn raw(&self) -> Raw {
         Raw::new(&self.url_with_password())
+    }
+
+    /// Whether it was started and not killed; a frozen server runs.
+    pub fn is_running(&self) -> bool {
+        self.child().is_some()
     }
 
     /// What the server has logged since it was last started.
@@ -124,6 +134,13 @@ impl Server {
         self.start_again().await;
     }
 
+    /// Moves the wall clock of a server built `with_clock` by so many seconds, on top of what it
+    /// was moved before. What expires on the server does so earlier or later; a restart keeps it.
+    pub fn shift_clock(&self, secs: i64) {
+        let clock = self.settings.clock.as_ref();
+        clock.expect("the server was built with_clock()").shift(secs);
+    }
+
     fn child(&self) -> MutexGuard<'_, Option<Supervised>> {
         self.child.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -131,34 +148,41 @@ impl Server {
 
 impl ServerBuilder {
     /// One line of the server's configuration file: `.config("maxmemory 2mb")`.
+    #[must_use]
     pub fn config(mut self, line: &str) -> Self {
         self.settings.config.push(line.to_owned());
         self
     }
 
     /// One command line argument after the configuration file.
+    #[must_use]
     pub fn arg(mut self, arg: &str) -> Self {
         self.settings.args.push(arg.to_owned());
         self
     }
 
     /// Another program than the one the suite runs its servers with.
+    #[must_use]
     pub fn program(mut self, program: PathBuf) -> Self {
         self.settings.program = Some(program);
         self
     }
 
+    /// A password for the default user.
+    #[must_use]
     pub fn requirepass(mut self, password: &str) -> Self {
         self.settings.password = Some(password.to_owned());
         self.config(&format!("requirepass {password}"))
     }
 
     /// One ACL user: `.acl("lockuser on >secret ~lock:* +@all")`.
+    #[must_use]
     pub fn acl(self, user: &str) -> Self {
         self.config(&format!("user {user}"))
     }
 
     /// The same users in a file of their own, so that `ACL LOAD` and `ACL SAVE` work.
+    #[must_use]
     pub fn aclfile(self, users: &[&str]) -> Self {
         let file = self.settings.dir.path().join("users.acl");
         let lines: Vec<String> = users.iter().map(|user| format!("user {user}\n")).collect();
@@ -166,21 +190,33 @@ impl ServerBuilder {
         self.config(&format!("aclfile {}", file.display()))
     }
 
+    /// `noeviction` or `allkeys-lru`, say.
+    #[must_use]
     pub fn maxmemory_policy(self, policy: &str) -> Self {
         self.config(&format!("maxmemory-policy {policy}"))
     }
 
     /// `always`, `everysec` or `no`.
+    #[must_use]
     pub fn append_only(mut self, fsync: &str) -> Self {
         self.settings.append_only = true;
         self.config("appendonly yes").config(&format!("appendfsync {fsync}"))
     }
 
+    /// With a wall clock that `shift_clock` moves while the server runs. Linux only; needs `cc`.
+    #[must_use]
+    pub fn with_clock(mut self) -> Self {
+        self.settings.clock = Some(Clock::new(self.settings.dir.path()));
+        self
+    }
+
     /// A replica of `master`, once it has been synchronised by the server itself.
+    #[must_use]
     pub fn replica_of(self, master: &Server) -> Self {
         self.config(&format!("replicaof 127.0.0.1 {}", master.port()))
     }
 
+    /// Starts it and returns when it answers.
     pub async fn start(self) -> Server {
         let (child, port) = launch::launch(&self.settings).await;
         Server { port, settings: self.settings, child: Mutex::new(Some(child)) }

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 /// What a polled condition may answer: done with a value, or not yet with a reason.
 pub trait Verdict {
+    /// What is handed on once the condition holds.
     type Value;
+    /// The value, or what to say if this was the last try.
     fn settle(self) -> Result<Self::Value, String>;
 }
 
@@ -83,10 +85,12 @@ pub fn block_thread(time: Duration) {
     std::thread::sleep(time);
 }
 
+/// Milliseconds.
 pub const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
+/// Seconds.
 pub const fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }

@@ -22,11 +22,13 @@ fn find() -> Option<PathBuf> {
         assert!(named.is_file(), "REDLOCK_TEST_SERVER: there is no {}", named.display());
         return Some(named);
     }
-    // Where scripts/ensure-server unpacks one: beside cargo's own temp directory in target/.
-    let unpacked = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("test-server");
+    // Where scripts/ensure-server unpacks one: in the target directory that this program is in.
+    let program = std::env::current_exe().unwrap_or_default();
+    let unpacked = program.ancestors().map(|place| place.join("test-server"));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = std::env::split_paths(&path).chain([unpacked]);
+    let places = std::env::split_paths(&path);
     places
+        .chain(unpacked)
         .flat_map(|place| [place.join("redis-server"), place.join("valkey-server")])
         .find(|candidate| candidate.is_file())
 }

@@ -1,4 +1,4 @@
-//! Other processes: the test binary runs itself again, in a role.
+//! Other processes: the program under test runs itself again, in a role.
 //!
 //! The child tells what happens on standard output, one event a line; the parent waits for
 //! events with a bound. A child dies with its parent, however that ends.
@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::dir::Dir;
-use super::supervise::{Exit, Supervised};
+use crate::dir::Dir;
+use crate::supervise::{Exit, Supervised};
 
 const ROLE: &str = "REDLOCK_TEST_ROLE";
 const ARGS: &str = "REDLOCK_TEST_ARGS";
@@ -30,6 +30,7 @@ pub type Role = fn(&Args);
 pub struct Args(Vec<String>);
 
 impl Args {
+    /// An argument as text; fails the role if there is none.
     pub fn get(&self, n: usize) -> &str {
         self.0.get(n).unwrap_or_else(|| panic!("the role needs an argument {n}: {:?}", self.0))
     }
@@ -52,13 +53,26 @@ pub struct Process {
 }
 
 impl Process {
+    /// For a test binary: it has a test `roles::child_entry`, whose body is `play(ROLES)`.
     pub fn spawn(role: &str, args: &[&str]) -> Process {
+        Process::start(
+            &["--exact", ENTRY, "--nocapture", "--quiet", "--test-threads=1"],
+            role,
+            args,
+        )
+    }
+
+    /// For a program of any other kind: `main` begins with `if play(ROLES) { return; }`.
+    pub fn spawn_program(role: &str, args: &[&str]) -> Process {
+        Process::start(&[], role, args)
+    }
+
+    fn start(flags: &[&str], role: &str, args: &[&str]) -> Process {
         assert!(args.iter().all(|arg| !arg.contains('\n')), "one line per argument: {args:?}");
         let dir = Dir::new("process");
         let stderr = File::create(dir.path().join("stderr")).expect("stderr has a file");
         let binary = std::env::current_exe().expect("this binary has a path");
-        let flags = ["--exact", ENTRY, "--nocapture", "--quiet", "--test-threads=1"];
-        let flags = flags.map(OsString::from);
+        let flags: Vec<_> = flags.iter().map(OsString::from).collect();
         let envs = [(ROLE.to_owned(), role.to_owned()), (ARGS.to_owned(), args.join("\n"))];
         let (child, mut stdout) =
             Supervised::spawn(dir.path(), binary.as_os_str(), &flags, &envs, Stdio::from(stderr));
@@ -75,6 +89,7 @@ impl Process {
         Process { role: role.to_owned(), dir, child, lines }
     }
 
+    /// The process id, also after its end.
     pub fn pid(&self) -> u32 {
         self.child.pid()
     }
@@ -85,6 +100,7 @@ impl Process {
         self.event_within(EVENT_BOUND, name).await
     }
 
+    /// The same with another bound.
     pub async fn event_within(&mut self, bound: Duration, name: &str) -> String {
         let mut passed = Vec::new();
         let wait = async {
@@ -111,18 +127,22 @@ impl Process {
         std::iter::from_fn(|| self.lines.try_recv().ok()).collect()
     }
 
+    /// What the child has written to standard error so far.
     pub fn stderr(&self) -> String {
         fs::read_to_string(self.dir.path().join("stderr")).unwrap_or_default()
     }
 
+    /// SIGKILL; returns once the child is reaped.
     pub fn sigkill(&mut self) -> Exit {
         self.child.kill9()
     }
 
+    /// SIGSTOP: nothing in the child runs, its sockets stay open.
     pub fn sigstop(&mut self) {
         self.child.freeze();
     }
 
+    /// SIGCONT.
     pub fn sigcont(&mut self) {
         self.child.thaw();
     }
@@ -148,12 +168,13 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     runtime.expect("a runtime").block_on(future)
 }
 
-/// The body of `child_entry`: plays the role that the environment names, if it names one.
-pub fn play(roles: &[(&str, Role)]) {
-    let Ok(name) = std::env::var(ROLE) else { return };
+/// Plays the role that the environment names; false if it names none, in the parent.
+pub fn play(roles: &[(&str, Role)]) -> bool {
+    let Ok(name) = std::env::var(ROLE) else { return false };
     let args = std::env::var(ARGS).unwrap_or_default();
     let args = Args(args.split('\n').map(str::to_owned).collect());
     let role = roles.iter().find(|(known, _)| *known == name);
-    let (_, role) = role.unwrap_or_else(|| panic!("no role {name:?} in tests/it/roles.rs"));
+    let (_, role) = role.unwrap_or_else(|| panic!("no role {name:?} in the table of roles"));
     role(&args);
+    true
 }

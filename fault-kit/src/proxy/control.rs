@@ -11,14 +11,13 @@ use tokio::sync::{oneshot, watch};
 use super::connection::serve;
 use super::rules::{Match, Rules, Then, Trigger};
 use super::shared::{Cut, Shared};
-use crate::support::server::Server;
+use crate::server::Server;
 
 /// A proxy on a thread of its own: a test that blocks its runtime does not stop the wire.
 #[derive(Debug)]
 pub struct Proxy {
     addr: SocketAddr,
-    upstream: SocketAddr,
-    upstream_url: String,
+    url: String,
     shared: Arc<Shared>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -29,6 +28,7 @@ pub struct Proxy {
 pub struct Hits(watch::Receiver<usize>);
 
 impl Hits {
+    /// So far.
     pub fn count(&self) -> usize {
         *self.0.borrow()
     }
@@ -38,6 +38,7 @@ impl Hits {
         self.fired_times(1).await;
     }
 
+    /// Waits until the rule has acted `n` times; fails the test after ten seconds.
     pub async fn fired_times(&self, n: usize) {
         let mut hits = self.0.clone();
         let wait = hits.wait_for(|hits| *hits >= n);
@@ -53,24 +54,31 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         listener.set_nonblocking(true).expect("the listener becomes non-blocking");
         let addr = listener.local_addr().expect("a bound socket has an address");
-        let shared = Arc::new(Shared::new());
+        let shared = Arc::new(Shared::new(server.addr()));
         let (stop, stopped) = oneshot::channel();
-        let upstream = server.addr();
         let thread = {
             let shared = shared.clone();
-            std::thread::spawn(move || run(listener, upstream, &shared, stopped))
+            std::thread::spawn(move || run(listener, &shared, stopped))
         };
-        let upstream_url = server.url_with_password();
-        Proxy { addr, upstream, upstream_url, shared, stop: Some(stop), thread: Some(thread) }
+        let direct = server.url_with_password();
+        let url = direct.replace(&server.addr().to_string(), &addr.to_string());
+        Proxy { addr, url, shared, stop: Some(stop), thread: Some(thread) }
     }
 
+    /// Where the proxy listens.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
     /// The server's URL, password included, by way of the proxy.
     pub fn url(&self) -> String {
-        self.upstream_url.replace(&self.upstream.to_string(), &self.addr.to_string())
+        self.url.clone()
+    }
+
+    /// From now on new connections lead to this server, which has the same password; open ones
+    /// stay where they are. With `cut_all` it is what a failover looks like behind one address.
+    pub fn lead_to(&self, server: &Server) {
+        *self.shared.upstream() = server.addr();
     }
 
     /// Switches every fault off. What a black hole held back is delivered; connections that lost
@@ -80,10 +88,12 @@ impl Proxy {
         self.shared.flowing.send_replace(true);
     }
 
+    /// Every request arrives this much later.
     pub fn delay_requests(&self, delay: Duration) {
         self.shared.rules().request_delay = delay;
     }
 
+    /// Every reply arrives this much later.
     pub fn delay_replies(&self, delay: Duration) {
         self.shared.rules().reply_delay = delay;
     }
@@ -103,6 +113,7 @@ impl Proxy {
         self.shared.rules().lose_next_replies = n;
     }
 
+    /// The next reply vanishes, on a connection that is silent from then on.
     pub fn drop_next_reply(&self) {
         self.drop_next_replies(1);
     }
@@ -159,6 +170,7 @@ impl Proxy {
         self.shared.accepted.load(Ordering::SeqCst)
     }
 
+    /// Connections that are open now.
     pub fn open_connections(&self) -> usize {
         self.shared.open.load(Ordering::SeqCst)
     }
@@ -205,23 +217,18 @@ impl Drop for Proxy {
     }
 }
 
-fn run(
-    listener: TcpListener,
-    upstream: SocketAddr,
-    shared: &Arc<Shared>,
-    stopped: oneshot::Receiver<()>,
-) {
+fn run(listener: TcpListener, shared: &Arc<Shared>, stopped: oneshot::Receiver<()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
         tokio::select! {
             _ = stopped => {}
-            () = accept(listener, upstream, shared) => {}
+            () = accept(listener, shared) => {}
         }
     });
 }
 
-async fn accept(listener: tokio::net::TcpListener, upstream: SocketAddr, shared: &Arc<Shared>) {
+async fn accept(listener: tokio::net::TcpListener, shared: &Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
         shared.accepted.fetch_add(1, Ordering::SeqCst);
         if shared.rules().refuse {
@@ -229,6 +236,7 @@ async fn accept(listener: tokio::net::TcpListener, upstream: SocketAddr, shared:
             continue;
         }
         let shared = shared.clone();
+        let upstream = *shared.upstream();
         tokio::spawn(async move { serve(&shared, client, upstream).await });
     }
 }

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::binary::server_binary;
-use super::dir::Dir;
-use super::supervise::Supervised;
+use crate::binary::server_binary;
+use crate::clock::Clock;
+use crate::dir::Dir;
+use crate::supervise::Supervised;
 
 /// Longer than any start on a loaded machine; a start takes 10-50 ms.
 const START_BOUND: Duration = Duration::from_secs(20);
@@ -28,6 +29,8 @@ pub struct Settings {
     pub program: Option<PathBuf>,
     pub password: Option<String>,
     pub append_only: bool,
+    /// A wall clock that a test can set.
+    pub clock: Option<Clock>,
 }
 
 impl Settings {
@@ -39,6 +42,7 @@ impl Settings {
             program: None,
             password: None,
             append_only: false,
+            clock: None,
         }
     }
 
@@ -85,10 +89,18 @@ pub async fn launch(settings: &Settings) -> (Supervised, u16) {
     panic!("no server in {PORT_TRIES} tries; the last one logged:\n{}", settings.log());
 }
 
-/// Starts on the port it had before.
+/// Starts on the port it had before. A connection of another process may have been given that port
+/// meanwhile: it is waited for.
 pub async fn relaunch(settings: &Settings, port: u16) -> Supervised {
-    let started = attempt(settings, port).await;
-    started.unwrap_or_else(|| panic!("no restart on port {port}:\n{}", settings.log()))
+    let start = Instant::now();
+    loop {
+        if let Some(child) = attempt(settings, port).await {
+            return child;
+        }
+        let log = settings.log();
+        assert!(start.elapsed() < START_BOUND, "no restart on port {port}:\n{log}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 /// `None` if the server gave up, as it does when it cannot bind the port.
@@ -98,7 +110,8 @@ async fn attempt(settings: &Settings, port: u16) -> Option<Supervised> {
     let stderr = File::create(settings.dir.path().join("stderr.log")).expect("stderr has a file");
     let program = settings.program.as_deref().unwrap_or_else(|| server_binary()).as_os_str();
     let dir = settings.dir.path();
-    let (mut child, _) = Supervised::spawn(dir, program, &args, &[], Stdio::from(stderr));
+    let envs = settings.clock.as_ref().map(Clock::envs).unwrap_or_default();
+    let (mut child, _) = Supervised::spawn(dir, program, &args, &envs, Stdio::from(stderr));
     let start = Instant::now();
     while !is_ready(settings, port).await {
         if let Some(exit) = child.exit() {
