@@ -3,6 +3,7 @@
 #![allow(missing_debug_implementations)]
 
 mod clients;
+mod clock_jump;
 mod executor;
 mod fault_blocking;
 mod fault_crash;
