@@ -13,3 +13,7 @@ pub use memory::MemoryStore;
 pub(crate) use outcome::{Acquired, Fault, Found};
 pub(crate) use quorum::{Quorum, majority};
 pub(crate) use redis::RedisNode;
+#[cfg(not(feature = "tls"))]
+pub(crate) use tls::Tls;
+#[cfg(feature = "tls")]
+pub use tls::Tls;

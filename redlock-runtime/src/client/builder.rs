@@ -8,7 +8,7 @@ use deadpool_redis::Pool;
 use tokio::sync::oneshot;
 
 use super::redlock::Redlock;
-use crate::backend::{Backend, Fault, Memory, MemoryStore, Quorum, RedisNode, majority};
+use crate::backend::{Backend, Fault, Memory, MemoryStore, Quorum, RedisNode, Tls, majority};
 use crate::engine::{Engine, Parts};
 use crate::error::LockError;
 use crate::options::{Policy, Wait};
@@ -25,6 +25,7 @@ const LONGEST_NAME: usize = 256;
 /// | --- | --- | --- |
 /// | [`url`](Self::url), [`pool`](Self::pool), [`memory`](Self::memory) | where | required |
 /// | [`quorum`](Self::quorum) | servers that make a lock, where there are several | a majority |
+/// | `tls` | private CA, client certificate (feature `tls`) | roots of Mozilla |
 /// | [`prefix`](Self::prefix) | put before every key | `lock:` |
 /// | [`client_name`](Self::client_name) | begins every owner value | `<host>-<pid>` |
 /// | [`expire`](Self::expire) | lease length | 30 s |
@@ -57,6 +58,7 @@ pub struct RedlockBuilder {
     max_waiters: usize,
     is_lazy: bool,
     quorum: Option<usize>,
+    tls: Option<Tls>,
 }
 
 #[derive(Clone)]
@@ -79,6 +81,7 @@ impl RedlockBuilder {
             max_waiters: DEFAULT_MAX_WAITERS,
             is_lazy: false,
             quorum: None,
+            tls: None,
         }
     }
 
@@ -177,6 +180,18 @@ impl RedlockBuilder {
         self
     }
 
+    /// Whom the `rediss://` URLs of this client trust, and which certificate they show. Other
+    /// URLs, pools and `memory` are then an error of [`build`](Self::build): nobody shall believe
+    /// that they are encrypted. Default: the roots of Mozilla, no client certificate.
+    #[cfg(feature = "tls")]
+    pub fn tls(self, tls: Tls) -> Self {
+        self.with_tls(Some(tls))
+    }
+
+    pub(crate) fn with_tls(self, tls: Option<Tls>) -> Self {
+        Self { tls, ..self }
+    }
+
     /// Does not ask the server anything before the first lock is taken: `build` then succeeds
     /// without a server.
     pub fn lazy(mut self) -> Self {
@@ -200,7 +215,7 @@ impl RedlockBuilder {
         if self.reply_timeout.is_zero() {
             return Err(LockError::config("`reply_timeout` is zero: no command could be answered"));
         }
-        let (backend, is_embedded) = backend(self.nodes, self.quorum)?;
+        let (backend, is_embedded) = backend(self.nodes, self.quorum, self.tls.as_ref())?;
         let engine = Engine::new(Parts {
             backend,
             client_name,
@@ -240,7 +255,11 @@ impl RedlockBuilder {
 }
 
 /// The only place that names concrete backends. Returns whether they are all in this process.
-fn backend(nodes: Vec<Node>, quorum: Option<usize>) -> Result<(Arc<dyn Backend>, bool), LockError> {
+fn backend(
+    nodes: Vec<Node>,
+    quorum: Option<usize>,
+    tls: Option<&Tls>,
+) -> Result<(Arc<dyn Backend>, bool), LockError> {
     let count = nodes.len();
     let needed = quorum.unwrap_or_else(|| majority(count));
     if count > 0 && !(majority(count)..=count).contains(&needed) {
@@ -257,7 +276,13 @@ fn backend(nodes: Vec<Node>, quorum: Option<usize>) -> Result<(Arc<dyn Backend>,
     let mut backends: Vec<Arc<dyn Backend>> = Vec::with_capacity(count);
     for (index, node) in nodes.into_iter().enumerate() {
         backends.push(match node {
-            Node::Url(url) => Arc::new(RedisNode::open(&url)?),
+            Node::Url(url) => Arc::new(RedisNode::open(&url, tls)?),
+            _ if tls.is_some() => {
+                return Err(LockError::config(
+                    "`tls` is for `rediss://` URLs; a pool connects with settings of its own, and \
+                     `memory` not at all",
+                ));
+            }
             Node::Pool(pool) => Arc::new(RedisNode::from_pool(&pool, index)),
             Node::Memory(store) => Arc::new(Memory::new(store)),
         });
@@ -300,6 +325,7 @@ impl fmt::Debug for RedlockBuilder {
             .field("max_waiters", &self.max_waiters)
             .field("is_lazy", &self.is_lazy)
             .field("quorum", &self.quorum)
+            .field("tls", &self.tls)
             .finish()
     }
 }

@@ -14,7 +14,7 @@ use super::link::{Link, Loan};
 use super::script::{ACQUIRE, RAISE, RELEASE, RENEW, Script};
 use super::source::{Direct, Source};
 use super::{address, probe, reply};
-use crate::backend::{Acquired, Backend, Claim, Fault, Found, Reply};
+use crate::backend::{Acquired, Backend, Claim, Fault, Found, Reply, Tls};
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 
@@ -30,8 +30,8 @@ pub(crate) struct RedisNode<S: Source = Direct> {
 }
 
 impl RedisNode {
-    pub(crate) fn open(url: &str) -> Result<Self, LockError> {
-        let (name, pool) = address::open(url)?;
+    pub(crate) fn open(url: &str, tls: Option<&Tls>) -> Result<Self, LockError> {
+        let (name, pool) = address::open(url, tls)?;
         Ok(Self::new(name, Direct::new(pool, false)))
     }
 
@@ -67,7 +67,7 @@ impl<S: Source> RedisNode<S> {
                     let why = diagnose(&self.name, &error);
                     return Err(Failure::new(why.error, is_unknown, why.is_final));
                 }
-                Err(_) => return Err(self.no_reply("no connection", within, is_unknown)),
+                Err(_) => return Err(self.no_connection(within, is_unknown)),
             };
             match tokio::time::timeout_at(end, call.send(&mut loan)).await {
                 Ok(Ok(value)) => {
@@ -97,6 +97,13 @@ impl<S: Source> RedisNode<S> {
                 }
             }
         }
+    }
+
+    /// A server without TLS takes the beginning of a handshake for half a command, and waits.
+    fn no_connection(&self, within: Duration, is_unknown: bool) -> Failure<S::Connection> {
+        let is_secure = self.name.starts_with("rediss://");
+        let hint = if is_secure { " (does the server speak TLS at this port?)" } else { "" };
+        self.no_reply(&format!("no connection{hint}"), within, is_unknown)
     }
 
     fn no_reply(&self, what: &str, within: Duration, is_unknown: bool) -> Failure<S::Connection> {
@@ -211,6 +218,9 @@ impl<S: Source> Backend for RedisNode<S> {
                 Ok(Err(error)) => {
                     let why = diagnose(&self.name, &error);
                     Err(Failure::<S::Connection>::new(why.error, false, why.is_final).into())
+                }
+                Err(_) if !self.calls.is_connected() => {
+                    Err(self.no_connection(within, false).into())
                 }
                 Err(_) => Err(self.no_reply("no reply", within, false).into()),
             }
