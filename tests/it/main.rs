@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, missing_docs)]
 #![allow(missing_debug_implementations)]
 
+mod certificates;
 mod clients;
 mod executor;
 mod fault_blocking;
@@ -40,6 +41,7 @@ mod protocol;
 mod quorum;
 mod secrets;
 mod security;
+mod tls;
 
 mod support_events;
 mod support_process;
