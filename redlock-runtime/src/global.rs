@@ -2,6 +2,7 @@
 
 use once_cell::sync::OnceCell;
 
+use crate::backend::Tls;
 use crate::client::{IntoRedlock, Redlock};
 use crate::error::LockError;
 
@@ -38,11 +39,12 @@ pub async fn init(client: impl IntoRedlock) -> Result<Redlock, LockError> {
     Ok(redlock)
 }
 
-/// [`init`] from the environment: `REDLOCK_URLS` (comma-separated), else `REDIS_URL`; and
-/// `REDLOCK_PREFIX`.
+/// [`init`] from the environment: `REDLOCK_URLS` (comma-separated), else `REDIS_URL`;
+/// `REDLOCK_PREFIX`; and with the feature `tls` the paths of PEM files: `REDLOCK_TLS_CA` for a
+/// private CA, `REDLOCK_TLS_CERT` and `REDLOCK_TLS_KEY` for a client certificate.
 ///
 /// # Errors
-/// As [`init`]; [`LockError::Config`] when none of the variables is set.
+/// As [`init`]; [`LockError::Config`] when no server is named, or a file cannot be read.
 ///
 /// # Cancel safety
 /// Dropping the future leaves no client behind.
@@ -68,7 +70,7 @@ fn from_variables(
         ));
     };
     let urls = urls.split(',').map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned);
-    let builder = Redlock::builder().urls(urls);
+    let builder = Redlock::builder().urls(urls).with_tls(Tls::from_variables(set)?);
     Ok(match variable("REDLOCK_PREFIX") {
         Some(prefix) => builder.prefix(prefix),
         None => builder,
@@ -129,5 +131,39 @@ mod tests {
     fn an_empty_environment_says_what_to_set() {
         let error = builder(&[("REDIS_URL", " ")]).unwrap_err();
         assert!(error.to_string().contains("REDIS_URL"), "{error}");
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn the_environment_names_files_for_tls() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let url = ("REDIS_URL", "rediss://a");
+        for (variables, shown) in [
+            (&[url, ("REDLOCK_TLS_CA", " ")][..], "tls: None"),
+            (&[url, ("REDLOCK_TLS_CA", file)], "has_ca: true, has_client_cert: false"),
+            (
+                &[url, ("REDLOCK_TLS_CERT", file), ("REDLOCK_TLS_KEY", file)],
+                "has_ca: false, has_client_cert: true",
+            ),
+        ] {
+            let builder = builder(variables).unwrap();
+            assert!(builder.contains(shown), "{builder}");
+        }
+        let missing = builder(&[url, ("REDLOCK_TLS_CA", "/nowhere/ca.crt")]).unwrap_err();
+        assert!(missing.to_string().contains("/nowhere/ca.crt cannot be read"), "{missing}");
+        for half in ["REDLOCK_TLS_CERT", "REDLOCK_TLS_KEY"] {
+            let error = builder(&[url, (half, file)]).unwrap_err();
+            assert!(error.to_string().contains("set both or none"), "{error}");
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn an_environment_that_asks_for_tls_is_not_ignored() {
+        for name in ["REDLOCK_TLS_CA", "REDLOCK_TLS_CERT", "REDLOCK_TLS_KEY"] {
+            let error = builder(&[("REDIS_URL", "redis://a"), (name, "/ca.crt")]).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(name) && text.contains("features = [\"tls\"]"), "{text}");
+        }
     }
 }

@@ -30,6 +30,8 @@ mod validity;
 mod watch;
 
 pub use backend::MemoryStore;
+#[cfg(feature = "tls")]
+pub use backend::Tls;
 pub use client::{HeldLock, IntoRedlock, LockRequest, Redlock, RedlockBuilder};
 pub use deadpool_redis;
 pub use error::{InvalidKeyReason, LockError, NodeError, NodeErrorKind};

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, missing_docs)]
 #![allow(missing_debug_implementations)]
 
+mod certificates;
 mod clients;
 mod clock_jump;
 mod executor;
@@ -43,6 +44,7 @@ mod quorum;
 mod restart_guard;
 mod secrets;
 mod security;
+mod tls;
 
 mod support_events;
 mod support_process;

@@ -15,3 +15,7 @@ pub(crate) use outcome::{Acquired, Fault, Found};
 pub(crate) use quorum::{Quorum, RestartGuard, Rules, majority};
 pub(crate) use recall::{Cause, Recall, RollCall, Voter};
 pub(crate) use redis::{MinReplicas, NodeOptions, RedisNode};
+#[cfg(not(feature = "tls"))]
+pub(crate) use tls::Tls;
+#[cfg(feature = "tls")]
+pub use tls::Tls;

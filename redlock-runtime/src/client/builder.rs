@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::redlock::Redlock;
 use super::topology::{Assembled, Node, Topology};
-use crate::backend::{Fault, MemoryStore, MinReplicas};
+use crate::backend::{Fault, MemoryStore, MinReplicas, Tls};
 use crate::engine::{Engine, Parts};
 use crate::error::LockError;
 use crate::options::{Policy, Wait};
@@ -29,6 +29,7 @@ const LONGEST_NAME: usize = 256;
 /// | [`restart_guard`](Self::restart_guard) | no vote for restarted servers | if several |
 /// | [`longest_expire`](Self::longest_expire) | for how long | longest lease so far |
 /// | [`min_replicas`](Self::min_replicas) | replicas that must have a lock | 0 |
+/// | `tls` | private CA, client certificate (feature `tls`) | roots of Mozilla |
 /// | [`prefix`](Self::prefix) | put before every key | `lock:` |
 /// | [`client_name`](Self::client_name) | begins every owner value | `<host>-<pid>` |
 /// | [`expire`](Self::expire) | lease length | 30 s |
@@ -237,6 +238,19 @@ impl RedlockBuilder {
         self
     }
 
+    /// Whom the `rediss://` URLs of this client trust, and which certificate they show. Other
+    /// URLs, pools and `memory` are then an error of [`build`](Self::build): nobody shall believe
+    /// that they are encrypted. Default: the roots of Mozilla, no client certificate.
+    #[cfg(feature = "tls")]
+    pub fn tls(self, tls: Tls) -> Self {
+        self.with_tls(Some(tls))
+    }
+
+    pub(crate) fn with_tls(mut self, tls: Option<Tls>) -> Self {
+        self.topology.tls = tls;
+        self
+    }
+
     /// Does not ask the server anything before the first lock is taken: `build` then succeeds
     /// without a server.
     pub fn lazy(mut self) -> Self {
@@ -331,6 +345,7 @@ impl fmt::Debug for RedlockBuilder {
             .field("restart_guard", &self.topology.restart_guard)
             .field("longest_expire", &self.topology.longest_expire)
             .field("min_replicas", &self.topology.min_replicas)
+            .field("tls", &self.topology.tls)
             .finish()
     }
 }

@@ -7,7 +7,7 @@ use deadpool_redis::Pool;
 
 use crate::backend::{
     Backend, Memory, MemoryStore, MinReplicas, NodeOptions, Quorum, RedisNode, RestartGuard, Rules,
-    Voter, majority,
+    Tls, Voter, majority,
 };
 use crate::clock::Clock;
 use crate::error::LockError;
@@ -28,6 +28,7 @@ pub(super) struct Topology {
     pub(super) restart_guard: Option<bool>,
     pub(super) longest_expire: Option<Duration>,
     pub(super) min_replicas: Option<MinReplicas>,
+    pub(super) tls: Option<Tls>,
 }
 
 /// What they come to.
@@ -46,6 +47,7 @@ impl Topology {
     ) -> Result<Assembled, LockError> {
         let quorum = self.checked_quorum()?;
         self.check_replicas(reply_timeout)?;
+        self.check_tls()?;
         let count = self.nodes.len();
         if self.nodes.iter().any(|node| matches!(node, Node::Memory(_))) {
             return self.memory();
@@ -59,7 +61,7 @@ impl Topology {
         let mut nodes = Vec::with_capacity(count);
         for (index, node) in self.nodes.into_iter().enumerate() {
             nodes.push(match node {
-                Node::Url(url) => RedisNode::open(&url, options.clone())?,
+                Node::Url(url) => RedisNode::open(&url, self.tls.as_ref(), options.clone())?,
                 Node::Pool(pool) => RedisNode::from_pool(&pool, index, options.clone()),
                 Node::Memory(_) => unreachable!("seen above"),
             });
@@ -104,6 +106,16 @@ impl Topology {
                 "`min_replicas` waits {within:?} for replicas; it must be more than zero and less \
                  than `reply_timeout`, which is {reply_timeout:?}"
             )));
+        }
+        Ok(())
+    }
+
+    fn check_tls(&self) -> Result<(), LockError> {
+        if self.tls.is_some() && self.nodes.iter().any(|node| !matches!(node, Node::Url(_))) {
+            return Err(LockError::config(
+                "`tls` is for `rediss://` URLs; a pool connects with settings of its own, and \
+                 `memory` not at all",
+            ));
         }
         Ok(())
     }

@@ -61,6 +61,8 @@ pub enum NodeErrorKind {
     Unreachable,
     /// Connected, but no reply within `reply_timeout`.
     NoReply,
+    /// A certificate was refused, on this side or on the server's, or the server speaks no TLS.
+    Tls,
     /// The password or user name was refused, or one is needed.
     Authentication,
     /// The ACL of the user forbids a command or a key.
@@ -100,6 +102,10 @@ impl NodeErrorKind {
                  set REDIS_URL"
             }
             Self::NoReply => "the server is overloaded, frozen or cut off",
+            Self::Tls => {
+                "does the server speak TLS at this port, with a certificate for this host name? \
+                 `Tls` adds a private CA and a client certificate"
+            }
             Self::Authentication => {
                 "put user and password into the URL: redis://user:password@host:6379"
             }

@@ -6,14 +6,15 @@ use deadpool_redis::redis::{
 };
 use deadpool_redis::{Manager, Pool, Runtime};
 
+use crate::backend::tls::{self, Tls};
 use crate::error::LockError;
 
 /// Commands that one connection queues before callers wait for room.
 const PIPELINE_DEPTH: usize = 1024;
 
 /// The pool for `url`, and the name of its node.
-pub(super) fn open(url: &str) -> Result<(String, Pool), LockError> {
-    let info = parse(url)?;
+pub(super) fn open(url: &str, tls: Option<&Tls>) -> Result<(String, Pool), LockError> {
+    let info = parse(url, tls)?;
     let name = name(&info);
     let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
     // Every command has a timeout of ours, which knows what it was for.
@@ -32,21 +33,18 @@ pub(super) fn open(url: &str) -> Result<(String, Pool), LockError> {
     Ok((name, pool))
 }
 
-fn parse(url: &str) -> Result<ConnectionInfo, LockError> {
+fn parse(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
     let shown = without_credentials(url);
     let Some((scheme, _)) = url.split_once("://") else {
         return Err(LockError::config(format!(
             "`{shown}` is not a redis URL: it needs a scheme, as in `redis://127.0.0.1:6379`"
         )));
     };
-    match scheme {
-        "redis" | "valkey" | "redis+unix" | "valkey+unix" | "unix" => {}
-        "rediss" | "valkeys" if cfg!(feature = "tls") => super::super::tls::install_provider(),
+    let is_secure = match scheme {
+        "redis" | "valkey" | "redis+unix" | "valkey+unix" | "unix" => false,
         "rediss" | "valkeys" => {
-            return Err(LockError::config(format!(
-                "`{shown}` asks for TLS; build redlock with its feature `tls`: \
-                 `redlock-runtime = {{ features = [\"tls\"] }}`"
-            )));
+            tls::prepare(&shown)?;
+            true
         }
         _ => {
             return Err(LockError::config(format!(
@@ -54,18 +52,27 @@ fn parse(url: &str) -> Result<ConnectionInfo, LockError> {
                  `unix://`"
             )));
         }
+    };
+    if tls.is_some() && !is_secure {
+        return Err(LockError::config(format!(
+            "`{shown}` does not use TLS, though `tls` is set; write `rediss://`, or leave `tls` out"
+        )));
     }
     if url.ends_with("#insecure") {
         return Err(LockError::config(format!(
             "`{shown}` switches certificate checks off; use a certificate that can be checked"
         )));
     }
-    url.into_connection_info().map_err(|error| {
+    let info = url.into_connection_info().map_err(|error| {
         let why = error.detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
         LockError::config(format!(
             "`{shown}` is not a redis URL{why}; write `redis://user:password@host:6379/0`"
         ))
-    })
+    })?;
+    match tls {
+        Some(tls) => tls::secure(info, tls),
+        None => Ok(info),
+    }
 }
 
 fn name(info: &ConnectionInfo) -> String {
@@ -115,12 +122,12 @@ mod tests {
     use super::*;
 
     fn message(url: &str) -> String {
-        open(url).map(|(name, _)| name).unwrap_err().to_string()
+        open(url, None).map(|(name, _)| name).unwrap_err().to_string()
     }
 
     #[test]
     fn the_name_of_a_node_has_no_credentials() {
-        let (name, pool) = open("redis://user:s3cret@example.com:6380/2").unwrap();
+        let (name, pool) = open("redis://user:s3cret@example.com:6380/2", None).unwrap();
         assert_eq!(name, "redis://example.com:6380/2");
         assert!(!format!("{pool:?}").contains("s3cret"));
     }
@@ -170,7 +177,7 @@ mod tests {
             "u:s3cret",
             "u:s3cret://host",
         ] {
-            if let Err(error) = open(url) {
+            if let Err(error) = open(url, None) {
                 let shown = format!("{error} {error:?}");
                 assert!(!shown.contains("cret"), "{url}: {shown}");
             }

@@ -2,6 +2,7 @@
 
 use deadpool_redis::redis::{ErrorKind, RedisError};
 
+use crate::backend::tls;
 use crate::error::{NodeError, NodeErrorKind};
 
 /// An error reply or a broken connection, understood.
@@ -21,7 +22,8 @@ pub(super) fn diagnose(node: &str, error: &RedisError) -> Diagnosis {
     let broke = error.is_io_error() || matches!(error.kind(), ErrorKind::Parse);
     let is_final = matches!(
         kind,
-        NodeErrorKind::Authentication
+        NodeErrorKind::Tls
+            | NodeErrorKind::Authentication
             | NodeErrorKind::NoPermission
             | NodeErrorKind::OutOfMemory
             | NodeErrorKind::WrongType
@@ -45,6 +47,7 @@ fn moved(error: &RedisError) -> bool {
 
 fn kind(error: &RedisError) -> NodeErrorKind {
     match error.kind() {
+        _ if tls::is_failure(error) => return NodeErrorKind::Tls,
         ErrorKind::Io => return NodeErrorKind::Unreachable,
         ErrorKind::AuthenticationFailed => return NodeErrorKind::Authentication,
         ErrorKind::Parse | ErrorKind::UnexpectedReturnType => return NodeErrorKind::Protocol,

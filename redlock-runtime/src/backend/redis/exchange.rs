@@ -35,7 +35,7 @@ pub(super) async fn exchange<S: Source, T>(
                 let why = diagnose(node, &error);
                 return Err(Failure::new(why.error, is_unknown, why.is_final));
             }
-            Err(_) => return Err(no_reply(node, "no connection", within, is_unknown)),
+            Err(_) => return Err(no_connection(node, within, is_unknown)),
         };
         let sent = CLOCK.now();
         match tokio::time::timeout_at(end, call.send(&mut loan)).await {
@@ -67,6 +67,13 @@ pub(super) async fn exchange<S: Source, T>(
             }
         }
     }
+}
+
+/// A server without TLS takes the beginning of a handshake for half a command, and waits.
+pub(super) fn no_connection<C>(node: &str, within: Duration, is_unknown: bool) -> Failure<C> {
+    let is_secure = node.starts_with("rediss://");
+    let hint = if is_secure { " (does the server speak TLS at this port?)" } else { "" };
+    no_reply(node, &format!("no connection{hint}"), within, is_unknown)
 }
 
 pub(super) fn no_reply<C>(

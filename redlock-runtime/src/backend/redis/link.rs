@@ -48,6 +48,10 @@ impl<S: Source> Link<S> {
         Ok(loan)
     }
 
+    pub(super) fn is_connected(&self) -> bool {
+        self.current().loan.is_some()
+    }
+
     /// Forgets a connection, unless it has been replaced already.
     pub(super) fn discard(&self, loan: &Loan<S::Connection>) {
         let mut current = self.current();

@@ -10,7 +10,7 @@ use deadpool_redis::redis::{RedisResult, Value};
 use tokio::time::Instant;
 
 use super::diagnosis::diagnose;
-use super::exchange::{Call, Failure, exchange, no_reply};
+use super::exchange::{Call, Failure, exchange, no_connection, no_reply};
 use super::link::{Link, Loan};
 use super::offset::Sample;
 use super::presence::{CLOCK, Presence, Watched};
@@ -18,7 +18,7 @@ use super::replicas::{Lanes, MinReplicas};
 use super::script::{ACQUIRE, RAISE, RELEASE, RENEW};
 use super::source::{Direct, Source};
 use super::{address, probe, reply};
-use crate::backend::{Acquired, Backend, Claim, Found, Reply};
+use crate::backend::{Acquired, Backend, Claim, Found, Reply, Tls};
 use crate::clock::Moment;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
@@ -45,8 +45,12 @@ pub(crate) struct NodeOptions {
 }
 
 impl RedisNode {
-    pub(crate) fn open(url: &str, options: NodeOptions) -> Result<Self, LockError> {
-        let (name, pool) = address::open(url)?;
+    pub(crate) fn open(
+        url: &str,
+        tls: Option<&Tls>,
+        options: NodeOptions,
+    ) -> Result<Self, LockError> {
+        let (name, pool) = address::open(url, tls)?;
         Ok(Self::new(name, Direct::new(pool, false), options))
     }
 
@@ -235,7 +239,12 @@ impl<S: Source> Backend for RedisNode<S> {
                     Err(Failure::<S::Connection>::new(why.error, false, why.is_final).into())
                 }
                 Err(_) => {
-                    Err(no_reply::<S::Connection>(&self.name, "no reply", within, false).into())
+                    let failure: Failure<S::Connection> = if self.calls.is_connected() {
+                        no_reply(&self.name, "no reply", within, false)
+                    } else {
+                        no_connection(&self.name, within, false)
+                    };
+                    Err(failure.into())
                 }
             }
         })

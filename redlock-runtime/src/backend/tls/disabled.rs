@@ -1,0 +1,42 @@
+//! Without the feature: nobody can ask for TLS and believe to have it.
+
+use deadpool_redis::redis::{ConnectionInfo, RedisError};
+
+use crate::error::LockError;
+
+/// There is none.
+#[derive(Debug, Clone)]
+pub(crate) enum Tls {}
+
+impl Tls {
+    /// Variables that would be ignored are an error.
+    pub(crate) fn from_variables(
+        set: impl Fn(&'static str) -> Option<String>,
+    ) -> Result<Option<Self>, LockError> {
+        let names = ["REDLOCK_TLS_CA", "REDLOCK_TLS_CERT", "REDLOCK_TLS_KEY"];
+        match names.into_iter().find(|name| set(name).is_some()) {
+            None => Ok(None),
+            Some(name) => {
+                Err(LockError::config(format!("{name} is set, but there is no TLS; {ADVICE}")))
+            }
+        }
+    }
+}
+
+const ADVICE: &str =
+    "build redlock with its feature `tls`: `redlock-runtime = { features = [\"tls\"] }`";
+
+pub(in crate::backend) fn prepare(shown: &str) -> Result<(), LockError> {
+    Err(LockError::config(format!("`{shown}` asks for TLS; {ADVICE}")))
+}
+
+pub(in crate::backend) fn secure(
+    _: ConnectionInfo,
+    tls: &Tls,
+) -> Result<ConnectionInfo, LockError> {
+    match *tls {}
+}
+
+pub(in crate::backend) fn is_failure(_: &RedisError) -> bool {
+    false
+}

@@ -1,0 +1,199 @@
+//! Whom a TLS connection trusts, and who this client is.
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+use std::{fmt, fs, io};
+
+use deadpool_redis::redis::{Client, ClientTlsConfig, ConnectionInfo, RedisError, TlsCertificates};
+use rustls::crypto::ring;
+
+use super::pem;
+use crate::error::LockError;
+
+/// Whom TLS connections trust, and who this client is: private CAs and client certificates, for
+/// the `rediss://` URLs of one client. Feature `tls`.
+///
+/// Without it, servers are checked against the roots of Mozilla. There is no way to switch the
+/// checks off. Everything is read once: a certificate that was replaced needs a new client.
+///
+/// ```no_run
+/// # async fn demo() -> Result<(), redlock::LockError> {
+/// use redlock::{Redlock, Tls};
+///
+/// let tls = Tls::new()
+///     .ca_file("/etc/redis/ca.crt")?
+///     .client_cert_files("/etc/redis/client.crt", "/etc/redis/client.key")?;
+/// let redlock = Redlock::builder().url("rediss://redis.internal:6379").tls(tls).build().await?;
+/// # drop(redlock);
+/// # Ok(()) }
+/// ```
+#[must_use = "pass it to `RedlockBuilder::tls`"]
+#[derive(Clone, Default)]
+pub struct Tls {
+    ca: Option<Vec<u8>>,
+    client: Option<Identity>,
+}
+
+#[derive(Clone)]
+struct Identity {
+    chain: Vec<u8>,
+    key: Vec<u8>,
+}
+
+impl Tls {
+    /// The roots of Mozilla, and no client certificate.
+    ///
+    /// ```
+    /// let tls = redlock::Tls::new();
+    /// assert_eq!(format!("{tls:?}"), "Tls { has_ca: false, has_client_cert: false }");
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Trusts the certificate authorities in this PEM text, one or several, and nobody else: the
+    /// roots of Mozilla are not asked any more. A second call adds to the first.
+    ///
+    /// ```no_run
+    /// # fn demo() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tls = redlock::Tls::new().ca_pem(std::fs::read("/etc/redis/ca.crt")?);
+    /// # drop(tls);
+    /// # Ok(()) }
+    /// ```
+    pub fn ca_pem(mut self, pem: impl AsRef<[u8]>) -> Self {
+        let ca = self.ca.get_or_insert_default();
+        ca.extend_from_slice(pem.as_ref());
+        // The next one has to begin on a line of its own.
+        ca.push(b'\n');
+        self
+    }
+
+    /// [`ca_pem`](Self::ca_pem) from a file, which is read now.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] when the file cannot be read.
+    ///
+    /// ```
+    /// let error = redlock::Tls::new().ca_file("/nowhere/ca.crt").unwrap_err();
+    /// assert!(error.to_string().contains("/nowhere/ca.crt"));
+    /// ```
+    pub fn ca_file(self, path: impl AsRef<Path>) -> Result<Self, LockError> {
+        Ok(self.ca_pem(read(path.as_ref())?))
+    }
+
+    /// Shows this certificate to servers that ask for one (mTLS). `chain` is the certificate of
+    /// the client and those between it and its CA, `key` its private key without a passphrase
+    /// (PKCS#8, PKCS#1 or SEC1), both as PEM text.
+    ///
+    /// ```no_run
+    /// # fn demo() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (chain, key) = (std::fs::read("client.crt")?, std::fs::read("client.key")?);
+    /// let tls = redlock::Tls::new().client_cert_pem(chain, key);
+    /// # drop(tls);
+    /// # Ok(()) }
+    /// ```
+    pub fn client_cert_pem(mut self, chain: impl AsRef<[u8]>, key: impl AsRef<[u8]>) -> Self {
+        let (chain, key) = (chain.as_ref().to_vec(), key.as_ref().to_vec());
+        self.client = Some(Identity { chain, key });
+        self
+    }
+
+    /// [`client_cert_pem`](Self::client_cert_pem) from two files, which are read now.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] when one of the files cannot be read.
+    ///
+    /// ```
+    /// let error = redlock::Tls::new().client_cert_files("/nowhere/a.crt", "/nowhere/a.key");
+    /// assert!(error.unwrap_err().to_string().contains("/nowhere/a.crt"));
+    /// ```
+    pub fn client_cert_files(
+        self,
+        chain: impl AsRef<Path>,
+        key: impl AsRef<Path>,
+    ) -> Result<Self, LockError> {
+        Ok(self.client_cert_pem(read(chain.as_ref())?, read(key.as_ref())?))
+    }
+
+    /// What `REDLOCK_TLS_CA`, `REDLOCK_TLS_CERT` and `REDLOCK_TLS_KEY` name.
+    pub(crate) fn from_variables(
+        set: impl Fn(&'static str) -> Option<String>,
+    ) -> Result<Option<Self>, LockError> {
+        let ca = set("REDLOCK_TLS_CA");
+        let client = match (set("REDLOCK_TLS_CERT"), set("REDLOCK_TLS_KEY")) {
+            (None, None) => None,
+            (Some(chain), Some(key)) => Some((chain, key)),
+            _ => {
+                return Err(LockError::config(
+                    "REDLOCK_TLS_CERT and REDLOCK_TLS_KEY belong together; set both or none",
+                ));
+            }
+        };
+        if ca.is_none() && client.is_none() {
+            return Ok(None);
+        }
+        let mut tls = Self::new();
+        if let Some(path) = ca {
+            tls = tls.ca_file(path)?;
+        }
+        if let Some((chain, key)) = client {
+            tls = tls.client_cert_files(chain, key)?;
+        }
+        Ok(Some(tls))
+    }
+
+    /// What the Redis client takes, once it is known to be good: its own messages would not say
+    /// which text is wrong, and might show a part of it.
+    fn certificates(&self) -> Result<TlsCertificates, LockError> {
+        pem::check(self.ca.as_deref(), self.client.as_ref().map(|own| (&*own.chain, &*own.key)))?;
+        let client = self.client.clone();
+        Ok(TlsCertificates {
+            client_tls: client
+                .map(|own| ClientTlsConfig { client_cert: own.chain, client_key: own.key }),
+            root_cert: self.ca.clone(),
+        })
+    }
+}
+
+/// Without what they hold: one of them is a secret.
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls")
+            .field("has_ca", &self.ca.is_some())
+            .field("has_client_cert", &self.client.is_some())
+            .finish()
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, LockError> {
+    fs::read(path)
+        .map_err(|error| LockError::config(format!("{} cannot be read: {error}", path.display())))
+}
+
+/// Before the first use of rustls: without a process-wide provider it would panic.
+#[expect(clippy::unnecessary_wraps, reason = "without the feature this is an error")]
+pub(in crate::backend) fn prepare(_: &str) -> Result<(), LockError> {
+    // An error means that the program has installed one already, which is just as good.
+    let _ = ring::default_provider().install_default();
+    Ok(())
+}
+
+/// `info` of a `rediss://` URL, with the certificates of `tls`.
+pub(in crate::backend) fn secure(
+    info: ConnectionInfo,
+    tls: &Tls,
+) -> Result<ConnectionInfo, LockError> {
+    Client::build_with_tls(info, tls.certificates()?)
+        .map(|client| client.get_connection_info().clone())
+        // Nothing of its message, which may quote a PEM text.
+        .map_err(|_| LockError::config("the certificates of `Tls` cannot be used"))
+}
+
+/// Whether the handshake failed, or later a record: not what the system says about the socket.
+pub(in crate::backend) fn is_failure(error: &RedisError) -> bool {
+    type Shared = Arc<dyn Error + Send + Sync>;
+    let shared = error.source().and_then(|source| source.downcast_ref::<Shared>());
+    let io = shared.and_then(|shared| shared.downcast_ref::<io::Error>());
+    io.and_then(io::Error::get_ref).is_some_and(|inner| inner.is::<rustls::Error>())
+}

@@ -1,0 +1,19 @@
+//! TLS, behind the feature `tls`.
+//!
+//! Both files have the same names, so that no call site knows the feature.
+
+#[cfg(feature = "tls")]
+mod enabled;
+#[cfg(feature = "tls")]
+mod pem;
+#[cfg(feature = "tls")]
+pub use enabled::Tls;
+#[cfg(feature = "tls")]
+pub(super) use enabled::{is_failure, prepare, secure};
+
+#[cfg(not(feature = "tls"))]
+mod disabled;
+#[cfg(not(feature = "tls"))]
+pub(crate) use disabled::Tls;
+#[cfg(not(feature = "tls"))]
+pub(super) use disabled::{is_failure, prepare, secure};
