@@ -45,13 +45,14 @@ fn fencing() -> Vec<Case> {
     let counts = Fencing { numbers: Numbers::MaxOfCounts, ..V3 };
     let sums = Fencing { numbers: Numbers::SumOfCounts, ..V3 };
     let built = Fencing { numbers: Numbers::AsBuilt { clock: 1 }, ..V3 };
-    let few = Fencing::<3, 2> {
-        numbers: Numbers::AsBuilt { clock: 3 },
+    let two = Fencing::<3, 2> {
+        numbers: Numbers::MaxPlusOne,
         quorum: 2,
         checks_owner: true,
         losses: 0,
-        win_backs: 2,
+        win_backs: 0,
     };
+    let few = Fencing { numbers: Numbers::AsBuilt { clock: 3 }, win_backs: 2, ..two };
     let built_v5 = Fencing { numbers: Numbers::AsBuilt { clock: 1 }, ..V5 };
     vec![
         Case::violates("V1: highest of the counts", DISTINCT, counts),
@@ -61,6 +62,7 @@ fn fencing() -> Vec<Case> {
             DISTINCT,
             Fencing { checks_owner: false, ..V3 },
         ),
+        Case::holds("V3: highest + 1, to its owner", two),
         Case::holds("V3: as built", built),
         Case::holds("V3: as built, with win-backs", few),
         Case::violates("V4: V3, a node forgets", DISTINCT, Fencing { losses: 1, ..V3 }),
@@ -92,6 +94,7 @@ fn exclusion_controls() -> Vec<Case> {
         let restarts = Restarts::Guarded { quarantine };
         Case::violates(variant, ONE_HOLDER, Exclusion { restarts, ..DESIGNED })
     };
+    let unjudged = Exclusion { restarts: GUARD, bug: exclusion::Bug::RenewUnjudged, ..DESIGNED };
     let half = Exclusion::<4, 2> {
         quorum: 2,
         expire: 4,
@@ -108,6 +111,7 @@ fn exclusion_controls() -> Vec<Case> {
         with("renewal without owner check", exclusion::Bug::RenewUnchecked),
         restarting("a node restarts empty, no guard", 0),
         restarting("guard shorter than the validity", DESIGNED.expire - 2),
+        Case::violates("guard judges acquires only", ONE_HOLDER, unjudged),
     ]
 }
 
@@ -140,5 +144,27 @@ fn process(bug: guard::Bug, max_renew: u8) -> Process {
 
 /// Larger bounds of what holds.
 pub(crate) fn larger() -> Vec<Case> {
-    vec![Case::holds("V3: highest + 1, written back to its owner", V3)]
+    let built = Fencing { numbers: Numbers::AsBuilt { clock: 2 }, ..V3 };
+    let five = Fencing::<5, 2> {
+        numbers: Numbers::AsBuilt { clock: 1 },
+        quorum: 4,
+        checks_owner: true,
+        losses: 2,
+        win_backs: 0,
+    };
+    let three = Exclusion::<3, 3> {
+        quorum: 2,
+        expire: 3,
+        bug: exclusion::Bug::None,
+        restarts: Restarts::Guarded { quarantine: 3 },
+        wins_back: true,
+    };
+    let long = Exclusion { expire: 5, restarts: Restarts::Guarded { quarantine: 5 }, ..DESIGNED };
+    vec![
+        Case::holds("V3: highest + 1, to its owner", V3),
+        Case::holds("V3: as built", built),
+        Case::holds("V5: as built, 2q > N + 2", five),
+        Case::holds("nodes restart empty, won back", three),
+        Case::holds("nodes restart empty, won back", Exclusion { wins_back: true, ..long }),
+    ]
 }

@@ -34,6 +34,8 @@ pub(crate) enum Bug {
     ReleaseUnchecked,
     /// A renewal extends the key of whoever has it.
     RenewUnchecked,
+    /// A node that has no vote for an acquire counts in renewals all the same.
+    RenewUnjudged,
 }
 
 /// A variant of the protocol on `N` nodes with `A` owners alive at a time.
@@ -152,7 +154,10 @@ impl<const N: usize, const A: usize> Exclusion<N, A> {
         };
         if this.has_renewed && may_extend {
             actions.push(Action::Renew { node, owner, heard: false });
-            if this.next.is_some() && !leg.is_counted && has_vote {
+            if this.next.is_some()
+                && !leg.is_counted
+                && (has_vote || self.bug == Bug::RenewUnjudged)
+            {
                 actions.push(Action::Renew { node, owner, heard: true });
             }
         }
