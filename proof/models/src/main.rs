@@ -101,7 +101,6 @@ fn row(out: &mut impl Write, case: Case, shows_steps: bool) -> io::Result<(usize
 }
 
 fn line([name, variant, expected, found, states, depth, seconds, bound]: [String; 8]) -> String {
-    format!(
-        "{name:15} {variant:42} {expected:8} {found:19} {states:>10} {depth:>5} {seconds:>7}  {bound}"
-    )
+    let outcome = format!("{expected:8} {found:19} {states:>10} {depth:>5} {seconds:>7}");
+    format!("{name:15} {variant:42} {outcome}  {bound}")
 }
