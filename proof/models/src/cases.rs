@@ -1,0 +1,168 @@
+//! All that is explored: each model as designed, and with each bug that the checker must find.
+
+use crate::check::Case;
+use crate::exclusion::{self, Exclusion, ONE_HOLDER, Restarts};
+use crate::fencing::{DISTINCT, Fencing, Numbers};
+use crate::guard_scheduler::{self as guard, Process};
+
+const V3: Fencing<3, 3> = Fencing {
+    numbers: Numbers::MaxPlusOne,
+    quorum: 2,
+    checks_owner: true,
+    losses: 0,
+    win_backs: 0,
+};
+
+/// One node may forget, and `2 * quorum > N + 1`.
+const V5: Fencing<4, 2> = Fencing {
+    numbers: Numbers::MaxPlusOne,
+    quorum: 3,
+    checks_owner: true,
+    losses: 1,
+    win_backs: 0,
+};
+
+const DESIGNED: Exclusion<3, 2> = Exclusion {
+    quorum: 2,
+    expire: 4,
+    bug: exclusion::Bug::None,
+    restarts: Restarts::Never,
+    wins_back: false,
+};
+
+/// As long as the longest lease.
+const GUARD: Restarts = Restarts::Guarded { quarantine: DESIGNED.expire };
+
+/// Explored in each run.
+pub(crate) fn daily() -> Vec<Case> {
+    [fencing(), exclusion(), exclusion_controls(), guard_scheduler(), guard_controls()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn fencing() -> Vec<Case> {
+    let counts = Fencing { numbers: Numbers::MaxOfCounts, ..V3 };
+    let sums = Fencing { numbers: Numbers::SumOfCounts, ..V3 };
+    let unchecked = Fencing { checks_owner: false, ..V3 };
+    let built = Fencing { numbers: Numbers::AsBuilt { clock: 1 }, ..V3 };
+    let two = Fencing::<3, 2> {
+        numbers: Numbers::MaxPlusOne,
+        quorum: 2,
+        checks_owner: true,
+        losses: 0,
+        win_backs: 0,
+    };
+    let few = Fencing { numbers: Numbers::AsBuilt { clock: 3 }, win_backs: 2, ..two };
+    let built_v5 = Fencing { numbers: Numbers::AsBuilt { clock: 1 }, ..V5 };
+    vec![
+        Case::violates("V1: highest of the counts", DISTINCT, counts),
+        Case::violates("V1b: sum of the counts", DISTINCT, sums),
+        Case::violates("V2: highest + 1, to anybody", DISTINCT, unchecked),
+        Case::violates("V2: as built", DISTINCT, Fencing { checks_owner: false, ..built }),
+        Case::holds("V3: highest + 1, to its owner", two),
+        Case::holds("V3: as built", built),
+        Case::holds("V3: as built, with win-backs", few),
+        Case::violates("V4: V3, a node forgets", DISTINCT, Fencing { losses: 1, ..V3 }),
+        Case::violates("V4: as built", DISTINCT, Fencing { losses: 1, ..built }),
+        Case::holds("V5: V4 with 2q > N + 1", V5),
+        Case::holds("V5: as built", built_v5),
+    ]
+}
+
+fn exclusion() -> Vec<Case> {
+    let three = Exclusion::<3, 3> {
+        quorum: 2,
+        expire: 4,
+        bug: exclusion::Bug::None,
+        restarts: Restarts::Never,
+        wins_back: false,
+    };
+    let guarded = Exclusion { restarts: GUARD, ..DESIGNED };
+    vec![
+        Case::holds("as designed", three),
+        Case::holds("nodes restart empty, guarded", guarded),
+        Case::holds("the same, won back", Exclusion { wins_back: true, ..guarded }),
+    ]
+}
+
+fn exclusion_controls() -> Vec<Case> {
+    let with = |variant, bug| Case::violates(variant, ONE_HOLDER, Exclusion { bug, ..DESIGNED });
+    let restarting = |variant, quarantine| {
+        let restarts = Restarts::Guarded { quarantine };
+        Case::violates(variant, ONE_HOLDER, Exclusion { restarts, ..DESIGNED })
+    };
+    let unjudged = Exclusion { restarts: GUARD, bug: exclusion::Bug::RenewUnjudged, ..DESIGNED };
+    let half = Exclusion::<4, 2> {
+        quorum: 2,
+        expire: 4,
+        bug: exclusion::Bug::None,
+        restarts: Restarts::Never,
+        wins_back: false,
+    };
+    vec![
+        with("deadline from the reply", exclusion::Bug::DeadlineFromReply),
+        with("no drift", exclusion::Bug::NoDrift),
+        Case::violates("quorum of N/2", ONE_HOLDER, half),
+        Case::violates("quorum of 1", ONE_HOLDER, Exclusion { quorum: 1, ..DESIGNED }),
+        with("release without owner check", exclusion::Bug::ReleaseUnchecked),
+        with("renewal without owner check", exclusion::Bug::RenewUnchecked),
+        restarting("a node restarts empty, no guard", 0),
+        restarting("guard shorter than the validity", DESIGNED.expire - 2),
+        Case::violates("guard judges acquires only", ONE_HOLDER, unjudged),
+    ]
+}
+
+fn guard_scheduler() -> Vec<Case> {
+    [2, 4].map(|max_renew| Case::holds("as designed", process(guard::Bug::None, max_renew))).into()
+}
+
+fn guard_controls() -> Vec<Case> {
+    let with = |variant, bug, property| Case::violates(variant, property, process(bug, 2));
+    let on_time = Process { longest: Process::longest_on_time(2), ..process(guard::Bug::None, 2) };
+    vec![
+        with("select! instead of a look at the clock", guard::Bug::Select, guard::IN_TIME),
+        with("frozen between look and step", guard::Bug::FrozenInPoll, guard::IN_TIME),
+        with("frozen between look and step", guard::Bug::FrozenInPoll, guard::WITH_KEY),
+        with("the guard asks a flag only", guard::Bug::FlagOnly, guard::TOLD),
+        with("a late confirmation counts", guard::Bug::LateConfirmation, guard::TOLD),
+        with("registered after the acquire", guard::Bug::RegisterLate, guard::IN_CARE),
+        with("the same, the list is trusted", guard::Bug::RegisterLateUnasked, guard::LET_GO),
+        with("forgotten after the release", guard::Bug::ForgetLate, guard::LET_GO),
+        with("a renewal creates the key", guard::Bug::RenewCreates, guard::STAYS_FREE),
+        with("a renewal without owner check", guard::Bug::RenewUnchecked, guard::OWN_LEASE),
+        with("renewals are not counted", guard::Bug::NoLimit, guard::WITHIN_LIMIT),
+        Case::violates("longest hold as if renewed on time", guard::NOT_TOO_OLD, on_time),
+    ]
+}
+
+fn process(bug: guard::Bug, max_renew: u8) -> Process {
+    Process { bug, max_renew, longest: Process::longest(max_renew) }
+}
+
+/// Larger bounds of what holds.
+pub(crate) fn larger() -> Vec<Case> {
+    let built = Fencing { numbers: Numbers::AsBuilt { clock: 2 }, ..V3 };
+    let five = Fencing::<5, 2> {
+        numbers: Numbers::AsBuilt { clock: 1 },
+        quorum: 4,
+        checks_owner: true,
+        losses: 2,
+        win_backs: 0,
+    };
+    let three = Exclusion::<3, 3> {
+        quorum: 2,
+        expire: 3,
+        bug: exclusion::Bug::None,
+        restarts: Restarts::Guarded { quarantine: 3 },
+        wins_back: true,
+    };
+    let long = Exclusion { expire: 5, restarts: Restarts::Guarded { quarantine: 5 }, ..DESIGNED };
+    vec![
+        Case::holds("V3: highest + 1, to its owner", V3),
+        Case::holds("V3: as built", built),
+        Case::holds("V5: as built, 2q > N + 2", five),
+        Case::holds("nodes restart empty, won back", three),
+        Case::holds("nodes restart empty, won back", Exclusion { wins_back: true, ..long }),
+    ]
+}
