@@ -1,0 +1,132 @@
+//! The tables at the end.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use crate::history::Outcome;
+use crate::plan::{Kind, Topology};
+
+const LEGEND: &str = "(a) two holders  (b) token not greater  (c) steps after the deadline\n\
+    (d) fenced resource at fault  (e) left behind";
+const COLUMNS: [(&str, usize); 13] = [
+    ("runs", 6),
+    ("calls", 8),
+    ("holds", 8),
+    ("faults", 7),
+    ("(a)", 6),
+    ("(b)", 6),
+    ("(c)", 6),
+    ("(d)", 6),
+    ("(e)", 6),
+    ("fenced", 9),
+    ("refused", 9),
+    ("unfenced", 9),
+    ("lost", 6),
+];
+
+/// The figures of all histories of one row.
+#[derive(Debug, Default)]
+struct Row {
+    histories: usize,
+    attempts: usize,
+    holds: usize,
+    faults: usize,
+    /// Violations of (a) to (e).
+    found: [usize; 5],
+    writes: u64,
+    refused: u64,
+    sets: u64,
+    lost: u64,
+}
+
+impl Row {
+    fn add(&mut self, outcome: &Outcome) {
+        self.histories += 1;
+        self.attempts += outcome.attempts;
+        self.holds += outcome.holds;
+        self.faults += outcome.faults.values().sum::<usize>();
+        for violation in &outcome.violations {
+            self.found["abcde".find(violation.class()).unwrap_or(0)] += 1;
+        }
+        self.writes += outcome.totals.writes;
+        self.refused += outcome.totals.refused;
+        self.sets += outcome.totals.sets;
+        self.lost += outcome.totals.lost;
+    }
+
+    fn cells(&self) -> Vec<u64> {
+        let count = |n: &usize| u64::try_from(*n).unwrap_or(u64::MAX);
+        let work = [self.histories, self.attempts, self.holds, self.faults];
+        let mut cells: Vec<u64> = work.iter().chain(&self.found).map(count).collect();
+        cells.extend([self.writes, self.refused, self.sets, self.lost]);
+        cells
+    }
+}
+
+/// One line of the table of figures, below a column of names.
+fn line<T: Display>(name: &str, cells: impl IntoIterator<Item = T>) -> String {
+    let pad = |(cell, (_, width)): (T, (&str, usize))| format!("{cell:>width$}");
+    let cells: Vec<_> = cells.into_iter().zip(COLUMNS).map(pad).collect();
+    format!("{name:18}{}", cells.concat())
+}
+
+/// One history in a line, and what was found in it, allowed or not.
+pub fn summary(outcome: &Outcome) -> String {
+    let Outcome { plan, holds, failures, violations, .. } = outcome;
+    let faults = outcome.faults.values().sum::<usize>();
+    let found: Vec<_> = violations.iter().take(3).map(|found| format!("\n  {found}")).collect();
+    let (seed, topology, failures, found) =
+        (plan.seed, plan.topology, failures.len(), found.concat());
+    format!("seed {seed}, {topology}: {holds} holds, {faults} faults, {failures} failures{found}")
+}
+
+/// Prints everything; true if nothing failed.
+pub fn print(outcomes: &[Outcome], replay: impl Fn(u64) -> String) -> bool {
+    figures(outcomes);
+    faults(outcomes);
+    errors(outcomes);
+    let failing: Vec<_> = outcomes.iter().filter(|one| !one.failures.is_empty()).collect();
+    for outcome in &failing {
+        println!("\nFAILED: seed {}, {}", outcome.plan.seed, outcome.plan.topology);
+        outcome.failures.iter().take(10).for_each(|failure| println!("  {failure}"));
+        println!("  {} in all; again: {}", outcome.failures.len(), replay(outcome.plan.seed));
+    }
+    println!("\n{} of {} histories failed", failing.len(), outcomes.len());
+    failing.is_empty()
+}
+
+fn figures(outcomes: &[Outcome]) {
+    println!("\n{LEGEND}\n\n{}", line("", COLUMNS.map(|(name, _)| name)));
+    let mut rows: BTreeMap<(bool, Topology), Row> = BTreeMap::new();
+    for outcome in outcomes {
+        let row = rows.entry((outcome.plan.is_beyond(), outcome.plan.topology)).or_default();
+        row.add(outcome);
+    }
+    for ((is_beyond, topology), row) in &rows {
+        let name = format!("{topology}, {}", if *is_beyond { "beyond" } else { "within" });
+        println!("{}", line(&name, row.cells()));
+    }
+}
+
+fn faults(outcomes: &[Outcome]) {
+    let count = |kind: Kind, topology: Topology| -> usize {
+        let of = outcomes.iter().filter(|outcome| outcome.plan.topology == topology);
+        of.filter_map(|outcome| outcome.faults.get(&kind)).sum()
+    };
+    println!();
+    let header = Topology::ALL.map(|topology| format!("{topology:>11}")).concat();
+    println!("{:14}{header}{:>8}", "faults", "all");
+    for kind in Kind::ALL {
+        let counts = Topology::ALL.map(|topology| count(kind, topology));
+        let cells = counts.map(|count| format!("{count:>11}")).concat();
+        println!("{:14}{cells}{:>8}", format!("{kind:?}"), counts.iter().sum::<usize>());
+    }
+}
+
+fn errors(outcomes: &[Outcome]) {
+    let mut failed: BTreeMap<&str, usize> = BTreeMap::new();
+    for (why, count) in outcomes.iter().flat_map(|outcome| &outcome.failed) {
+        *failed.entry(why).or_default() += count;
+    }
+    println!("\ncalls that failed: {failed:?}");
+}
