@@ -3,7 +3,6 @@
 #![allow(missing_debug_implementations)]
 
 mod clients;
-mod clock_jump;
 mod executor;
 mod fault_blocking;
 mod fault_crash;
