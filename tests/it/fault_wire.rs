@@ -42,6 +42,33 @@ async fn an_acquire_whose_reply_is_lost_is_cleaned_up() {
     assert_eq!(site.redlock.shutdown(NOISE).await, 0);
 }
 
+/// Whatever becomes of the client behind its first command, the server frees the key by itself.
+#[tokio::test]
+async fn a_key_has_its_expiry_from_the_first_moment() {
+    let site = Site::new().await;
+    site.proxy.when(command(&["EVALSHA"]), Then::LoseReply);
+    let acquire = tokio::spawn(site.redlock.lock("k").acquire());
+    let (key, fence) = (format!("{}k", site.prefix), format!("{{{}k}}:fence", site.prefix));
+    eventually(secs(20), || async { site.raw.get(&fence).await.is_some() }).await;
+    for key in [&key, &fence] {
+        assert_ne!(site.raw.int(&["PTTL", key]).await, -1, "{key}");
+    }
+    drop(acquire.await.unwrap().unwrap());
+    nothing_left(&site.raw, &site.prefix, NOISE).await;
+}
+
+#[tokio::test]
+async fn an_acquire_that_arrives_after_everybody_gave_up_is_followed_by_its_release() {
+    let site = Site::new().await;
+    // Longer than the clean-up on other connections is repeated: only the one behind it is left.
+    site.proxy.when(command(&["EVALSHA"]), Then::DelayRequest(secs(6)));
+    let request = site.redlock.lock("k").wait(Wait::Never);
+    assert_unavailable(&request.acquire().await.map(drop).unwrap_err(), Kind::NoReply);
+    let (key, fence) = (format!("{}k", site.prefix), format!("{{{}k}}:fence", site.prefix));
+    eventually(LONG, || async { site.raw.get(&fence).await.is_some() }).await;
+    eventually(secs(9), || async { site.raw.get(&key).await.is_none() }).await;
+}
+
 #[tokio::test]
 async fn an_acquire_whose_reply_is_lost_is_repeated_by_a_new_owner() {
     let site = Site::new().await;

@@ -135,7 +135,9 @@ impl Scheduler {
     }
 
     /// One batch: one script, its answers, and what each lease does next.
-    async fn renew(self: Arc<Self>, batch: Vec<Arc<Hold>>) {
+    async fn renew(self: Arc<Self>, mut batch: Vec<Arc<Hold>>) {
+        // A holder may have let go since the batch was put together.
+        batch.retain(|hold| !hold.over().is_cancelled());
         let Some(first) = batch.first() else { return };
         let claims: Vec<Claim> = batch.iter().map(|hold| hold.claim.clone()).collect();
         let within = batch.iter().map(|hold| reply_window(hold)).min().unwrap_or_default();

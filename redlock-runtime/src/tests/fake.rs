@@ -46,8 +46,6 @@ struct State {
     renews: VecDeque<Fate>,
     releases: VecDeque<Fate>,
     always: Option<Fate>,
-    /// Every command takes a few milliseconds to arrive, each its own.
-    jitter: Option<fastrand::Rng>,
     recall: Option<Recall>,
     roll: Option<String>,
     clock_offset: Option<i64>,
@@ -86,18 +84,6 @@ impl Fake {
     /// Every command meets this fate from now on, unless it has one of its own.
     pub(super) fn always(&self, fate: Option<Fate>) {
         self.state.lock().unwrap().always = fate;
-    }
-
-    /// Commands arrive late, and in another order than at other nodes.
-    pub(super) fn jitter(&self, random: fastrand::Rng) {
-        self.state.lock().unwrap().jitter = Some(random);
-    }
-
-    async fn arrive(&self) {
-        let delay = self.state.lock().unwrap().jitter.as_mut().map(|random| random.u64(..6));
-        if let Some(delay) = delay {
-            tokio::time::sleep(Duration::from_millis(delay)).await;
-        }
     }
 
     fn fate(&self, queue: impl Fn(&mut State) -> &mut VecDeque<Fate>) -> Option<Fate> {
@@ -154,7 +140,6 @@ impl Fake {
         within: Duration,
         run: impl Future<Output = Result<T, Fault>>,
     ) -> Result<T, Fault> {
-        self.arrive().await;
         let fault = |kind, is_unknown, is_final| {
             Err(Fault {
                 nodes: vec![NodeError::new(self.name, kind, "on purpose")],

@@ -5,7 +5,7 @@ mod fake;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod quorum;
-mod quorum_histories;
 mod release;
 mod renewal;
 mod restart_guard;
+mod simulation;

@@ -147,6 +147,35 @@ async fn a_lease_is_lost_when_a_quorum_of_all_nodes_cannot_confirm_it() {
     assert!(start.elapsed() < EXPIRE);
 }
 
+/// A clean-up is on its way to such a node: it shows the lock now, and may lose it at any moment.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_never_confirmed_its_grant_does_not_count_in_a_renewal() {
+    let nodes = nodes(3);
+    nodes[2].next_acquires([Fate::LostReply]);
+    let redlock = on(&nodes);
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(held(&nodes, "k"), 3);
+    // It is up again, for all that is known.
+    redlock.lock("other").acquire().await.unwrap().release().await.unwrap();
+    nodes[1].always(Some(DOWN));
+    tokio::time::sleep(EXPIRE).await;
+    assert_eq!((guard.state(), guard.renewals()), (LeaseState::Lost, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_not_won_back_for_a_holder_that_let_go_meanwhile() {
+    let nodes = nodes(3);
+    let redlock = on(&nodes);
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    forget(&nodes[2..], "k");
+    nodes[0].next_renews([Fate::Slow(SECOND / 2)]);
+    tokio::time::sleep(EXPIRE * 2 / 3 + SECOND / 10).await;
+    guard.release().await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(held(&nodes, "k"), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_failed_leaves_nothing_on_any_node() {
     for fate in [Fate::LostReply, Fate::LostRequest, DOWN] {

@@ -7,6 +7,7 @@ use super::gather::{Answers, Question, Reach, gather};
 use super::guard::RestartGuard;
 use super::member::Member;
 use super::tally::{self, Election};
+use super::tenure::Tenures;
 use crate::backend::{Acquired, Backend, Claim, Fault, Found, Reply, Voter};
 use crate::fencing::FencingToken;
 
@@ -18,6 +19,7 @@ pub(crate) struct Quorum {
     needed: usize,
     guard: Option<Arc<RestartGuard>>,
     replica_wait: Duration,
+    tenures: Arc<Tenures>,
 }
 
 /// By what rules N nodes decide.
@@ -39,8 +41,10 @@ pub(crate) fn majority(nodes: usize) -> usize {
 impl Quorum {
     pub(crate) fn new(nodes: Vec<Arc<dyn Voter>>, rules: Rules) -> Self {
         let Rules { quorum, guard, replica_wait } = rules;
-        let members = nodes.into_iter().map(Member::new).collect();
-        Self { members, needed: quorum, guard, replica_wait }
+        let tenures = Arc::new(Tenures::new(nodes.len()));
+        let member = |(number, node)| Member::new(number, node);
+        let members = nodes.into_iter().enumerate().map(member).collect();
+        Self { members, needed: quorum, guard, replica_wait, tenures }
     }
 
     async fn gather<T: Send + 'static>(
@@ -58,16 +62,31 @@ impl Quorum {
             guard.expect(claim.expire);
             guard.enroll(&self.members, self.needed, within).await?;
         }
+        self.tenures.begin(&claim.owner);
         let ask = |member: Arc<Member>| -> Question<Acquired> {
+            self.tenures.ask(&claim.owner, member.number);
             let (claim, guard) = (claim.clone(), self.guard.clone());
-            Box::pin(async move { vote(&member, guard.as_deref(), &claim, within).await })
+            let tenures = Arc::clone(&self.tenures);
+            Box::pin(async move {
+                let answer = vote(&member, guard.as_deref(), &claim, within).await;
+                tenures.answered(&claim.owner, member.number, &answer);
+                answer
+            })
         };
         let is_elected = |answers: &_| tally::is_elected(answers, self.needed);
         let answers = self.gather(Reach::Admitted, ask, is_elected).await;
         match tally::elect(&answers, self.needed) {
             Election::Won(grants) => self.agree(claim, &grants, within).await,
-            Election::Unavailable(fault) => Err(fault),
+            Election::Unavailable(fault) => {
+                if !fault.is_unknown {
+                    self.tenures.end(&claim.owner);
+                }
+                Err(fault)
+            }
             Election::Refused { holder, free_in, was_cut, is_split } => {
+                if !was_cut {
+                    self.tenures.end(&claim.owner);
+                }
                 Ok(Acquired::Refused { holder, free_in, was_cut, is_split })
             }
         }
@@ -122,7 +141,12 @@ impl Quorum {
             _ => None,
         };
         let verdict = |lease: usize| {
-            let votes = (0..self.members.len()).map(|member| found(member, lease));
+            let owner = &claims[lease].owner;
+            let is_sure = |member: usize, found: &Found| {
+                *found != Found::Ours || self.tenures.is_confirmed(owner, member)
+            };
+            let votes = (0..self.members.len())
+                .map(|member| found(member, lease).filter(|found| is_sure(member, found)));
             tally::verdict(votes, self.needed)
         };
         let verdicts: Vec<Option<Found>> = (0..claims.len()).map(verdict).collect();
@@ -140,14 +164,19 @@ impl Quorum {
     /// A node that came back without our lock gets it again, and counts from the next renewal on.
     /// Safe while a quorum holds: this only adds a node, and only where the key is free.
     fn win_back(&self, member: usize, claim: Claim, within: Duration) {
-        let member = Arc::clone(&self.members[member]);
+        if !self.tenures.ask(&claim.owner, member) {
+            return;
+        }
+        let (member, tenures) = (Arc::clone(&self.members[member]), Arc::clone(&self.tenures));
         tokio::spawn(async move {
             let answer = member.backend.acquire(&claim, within).await;
+            tenures.answered(&claim.owner, member.number, &answer);
             member.note(&answer);
         });
     }
 
     async fn free(&self, claim: &Claim, within: Duration) -> Result<Found, Fault> {
+        self.tenures.end(&claim.owner);
         let ask = |member: Arc<Member>| -> Question<Found> {
             let claim = claim.clone();
             Box::pin(async move {

@@ -16,6 +16,8 @@ const RELEASE_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_sec
 
 #[derive(Debug)]
 pub(super) struct Member {
+    /// Its place among the nodes.
+    pub(super) number: usize,
     pub(super) backend: Arc<dyn Voter>,
     down: Mutex<Option<Down>>,
     memory: Mutex<Memory>,
@@ -50,8 +52,8 @@ pub(super) enum Admission {
 }
 
 impl Member {
-    pub(super) fn new(backend: Arc<dyn Voter>) -> Arc<Self> {
-        Arc::new(Self { backend, down: Mutex::new(None), memory: Mutex::default() })
+    pub(super) fn new(number: usize, backend: Arc<dyn Voter>) -> Arc<Self> {
+        Arc::new(Self { number, backend, down: Mutex::new(None), memory: Mutex::default() })
     }
 
     pub(super) fn admit(&self) -> Admission {

@@ -18,6 +18,7 @@ mod guard;
 mod member;
 mod roll;
 mod tally;
+mod tenure;
 
 pub(crate) use backend::{Quorum, Rules, majority};
 pub(crate) use guard::RestartGuard;

@@ -1,0 +1,187 @@
+//! What the clients of a history do: they want the lock, work under it, and change their minds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::plan::{Tick, millis};
+use super::world::World;
+use crate::client::{LockRequest, Redlock};
+use crate::error::LockError;
+use crate::guard::LockGuard;
+use crate::lease::Lease;
+use crate::options::Wait;
+use crate::renewal::Hold;
+
+const KEYS: [&str; 2] = ["hot", "warm"];
+const TURNS: usize = 3;
+
+pub(super) struct Client {
+    pub(super) world: Arc<World>,
+    pub(super) redlock: Redlock,
+    pub(super) process: usize,
+    pub(super) random: Rng,
+}
+
+/// One work under the lock.
+struct Work {
+    world: Arc<World>,
+    key: usize,
+    steps: u64,
+    /// Between two steps.
+    pause: Tick,
+    /// How long the write at the end is on its way.
+    delay: Tick,
+}
+
+impl Client {
+    pub(super) async fn work(mut self) {
+        for _ in 0..TURNS {
+            let pause = self.random.u64(..8);
+            self.world.sleep(pause).await;
+            self.turn().await;
+        }
+    }
+
+    async fn turn(&mut self) {
+        let work = self.any_work();
+        let (request, wait) = self.request(work.key);
+        let expire = millis(self.world.plan.expire);
+        let patience = self.patience(2 * expire);
+        let started = self.world.now();
+        if self.random.u8(..5) == 0 {
+            let run = request.run(async move {
+                let Some(lease) = Lease::current() else { return };
+                work.world.enter(work.key, lease.hold());
+                work.run(lease.hold()).await;
+            });
+            if let Some(Err(error)) = within(patience, run).await {
+                self.told(&error, wait, started);
+            }
+            return;
+        }
+        match within(patience, request.acquire()).await {
+            None => {}
+            Some(Err(error)) => self.told(&error, wait, started),
+            Some(Ok(guard)) => {
+                self.world.enter(work.key, guard.lease().hold());
+                self.hold(guard, work).await;
+            }
+        }
+    }
+
+    fn any_work(&mut self) -> Work {
+        let world = Arc::clone(&self.world);
+        let random = &mut self.random;
+        let expire = millis(world.plan.expire);
+        let key = random.usize(..world.plan.keys);
+        let steps = random.u64(1..=3);
+        // Most holds are short, some need renewals.
+        let is_long = random.u8(..4) == 0;
+        let pause = if is_long { random.u64(expire / 4..expire) } else { random.u64(..9) };
+        let delay = if random.u8(..6) == 0 { random.u64(..2 * expire) } else { 0 };
+        Work { world, key, steps, pause, delay }
+    }
+
+    fn request(&mut self, key: usize) -> (LockRequest, Wait) {
+        let random = &mut self.random;
+        let wait = match random.u8(..8) {
+            0 => Wait::Never,
+            1 => Wait::Forever,
+            _ => Wait::AtMost(Duration::from_millis(random.u64(20..1200))),
+        };
+        let request = self.redlock.lock(KEYS[key]).expire(self.world.plan.expire).wait(wait);
+        match random.u32(..6) {
+            limit @ 0..3 => (request.max_renew(limit), wait),
+            _ => (request, wait),
+        }
+    }
+
+    /// Some give up in the middle.
+    fn patience(&mut self, most: Tick) -> Option<Duration> {
+        (self.random.u8(..6) == 0).then(|| Duration::from_millis(self.random.u64(..most)))
+    }
+
+    async fn hold(&mut self, guard: LockGuard, work: Work) {
+        let hold = Arc::clone(guard.lease().hold());
+        let expire = millis(self.world.plan.expire);
+        let patience = self.patience(expire);
+        let (world, key) = (Arc::clone(&self.world), work.key);
+        if self.random.u8(..4) == 0 {
+            // Beside the guard instead of inside of it, with a look before each step.
+            for _ in 0..work.steps {
+                if guard.check().is_err() {
+                    break;
+                }
+                world.step(key, &hold);
+                world.sleep(work.pause).await;
+            }
+        } else {
+            let body = guard.protect(work.run(&hold));
+            if matches!(within(patience, body).await, Some(Err(_))) {
+                world.state().witness.tally.lost += 1;
+            }
+        }
+        world.state().witness.tally.renewals += u64::from(guard.renewals());
+        match self.random.u8(..4) {
+            0 => drop(guard),
+            1 => drop(within(Some(Duration::ZERO), guard.release()).await),
+            _ => drop(guard.release().await),
+        }
+    }
+
+    /// A caller that waited in vain was told in time.
+    fn told(&self, error: &LockError, wait: Wait, started: Tick) {
+        self.world.state().witness.tally.refused += 1;
+        self.world.note(|| format!("process {} is told: {}", self.process, brief(error)));
+        let is_expected = match error {
+            LockError::Lost { .. } => return,
+            LockError::Timeout { .. } => wait != Wait::Forever,
+            LockError::Unavailable { .. } | LockError::ExpireTooShort { .. } => true,
+            _ => false,
+        };
+        let bound = match wait {
+            Wait::AtMost(limit) => limit,
+            Wait::Never => Duration::ZERO,
+            Wait::Forever => Duration::MAX,
+        };
+        let (_, schedule) = &self.world.plan.processes[self.process];
+        let bound = millis(bound).saturating_add(schedule.lost_time()).saturating_add(LATE);
+        let waited = self.world.now() - started;
+        if !is_expected || waited > bound {
+            self.world.report(format!("told after {waited} ms of {wait:?}: {error}"));
+        }
+    }
+}
+
+/// What the last attempts of a wait may add to it: two commands of a quarter of a second each.
+const LATE: Tick = 600;
+
+impl Work {
+    async fn run(self, hold: &Arc<Hold>) {
+        let (world, key) = (&self.world, self.key);
+        world.step(key, hold);
+        let Some(base) = world.claim(key, hold) else { return };
+        for _ in 0..self.steps {
+            world.sleep(self.pause).await;
+            world.step(key, hold);
+        }
+        world.write(key, hold, self.delay, base);
+    }
+}
+
+/// Without the owner value of a holder, which differs from one run to the next.
+fn brief(error: &LockError) -> String {
+    match error {
+        LockError::Timeout { waited, attempts, .. } => format!("{attempts} times in {waited:?}"),
+        other => other.to_string(),
+    }
+}
+
+async fn within<T>(patience: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
+    match patience {
+        Some(patience) => tokio::time::timeout(patience, work).await.ok(),
+        None => Some(work.await),
+    }
+}

@@ -1,0 +1,73 @@
+//! Plays many histories, on all cores.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::history::{Played, play};
+use super::witness::Tally;
+
+/// Enough for a look in passing; `scripts/simulate` plays more.
+const HISTORIES: u64 = 200;
+
+#[test]
+fn simulated_histories_keep_every_promise() {
+    if let Some(seed) = number("REDLOCK_SEED") {
+        let Played { tally, violation, trace } = play(seed, true);
+        eprintln!("{}{tally:#?}", trace.unwrap_or_default());
+        assert_eq!(violation, None, "seed {seed}");
+        return;
+    }
+    let histories = number("REDLOCK_HISTORIES").unwrap_or(HISTORIES);
+    let next = AtomicU64::new(0);
+    let failed = Mutex::new(None::<(u64, String)>);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let total = std::thread::scope(|scope| {
+        let workers: Vec<_> =
+            (0..cores).map(|_| scope.spawn(|| work(histories, &next, &failed))).collect();
+        let tallies = workers.into_iter().map(|worker| worker.join().unwrap());
+        tallies.fold(Tally::default(), Tally::plus)
+    });
+    if let Some((seed, violation)) = failed.into_inner().unwrap() {
+        panic!("seed {seed}: {violation}\nto see it: scripts/simulate --seed {seed}");
+    }
+    eprintln!("{histories} histories: {total:?}");
+    // Faults must not have kept everybody out, and there must have been some.
+    assert!(total.holds > 5 * histories && total.renewals > histories / 2, "{total:?}");
+    assert!(total.lost > histories / 10 && total.refused > histories, "{total:?}");
+}
+
+fn work(histories: u64, next: &AtomicU64, failed: &Mutex<Option<(u64, String)>>) -> Tally {
+    let mut total = Tally::default();
+    loop {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= histories {
+            return total;
+        }
+        let played = play(seed, false);
+        total = total.plus(played.tally);
+        if let Some(violation) = played.violation {
+            // The lowest seed, so that the same code always names the same one.
+            let mut failed = failed.lock().unwrap();
+            if failed.as_ref().is_none_or(|(known, _)| seed < *known) {
+                *failed = Some((seed, violation));
+            }
+            next.store(histories, Ordering::Relaxed);
+        }
+    }
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let value = std::env::var(variable).ok()?;
+    Some(value.parse().unwrap_or_else(|error| panic!("{variable}={value}: {error}")))
+}
+
+#[test]
+fn a_simulated_history_is_replayed_by_its_seed() {
+    for seed in 0..20 {
+        let (once, again) = (play(seed, true), play(seed, true));
+        let lines = |played: &Played| played.trace.clone().unwrap_or_default();
+        let (once, again) = (lines(&once), lines(&again));
+        let differ = once.lines().zip(again.lines()).find(|(one, other)| one != other);
+        assert_eq!((differ, once.len()), (None, again.len()), "seed {seed}");
+    }
+}

@@ -1,0 +1,130 @@
+//! One history, from its seed to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::client::Client;
+use super::plan::{NEVER, Plan, Tick, millis};
+use super::process::Scheduled;
+use super::wire::Wire;
+use super::witness::Tally;
+use super::world::World;
+use crate::backend::{Backend, Quorum, RestartGuard, Rules, Voter, majority};
+use crate::client::Redlock;
+use crate::clock::Clock;
+use crate::engine::{Engine, Parts};
+use crate::options::Policy;
+
+/// Long after everybody should be done, in virtual time.
+const BOUND: Duration = Duration::from_secs(60);
+/// What a release and its way take where nothing goes wrong.
+const RELEASED: Tick = 20;
+
+/// What came of a history.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Played {
+    pub(super) tally: Tally,
+    pub(super) violation: Option<String>,
+    pub(super) trace: Option<String>,
+}
+
+/// Plays the history of a seed. The same seed plays the same history.
+pub(super) fn play(seed: u64, is_traced: bool) -> Played {
+    // The jitter of the engines.
+    fastrand::seed(seed);
+    // No I/O driver: a runtime of its own for every history costs next to nothing then, and its
+    // timers begin at the same tick.
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.unwrap().block_on(async {
+        let mut random = Rng::with_seed(seed);
+        let world = World::new(Plan::new(&mut random), random.fork(), is_traced);
+        run(&world, random).await;
+        let mut state = world.state();
+        let violation = state.witness.violation.take();
+        Played { tally: state.witness.tally, violation, trace: state.trace.take() }
+    })
+}
+
+async fn run(world: &Arc<World>, mut random: Rng) {
+    let mut redlocks = Vec::new();
+    let mut clients = Vec::new();
+    for (process, (count, schedule)) in world.plan.processes.iter().enumerate() {
+        let redlock = connect(world, process);
+        for _ in 0..*count {
+            let (world, redlock) = (Arc::clone(world), redlock.clone());
+            let client =
+                Client { world: Arc::clone(&world), redlock, process, random: random.fork() };
+            let work = tokio::spawn(Scheduled::new(world, process, client.work()));
+            clients.push((work, schedule.ends()));
+        }
+        redlocks.push(redlock);
+    }
+    let everybody = async {
+        for (mut client, ends) in clients {
+            let done = async {
+                if let Err(error) = (&mut client).await {
+                    world.report(format!("a client failed: {error}"));
+                }
+            };
+            match ends {
+                NEVER => done.await,
+                // Nothing is dropped when a process ends: nobody is left who could.
+                _ => drop(tokio::time::timeout_at(world.instant(ends), done).await),
+            }
+        }
+    };
+    if tokio::time::timeout(BOUND, everybody).await.is_err() {
+        world.report("somebody waits for ever".to_owned());
+    }
+    check_the_end(world, &redlocks).await;
+}
+
+fn connect(world: &Arc<World>, process: usize) -> Redlock {
+    let count = world.plan.nodes.len();
+    let wire = |node| Arc::new(Wire::new(Arc::clone(world), process, node));
+    let guard = || RestartGuard::new(Clock::Tokio, "roll".into(), world.plan.expire);
+    let backend: Arc<dyn Backend> = match count {
+        1 => wire(0),
+        _ => {
+            let nodes = (0..count).map(|node| wire(node) as Arc<dyn Voter>).collect();
+            let guard = world.plan.has_guard.then(guard);
+            let rules = Rules { quorum: majority(count), guard, replica_wait: Duration::ZERO };
+            Arc::new(Quorum::new(nodes, rules))
+        }
+    };
+    let engine = Engine::new(Parts {
+        backend,
+        client_name: "p".to_owned(),
+        reply_timeout: world.plan.reply_timeout,
+        max_waiters: 100,
+        is_embedded: true,
+    });
+    Redlock::new(engine, String::new(), Policy::DEFAULT)
+}
+
+/// When everything is quiet no lock is left, and nobody works on one.
+async fn check_the_end(world: &World, redlocks: &[Redlock]) {
+    // Elsewhere a lock that was let go may stand until its lease ends.
+    let quiet = if world.plan.is_calm { RELEASED } else { 4 * millis(world.plan.expire) + 1000 };
+    world.sleep(quiet).await;
+    let now = world.now();
+    let mut state = world.state();
+    state.network.settle(now);
+    let left = state.network.nodes.iter().flat_map(|node| node.owners(now)).count();
+    if left > 0 {
+        state.witness.report(now, format!("{left} locks are left on the nodes"));
+    }
+    for key in 0..world.plan.keys {
+        state.witness.settle(key, now);
+    }
+    for (process, redlock) in redlocks.iter().enumerate() {
+        let is_alive = world.runs_at(process, now) == now;
+        let (held, pending) = (redlock.held().len(), redlock.engine().pending.count());
+        if is_alive && (held, pending) != (0, 0) {
+            state.witness.report(now, format!("process {process}: {held} held, {pending} pending"));
+        }
+    }
+}

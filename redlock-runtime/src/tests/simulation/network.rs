@@ -1,0 +1,225 @@
+//! What is on its way between processes and nodes, and what becomes of it.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::fmt;
+
+use fastrand::Rng;
+
+use super::node::{Answer, Command, Node};
+use super::plan::{Failure, NEVER, Plan, Tick, Upheaval, Weather};
+
+/// The nodes, and everything that has been sent to them. What has landed is carried out when
+/// somebody looks: nobody can tell the difference, and it needs no timer.
+#[derive(Debug)]
+pub(super) struct Network {
+    pub(super) nodes: Vec<Node>,
+    flights: BinaryHeap<Reverse<Flight>>,
+    /// With each, how often the node had lost its data.
+    answers: Vec<Option<(Answer, usize)>>,
+    /// When the last command of each connection lands: they keep their order.
+    connections: HashMap<Connection, Tick>,
+    sent: u64,
+    weather: Weather,
+    random: Rng,
+}
+
+/// One process has two connections to each node, as the real backend does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Connection {
+    pub(super) process: usize,
+    pub(super) node: usize,
+    pub(super) is_for_renewals: bool,
+}
+
+/// Something that happens to a node; ordered by time, then by the order of sending.
+#[derive(Debug)]
+struct Flight {
+    lands: Tick,
+    number: u64,
+    node: usize,
+    load: Load,
+}
+
+#[derive(Debug)]
+enum Load {
+    /// A command, and where its answer goes.
+    Command(Command, Option<usize>),
+    Upheaval(Upheaval),
+}
+
+/// How a command will go, as far as its sender can ever know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Course {
+    /// When it is carried out; [`NEVER`]: not at all.
+    pub(super) lands: Tick,
+    pub(super) end: End,
+    /// An earlier try broke off, and lands late.
+    pub(super) was_cut: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Answered(Tick),
+    /// The connection breaks; nobody knows what became of the command.
+    Broken(Tick),
+    Refused(Tick),
+    Silence,
+}
+
+impl fmt::Display for Course {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { lands, end, was_cut } = self;
+        match *lands {
+            NEVER => write!(f, "never lands")?,
+            at => write!(f, "lands at {at} ms")?,
+        }
+        write!(f, ", {end:?}{}", if *was_cut { ", and once more, late" } else { "" })
+    }
+}
+
+impl Network {
+    pub(super) fn new(plan: &Plan, random: Rng) -> Self {
+        let nodes = plan.nodes.iter().map(Node::new).collect();
+        let mut network = Self {
+            nodes,
+            flights: BinaryHeap::new(),
+            answers: Vec::new(),
+            connections: HashMap::new(),
+            sent: 0,
+            weather: plan.weather,
+            random,
+        };
+        for (index, node) in plan.nodes.iter().enumerate() {
+            for (at, upheaval) in &node.upheavals {
+                network.fly(*at, index, Load::Upheaval(*upheaval));
+            }
+        }
+        network
+    }
+
+    /// Sends a command that leaves at `at`. The ticket is for [`answer`](Self::answer).
+    pub(super) fn send(
+        &mut self,
+        plan: &Plan,
+        connection: Connection,
+        command: &Command,
+        at: Tick,
+    ) -> (usize, Course) {
+        let node = connection.node;
+        let course = self.course(plan, connection, at);
+        if course.lands != NEVER {
+            self.connections.insert(connection, course.lands);
+        }
+        let ticket = self.answers.len();
+        self.answers.push(None);
+        if course.lands != NEVER {
+            self.fly(course.lands, node, Load::Command(command.clone(), Some(ticket)));
+        }
+        if course.was_cut {
+            let late = course.lands.saturating_add(self.random.u64(1..400));
+            self.fly(late, node, Load::Command(command.clone(), None));
+        }
+        (ticket, course)
+    }
+
+    /// Sends a command without waiting for it, that lands no earlier than `after`.
+    pub(super) fn send_behind(&mut self, node: usize, command: Command, at: Tick, after: Tick) {
+        let lands = self.arrival(at).max(after);
+        self.fly(lands, node, Load::Command(command, None));
+    }
+
+    /// The next command goes over a new connection, and may overtake those before it.
+    pub(super) fn discard(&mut self, connection: Connection) {
+        self.connections.remove(&connection);
+    }
+
+    /// Carries out everything that has landed by `now`.
+    pub(super) fn settle(&mut self, now: Tick) {
+        while self.flights.peek().is_some_and(|Reverse(next)| next.lands <= now) {
+            let Some(Reverse(flight)) = self.flights.pop() else { return };
+            let node = &mut self.nodes[flight.node];
+            match flight.load {
+                Load::Upheaval(upheaval) => node.upset(upheaval),
+                Load::Command(command, ticket) => {
+                    let answer = node.execute(&command, flight.lands);
+                    if let Some(ticket) = ticket {
+                        self.answers[ticket] = Some((answer, node.losses));
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn answer(&mut self, ticket: usize) -> Option<(Answer, usize)> {
+        self.answers[ticket].take()
+    }
+
+    fn fly(&mut self, lands: Tick, node: usize, load: Load) {
+        self.sent += 1;
+        self.flights.push(Reverse(Flight { lands, number: self.sent, node, load }));
+    }
+
+    fn course(&mut self, plan: &Plan, connection: Connection, at: Tick) -> Course {
+        let node = &plan.nodes[connection.node];
+        let before = self.connections.get(&connection).copied().unwrap_or_default();
+        let arrives = self.arrival(at).max(before);
+        let mut course = Course { lands: arrives, end: End::Silence, was_cut: false };
+        match node.outage(arrives) {
+            Some(outage) if outage.how == Failure::Down => {
+                return Course { lands: NEVER, end: End::Refused(arrives), ..course };
+            }
+            Some(outage) if outage.how == Failure::Silent => {
+                return Course { lands: NEVER, ..course };
+            }
+            Some(frozen) => course.lands = frozen.until,
+            None => {}
+        }
+        let mut fate = self.random.u16(..1000);
+        let mut is = |share: u16| {
+            let is_hit = fate < share;
+            fate = if is_hit { 1000 } else { fate - share };
+            is_hit
+        };
+        let weather = self.weather;
+        if is(weather.lost_requests) {
+            return Course { lands: NEVER, ..course };
+        }
+        if is(weather.lost_replies) {
+            return course;
+        }
+        let is_broken = is(weather.resets);
+        course.was_cut = is(weather.twice);
+        let back = self.arrival(course.lands);
+        // A node that goes down takes the connection with it.
+        let goes_down = node.outage(back).is_some_and(|outage| outage.how == Failure::Down);
+        course.end = if is_broken || goes_down { End::Broken(back) } else { End::Answered(back) };
+        course
+    }
+
+    fn arrival(&mut self, at: Tick) -> Tick {
+        let Weather { latency, slow, .. } = self.weather;
+        let is_slow = slow > 0 && self.random.u16(..1000) < slow;
+        at + if is_slow { self.random.u64(1..150) } else { self.random.u64(..=latency) }
+    }
+}
+
+impl Ord for Flight {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.lands, self.number).cmp(&(other.lands, other.number))
+    }
+}
+
+impl PartialOrd for Flight {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Flight {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Flight {}

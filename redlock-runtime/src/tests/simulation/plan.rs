@@ -1,0 +1,193 @@
+//! What a seed decides before the first command leaves.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::process::Schedule;
+
+/// Milliseconds since the history began.
+pub(super) type Tick = u64;
+pub(super) const NEVER: Tick = Tick::MAX;
+
+/// Later than any clock: where the clocks of the nodes stand at zero, the tokens of a history come
+/// from the counters alone.
+const BASE_TOKEN: u64 = 1 << 52;
+/// What the clocks of the nodes show, give or take a minute, in microseconds.
+const BASE_TIME: u64 = 1 << 50;
+const MINUTE: u64 = 60_000_000;
+/// What the promise allows: the rates of clocks differ by 1 %, in parts per million.
+const RATE: i64 = 10_000;
+/// From here on nothing goes wrong any more.
+const CALM_FROM: Tick = 900;
+
+#[derive(Debug)]
+pub(super) struct Plan {
+    pub(super) keys: usize,
+    pub(super) expire: Duration,
+    pub(super) reply_timeout: Duration,
+    pub(super) nodes: Vec<NodePlan>,
+    /// The clients of each process, and when it runs.
+    pub(super) processes: Vec<(usize, Schedule)>,
+    pub(super) weather: Weather,
+    pub(super) promise: Promise,
+    /// Nodes that were restarted are kept out of votes.
+    pub(super) has_guard: bool,
+    /// Nothing goes wrong at all.
+    pub(super) is_calm: bool,
+}
+
+/// What is promised in this history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Promise {
+    /// The lock stands on a quorum of nodes at every step.
+    Standing,
+    /// At most one holder, though nodes may have forgotten its lock.
+    Exclusion,
+    /// Several may hold the lock; the resource refuses the older ones.
+    Fencing,
+}
+
+#[derive(Debug)]
+pub(super) struct NodePlan {
+    /// How much faster than real time its clock runs, in parts per million.
+    pub(super) rate: i64,
+    /// What its clock shows at the beginning, in microseconds.
+    pub(super) origin: u64,
+    pub(super) last_token: u64,
+    pub(super) outages: Vec<Outage>,
+    pub(super) upheavals: Vec<(Tick, Upheaval)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outage {
+    pub(super) from: Tick,
+    pub(super) until: Tick,
+    pub(super) how: Failure,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// Connections are refused.
+    Down,
+    /// What arrives is carried out afterwards.
+    Frozen,
+    /// Nothing arrives.
+    Silent,
+}
+
+/// What happens to the data of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Upheaval {
+    /// All of it is lost.
+    Forget,
+    /// A replica copies it for the last time ..
+    Copy,
+    /// .. and takes over.
+    FailOver,
+}
+
+/// How often a command goes astray, per thousand, and how long one is on its way.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Weather {
+    pub(super) latency: Tick,
+    pub(super) slow: u16,
+    pub(super) lost_requests: u16,
+    pub(super) lost_replies: u16,
+    pub(super) resets: u16,
+    pub(super) twice: u16,
+}
+
+impl Plan {
+    pub(super) fn new(random: &mut Rng) -> Self {
+        let is_calm = random.u8(..6) == 0;
+        let expire = Duration::from_millis(random.u64(100..=300));
+        let count = [1, 3, 3, 5][random.usize(..4)];
+        // Which kinds of faults come together; each is absent from half of the histories.
+        let mut some = |most: u16| if is_calm || random.bool() { 0 } else { random.u16(1..=most) };
+        let mut weather = Weather {
+            latency: 0,
+            slow: some(80),
+            lost_requests: some(60),
+            lost_replies: some(60),
+            resets: some(60),
+            twice: some(60),
+        };
+        let (outages, pauses) = (some(2), some(2));
+        weather.latency = random.u64(..4);
+        let mut promise = Promise::Standing;
+        let counts_alone = random.bool();
+        let mut nodes: Vec<NodePlan> =
+            (0..count).map(|_| NodePlan::new(random, expire, counts_alone, outages)).collect();
+        let upheaval = [Upheaval::Forget, Upheaval::FailOver][random.usize(..2)];
+        if !is_calm && !counts_alone && random.u8(..4) == 0 {
+            if count == 1 {
+                nodes[0].upset(random, upheaval);
+                promise = Promise::Fencing;
+            } else {
+                for node in &mut nodes {
+                    // A token outlives the data of its node in a clock that the others agree with.
+                    node.origin = BASE_TIME;
+                    if random.bool() {
+                        node.upset(random, Upheaval::Forget);
+                    }
+                }
+                promise = Promise::Exclusion;
+            }
+        }
+        let processes = (0..random.usize(2..=4))
+            .map(|_| (random.usize(1..=2), Schedule::new(random, pauses, expire, CALM_FROM)))
+            .collect();
+        let reply_timeout = Duration::from_millis([40, 100, 250][random.usize(..3)]);
+        let has_guard = promise == Promise::Exclusion || count > 1 && random.bool();
+        let keys = 1 + usize::from(random.u8(..4) == 0);
+        Self { keys, expire, reply_timeout, nodes, processes, weather, promise, has_guard, is_calm }
+    }
+
+    pub(super) fn quorum(&self) -> usize {
+        self.nodes.len() / 2 + 1
+    }
+}
+
+impl NodePlan {
+    fn new(random: &mut Rng, expire: Duration, counts_alone: bool, outages: u16) -> Self {
+        let longest = 2 * millis(expire);
+        let outages = (0..outages).map(|_| {
+            let from = random.u64(..CALM_FROM);
+            let until = from + random.u64(5..longest);
+            let how = [Failure::Down, Failure::Frozen, Failure::Silent][random.usize(..3)];
+            Outage { from, until, how }
+        });
+        let outages = outages.filter(|outage| outage.until < CALM_FROM).collect();
+        let skew = random.u64(..MINUTE);
+        let (origin, last_token) =
+            if counts_alone { (0, BASE_TOKEN + skew) } else { (BASE_TIME + skew, 0) };
+        // The ends of the range are where it is tight.
+        let rate = [-RATE, 0, RATE, random.i64(-RATE..=RATE)][random.usize(..4)];
+        Self { rate, origin, last_token, outages, upheavals: Vec::new() }
+    }
+
+    /// It takes a moment until the node is back, so that its clock has moved on.
+    fn upset(&mut self, random: &mut Rng, upheaval: Upheaval) {
+        let at = random.u64(50..CALM_FROM);
+        if upheaval == Upheaval::FailOver {
+            self.upheavals.push((at - random.u64(1..50), Upheaval::Copy));
+        }
+        self.upheavals.push((at, upheaval));
+        self.outages.push(Outage { from: at - 1, until: at + 10, how: Failure::Down });
+    }
+
+    /// When its memory began after so many losses.
+    pub(super) fn begins(&self, losses: usize) -> Tick {
+        let times = self.upheavals.iter().filter(|(_, upheaval)| *upheaval == Upheaval::Forget);
+        losses.checked_sub(1).and_then(|n| times.map(|(at, _)| *at).nth(n)).unwrap_or_default()
+    }
+
+    pub(super) fn outage(&self, at: Tick) -> Option<Outage> {
+        self.outages.iter().copied().find(|outage| (outage.from..outage.until).contains(&at))
+    }
+}
+
+pub(super) fn millis(duration: Duration) -> Tick {
+    u64::try_from(duration.as_millis()).unwrap_or(NEVER)
+}

@@ -1,0 +1,195 @@
+//! The way of one process to one node: a backend whose commands meet the weather.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::network::{Connection, Course, End};
+use super::node::{Answer, Command};
+use super::plan::{NEVER, Tick, millis};
+use super::world::World;
+use crate::backend::{
+    Acquired, Backend, Cause, Claim, Fault, Found, Recall, Reply, RollCall, Voter,
+};
+use crate::error::{NodeError, NodeErrorKind};
+use crate::fencing::FencingToken;
+
+const NAMES: [&str; 5] = ["n0", "n1", "n2", "n3", "n4"];
+
+pub(super) struct Wire {
+    world: Arc<World>,
+    process: usize,
+    node: usize,
+    recall: Mutex<Option<Recall>>,
+}
+
+impl Wire {
+    pub(super) fn new(world: Arc<World>, process: usize, node: usize) -> Self {
+        Self { world, process, node, recall: Mutex::default() }
+    }
+
+    /// Sends a command and waits for what becomes of it. It goes its way though nobody waits.
+    async fn call(&self, command: Command, within: Duration) -> Result<(Answer, bool), Fault> {
+        let world = &self.world;
+        let now = world.now();
+        // A process that is held up between its look at the clock and the command.
+        let leaves = world.runs_at(self.process, now);
+        if leaves == NEVER {
+            std::future::pending::<()>().await;
+        }
+        let gives_up = now.saturating_add(millis(within));
+        let connection = self.connection(&command);
+        let (ticket, course) = world.send(connection, &command, leaves);
+        let (seen, end) = self.seen(course, gives_up);
+        if end == End::Silence && matches!(command, Command::Acquire(_)) {
+            self.clean_up(&command, course, seen);
+        }
+        if seen == NEVER {
+            std::future::pending::<()>().await;
+        }
+        world.sleep_until(seen).await;
+        if !matches!(end, End::Answered(_)) {
+            world.state().network.discard(connection);
+        }
+        match end {
+            End::Answered(_) => {
+                let answer = world.answer(ticket, seen);
+                let (answer, losses) = answer.unwrap_or_else(|| unreachable!("it has landed"));
+                self.remember(losses);
+                Ok((answer, course.was_cut))
+            }
+            End::Broken(_) => Err(self.fault(NodeErrorKind::Unreachable, true)),
+            End::Refused(_) => Err(self.fault(NodeErrorKind::Unreachable, false)),
+            End::Silence => Err(self.fault(NodeErrorKind::NoReply, true)),
+        }
+    }
+
+    fn connection(&self, command: &Command) -> Connection {
+        let is_for_renewals = matches!(command, Command::Renew(_));
+        Connection { process: self.process, node: self.node, is_for_renewals }
+    }
+
+    /// When the process learns how the command ended, and how. What came while it was held up is
+    /// found before the timer that went off meanwhile.
+    fn seen(&self, course: Course, gives_up: Tick) -> (Tick, End) {
+        let (End::Answered(at) | End::Broken(at) | End::Refused(at)) = course.end else {
+            return (self.world.runs_at(self.process, gives_up), End::Silence);
+        };
+        let looks = self.world.runs_at(self.process, at.min(gives_up));
+        if at <= looks { (looks, course.end) } else { (looks, End::Silence) }
+    }
+
+    /// What the contract of a backend asks: a release behind an acquire without an answer, on the
+    /// same connection. It is lost where the acquire was.
+    fn clean_up(&self, command: &Command, course: Course, seen: Tick) {
+        if let (Command::Acquire(claim), true) = (command, course.lands != NEVER && seen != NEVER) {
+            let release = Command::Release(claim.clone());
+            self.world.send_behind(self.node, release, seen, course.lands);
+        }
+    }
+
+    /// Every answer tells how old the server is.
+    fn remember(&self, losses: usize) {
+        let mut recall = self.recall.lock().unwrap();
+        let run_id: Arc<str> = format!("{}/{losses}", NAMES[self.node]).into();
+        let cause = match &*recall {
+            Some(known) if known.run_id == run_id => return,
+            Some(_) => Cause::Restarted,
+            None => Cause::Started,
+        };
+        let since = self.world.moment(self.world.plan.nodes[self.node].begins(losses));
+        *recall = Some(Recall { run_id, since, cause });
+    }
+
+    fn fault(&self, kind: NodeErrorKind, is_unknown: bool) -> Fault {
+        let node = NodeError::new(NAMES[self.node], kind, "");
+        Fault { nodes: vec![node], is_unknown, is_final: false }
+    }
+
+    async fn find(&self, command: Command, within: Duration) -> Result<(Found, bool), Fault> {
+        match self.call(command, within).await? {
+            (Answer::Found(found), was_cut) => Ok((found, was_cut)),
+            (other, _) => unreachable!("{other:?}"),
+        }
+    }
+}
+
+impl Backend for Wire {
+    fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
+        Box::pin(async move {
+            match self.call(Command::Acquire(claim.clone()), within).await? {
+                (Answer::Acquired(mut acquired), is_cut) => {
+                    if let Acquired::Refused { was_cut, .. } = &mut acquired {
+                        *was_cut = is_cut;
+                    }
+                    Ok(acquired)
+                }
+                (other, _) => unreachable!("{other:?}"),
+            }
+        })
+    }
+
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        let command = Command::Raise(claim.clone(), fencing_token);
+        Box::pin(async move { Ok(self.find(command, within).await?.0) })
+    }
+
+    fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
+        Box::pin(async move {
+            match self.call(Command::Renew(claims.to_vec()), within).await? {
+                (Answer::Renewed(found), _) => Ok(found),
+                (other, _) => unreachable!("{other:?}"),
+            }
+        })
+    }
+
+    fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
+        Box::pin(async move {
+            match self.find(Command::Release(claim.clone()), within).await? {
+                // The try that broke off may have been the one that freed it.
+                (Found::Gone, true) => Ok(Found::Ours),
+                (found, _) => Ok(found),
+            }
+        })
+    }
+
+    fn verify(&self, _: Duration) -> Reply<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl Voter for Wire {
+    fn name(&self) -> &str {
+        NAMES[self.node]
+    }
+
+    fn recall(&self) -> Option<Recall> {
+        self.recall.lock().unwrap().clone()
+    }
+
+    fn roll<'a>(
+        &'a self,
+        _: &'a str,
+        offer: Option<(&'a str, Duration)>,
+        within: Duration,
+    ) -> Reply<'a, RollCall> {
+        let command = Command::Roll(offer.map(|(roll, _)| roll.to_owned()));
+        Box::pin(async move {
+            match self.call(command, within).await? {
+                (Answer::Roll(roll), _) => Ok(RollCall { roll, clock_offset: None }),
+                (other, _) => unreachable!("{other:?}"),
+            }
+        })
+    }
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wire").field("process", &self.process).field("node", &self.node).finish()
+    }
+}

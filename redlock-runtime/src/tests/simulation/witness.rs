@@ -1,0 +1,148 @@
+//! Sees everything, and checks at every step what is promised.
+
+use std::sync::Arc;
+
+use super::network::Network;
+use super::plan::{Plan, Promise, Tick};
+use super::resource::{LostUpdate, Resource};
+use crate::fencing::FencingToken;
+use crate::renewal::Hold;
+
+#[derive(Debug, Default)]
+pub(super) struct Witness {
+    keys: Vec<Key>,
+    pub(super) tally: Tally,
+    /// The first promise that was broken.
+    pub(super) violation: Option<String>,
+}
+
+/// What there was to see, so that a history in which nothing happens is noticed.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) holds: u64,
+    pub(super) steps: u64,
+    pub(super) renewals: u64,
+    pub(super) refused: u64,
+    pub(super) lost: u64,
+    pub(super) commands: u64,
+}
+
+impl Tally {
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            holds: self.holds + other.holds,
+            steps: self.steps + other.steps,
+            renewals: self.renewals + other.renewals,
+            refused: self.refused + other.refused,
+            lost: self.lost + other.lost,
+            commands: self.commands + other.commands,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Key {
+    /// Everybody who was told that the lock is theirs, and may still believe it.
+    holders: Vec<Arc<Hold>>,
+    /// The highest fencing token, and those before it, with the times at which they were told.
+    granted: Vec<(Tick, FencingToken)>,
+    resource: Resource,
+}
+
+impl Witness {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let keys = (0..plan.keys).map(|_| Key::default()).collect();
+        Self { keys, ..Self::default() }
+    }
+
+    /// Somebody was told that the lock is theirs; the attempt began at `since`.
+    pub(super) fn enter(
+        &mut self,
+        plan: &Plan,
+        key: usize,
+        hold: &Arc<Hold>,
+        since: Tick,
+        now: Tick,
+    ) {
+        self.tally.holds += 1;
+        let fencing_token = hold.fencing_token;
+        // Outside of the promise a grant may overtake another on its way back.
+        let is_strict = plan.promise != Promise::Fencing;
+        let earlier = self.keys[key].granted.iter().filter(|(at, _)| is_strict || *at < since);
+        let highest = earlier.map(|(_, granted)| *granted).max();
+        if highest >= Some(fencing_token) {
+            self.report(now, format!("fencing token {fencing_token} is not above {highest:?}"));
+        }
+        self.keys[key].granted.push((now, fencing_token));
+        self.keys[key].holders.push(Arc::clone(hold));
+        self.is_alone(plan, key, hold, now);
+    }
+
+    /// A holder takes a step.
+    pub(super) fn step(
+        &mut self,
+        plan: &Plan,
+        network: &Network,
+        key: usize,
+        hold: &Arc<Hold>,
+        now: Tick,
+    ) {
+        self.tally.steps += 1;
+        if hold.remaining().is_zero() {
+            return self.report(now, "a step after the end of the lease".to_owned());
+        }
+        self.is_alone(plan, key, hold, now);
+        if plan.promise == Promise::Standing {
+            self.stands(plan, network, hold, now);
+        }
+    }
+
+    /// Nobody else believes to hold the lock.
+    fn is_alone(&mut self, plan: &Plan, key: usize, hold: &Arc<Hold>, now: Tick) {
+        let holders = &mut self.keys[key].holders;
+        holders.retain(|other| !other.remaining().is_zero());
+        let others = holders.iter().filter(|other| other.id != hold.id).count();
+        if others > 0 && plan.promise != Promise::Fencing {
+            self.report(now, "two holders at once".to_owned());
+        }
+    }
+
+    /// The lock stands on a quorum, and will for as long as its holder relies on it: a step that
+    /// begins at the last moment may take a twentieth of the lease.
+    fn stands(&mut self, plan: &Plan, network: &Network, hold: &Hold, now: Tick) {
+        let relies = hold.remaining() + hold.claim.expire / 20;
+        let until = now * 1000 + u64::try_from(relies.as_micros()).unwrap_or(u64::MAX);
+        let claim = &hold.claim;
+        let held =
+            network.nodes.iter().filter_map(|node| node.held_until(&claim.key, &claim.owner));
+        let standing = held.filter(|ends| *ends >= until).count();
+        if standing < plan.quorum() {
+            let of = network.nodes.len();
+            self.report(now, format!("a step on a lock that stands on {standing} of {of} nodes"));
+        }
+    }
+
+    /// Claims the resource; `None`: refused.
+    pub(super) fn claim(&mut self, plan: &Plan, key: usize, hold: &Hold, now: Tick) -> Option<u64> {
+        self.settle(key, now);
+        let read = self.keys[key].resource.claim(hold.fencing_token);
+        if read.is_none() && plan.promise != Promise::Fencing {
+            self.report(now, "a holder was fenced out".to_owned());
+        }
+        read
+    }
+
+    pub(super) fn write(&mut self, key: usize, hold: &Hold, lands: Tick, base: u64) {
+        self.keys[key].resource.write(lands, hold.fencing_token, base);
+    }
+
+    pub(super) fn settle(&mut self, key: usize, now: Tick) {
+        if self.keys[key].resource.settle(now) == Err(LostUpdate) {
+            self.report(now, "the fenced resource lost an update".to_owned());
+        }
+    }
+
+    pub(super) fn report(&mut self, now: Tick, what: String) {
+        self.violation.get_or_insert_with(|| format!("at {now} ms: {what}"));
+    }
+}
