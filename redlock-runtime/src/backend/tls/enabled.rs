@@ -195,5 +195,5 @@ pub(in crate::backend) fn is_failure(error: &RedisError) -> bool {
     type Shared = Arc<dyn Error + Send + Sync>;
     let shared = error.source().and_then(|source| source.downcast_ref::<Shared>());
     let io = shared.and_then(|shared| shared.downcast_ref::<io::Error>());
-    io.and_then(io::Error::get_ref).is_some_and(|inner| inner.is::<rustls::Error>())
+    io.and_then(io::Error::get_ref).is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>)
 }
