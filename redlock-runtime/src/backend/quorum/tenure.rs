@@ -52,9 +52,8 @@ impl Tenures {
         if let Some(grants) = self.known().get_mut(owner) {
             grants[node] = match answer {
                 Ok(Acquired::Granted { .. }) => Grant::Confirmed,
-                Ok(Acquired::Refused { .. }) => Grant::Absent,
                 Err(fault) if fault.is_unknown => Grant::Open,
-                Err(_) => Grant::Absent,
+                Ok(Acquired::Refused { .. }) | Err(_) => Grant::Absent,
             };
         }
     }

@@ -150,7 +150,7 @@ impl Client {
         let bound = millis(bound).saturating_add(schedule.lost_time()).saturating_add(LATE);
         let waited = self.world.now() - started;
         if !is_expected || waited > bound {
-            self.world.report(format!("told after {waited} ms of {wait:?}: {error}"));
+            self.world.report(&format!("told after {waited} ms of {wait:?}: {error}"));
         }
     }
 }

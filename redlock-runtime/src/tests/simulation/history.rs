@@ -66,7 +66,7 @@ async fn run(world: &Arc<World>, mut random: Rng) {
         for (mut client, ends) in clients {
             let done = async {
                 if let Err(error) = (&mut client).await {
-                    world.report(format!("a client failed: {error}"));
+                    world.report(&format!("a client failed: {error}"));
                 }
             };
             match ends {
@@ -77,7 +77,7 @@ async fn run(world: &Arc<World>, mut random: Rng) {
         }
     };
     if tokio::time::timeout(BOUND, everybody).await.is_err() {
-        world.report("somebody waits for ever".to_owned());
+        world.report("somebody waits for ever");
     }
     check_the_end(world, &redlocks).await;
 }
@@ -86,14 +86,13 @@ fn connect(world: &Arc<World>, process: usize) -> Redlock {
     let count = world.plan.nodes.len();
     let wire = |node| Arc::new(Wire::new(Arc::clone(world), process, node));
     let guard = || RestartGuard::new(Clock::Tokio, "roll".into(), world.plan.expire);
-    let backend: Arc<dyn Backend> = match count {
-        1 => wire(0),
-        _ => {
-            let nodes = (0..count).map(|node| wire(node) as Arc<dyn Voter>).collect();
-            let guard = world.plan.has_guard.then(guard);
-            let rules = Rules { quorum: majority(count), guard, replica_wait: Duration::ZERO };
-            Arc::new(Quorum::new(nodes, rules))
-        }
+    let backend: Arc<dyn Backend> = if count == 1 {
+        wire(0)
+    } else {
+        let nodes = (0..count).map(|node| wire(node) as Arc<dyn Voter>).collect();
+        let guard = world.plan.has_guard.then(guard);
+        let rules = Rules { quorum: majority(count), guard, replica_wait: Duration::ZERO };
+        Arc::new(Quorum::new(nodes, rules))
     };
     let engine = Engine::new(Parts {
         backend,
@@ -115,7 +114,7 @@ async fn check_the_end(world: &World, redlocks: &[Redlock]) {
     state.network.settle(now);
     let left = state.network.nodes.iter().flat_map(|node| node.owners(now)).count();
     if left > 0 {
-        state.witness.report(now, format!("{left} locks are left on the nodes"));
+        state.witness.report(now, &format!("{left} locks are left on the nodes"));
     }
     for key in 0..world.plan.keys {
         state.witness.settle(key, now);
@@ -124,7 +123,9 @@ async fn check_the_end(world: &World, redlocks: &[Redlock]) {
         let is_alive = world.runs_at(process, now) == now;
         let (held, pending) = (redlock.held().len(), redlock.engine().pending.count());
         if is_alive && (held, pending) != (0, 0) {
-            state.witness.report(now, format!("process {process}: {held} held, {pending} pending"));
+            state
+                .witness
+                .report(now, &format!("process {process}: {held} held, {pending} pending"));
         }
     }
 }

@@ -34,10 +34,10 @@ impl Schedule {
     /// When the process runs again, from `now` on; [`NEVER`]: it has ended.
     pub(super) fn runs_at(&self, now: Tick) -> Tick {
         // In order: the end of one pause may lie in the next.
-        self.pauses.iter().fold(now, |at, (from, until)| match (*from..*until).contains(&at) {
-            true => *until,
-            false => at,
-        })
+        let pass = |at, (from, until): &(Tick, Tick)| {
+            if (*from..*until).contains(&at) { *until } else { at }
+        };
+        self.pauses.iter().fold(now, pass)
     }
 
     /// When the process ends; [`NEVER`]: not at all.

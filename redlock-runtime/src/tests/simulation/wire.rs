@@ -190,6 +190,9 @@ impl Voter for Wire {
 
 impl fmt::Debug for Wire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wire").field("process", &self.process).field("node", &self.node).finish()
+        f.debug_struct("Wire")
+            .field("process", &self.process)
+            .field("node", &self.node)
+            .finish_non_exhaustive()
     }
 }

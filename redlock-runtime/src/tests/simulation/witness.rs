@@ -71,7 +71,7 @@ impl Witness {
         let earlier = self.keys[key].granted.iter().filter(|(at, _)| is_strict || *at < since);
         let highest = earlier.map(|(_, granted)| *granted).max();
         if highest >= Some(fencing_token) {
-            self.report(now, format!("fencing token {fencing_token} is not above {highest:?}"));
+            self.report(now, &format!("fencing token {fencing_token} is not above {highest:?}"));
         }
         self.keys[key].granted.push((now, fencing_token));
         self.keys[key].holders.push(Arc::clone(hold));
@@ -89,7 +89,7 @@ impl Witness {
     ) {
         self.tally.steps += 1;
         if hold.remaining().is_zero() {
-            return self.report(now, "a step after the end of the lease".to_owned());
+            return self.report(now, "a step after the end of the lease");
         }
         self.is_alone(plan, key, hold, now);
         if plan.promise == Promise::Standing {
@@ -103,7 +103,7 @@ impl Witness {
         holders.retain(|other| !other.remaining().is_zero());
         let others = holders.iter().filter(|other| other.id != hold.id).count();
         if others > 0 && plan.promise != Promise::Fencing {
-            self.report(now, "two holders at once".to_owned());
+            self.report(now, "two holders at once");
         }
     }
 
@@ -113,12 +113,12 @@ impl Witness {
         let relies = hold.remaining() + hold.claim.expire / 20;
         let until = now * 1000 + u64::try_from(relies.as_micros()).unwrap_or(u64::MAX);
         let claim = &hold.claim;
-        let held =
+        let leases =
             network.nodes.iter().filter_map(|node| node.held_until(&claim.key, &claim.owner));
-        let standing = held.filter(|ends| *ends >= until).count();
+        let standing = leases.filter(|ends| *ends >= until).count();
         if standing < plan.quorum() {
             let of = network.nodes.len();
-            self.report(now, format!("a step on a lock that stands on {standing} of {of} nodes"));
+            self.report(now, &format!("a step on a lock that stands on {standing} of {of} nodes"));
         }
     }
 
@@ -127,7 +127,7 @@ impl Witness {
         self.settle(key, now);
         let read = self.keys[key].resource.claim(hold.fencing_token);
         if read.is_none() && plan.promise != Promise::Fencing {
-            self.report(now, "a holder was fenced out".to_owned());
+            self.report(now, "a holder was fenced out");
         }
         read
     }
@@ -138,11 +138,11 @@ impl Witness {
 
     pub(super) fn settle(&mut self, key: usize, now: Tick) {
         if self.keys[key].resource.settle(now) == Err(LostUpdate) {
-            self.report(now, "the fenced resource lost an update".to_owned());
+            self.report(now, "the fenced resource lost an update");
         }
     }
 
-    pub(super) fn report(&mut self, now: Tick, what: String) {
+    pub(super) fn report(&mut self, now: Tick, what: &str) {
         self.violation.get_or_insert_with(|| format!("at {now} ms: {what}"));
     }
 }

@@ -121,7 +121,7 @@ impl World {
         self.state().witness.write(key, hold, self.now() + after, base);
     }
 
-    pub(super) fn report(&self, what: String) {
+    pub(super) fn report(&self, what: &str) {
         self.state().witness.report(self.now(), what);
     }
 
