@@ -25,6 +25,15 @@ pub(crate) fn stop(sent: Moment, expire: Duration) -> Moment {
     deadline(sent, expire).minus(expire / 20)
 }
 
+/// From here on the body is not polled any more, however late its renewals were: as if each of
+/// them had been sent when it was due.
+pub(crate) fn longest_hold(granted: Moment, expire: Duration, max_renew: Option<u32>) -> Moment {
+    max_renew.map_or(Moment::NEVER, |renewals| {
+        let renewed = (expire * 2 / 3).saturating_mul(renewals);
+        stop(granted.plus(renewed), expire)
+    })
+}
+
 /// When the lease should be renewed.
 pub(crate) fn renewal_due(sent: Moment, expire: Duration) -> Moment {
     sent.plus(expire * 2 / 3)
@@ -39,6 +48,7 @@ pub(crate) fn renewal_reply(expire: Duration, reply_timeout: Duration) -> Durati
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::MAX_EXPIRE;
 
     const SENT: Moment = Moment::from_nanos(1_000_000_000);
 
@@ -64,6 +74,16 @@ mod tests {
             assert!(SENT < due && due < stop && stop < deadline, "{expire:?}");
             assert!(deadline < SENT.plus(expire), "{expire:?}");
         }
+    }
+
+    #[test]
+    fn the_longest_hold_is_what_is_documented() {
+        let expire = Duration::from_secs(10);
+        // 2/3 of expire for each renewal, and 0.94 of it in the end.
+        assert_eq!(after(longest_hold(SENT, expire, Some(5))).as_millis(), 33_333 + 9_398);
+        assert_eq!(longest_hold(SENT, expire, Some(0)), stop(SENT, expire));
+        assert_eq!(longest_hold(SENT, expire, None), Moment::NEVER);
+        assert_eq!(longest_hold(SENT, MAX_EXPIRE, Some(u32::MAX)), stop(Moment::NEVER, MAX_EXPIRE));
     }
 
     #[test]

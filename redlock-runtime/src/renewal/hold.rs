@@ -237,7 +237,7 @@ impl Hold {
             ledger.sent = sent;
             ledger.renewals = ledger.renewals.saturating_add(1);
             ledger.is_uncertain = false;
-            let stop = validity::stop(sent, self.claim.expire);
+            let stop = validity::stop(sent, self.claim.expire).min(self.longest_hold());
             self.stop.store(stop.nanos(), Ordering::Release);
             ledger.renewals
         };
@@ -279,7 +279,7 @@ impl Hold {
         if self.is_used_up(ledger.renewals) {
             Step::Sleep(self.stop_at())
         } else if now < due {
-            Step::Sleep(due)
+            Step::Sleep(due.min(self.stop_at()))
         } else {
             Step::Renew
         }
@@ -304,7 +304,7 @@ impl Hold {
             if ledger.ended.is_some() {
                 return true;
             }
-            if self.is_used_up(ledger.renewals) {
+            if self.is_used_up(ledger.renewals) || now >= self.longest_hold() {
                 LostReason::RenewalLimit
             } else if ledger.is_uncertain {
                 LostReason::Unreachable
@@ -314,6 +314,10 @@ impl Hold {
         };
         self.lose(reason);
         true
+    }
+
+    fn longest_hold(&self) -> Moment {
+        validity::longest_hold(self.granted, self.claim.expire, self.max_renew)
     }
 
     fn is_used_up(&self, renewals: u32) -> bool {

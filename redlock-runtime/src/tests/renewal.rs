@@ -31,6 +31,20 @@ async fn a_lease_is_renewed_for_as_long_as_its_body_runs() {
     assert!(redlock.held().is_empty());
 }
 
+/// Renewals that are tried again are sent late; the longest hold is the same.
+#[tokio::test(start_paused = true)]
+async fn late_renewals_do_not_stretch_the_longest_hold() {
+    let (redlock, fake) = fake();
+    fake.next_renews([Fate::LostRequest; 2]);
+    let start = Instant::now();
+    let request = redlock.lock("k").expire(EXPIRE).max_renew(3);
+    let error = request.run(std::future::pending::<()>()).await.unwrap_err();
+    assert_eq!(lost(&error), LostReason::RenewalLimit);
+    let longest = 3 * 6_667 + 9_398;
+    let held = start.elapsed().as_millis();
+    assert!((longest - 20..=longest).contains(&held), "{held}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_body_is_stopped_when_its_renewals_are_used_up() {
     for (max_renew, longest) in [(0, 9_398), (5, 5 * 6_667 + 9_398)] {
