@@ -194,3 +194,45 @@ async fn a_clock_that_is_off_since_before_the_client_came_has_no_vote_at_first()
     tokio::time::sleep(SECOND).await;
     assert!(nodes[1].store.owner("k").is_some());
 }
+
+/// Somebody may still count on the vote that the node has forgotten.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_won_back_counts_in_renewals_once_it_votes_again() {
+    let nodes = group(3).await;
+    let redlock = client(&nodes);
+    touch(&redlock).await;
+    // A longer lease than the one to come may have been forgotten.
+    redlock.lock("long").expire(6 * EXPIRE).acquire().await.unwrap().release().await.unwrap();
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    restart_seen(&nodes[2], "run2b");
+    tokio::time::sleep(EXPIRE * 3 / 2).await;
+    assert!(nodes[2].store.owner("k").is_some(), "it was won back");
+    assert!(guard.check().is_ok());
+    nodes[0].always(Some(DOWN));
+    tokio::time::sleep(EXPIRE * 3 / 2).await;
+    assert!(guard.check().is_err(), "one of two votes was not one");
+
+    nodes[0].always(None);
+    tokio::time::sleep(7 * EXPIRE).await;
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    nodes[0].always(Some(DOWN));
+    tokio::time::sleep(EXPIRE * 3).await;
+    assert!(guard.check().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_jumped_takes_no_vote_from_a_lease_that_it_left_standing() {
+    let nodes = group(3).await;
+    let redlock = client(&nodes);
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    for (index, node) in nodes.iter().enumerate() {
+        let cause = Cause::ClockJumped(-60_000);
+        node.recalls(Recall { run_id: format!("run{index}").into(), since: now(), cause });
+    }
+    tokio::time::sleep(EXPIRE * 3).await;
+    assert!(guard.check().is_ok());
+    assert!(guard.renewals() > 2);
+}

@@ -9,7 +9,9 @@ use super::member::Member;
 use super::tally::{self, Election};
 use super::tenure::Tenures;
 use crate::backend::{Acquired, Backend, Claim, Fault, Found, Reply, Voter};
+use crate::clock::Moment;
 use crate::fencing::FencingToken;
+use crate::owner::Owner;
 
 /// N independent masters.
 #[derive(Debug)]
@@ -67,11 +69,7 @@ impl Quorum {
             self.tenures.ask(&claim.owner, member.number);
             let (claim, guard) = (claim.clone(), self.guard.clone());
             let tenures = Arc::clone(&self.tenures);
-            Box::pin(async move {
-                let answer = vote(&member, guard.as_deref(), &claim, within).await;
-                tenures.answered(&claim.owner, member.number, &answer);
-                answer
-            })
+            Box::pin(async move { vote(&member, &tenures, guard.as_deref(), &claim, within).await })
         };
         let is_elected = |answers: &_| tally::is_elected(answers, self.needed);
         let answers = self.gather(Reach::Admitted, ask, is_elected).await;
@@ -142,9 +140,8 @@ impl Quorum {
         };
         let verdict = |lease: usize| {
             let owner = &claims[lease].owner;
-            let is_sure = |member: usize, found: &Found| {
-                *found != Found::Ours || self.tenures.is_confirmed(owner, member)
-            };
+            let is_sure =
+                |member: usize, found: &Found| *found != Found::Ours || self.counts(member, owner);
             let votes = (0..self.members.len())
                 .map(|member| found(member, lease).filter(|found| is_sure(member, found)));
             tally::verdict(votes, self.needed)
@@ -161,6 +158,13 @@ impl Quorum {
         verdicts
     }
 
+    /// Does it mean anything that the lock of `owner` stands on this node?
+    fn counts(&self, member: usize, owner: &Owner) -> bool {
+        let Some(granted) = self.tenures.confirmed(owner, member) else { return false };
+        let guard = self.guard.as_deref();
+        guard.is_none_or(|guard| guard.remembers(&self.members[member], granted))
+    }
+
     /// A node that came back without our lock gets it again, and counts from the next renewal on.
     /// Safe while a quorum holds: this only adds a node, and only where the key is free.
     fn win_back(&self, member: usize, claim: Claim, within: Duration) {
@@ -168,9 +172,9 @@ impl Quorum {
             return;
         }
         let (member, tenures) = (Arc::clone(&self.members[member]), Arc::clone(&self.tenures));
+        let guard = self.guard.clone();
         tokio::spawn(async move {
-            let answer = member.backend.acquire(&claim, within).await;
-            tenures.answered(&claim.owner, member.number, &answer);
+            let answer = ask(&member, &tenures, guard.as_deref(), &claim, within).await;
             member.note(&answer);
         });
     }
@@ -227,18 +231,34 @@ impl Quorum {
     }
 }
 
-/// One node's answer to an acquire, if it has a vote.
-async fn vote(
-    member: &Arc<Member>,
+/// Sends an acquire to one node, and keeps what it says.
+async fn ask(
+    member: &Member,
+    tenures: &Tenures,
     guard: Option<&RestartGuard>,
     claim: &Claim,
     within: Duration,
 ) -> Result<Acquired, Fault> {
-    let Some(guard) = guard else { return member.backend.acquire(claim, within).await };
+    let sent = guard.map_or(Moment::ZERO, RestartGuard::now);
+    let answer = member.backend.acquire(claim, within).await;
+    tenures.answered(&claim.owner, member.number, sent, &answer);
+    answer
+}
+
+/// One node's answer to an acquire, if it has a vote.
+async fn vote(
+    member: &Arc<Member>,
+    tenures: &Tenures,
+    guard: Option<&RestartGuard>,
+    claim: &Claim,
+    within: Duration,
+) -> Result<Acquired, Fault> {
+    let Some(guard) = guard else { return ask(member, tenures, None, claim, within).await };
     if let Some(objection) = guard.objection(member) {
+        tenures.answered(&claim.owner, member.number, Moment::ZERO, &Err(objection.clone()));
         return Err(objection);
     }
-    let answer = member.backend.acquire(claim, within).await;
+    let answer = ask(member, tenures, Some(guard), claim, within).await;
     guard.spread(member, within);
     match answer {
         // The answer itself may have shown that the server was restarted, or that its clock jumped.

@@ -39,6 +39,10 @@ impl RestartGuard {
         Arc::new(guard)
     }
 
+    pub(super) fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
     /// Leases of this length are in use from now on.
     pub(super) fn expect(&self, expire: Duration) {
         let nanos = u64::try_from(expire.as_nanos()).unwrap_or(u64::MAX);
@@ -133,6 +137,17 @@ impl RestartGuard {
             tracing::warn!(node = member.backend.name(), "no vote for now: {}", error.message());
         }
         Some(Fault { nodes: vec![error], is_unknown: false, is_final: false })
+    }
+
+    /// Has the node remembered every lease since it `granted` one that it still has? One that it
+    /// granted after it had forgotten others counts once those are over, in a renewal no sooner
+    /// than in an acquire: somebody may still count on the vote that was forgotten.
+    pub(super) fn remembers(&self, member: &Member, granted: Moment) -> bool {
+        let kept_its_keys = |recall: Recall| {
+            matches!(recall.cause, Cause::ClockJumped(_) | Cause::ClockDiffers(_))
+                && granted < recall.since
+        };
+        self.objection(member).is_none() || member.recall().is_some_and(kept_its_keys)
     }
 
     /// Leaves the roll on a node that was restarted, for clients that come later.

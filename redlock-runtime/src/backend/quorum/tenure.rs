@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::backend::{Acquired, Fault};
+use crate::clock::Moment;
 use crate::owner::Owner;
 
 /// The owners that hold a lock on this quorum, or try to.
@@ -23,7 +24,8 @@ enum Grant {
     Absent,
     /// It was asked, and has not answered, or never will.
     Open,
-    Confirmed,
+    /// It said yes to a question that left at this moment.
+    Confirmed(Moment),
 }
 
 impl Tenures {
@@ -48,19 +50,30 @@ impl Tenures {
         std::mem::replace(&mut grants[node], Grant::Open) != Grant::Open
     }
 
-    pub(super) fn answered(&self, owner: &Owner, node: usize, answer: &Result<Acquired, Fault>) {
+    /// The answer to an acquire that left at `sent`.
+    pub(super) fn answered(
+        &self,
+        owner: &Owner,
+        node: usize,
+        sent: Moment,
+        answer: &Result<Acquired, Fault>,
+    ) {
         if let Some(grants) = self.known().get_mut(owner) {
             grants[node] = match answer {
-                Ok(Acquired::Granted { .. }) => Grant::Confirmed,
+                Ok(Acquired::Granted { .. }) => Grant::Confirmed(sent),
                 Err(fault) if fault.is_unknown => Grant::Open,
                 Ok(Acquired::Refused { .. }) | Err(_) => Grant::Absent,
             };
         }
     }
 
-    /// Does what this node says of the lock hold for longer than a moment?
-    pub(super) fn is_confirmed(&self, owner: &Owner, node: usize) -> bool {
-        self.known().get(owner).is_some_and(|grants| grants[node] == Grant::Confirmed)
+    /// When the node granted the lock, at the earliest; `None`: what it says of the lock may not
+    /// hold for longer than a moment.
+    pub(super) fn confirmed(&self, owner: &Owner, node: usize) -> Option<Moment> {
+        match self.known().get(owner)?[node] {
+            Grant::Confirmed(sent) => Some(sent),
+            Grant::Absent | Grant::Open => None,
+        }
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<Owner, Vec<Grant>>> {
