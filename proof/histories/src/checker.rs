@@ -1,0 +1,243 @@
+//! What must hold in a history. Pure: logs in, violations out.
+//!
+//! A hold lasts from the first step of its body to the end of the body or to its deadline,
+//! whichever is earlier; the body of a process that was killed counts as held until its last
+//! known deadline. Every moment is taken so that a hold looks shorter than it was: the start after
+//! the reply, the end before the release, the deadline before the lease was asked. So what
+//! overlaps here has overlapped, and no margin is needed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use crate::log::{Event, Line, Moment};
+use crate::store::{Access, Verb};
+
+#[cfg(test)]
+mod tests;
+
+/// One tenure of a lock, as its holder saw it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    pub attempt: String,
+    pub key: String,
+    pub begun: Moment,
+    pub granted: Moment,
+    pub fencing: u64,
+    /// The latest that the lease has named.
+    pub deadline: Moment,
+    pub over: Option<Moment>,
+    /// Steps that began when the lease said that it was over.
+    pub late_steps: usize,
+}
+
+impl Hold {
+    fn end(&self) -> Moment {
+        self.over.unwrap_or(Moment::MAX).min(self.deadline)
+    }
+}
+
+/// A lock key that stands in a server though all processes have ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    pub key: String,
+    /// `None`: it does not expire.
+    pub left_ms: Option<u64>,
+    /// The longest lease that any process asked for.
+    pub longest_ms: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Violation {
+    /// (a) Two held one key at a time.
+    Overlap { key: String, holders: [String; 2], by_us: u64 },
+    /// (b) A fencing token is not greater than one granted before its attempt began, or is shared.
+    Order { key: String, earlier: (String, u64), later: (String, u64) },
+    /// (c) The body was polled again after a step that was late already.
+    Late { attempt: String, steps: usize },
+    /// (d) The fenced resource accepted what it had to refuse, or lost an update.
+    Fence { key: String, what: String },
+    /// (e) A lock outlives its owner by more than its lease.
+    Leftover(Leftover),
+}
+
+impl Violation {
+    pub fn class(&self) -> char {
+        match self {
+            Violation::Overlap { .. } => 'a',
+            Violation::Order { .. } => 'b',
+            Violation::Late { .. } => 'c',
+            Violation::Fence { .. } => 'd',
+            Violation::Leftover(_) => 'e',
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "({}) ", self.class())?;
+        match self {
+            Violation::Overlap { key, holders: [one, two], by_us } => {
+                write!(f, "{key} was held by {one} and {two} at once, for {by_us} us")
+            }
+            Violation::Order { key, earlier, later } => write!(
+                f,
+                "{key}: {} got token {} after {} had got {}",
+                later.0, later.1, earlier.0, earlier.1
+            ),
+            Violation::Late { attempt, steps } => {
+                write!(f, "{attempt} took {steps} steps after its deadline")
+            }
+            Violation::Fence { key, what } => write!(f, "{key}: {what}"),
+            Violation::Leftover(left) => write!(f, "left behind: {left:?}"),
+        }
+    }
+}
+
+/// The holds that the logs of all processes tell of, in the order of their grants.
+pub fn holds(lines: &[Line]) -> Vec<Hold> {
+    let mut begun: HashMap<&str, (&str, Moment)> = HashMap::new();
+    let mut tenures: BTreeMap<&str, Hold> = BTreeMap::new();
+    for Line { attempt, at, event } in lines {
+        match event {
+            Event::Begin { key } => {
+                begun.insert(attempt, (key, *at));
+            }
+            Event::Granted { fencing } => {
+                let (key, begun) = begun[attempt.as_str()];
+                let hold = Hold {
+                    attempt: attempt.clone(),
+                    key: key.to_owned(),
+                    begun,
+                    granted: *at,
+                    fencing: *fencing,
+                    deadline: *at,
+                    over: None,
+                    late_steps: 0,
+                };
+                tenures.insert(attempt, hold);
+            }
+            Event::Step { deadline } => {
+                let hold = tenures.get_mut(attempt.as_str()).expect("a grant comes before steps");
+                hold.deadline = hold.deadline.max(deadline.unwrap_or(0));
+                hold.late_steps += usize::from(deadline.is_none());
+            }
+            Event::Over => {
+                let hold = tenures.get_mut(attempt.as_str()).expect("a grant comes before the end");
+                hold.over = Some(*at);
+            }
+            Event::Failed { .. } => {}
+        }
+    }
+    let mut holds: Vec<Hold> = tenures.into_values().collect();
+    holds.sort_by_key(|hold| hold.granted);
+    holds
+}
+
+/// All violations of (a), (b) and (c).
+pub fn check_holds(holds: &[Hold]) -> Vec<Violation> {
+    let mut keys: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
+    for hold in holds {
+        keys.entry(&hold.key).or_default().push(hold);
+    }
+    let mut found = Vec::new();
+    for (key, holds) in keys {
+        overlaps(key, &holds, &mut found);
+        disorder(key, &holds, &mut found);
+    }
+    // One step may have passed the check of the clock and then been frozen.
+    for hold in holds.iter().filter(|hold| hold.late_steps > 1) {
+        found.push(Violation::Late { attempt: hold.attempt.clone(), steps: hold.late_steps });
+    }
+    found
+}
+
+/// Each hold against the one before it that lasts longest.
+fn overlaps(key: &str, holds: &[&Hold], found: &mut Vec<Violation>) {
+    let mut longest: Option<&Hold> = None;
+    for hold in holds {
+        if let Some(before) = longest.filter(|before| before.end() > hold.granted) {
+            let until = before.end().min(hold.end());
+            if until > hold.granted {
+                found.push(Violation::Overlap {
+                    key: key.to_owned(),
+                    holders: [before.attempt.clone(), hold.attempt.clone()],
+                    by_us: (until - hold.granted) / 1_000,
+                });
+            }
+        }
+        if longest.is_none_or(|before| before.end() < hold.end()) {
+            longest = Some(hold);
+        }
+    }
+}
+
+/// Each hold against the highest token of all that were granted before its attempt began.
+fn disorder(key: &str, holds: &[&Hold], found: &mut Vec<Violation>) {
+    let mut report = |earlier: &Hold, later: &Hold| {
+        found.push(Violation::Order {
+            key: key.to_owned(),
+            earlier: (earlier.attempt.clone(), earlier.fencing),
+            later: (later.attempt.clone(), later.fencing),
+        });
+    };
+    let mut by_begin = holds.to_vec();
+    by_begin.sort_by_key(|hold| hold.begun);
+    let mut granted = holds.iter().peekable();
+    let mut highest: Option<&Hold> = None;
+    for hold in by_begin {
+        while let Some(before) = granted.next_if(|before| before.granted < hold.begun) {
+            if highest.is_none_or(|highest| highest.fencing < before.fencing) {
+                highest = Some(before);
+            }
+        }
+        if let Some(highest) = highest.filter(|highest| highest.fencing >= hold.fencing) {
+            report(highest, hold);
+        }
+    }
+    let mut first: HashMap<u64, &Hold> = HashMap::new();
+    for hold in holds {
+        let other = *first.entry(hold.fencing).or_insert(hold);
+        // Those that do not overlap in time were reported above.
+        if other.attempt != hold.attempt && other.granted >= hold.begun {
+            report(other, hold);
+        }
+    }
+}
+
+/// All violations of (d): a claim is higher than all before it, a write carries the last claim,
+/// and raises the value by one.
+pub fn check_store(accesses: &[Access]) -> Vec<Violation> {
+    let mut claims: HashMap<&str, u64> = HashMap::new();
+    let mut values: HashMap<&str, u64> = HashMap::new();
+    let mut found = Vec::new();
+    for access in accesses.iter().filter(|access| access.accepted) {
+        let Access { key, fencing, .. } = access;
+        let claim = claims.entry(key).or_default();
+        let what = match access.verb {
+            Verb::Claim if fencing <= claim => format!("claim {fencing} accepted after {claim}"),
+            Verb::Write { .. } if fencing != claim => {
+                format!("write of {fencing} accepted under the claim {claim}")
+            }
+            Verb::Claim => {
+                *claim = *fencing;
+                continue;
+            }
+            Verb::Write { value } => {
+                let before = values.insert(key, value).unwrap_or(0);
+                if value == before + 1 {
+                    continue;
+                }
+                format!("{value} was written over {before}: an update is lost")
+            }
+        };
+        found.push(Violation::Fence { key: key.clone(), what });
+    }
+    found
+}
+
+/// All violations of (e): no process is left that could renew, so what remains must end by itself
+/// within one lease.
+pub fn check_leftovers(leftovers: &[Leftover]) -> Vec<Violation> {
+    let outlives = |left: &&Leftover| left.left_ms.is_none_or(|ms| ms > left.longest_ms);
+    leftovers.iter().filter(outlives).cloned().map(Violation::Leftover).collect()
+}

@@ -1,0 +1,106 @@
+//! The worker processes of a history: frozen, killed and replaced.
+
+use std::path::{Path, PathBuf};
+
+use fault_kit::{Process, ms, secs, time_passes};
+use tokio::sync::Mutex;
+
+use crate::log::{Line, Moment, now, parse};
+use crate::plan::{Fault, Kind};
+
+/// What the workers are told.
+#[derive(Debug)]
+pub struct Orders {
+    pub seed: u64,
+    /// Where the socket of the resources and the logs are.
+    pub dir: PathBuf,
+    pub urls: Vec<String>,
+    pub tasks: usize,
+    pub keys: usize,
+    pub until: Moment,
+    pub goal: u64,
+    pub is_guarded: bool,
+}
+
+#[derive(Debug)]
+pub struct Fleet {
+    orders: Orders,
+    workers: Vec<Mutex<Worker>>,
+}
+
+#[derive(Debug)]
+struct Worker {
+    process: Process,
+    incarnation: usize,
+}
+
+impl Fleet {
+    pub fn start(orders: Orders, count: usize) -> Fleet {
+        let workers = (0..count).map(|n| Worker { process: orders.spawn(n, 0), incarnation: 0 });
+        let workers = workers.map(Mutex::new).collect();
+        Fleet { orders, workers }
+    }
+
+    /// Carries a fault out unless it is too late for it.
+    pub async fn suffer(&self, fault: &Fault, until: Moment) -> bool {
+        let n = fault.target % self.workers.len();
+        let mut worker = self.workers[n].lock().await;
+        if now() > until {
+            return false;
+        }
+        if fault.kind == Kind::ClientStop {
+            worker.process.sigstop();
+            time_passes(ms(fault.lasts_ms)).await;
+            worker.process.sigcont();
+        } else {
+            worker.process.sigkill();
+            worker.incarnation += 1;
+            worker.process = self.orders.spawn(n, worker.incarnation);
+        }
+        true
+    }
+
+    /// Waits until all have done their work and given back what they held.
+    pub async fn idle(&self) {
+        for worker in &self.workers {
+            worker.lock().await.process.event_within(secs(60), "idle").await;
+        }
+    }
+
+    /// Ends all processes and reads what they wrote.
+    pub async fn logs(self) -> Vec<Line> {
+        for worker in &self.workers {
+            worker.lock().await.process.sigkill();
+        }
+        let entries = std::fs::read_dir(&self.orders.dir).expect("the directory is there");
+        let paths = entries.map(|entry| entry.expect("an entry").path());
+        let logs = paths.filter(|path| path.extension().is_some_and(|ext| ext == "log"));
+        let text = |path: PathBuf| std::fs::read_to_string(path).expect("a log can be read");
+        logs.flat_map(|path| parse(&text(path))).collect()
+    }
+}
+
+impl Orders {
+    pub fn socket(dir: &Path) -> PathBuf {
+        dir.join("store")
+    }
+
+    fn spawn(&self, n: usize, incarnation: usize) -> Process {
+        let text = |path: PathBuf| path.to_str().expect("a temp directory is text").to_owned();
+        let log = self.dir.join(format!("w{n}.{incarnation}.log"));
+        let args = [
+            format!("w{n}"),
+            incarnation.to_string(),
+            (self.seed * 100 + n as u64).to_string(),
+            text(Orders::socket(&self.dir)),
+            text(log),
+            self.urls.join(","),
+            self.tasks.to_string(),
+            self.keys.to_string(),
+            self.until.to_string(),
+            self.goal.to_string(),
+            if self.is_guarded { "on" } else { "off" }.to_owned(),
+        ];
+        Process::spawn_program("worker", &args.each_ref().map(String::as_str))
+    }
+}

@@ -1,0 +1,203 @@
+//! One history from its first server to its verdict.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use fault_kit::{Server, ms, secs, time_passes};
+use tokio::task::JoinSet;
+
+use crate::arena::Arena;
+use crate::checker::{Hold, Leftover, Violation, check_holds, check_leftovers, check_store, holds};
+use crate::fleet::{Fleet, Orders};
+use crate::log::{Event, Line, now};
+use crate::plan::{Kind, Plan};
+use crate::store::{Store, Totals};
+use crate::worker::LONGEST_MS;
+
+/// How much is done in a history.
+#[derive(Debug, Clone, Copy)]
+pub struct Size {
+    pub workers: usize,
+    pub tasks: usize,
+    pub keys: usize,
+    pub length_ms: u64,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Outcome {
+    pub plan: Plan,
+    pub attempts: usize,
+    pub failed: BTreeMap<String, usize>,
+    pub holds: usize,
+    pub faults: BTreeMap<Kind, usize>,
+    pub totals: Totals,
+    /// All that were found, and those of them that must not be under these faults.
+    pub violations: Vec<Violation>,
+    pub failures: Vec<String>,
+}
+
+/// The servers, processes and resources of one run.
+#[derive(Debug)]
+pub struct Run {
+    pub store: Store,
+    arena: Arc<Arena>,
+    fleet: Arc<Fleet>,
+    dir: PathBuf,
+}
+
+pub async fn run(plan: Plan, size: Size) -> Outcome {
+    let until = now() + size.length_ms * 1_000_000;
+    let run = Run::start(&plan, size, until, 0).await;
+    let faults = run.suffer(&plan, size.length_ms).await;
+    run.finish(plan, faults).await
+}
+
+impl Run {
+    pub async fn start(plan: &Plan, size: Size, until: u64, goal: u64) -> Run {
+        let dir = format!("redlock-history-{}-{}", std::process::id(), plan.seed);
+        let dir = std::env::temp_dir().join(dir);
+        std::fs::create_dir_all(&dir).expect("a temp directory can be made");
+        let start = now();
+        let arena = Arena::start(plan.topology).await;
+        let store = Store::start(&Orders::socket(&dir));
+        let orders = Orders {
+            seed: plan.seed,
+            dir: dir.clone(),
+            urls: arena.urls(),
+            tasks: size.tasks,
+            keys: size.keys,
+            // The start of the servers does not count.
+            until: until + (now() - start),
+            goal,
+            is_guarded: plan.is_guarded,
+        };
+        let fleet = Fleet::start(orders, size.workers);
+        Run { store, arena: Arc::new(arena), fleet: Arc::new(fleet), dir }
+    }
+
+    /// Carries out all faults of a plan, and counts those that hit. One that would begin only when
+    /// the work is over is left out.
+    pub async fn suffer(&self, plan: &Plan, length_ms: u64) -> BTreeMap<Kind, usize> {
+        let until = now() + length_ms * 1_000_000;
+        let mut faults = JoinSet::new();
+        for fault in plan.faults.clone() {
+            let (arena, fleet) = (Arc::clone(&self.arena), Arc::clone(&self.fleet));
+            faults.spawn(async move {
+                time_passes(ms(fault.at_ms)).await;
+                let hit = if fault.kind.hits_a_client() {
+                    fleet.suffer(&fault, until).await
+                } else {
+                    arena.suffer(&fault, until).await
+                };
+                hit.then_some(fault.kind)
+            });
+        }
+        let mut hit = BTreeMap::new();
+        for kind in faults.join_all().await.into_iter().flatten() {
+            *hit.entry(kind).or_default() += 1;
+        }
+        self.arena.heal();
+        hit
+    }
+
+    /// Lets everybody finish, and judges.
+    pub async fn finish(self, plan: Plan, faults: BTreeMap<Kind, usize>) -> Outcome {
+        self.fleet.idle().await;
+        let jumped_ms = if faults.contains_key(&Kind::Clock) { 10_000 } else { 0 };
+        let leftovers = leftovers(&self.arena, LONGEST_MS + jumped_ms).await;
+        let fleet = Arc::into_inner(self.fleet).expect("no fault is under way");
+        let lines = fleet.logs().await;
+        let holds = holds(&lines);
+        let mut violations = check_holds(&holds);
+        violations.extend(check_store(&self.store.accesses()));
+        violations.extend(check_leftovers(&leftovers));
+        let totals = self.store.totals();
+        let failures = failures(&plan, &violations, totals);
+        let outcome = outcome(plan, &lines, &holds, faults, totals, violations, failures);
+        tidy_up(&self.dir, &outcome);
+        outcome
+    }
+}
+
+/// What the violations mean under the faults of this plan.
+fn failures(plan: &Plan, violations: &[Violation], totals: Totals) -> Vec<String> {
+    let promise = plan.promise();
+    let is_promised = |violation: &&Violation| match violation {
+        Violation::Overlap { .. } => promise.exclusion,
+        Violation::Order { .. } => promise.order,
+        Violation::Late { .. } | Violation::Fence { .. } | Violation::Leftover(_) => true,
+    };
+    let mut failures: Vec<_> =
+        violations.iter().filter(is_promised).map(ToString::to_string).collect();
+    if totals.writes != totals.value {
+        failures.push(format!("(d) {} writes made {}", totals.writes, totals.value));
+    }
+    if totals.writes == 0 {
+        failures.push("nothing was done in this history".to_owned());
+    }
+    failures
+}
+
+fn outcome(
+    plan: Plan,
+    lines: &[Line],
+    holds: &[Hold],
+    faults: BTreeMap<Kind, usize>,
+    totals: Totals,
+    violations: Vec<Violation>,
+    failures: Vec<String>,
+) -> Outcome {
+    let attempts = lines.iter().filter(|line| matches!(line.event, Event::Begin { .. })).count();
+    let mut failed = BTreeMap::new();
+    for line in lines {
+        if let Event::Failed { why } = &line.event {
+            *failed.entry(why.clone()).or_default() += 1;
+        }
+    }
+    let holds = holds.len();
+    Outcome { plan, attempts, failed, holds, faults, totals, violations, failures }
+}
+
+/// The lock keys that stand although nobody works any more. A few may be on their way out; those
+/// that will not end by themselves, or do not, are returned.
+async fn leftovers(arena: &Arena, longest_ms: u64) -> Vec<Leftover> {
+    let start = Instant::now();
+    loop {
+        let mut left = Vec::new();
+        for server in arena.masters() {
+            left.extend(lock_keys(server, longest_ms).await);
+        }
+        if left.is_empty() || !check_leftovers(&left).is_empty() {
+            return left;
+        }
+        if start.elapsed() > ms(longest_ms) + secs(10) {
+            // Somebody keeps them alive.
+            return left.into_iter().map(|key| Leftover { left_ms: None, ..key }).collect();
+        }
+        time_passes(ms(20)).await;
+    }
+}
+
+async fn lock_keys(server: &Server, longest_ms: u64) -> Vec<Leftover> {
+    let raw = server.raw();
+    let mut left = Vec::new();
+    for key in raw.keys("lock:*").await {
+        match raw.int(&["PTTL", &key]).await {
+            -2 => {}
+            ms => left.push(Leftover { key, left_ms: u64::try_from(ms).ok(), longest_ms }),
+        }
+    }
+    left
+}
+
+/// The logs of a good history are of no interest.
+fn tidy_up(dir: &Path, outcome: &Outcome) {
+    if outcome.failures.is_empty() {
+        let _ = std::fs::remove_dir_all(dir);
+    } else {
+        eprintln!("seed {}: logs are in {}", outcome.plan.seed, dir.display());
+    }
+}

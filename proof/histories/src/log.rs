@@ -1,0 +1,97 @@
+//! What a process writes down while it works: one line an event, one `write` a line, so that a
+//! SIGKILL loses at most the line that was about to be written.
+
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+use std::str::FromStr;
+
+/// Nanoseconds of `CLOCK_BOOTTIME`, which all processes of a machine share.
+pub type Moment = u64;
+
+pub fn now() -> Moment {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let parts = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+    let (Ok(secs), Ok(nanos)) = parts else { unreachable!("the clock counts from the boot") };
+    secs * 1_000_000_000 + nanos
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// One call that wants a lock: `<process>/<number>`.
+    pub attempt: String,
+    pub at: Moment,
+    pub event: Event,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The call begins; nothing of it has been sent.
+    Begin { key: String },
+    /// The body begins, under this fencing token.
+    Granted { fencing: u64 },
+    /// The body is polled. The deadline is what the lease says; `None`: it says that it is over.
+    Step { deadline: Option<Moment> },
+    /// The body is gone: done, stopped or cancelled. A release is sent after this, never before.
+    Over,
+    /// The call ended without a body that is done.
+    Failed { why: String },
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ", self.attempt, self.at)?;
+        match &self.event {
+            Event::Begin { key } => write!(f, "begin {key}"),
+            Event::Granted { fencing } => write!(f, "granted {fencing}"),
+            Event::Step { deadline } => write!(f, "step {}", deadline.unwrap_or(0)),
+            Event::Over => write!(f, "over -"),
+            Event::Failed { why } => write!(f, "failed {why}"),
+        }
+    }
+}
+
+impl FromStr for Line {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Line, String> {
+        let bad = || format!("not a line of a log: {text:?}");
+        let mut words = text.splitn(4, ' ');
+        let mut word = || words.next().ok_or_else(bad);
+        let (attempt, at, name, rest) = (word()?, word()?, word()?, word()?);
+        let number = |text: &str| text.parse::<u64>().map_err(|_| bad());
+        let event = match name {
+            "begin" => Event::Begin { key: rest.to_owned() },
+            "granted" => Event::Granted { fencing: number(rest)? },
+            "step" => Event::Step { deadline: Some(number(rest)?).filter(|&at| at > 0) },
+            "over" => Event::Over,
+            "failed" => Event::Failed { why: rest.to_owned() },
+            _ => return Err(bad()),
+        };
+        Ok(Line { attempt: attempt.to_owned(), at: number(at)?, event })
+    }
+}
+
+/// The lines of a file; what a killed process left without an end of line is not one.
+pub fn parse(text: &str) -> Vec<Line> {
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let parse = |line: &str| line.parse().unwrap_or_else(|error| panic!("{error}"));
+    whole.lines().map(parse).collect()
+}
+
+/// A log that one process appends to.
+#[derive(Debug)]
+pub struct Log(File);
+
+impl Log {
+    pub fn open(path: &Path) -> Log {
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        Log(file.expect("the log can be opened"))
+    }
+
+    pub fn write(&self, attempt: &str, at: Moment, event: Event) {
+        let line = Line { attempt: attempt.to_owned(), at, event };
+        (&self.0).write_all(format!("{line}\n").as_bytes()).expect("the log can be written");
+    }
+}

@@ -1,0 +1,120 @@
+//! Runs the library in real processes on real servers, does to them what can go wrong, and checks
+//! what must hold all the same. `--help` says how.
+
+mod arena;
+mod checker;
+mod fleet;
+mod history;
+mod log;
+mod parity;
+mod plan;
+mod report;
+mod resource;
+mod store;
+mod watched;
+mod worker;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::{Parser, ValueEnum};
+use fault_kit::process::{Role, block_on, play};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::history::{Outcome, Size};
+use crate::plan::{Plan, Topology};
+
+const ROLES: &[(&str, Role)] = &[("worker", worker::work)];
+
+/// Histories of real processes and servers under faults, checked exactly.
+#[derive(Debug, Parser)]
+struct Options {
+    /// How many histories, with the seeds `seed`, `seed + 1` and so on; topologies take turns.
+    #[arg(long, default_value_t = 8)]
+    histories: u64,
+    /// The first seed.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// How long the work of one history lasts, in milliseconds.
+    #[arg(long, default_value_t = 3_500)]
+    length_ms: u64,
+    /// Faults of each history.
+    #[arg(long, default_value_t = 13)]
+    faults: usize,
+    /// Worker processes of each history.
+    #[arg(long, default_value_t = 8)]
+    workers: usize,
+    /// Histories side by side.
+    #[arg(long, default_value_t = 2)]
+    parallel: usize,
+    /// Whether servers that restarted are kept out for a while.
+    #[arg(long, value_enum, default_value_t = Switch::Off)]
+    guard: Switch,
+    /// In place of histories: so many fenced increments by three processes, which must be exact.
+    #[arg(long)]
+    parity: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+fn main() -> ExitCode {
+    if play(ROLES) {
+        return ExitCode::SUCCESS;
+    }
+    let options = Options::parse();
+    let start = Instant::now();
+    let outcomes = block_on(async {
+        match options.parity {
+            Some(total) => vec![parity::run(total, Topology::Three, options.seed).await],
+            None => histories(&options).await,
+        }
+    });
+    let is_good = report::print(&outcomes, |seed| options.replay(seed));
+    println!("{} s", start.elapsed().as_secs());
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+async fn histories(options: &Options) -> Vec<Outcome> {
+    let places = Arc::new(Semaphore::new(options.parallel));
+    let size = Size { workers: options.workers, tasks: 2, keys: 2, length_ms: options.length_ms };
+    let is_guarded = options.guard == Switch::On;
+    let mut running = JoinSet::new();
+    for seed in options.seed..options.seed + options.histories {
+        let places = Arc::clone(&places);
+        let plan = Plan::of(seed, options.faults, options.length_ms, is_guarded);
+        running.spawn(async move {
+            let _place = places.acquire_owned().await.expect("never closed");
+            let outcome = history::run(plan, size).await;
+            let faults = outcome.faults.values().sum::<usize>();
+            let (holds, bad) = (outcome.holds, outcome.failures.len());
+            eprintln!("seed {seed}: {holds} holds, {faults} faults, {bad} failures");
+            outcome
+        });
+    }
+    let mut outcomes = running.join_all().await;
+    outcomes.sort_by_key(|outcome| outcome.plan.seed);
+    outcomes
+}
+
+impl Options {
+    /// The command that runs one of the histories again.
+    fn replay(&self, seed: u64) -> String {
+        let Options { length_ms, faults, workers, .. } = self;
+        let work = match self.parity {
+            Some(total) => format!("--parity {total}"),
+            None => "--histories 1".to_owned(),
+        };
+        let guard = if self.guard == Switch::On { "on" } else { "off" };
+        format!(
+            "cargo run --release --manifest-path proof/histories/Cargo.toml -- {work} \
+             --seed {seed} --length-ms {length_ms} --faults {faults} --workers {workers} \
+             --guard {guard}"
+        )
+    }
+}

@@ -1,0 +1,292 @@
+//! Which faults a history suffers, and what is promised under them. A seed is a plan.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use fastrand::Rng;
+
+/// The servers of a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Topology {
+    One,
+    Three,
+    Five,
+    /// A master and its replica behind one address.
+    Replicated,
+}
+
+impl Topology {
+    pub const ALL: [Topology; 4] =
+        [Topology::One, Topology::Three, Topology::Five, Topology::Replicated];
+
+    pub fn servers(self) -> usize {
+        match self {
+            Topology::One => 1,
+            Topology::Replicated => 2,
+            Topology::Three => 3,
+            Topology::Five => 5,
+        }
+    }
+
+    pub fn is_quorum(self) -> bool {
+        matches!(self, Topology::Three | Topology::Five)
+    }
+}
+
+impl fmt::Display for Topology {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Topology::One => "one",
+            Topology::Three => "three",
+            Topology::Five => "five",
+            Topology::Replicated => "replicated",
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// kill -9 of a server that comes back with its data.
+    ServerKill,
+    /// SIGSTOP of a server.
+    ServerStop,
+    /// SIGSTOP of a worker process.
+    ClientStop,
+    /// kill -9 of a worker process; another one takes its place.
+    ClientKill,
+    /// `CLIENT PAUSE`.
+    Pause,
+    /// A command is carried out and its reply lost.
+    DropReply,
+    /// A command is lost.
+    DropRequest,
+    /// All connections to a server are reset.
+    Reset,
+    /// Connections stay open and nothing moves, until it does.
+    BlackHole,
+    /// Requests or replies are late.
+    Delay,
+    /// Every byte is a packet.
+    Split,
+    /// The server forgets all scripts.
+    ScriptFlush,
+    /// kill -9 of a server that comes back without its data.
+    RestartEmpty,
+    /// A server forgets all keys.
+    FlushAll,
+    /// A server's wall clock jumps, and later back.
+    Clock,
+    /// The replica becomes the master, stale or not, with the old one alive or not.
+    Failover,
+}
+
+/// What a lock on Redis promises to survive, and what a fencing token is for.
+const WITHIN: [Kind; 12] = [
+    Kind::ServerKill,
+    Kind::ServerStop,
+    Kind::ClientStop,
+    Kind::ClientKill,
+    Kind::Pause,
+    Kind::DropReply,
+    Kind::DropRequest,
+    Kind::Reset,
+    Kind::BlackHole,
+    Kind::Delay,
+    Kind::Split,
+    Kind::ScriptFlush,
+];
+const BEYOND: [Kind; 3] = [Kind::RestartEmpty, Kind::FlushAll, Kind::Clock];
+
+impl Kind {
+    pub const ALL: [Kind; 16] = [
+        Kind::ServerKill,
+        Kind::ServerStop,
+        Kind::ClientStop,
+        Kind::ClientKill,
+        Kind::Pause,
+        Kind::DropReply,
+        Kind::DropRequest,
+        Kind::Reset,
+        Kind::BlackHole,
+        Kind::Delay,
+        Kind::Split,
+        Kind::ScriptFlush,
+        Kind::RestartEmpty,
+        Kind::FlushAll,
+        Kind::Clock,
+        Kind::Failover,
+    ];
+
+    pub fn hits_a_client(self) -> bool {
+        matches!(self, Kind::ClientStop | Kind::ClientKill)
+    }
+
+    pub fn hits_the_wire(self) -> bool {
+        use Kind::{BlackHole, Delay, DropReply, DropRequest, Reset, Split};
+        matches!(self, DropReply | DropRequest | Reset | BlackHole | Delay | Split)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Fault {
+    pub kind: Kind,
+    /// When it begins, counted from the start of the work.
+    pub at_ms: u64,
+    /// For how long, if it has a length.
+    pub lasts_ms: u64,
+    /// The server or the worker, modulo their number.
+    pub target: usize,
+    /// For choices within the kind.
+    pub choice: u64,
+}
+
+/// One history.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub seed: u64,
+    pub topology: Topology,
+    pub is_guarded: bool,
+    pub faults: Vec<Fault>,
+}
+
+/// What must hold in a history, apart from what must hold in all: no step after a deadline, no
+/// fault of the fenced resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Promise {
+    /// (a) No two holders.
+    pub exclusion: bool,
+    /// (b) Growing tokens.
+    pub order: bool,
+}
+
+impl Plan {
+    /// Seeds go through the topologies in turn, and with each of them through histories within the
+    /// promise and beyond it.
+    pub fn of(seed: u64, count: usize, length_ms: u64, is_guarded: bool) -> Plan {
+        let (turn, is_beyond) = (usize::try_from(seed % 4).unwrap_or(0), seed / 4 % 2 == 1);
+        let topology = Topology::ALL[turn];
+        let mut rng = Rng::with_seed(seed);
+        let mut kinds = Vec::new();
+        if is_beyond {
+            kinds.extend(BEYOND);
+            if topology == Topology::Replicated {
+                kinds.extend([Kind::Failover; 5]);
+            }
+        } else if topology.is_quorum() && is_guarded {
+            kinds.push(Kind::RestartEmpty);
+        }
+        while kinds.len() < count {
+            kinds.push(rng.choice(WITHIN).unwrap_or(Kind::Reset));
+        }
+        rng.shuffle(&mut kinds);
+        let plan = Plan { seed, topology, is_guarded, faults: Vec::new() };
+        plan.spread(&kinds, length_ms, &mut rng)
+    }
+
+    /// All kinds in a random order, for runs that last until their work is done.
+    pub fn wave(seed: u64, topology: Topology, length_ms: u64) -> Plan {
+        let mut rng = Rng::with_seed(seed);
+        let mut kinds = Kind::ALL.to_vec();
+        kinds.retain(|kind| *kind != Kind::Failover || topology == Topology::Replicated);
+        rng.shuffle(&mut kinds);
+        let plan = Plan { seed, topology, is_guarded: false, faults: Vec::new() };
+        plan.spread(&kinds, length_ms, &mut rng)
+    }
+
+    fn spread(mut self, kinds: &[Kind], length_ms: u64, rng: &mut Rng) -> Plan {
+        for &kind in kinds {
+            // From a fraction of a lease to three of them, short ones more often; one server cannot
+            // be away for as long as one of five.
+            let longest = if self.topology.is_quorum() { 1_800 } else { 900 };
+            let most = rng.u64(60..longest);
+            let lasts_ms = rng.u64(30..most);
+            self.faults.push(Fault {
+                kind,
+                at_ms: rng.u64(0..length_ms),
+                lasts_ms,
+                target: rng.usize(0..1_000),
+                choice: rng.u64(0..u64::MAX),
+            });
+        }
+        self.faults.sort_by_key(|fault| fault.at_ms);
+        self
+    }
+
+    pub fn is_beyond(&self) -> bool {
+        !self.promise().exclusion
+    }
+
+    /// Two holders are possible once a server has forgotten a lock or has let it expire too early:
+    /// its data is gone, a stale replica leads, its clock has jumped. With several servers and the
+    /// restart guard, servers that restart empty are no longer among these, as long as a majority
+    /// keeps its data.
+    ///
+    /// Tokens grow as long as the counter *or* the clock survives: they are the counter plus one or
+    /// the server's time, whichever is higher. So they may fall only where data is lost (or a stale
+    /// replica leads) and a clock jumps, in one history.
+    pub fn promise(&self) -> Promise {
+        let has = |kind| self.faults.iter().any(|fault| fault.kind == kind);
+        let restarted: BTreeSet<_> = self.targets(Kind::RestartEmpty).collect();
+        let minority = (self.topology.servers() - 1) / 2;
+        let is_survived =
+            self.is_guarded && self.topology.is_quorum() && restarted.len() <= minority;
+        let loses_data = has(Kind::RestartEmpty) || has(Kind::FlushAll) || has(Kind::Failover);
+        let forgets =
+            has(Kind::FlushAll) || has(Kind::Failover) || (has(Kind::RestartEmpty) && !is_survived);
+        Promise {
+            exclusion: !forgets && !has(Kind::Clock),
+            order: !(loses_data && has(Kind::Clock)),
+        }
+    }
+
+    fn targets(&self, kind: Kind) -> impl Iterator<Item = usize> {
+        let hits = self.faults.iter().filter(move |fault| fault.kind == kind);
+        hits.map(|fault| fault.target % self.topology.servers())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn promise(topology: Topology, is_guarded: bool, kinds: &[(Kind, usize)]) -> Promise {
+        let fault = |&(kind, target)| Fault { kind, at_ms: 0, lasts_ms: 0, target, choice: 0 };
+        let faults = kinds.iter().map(fault).collect();
+        Plan { seed: 0, topology, is_guarded, faults }.promise()
+    }
+
+    #[test]
+    fn what_is_promised_depends_on_the_faults() {
+        let both = Promise { exclusion: true, order: true };
+        let order = Promise { exclusion: false, order: true };
+        let none = Promise { exclusion: false, order: false };
+        for topology in Topology::ALL {
+            assert_eq!(promise(topology, false, &WITHIN.map(|kind| (kind, 0))), both);
+            for kind in [Kind::RestartEmpty, Kind::FlushAll, Kind::Clock, Kind::Failover] {
+                assert_eq!(promise(topology, false, &[(kind, 0)]), order);
+            }
+            let lost = [(Kind::Clock, 0), (Kind::FlushAll, 0)];
+            assert_eq!(promise(topology, false, &lost), none);
+        }
+        let one = [(Kind::RestartEmpty, 1), (Kind::RestartEmpty, 4)];
+        assert_eq!(promise(Topology::Three, true, &one), both, "one server, twice");
+        assert_eq!(promise(Topology::One, true, &one), order);
+        let two = [(Kind::RestartEmpty, 1), (Kind::RestartEmpty, 2)];
+        assert_eq!(promise(Topology::Three, true, &two), order);
+        assert_eq!(promise(Topology::Five, true, &two), both);
+    }
+
+    #[test]
+    fn a_seed_is_a_plan() {
+        for seed in 0..32 {
+            let plan = Plan::of(seed, 12, 3_000, true);
+            let again = Plan::of(seed, 12, 3_000, true);
+            assert_eq!(format!("{plan:?}"), format!("{again:?}"));
+            assert_eq!(plan.faults.len(), 12);
+            assert_eq!(plan.is_beyond(), seed / 4 % 2 == 1, "{seed}");
+        }
+        let beyond = Plan::of(7, 12, 3_000, false);
+        assert_eq!(beyond.topology, Topology::Replicated);
+        assert_eq!(beyond.targets(Kind::Failover).count(), 5);
+    }
+}

@@ -1,0 +1,101 @@
+//! The tables at the end.
+
+use std::collections::BTreeMap;
+
+use crate::history::Outcome;
+use crate::plan::{Kind, Topology};
+
+const LEGEND: &str = "(a) two holders  (b) token not greater  (c) steps after the deadline\n\
+    (d) fenced resource at fault  (e) left behind";
+const HEADER: &str = "                    runs    calls   holds faults   (a)   (b)   (c)   (d)   (e) \
+    \u{20}  fenced  refused unfenced   lost";
+
+/// The figures of all histories of one row.
+#[derive(Debug, Default)]
+struct Row {
+    histories: usize,
+    attempts: usize,
+    holds: usize,
+    faults: usize,
+    /// Violations of (a) to (e).
+    found: [usize; 5],
+    writes: u64,
+    refused: u64,
+    sets: u64,
+    lost: u64,
+}
+
+impl Row {
+    fn add(&mut self, outcome: &Outcome) {
+        self.histories += 1;
+        self.attempts += outcome.attempts;
+        self.holds += outcome.holds;
+        self.faults += outcome.faults.values().sum::<usize>();
+        for violation in &outcome.violations {
+            self.found["abcde".find(violation.class()).unwrap_or(0)] += 1;
+        }
+        self.writes += outcome.totals.writes;
+        self.refused += outcome.totals.refused;
+        self.sets += outcome.totals.sets;
+        self.lost += outcome.totals.lost;
+    }
+
+    fn print(&self, name: &str) {
+        let Row { histories, attempts, holds, faults, found, writes, refused, sets, lost } = self;
+        let found = found.map(|count| format!("{count:>5} ")).concat();
+        println!(
+            "{name:18} {histories:>5} {attempts:>8} {holds:>7} {faults:>6} {found}\
+             {writes:>8} {refused:>8} {sets:>8} {lost:>6}"
+        );
+    }
+}
+
+/// Prints everything; true if nothing failed.
+pub fn print(outcomes: &[Outcome], replay: impl Fn(u64) -> String) -> bool {
+    figures(outcomes);
+    faults(outcomes);
+    errors(outcomes);
+    let failing: Vec<_> = outcomes.iter().filter(|one| !one.failures.is_empty()).collect();
+    for outcome in &failing {
+        println!("\nFAILED: seed {}, {}", outcome.plan.seed, outcome.plan.topology);
+        outcome.failures.iter().take(10).for_each(|failure| println!("  {failure}"));
+        println!("  {} in all; again: {}", outcome.failures.len(), replay(outcome.plan.seed));
+    }
+    println!("\n{} of {} histories failed", failing.len(), outcomes.len());
+    failing.is_empty()
+}
+
+fn figures(outcomes: &[Outcome]) {
+    println!("\n{LEGEND}\n\n{HEADER}");
+    let mut rows: BTreeMap<(bool, Topology), Row> = BTreeMap::new();
+    for outcome in outcomes {
+        let row = rows.entry((outcome.plan.is_beyond(), outcome.plan.topology)).or_default();
+        row.add(outcome);
+    }
+    for ((is_beyond, topology), row) in &rows {
+        row.print(&format!("{topology}, {}", if *is_beyond { "beyond" } else { "within" }));
+    }
+}
+
+fn faults(outcomes: &[Outcome]) {
+    let count = |kind: Kind, topology: Topology| -> usize {
+        let of = outcomes.iter().filter(|outcome| outcome.plan.topology == topology);
+        of.filter_map(|outcome| outcome.faults.get(&kind)).sum()
+    };
+    println!();
+    let header = Topology::ALL.map(|topology| format!("{topology:>11}")).concat();
+    println!("{:14}{header}{:>8}", "faults", "all");
+    for kind in Kind::ALL {
+        let counts = Topology::ALL.map(|topology| count(kind, topology));
+        let cells = counts.map(|count| format!("{count:>11}")).concat();
+        println!("{:14}{cells}{:>8}", format!("{kind:?}"), counts.iter().sum::<usize>());
+    }
+}
+
+fn errors(outcomes: &[Outcome]) {
+    let mut failed: BTreeMap<&str, usize> = BTreeMap::new();
+    for (why, count) in outcomes.iter().flat_map(|outcome| &outcome.failed) {
+        *failed.entry(why).or_default() += count;
+    }
+    println!("\ncalls that failed: {failed:?}");
+}

@@ -1,0 +1,63 @@
+//! A body that writes down every step it takes and its end, whatever ends it.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use redlock::Lease;
+
+use crate::log::{Event, Log, Moment, now};
+
+/// Polls `body`, which runs under a lease, and logs for one attempt.
+pub struct Watched<'a, F> {
+    log: &'a Log,
+    attempt: &'a str,
+    expire: Duration,
+    lease: Option<Lease>,
+    body: Pin<Box<F>>,
+}
+
+impl<'a, F: Future> Watched<'a, F> {
+    pub fn new(log: &'a Log, attempt: &'a str, expire: Duration, body: F) -> Self {
+        Watched { log, attempt, expire, lease: None, body: Box::pin(body) }
+    }
+
+    /// The clock before the lease: the deadline that is logged never lies behind the true one.
+    fn log_step(&self, lease: &Lease, at: Moment) {
+        let remaining = lease.remaining();
+        // The body is stopped a twentieth of the lease before its deadline.
+        let left = nanos(remaining) + nanos(self.expire / 20);
+        let deadline = (!remaining.is_zero()).then_some(at + left);
+        self.log.write(self.attempt, at, Event::Step { deadline });
+    }
+}
+
+impl<F: Future> Future for Watched<'_, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let at = now();
+        if self.lease.is_none() {
+            let lease = Lease::current().expect("a body runs under a lease");
+            let fencing = lease.fencing_token().into();
+            self.log.write(self.attempt, at, Event::Granted { fencing });
+            self.lease = Some(lease);
+        }
+        if let Some(lease) = &self.lease {
+            self.log_step(lease, at);
+        }
+        self.body.as_mut().poll(cx)
+    }
+}
+
+impl<F> Drop for Watched<'_, F> {
+    fn drop(&mut self) {
+        if self.lease.is_some() {
+            self.log.write(self.attempt, now(), Event::Over);
+        }
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,218 @@
+//! One process that works under locks until its time is over: the role of the child processes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fastrand::Rng;
+use fault_kit::process::{Args, block_on, emit};
+use fault_kit::{ms, secs, time_passes};
+use redlock::{LockError, Redlock, redis_lock};
+
+use crate::log::{Event, Log, now};
+use crate::resource::Resource;
+use crate::watched::Watched;
+
+/// The leases that workers ask for, in milliseconds.
+const EXPIRES: [u64; 4] = [300, 400, 600, 1_000];
+/// The longest of them.
+pub const LONGEST_MS: u64 = 1_000;
+
+/// What all tasks of one process share.
+#[derive(Debug)]
+struct Worker {
+    redlock: Redlock,
+    log: Log,
+    socket: PathBuf,
+    /// The same for all incarnations of a worker.
+    name: String,
+    /// `<name>.<incarnation>`
+    process: String,
+    keys: u64,
+    /// When to stop; in a run to a total, when to give up.
+    until: u64,
+    /// How many writes this worker shall have done in all; 0: as many as it can.
+    goal: u64,
+}
+
+/// Arguments: name, incarnation, seed, socket, log, URLs, tasks, keys, until, goal, guard.
+pub fn work(args: &Args) {
+    block_on(async {
+        let worker = Worker::connect(args).await;
+        let worker: &'static Worker = Box::leak(Box::new(worker));
+        let mut tasks = Vec::new();
+        for task in 0..args.parse(6) {
+            let seed = args.parse::<u64>(2) * 1_000 + args.parse::<u64>(1) * 100 + task;
+            tasks.push(tokio::spawn(worker.task(task, Rng::with_seed(seed))));
+        }
+        for task in tasks {
+            task.await.expect("a task ends by itself");
+        }
+        worker.redlock.shutdown(secs(2)).await;
+        let held = worker.redlock.held().len();
+        assert_eq!(held, 0, "locks are held though all work is done");
+        emit("idle");
+        // It lives on, so that a renewal that was not ended would show.
+        time_passes(secs(600)).await;
+    });
+}
+
+impl Worker {
+    async fn connect(args: &Args) -> Worker {
+        let (name, process) = (args.get(0), format!("{}.{}", args.get(0), args.get(1)));
+        let builder = Redlock::builder().urls(args.get(5).split(',')).client_name(&process);
+        let builder = restart_guard(builder.reply_timeout(ms(200)).lazy(), args.get(10) == "on");
+        Worker {
+            redlock: builder.build().await.expect("the options are good"),
+            log: Log::open(args.get(4).as_ref()),
+            socket: args.get(3).into(),
+            name: name.to_owned(),
+            process,
+            keys: args.parse(7),
+            until: args.parse(8),
+            goal: args.parse(9),
+        }
+    }
+
+    async fn task(&'static self, task: u64, mut rng: Rng) {
+        for n in 1.. {
+            if now() >= self.until {
+                return;
+            }
+            let attempt = format!("{}.{task}/{n}", self.process);
+            let call = Call::random(&mut rng, self, &attempt);
+            self.log.write(&attempt, now(), Event::Begin { key: call.key.clone() });
+            match call.run().await {
+                Ok(applied) if self.goal > 0 && applied >= self.goal => return,
+                Ok(_) => {}
+                Err(error) => self.log.write(&attempt, now(), Event::Failed { why: word(&error) }),
+            }
+            if self.goal == 0 {
+                time_passes(ms(rng.u64(0..20))).await;
+            }
+        }
+    }
+}
+
+/// One call under a lock, as a program would make it.
+#[derive(Debug)]
+struct Call<'a> {
+    worker: &'static Worker,
+    attempt: &'a str,
+    key: String,
+    expire: Duration,
+    wait: Duration,
+    /// `None`: renewed as often as it takes.
+    max_renew: Option<u32>,
+    /// The body pauses so often, and each time for so long.
+    pauses: u64,
+    pause: Duration,
+    /// The call is dropped after this time.
+    patience: Option<Duration>,
+    form: Form,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Form {
+    Guard,
+    Run,
+    Attribute,
+}
+
+impl<'a> Call<'a> {
+    fn random(rng: &mut Rng, worker: &'static Worker, attempt: &'a str) -> Call<'a> {
+        let expire = rng.choice(EXPIRES).unwrap_or(LONGEST_MS);
+        // Some bodies need renewals, and some outlast all that they get. On the way to a goal they
+        // are rare.
+        let is_long = rng.u16(0..if worker.goal > 0 { 150 } else { 6 }) == 0;
+        Call {
+            worker,
+            attempt,
+            key: format!("k-{}", rng.u64(0..worker.keys)),
+            expire: ms(expire),
+            wait: ms(rng.choice([0, 50, 400, 800]).unwrap_or(0)),
+            max_renew: rng.choice([None, Some(0), Some(2)]).unwrap_or(None),
+            pauses: rng.u64(1..6),
+            pause: ms(rng.u64(
+                0..match (is_long, worker.goal) {
+                    (true, _) => expire / 2,
+                    (false, 0) => 10,
+                    (false, _) => 2,
+                },
+            )),
+            patience: (rng.u8(0..10) == 0).then(|| ms(rng.u64(1..600))),
+            form: rng.choice([Form::Guard, Form::Run, Form::Attribute]).unwrap_or(Form::Run),
+        }
+    }
+
+    /// How many writes of this worker the resource had accepted at the end.
+    async fn run(&self) -> Result<u64, LockError> {
+        let Some(patience) = self.patience else { return self.locked().await };
+        tokio::time::timeout(patience, self.locked()).await.unwrap_or(Ok(0))
+    }
+
+    async fn locked(&self) -> Result<u64, LockError> {
+        let request = self.worker.redlock.lock(&self.key).expire(self.expire).wait(self.wait);
+        let request = request.max_renew(self.max_renew.unwrap_or(u32::MAX));
+        match self.form {
+            Form::Run => request.run(self.watched()).await,
+            Form::Attribute => by_attribute(self).await,
+            Form::Guard => {
+                let guard = request.acquire().await?;
+                let applied = guard.protect(self.watched()).await?;
+                // What it finds is told by the history.
+                let _ = guard.release().await;
+                Ok(applied)
+            }
+        }
+    }
+
+    fn watched(&self) -> Watched<'_, impl Future<Output = u64>> {
+        Watched::new(&self.worker.log, self.attempt, self.expire, self.body())
+    }
+
+    /// Adds one to both counters, with some time between reading and writing.
+    async fn body(&self) -> u64 {
+        let worker = self.worker;
+        let lease = redlock::Lease::current().expect("a body runs under a lease");
+        let fencing = lease.fencing_token().into();
+        let open = Resource::open(&worker.socket, &self.key, fencing, &worker.name);
+        let mut resource = open.await;
+        let claimed = resource.claim().await;
+        if let Some(claimed) =
+            claimed.filter(|claimed| worker.goal > 0 && claimed.applied >= worker.goal)
+        {
+            return claimed.applied;
+        }
+        let plain = resource.read_plain().await;
+        for _ in 0..self.pauses {
+            time_passes(self.pause).await;
+        }
+        // A program without a fence goes on where the other one has to stop.
+        resource.set_plain(plain + 1).await;
+        let Some(claimed) = claimed else { return 0 };
+        let written = resource.write(claimed.value + 1).await;
+        claimed.applied + u64::from(written)
+    }
+}
+
+#[redis_lock(
+    key = "<call.key>",
+    client = &call.worker.redlock,
+    expire = call.expire,
+    wait = call.wait,
+    max_renew = 3
+)]
+async fn by_attribute(call: &Call<'_>) -> Result<u64, LockError> {
+    Ok(call.watched().await)
+}
+
+/// The name of an error without its fields.
+fn word(error: &LockError) -> String {
+    let text = format!("{error:?}");
+    text.split([' ', '{', '(']).next().unwrap_or_default().to_owned()
+}
+
+/// Quarantine of restarted servers, where the library has it.
+fn restart_guard(builder: redlock::RedlockBuilder, _is_on: bool) -> redlock::RedlockBuilder {
+    builder
+}
