@@ -50,7 +50,7 @@ struct Options {
     #[arg(long, default_value_t = 2)]
     parallel: usize,
     /// Whether servers that restarted are kept out for a while.
-    #[arg(long, value_enum, default_value_t = Switch::Off)]
+    #[arg(long, value_enum, default_value_t = Switch::On)]
     guard: Switch,
     /// In place of histories: so many fenced increments by three processes, which must be exact.
     #[arg(long)]

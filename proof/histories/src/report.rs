@@ -1,14 +1,28 @@
 //! The tables at the end.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use crate::history::Outcome;
 use crate::plan::{Kind, Topology};
 
 const LEGEND: &str = "(a) two holders  (b) token not greater  (c) steps after the deadline\n\
     (d) fenced resource at fault  (e) left behind";
-const HEADER: &str = "                    runs    calls   holds faults   (a)   (b)   (c)   (d)   (e) \
-    \u{20}  fenced  refused unfenced   lost";
+const COLUMNS: [(&str, usize); 13] = [
+    ("runs", 6),
+    ("calls", 8),
+    ("holds", 8),
+    ("faults", 7),
+    ("(a)", 6),
+    ("(b)", 6),
+    ("(c)", 6),
+    ("(d)", 6),
+    ("(e)", 6),
+    ("fenced", 9),
+    ("refused", 9),
+    ("unfenced", 9),
+    ("lost", 6),
+];
 
 /// The figures of all histories of one row.
 #[derive(Debug, Default)]
@@ -40,14 +54,20 @@ impl Row {
         self.lost += outcome.totals.lost;
     }
 
-    fn print(&self, name: &str) {
-        let Row { histories, attempts, holds, faults, found, writes, refused, sets, lost } = self;
-        let found = found.map(|count| format!("{count:>5} ")).concat();
-        println!(
-            "{name:18} {histories:>5} {attempts:>8} {holds:>7} {faults:>6} {found}\
-             {writes:>8} {refused:>8} {sets:>8} {lost:>6}"
-        );
+    fn cells(&self) -> Vec<u64> {
+        let count = |n: &usize| u64::try_from(*n).unwrap_or(u64::MAX);
+        let work = [self.histories, self.attempts, self.holds, self.faults];
+        let mut cells: Vec<u64> = work.iter().chain(&self.found).map(count).collect();
+        cells.extend([self.writes, self.refused, self.sets, self.lost]);
+        cells
     }
+}
+
+/// One line of the table of figures, below a column of names.
+fn line<T: Display>(name: &str, cells: impl IntoIterator<Item = T>) -> String {
+    let pad = |(cell, (_, width)): (T, (&str, usize))| format!("{cell:>width$}");
+    let cells: Vec<_> = cells.into_iter().zip(COLUMNS).map(pad).collect();
+    format!("{name:18}{}", cells.concat())
 }
 
 /// Prints everything; true if nothing failed.
@@ -66,14 +86,15 @@ pub fn print(outcomes: &[Outcome], replay: impl Fn(u64) -> String) -> bool {
 }
 
 fn figures(outcomes: &[Outcome]) {
-    println!("\n{LEGEND}\n\n{HEADER}");
+    println!("\n{LEGEND}\n\n{}", line("", COLUMNS.map(|(name, _)| name)));
     let mut rows: BTreeMap<(bool, Topology), Row> = BTreeMap::new();
     for outcome in outcomes {
         let row = rows.entry((outcome.plan.is_beyond(), outcome.plan.topology)).or_default();
         row.add(outcome);
     }
     for ((is_beyond, topology), row) in &rows {
-        row.print(&format!("{topology}, {}", if *is_beyond { "beyond" } else { "within" }));
+        let name = format!("{topology}, {}", if *is_beyond { "beyond" } else { "within" });
+        println!("{}", line(&name, row.cells()));
     }
 }
 

@@ -59,8 +59,10 @@ pub fn work(args: &Args) {
 impl Worker {
     async fn connect(args: &Args) -> Worker {
         let (name, process) = (args.get(0), format!("{}.{}", args.get(0), args.get(1)));
-        let builder = Redlock::builder().urls(args.get(5).split(',')).client_name(&process);
-        let builder = restart_guard(builder.reply_timeout(ms(200)).lazy(), args.get(10) == "on");
+        let urls: Vec<&str> = args.get(5).split(',').collect();
+        let is_guarded = urls.len() > 1 && args.get(10) == "on";
+        let builder = Redlock::builder().urls(urls).client_name(&process).reply_timeout(ms(200));
+        let builder = builder.restart_guard(is_guarded).longest_expire(ms(LONGEST_MS)).lazy();
         Worker {
             redlock: builder.build().await.expect("the options are good"),
             log: Log::open(args.get(4).as_ref()),
@@ -210,9 +212,4 @@ async fn by_attribute(call: &Call<'_>) -> Result<u64, LockError> {
 fn word(error: &LockError) -> String {
     let text = format!("{error:?}");
     text.split([' ', '{', '(']).next().unwrap_or_default().to_owned()
-}
-
-/// Quarantine of restarted servers, where the library has it.
-fn restart_guard(builder: redlock::RedlockBuilder, _is_on: bool) -> redlock::RedlockBuilder {
-    builder
 }
