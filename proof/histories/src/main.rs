@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::history::{Outcome, Size};
-use crate::plan::{Plan, Topology};
+use crate::plan::{Kind, Plan, Suffering, Topology};
 
 const ROLES: &[(&str, Role)] = &[("worker", worker::work)];
 
@@ -52,6 +52,9 @@ struct Options {
     /// Whether servers that restarted are kept out for a while.
     #[arg(long, value_enum, default_value_t = Switch::On)]
     guard: Switch,
+    /// Faults of this kind and no other.
+    #[arg(long, value_enum)]
+    only: Option<Kind>,
     /// In place of histories: so many fenced increments by three processes, which must be exact.
     #[arg(long)]
     parity: Option<u64>,
@@ -83,11 +86,16 @@ fn main() -> ExitCode {
 async fn histories(options: &Options) -> Vec<Outcome> {
     let places = Arc::new(Semaphore::new(options.parallel));
     let size = Size { workers: options.workers, tasks: 2, keys: 2, length_ms: options.length_ms };
-    let is_guarded = options.guard == Switch::On;
+    let suffering = Suffering {
+        count: options.faults,
+        length_ms: options.length_ms,
+        is_guarded: options.guard == Switch::On,
+        only: options.only,
+    };
     let mut running = JoinSet::new();
     for seed in options.seed..options.seed + options.histories {
         let places = Arc::clone(&places);
-        let plan = Plan::of(seed, options.faults, options.length_ms, is_guarded);
+        let plan = Plan::of(seed, suffering);
         running.spawn(async move {
             let _place = places.acquire_owned().await.expect("never closed");
             let outcome = history::run(plan, size).await;
@@ -111,10 +119,12 @@ impl Options {
             None => "--histories 1".to_owned(),
         };
         let guard = if self.guard == Switch::On { "on" } else { "off" };
+        let only = self.only.and_then(|kind| kind.to_possible_value());
+        let only = only.map_or(String::new(), |kind| format!(" --only {}", kind.get_name()));
         format!(
             "cargo run --release --manifest-path proof/histories/Cargo.toml -- {work} \
              --seed {seed} --length-ms {length_ms} --faults {faults} --workers {workers} \
-             --guard {guard}"
+             --guard {guard}{only}"
         )
     }
 }

@@ -44,7 +44,7 @@ impl fmt::Display for Topology {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Kind {
     /// kill -9 of a server that comes back with its data.
     ServerKill,
@@ -95,7 +95,21 @@ const WITHIN: [Kind; 12] = [
     Kind::Split,
     Kind::ScriptFlush,
 ];
-const BEYOND: [Kind; 3] = [Kind::RestartEmpty, Kind::FlushAll, Kind::Clock];
+
+/// What breaks the promise of exclusion: lost data, a clock that jumps, or both.
+fn beyond(topology: Topology, turn: u64) -> Vec<Kind> {
+    let (loses_data, jumps) = (turn != 1, turn != 0);
+    let mut kinds = Vec::new();
+    if loses_data {
+        kinds.extend([Kind::RestartEmpty, Kind::FlushAll].repeat(2));
+        let failovers = if topology == Topology::Replicated { 6 } else { 0 };
+        kinds.extend(vec![Kind::Failover; failovers]);
+    }
+    if jumps {
+        kinds.extend([Kind::Clock; 2]);
+    }
+    kinds
+}
 
 impl Kind {
     pub const ALL: [Kind; 16] = [
@@ -149,6 +163,17 @@ pub struct Plan {
     pub faults: Vec<Fault>,
 }
 
+/// What a history is to suffer, apart from what its seed says.
+#[derive(Debug, Clone, Copy)]
+pub struct Suffering {
+    pub count: usize,
+    pub length_ms: u64,
+    /// Whether the restart guard is on.
+    pub is_guarded: bool,
+    /// Nothing else than this, to hunt for something.
+    pub only: Option<Kind>,
+}
+
 /// What must hold in a history, apart from what must hold in all: no step after a deadline, no
 /// fault of the fenced resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,18 +187,19 @@ pub struct Promise {
 impl Plan {
     /// Seeds go through the topologies in turn, and with each of them through histories within the
     /// promise and beyond it.
-    pub fn of(seed: u64, count: usize, length_ms: u64, is_guarded: bool) -> Plan {
+    pub fn of(seed: u64, suffering: Suffering) -> Plan {
+        let Suffering { count, length_ms, is_guarded, only } = suffering;
         let (turn, is_beyond) = (usize::try_from(seed % 4).unwrap_or(0), seed / 4 % 2 == 1);
         let topology = Topology::ALL[turn];
         let mut rng = Rng::with_seed(seed);
         let mut kinds = Vec::new();
         if is_beyond {
-            kinds.extend(BEYOND);
-            if topology == Topology::Replicated {
-                kinds.extend([Kind::Failover; 5]);
-            }
+            kinds = beyond(topology, seed / 8 % 3);
         } else if topology.is_quorum() && is_guarded {
             kinds.push(Kind::RestartEmpty);
+        }
+        if let Some(only) = only {
+            kinds = vec![only; count];
         }
         while kinds.len() < count {
             kinds.push(rng.choice(WITHIN).unwrap_or(Kind::Reset));
@@ -278,15 +304,19 @@ mod tests {
 
     #[test]
     fn a_seed_is_a_plan() {
+        let suffering =
+            |is_guarded| Suffering { count: 12, length_ms: 3_000, is_guarded, only: None };
         for seed in 0..32 {
-            let plan = Plan::of(seed, 12, 3_000, true);
-            let again = Plan::of(seed, 12, 3_000, true);
+            let plan = Plan::of(seed, suffering(true));
+            let again = Plan::of(seed, suffering(true));
             assert_eq!(format!("{plan:?}"), format!("{again:?}"));
             assert_eq!(plan.faults.len(), 12);
             assert_eq!(plan.is_beyond(), seed / 4 % 2 == 1, "{seed}");
         }
-        let beyond = Plan::of(7, 12, 3_000, false);
+        let beyond = Plan::of(7, suffering(false));
         assert_eq!(beyond.topology, Topology::Replicated);
-        assert_eq!(beyond.targets(Kind::Failover).count(), 5);
+        assert_eq!(beyond.targets(Kind::Failover).count(), 6);
+        let clocks_only = Plan::of(15, suffering(false));
+        assert_eq!(clocks_only.promise(), Promise { exclusion: false, order: true });
     }
 }

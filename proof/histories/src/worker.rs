@@ -188,6 +188,10 @@ impl<'a> Call<'a> {
         let plain = resource.read_plain().await;
         for _ in 0..self.pauses {
             time_passes(self.pause).await;
+            // Frozen in the pause, it would like to take many steps before anybody can stop it.
+            for _ in 0..4 {
+                tokio::task::yield_now().await;
+            }
         }
         // A program without a fence goes on where the other one has to stop.
         resource.set_plain(plain + 1).await;
