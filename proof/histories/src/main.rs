@@ -52,6 +52,9 @@ struct Options {
     /// Whether servers that restarted are kept out for a while.
     #[arg(long, value_enum, default_value_t = Switch::On)]
     guard: Switch,
+    /// These servers in place of all in turn; with `--parity`, in place of three.
+    #[arg(long, value_enum)]
+    topology: Option<Topology>,
     /// Faults of this kind and no other.
     #[arg(long, value_enum)]
     only: Option<Kind>,
@@ -74,7 +77,10 @@ fn main() -> ExitCode {
     let start = Instant::now();
     let outcomes = block_on(async {
         match options.parity {
-            Some(total) => vec![parity::run(total, Topology::Three, options.seed).await],
+            Some(total) => {
+                let topology = options.topology.unwrap_or(Topology::Three);
+                vec![parity::run(total, topology, options.seed, options.guard == Switch::On).await]
+            }
             None => histories(&options).await,
         }
     });
@@ -90,6 +96,7 @@ async fn histories(options: &Options) -> Vec<Outcome> {
         count: options.faults,
         length_ms: options.length_ms,
         is_guarded: options.guard == Switch::On,
+        topology: options.topology,
         only: options.only,
     };
     let mut running = JoinSet::new();
@@ -99,9 +106,7 @@ async fn histories(options: &Options) -> Vec<Outcome> {
         running.spawn(async move {
             let _place = places.acquire_owned().await.expect("never closed");
             let outcome = history::run(plan, size).await;
-            let faults = outcome.faults.values().sum::<usize>();
-            let (holds, bad) = (outcome.holds, outcome.failures.len());
-            eprintln!("seed {seed}: {holds} holds, {faults} faults, {bad} failures");
+            eprintln!("{}", report::summary(&outcome));
             outcome
         });
     }
@@ -119,12 +124,17 @@ impl Options {
             None => "--histories 1".to_owned(),
         };
         let guard = if self.guard == Switch::On { "on" } else { "off" };
-        let only = self.only.and_then(|kind| kind.to_possible_value());
-        let only = only.map_or(String::new(), |kind| format!(" --only {}", kind.get_name()));
+        let topology = option("topology", self.topology);
+        let only = option("only", self.only);
         format!(
             "cargo run --release --manifest-path proof/histories/Cargo.toml -- {work} \
              --seed {seed} --length-ms {length_ms} --faults {faults} --workers {workers} \
-             --guard {guard}{only}"
+             --guard {guard}{topology}{only}"
         )
     }
+}
+
+fn option<T: ValueEnum>(name: &str, value: Option<T>) -> String {
+    let value = value.and_then(|value| value.to_possible_value());
+    value.map_or(String::new(), |value| format!(" --{name} {}", value.get_name()))
 }

@@ -11,13 +11,13 @@ const WORKERS: u64 = 3;
 const WAVE_MS: u64 = 4_000;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-pub async fn run(total: u64, topology: Topology, seed: u64) -> Outcome {
+pub async fn run(total: u64, topology: Topology, seed: u64, is_guarded: bool) -> Outcome {
     let size = Size { workers: 3, tasks: 1, keys: 1, length_ms: WAVE_MS };
-    let mut plan = Plan::wave(seed, topology, WAVE_MS);
+    let mut plan = Plan::wave(seed, topology, WAVE_MS, is_guarded);
     let run = Run::start(&plan, size, now() + HOUR_NS, total / WORKERS).await;
     let mut faults = BTreeMap::new();
     for wave in seed.. {
-        let next = Plan::wave(wave, topology, WAVE_MS);
+        let next = Plan::wave(wave, topology, WAVE_MS, is_guarded);
         for (kind, count) in run.suffer(&next, WAVE_MS).await {
             *faults.entry(kind).or_default() += count;
         }

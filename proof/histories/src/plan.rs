@@ -6,7 +6,7 @@ use std::fmt;
 use fastrand::Rng;
 
 /// The servers of a history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Topology {
     One,
     Three,
@@ -26,6 +26,11 @@ impl Topology {
             Topology::Three => 3,
             Topology::Five => 5,
         }
+    }
+
+    /// So many servers that a majority is left.
+    pub fn minority(self) -> usize {
+        (self.servers() - 1) / 2
     }
 
     pub fn is_quorum(self) -> bool {
@@ -95,6 +100,9 @@ const WITHIN: [Kind; 12] = [
     Kind::Split,
     Kind::ScriptFlush,
 ];
+
+/// What the restart guard makes of no consequence, as long as it happens to a minority.
+const SURVIVED: [Kind; 2] = [Kind::RestartEmpty, Kind::Clock];
 
 /// What breaks the promise of exclusion: lost data, a clock that jumps, or both.
 fn beyond(topology: Topology, turn: u64) -> Vec<Kind> {
@@ -170,7 +178,8 @@ pub struct Suffering {
     pub length_ms: u64,
     /// Whether the restart guard is on.
     pub is_guarded: bool,
-    /// Nothing else than this, to hunt for something.
+    /// These servers and this kind of fault and no other, to hunt for something.
+    pub topology: Option<Topology>,
     pub only: Option<Kind>,
 }
 
@@ -188,15 +197,15 @@ impl Plan {
     /// Seeds go through the topologies in turn, and with each of them through histories within the
     /// promise and beyond it.
     pub fn of(seed: u64, suffering: Suffering) -> Plan {
-        let Suffering { count, length_ms, is_guarded, only } = suffering;
+        let Suffering { count, length_ms, is_guarded, only, .. } = suffering;
         let (turn, is_beyond) = (usize::try_from(seed % 4).unwrap_or(0), seed / 4 % 2 == 1);
-        let topology = Topology::ALL[turn];
+        let topology = suffering.topology.unwrap_or(Topology::ALL[turn]);
         let mut rng = Rng::with_seed(seed);
         let mut kinds = Vec::new();
         if is_beyond {
             kinds = beyond(topology, seed / 8 % 3);
         } else if topology.is_quorum() && is_guarded {
-            kinds.push(Kind::RestartEmpty);
+            kinds = vec![SURVIVED[usize::from(seed / 8 % 2 == 1)]; 2];
         }
         if let Some(only) = only {
             kinds = vec![only; count];
@@ -206,16 +215,24 @@ impl Plan {
         }
         rng.shuffle(&mut kinds);
         let plan = Plan { seed, topology, is_guarded, faults: Vec::new() };
-        plan.spread(&kinds, length_ms, &mut rng)
+        let mut plan = plan.spread(&kinds, length_ms, &mut rng);
+        if !is_beyond {
+            let chosen = rng.usize(0..1_000);
+            let hits = plan.faults.iter_mut().filter(|fault| SURVIVED.contains(&fault.kind));
+            hits.for_each(|fault| {
+                fault.target = chosen + fault.target % topology.minority().max(1);
+            });
+        }
+        plan
     }
 
     /// All kinds in a random order, for runs that last until their work is done.
-    pub fn wave(seed: u64, topology: Topology, length_ms: u64) -> Plan {
+    pub fn wave(seed: u64, topology: Topology, length_ms: u64, is_guarded: bool) -> Plan {
         let mut rng = Rng::with_seed(seed);
         let mut kinds = Kind::ALL.to_vec();
         kinds.retain(|kind| *kind != Kind::Failover || topology == Topology::Replicated);
         rng.shuffle(&mut kinds);
-        let plan = Plan { seed, topology, is_guarded: false, faults: Vec::new() };
+        let plan = Plan { seed, topology, is_guarded, faults: Vec::new() };
         plan.spread(&kinds, length_ms, &mut rng)
     }
 
@@ -244,23 +261,21 @@ impl Plan {
 
     /// Two holders are possible once a server has forgotten a lock or has let it expire too early:
     /// its data is gone, a stale replica leads, its clock has jumped. With several servers and the
-    /// restart guard, servers that restart empty are no longer among these, as long as a majority
-    /// keeps its data.
+    /// restart guard, this takes more than a minority that restarts empty or jumps.
     ///
     /// Tokens grow as long as the counter *or* the clock survives: they are the counter plus one or
     /// the server's time, whichever is higher. So they may fall only where data is lost (or a stale
     /// replica leads) and a clock jumps, in one history.
     pub fn promise(&self) -> Promise {
         let has = |kind| self.faults.iter().any(|fault| fault.kind == kind);
-        let restarted: BTreeSet<_> = self.targets(Kind::RestartEmpty).collect();
-        let minority = (self.topology.servers() - 1) / 2;
-        let is_survived =
-            self.is_guarded && self.topology.is_quorum() && restarted.len() <= minority;
-        let loses_data = has(Kind::RestartEmpty) || has(Kind::FlushAll) || has(Kind::Failover);
-        let forgets =
-            has(Kind::FlushAll) || has(Kind::Failover) || (has(Kind::RestartEmpty) && !is_survived);
+        let doubtful: BTreeSet<_> =
+            SURVIVED.into_iter().flat_map(|kind| self.targets(kind)).collect();
+        let most =
+            if self.is_guarded && self.topology.is_quorum() { self.topology.minority() } else { 0 };
+        let forgets = has(Kind::FlushAll) || has(Kind::Failover);
+        let loses_data = forgets || has(Kind::RestartEmpty);
         Promise {
-            exclusion: !forgets && !has(Kind::Clock),
+            exclusion: !forgets && doubtful.len() <= most,
             order: !(loses_data && has(Kind::Clock)),
         }
     }
@@ -297,21 +312,26 @@ mod tests {
         let one = [(Kind::RestartEmpty, 1), (Kind::RestartEmpty, 4)];
         assert_eq!(promise(Topology::Three, true, &one), both, "one server, twice");
         assert_eq!(promise(Topology::One, true, &one), order);
-        let two = [(Kind::RestartEmpty, 1), (Kind::RestartEmpty, 2)];
-        assert_eq!(promise(Topology::Three, true, &two), order);
-        assert_eq!(promise(Topology::Five, true, &two), both);
+        let two = [(Kind::RestartEmpty, 1), (Kind::Clock, 2)];
+        assert_eq!(promise(Topology::Three, true, &two), none);
+        assert_eq!(promise(Topology::Five, true, &two), Promise { exclusion: true, order: false });
     }
 
     #[test]
     fn a_seed_is_a_plan() {
-        let suffering =
-            |is_guarded| Suffering { count: 12, length_ms: 3_000, is_guarded, only: None };
+        let suffering = |is_guarded| Suffering {
+            count: 12,
+            length_ms: 3_000,
+            is_guarded,
+            topology: None,
+            only: None,
+        };
         for seed in 0..32 {
             let plan = Plan::of(seed, suffering(true));
             let again = Plan::of(seed, suffering(true));
             assert_eq!(format!("{plan:?}"), format!("{again:?}"));
             assert_eq!(plan.faults.len(), 12);
-            assert_eq!(plan.is_beyond(), seed / 4 % 2 == 1, "{seed}");
+            assert!(seed / 4 % 2 == 1 || !plan.is_beyond(), "{seed}");
         }
         let beyond = Plan::of(7, suffering(false));
         assert_eq!(beyond.topology, Topology::Replicated);

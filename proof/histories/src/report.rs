@@ -70,6 +70,16 @@ fn line<T: Display>(name: &str, cells: impl IntoIterator<Item = T>) -> String {
     format!("{name:18}{}", cells.concat())
 }
 
+/// One history in a line, and what was found in it, allowed or not.
+pub fn summary(outcome: &Outcome) -> String {
+    let Outcome { plan, holds, failures, violations, .. } = outcome;
+    let faults = outcome.faults.values().sum::<usize>();
+    let found: Vec<_> = violations.iter().take(3).map(|found| format!("\n  {found}")).collect();
+    let (seed, topology, failures, found) =
+        (plan.seed, plan.topology, failures.len(), found.concat());
+    format!("seed {seed}, {topology}: {holds} holds, {faults} faults, {failures} failures{found}")
+}
+
 /// Prints everything; true if nothing failed.
 pub fn print(outcomes: &[Outcome], replay: impl Fn(u64) -> String) -> bool {
     figures(outcomes);
