@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fault_kit::{Server, ms, secs, time_passes};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use crate::arena::Arena;
 use crate::checker::{Hold, Leftover, Violation, check_holds, check_leftovers, check_store, holds};
@@ -37,6 +37,22 @@ pub struct Outcome {
     /// All that were found, and those of them that must not be under these faults.
     pub violations: Vec<Violation>,
     pub failures: Vec<String>,
+}
+
+impl Outcome {
+    /// Of a history that did not come to its end.
+    pub fn broken(plan: Plan, panic: &JoinError) -> Outcome {
+        Outcome {
+            plan,
+            attempts: 0,
+            failed: BTreeMap::new(),
+            holds: 0,
+            faults: BTreeMap::new(),
+            totals: Totals::default(),
+            violations: Vec::new(),
+            failures: vec![format!("it broke off: {panic}")],
+        }
+    }
 }
 
 /// The servers, processes and resources of one run.

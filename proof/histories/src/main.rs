@@ -105,7 +105,9 @@ async fn histories(options: &Options) -> Vec<Outcome> {
         let plan = Plan::of(seed, suffering);
         running.spawn(async move {
             let _place = places.acquire_owned().await.expect("never closed");
-            let outcome = history::run(plan, size).await;
+            // A server that does not come back, say, must not end the other histories.
+            let run = tokio::spawn(history::run(plan.clone(), size));
+            let outcome = run.await.unwrap_or_else(|panic| Outcome::broken(plan, &panic));
             eprintln!("{}", report::summary(&outcome));
             outcome
         });

@@ -110,7 +110,7 @@ fn beyond(topology: Topology, turn: u64) -> Vec<Kind> {
     let mut kinds = Vec::new();
     if loses_data {
         kinds.extend([Kind::RestartEmpty, Kind::FlushAll].repeat(2));
-        let failovers = if topology == Topology::Replicated { 6 } else { 0 };
+        let failovers = if topology == Topology::Replicated { 7 } else { 0 };
         kinds.extend(vec![Kind::Failover; failovers]);
     }
     if jumps {
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn a_seed_is_a_plan() {
         let suffering = |is_guarded| Suffering {
-            count: 12,
+            count: 13,
             length_ms: 3_000,
             is_guarded,
             topology: None,
@@ -330,12 +330,12 @@ mod tests {
             let plan = Plan::of(seed, suffering(true));
             let again = Plan::of(seed, suffering(true));
             assert_eq!(format!("{plan:?}"), format!("{again:?}"));
-            assert_eq!(plan.faults.len(), 12);
+            assert_eq!(plan.faults.len(), 13);
             assert!(seed / 4 % 2 == 1 || !plan.is_beyond(), "{seed}");
         }
         let beyond = Plan::of(7, suffering(false));
         assert_eq!(beyond.topology, Topology::Replicated);
-        assert_eq!(beyond.targets(Kind::Failover).count(), 6);
+        assert_eq!(beyond.targets(Kind::Failover).count(), 7);
         let clocks_only = Plan::of(15, suffering(false));
         assert_eq!(clocks_only.promise(), Promise { exclusion: false, order: true });
     }
