@@ -88,7 +88,8 @@ impl Run {
             // The start of the servers does not count.
             until: until + (now() - start),
             goal,
-            is_guarded: plan.is_guarded,
+            is_guarded: plan.is_guarded(),
+            min_replicas: plan.min_replicas(),
         };
         let fleet = Fleet::start(orders, size.workers);
         Run { store, arena: Arc::new(arena), fleet: Arc::new(fleet), dir }
