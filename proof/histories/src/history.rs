@@ -152,9 +152,6 @@ fn failures(plan: &Plan, violations: &[Violation], totals: Totals) -> Vec<String
     if totals.writes != totals.value {
         failures.push(format!("(d) {} writes made {}", totals.writes, totals.value));
     }
-    if totals.writes == 0 {
-        failures.push("nothing was done in this history".to_owned());
-    }
     failures
 }
 
