@@ -20,6 +20,7 @@ pub struct Orders {
     pub until: Moment,
     pub goal: u64,
     pub is_guarded: bool,
+    pub min_replicas: u32,
 }
 
 #[derive(Debug)]
@@ -99,7 +100,8 @@ impl Orders {
             self.keys.to_string(),
             self.until.to_string(),
             self.goal.to_string(),
-            if self.is_guarded { "on" } else { "off" }.to_owned(),
+            self.is_guarded.to_string(),
+            self.min_replicas.to_string(),
         ];
         Process::spawn_program("worker", &args.each_ref().map(String::as_str))
     }

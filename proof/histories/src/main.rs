@@ -24,7 +24,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::history::{Outcome, Size};
-use crate::plan::{Kind, Plan, Suffering, Topology};
+use crate::plan::{Guard, Kind, Plan, Precautions, Suffering, Topology};
 
 const ROLES: &[(&str, Role)] = &[("worker", worker::work)];
 
@@ -49,9 +49,12 @@ struct Options {
     /// Histories side by side.
     #[arg(long, default_value_t = 2)]
     parallel: usize,
-    /// Whether servers that restarted are kept out for a while.
-    #[arg(long, value_enum, default_value_t = Switch::On)]
-    guard: Switch,
+    /// Whether servers that restarted, were promoted or jumped in time are kept out for a while.
+    #[arg(long, value_enum, default_value_t = Guard::On)]
+    guard: Guard,
+    /// How many replicas must have a lock before it counts, where there is a replica.
+    #[arg(long, default_value_t = 0)]
+    min_replicas: u32,
     /// These servers in place of all in turn; with `--parity`, in place of three.
     #[arg(long, value_enum)]
     topology: Option<Topology>,
@@ -61,12 +64,6 @@ struct Options {
     /// In place of histories: so many fenced increments by three processes, which must be exact.
     #[arg(long)]
     parity: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Switch {
-    On,
-    Off,
 }
 
 fn main() -> ExitCode {
@@ -79,7 +76,7 @@ fn main() -> ExitCode {
         match options.parity {
             Some(total) => {
                 let topology = options.topology.unwrap_or(Topology::Three);
-                vec![parity::run(total, topology, options.seed, options.guard == Switch::On).await]
+                vec![parity::run(total, topology, options.seed, options.precautions()).await]
             }
             None => histories(&options).await,
         }
@@ -95,7 +92,7 @@ async fn histories(options: &Options) -> Vec<Outcome> {
     let suffering = Suffering {
         count: options.faults,
         length_ms: options.length_ms,
-        is_guarded: options.guard == Switch::On,
+        precautions: options.precautions(),
         topology: options.topology,
         only: options.only,
     };
@@ -105,7 +102,9 @@ async fn histories(options: &Options) -> Vec<Outcome> {
         let plan = Plan::of(seed, suffering);
         running.spawn(async move {
             let _place = places.acquire_owned().await.expect("never closed");
-            let outcome = history::run(plan, size).await;
+            // A server that does not come back, say, must not end the other histories.
+            let run = tokio::spawn(history::run(plan.clone(), size));
+            let outcome = run.await.unwrap_or_else(|panic| Outcome::broken(plan, &panic));
             eprintln!("{}", report::summary(&outcome));
             outcome
         });
@@ -116,20 +115,24 @@ async fn histories(options: &Options) -> Vec<Outcome> {
 }
 
 impl Options {
+    fn precautions(&self) -> Precautions {
+        Precautions { guard: self.guard, min_replicas: self.min_replicas }
+    }
+
     /// The command that runs one of the histories again.
     fn replay(&self, seed: u64) -> String {
-        let Options { length_ms, faults, workers, .. } = self;
+        let Options { length_ms, faults, workers, min_replicas, .. } = self;
         let work = match self.parity {
             Some(total) => format!("--parity {total}"),
             None => "--histories 1".to_owned(),
         };
-        let guard = if self.guard == Switch::On { "on" } else { "off" };
+        let guard = option("guard", Some(self.guard));
         let topology = option("topology", self.topology);
         let only = option("only", self.only);
         format!(
             "cargo run --release --manifest-path proof/histories/Cargo.toml -- {work} \
              --seed {seed} --length-ms {length_ms} --faults {faults} --workers {workers} \
-             --guard {guard}{topology}{only}"
+             --min-replicas {min_replicas}{guard}{topology}{only}"
         )
     }
 }

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 
 use crate::history::{Outcome, Run, Size};
 use crate::log::now;
-use crate::plan::{Plan, Topology};
+use crate::plan::{Plan, Precautions, Topology};
 
 const WORKERS: u64 = 3;
 const WAVE_MS: u64 = 4_000;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-pub async fn run(total: u64, topology: Topology, seed: u64, is_guarded: bool) -> Outcome {
+pub async fn run(total: u64, topology: Topology, seed: u64, precautions: Precautions) -> Outcome {
     let size = Size { workers: 3, tasks: 1, keys: 1, length_ms: WAVE_MS };
-    let mut plan = Plan::wave(seed, topology, WAVE_MS, is_guarded);
+    let mut plan = Plan::wave(seed, topology, WAVE_MS, precautions);
     let run = Run::start(&plan, size, now() + HOUR_NS, total / WORKERS).await;
     let mut faults = BTreeMap::new();
     for wave in seed.. {
-        let next = Plan::wave(wave, topology, WAVE_MS, is_guarded);
+        let next = Plan::wave(wave, topology, WAVE_MS, precautions);
         for (kind, count) in run.suffer(&next, WAVE_MS).await {
             *faults.entry(kind).or_default() += count;
         }

@@ -110,7 +110,7 @@ fn beyond(topology: Topology, turn: u64) -> Vec<Kind> {
     let mut kinds = Vec::new();
     if loses_data {
         kinds.extend([Kind::RestartEmpty, Kind::FlushAll].repeat(2));
-        let failovers = if topology == Topology::Replicated { 6 } else { 0 };
+        let failovers = if topology == Topology::Replicated { 7 } else { 0 };
         kinds.extend(vec![Kind::Failover; failovers]);
     }
     if jumps {
@@ -167,8 +167,26 @@ pub struct Fault {
 pub struct Plan {
     pub seed: u64,
     pub topology: Topology,
-    pub is_guarded: bool,
+    pub precautions: Precautions,
     pub faults: Vec<Fault>,
+}
+
+/// Where the restart guard is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Guard {
+    Off,
+    /// With several servers, as is the default of the library.
+    On,
+    /// With a single one, too.
+    All,
+}
+
+/// What the clients do against faults.
+#[derive(Debug, Clone, Copy)]
+pub struct Precautions {
+    pub guard: Guard,
+    /// With a master and its replica: how many replicas must have a lock.
+    pub min_replicas: u32,
 }
 
 /// What a history is to suffer, apart from what its seed says.
@@ -176,8 +194,7 @@ pub struct Plan {
 pub struct Suffering {
     pub count: usize,
     pub length_ms: u64,
-    /// Whether the restart guard is on.
-    pub is_guarded: bool,
+    pub precautions: Precautions,
     /// These servers and this kind of fault and no other, to hunt for something.
     pub topology: Option<Topology>,
     pub only: Option<Kind>,
@@ -197,14 +214,14 @@ impl Plan {
     /// Seeds go through the topologies in turn, and with each of them through histories within the
     /// promise and beyond it.
     pub fn of(seed: u64, suffering: Suffering) -> Plan {
-        let Suffering { count, length_ms, is_guarded, only, .. } = suffering;
+        let Suffering { count, length_ms, precautions, only, .. } = suffering;
         let (turn, is_beyond) = (usize::try_from(seed % 4).unwrap_or(0), seed / 4 % 2 == 1);
         let topology = suffering.topology.unwrap_or(Topology::ALL[turn]);
         let mut rng = Rng::with_seed(seed);
         let mut kinds = Vec::new();
         if is_beyond {
             kinds = beyond(topology, seed / 8 % 3);
-        } else if topology.is_quorum() && is_guarded {
+        } else if topology.is_quorum() && precautions.guard != Guard::Off {
             kinds = vec![SURVIVED[usize::from(seed / 8 % 2 == 1)]; 2];
         }
         if let Some(only) = only {
@@ -214,7 +231,7 @@ impl Plan {
             kinds.push(rng.choice(WITHIN).unwrap_or(Kind::Reset));
         }
         rng.shuffle(&mut kinds);
-        let plan = Plan { seed, topology, is_guarded, faults: Vec::new() };
+        let plan = Plan { seed, topology, precautions, faults: Vec::new() };
         let mut plan = plan.spread(&kinds, length_ms, &mut rng);
         if !is_beyond {
             let chosen = rng.usize(0..1_000);
@@ -227,12 +244,12 @@ impl Plan {
     }
 
     /// All kinds in a random order, for runs that last until their work is done.
-    pub fn wave(seed: u64, topology: Topology, length_ms: u64, is_guarded: bool) -> Plan {
+    pub fn wave(seed: u64, topology: Topology, length_ms: u64, precautions: Precautions) -> Plan {
         let mut rng = Rng::with_seed(seed);
         let mut kinds = Kind::ALL.to_vec();
         kinds.retain(|kind| *kind != Kind::Failover || topology == Topology::Replicated);
         rng.shuffle(&mut kinds);
-        let plan = Plan { seed, topology, is_guarded, faults: Vec::new() };
+        let plan = Plan { seed, topology, precautions, faults: Vec::new() };
         plan.spread(&kinds, length_ms, &mut rng)
     }
 
@@ -255,6 +272,18 @@ impl Plan {
         self
     }
 
+    pub fn is_guarded(&self) -> bool {
+        match self.precautions.guard {
+            Guard::Off => false,
+            Guard::On => self.topology.is_quorum(),
+            Guard::All => true,
+        }
+    }
+
+    pub fn min_replicas(&self) -> u32 {
+        if self.topology == Topology::Replicated { self.precautions.min_replicas } else { 0 }
+    }
+
     pub fn is_beyond(&self) -> bool {
         !self.promise().exclusion
     }
@@ -270,8 +299,7 @@ impl Plan {
         let has = |kind| self.faults.iter().any(|fault| fault.kind == kind);
         let doubtful: BTreeSet<_> =
             SURVIVED.into_iter().flat_map(|kind| self.targets(kind)).collect();
-        let most =
-            if self.is_guarded && self.topology.is_quorum() { self.topology.minority() } else { 0 };
+        let most = if self.is_guarded() { self.topology.minority() } else { 0 };
         let forgets = has(Kind::FlushAll) || has(Kind::Failover);
         let loses_data = forgets || has(Kind::RestartEmpty);
         Promise {
@@ -290,10 +318,11 @@ impl Plan {
 mod tests {
     use super::*;
 
-    fn promise(topology: Topology, is_guarded: bool, kinds: &[(Kind, usize)]) -> Promise {
+    fn promise(topology: Topology, guard: Guard, kinds: &[(Kind, usize)]) -> Promise {
         let fault = |&(kind, target)| Fault { kind, at_ms: 0, lasts_ms: 0, target, choice: 0 };
         let faults = kinds.iter().map(fault).collect();
-        Plan { seed: 0, topology, is_guarded, faults }.promise()
+        let precautions = Precautions { guard, min_replicas: 0 };
+        Plan { seed: 0, topology, precautions, faults }.promise()
     }
 
     #[test]
@@ -302,41 +331,44 @@ mod tests {
         let order = Promise { exclusion: false, order: true };
         let none = Promise { exclusion: false, order: false };
         for topology in Topology::ALL {
-            assert_eq!(promise(topology, false, &WITHIN.map(|kind| (kind, 0))), both);
+            assert_eq!(promise(topology, Guard::Off, &WITHIN.map(|kind| (kind, 0))), both);
             for kind in [Kind::RestartEmpty, Kind::FlushAll, Kind::Clock, Kind::Failover] {
-                assert_eq!(promise(topology, false, &[(kind, 0)]), order);
+                assert_eq!(promise(topology, Guard::Off, &[(kind, 0)]), order);
             }
             let lost = [(Kind::Clock, 0), (Kind::FlushAll, 0)];
-            assert_eq!(promise(topology, false, &lost), none);
+            assert_eq!(promise(topology, Guard::Off, &lost), none);
         }
         let one = [(Kind::RestartEmpty, 1), (Kind::RestartEmpty, 4)];
-        assert_eq!(promise(Topology::Three, true, &one), both, "one server, twice");
-        assert_eq!(promise(Topology::One, true, &one), order);
+        assert_eq!(promise(Topology::Three, Guard::On, &one), both, "one server, twice");
+        assert_eq!(promise(Topology::One, Guard::On, &one), order);
         let two = [(Kind::RestartEmpty, 1), (Kind::Clock, 2)];
-        assert_eq!(promise(Topology::Three, true, &two), none);
-        assert_eq!(promise(Topology::Five, true, &two), Promise { exclusion: true, order: false });
+        assert_eq!(promise(Topology::Three, Guard::On, &two), none);
+        assert_eq!(
+            promise(Topology::Five, Guard::On, &two),
+            Promise { exclusion: true, order: false }
+        );
     }
 
     #[test]
     fn a_seed_is_a_plan() {
-        let suffering = |is_guarded| Suffering {
-            count: 12,
+        let suffering = |guard| Suffering {
+            count: 13,
             length_ms: 3_000,
-            is_guarded,
+            precautions: Precautions { guard, min_replicas: 0 },
             topology: None,
             only: None,
         };
         for seed in 0..32 {
-            let plan = Plan::of(seed, suffering(true));
-            let again = Plan::of(seed, suffering(true));
+            let plan = Plan::of(seed, suffering(Guard::On));
+            let again = Plan::of(seed, suffering(Guard::On));
             assert_eq!(format!("{plan:?}"), format!("{again:?}"));
-            assert_eq!(plan.faults.len(), 12);
+            assert_eq!(plan.faults.len(), 13);
             assert!(seed / 4 % 2 == 1 || !plan.is_beyond(), "{seed}");
         }
-        let beyond = Plan::of(7, suffering(false));
+        let beyond = Plan::of(7, suffering(Guard::Off));
         assert_eq!(beyond.topology, Topology::Replicated);
-        assert_eq!(beyond.targets(Kind::Failover).count(), 6);
-        let clocks_only = Plan::of(15, suffering(false));
+        assert_eq!(beyond.targets(Kind::Failover).count(), 7);
+        let clocks_only = Plan::of(15, suffering(Guard::Off));
         assert_eq!(clocks_only.promise(), Promise { exclusion: false, order: true });
     }
 }

@@ -34,7 +34,8 @@ struct Worker {
     goal: u64,
 }
 
-/// Arguments: name, incarnation, seed, socket, log, URLs, tasks, keys, until, goal, guard.
+/// Arguments: name, incarnation, seed, socket, log, URLs, tasks, keys, until, goal, restart
+/// guard, replicas.
 pub fn work(args: &Args) {
     block_on(async {
         let worker = Worker::connect(args).await;
@@ -59,10 +60,13 @@ pub fn work(args: &Args) {
 impl Worker {
     async fn connect(args: &Args) -> Worker {
         let (name, process) = (args.get(0), format!("{}.{}", args.get(0), args.get(1)));
-        let urls: Vec<&str> = args.get(5).split(',').collect();
-        let is_guarded = urls.len() > 1 && args.get(10) == "on";
-        let builder = Redlock::builder().urls(urls).client_name(&process).reply_timeout(ms(200));
-        let builder = builder.restart_guard(is_guarded).longest_expire(ms(LONGEST_MS)).lazy();
+        let builder = Redlock::builder().urls(args.get(5).split(',')).client_name(&process);
+        let builder = builder.reply_timeout(ms(200)).lazy();
+        let builder = builder.restart_guard(args.parse(10)).longest_expire(ms(LONGEST_MS));
+        let builder = match args.parse(11) {
+            0 => builder,
+            replicas => builder.min_replicas(replicas, ms(50)),
+        };
         Worker {
             redlock: builder.build().await.expect("the options are good"),
             log: Log::open(args.get(4).as_ref()),
