@@ -53,8 +53,8 @@ pub(crate) struct Exclusion<const N: usize, const A: usize> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Restarts {
     Never,
-    /// Any node may come back empty at any time, and has no vote for so many ticks then: as long as
-    /// the longest lease that it may have forgotten.
+    /// Any node may come back empty at any time, and has no vote for so many ticks then
+    /// (`backend/quorum/guard.rs`): as long as the longest lease that it may have forgotten.
     Guarded {
         quarantine: u8,
     },
