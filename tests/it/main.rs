@@ -4,6 +4,7 @@
 
 mod certificates;
 mod clients;
+mod clock_jump;
 mod executor;
 mod fault_blocking;
 mod fault_crash;

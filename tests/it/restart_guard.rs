@@ -2,7 +2,7 @@
 
 use redlock::{LockError, LockGuard, NodeErrorKind, Redlock, RedlockBuilder, Wait};
 
-use crate::support::{Server, capture, eventually, ms, secs, unique_prefix};
+use crate::support::{Proxy, Replicated, Server, capture, eventually, ms, secs, unique_prefix};
 
 async fn masters() -> Vec<Server> {
     let mut masters = Vec::new();
@@ -119,6 +119,40 @@ async fn a_server_that_keeps_every_write_votes_at_once() {
     }
     let request = redlock.lock("k").expire(secs(600)).wait(secs(30));
     request.run(async {}).await.unwrap();
+}
+
+/// The replica missed the lock before it took its master's place.
+#[tokio::test]
+async fn a_promoted_replica_in_place_of_a_voter_makes_no_second_holder() {
+    for is_guarded in [true, false] {
+        let (first, last) = (Server::start().await, Server::start().await);
+        let pair = Replicated::start(1).await;
+        let (middle, away) = (Proxy::start(pair.master()), Proxy::start(&last));
+        let prefix = unique_prefix();
+        let client = |urls: [String; 3]| async {
+            let builder = Redlock::builder().urls(urls).prefix(&prefix).reply_timeout(secs(20));
+            builder.restart_guard(is_guarded).build().await.unwrap()
+        };
+        let holder = client([first.url(), middle.url(), away.url()]).await;
+        let resident = client([first.url(), middle.url(), last.url()]).await;
+        resident.lock("other").expire(secs(50)).run(async {}).await.unwrap();
+
+        pair.server(1).raw().cmd(&["REPLICAOF", "NO", "ONE"]).await;
+        away.drop_requests();
+        let held = holder.lock("k").expire(secs(50)).acquire().await.unwrap();
+        middle.lead_to(pair.server(1));
+        middle.cut_all();
+        let stranger = client([first.url(), middle.url(), last.url()]).await;
+        for second in [&resident, &stranger] {
+            let request = second.lock("k").expire(secs(50)).wait(Wait::Never);
+            let got = request.acquire().await;
+            assert_eq!(got.is_err(), is_guarded, "{got:?}");
+            held.check().unwrap();
+            if let Ok(guard) = got {
+                guard.release().await.unwrap();
+            }
+        }
+    }
 }
 
 #[tokio::test]
