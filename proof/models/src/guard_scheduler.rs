@@ -50,14 +50,14 @@ pub(crate) enum Bug {
     RenewUnchecked,
     /// Nobody counts renewals.
     NoLimit,
+    /// They are counted, but those that are tried again are late.
+    NoLongest,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Process {
     pub(crate) bug: Bug,
     pub(crate) max_renew: u8,
-    /// How old a hold may become, in ticks.
-    pub(crate) longest: u8,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,9 +111,16 @@ impl Model for Process {
 
     /// The acquire has just been sent.
     fn init_states(&self) -> Vec<State> {
+        let hold = Hold {
+            left: VALIDITY,
+            longest_left: self.longest(),
+            is_bounded: !matches!(self.bug, Bug::NoLimit | Bug::NoLongest),
+            renewals: 0,
+            ended: false,
+        };
         vec![State {
             task: Task::Asking,
-            hold: Hold { left: VALIDITY, renewals: 0, ended: false },
+            hold,
             look: None,
             renewal: Renewal::None,
             may_renew: false,
@@ -137,7 +144,7 @@ impl Model for Process {
         let mut next = *last;
         let state = &mut next;
         match action {
-            Action::Tick => state.tick(self.longest),
+            Action::Tick => state.tick(),
             Action::Grant => {
                 state.set_key(Key::Ours);
                 state.is_granted = true;
@@ -148,7 +155,7 @@ impl Model for Process {
                 self.register(state);
             }
             Action::Poll => self.poll(state),
-            Action::Step => self.begin_step(state),
+            Action::Step => Self::begin_step(state),
             Action::Finish => state.task = Task::LettingGo(0),
             Action::LetGo => {
                 let Task::LettingGo(done) = state.task else { return None };

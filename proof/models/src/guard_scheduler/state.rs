@@ -42,6 +42,10 @@ pub(crate) struct State {
 pub(super) struct Hold {
     /// Until the deadline.
     pub(super) left: u8,
+    /// Until the longest hold is over (`validity::longest_hold`).
+    pub(super) longest_left: u8,
+    /// The body is stopped then.
+    pub(super) is_bounded: bool,
     pub(super) renewals: u8,
     pub(super) ended: bool,
 }
@@ -50,8 +54,6 @@ pub(super) struct Hold {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one fact")]
 pub(super) struct History {
-    /// Ticks since the acquire was sent, up to the longest that may be.
-    pub(super) age: u8,
     pub(super) is_over: bool,
     pub(super) stepped_late: bool,
     pub(super) stepped_without: bool,
@@ -100,11 +102,12 @@ pub(super) enum Key {
 
 impl Hold {
     pub(super) fn is_due_to_stop(&self) -> bool {
-        self.left <= MARGIN
+        self.until_stop() == 0
     }
 
     pub(super) fn until_stop(&self) -> u8 {
-        self.left.saturating_sub(MARGIN)
+        let left = self.left.saturating_sub(MARGIN);
+        if self.is_bounded { left.min(self.longest_left) } else { left }
     }
 }
 
@@ -114,8 +117,9 @@ impl State {
         self.key_left = if key == Key::Free { 0 } else { EXPIRE + DRIFT };
     }
 
-    pub(super) fn tick(&mut self, longest: u8) {
+    pub(super) fn tick(&mut self) {
         self.hold.left = self.hold.left.saturating_sub(1);
+        self.hold.longest_left = self.hold.longest_left.saturating_sub(1);
         self.look = self.look.map(|look| look.saturating_sub(1));
         if let Renewal::Sent { left, .. } = &mut self.renewal {
             *left = left.saturating_sub(1);
@@ -124,7 +128,6 @@ impl State {
         if self.key_left == 0 {
             self.key = Key::Free;
         }
-        self.history.age = (self.history.age + 1).min(longest);
     }
 
     pub(super) fn process_actions(&self, actions: &mut Vec<Action>) {

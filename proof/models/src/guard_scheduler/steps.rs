@@ -13,14 +13,9 @@ pub(super) enum Step {
 }
 
 impl Process {
-    /// The longest hold of `max_renew` renewals, each sent just before the stop.
-    pub(crate) const fn longest(max_renew: u8) -> u8 {
-        (VALIDITY - MARGIN) * (max_renew + 1)
-    }
-
-    /// The same, were each renewal sent when it is due.
-    pub(crate) const fn longest_on_time(max_renew: u8) -> u8 {
-        (VALIDITY - DUE) * max_renew + VALIDITY - MARGIN
+    /// The longest hold: as if each renewal were sent when it is due (`validity::longest_hold`).
+    pub(super) const fn longest(&self) -> u8 {
+        (VALIDITY - DUE) * self.max_renew + VALIDITY - MARGIN
     }
 
     pub(super) fn is_used_up(&self, hold: &Hold) -> bool {
@@ -38,7 +33,7 @@ impl Process {
         } else if self.is_used_up(hold) {
             Step::Sleep(hold.until_stop())
         } else if hold.left > DUE {
-            Step::Sleep(hold.left - DUE)
+            Step::Sleep((hold.left - DUE).min(hold.until_stop()))
         } else {
             Step::Renew
         }
@@ -92,15 +87,15 @@ impl Process {
         } else if self.bug == Bug::FrozenInPoll {
             state.task = Task::Polling;
         } else {
-            self.begin_step(state);
+            Self::begin_step(state);
         }
     }
 
-    pub(super) fn begin_step(&self, state: &mut State) {
+    pub(super) fn begin_step(state: &mut State) {
         state.task = Task::Running;
         state.history.stepped_late |= state.hold.left == 0;
         state.history.stepped_without |= state.key != Key::Ours && !state.is_robbed;
-        state.history.stepped_too_old |= state.history.age >= self.longest;
+        state.history.stepped_too_old |= state.hold.longest_left == 0;
     }
 
     pub(super) fn let_go(&self, state: &mut State, done: u8) {
