@@ -1,5 +1,7 @@
 //! The servers of a history, and what is done to them.
 
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use fault_kit::proxy::{Then, any};
 use fault_kit::{Masters, Proxy, Replicated, Server, ServerBuilder, ms, secs, time_passes};
 use tokio::sync::Mutex;
@@ -16,6 +18,9 @@ pub struct Arena {
     /// Faults on one server follow each other, and so do those on one wire.
     busy: Vec<Mutex<()>>,
     spoilt: Vec<Mutex<()>>,
+    /// By how much a clock jumps: always in one direction, so that it never comes back.
+    step: i64,
+    ahead: Vec<AtomicI64>,
 }
 
 #[derive(Debug)]
@@ -25,7 +30,7 @@ enum Servers {
 }
 
 impl Arena {
-    pub async fn start(topology: Topology) -> Arena {
+    pub async fn start(topology: Topology, seed: u64) -> Arena {
         let count = topology.servers();
         let (servers, proxies) = if topology == Topology::Replicated {
             let servers = Replicated::start_with(count - 1, setup).await;
@@ -37,7 +42,9 @@ impl Arena {
             (Servers::Masters(masters), proxies)
         };
         let locks = || (0..count).map(|_| Mutex::default()).collect();
-        Arena { servers, proxies, busy: locks(), spoilt: locks() }
+        let ahead = (0..count).map(|_| AtomicI64::new(0)).collect();
+        let step = if (seed / 16).is_multiple_of(2) { 3 } else { -3 };
+        Arena { servers, proxies, busy: locks(), spoilt: locks(), step, ahead }
     }
 
     pub fn urls(&self) -> Vec<String> {
@@ -114,7 +121,8 @@ impl Arena {
             }
             Kind::FlushAll => drop(server.raw().try_cmd(&["FLUSHALL"]).await),
             Kind::ScriptFlush => drop(server.raw().cmd(&["SCRIPT", "FLUSH"]).await),
-            Kind::Clock => {
+            Kind::Clock => self.jump(fault.target % self.busy.len(), self.step),
+            Kind::Blip => {
                 let secs = i64::try_from(2 + fault.choice % 5).unwrap_or(2);
                 let jump = if fault.choice.is_multiple_of(2) { secs } else { -secs };
                 server.shift_clock(jump);
@@ -202,6 +210,18 @@ impl Arena {
         if let Servers::Replicated(servers) = &self.servers {
             let n = usize::from(!std::ptr::eq(servers.master(), servers.server(0)));
             servers.promote(n).await;
+        }
+    }
+
+    fn jump(&self, n: usize, secs: i64) {
+        self.ahead[n].fetch_add(secs, Ordering::Relaxed);
+        self.server(n).shift_clock(secs);
+    }
+
+    /// Sets those clocks right that went back: what stands on their servers is to expire.
+    pub fn catch_up(&self) {
+        for n in 0..self.ahead.len() {
+            self.jump(n, -self.ahead[n].load(Ordering::Relaxed).min(0));
         }
     }
 

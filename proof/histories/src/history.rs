@@ -77,7 +77,7 @@ impl Run {
         let dir = std::env::temp_dir().join(dir);
         std::fs::create_dir_all(&dir).expect("a temp directory can be made");
         let start = now();
-        let arena = Arena::start(plan.topology).await;
+        let arena = Arena::start(plan.topology, plan.seed).await;
         let store = Store::start(&Orders::socket(&dir));
         let orders = Orders {
             seed: plan.seed,
@@ -123,7 +123,9 @@ impl Run {
     /// Lets everybody finish, and judges.
     pub async fn finish(self, plan: Plan, faults: BTreeMap<Kind, usize>) -> Outcome {
         self.fleet.idle().await;
-        let jumped_ms = if faults.contains_key(&Kind::Clock) { 10_000 } else { 0 };
+        self.arena.catch_up();
+        let has_jumped = faults.contains_key(&Kind::Clock) || faults.contains_key(&Kind::Blip);
+        let jumped_ms = if has_jumped { 60_000 } else { 0 };
         let leftovers = leftovers(&self.arena, LONGEST_MS + jumped_ms).await;
         let fleet = Arc::into_inner(self.fleet).expect("no fault is under way");
         let lines = fleet.logs().await;

@@ -79,8 +79,10 @@ pub enum Kind {
     RestartEmpty,
     /// A server forgets all keys.
     FlushAll,
-    /// A server's wall clock jumps, and later back.
+    /// A server's wall clock jumps, and stays there.
     Clock,
+    /// It jumps, and back before everybody has had a look at it.
+    Blip,
     /// The replica becomes the master, stale or not, with the old one alive or not.
     Failover,
 }
@@ -101,7 +103,8 @@ const WITHIN: [Kind; 12] = [
     Kind::ScriptFlush,
 ];
 
-/// What the restart guard makes of no consequence, as long as it happens to a minority.
+/// What the restart guard makes of no consequence, as long as it happens to a minority. A blip is
+/// not among these: a client that asks before it and after it sees a clock that has not moved.
 const SURVIVED: [Kind; 2] = [Kind::RestartEmpty, Kind::Clock];
 
 /// What breaks the promise of exclusion: lost data, a clock that jumps, or both.
@@ -114,13 +117,13 @@ fn beyond(topology: Topology, turn: u64) -> Vec<Kind> {
         kinds.extend(vec![Kind::Failover; failovers]);
     }
     if jumps {
-        kinds.extend([Kind::Clock; 2]);
+        kinds.extend([Kind::Clock, Kind::Blip]);
     }
     kinds
 }
 
 impl Kind {
-    pub const ALL: [Kind; 16] = [
+    pub const ALL: [Kind; 17] = [
         Kind::ServerKill,
         Kind::ServerStop,
         Kind::ClientStop,
@@ -136,6 +139,7 @@ impl Kind {
         Kind::RestartEmpty,
         Kind::FlushAll,
         Kind::Clock,
+        Kind::Blip,
         Kind::Failover,
     ];
 
@@ -243,11 +247,15 @@ impl Plan {
         plan
     }
 
-    /// All kinds in a random order, for runs that last until their work is done.
+    /// All kinds in a random order, for runs that last until their work is done. Clocks jump back
+    /// again, or in the end they would be years apart.
     pub fn wave(seed: u64, topology: Topology, length_ms: u64, precautions: Precautions) -> Plan {
         let mut rng = Rng::with_seed(seed);
         let mut kinds = Kind::ALL.to_vec();
-        kinds.retain(|kind| *kind != Kind::Failover || topology == Topology::Replicated);
+        kinds.retain(|kind| match kind {
+            Kind::Failover => topology == Topology::Replicated,
+            kind => *kind != Kind::Clock,
+        });
         rng.shuffle(&mut kinds);
         let plan = Plan { seed, topology, precautions, faults: Vec::new() };
         plan.spread(&kinds, length_ms, &mut rng)
@@ -300,12 +308,10 @@ impl Plan {
         let doubtful: BTreeSet<_> =
             SURVIVED.into_iter().flat_map(|kind| self.targets(kind)).collect();
         let most = if self.is_guarded() { self.topology.minority() } else { 0 };
-        let forgets = has(Kind::FlushAll) || has(Kind::Failover);
-        let loses_data = forgets || has(Kind::RestartEmpty);
-        Promise {
-            exclusion: !forgets && doubtful.len() <= most,
-            order: !(loses_data && has(Kind::Clock)),
-        }
+        let forgets = has(Kind::FlushAll) || has(Kind::Failover) || has(Kind::Blip);
+        let jumps = has(Kind::Clock) || has(Kind::Blip);
+        let loses_data = has(Kind::FlushAll) || has(Kind::Failover) || has(Kind::RestartEmpty);
+        Promise { exclusion: !forgets && doubtful.len() <= most, order: !(loses_data && jumps) }
     }
 
     fn targets(&self, kind: Kind) -> impl Iterator<Item = usize> {
@@ -332,7 +338,9 @@ mod tests {
         let none = Promise { exclusion: false, order: false };
         for topology in Topology::ALL {
             assert_eq!(promise(topology, Guard::Off, &WITHIN.map(|kind| (kind, 0))), both);
-            for kind in [Kind::RestartEmpty, Kind::FlushAll, Kind::Clock, Kind::Failover] {
+            for kind in
+                [Kind::RestartEmpty, Kind::FlushAll, Kind::Clock, Kind::Blip, Kind::Failover]
+            {
                 assert_eq!(promise(topology, Guard::Off, &[(kind, 0)]), order);
             }
             let lost = [(Kind::Clock, 0), (Kind::FlushAll, 0)];
