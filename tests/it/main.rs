@@ -46,9 +46,11 @@ mod secrets;
 mod security;
 mod tls;
 
+mod support_cluster;
 mod support_events;
 mod support_process;
 mod support_proxy;
 mod support_scripted;
+mod support_sentinel;
 mod support_server;
 mod support_topologies;
