@@ -19,6 +19,7 @@ mod fault_runtimes;
 mod fault_servers;
 mod fault_store;
 mod fault_wire;
+mod load;
 mod roles;
 mod support;
 
@@ -34,6 +35,7 @@ mod attribute_release;
 mod attribute_shape;
 mod attribute_wait;
 mod bounds;
+mod cluster;
 mod contract;
 mod interop;
 mod min_replicas;
@@ -44,6 +46,7 @@ mod quorum;
 mod restart_guard;
 mod secrets;
 mod security;
+mod sentinel;
 mod tls;
 
 mod support_cluster;
