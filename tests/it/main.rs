@@ -46,6 +46,7 @@ mod quorum;
 mod restart_guard;
 mod secrets;
 mod security;
+mod security_topologies;
 mod sentinel;
 mod tls;
 
