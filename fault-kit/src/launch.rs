@@ -31,6 +31,9 @@ pub struct Settings {
     pub append_only: bool,
     /// A wall clock that a test can set.
     pub clock: Option<Clock>,
+    pub is_cluster: bool,
+    /// Kept over restarts: the other nodes know it.
+    pub bus_port: Option<u16>,
 }
 
 impl Settings {
@@ -43,6 +46,8 @@ impl Settings {
             password: None,
             append_only: false,
             clock: None,
+            is_cluster: false,
+            bus_port: None,
         }
     }
 
@@ -68,6 +73,8 @@ impl Settings {
              save \"\"\nappendonly no\ndaemonize no\nrepl-diskless-sync-delay 0\n",
             dir.display()
         );
+        let cluster = |bus_port| format!("cluster-enabled yes\ncluster-port {bus_port}\n");
+        config.extend(self.bus_port.map(cluster));
         for line in &self.config {
             config.push_str(line);
             config.push('\n');
@@ -79,9 +86,10 @@ impl Settings {
 }
 
 /// Starts on a free port.
-pub async fn launch(settings: &Settings) -> (Supervised, u16) {
+pub async fn launch(settings: &mut Settings) -> (Supervised, u16) {
     for _ in 0..PORT_TRIES {
         let port = free_port();
+        settings.bus_port = settings.is_cluster.then(free_port);
         if let Some(child) = attempt(settings, port).await {
             return (child, port);
         }
@@ -127,7 +135,9 @@ async fn attempt(settings: &Settings, port: u16) -> Option<Supervised> {
 
 /// The log proves that it is *our* server which listens, the PING that it answers.
 async fn is_ready(settings: &Settings, port: u16) -> bool {
-    settings.log().contains("eady to accept connections") && answers_ping(port).await
+    let log = settings.log();
+    let listens = log.contains("eady to accept connections") || log.contains("Sentinel ID is");
+    listens && answers_ping(port).await
 }
 
 async fn answers_ping(port: u16) -> bool {

@@ -1,7 +1,8 @@
 //! Real Redis servers for tests, and what can go wrong with them.
 //!
 //! A [`Server`] is a `redis-server` or `valkey-server` of one test: killed, frozen, emptied, made
-//! a replica or given another time of day; [`Masters`] and [`Replicated`] are several of them. A
+//! a replica or given another time of day; [`Masters`], [`Replicated`], [`Sentinels`]
+//! and [`Cluster`] are several of them. A
 //! [`Proxy`] in front of one loses, delays and cuts single requests and replies. A [`Process`] is
 //! the test's own program in another role, and can be killed and frozen, too. Nothing here outlives
 //! the test, however the test ends.
@@ -28,6 +29,7 @@
 
 mod binary;
 mod clock;
+mod cluster;
 mod dir;
 pub mod events;
 mod eventually;
@@ -38,9 +40,11 @@ pub mod proxy;
 mod raw;
 mod replicated;
 pub mod scripted;
+mod sentinel;
 mod server;
 pub mod supervise;
 
+pub use cluster::Cluster;
 pub use events::capture;
 pub use eventually::{Verdict, block_thread, eventually, ms, secs, time_passes, within};
 pub use masters::Masters;
@@ -49,4 +53,5 @@ pub use proxy::Proxy;
 pub use raw::Raw;
 pub use replicated::Replicated;
 pub use scripted::Scripted;
+pub use sentinel::Sentinels;
 pub use server::{Server, ServerBuilder, unique_prefix};

@@ -3,21 +3,44 @@
 use std::time::Duration;
 
 use deadpool_redis::redis::aio::MultiplexedConnection;
-use deadpool_redis::redis::{self, AsyncConnectionConfig, Client, RedisResult, Value};
+use deadpool_redis::redis::cluster::ClusterClient;
+use deadpool_redis::redis::cluster_async::ClusterConnection;
+use deadpool_redis::redis::{self, AsyncConnectionConfig, Client, Cmd, RedisResult, Value};
 use tokio::sync::Mutex;
 
 /// Commands for assertions. It reconnects by itself, so it survives a restarted server.
-#[derive(Debug)]
 pub struct Raw {
-    client: Client,
-    connection: Mutex<Option<MultiplexedConnection>>,
+    place: Place,
+    connection: Mutex<Option<Connection>>,
+}
+
+impl std::fmt::Debug for Raw {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Raw").finish_non_exhaustive()
+    }
+}
+
+enum Place {
+    Server(Box<Client>),
+    Cluster(Box<ClusterClient>),
+}
+
+enum Connection {
+    Server(MultiplexedConnection),
+    Cluster(ClusterConnection),
 }
 
 impl Raw {
     /// Connects at the first command.
     pub fn new(url: &str) -> Raw {
         let client = Client::open(url).expect("the URL is good");
-        Raw { client, connection: Mutex::new(None) }
+        Raw { place: Place::Server(Box::new(client)), connection: Mutex::new(None) }
+    }
+
+    /// Each command goes to the master of its key, or to all masters where it has none.
+    pub fn cluster(urls: &[String]) -> Raw {
+        let client = ClusterClient::new(urls.to_vec()).expect("the URLs are good");
+        Raw { place: Place::Cluster(Box::new(client)), connection: Mutex::new(None) }
     }
 
     /// The reply of one command; an error reply fails the test.
@@ -34,14 +57,13 @@ impl Raw {
         command.arg(&words[1..]);
         let mut slot = self.connection.lock().await;
         if let Some(connection) = slot.as_mut() {
-            match command.query_async(connection).await {
+            match connection.query(&command).await {
                 // The server was restarted meanwhile; the second try is on a new connection.
                 Err(error) if error.is_connection_dropped() || error.is_io_error() => {}
                 outcome => return outcome,
             }
         }
-        let connection = slot.insert(self.connect().await?);
-        command.query_async(connection).await
+        slot.insert(self.connect().await?).query(&command).await
     }
 
     /// The keys that match a glob pattern, sorted.
@@ -91,10 +113,38 @@ impl Raw {
         value.unwrap_or_else(|| panic!("INFO has no field {field}")).to_owned()
     }
 
-    async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+    async fn connect(&self) -> RedisResult<Connection> {
+        let client = match &self.place {
+            Place::Cluster(client) => {
+                return Ok(Connection::Cluster(client.get_async_connection().await?));
+            }
+            Place::Server(client) => client,
+        };
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(Some(Duration::from_secs(10)))
             .set_connection_timeout(Some(Duration::from_secs(5)));
-        self.client.get_multiplexed_async_connection_with_config(&config).await
+        let connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+        Ok(Connection::Server(connection))
+    }
+}
+
+impl Connection {
+    async fn query(&mut self, command: &Cmd) -> RedisResult<Value> {
+        match self {
+            Self::Server(connection) => command.query_async(connection).await,
+            Self::Cluster(connection) => command.query_async(connection).await,
+        }
+    }
+}
+
+/// The words of a reply: the elements of an array, or the lines of a text.
+pub fn lines_of(reply: Value) -> Vec<String> {
+    match reply {
+        Value::Array(items) => items.into_iter().flat_map(lines_of).collect(),
+        Value::Int(number) => vec![number.to_string()],
+        other => {
+            let text: String = redis::from_redis_value(other).unwrap_or_default();
+            text.lines().map(str::to_owned).collect()
+        }
     }
 }

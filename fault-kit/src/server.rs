@@ -57,6 +57,11 @@ impl Server {
         self.port
     }
 
+    /// The second port of a cluster's node, on which the nodes talk to each other.
+    pub fn bus_port(&self) -> u16 {
+        self.settings.bus_port.expect("it is a node of a cluster")
+    }
+
     /// The process id of the running server.
     pub fn pid(&self) -> u32 {
         self.child().as_ref().expect("the server runs").pid()
@@ -216,9 +221,22 @@ impl ServerBuilder {
         self.config(&format!("replicaof 127.0.0.1 {}", master.port()))
     }
 
+    /// Not a server of data, but one that watches others.
+    #[must_use]
+    pub fn sentinel(self) -> Self {
+        self.arg("--sentinel")
+    }
+
+    /// A node of a cluster, alone as yet.
+    #[must_use]
+    pub fn cluster(mut self) -> Self {
+        self.settings.is_cluster = true;
+        self
+    }
+
     /// Starts it and returns when it answers.
-    pub async fn start(self) -> Server {
-        let (child, port) = launch::launch(&self.settings).await;
+    pub async fn start(mut self) -> Server {
+        let (child, port) = launch::launch(&mut self.settings).await;
         Server { port, settings: self.settings, child: Mutex::new(Some(child)) }
     }
 }

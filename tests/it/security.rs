@@ -12,7 +12,7 @@ const SCRIPTS: [&str; 3] = [
 ];
 
 /// The user that stands in the document's code block of this kind, with a password.
-fn user(block: &str) -> String {
+pub fn user(block: &str) -> String {
     let (_, rest) = DOCUMENT.split_once(&format!("```{block}\n")).expect("the block is there");
     let (line, _) = rest.split_once("\n```").expect("the block ends");
     let user = line.strip_prefix("user ").expect("one user, in one line");

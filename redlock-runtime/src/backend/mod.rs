@@ -14,6 +14,8 @@ pub use memory::MemoryStore;
 pub(crate) use outcome::{Acquired, Fault, Found};
 pub(crate) use quorum::{Quorum, RestartGuard, Rules, majority};
 pub(crate) use recall::{Cause, Recall, RollCall, Voter};
+#[cfg(feature = "cluster")]
+pub(crate) use redis::RedisCluster;
 pub(crate) use redis::{MinReplicas, NodeOptions, RedisNode};
 #[cfg(not(feature = "tls"))]
 pub(crate) use tls::Tls;

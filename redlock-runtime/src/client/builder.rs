@@ -25,6 +25,7 @@ const LONGEST_NAME: usize = 256;
 /// | option | meaning | default |
 /// | --- | --- | --- |
 /// | [`url`](Self::url), [`pool`](Self::pool), [`memory`](Self::memory) | where | required |
+/// | `sentinel`, `cluster` | the same, where servers replace each other (a feature each) | |
 /// | [`quorum`](Self::quorum) | servers that make a lock, where there are several | a majority |
 /// | [`restart_guard`](Self::restart_guard) | no vote for restarted servers | if several |
 /// | [`longest_expire`](Self::longest_expire) | for how long | longest lease so far |
@@ -102,6 +103,12 @@ impl RedlockBuilder {
     /// [`urls`](Self::urls).
     pub fn pools(mut self, pools: impl IntoIterator<Item = Pool>) -> Self {
         self.topology.nodes.extend(pools.into_iter().map(Node::Pool));
+        self
+    }
+
+    #[cfg(any(feature = "sentinel", feature = "cluster"))]
+    pub(super) fn node(mut self, node: Node) -> Self {
+        self.topology.nodes.push(node);
         self
     }
 

@@ -1,6 +1,8 @@
 //! The client: what a program configures once and takes its locks from.
 
 mod builder;
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+mod failover;
 mod held;
 mod into_redlock;
 mod redlock;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use deadpool_redis::Pool;
 
+#[cfg(feature = "cluster")]
+use crate::backend::RedisCluster;
 use crate::backend::{
     Backend, Memory, MemoryStore, MinReplicas, NodeOptions, Quorum, RedisNode, RestartGuard, Rules,
     Tls, Voter, majority,
@@ -18,6 +20,17 @@ pub(super) enum Node {
     Url(String),
     Pool(Pool),
     Memory(MemoryStore),
+    #[cfg(feature = "sentinel")]
+    Sentinel {
+        urls: Vec<String>,
+        master: String,
+    },
+    #[cfg(feature = "sentinel")]
+    SentinelPool(deadpool_redis::sentinel::Pool),
+    #[cfg(feature = "cluster")]
+    Cluster(Vec<String>),
+    #[cfg(feature = "cluster")]
+    ClusterPool(deadpool_redis::cluster::Pool),
 }
 
 /// The options that say where locks stand.
@@ -38,6 +51,36 @@ pub(super) struct Assembled {
     pub(super) is_embedded: bool,
 }
 
+impl Node {
+    #[cfg(feature = "cluster")]
+    fn is_cluster(&self) -> bool {
+        matches!(self, Self::Cluster(_) | Self::ClusterPool(_))
+    }
+
+    fn open(
+        self,
+        index: usize,
+        tls: Option<&Tls>,
+        options: NodeOptions,
+    ) -> Result<Arc<dyn Voter>, LockError> {
+        Ok(match self {
+            Self::Url(url) => Arc::new(RedisNode::open(&url, tls, options)?),
+            Self::Pool(pool) => Arc::new(RedisNode::from_pool(&pool, index, options)),
+            Self::Memory(_) => unreachable!("`memory` stands alone"),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(_) | Self::ClusterPool(_) => unreachable!("`cluster` stands alone"),
+            #[cfg(feature = "sentinel")]
+            Self::Sentinel { urls, master } => {
+                Arc::new(RedisNode::watched(&urls, &master, options)?)
+            }
+            #[cfg(feature = "sentinel")]
+            Self::SentinelPool(pool) => {
+                Arc::new(RedisNode::from_sentinel_pool(pool, index, options))
+            }
+        })
+    }
+}
+
 impl Topology {
     /// The only place that names concrete backends.
     pub(super) fn assemble(
@@ -52,6 +95,10 @@ impl Topology {
         if self.nodes.iter().any(|node| matches!(node, Node::Memory(_))) {
             return self.memory();
         }
+        #[cfg(feature = "cluster")]
+        if self.nodes.iter().any(Node::is_cluster) {
+            return self.cluster();
+        }
         let is_guarded = self.restart_guard.unwrap_or(count > 1);
         let roll_key: Arc<str> = format!("{prefix}nodes:fence").into();
         let options = NodeOptions {
@@ -60,20 +107,15 @@ impl Topology {
         };
         let mut nodes = Vec::with_capacity(count);
         for (index, node) in self.nodes.into_iter().enumerate() {
-            nodes.push(match node {
-                Node::Url(url) => RedisNode::open(&url, self.tls.as_ref(), options.clone())?,
-                Node::Pool(pool) => RedisNode::from_pool(&pool, index, options.clone()),
-                Node::Memory(_) => unreachable!("seen above"),
-            });
+            nodes.push(node.open(index, self.tls.as_ref(), options.clone())?);
         }
         if !is_guarded && count == 1 {
-            return Ok(Assembled { backend: Arc::new(nodes.remove(0)), is_embedded: false });
+            return Ok(Assembled { backend: nodes.remove(0), is_embedded: false });
         }
         let longest = self.longest_expire.unwrap_or_default();
         let guard = is_guarded.then(|| RestartGuard::new(Clock::Boot, roll_key, longest));
         let replica_wait = self.min_replicas.map_or(Duration::ZERO, |replicas| replicas.within);
-        let voters = nodes.into_iter().map(|node| Arc::new(node) as Arc<dyn Voter>).collect();
-        let backend = Quorum::new(voters, Rules { quorum, guard, replica_wait });
+        let backend = Quorum::new(nodes, Rules { quorum, guard, replica_wait });
         Ok(Assembled { backend: Arc::new(backend), is_embedded: false })
     }
 
@@ -118,6 +160,22 @@ impl Topology {
             ));
         }
         Ok(())
+    }
+
+    #[cfg(feature = "cluster")]
+    fn cluster(mut self) -> Result<Assembled, LockError> {
+        if self.min_replicas.is_some() || self.restart_guard == Some(true) {
+            return Err(LockError::config(
+                "`min_replicas` and `restart_guard` are not for `cluster`: its servers replace \
+                 each other by themselves; set `min-replicas-to-write` on them",
+            ));
+        }
+        let backend = match (self.nodes.pop(), self.nodes.is_empty()) {
+            (Some(Node::Cluster(urls)), true) => RedisCluster::open(&urls)?,
+            (Some(Node::ClusterPool(pool)), true) => RedisCluster::from_pool(pool),
+            _ => return Err(LockError::config("`cluster` stands alone; it is several already")),
+        };
+        Ok(Assembled { backend: Arc::new(backend), is_embedded: false })
     }
 
     fn memory(mut self) -> Result<Assembled, LockError> {

@@ -79,6 +79,8 @@ pub enum NodeErrorKind {
     NoReplicas,
     /// The server is a read-only replica, or lost its master.
     ReadOnly,
+    /// The sentinels know no master of this name that is up.
+    NoMaster,
     /// The key holds something that is not a lock.
     WrongType,
     /// The server belongs to a Redis Cluster, or the cluster is down.
@@ -116,8 +118,12 @@ impl NodeErrorKind {
             Self::CannotPersist => "mend the disk of the server, its log says why it cannot save",
             Self::NoReplicas => "bring the replicas back, or lower `min-replicas-to-write`",
             Self::ReadOnly => "connect to the master",
+            Self::NoMaster => "is the master's name right, or is a failover under way?",
             Self::WrongType => "another program uses this key; set a `prefix` of its own",
-            Self::Cluster => "connect to a server outside of a cluster, or wait until it is up",
+            Self::Cluster => {
+                "a Redis Cluster is `.cluster(..)` on the builder; is it up, and are all its slots \
+                 served?"
+            }
             Self::TooManyClients => "raise `maxclients`, or find who leaks connections",
             Self::Quarantined => {
                 "it votes again by itself; `restart_guard(false)` is for servers that lose nothing"

@@ -9,7 +9,7 @@ use crate::support::{Server, secs, unique_prefix};
 #[tokio::test]
 async fn fencing_tokens_grow_after_flushall() {
     let server = Server::start().await;
-    let place = Place::redis(server.url(), unique_prefix(), false);
+    let place = Place::redis(server.url(), unique_prefix());
     let client = place.client().await;
     let mut last = next(&client).await;
     for command in [&["FLUSHALL"][..], &["SCRIPT", "FLUSH"], &["FLUSHALL", "ASYNC"]] {
@@ -23,7 +23,7 @@ async fn fencing_tokens_grow_after_flushall() {
 #[tokio::test]
 async fn flushall_is_a_loss_that_the_holder_hears_of() {
     let server = Server::start().await;
-    let place = Place::redis(server.url(), unique_prefix(), false);
+    let place = Place::redis(server.url(), unique_prefix());
     let client = place.client().await;
     let guard = client.lock(KEY).expire(secs(2)).acquire().await.unwrap();
     server.raw().cmd(&["FLUSHALL"]).await;

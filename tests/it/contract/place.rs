@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use deadpool_redis::{Config, Runtime};
+use deadpool_redis::sentinel::{self, SentinelServerType};
+use deadpool_redis::{Config, Runtime, cluster};
 use redlock::{LockGuard, MemoryStore, Redlock, RedlockBuilder};
 use tokio::sync::OnceCell;
 
-use crate::support::{Raw, Server, eventually, secs, unique_prefix};
+use crate::support::{Cluster, Raw, Sentinels, Server, eventually, secs, unique_prefix};
 
 /// The key that most cases lock.
 pub const KEY: &str = "stock-42";
@@ -26,8 +27,19 @@ enum Kind {
         urls: Vec<String>,
         /// The servers that can be meddled with: those that are up.
         raws: Vec<Raw>,
-        is_pool: bool,
+        how: How,
     },
+}
+
+/// How a client is told where the servers are.
+#[derive(Clone, Copy)]
+enum How {
+    Urls,
+    Pools,
+    Sentinel,
+    SentinelPool,
+    Cluster,
+    ClusterPool,
 }
 
 impl Place {
@@ -37,18 +49,19 @@ impl Place {
     }
 
     pub async fn url() -> Option<Place> {
-        Some(Place::redis(Server::shared().await.url(), unique_prefix(), false))
+        Some(Place::redis(Server::shared().await.url(), unique_prefix()))
     }
 
     pub async fn pool() -> Option<Place> {
-        Some(Place::redis(Server::shared().await.url(), unique_prefix(), true))
+        let place = Place::redis(Server::shared().await.url(), unique_prefix());
+        Some(place.told(How::Pools))
     }
 
     /// A prefix of the longest kind, with spaces, glob characters and more than ASCII.
     pub async fn other_prefix() -> Option<Place> {
         let prefix = unique_prefix() + "caf\u{e9} *?[x]\\ \u{1f512}:";
         let prefix = "p".repeat(256 - prefix.len()) + &prefix;
-        Some(Place::redis(Server::shared().await.url(), prefix, false))
+        Some(Place::redis(Server::shared().await.url(), prefix))
     }
 
     /// The server that `REDLOCK_TEST_VALKEY` names; none where it is not set.
@@ -62,14 +75,14 @@ impl Place {
             Some(Server::builder().program(program).start().await)
         };
         let server = VALKEY.get_or_init(start).await.as_ref()?;
-        Some(Place::redis(server.url(), unique_prefix(), false))
+        Some(Place::redis(server.url(), unique_prefix()))
     }
 
     /// Three masters.
     pub async fn quorum() -> Option<Place> {
         let urls: Vec<String> = masters().await.iter().map(Server::url).collect();
         let raws = urls.iter().map(|url| Raw::new(url)).collect();
-        Some(Place { prefix: unique_prefix(), kind: Kind::Redis { urls, raws, is_pool: false } })
+        Some(Place::of(urls, raws, How::Urls))
     }
 
     /// Five masters, two of which are down.
@@ -78,23 +91,50 @@ impl Place {
         let raws = urls.iter().map(|url| Raw::new(url)).collect();
         urls.insert(1, "redis://127.0.0.1:1".to_owned());
         urls.push("redis://127.0.0.1:2".to_owned());
-        Some(Place { prefix: unique_prefix(), kind: Kind::Redis { urls, raws, is_pool: false } })
+        Some(Place::of(urls, raws, How::Urls))
     }
 
-    pub fn redis(url: String, prefix: String, is_pool: bool) -> Place {
+    /// A master that sentinels watch.
+    pub async fn sentinel() -> Option<Place> {
+        let set = watched().await;
+        Some(Place::of(set.urls(), vec![set.master().await.raw()], How::Sentinel))
+    }
+
+    pub async fn sentinel_pool() -> Option<Place> {
+        Some(Place::sentinel().await?.told(How::SentinelPool))
+    }
+
+    /// Three masters that share the keys among them.
+    pub async fn cluster() -> Option<Place> {
+        let cluster = sharded().await;
+        Some(Place::of(cluster.urls(), vec![cluster.raw()], How::Cluster))
+    }
+
+    pub async fn cluster_pool() -> Option<Place> {
+        Some(Place::cluster().await?.told(How::ClusterPool))
+    }
+
+    pub fn redis(url: String, prefix: String) -> Place {
         let raws = vec![Raw::new(&url)];
-        Place { prefix, kind: Kind::Redis { urls: vec![url], raws, is_pool } }
+        Place { prefix, ..Place::of(vec![url], raws, How::Urls) }
+    }
+
+    fn of(urls: Vec<String>, raws: Vec<Raw>, how: How) -> Place {
+        Place { prefix: unique_prefix(), kind: Kind::Redis { urls, raws, how } }
+    }
+
+    fn told(mut self, told: How) -> Place {
+        if let Kind::Redis { how, .. } = &mut self.kind {
+            *how = told;
+        }
+        self
     }
 
     pub fn builder(&self) -> RedlockBuilder {
         let builder = Redlock::builder().prefix(&self.prefix).client_name("contract");
         match &self.kind {
             Kind::Memory(store) => builder.memory_store(store.lock().unwrap().clone()),
-            Kind::Redis { urls, is_pool: true, .. } => builder.pools(urls.iter().map(|url| {
-                let pool = Config::from_url(url).create_pool(Some(Runtime::Tokio1));
-                pool.expect("a good URL")
-            })),
-            Kind::Redis { urls, .. } => builder.urls(urls),
+            Kind::Redis { urls, how, .. } => how.tell(builder, urls),
         }
     }
 
@@ -200,6 +240,42 @@ impl Place {
         keys.dedup();
         keys
     }
+}
+
+impl How {
+    fn tell(self, builder: RedlockBuilder, urls: &[String]) -> RedlockBuilder {
+        let tokio = Some(Runtime::Tokio1);
+        match self {
+            How::Urls => builder.urls(urls),
+            How::Pools => builder.pools(
+                urls.iter()
+                    .map(|url| Config::from_url(url).create_pool(tokio).expect("a good URL")),
+            ),
+            How::Sentinel => builder.sentinel(urls, Sentinels::MASTER),
+            How::SentinelPool => {
+                let of = SentinelServerType::Master;
+                let config = sentinel::Config::from_urls(urls, Sentinels::MASTER.to_owned(), of);
+                builder.sentinel_pool(config.create_pool(tokio).expect("good URLs"))
+            }
+            How::Cluster => builder.cluster(urls),
+            How::ClusterPool => {
+                let config = cluster::Config::from_urls(urls);
+                builder.cluster_pool(config.create_pool(tokio).expect("good URLs"))
+            }
+        }
+    }
+}
+
+/// A master with replicas, shared by all cases; the sentinels are in no hurry to replace it.
+async fn watched() -> &'static Sentinels {
+    static WATCHED: OnceCell<Sentinels> = OnceCell::const_new();
+    WATCHED.get_or_init(|| Sentinels::start_with(secs(60), &[])).await
+}
+
+/// A cluster, shared by all cases, whose nodes are in no hurry to replace each other.
+async fn sharded() -> &'static Cluster {
+    static SHARDED: OnceCell<Cluster> = OnceCell::const_new();
+    SHARDED.get_or_init(|| Cluster::start_with(secs(60), &[])).await
 }
 
 /// Three servers that know nothing of each other, shared by all cases.

@@ -33,7 +33,7 @@ pub(super) fn open(url: &str, tls: Option<&Tls>) -> Result<(String, Pool), LockE
     Ok((name, pool))
 }
 
-fn parse(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
+pub(super) fn parse(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
     let shown = without_credentials(url);
     let Some((scheme, _)) = url.split_once("://") else {
         return Err(LockError::config(format!(

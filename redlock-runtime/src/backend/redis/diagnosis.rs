@@ -48,8 +48,13 @@ fn moved(error: &RedisError) -> bool {
 fn kind(error: &RedisError) -> NodeErrorKind {
     match error.kind() {
         _ if tls::is_failure(error) => return NodeErrorKind::Tls,
-        ErrorKind::Io => return NodeErrorKind::Unreachable,
+        // What a cluster's client says when none of the first servers let it in.
+        ErrorKind::Io if detail(error).contains("AuthenticationFailed") => {
+            return NodeErrorKind::Authentication;
+        }
+        ErrorKind::Io | ErrorKind::ClusterConnectionNotFound => return NodeErrorKind::Unreachable,
         ErrorKind::AuthenticationFailed => return NodeErrorKind::Authentication,
+        ErrorKind::MasterNameNotFoundBySentinel => return NodeErrorKind::NoMaster,
         ErrorKind::Parse | ErrorKind::UnexpectedReturnType => return NodeErrorKind::Protocol,
         _ => {}
     }

@@ -42,7 +42,7 @@ pub(super) async fn exchange<S: Source, T>(
             Ok(Ok((value, confirmed))) => {
                 let Some(found) = decode(&value) else {
                     // Whatever answers there, its next reply may be just as wrong.
-                    link.discard(&loan);
+                    link.failed(&loan, call.keys[0]);
                     let failure = nonsense(node, &value);
                     return Err(Failure { unanswered: Some(loan), ..failure });
                 };
@@ -52,7 +52,7 @@ pub(super) async fn exchange<S: Source, T>(
             Ok(Err(error)) => {
                 let why = diagnose(node, &error);
                 if why.discard {
-                    link.discard(&loan);
+                    link.failed(&loan, call.keys[0]);
                 }
                 if why.broke && !is_unknown {
                     is_unknown = true;
@@ -61,7 +61,7 @@ pub(super) async fn exchange<S: Source, T>(
                 return Err(Failure::new(why.error, is_unknown || why.broke, why.is_final));
             }
             Err(_) => {
-                link.discard(&loan);
+                link.failed(&loan, call.keys[0]);
                 let failure = no_reply(node, "no reply", within, true);
                 return Err(Failure { unanswered: Some(loan), ..failure });
             }

@@ -1,6 +1,8 @@
 //! One Redis server as a backend. Redis replies and errors stop in this folder.
 
 mod address;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod diagnosis;
 mod exchange;
 mod link;
@@ -12,8 +14,12 @@ mod replicas;
 mod reply;
 mod roll;
 mod script;
+#[cfg(feature = "sentinel")]
+mod sentinel;
 mod source;
 mod voter;
 
+#[cfg(feature = "cluster")]
+pub(crate) use cluster::RedisCluster;
 pub(crate) use node::{NodeOptions, RedisNode};
 pub(crate) use replicas::MinReplicas;

@@ -61,7 +61,7 @@ impl RedisNode {
 }
 
 impl<S: Source> RedisNode<S> {
-    fn new(name: String, source: S, options: NodeOptions) -> Self {
+    pub(super) fn new(name: String, source: S, options: NodeOptions) -> Self {
         let presence = Arc::new(Presence::new(name.clone(), options.roll_key));
         let source = Arc::new(Watched { source, presence: Arc::clone(&presence) });
         let link = || Link::new(Arc::clone(&source));

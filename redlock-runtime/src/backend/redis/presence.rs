@@ -128,6 +128,15 @@ impl<S: Source> Source for Watched<S> {
         self.presence.meet(&mut connection).await?;
         Ok(connection)
     }
+
+    const LEADS_TO_ONE: bool = S::LEADS_TO_ONE;
+
+    fn leads(
+        connection: &mut S::Connection,
+        key: Option<&str>,
+    ) -> impl Future<Output = bool> + Send {
+        S::leads(connection, key)
+    }
 }
 
 impl State {

@@ -1,7 +1,7 @@
 //! Is the server fit to hold locks? Asked once, at startup.
 
 use deadpool_redis::redis::aio::ConnectionLike;
-use deadpool_redis::redis::{self, RedisResult};
+use deadpool_redis::redis::{self, RedisResult, Value};
 
 use crate::error::{NodeError, NodeErrorKind};
 
@@ -14,7 +14,29 @@ pub(super) async fn probe(
     node: &str,
     connection: &mut (impl ConnectionLike + Send),
 ) -> RedisResult<Option<NodeError>> {
-    let info: RedisResult<String> = redis::cmd("INFO").query_async(connection).await;
+    let reply: RedisResult<Value> = redis::cmd("INFO").query_async(connection).await;
+    // A cluster: each of its masters says something.
+    if let Ok(Value::Map(masters)) = reply {
+        for (address, info) in masters {
+            let address: String = redis::from_redis_value(address)?;
+            let unfit = judge(&format!("{node} ({address})"), text(info))?;
+            if unfit.is_some() {
+                return Ok(unfit);
+            }
+        }
+        return Ok(None);
+    }
+    judge(node, reply.and_then(text))
+}
+
+fn text(info: Value) -> RedisResult<String> {
+    match info {
+        Value::ServerError(error) => Err(error.into()),
+        info => Ok(redis::from_redis_value(info)?),
+    }
+}
+
+fn judge(node: &str, info: RedisResult<String>) -> RedisResult<Option<NodeError>> {
     match info {
         Ok(info) => Ok(check(node, &info)),
         Err(error) if error.code() == Some("NOPERM") => {

@@ -9,7 +9,7 @@ use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection};
 
 /// Longer than any timeout of ours: the client's own, set by whoever made the pool, must not fire
 /// before ours does.
-const NO_LIMIT: Duration = Duration::from_secs(24 * 3600);
+pub(super) const NO_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 /// Makes connections. A pool is a source, never the place where connections are kept: they are
 /// made on the background thread, whose runtime lives as long as the process, and stay there.
@@ -19,6 +19,18 @@ pub(crate) trait Source: Send + Sync + 'static {
 
     /// A new connection, logged in. Cancel safe: a connection half made is dropped.
     fn connect(&self) -> impl Future<Output = RedisResult<Self::Connection>> + Send;
+
+    /// A connection to one server, which is nothing without it. Otherwise a connection leads to
+    /// many, and serves the others while one of them is silent.
+    const LEADS_TO_ONE: bool = true;
+
+    /// Does the place of `key` answer, or any place at all?
+    fn leads(
+        _connection: &mut Self::Connection,
+        _key: Option<&str>,
+    ) -> impl Future<Output = bool> + Send {
+        std::future::ready(true)
+    }
 }
 
 /// One server, whose address is known.

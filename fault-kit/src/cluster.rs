@@ -1,0 +1,223 @@
+//! A Redis Cluster of three masters, each with a replica.
+
+use std::time::Duration;
+
+use crate::eventually::{eventually, ms, secs};
+use crate::raw::{Raw, lines_of};
+use crate::sentinel::linked_replicas;
+use crate::server::Server;
+
+const SLOTS: u16 = 16384;
+const MASTERS: usize = 3;
+
+/// Longer than any start or failover on a loaded machine; either takes 2-5 s.
+const BOUND: Duration = secs(60);
+/// A node that is frozen does not answer: then another one is asked.
+const ANSWER: Duration = ms(500);
+
+/// The nodes of a cluster, formed without any tool.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// let cluster = fault_kit::Cluster::start().await;
+/// cluster.master_of("k").await.raw().cmd(&["SET", "k", "v"]).await;
+/// assert_eq!(cluster.masters().await.len(), 3);
+/// # });
+/// ```
+#[derive(Debug)]
+pub struct Cluster {
+    nodes: Vec<Server>,
+}
+
+impl Cluster {
+    /// A cluster that fails over as soon as a master has been silent for a moment.
+    pub async fn start() -> Cluster {
+        Cluster::start_with(ms(1500), &[]).await
+    }
+
+    /// A cluster of another patience; `config` goes to all nodes.
+    pub async fn start_with(node_timeout: Duration, config: &[&str]) -> Cluster {
+        let node = || {
+            let node = config.iter().fold(Server::builder(), |all, line| all.config(line));
+            node.config(&format!("cluster-node-timeout {}", node_timeout.as_millis())).cluster()
+        };
+        let mut nodes = Vec::new();
+        for _ in 0..2 * MASTERS {
+            nodes.push(node().start().await);
+        }
+        let cluster = Cluster { nodes };
+        cluster.form().await;
+        cluster.until_ready().await;
+        cluster
+    }
+
+    /// The first three began as masters, the others as replicas of them, in the same order.
+    pub fn nodes(&self) -> &[Server] {
+        &self.nodes
+    }
+
+    /// All nodes, replicas too.
+    pub fn urls(&self) -> Vec<String> {
+        self.nodes.iter().map(Server::url).collect()
+    }
+
+    /// Commands for assertions, which find the master of their key.
+    pub fn raw(&self) -> Raw {
+        Raw::cluster(&self.urls())
+    }
+
+    /// The masters of now, in the order of their slots.
+    pub async fn masters(&self) -> Vec<&Server> {
+        let mut shards = self.shards().await;
+        shards.sort_by_key(|shard| shard.first);
+        let mut masters: Vec<&Server> = Vec::new();
+        for shard in shards {
+            if masters.iter().all(|known| known.port() != shard.master.port()) {
+                masters.push(shard.master);
+            }
+        }
+        masters
+    }
+
+    /// The master of the slot of `key`, once there is one.
+    pub async fn master_of(&self, key: &str) -> &Server {
+        eventually(BOUND, || self.find_master(key)).await
+    }
+
+    /// Waits until the slot of `key` has another master than `old`, and the cluster takes writes.
+    pub async fn successor_of(&self, old: &Server, key: &str) -> &Server {
+        eventually(BOUND, || async {
+            let now = self.find_master(key).await?;
+            let is_ready = now.port() != old.port() && is_ok(&now.raw()).await;
+            is_ready.then_some(now)
+        })
+        .await
+    }
+
+    /// The slot of `key`.
+    pub async fn slot_of(&self, key: &str) -> u16 {
+        let slot = self.ask(&["CLUSTER", "KEYSLOT", key]).await;
+        lines_of(slot)[0].parse().expect("a slot is a number")
+    }
+
+    /// What the other nodes call this one.
+    pub async fn id_of(&self, node: &Server) -> String {
+        lines_of(node.raw().cmd(&["CLUSTER", "MYID"]).await).remove(0)
+    }
+
+    /// Waits until every running node finds the cluster well, with a replica behind each master.
+    pub async fn until_ready(&self) {
+        let running = || self.nodes.iter().filter(|node| node.is_running());
+        for node in running() {
+            let raw = node.raw();
+            eventually(BOUND, || is_ok(&raw)).await;
+        }
+        eventually(BOUND, || async {
+            let mut linked = 0;
+            for node in running() {
+                linked += linked_replicas(&node.raw()).await;
+            }
+            if linked + MASTERS == running().count() { Ok(()) } else { Err(linked) }
+        })
+        .await;
+        // What clients are told comes from whichever node they ask: all have to know the replicas.
+        for node in running() {
+            let raw = node.raw();
+            eventually(BOUND, || async {
+                let known = lines_of(raw.cmd(&["CLUSTER", "NODES"]).await);
+                let replicas = known.iter().filter(|line| line.contains("slave")).count();
+                if replicas + MASTERS >= running().count() { Ok(()) } else { Err(known) }
+            })
+            .await;
+        }
+    }
+
+    async fn form(&self) {
+        let share = SLOTS / 3;
+        for (n, node) in (0u16..).zip(&self.nodes) {
+            let raw = node.raw();
+            // Distinct from the start: otherwise the nodes first have to settle who is newer.
+            raw.cmd(&["CLUSTER", "SET-CONFIG-EPOCH", &(n + 1).to_string()]).await;
+            if usize::from(n) < MASTERS {
+                let last = if usize::from(n) == MASTERS - 1 { SLOTS } else { share * (n + 1) } - 1;
+                let (first, last) = ((share * n).to_string(), last.to_string());
+                raw.cmd(&["CLUSTER", "ADDSLOTSRANGE", &first, &last]).await;
+            }
+        }
+        let first = self.nodes[0].raw();
+        for node in &self.nodes[1..] {
+            let (port, bus) = (node.port().to_string(), node.bus_port().to_string());
+            first.cmd(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).await;
+        }
+        for node in &self.nodes {
+            let raw = node.raw();
+            let all = self.nodes.len();
+            eventually(BOUND, || async {
+                let known = lines_of(raw.cmd(&["CLUSTER", "NODES"]).await);
+                let met = known.iter().filter(|line| !line.contains("handshake")).count();
+                if met == all { Ok(()) } else { Err(known) }
+            })
+            .await;
+        }
+        for (master, replica) in self.nodes.iter().zip(&self.nodes[MASTERS..]) {
+            let id = self.id_of(master).await;
+            replica.raw().cmd(&["CLUSTER", "REPLICATE", &id]).await;
+        }
+    }
+
+    async fn find_master(&self, key: &str) -> Option<&Server> {
+        let slot = self.slot_of(key).await;
+        let shards = self.shards().await;
+        let shard = shards.iter().find(|shard| (shard.first..=shard.last).contains(&slot));
+        shard.map(|shard| shard.master)
+    }
+
+    async fn shards(&self) -> Vec<Shard<'_>> {
+        let slots = self.ask(&["CLUSTER", "NODES"]).await;
+        let mut shards = Vec::new();
+        for line in lines_of(slots) {
+            let words: Vec<&str> = line.split(' ').collect();
+            let flags: Vec<&str> = words[2].split(',').collect();
+            if !flags.contains(&"master") || flags.contains(&"fail") {
+                continue;
+            }
+            let master = self
+                .nodes
+                .iter()
+                .find(|node| words[1].starts_with(&format!("127.0.0.1:{}@", node.port())));
+            // A slot that is on its way stands in brackets, after the ranges.
+            for range in words[8..].iter().filter(|range| !range.starts_with('[')) {
+                let (first, last) = range.split_once('-').unwrap_or((range, range));
+                let number = |word: &str| word.parse().expect("a slot is a number");
+                shards.push(Shard {
+                    first: number(first),
+                    last: number(last),
+                    master: master.expect("it is one of ours"),
+                });
+            }
+        }
+        shards
+    }
+
+    /// The answer of the first node that gives one.
+    async fn ask(&self, words: &[&str]) -> deadpool_redis::redis::Value {
+        for node in self.nodes.iter().filter(|node| node.is_running()) {
+            let raw = node.raw();
+            if let Ok(Ok(reply)) = tokio::time::timeout(ANSWER, raw.try_cmd(words)).await {
+                return reply;
+            }
+        }
+        panic!("no node of the cluster answers {words:?}");
+    }
+}
+
+struct Shard<'a> {
+    first: u16,
+    last: u16,
+    master: &'a Server,
+}
+
+async fn is_ok(node: &Raw) -> bool {
+    let info = node.try_cmd(&["CLUSTER", "INFO"]).await;
+    info.is_ok_and(|info| lines_of(info).iter().any(|line| line == "cluster_state:ok"))
+}

@@ -1,0 +1,151 @@
+//! A master with two replicas, watched by three sentinels.
+
+use std::time::Duration;
+
+use crate::eventually::{eventually, ms, secs};
+use crate::raw::{Raw, lines_of};
+use crate::server::Server;
+
+const MASTER: &str = "mymaster";
+
+/// Longer than any failover on a loaded machine; one takes 2-5 s.
+const BOUND: Duration = secs(60);
+
+/// The servers and their sentinels. Planned and unplanned failovers take seconds.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// let set = fault_kit::Sentinels::start().await;
+/// set.master().await.raw().cmd(&["SET", "k", "v"]).await;
+/// assert_eq!(set.urls().len(), 3);
+/// # });
+/// ```
+#[derive(Debug)]
+pub struct Sentinels {
+    servers: Vec<Server>,
+    sentinels: Vec<Server>,
+}
+
+impl Sentinels {
+    /// What the sentinels call the master.
+    pub const MASTER: &str = MASTER;
+
+    /// Sentinels that act soon: with less than two of their pings, which go out every second, they
+    /// would find dead what was only slow.
+    pub async fn start() -> Sentinels {
+        Sentinels::start_with(ms(2000), &[]).await
+    }
+
+    /// Sentinels that leave a busy machine alone; `config` goes to the servers, not to them.
+    pub async fn start_with(down_after: Duration, config: &[&str]) -> Sentinels {
+        let server = || config.iter().fold(Server::builder(), |all, line| all.config(line));
+        let master = server().start().await;
+        let (one, two) = tokio::join!(
+            server().replica_of(&master).start(),
+            server().replica_of(&master).start()
+        );
+        let port = master.port();
+        let watch = || {
+            Server::builder()
+                .config(&format!("sentinel monitor {MASTER} 127.0.0.1 {port} 2"))
+                .config(&format!(
+                    "sentinel down-after-milliseconds {MASTER} {}",
+                    down_after.as_millis()
+                ))
+                .config(&format!("sentinel failover-timeout {MASTER} 3000"))
+                .config(&format!("sentinel parallel-syncs {MASTER} 2"))
+                .sentinel()
+        };
+        let (a, b, c) = tokio::join!(watch().start(), watch().start(), watch().start());
+        let set = Sentinels { servers: vec![master, one, two], sentinels: vec![a, b, c] };
+        set.agree().await;
+        set
+    }
+
+    /// The sentinels: what a client is told.
+    pub fn urls(&self) -> Vec<String> {
+        self.sentinels.iter().map(Server::url).collect()
+    }
+
+    /// The first one is the first master.
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// Those who watch.
+    pub fn sentinels(&self) -> &[Server] {
+        &self.sentinels
+    }
+
+    /// Whom the sentinels name as master, once all that answer name the same, and it is one.
+    pub async fn master(&self) -> &Server {
+        eventually(BOUND, || self.named()).await
+    }
+
+    /// The master that takes over from `old`.
+    pub async fn successor_of(&self, old: &Server) -> &Server {
+        let port = old.port();
+        eventually(BOUND, || async move { self.named().await.filter(|now| now.port() != port) })
+            .await
+    }
+
+    /// A planned failover, as an operator would order it.
+    pub async fn failover(&self) -> &Server {
+        let old = self.master().await;
+        // Refused while the one before it is not over.
+        let order =
+            || async { self.sentinels[0].raw().try_cmd(&["SENTINEL", "FAILOVER", MASTER]).await };
+        eventually(BOUND, order).await;
+        self.successor_of(old).await
+    }
+
+    /// Waits until every sentinel knows the others and both replicas, which are in step.
+    pub async fn agree(&self) {
+        for sentinel in &self.sentinels {
+            let raw = sentinel.raw();
+            let agrees = || async {
+                let quorum = raw.try_cmd(&["SENTINEL", "CKQUORUM", MASTER]).await;
+                let seen = field(&raw, "num-other-sentinels").await;
+                let replicas = field(&raw, "num-slaves").await;
+                let ready = quorum.is_ok() && seen == Some(2) && replicas == Some(2);
+                if ready { Ok(()) } else { Err((quorum, seen, replicas)) }
+            };
+            eventually(BOUND, agrees).await;
+        }
+        let raw = self.master().await.raw();
+        let linked = || async {
+            let info = raw.try_cmd(&["INFO", "replication"]).await.map(lines_of);
+            if linked_replicas(&raw).await == 2 { Ok(()) } else { Err(info) }
+        };
+        eventually(BOUND, linked).await;
+    }
+
+    async fn named(&self) -> Option<&Server> {
+        let mut named = None;
+        for sentinel in self.sentinels.iter().filter(|sentinel| sentinel.is_running()) {
+            let raw = sentinel.raw();
+            let reply = raw.try_cmd(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER]).await.ok()?;
+            let port: u16 = lines_of(reply).get(1)?.parse().ok()?;
+            if named.replace(port).is_some_and(|other| other != port) {
+                return None;
+            }
+        }
+        let master = self.servers.iter().find(|server| Some(server.port()) == named)?;
+        let role = master.is_running().then(|| master.raw())?.try_cmd(&["ROLE"]).await.ok()?;
+        lines_of(role).first().filter(|role| *role == "master").map(|_| master)
+    }
+}
+
+async fn field(sentinel: &Raw, name: &str) -> Option<u32> {
+    let reply = sentinel.try_cmd(&["SENTINEL", "MASTER", MASTER]).await.ok()?;
+    let words = lines_of(reply);
+    let at = words.iter().position(|word| word == name)?;
+    words.get(at + 1)?.parse().ok()
+}
+
+/// Replicas that are online and no more than a heartbeat behind.
+pub async fn linked_replicas(master: &Raw) -> usize {
+    let info = master.try_cmd(&["INFO", "replication"]).await;
+    let info = info.map(lines_of).unwrap_or_default();
+    info.iter().filter(|line| line.contains("state=online")).count()
+}

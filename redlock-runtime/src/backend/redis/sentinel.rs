@@ -1,0 +1,119 @@
+//! The master of now, as its sentinels name it.
+
+use deadpool::managed::Manager as _;
+use deadpool_redis::redis::aio::MultiplexedConnection;
+use deadpool_redis::redis::{ConnectionAddr, RedisResult};
+use deadpool_redis::sentinel::{
+    Manager, Pool, SentinelNodeConnectionInfo, SentinelServerType, TlsMode,
+};
+
+use super::address;
+use super::node::{NodeOptions, RedisNode};
+use super::source::{NO_LIMIT, Source};
+use crate::error::LockError;
+
+/// Asks the sentinels anew for every connection.
+pub(crate) struct Sentinels {
+    pool: Pool,
+}
+
+impl RedisNode<Sentinels> {
+    /// `master` is what the sentinels call it, or a URL with that name in the place of the host.
+    pub(crate) fn watched(
+        urls: &[String],
+        master: &str,
+        options: NodeOptions,
+    ) -> Result<Self, LockError> {
+        let (master, login) = parse_master(master)?;
+        let name = format!("sentinel {master}");
+        if urls.is_empty() {
+            return Err(LockError::config(format!("{name}: no sentinel is named")));
+        }
+        let sentinels =
+            urls.iter().map(|url| address::parse(url, None)).collect::<Result<_, _>>()?;
+        let manager = Manager::new(sentinels, master, login, SentinelServerType::Master);
+        let manager = manager.map_err(|error| LockError::config(format!("{name}: {error}")))?;
+        let pool = Pool::builder(manager)
+            .build()
+            .map_err(|error| LockError::config(format!("{name}: {error}")))?;
+        Ok(Self::new(name, Sentinels { pool }, options))
+    }
+
+    pub(crate) fn from_sentinel_pool(pool: Pool, index: usize, options: NodeOptions) -> Self {
+        Self::new(format!("sentinel pool {index}"), Sentinels { pool }, options)
+    }
+}
+
+impl Source for Sentinels {
+    type Connection = MultiplexedConnection;
+
+    /// To a server that said of itself a moment ago that it is a master: sentinels that have not
+    /// heard of a failover name the old one.
+    async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+        let mut connection = self.pool.manager().create().await?;
+        connection.set_response_timeout(NO_LIMIT);
+        Ok(connection)
+    }
+}
+
+/// The name of the master, and how to log in there.
+fn parse_master(master: &str) -> Result<(String, Option<SentinelNodeConnectionInfo>), LockError> {
+    if !master.contains("://") {
+        if master.is_empty() || master.contains(|c: char| c.is_whitespace() || c == '@') {
+            return Err(LockError::config(
+                "`master_name` is what the sentinels call the master, as in `mymaster`, or a URL \
+                 with that name as its host: `redis://user:password@mymaster/0`",
+            ));
+        }
+        return Ok((master.to_owned(), None));
+    }
+    let info = address::parse(master, None)?;
+    let (name, tls_mode) = match info.addr() {
+        ConnectionAddr::Tcp(host, _) => (host.clone(), None),
+        ConnectionAddr::TcpTls { host, .. } => (host.clone(), Some(TlsMode::Secure)),
+        _ => return Err(LockError::config("a master that sentinels watch has no unix socket")),
+    };
+    let redis_connection_info = Some(info.redis_settings().clone().into());
+    Ok((name, Some(SentinelNodeConnectionInfo { tls_mode, redis_connection_info })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(urls: &[&str], master: &str) -> String {
+        let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
+        let node = RedisNode::watched(&urls, master, NodeOptions::default());
+        node.map(|node| format!("{node:?}")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_master_is_a_name_or_a_url_with_it() {
+        let (name, login) = parse_master("mymaster").unwrap();
+        assert_eq!((name.as_str(), login.is_none()), ("mymaster", true));
+        let (name, login) = parse_master("redis://locks:s3cret@my-Master.1/2").unwrap();
+        let login = login.unwrap().redis_connection_info.unwrap();
+        assert_eq!(name, "my-Master.1");
+        assert_eq!((login.username.as_deref(), login.db), (Some("locks"), 2));
+        assert_eq!(login.password.as_deref(), Some("s3cret"));
+    }
+
+    #[test]
+    fn what_cannot_work_says_what_to_write() {
+        assert!(message(&[], "mymaster").contains("sentinel mymaster: no sentinel is named"));
+        assert!(message(&["127.0.0.1:26379"], "mymaster").contains("it needs a scheme"));
+        assert!(message(&["redis://127.0.0.1"], "").contains("`mymaster`"));
+        assert!(message(&["redis://127.0.0.1"], "unix:///run/redis").contains("unix socket"));
+    }
+
+    #[test]
+    fn no_message_shows_a_password() {
+        let urls = ["redis://:s3cret@h".to_owned()];
+        let node = RedisNode::watched(&urls, "redis://u:s3cret@m", NodeOptions::default());
+        let mut shown = format!("{:?}", node.unwrap());
+        for master in ["u:s3cret@m", "redis://u:s3cret@m:port", "http://u:s3cret@m"] {
+            shown += &message(&["redis://127.0.0.1"], master);
+        }
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
+}

@@ -1,0 +1,166 @@
+//! A master that sentinels watch dies, freezes and is replaced.
+
+use std::time::Instant;
+
+use redlock::{LockError, LostReason, NodeErrorKind, Redlock, RedlockBuilder};
+
+use crate::load::{Load, work_until_lost};
+use crate::support::{Sentinels, Server, eventually, secs};
+
+const MASTER: &str = Sentinels::MASTER;
+
+fn builder(set: &Sentinels) -> RedlockBuilder {
+    Redlock::builder().sentinel(set.urls(), MASTER)
+}
+
+fn keys(name: &str, n: usize) -> Vec<String> {
+    (0..n).map(|i| format!("{name}-{i}")).collect()
+}
+
+async fn nothing_stays_locked(master: &Server) {
+    let raw = master.raw();
+    eventually(secs(20), || async {
+        let keys = raw.keys("lock:*").await;
+        if keys.is_empty() { Ok(()) } else { Err(keys) }
+    })
+    .await;
+}
+
+fn kind_of(error: &LockError) -> NodeErrorKind {
+    let LockError::Unavailable { nodes, .. } = error else { panic!("{error:?}") };
+    nodes[0].kind()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_master_costs_the_leases_it_had_and_nothing_else() {
+    let set = Sentinels::start().await;
+    let redlock = builder(&set).build().await.unwrap();
+    let load = Load::start(&redlock, &keys("load", 12));
+    load.goes_on(0..12).await;
+    let expire = secs(2);
+    let mut holders = Vec::new();
+    for key in keys("held", 10) {
+        let guard = redlock.lock(key).expire(expire).acquire().await.unwrap();
+        holders.push(tokio::spawn(work_until_lost(guard)));
+    }
+    let old = set.master().await;
+    let killed = Instant::now();
+    old.kill9();
+    for holder in holders {
+        let (reason, last_step) = holder.await.unwrap();
+        // The sentinels need longer than a lease to agree, so that nobody could confirm it.
+        assert_eq!(reason, LostReason::Unreachable);
+        assert!(last_step < killed + expire, "worked on {:?}", last_step - killed);
+    }
+    let new = set.successor_of(old).await;
+    load.goes_on(0..12).await;
+    old.start_again().await;
+    set.agree().await;
+    load.goes_on(0..12).await;
+    load.end().await;
+    nothing_stays_locked(new).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_was_replicated_lives_on_with_the_new_master() {
+    let set = Sentinels::start().await;
+    let redlock = builder(&set).build().await.unwrap();
+    let guard = redlock.lock("long").expire(secs(30)).acquire().await.unwrap();
+    let old = set.master().await;
+    assert_eq!(old.raw().int(&["WAIT", "2", "20000"]).await, 2);
+    old.freeze();
+    let new = set.successor_of(old).await;
+    assert_eq!(new.raw().get("lock:long").await.as_deref(), Some(guard.owner()));
+    let other = builder(&set).build().await.unwrap();
+    assert!(other.lock("long").try_acquire().await.unwrap().is_none(), "it is excluded");
+    // The renewals find their way as well.
+    eventually(secs(60), || async { guard.renewals() >= 1 }).await;
+    let token = guard.fencing_token();
+    // The first release is sent to the frozen one, and told to have had no reply; others follow.
+    drop(guard);
+    let next = other.lock("long").wait(secs(20)).acquire().await.unwrap();
+    assert!(next.fencing_token() > token);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_demoted_master_is_left_at_once() {
+    let set = Sentinels::start_with(secs(60), &[]).await;
+    let redlock = builder(&set).build().await.unwrap();
+    let load = Load::start(&redlock, &keys("load", 4));
+    for _ in 0..2 {
+        load.goes_on(0..4).await;
+        set.failover().await;
+        load.goes_on(0..4).await;
+    }
+    load.end().await;
+    nothing_stays_locked(set.master().await).await;
+}
+
+#[tokio::test]
+async fn sentinels_may_be_down_as_long_as_one_answers() {
+    let set = Sentinels::start_with(secs(60), &[]).await;
+    for sentinel in &set.sentinels()[..2] {
+        sentinel.kill9();
+    }
+    let redlock = builder(&set).build().await.unwrap();
+    redlock.lock("k").run(async {}).await.unwrap();
+    // A connection that is there needs none of them.
+    set.sentinels()[2].kill9();
+    redlock.lock("k").run(async {}).await.unwrap();
+    let error = builder(&set).build().await.unwrap_err();
+    assert_eq!(kind_of(&error), NodeErrorKind::Unreachable);
+    assert!(error.to_string().contains("sentinel mymaster"), "{error}");
+}
+
+#[tokio::test]
+async fn what_is_no_sentinel_or_no_master_is_told() {
+    let set = Sentinels::start_with(secs(60), &[]).await;
+    let error = Redlock::builder().sentinel(set.urls(), "other").build().await.unwrap_err();
+    assert_eq!(kind_of(&error), NodeErrorKind::NoMaster);
+    assert!(error.to_string().contains("sentinel other"), "{error}");
+
+    let wrong = set.servers().iter().map(Server::url);
+    let error = Redlock::builder().sentinel(wrong, MASTER).build().await.unwrap_err();
+    assert!(error.to_string().contains("not point to a sentinel"), "{error}");
+}
+
+#[tokio::test]
+async fn without_a_master_a_lock_is_unavailable_within_its_wait() {
+    let set = Sentinels::start_with(secs(60), &[]).await;
+    let redlock = builder(&set).build().await.unwrap();
+    for server in set.servers() {
+        server.freeze();
+    }
+    let lock = redlock.lock("k").wait(secs(2)).acquire();
+    let error = crate::support::within(secs(20), lock).await.unwrap_err();
+    assert_eq!(kind_of(&error), NodeErrorKind::NoReply);
+    for server in set.servers() {
+        server.thaw();
+    }
+    // Nothing of the attempts that were carried out late stays behind.
+    nothing_stays_locked(set.master().await).await;
+    redlock.lock("k").wait(secs(20)).run(async {}).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_login_of_the_master_stands_in_its_url_and_nowhere_else() {
+    const SECRET: &str = "hunter2-Zq9vXw71";
+    let user = format!("user locks on >{SECRET} ~lock:* ~{{lock:*}}:fence +@all");
+    let set = Sentinels::start_with(secs(60), &[&user]).await;
+    let builder = |login: &str| {
+        let master = format!("redis://{login}@{MASTER}/3");
+        Redlock::builder().sentinel(set.urls(), master)
+    };
+    let good = builder(&format!("locks:{SECRET}"));
+    assert!(!format!("{good:?}").contains(SECRET));
+    let redlock = good.build().await.unwrap();
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    let raw = set.master().await.raw();
+    raw.cmd(&["SELECT", "3"]).await;
+    assert_eq!(raw.get("lock:k").await.as_deref(), Some(guard.owner()));
+    assert!(!format!("{redlock:?} {guard:?}").contains(SECRET));
+
+    let error = builder(&format!("stranger:{SECRET}")).build().await.unwrap_err();
+    assert_eq!(kind_of(&error), NodeErrorKind::Authentication);
+    assert!(!format!("{error} {error:?}").contains(SECRET), "{error}");
+}

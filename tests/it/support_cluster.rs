@@ -1,0 +1,39 @@
+//! The cluster of the suite does what its verbs say.
+
+use fault_kit::{Cluster, Server, secs};
+
+#[tokio::test]
+async fn a_cluster_serves_all_slots_and_replaces_a_master_that_died() {
+    let cluster = Cluster::start().await;
+    let masters = cluster.masters().await;
+    let ports: Vec<u16> = masters.iter().map(|master| master.port()).collect();
+    let first_three: Vec<u16> = cluster.nodes()[..3].iter().map(Server::port).collect();
+    assert_eq!(ports, first_three);
+    for key in ["a", "b", "c", "d"] {
+        cluster.master_of(key).await.raw().cmd(&["SET", key, "v"]).await;
+    }
+    assert_eq!(cluster.slot_of("{a}-1").await, cluster.slot_of("a").await);
+
+    let old = cluster.master_of("a").await;
+    assert_eq!(old.raw().int(&["WAIT", "1", "20000"]).await, 1);
+    old.kill9();
+    let new = cluster.successor_of(old, "a").await;
+    assert_eq!(new.raw().get("a").await.as_deref(), Some("v"), "its replica had it");
+    old.start_again().await;
+    cluster.until_ready().await;
+    assert_eq!(cluster.master_of("a").await.port(), new.port(), "it came back as a replica");
+}
+
+#[tokio::test]
+async fn a_frozen_master_is_replaced() {
+    let cluster = Cluster::start().await;
+    let old = cluster.master_of("a").await;
+    old.freeze();
+    assert_ne!(cluster.successor_of(old, "a").await.port(), old.port());
+}
+
+#[tokio::test]
+async fn a_patient_cluster_is_ready_as_well() {
+    let cluster = Cluster::start_with(secs(15), &[]).await;
+    assert_eq!(cluster.masters().await.len(), 3);
+}

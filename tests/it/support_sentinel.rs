@@ -1,0 +1,38 @@
+//! The sentinels of the suite do what their verbs say.
+
+use fault_kit::{Sentinels, secs};
+
+#[tokio::test]
+async fn the_sentinels_agree_and_replace_a_master_that_died() {
+    let set = Sentinels::start().await;
+    let first = set.master().await;
+    assert_eq!(first.port(), set.servers()[0].port());
+    first.raw().cmd(&["SET", "k", "v"]).await;
+    assert_eq!(first.raw().int(&["WAIT", "2", "20000"]).await, 2);
+    first.kill9();
+    let second = set.successor_of(first).await;
+    second.raw().cmd(&["SET", "k2", "v"]).await;
+    assert_eq!(second.raw().get("k").await.as_deref(), Some("v"), "the replica had it");
+    first.start_again().await;
+    set.agree().await;
+    assert_eq!(set.master().await.port(), second.port(), "it came back as a replica");
+}
+
+#[tokio::test]
+async fn a_failover_can_be_ordered() {
+    let set = Sentinels::start_with(secs(30), &[]).await;
+    let first = set.master().await.port();
+    assert_ne!(set.failover().await.port(), first);
+}
+
+#[tokio::test]
+async fn one_sentinel_may_be_down() {
+    let set = Sentinels::start().await;
+    set.sentinels()[0].kill9();
+    let first = set.master().await;
+    first.freeze();
+    let second = set.successor_of(first).await;
+    assert_ne!(second.port(), first.port());
+    set.sentinels()[0].start_again().await;
+    set.master().await;
+}
