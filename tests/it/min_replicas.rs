@@ -34,6 +34,12 @@ async fn too_few_replicas_are_a_typed_error_and_leave_no_lock() {
     let (master, replica) = pair().await;
     let redlock = on(&master).min_replicas(1, ms(200)).build().await.unwrap();
     redlock.lock("warm").wait(secs(30)).run(async {}).await.unwrap();
+    // All of it is acknowledged: only a WAIT that counts the next write itself will not be content.
+    let is_acknowledged = || async {
+        let offset = master.raw().info("master_repl_offset").await;
+        master.raw().info("slave0").await.contains(&format!("offset={offset},"))
+    };
+    eventually(secs(20), is_acknowledged).await;
     replica.freeze();
     let error = redlock.lock("k").wait(Wait::Never).acquire().await.unwrap_err();
     let LockError::Unavailable { nodes, .. } = &error else { panic!("{error}") };
