@@ -306,6 +306,24 @@ async fn without_a_majority_of_masters_locks_are_unavailable_within_their_wait()
 }
 
 #[tokio::test]
+async fn a_whole_cluster_may_go_and_come_back() {
+    let cluster = Cluster::start_with(secs(60), &[]).await;
+    let redlock = builder(&cluster).build().await.unwrap();
+    redlock.lock("k").run(async {}).await.unwrap();
+    for node in cluster.nodes() {
+        node.kill9();
+    }
+    let lock = redlock.lock("k").wait(secs(1)).acquire();
+    let error = within(secs(20), lock).await.unwrap_err();
+    let expected = [NodeErrorKind::Unreachable, NodeErrorKind::NoReply];
+    assert!(expected.contains(&kind_of(&error)), "{error}");
+    for node in cluster.nodes() {
+        node.start_again().await;
+    }
+    redlock.lock("k").wait(secs(60)).run(async {}).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_plain_client_is_told_that_this_is_a_cluster() {
     let cluster = Cluster::start_with(secs(60), &[]).await;
     let redlock = Redlock::connect(cluster.nodes()[0].url()).await.unwrap();
