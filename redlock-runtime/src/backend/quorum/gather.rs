@@ -44,7 +44,8 @@ pub(super) async fn gather<T: Send + 'static>(
         let stand_in = match admission {
             Admission::Ask => None,
             Admission::Probe(_) | Admission::Skip(_) if is_desperate => None,
-            Admission::Probe(fault) => Some((fault, true)),
+            // It may carry the command out, and nobody will know.
+            Admission::Probe(fault) => Some((Fault { is_unknown: true, ..fault }, true)),
             Admission::Skip(fault) => Some((fault, reach == Reach::All)),
         };
         let is_asked = stand_in.as_ref().is_none_or(|(_, is_asked)| *is_asked);
