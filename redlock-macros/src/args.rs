@@ -43,8 +43,13 @@ pub(crate) enum OnError {
 
 pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
     let mut args = Args::default();
-    let options = |input: ParseStream<'_>| split(input, errors);
-    let Ok(Split { options, complete }) = options.parse2(tokens) else { return args };
+    let mut split = Split { options: Vec::new(), complete: true };
+    let options = |input: ParseStream<'_>| split.read(input, errors);
+    // syn's word for tokens that were left unread in brackets. A broken value has said more.
+    let unread = options.parse2(tokens).err();
+    let Split { options, complete } = split;
+    let is_whole = options.iter().all(|option| option.value.is_ok());
+    unread.into_iter().filter(|_| is_whole).for_each(|unread| errors.push(unread));
     let mut seen: Vec<&str> = Vec::new();
     for Assignment { name, value } in options {
         let Some(known) = known(&name, &mut seen, errors) else { continue };
@@ -71,25 +76,27 @@ struct Assignment {
     value: syn::Result<Expr>,
 }
 
-/// Splits at commas. A broken value is skipped up to the next one, so that the rest is checked too.
-fn split(input: ParseStream<'_>, errors: &mut Errors) -> syn::Result<Split> {
-    let mut split = Split { options: Vec::new(), complete: true };
-    while !input.is_empty() {
-        let assignment = errors.keep(assignment(input));
-        let has_value = assignment.as_ref().is_some_and(|one| one.value.is_ok());
-        split.complete &= assignment.is_some();
-        split.options.extend(assignment);
-        let mut rest = None;
-        while !input.is_empty() && !input.peek(Token![,]) {
-            let token: TokenTree = input.parse()?;
-            rest.get_or_insert(token.span());
+impl Split {
+    /// Splits at commas. A broken value is skipped up to the next one, so that the rest is checked
+    /// too.
+    fn read(&mut self, input: ParseStream<'_>, errors: &mut Errors) -> syn::Result<()> {
+        while !input.is_empty() {
+            let assignment = errors.keep(assignment(input));
+            let has_value = assignment.as_ref().is_some_and(|one| one.value.is_ok());
+            self.complete &= assignment.is_some();
+            self.options.extend(assignment);
+            let mut rest = None;
+            while !input.is_empty() && !input.peek(Token![,]) {
+                let token: TokenTree = input.parse()?;
+                rest.get_or_insert(token.span());
+            }
+            if let (Some(span), true) = (rest, has_value) {
+                errors.at(span, "expected `,` between options");
+            }
+            input.parse::<Option<Token![,]>>()?;
         }
-        if let (Some(span), true) = (rest, has_value) {
-            errors.at(span, "expected `,` between options");
-        }
-        input.parse::<Option<Token![,]>>()?;
+        Ok(())
     }
-    Ok(split)
 }
 
 fn assignment(input: ParseStream<'_>) -> syn::Result<Assignment> {

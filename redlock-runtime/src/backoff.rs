@@ -71,6 +71,12 @@ mod tests {
     }
 
     #[test]
+    fn rivals_of_a_split_vote_come_back_apart() {
+        assert_eq!(split(0.0), SHORTEST);
+        assert_eq!(split(0.5), SHORTEST + Duration::from_millis(10));
+    }
+
+    #[test]
     fn failures_back_off_to_a_third_of_a_second() {
         assert_eq!(failed(0, 1.0), Duration::from_millis(10));
         assert_eq!(failed(50, 1.0), Duration::from_millis(320));

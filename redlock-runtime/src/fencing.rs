@@ -72,3 +72,18 @@ impl TryFrom<FencingToken> for i64 {
         Self::try_from(value.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_the_same_number_in_every_type() {
+        let last = FencingToken::LIMIT - 1;
+        let fencing_token = FencingToken::new(last).unwrap();
+        assert_eq!(u64::from(fencing_token), last);
+        assert_eq!(i64::try_from(fencing_token), Ok(9_007_199_254_740_991));
+        assert_eq!(fencing_token.to_string(), last.to_string());
+        assert_eq!(FencingToken::new(last + 1), None);
+    }
+}

@@ -114,3 +114,16 @@ fn nothing_leaves_the_function_early() {
         assert!(errors.len() == 1 && errors[0].contains(part), "{errors:?}");
     }
 }
+
+/// A parser that gives up inside of brackets leaves something unread there.
+#[test]
+fn a_value_that_is_broken_inside_of_brackets_hides_no_other_mistake() {
+    let (_, errors) = parsed(quote!(client = (^), wiat = "1s"));
+    assert_eq!(errors.len(), 3, "{errors:?}");
+    for (error, part) in errors.iter().zip(["expected", "did you mean `wait`?", "needs a key"]) {
+        assert!(error.contains(part), "{errors:?}");
+    }
+    let (args, errors) = parsed(quote!(key = "k", client = f(a b), wait = "1s"));
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(args.key.is_some() && args.wait.is_some());
+}

@@ -78,6 +78,6 @@ mod tests {
         let mut fairness = Fairness::default();
         fairness.stranger(at(0));
         fairness.granted(at(1));
-        assert!(!fairness.gives_way(at(1_001)));
+        assert!(!fairness.gives_way(at(1_000)));
     }
 }

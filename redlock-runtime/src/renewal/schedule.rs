@@ -93,6 +93,7 @@ mod tests {
         let mut schedule = Schedule::new();
         schedule.insert(1, at(30), 'a');
         schedule.insert(1, at(20), 'b');
+        assert_eq!(schedule.values().collect::<Vec<_>>(), [&'b']);
         assert_eq!(schedule.drain(), vec!['b']);
         assert_eq!(schedule.next(), None);
     }

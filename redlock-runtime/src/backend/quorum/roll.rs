@@ -108,6 +108,15 @@ mod tests {
         assert_eq!(Roll::agreed(["-"].into_iter()), Some(roll));
     }
 
+    /// And its roll stands for longer, so that an old group has one or an old node.
+    #[test]
+    fn a_group_is_new_for_a_day() {
+        let roll = |age: u64| Roll::begun(&[Some(recall("a", 1_000_000 - age))], now()).text();
+        assert_eq!(roll(24 * 3600 - 1), "a");
+        assert_eq!(roll(24 * 3600), "-");
+        assert!(LIFE >= 2 * OLD);
+    }
+
     #[test]
     fn clients_that_begin_at_once_trust_whom_both_saw() {
         let agreed = Roll::agreed(["a b c", "a d c", "a b c"].into_iter()).unwrap();
@@ -132,5 +141,8 @@ mod tests {
         );
         assert_eq!(odd_clocks(&[Some(0), Some(60 * second), Some(-60 * second)], 2), []);
         assert_eq!(odd_clocks(&[Some(0), Some(900_000), Some(5)], 2), []);
+        // A whole second is not far yet.
+        let offsets = [0, second, 0, 60 * second].map(Some);
+        assert_eq!(odd_clocks(&offsets, 3), [(3, 59_000)]);
     }
 }

@@ -120,6 +120,28 @@ mod tests {
         }
     }
 
+    /// Two clocks may drift apart by 12 ms in one second, and not by a microsecond more.
+    #[test]
+    fn a_jump_begins_where_drift_ends() {
+        let (fast, slow) = (501 * SECOND + 14 * MILLI, 501 * SECOND - 14 * MILLI);
+        for (micros, jump) in [
+            (fast, None),
+            (fast + 1, Some(12 * MILLI + 1)),
+            (slow, None),
+            (slow - 1, Some(-12 * MILLI - 1)),
+        ] {
+            let mut watch = OffsetWatch::default();
+            assert_eq!(watch.observe(sample(SECOND, 500 * SECOND)), None);
+            assert_eq!(watch.observe(sample(2 * SECOND, micros)), jump, "{micros}");
+        }
+    }
+
+    #[test]
+    fn the_offset_of_a_clock_is_in_the_middle_of_what_it_can_be() {
+        assert_eq!(sample(SECOND, 500 * SECOND).offset(), 499 * SECOND - MILLI);
+        assert_eq!(sample(7 * SECOND, 3 * SECOND + 1).offset(), -4 * SECOND - MILLI + 1);
+    }
+
     #[test]
     fn a_slow_answer_explains_a_difference() {
         let mut watch = OffsetWatch::default();

@@ -122,6 +122,28 @@ mod tests {
     }
 
     #[test]
+    fn a_release_says_whose_the_lock_was() {
+        let outcomes = [1, 0, -1].map(|code| found(&Value::Int(code)));
+        assert_eq!(outcomes, [Found::Ours, Found::Gone, Found::Stolen].map(Some));
+    }
+
+    /// Whatever a server or another client makes of it.
+    #[test]
+    fn a_holder_is_read_in_every_form_of_text() {
+        for (holder, shown) in [
+            (bulk("web-3"), "web-3"),
+            (Value::BulkString(vec![b'w', 0xff]), "w\u{fffd}"),
+            (Value::SimpleString("web-3".to_owned()), "web-3"),
+            (Value::Int(7), "7"),
+        ] {
+            let items = vec![Value::Int(0), Value::Int(70), holder, Value::Int(17)];
+            let answer = acquired(&Value::Array(items)).map(|answer| answer.found);
+            let Some(Acquired::Refused { holder, .. }) = answer else { panic!("{answer:?}") };
+            assert_eq!(holder, shown);
+        }
+    }
+
+    #[test]
     fn anything_else_is_not_an_answer() {
         let odd = [
             Value::Nil,

@@ -57,6 +57,28 @@ fn a_refusal_names_the_holder_and_says_what_must_be_cleaned_up() {
     assert!(matches!(election, Election::Refused { was_cut: false, is_split: false, .. }));
 }
 
+/// A grant, an answer that is still to come, one that was lost, and a try that broke off.
+#[test]
+fn each_reason_to_clean_up_counts_alone() {
+    let (holder, free_in) = ("x".to_owned(), None);
+    let cut = Some(Ok(Acquired::Refused { holder, free_in, was_cut: true, is_split: false }));
+    for (reason, expected) in [
+        (refused("x"), false),
+        (down(false), false),
+        (granted(1), true),
+        (None, true),
+        (down(true), true),
+        (cut, true),
+    ] {
+        let election = elect(&vec![refused("x"), refused("x"), reason.clone()], 2);
+        let Election::Refused { was_cut, .. } = election else { panic!("{election:?}") };
+        assert_eq!(was_cut, expected, "{reason:?}");
+        let election = elect(&vec![down(false), down(false), reason.clone()], 2);
+        let Election::Unavailable(fault) = election else { panic!("{election:?}") };
+        assert_eq!(fault.is_unknown, expected, "{reason:?}");
+    }
+}
+
 #[test]
 fn a_vote_that_nobody_won_is_split() {
     let election = elect(&vec![refused("a"), refused("b"), granted(1)], 2);
@@ -74,4 +96,13 @@ fn verdicts_need_a_quorum_and_losses_need_certainty() {
     assert_eq!(of([open; 5]), None);
     assert_eq!(of([open, open, stolen, stolen, stolen]), stolen);
     assert_eq!(of([open, open, gone, stolen, stolen]), gone);
+}
+
+#[test]
+fn several_faults_are_final_only_if_all_of_them_are() {
+    let fault = |is_final| Fault { nodes: Vec::new(), is_unknown: false, is_final };
+    let (lasting, passing) = (fault(true), fault(false));
+    assert!(merge(&[&lasting, &lasting]).is_final);
+    assert!(!merge(&[&lasting, &passing]).is_final);
+    assert!(!merge(&[]).is_final);
 }

@@ -1,0 +1,51 @@
+//! The sources under test, included as they are: they are private to their crates, and none of
+//! them should have a door for a fuzzer. What they refer to as `crate::..` stands here.
+#![allow(dead_code, unused_imports, unreachable_pub, clippy::all)]
+
+#[path = "../../redlock-macros/src/args.rs"]
+mod args;
+mod attribute;
+mod backend;
+#[path = "../../redlock-macros/src/delimiters.rs"]
+mod delimiters;
+#[path = "../../redlock-macros/src/diagnostics.rs"]
+mod diagnostics;
+#[path = "../../redlock-macros/src/duration.rs"]
+mod duration;
+#[path = "../../redlock-runtime/src/error/mod.rs"]
+mod error;
+#[path = "../../redlock-macros/src/expand.rs"]
+mod expand;
+#[path = "../../redlock-runtime/src/fencing.rs"]
+mod fencing;
+#[path = "../../redlock-macros/src/hygiene.rs"]
+mod hygiene;
+mod input;
+#[path = "../../redlock-macros/src/item.rs"]
+mod item;
+#[path = "../../redlock-runtime/src/key/mod.rs"]
+mod key;
+#[path = "../../redlock-macros/src/lend.rs"]
+mod lend;
+mod lengths;
+#[path = "../../redlock-macros/src/plan.rs"]
+mod plan;
+mod rendering;
+mod replies;
+#[path = "../../redlock-macros/src/returns.rs"]
+mod returns;
+#[path = "../../redlock-macros/src/scan.rs"]
+mod scan;
+#[path = "../../redlock-macros/src/shape.rs"]
+mod shape;
+#[path = "../../redlock-runtime/src/state.rs"]
+mod state;
+#[path = "../../redlock-macros/src/template.rs"]
+mod template;
+#[path = "../../redlock-macros/src/values.rs"]
+mod values;
+
+pub use attribute::check as attribute;
+pub use lengths::check as duration;
+pub use rendering::check as key;
+pub use replies::check as reply;
