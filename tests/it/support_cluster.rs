@@ -15,7 +15,10 @@ async fn a_cluster_serves_all_slots_and_replaces_a_master_that_died() {
     assert_eq!(cluster.slot_of("{a}-1").await, cluster.slot_of("a").await);
 
     let old = cluster.master_of("a").await;
-    assert_eq!(old.raw().int(&["WAIT", "1", "20000"]).await, 1);
+    // On one connection: WAIT counts what its own has written.
+    let raw = old.raw();
+    raw.cmd(&["SET", "a", "v"]).await;
+    assert_eq!(raw.int(&["WAIT", "1", "20000"]).await, 1);
     old.kill9();
     let new = cluster.successor_of(old, "a").await;
     assert_eq!(new.raw().get("a").await.as_deref(), Some("v"), "its replica had it");
