@@ -67,7 +67,11 @@ async fn a_lease_that_was_replicated_lives_on_with_the_new_master() {
     let redlock = builder(&set).build().await.unwrap();
     let guard = redlock.lock("long").expire(secs(30)).acquire().await.unwrap();
     let old = set.master().await;
-    assert_eq!(old.raw().int(&["WAIT", "2", "20000"]).await, 2);
+    // WAIT counts what its own connection has written: something behind the lock.
+    let raw = old.raw();
+    raw.cmd(&["SET", "behind", "v"]).await;
+    assert_eq!(raw.int(&["WAIT", "2", "20000"]).await, 2);
+    raw.del("behind").await;
     old.freeze();
     let new = set.successor_of(old).await;
     assert_eq!(new.raw().get("lock:long").await.as_deref(), Some(guard.owner()));
