@@ -84,6 +84,23 @@ async fn a_frozen_minority_is_not_waited_for() {
     }
 }
 
+/// It did not answer when the lock was taken; what it took late was cleaned up.
+#[tokio::test]
+async fn a_node_that_was_frozen_at_the_acquire_counts_later() {
+    let masters = &masters().await[..3];
+    let redlock = on(masters).await;
+    masters[2].freeze();
+    let guard = redlock.lock("k").expire(secs(3)).acquire().await.unwrap();
+    masters[2].thaw();
+    eventually(secs(30), || async { held(masters, &guard).await == 3 }).await;
+    let renewals = guard.renewals();
+    eventually(secs(30), || async { guard.renewals() > renewals }).await;
+    masters[1].kill9();
+    let renewals = guard.renewals();
+    eventually(secs(30), || async { guard.renewals() > renewals + 2 }).await;
+    guard.check().unwrap();
+}
+
 #[tokio::test]
 async fn a_node_that_lost_its_data_is_won_back_by_a_renewal() {
     let masters = masters().await;

@@ -27,7 +27,8 @@ pub(crate) struct Claim {
 pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Takes the lock when it is free. Idempotent per owner: an owner that holds the lock already
     /// is granted it again, with the same fencing token. When the outcome is unknown, the backend
-    /// has already sent a release behind the command, on the same connection.
+    /// has already sent a release behind the command, on the same connection; while that one may
+    /// still land, the owner is refused with a fault.
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired>;
 
     /// Lifts the fencing counter to at least `fencing_token` while the lock is still ours: how N

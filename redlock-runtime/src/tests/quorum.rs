@@ -163,6 +163,24 @@ async fn a_node_that_never_confirmed_its_grant_does_not_count_in_a_renewal() {
     assert_eq!((guard.state(), guard.renewals()), (LeaseState::Lost, 0));
 }
 
+/// Once its clean-up has landed, it is asked again.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_frozen_at_the_acquire_counts_in_a_later_renewal() {
+    for fate in [Fate::LostRequest, Fate::LostReply] {
+        let nodes = nodes(3);
+        nodes[2].next_acquires([fate]);
+        let redlock = on(&nodes);
+        let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+        tokio::time::sleep(SECOND).await;
+        redlock.lock("other").acquire().await.unwrap().release().await.unwrap();
+        tokio::time::sleep(EXPIRE).await;
+        assert_eq!(held(&nodes, "k"), 3);
+        nodes[1].always(Some(DOWN));
+        tokio::time::sleep(2 * EXPIRE).await;
+        assert_eq!(guard.state(), LeaseState::Held);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_is_not_won_back_for_a_holder_that_let_go_meanwhile() {
     let nodes = nodes(3);

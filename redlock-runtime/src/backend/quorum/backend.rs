@@ -149,8 +149,12 @@ impl Quorum {
         let verdicts: Vec<Option<Found>> = (0..claims.len()).map(verdict).collect();
         for (lease, claim) in claims.iter().enumerate() {
             if verdicts[lease] == Some(Found::Ours) {
-                let lost_it = |member: &usize| found(*member, lease) == Some(Found::Gone);
-                (0..self.members.len()).filter(lost_it).for_each(|member| {
+                let is_astray = |member: &usize| match found(*member, lease) {
+                    Some(Found::Gone) => true,
+                    Some(Found::Ours) => self.tenures.confirmed(&claim.owner, *member).is_none(),
+                    Some(Found::Stolen) | None => false,
+                };
+                (0..self.members.len()).filter(is_astray).for_each(|member| {
                     self.win_back(member, claim.clone(), within);
                 });
             }
@@ -165,8 +169,9 @@ impl Quorum {
         guard.is_none_or(|guard| guard.remembers(&self.members[member], granted))
     }
 
-    /// A node that came back without our lock gets it again, and counts from the next renewal on.
-    /// Safe while a quorum holds: this only adds a node, and only where the key is free.
+    /// A node that came back without our lock, or never said yes to it, is asked again, and counts
+    /// from the next renewal on. Safe while a quorum holds: this only adds a node, and only where
+    /// the key is free or ours.
     fn win_back(&self, member: usize, claim: Claim, within: Duration) {
         if !self.tenures.ask(&claim.owner, member) {
             return;

@@ -22,8 +22,10 @@ pub(super) struct Tenures {
 enum Grant {
     /// It does not have the lock, as far as anybody knows.
     Absent,
-    /// It was asked, and has not answered, or never will.
-    Open,
+    /// It was asked, and the question is on its way.
+    Asked,
+    /// It did not answer: the lock may be there for a moment.
+    Doubtful,
     /// It said yes to a question that left at this moment.
     Confirmed(Moment),
 }
@@ -43,11 +45,11 @@ impl Tenures {
     }
 
     /// An acquire is about to be sent. `false`: it must not, because the owner has let go, or
-    /// because an earlier one is still open.
+    /// because an earlier one is still on its way.
     pub(super) fn ask(&self, owner: &Owner, node: usize) -> bool {
         let mut known = self.known();
         let Some(grants) = known.get_mut(owner) else { return false };
-        std::mem::replace(&mut grants[node], Grant::Open) != Grant::Open
+        std::mem::replace(&mut grants[node], Grant::Asked) != Grant::Asked
     }
 
     /// The answer to an acquire that left at `sent`.
@@ -61,7 +63,7 @@ impl Tenures {
         if let Some(grants) = self.known().get_mut(owner) {
             grants[node] = match answer {
                 Ok(Acquired::Granted { .. }) => Grant::Confirmed(sent),
-                Err(fault) if fault.is_unknown => Grant::Open,
+                Err(fault) if fault.is_unknown => Grant::Doubtful,
                 Ok(Acquired::Refused { .. }) | Err(_) => Grant::Absent,
             };
         }
@@ -72,7 +74,7 @@ impl Tenures {
     pub(super) fn confirmed(&self, owner: &Owner, node: usize) -> Option<Moment> {
         match self.known().get(owner)?[node] {
             Grant::Confirmed(sent) => Some(sent),
-            Grant::Absent | Grant::Open => None,
+            Grant::Absent | Grant::Asked | Grant::Doubtful => None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! One Redis server as a backend. Redis replies and errors stop in this folder.
 
 mod address;
+mod behind;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod diagnosis;

@@ -9,6 +9,7 @@ use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisResult, Value};
 use tokio::time::Instant;
 
+use super::behind::Behind;
 use super::diagnosis::diagnose;
 use super::exchange::{Call, Failure, exchange, no_connection, no_reply};
 use super::link::{Link, Loan};
@@ -34,6 +35,7 @@ pub(crate) struct RedisNode<S: Source = Direct> {
     pub(super) calls: Link<Watched<S>>,
     renewals: Link<Watched<S>>,
     replicated: Option<(MinReplicas, Lanes<Watched<S>>)>,
+    behind: Behind,
 }
 
 /// What is wanted of a node beside its commands.
@@ -67,7 +69,8 @@ impl<S: Source> RedisNode<S> {
         let link = || Link::new(Arc::clone(&source));
         let lanes = |replicas| (replicas, Lanes::new(Arc::clone(&source)));
         let replicated = options.min_replicas.map(lanes);
-        Self { name, presence, calls: link(), renewals: link(), replicated }
+        let (calls, renewals, behind) = (link(), link(), Behind::default());
+        Self { name, presence, calls, renewals, replicated, behind }
     }
 }
 
@@ -138,6 +141,11 @@ impl<S: Source> RedisNode<S> {
 impl<S: Source> Backend for RedisNode<S> {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         Box::pin(async move {
+            if self.behind.is_pending(&claim.owner) {
+                let message = "the clean-up of an unanswered acquire is still on its way";
+                let error = NodeError::new(&self.name, NodeErrorKind::Refused, message);
+                return Err(Failure::<S::Connection>::new(error, false, false).into());
+            }
             let taken = match &self.replicated {
                 None => self.take(&self.calls, claim, within).await,
                 Some((_, lanes)) => {
@@ -150,7 +158,8 @@ impl<S: Source> Backend for RedisNode<S> {
             };
             taken.map_err(|failure| {
                 if let Some(loan) = failure.unanswered.clone() {
-                    release_behind(loan, claim.clone());
+                    self.behind.sent(&claim.owner);
+                    release_behind(loan, claim.clone(), self.behind.clone());
                 }
                 failure.into()
             })
@@ -204,6 +213,7 @@ impl<S: Source> Backend for RedisNode<S> {
 
     fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
         Box::pin(async move {
+            self.behind.over(&claim.owner);
             let keys = [claim.key.redis_key()];
             let args = [claim.owner.as_str()];
             let call = Call { script: &RELEASE, keys: &keys, args: &args, replicas: None };
@@ -259,12 +269,18 @@ fn fence_life(claim: &Claim) -> String {
 /// the order of the two commands is certain; by text, because a NOSCRIPT could not be answered any
 /// more.
 /// The connection stays open until the server has read both, or the lease would be over.
-fn release_behind(mut loan: Loan<impl ConnectionLike + Send + 'static>, claim: Claim) {
+fn release_behind(
+    mut loan: Loan<impl ConnectionLike + Send + 'static>,
+    claim: Claim,
+    behind: Behind,
+) {
     tokio::spawn(async move {
         let keys = [claim.key.redis_key()];
         let args = [claim.owner.as_str()];
         let release = RELEASE.run_text(&mut loan.connection, &keys, &args);
-        // The outcome does not matter here: the engine asks once more, on a fresh connection.
-        let _ = tokio::time::timeout(claim.expire, release).await;
+        // What it found does not matter here: the engine asks once more, on a fresh connection.
+        if let Ok(Ok(_)) = tokio::time::timeout(claim.expire, release).await {
+            behind.over(&claim.owner);
+        }
     });
 }

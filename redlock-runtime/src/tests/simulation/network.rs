@@ -123,10 +123,17 @@ impl Network {
         (ticket, course)
     }
 
-    /// Sends a command without waiting for it, that lands no earlier than `after`.
-    pub(super) fn send_behind(&mut self, node: usize, command: Command, at: Tick, after: Tick) {
+    /// Sends a command without waiting for it, that lands no earlier than `after`. Returns when.
+    pub(super) fn send_behind(
+        &mut self,
+        node: usize,
+        command: Command,
+        at: Tick,
+        after: Tick,
+    ) -> Tick {
         let lands = self.arrival(at).max(after);
         self.fly(lands, node, Load::Command(command, None));
+        lands
     }
 
     /// The next command goes over a new connection, and may overtake those before it.

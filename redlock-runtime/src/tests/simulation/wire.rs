@@ -1,5 +1,6 @@
 //! The way of one process to one node: a backend whose commands meet the weather.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,6 +14,7 @@ use crate::backend::{
 };
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
+use crate::owner::Owner;
 
 const NAMES: [&str; 5] = ["n0", "n1", "n2", "n3", "n4"];
 
@@ -21,11 +23,13 @@ pub(super) struct Wire {
     process: usize,
     node: usize,
     recall: Mutex<Option<Recall>>,
+    /// When the releases behind unanswered acquires land.
+    behind: Mutex<HashMap<Owner, Tick>>,
 }
 
 impl Wire {
     pub(super) fn new(world: Arc<World>, process: usize, node: usize) -> Self {
-        Self { world, process, node, recall: Mutex::default() }
+        Self { world, process, node, recall: Mutex::default(), behind: Mutex::default() }
     }
 
     /// Sends a command and waits for what becomes of it. It goes its way though nobody waits.
@@ -84,7 +88,8 @@ impl Wire {
     fn clean_up(&self, command: &Command, course: Course, seen: Tick) {
         if let (Command::Acquire(claim), true) = (command, course.lands != NEVER && seen != NEVER) {
             let release = Command::Release(claim.clone());
-            self.world.send_behind(self.node, release, seen, course.lands);
+            let lands = self.world.send_behind(self.node, release, seen, course.lands);
+            self.behind.lock().unwrap().insert(claim.owner.clone(), lands);
         }
     }
 
@@ -117,6 +122,10 @@ impl Wire {
 impl Backend for Wire {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         Box::pin(async move {
+            let lands = self.behind.lock().unwrap().get(&claim.owner).copied();
+            if lands.is_some_and(|lands| self.world.now() <= lands) {
+                return Err(self.fault(NodeErrorKind::Refused, false));
+            }
             match self.call(Command::Acquire(claim.clone()), within).await? {
                 (Answer::Acquired(mut acquired), is_cut) => {
                     if let Acquired::Refused { was_cut, .. } = &mut acquired {

@@ -86,8 +86,8 @@ impl World {
         sent
     }
 
-    pub(super) fn send_behind(&self, node: usize, command: Command, at: Tick, after: Tick) {
-        self.state().network.send_behind(node, command, at, after);
+    pub(super) fn send_behind(&self, node: usize, command: Command, at: Tick, after: Tick) -> Tick {
+        self.state().network.send_behind(node, command, at, after)
     }
 
     pub(super) fn answer(&self, ticket: usize, now: Tick) -> Option<(Answer, usize)> {
