@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use redlock::{LockError, LostReason, NodeErrorKind, Redlock, RedlockBuilder};
+use redlock::{LockError, LostReason, NodeErrorKind, Redlock, RedlockBuilder, Wait};
 
 use crate::load::{Load, work_until_lost};
 use crate::support::{Sentinels, Server, eventually, secs};
@@ -84,6 +84,22 @@ async fn a_lease_that_was_replicated_lives_on_with_the_new_master() {
     drop(guard);
     let next = other.lock("long").wait(secs(20)).acquire().await.unwrap();
     assert!(next.fencing_token() > token);
+}
+
+/// It may have missed locks; nobody gets one until they are over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_the_guard_a_promoted_replica_has_no_vote_at_first() {
+    let set = Sentinels::start_with(secs(60), &[]).await;
+    let redlock = builder(&set).restart_guard(true).build().await.unwrap();
+    redlock.lock("short").expire(secs(2)).wait(secs(60)).run(async {}).await.unwrap();
+    let old = set.master().await;
+    set.failover().await;
+    // Until the sentinels have told it so, the old one takes itself for the master.
+    eventually(secs(60), || async { old.raw().info("role").await == "slave" }).await;
+    let request = redlock.lock("k").expire(secs(2)).wait(Wait::Never);
+    let error = request.acquire().await.unwrap_err();
+    assert!(error.to_string().contains("another server took its place"), "{error}");
+    redlock.lock("k").expire(secs(2)).wait(secs(60)).run(async {}).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
