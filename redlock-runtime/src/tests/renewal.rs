@@ -90,6 +90,22 @@ async fn without_any_answer_the_body_stops_before_the_lease_can_end() {
     assert!(held < EXPIRE && held >= Duration::from_millis(9_300), "{held:?}");
 }
 
+/// Without its driver nothing but the check itself ends a lease.
+#[tokio::test(start_paused = true)]
+async fn the_check_fails_from_the_very_moment_at_which_nothing_remains() {
+    let (redlock, _fake) = fake();
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    let scheduler = redlock.engine().scheduler();
+    for hold in scheduler.of_client(redlock.engine().id) {
+        scheduler.forget(&hold);
+    }
+    let last = Duration::from_nanos(1);
+    tokio::time::advance(guard.remaining() - last).await;
+    assert_eq!((guard.check(), guard.remaining()), (Ok(()), last));
+    tokio::time::advance(last).await;
+    assert_eq!(lost(&guard.check().unwrap_err()), LostReason::Expired);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_answer_after_the_stop_does_not_bring_the_lease_back() {
     let (redlock, fake) = fake();
