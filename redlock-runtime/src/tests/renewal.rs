@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::fake::{Fate, fake};
+use crate::clock::Clock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::lease::Lease;
 use crate::state::{LeaseState, LostReason};
@@ -187,6 +188,20 @@ async fn a_batch_that_panics_is_a_renewal_without_an_answer() {
     let other = redlock.lock("other").expire(EXPIRE).acquire().await.unwrap();
     tokio::time::sleep(3 * EXPIRE).await;
     assert!(other.check().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_long_a_lock_was_held_is_counted_from_its_grant_to_its_end() {
+    let (redlock, _fake) = fake();
+    let start = Clock::Tokio.now();
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    let hold = redlock.engine().held().pop().unwrap();
+    tokio::time::sleep(3 * EXPIRE).await;
+    let held_for = Clock::Tokio.now().since(start);
+    assert_eq!(redlock.held()[0].held_for(), held_for);
+    guard.release().await.unwrap();
+    tokio::time::sleep(EXPIRE).await;
+    assert_eq!(hold.held_for(), held_for);
 }
 
 #[tokio::test(start_paused = true)]
