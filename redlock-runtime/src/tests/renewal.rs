@@ -46,6 +46,20 @@ async fn late_renewals_do_not_stretch_the_longest_hold() {
     assert!((longest - 20..=longest).contains(&held), "{held}");
 }
 
+/// Each renewal is two tries late; when the longest hold is over, one of them is left.
+#[tokio::test(start_paused = true)]
+async fn the_longest_hold_is_a_limit_though_not_every_renewal_was_made() {
+    let (redlock, fake) = fake();
+    for _ in 0..4 {
+        fake.next_renews([Fate::LostRequest, Fate::LostRequest, Fate::Slow(Duration::ZERO)]);
+    }
+    fake.next_renews([Fate::LostRequest; 9]);
+    let request = redlock.lock("k").expire(EXPIRE).max_renew(5);
+    let error = request.run(std::future::pending::<()>()).await.unwrap_err();
+    let LockError::Lost { reason, renewals, .. } = error else { panic!("{error}") };
+    assert_eq!((reason, renewals), (LostReason::RenewalLimit, 4));
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_body_is_stopped_when_its_renewals_are_used_up() {
     for (max_renew, longest) in [(0, 9_398), (5, 5 * 6_667 + 9_398)] {
