@@ -5,6 +5,7 @@ mod fake;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod quorum;
+mod reentrancy;
 mod release;
 mod renewal;
 mod restart_guard;

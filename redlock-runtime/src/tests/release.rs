@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::fake::{Fate, fake};
 use crate::error::{LockError, NodeErrorKind};
+use crate::options::Wait;
 use crate::state::Released;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -36,6 +37,35 @@ async fn a_release_is_given_up_when_the_lease_is_over_anyway() {
     drop(redlock.lock("k").expire(10 * SECOND).acquire().await.unwrap());
     assert_eq!(redlock.shutdown(SECOND).await, 1);
     assert_eq!(redlock.shutdown(20 * SECOND).await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_time_cannot_mend_is_given_up_and_told() {
+    let (redlock, fake) = fake();
+    fake.next_releases([Fate::Refused(NodeErrorKind::NoPermission, true)]);
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    let error = guard.release().await.unwrap_err();
+    let LockError::Unavailable { nodes, .. } = &error else { panic!("{error}") };
+    assert_eq!(nodes[0].kind(), NodeErrorKind::NoPermission);
+    assert_eq!(redlock.shutdown(Duration::ZERO).await, 0);
+}
+
+/// Of a node that is down nobody asks a hundred times a second that it free a lock.
+#[tokio::test(start_paused = true)]
+async fn the_pauses_between_the_tries_of_a_release_grow() {
+    for is_granted in [true, false] {
+        let (redlock, fake) = fake();
+        if !is_granted {
+            fake.next_acquires([Fate::LostReply]);
+        }
+        fake.next_releases(vec![Fate::Refused(NodeErrorKind::Unreachable, false); 10_000]);
+        let request = redlock.lock("k").expire(10 * SECOND).wait(Wait::Never);
+        assert_eq!(request.acquire().await.is_ok(), is_granted);
+        tokio::time::sleep(20 * SECOND).await;
+        let tries = fake.take_log().iter().filter(|line| line.starts_with("release")).count();
+        // Each pause is at most 0.32 s, and at least half of that from the sixth on.
+        assert!((30..=70).contains(&tries), "{tries}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

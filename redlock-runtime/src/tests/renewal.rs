@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::fake::{Fate, fake};
+use crate::clock::Clock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::lease::Lease;
 use crate::state::{LeaseState, LostReason};
@@ -43,6 +44,20 @@ async fn late_renewals_do_not_stretch_the_longest_hold() {
     let longest = 3 * 6_667 + 9_398;
     let held = start.elapsed().as_millis();
     assert!((longest - 20..=longest).contains(&held), "{held}");
+}
+
+/// Each renewal is two tries late; when the longest hold is over, one of them is left.
+#[tokio::test(start_paused = true)]
+async fn the_longest_hold_is_a_limit_though_not_every_renewal_was_made() {
+    let (redlock, fake) = fake();
+    for _ in 0..4 {
+        fake.next_renews([Fate::LostRequest, Fate::LostRequest, Fate::Slow(Duration::ZERO)]);
+    }
+    fake.next_renews([Fate::LostRequest; 9]);
+    let request = redlock.lock("k").expire(EXPIRE).max_renew(5);
+    let error = request.run(std::future::pending::<()>()).await.unwrap_err();
+    let LockError::Lost { reason, renewals, .. } = error else { panic!("{error}") };
+    assert_eq!((reason, renewals), (LostReason::RenewalLimit, 4));
 }
 
 #[tokio::test(start_paused = true)]
@@ -88,6 +103,22 @@ async fn without_any_answer_the_body_stops_before_the_lease_can_end() {
     assert_eq!(lost(&error), LostReason::Unreachable);
     let held = start.elapsed();
     assert!(held < EXPIRE && held >= Duration::from_millis(9_300), "{held:?}");
+}
+
+/// Without its driver nothing but the check itself ends a lease.
+#[tokio::test(start_paused = true)]
+async fn the_check_fails_from_the_very_moment_at_which_nothing_remains() {
+    let (redlock, _fake) = fake();
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    let scheduler = redlock.engine().scheduler();
+    for hold in scheduler.of_client(redlock.engine().id) {
+        scheduler.forget(&hold);
+    }
+    let last = Duration::from_nanos(1);
+    tokio::time::advance(guard.remaining() - last).await;
+    assert_eq!((guard.check(), guard.remaining()), (Ok(()), last));
+    tokio::time::advance(last).await;
+    assert_eq!(lost(&guard.check().unwrap_err()), LostReason::Expired);
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,6 +202,20 @@ async fn a_batch_that_panics_is_a_renewal_without_an_answer() {
     let other = redlock.lock("other").expire(EXPIRE).acquire().await.unwrap();
     tokio::time::sleep(3 * EXPIRE).await;
     assert!(other.check().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_long_a_lock_was_held_is_counted_from_its_grant_to_its_end() {
+    let (redlock, _fake) = fake();
+    let start = Clock::Tokio.now();
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    let hold = redlock.engine().held().pop().unwrap();
+    tokio::time::sleep(3 * EXPIRE).await;
+    let held_for = Clock::Tokio.now().since(start);
+    assert_eq!(redlock.held()[0].held_for(), held_for);
+    guard.release().await.unwrap();
+    tokio::time::sleep(EXPIRE).await;
+    assert_eq!(hold.held_for(), held_for);
 }
 
 #[tokio::test(start_paused = true)]

@@ -91,6 +91,16 @@ async fn a_new_group_is_used_at_once() {
     assert_eq!(nodes[1].take_roll().as_deref(), Some("run0 run1 run2"));
 }
 
+/// Nobody else can say what it was before.
+#[tokio::test(start_paused = true)]
+async fn a_single_node_has_no_vote_until_it_is_older_than_every_lease() {
+    let nodes = group(1).await;
+    let redlock = client(&nodes);
+    assert_eq!(quarantined(&attempt(&redlock).await.unwrap_err()), 1);
+    tokio::time::sleep(EXPIRE).await;
+    assert!(attempt(&redlock).await.is_ok());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_came_back_empty_makes_no_second_holder() {
     for is_stranger in [false, true] {
