@@ -115,7 +115,7 @@ async fn the_check_fails_from_the_very_moment_at_which_nothing_remains() {
         scheduler.forget(&hold);
     }
     let last = Duration::from_nanos(1);
-    tokio::time::advance(guard.remaining() - last).await;
+    tokio::time::advance(guard.remaining().saturating_sub(last)).await;
     assert_eq!((guard.check(), guard.remaining()), (Ok(()), last));
     tokio::time::advance(last).await;
     assert_eq!(lost(&guard.check().unwrap_err()), LostReason::Expired);

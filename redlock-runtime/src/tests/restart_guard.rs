@@ -175,6 +175,18 @@ async fn a_client_that_comes_later_finds_the_roll_also_after_all_were_restarted_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_was_restarted_is_given_the_roll_when_it_votes_again() {
+    let nodes = group(3).await;
+    let redlock = client(&nodes);
+    touch(&redlock).await;
+    restart_seen(&nodes[1], "run1b");
+    tokio::time::sleep(2 * EXPIRE).await;
+    touch(&redlock).await;
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(nodes[1].take_roll().as_deref(), Some("run0 run1 run2"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_longer_lease_of_others_can_be_named() {
     let nodes = group(3).await;
     let guard = RestartGuard::new(Clock::Tokio, "roll".into(), 6 * EXPIRE);
@@ -245,4 +257,21 @@ async fn a_clock_that_jumped_takes_no_vote_from_a_lease_that_it_left_standing() 
     tokio::time::sleep(EXPIRE * 3).await;
     assert!(guard.check().is_ok());
     assert!(guard.renewals() > 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_a_clock_ended_and_that_was_won_back_does_not_count_at_first() {
+    let nodes = group(3).await;
+    let redlock = client(&nodes);
+    redlock.lock("long").expire(6 * EXPIRE).acquire().await.unwrap().release().await.unwrap();
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    nodes[2].store.remove("k");
+    let cause = Cause::ClockJumped(60_000);
+    nodes[2].recalls(Recall { run_id: "run2".into(), since: now(), cause });
+    tokio::time::sleep(EXPIRE * 3 / 2).await;
+    assert!(nodes[2].store.owner("k").is_some(), "it was won back");
+    nodes[0].always(Some(DOWN));
+    tokio::time::sleep(EXPIRE * 3 / 2).await;
+    assert!(guard.check().is_err(), "one of two votes was not one");
 }

@@ -82,3 +82,24 @@ impl Tenures {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_not_asked_again_while_an_acquire_may_be_on_its_way() {
+        let (tenures, owner) = (Tenures::new(1), Owner::fresh("test"));
+        let fault = |is_unknown| Err(Fault { nodes: Vec::new(), is_unknown, is_final: false });
+        assert!(!tenures.ask(&owner, 0), "before its begin");
+        tenures.begin(&owner);
+        assert!(tenures.ask(&owner, 0));
+        assert!(!tenures.ask(&owner, 0), "no answer yet");
+        tenures.answered(&owner, 0, Moment::ZERO, &fault(true));
+        assert!(!tenures.ask(&owner, 0), "no answer ever");
+        tenures.answered(&owner, 0, Moment::ZERO, &fault(false));
+        assert!(tenures.ask(&owner, 0));
+        tenures.end(&owner);
+        assert!(!tenures.ask(&owner, 0), "after its end");
+    }
+}
