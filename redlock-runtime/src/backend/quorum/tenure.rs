@@ -88,18 +88,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_is_not_asked_again_while_an_acquire_may_be_on_its_way() {
+    fn a_node_is_not_asked_again_while_an_acquire_is_on_its_way() {
         let (tenures, owner) = (Tenures::new(1), Owner::fresh("test"));
         let fault = |is_unknown| Err(Fault { nodes: Vec::new(), is_unknown, is_final: false });
+        let granted = || {
+            let fencing_token = crate::fencing::FencingToken::new(7).unwrap();
+            Ok(Acquired::Granted { fencing_token })
+        };
         assert!(!tenures.ask(&owner, 0), "before its begin");
         tenures.begin(&owner);
         assert!(tenures.ask(&owner, 0));
         assert!(!tenures.ask(&owner, 0), "no answer yet");
-        tenures.answered(&owner, 0, Moment::ZERO, &fault(true));
-        assert!(!tenures.ask(&owner, 0), "no answer ever");
-        tenures.answered(&owner, 0, Moment::ZERO, &fault(false));
-        assert!(tenures.ask(&owner, 0));
+        // Without an answer it is in doubt, and may be asked: the node itself knows about clean-ups.
+        for is_unknown in [true, false] {
+            tenures.answered(&owner, 0, Moment::ZERO, &fault(is_unknown));
+            assert_eq!(tenures.confirmed(&owner, 0), None);
+            assert!(tenures.ask(&owner, 0));
+        }
+        let sent = Moment::from_nanos(5);
+        tenures.answered(&owner, 0, sent, &granted());
+        assert_eq!(tenures.confirmed(&owner, 0), Some(sent));
         tenures.end(&owner);
+        assert_eq!(tenures.confirmed(&owner, 0), None);
         assert!(!tenures.ask(&owner, 0), "after its end");
     }
 }
