@@ -48,8 +48,12 @@ pub(crate) enum Clock {
     Tokio,
 }
 
-/// Both clocks count from process start, so that a moment is never zero and never wraps.
-static TOKIO_ORIGIN: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+/// A day before its first use, so that a moment is never zero: a clock that tests have paused may
+/// show less than the real time of this process.
+static TOKIO_ORIGIN: LazyLock<std::time::Instant> = LazyLock::new(|| {
+    let now = std::time::Instant::now();
+    now.checked_sub(Duration::from_secs(24 * 3600)).unwrap_or(now)
+});
 
 impl Clock {
     pub(crate) fn now(self) -> Moment {
@@ -112,6 +116,26 @@ mod tests {
     fn the_boot_clock_moves_forward() {
         let first = Clock::Boot.now();
         assert!(Clock::Boot.now() >= first);
+    }
+
+    /// The real time that went by before its first use does not count.
+    #[test]
+    fn a_clock_that_was_paused_long_ago_moves_from_its_first_use_on() {
+        let paused = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        // Busy for a moment of real time, in which the paused clock stands.
+        let real = std::time::Instant::now();
+        while real.elapsed() < Duration::from_millis(5) {
+            std::hint::spin_loop();
+        }
+        paused.block_on(async {
+            let start = Clock::Tokio.now();
+            tokio::time::advance(Duration::from_millis(1)).await;
+            assert_eq!(Clock::Tokio.now().since(start), Duration::from_millis(1));
+        });
     }
 
     #[tokio::test(start_paused = true)]
