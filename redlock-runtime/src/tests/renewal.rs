@@ -32,6 +32,28 @@ async fn a_lease_is_renewed_for_as_long_as_its_body_runs() {
     assert!(redlock.held().is_empty());
 }
 
+/// The scheduler sleeps until the long one is due, and is woken for the short one.
+#[tokio::test(start_paused = true)]
+async fn a_short_lease_does_not_wait_for_a_long_one() {
+    let (redlock, _fake) = fake();
+    let _long = redlock.lock("long").expire(10 * EXPIRE).acquire().await.unwrap();
+    tokio::time::sleep(EXPIRE / 10).await;
+    let short = redlock.lock("short").expire(EXPIRE / 10).acquire().await.unwrap();
+    tokio::time::sleep(EXPIRE).await;
+    assert!(short.check().is_ok());
+    assert!(short.renewals() >= 10, "{}", short.renewals());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_is_refused_is_tried_again_soon_also_for_a_short_lease() {
+    let (redlock, fake) = fake();
+    let refused = Fate::Refused(NodeErrorKind::Loading, false);
+    fake.next_renews([refused; 3]);
+    let guard = redlock.lock("k").expire(EXPIRE / 10).acquire().await.unwrap();
+    tokio::time::sleep(EXPIRE / 10).await;
+    assert_eq!((guard.state(), guard.renewals()), (LeaseState::Held, 1));
+}
+
 /// Renewals that are tried again are sent late; the longest hold is the same.
 #[tokio::test(start_paused = true)]
 async fn late_renewals_do_not_stretch_the_longest_hold() {

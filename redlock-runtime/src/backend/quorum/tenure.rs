@@ -99,7 +99,7 @@ mod tests {
         tenures.begin(&owner);
         assert!(tenures.ask(&owner, 0));
         assert!(!tenures.ask(&owner, 0), "no answer yet");
-        // Without an answer it is in doubt, and may be asked: the node itself knows about clean-ups.
+        // Without an answer it is in doubt, and may be asked: the node knows of its clean-ups.
         for is_unknown in [true, false] {
             tenures.answered(&owner, 0, Moment::ZERO, &fault(is_unknown));
             assert_eq!(tenures.confirmed(&owner, 0), None);
