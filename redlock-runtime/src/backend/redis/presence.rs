@@ -64,7 +64,10 @@ impl Presence {
             Ok(info) => {
                 if let Some((identity, uptime)) = Identity::parse(&info) {
                     let is_durable = is_durable(&info, roll_key, connection).await?;
-                    self.state().meet(&self.node, &identity, uptime, is_durable, now);
+                    let doubt = self.state().meet(&identity, uptime, is_durable, now);
+                    if let Some(cause) = doubt {
+                        telemetry::node_doubted(&self.node, cause.label());
+                    }
                 }
             }
             Err(error) if error.code() == Some("NOPERM") => tracing::warn!(
@@ -78,17 +81,22 @@ impl Presence {
 
     /// Learns from an answer that brought the server's time.
     pub(super) fn hear(&self, sample: Sample) {
-        let mut state = self.state();
-        state.heard = state.heard.max(Some(sample.sent));
-        let Some(jump) = state.offset.observe(sample) else { return };
-        let millis = jump / 1000;
+        let millis = {
+            let mut state = self.state();
+            state.heard = state.heard.max(Some(sample.sent));
+            let Some(jump) = state.offset.observe(sample) else { return };
+            let run_id = state.identity.as_ref().map(|known| Arc::clone(&known.run_id));
+            let (run_id, cause) = (run_id.unwrap_or_default(), Cause::ClockJumped(jump / 1000));
+            state.recall = Some(Recall { run_id, since: sample.received, cause });
+            jump / 1000
+        };
+        // Outside of the mutex: recorders and subscribers are code of others.
+        telemetry::node_doubted(&self.node, Cause::ClockJumped(millis).label());
         tracing::warn!(
             node = self.node,
             millis,
             "the server's clock jumped; leases follow it: slew clocks, do not step them"
         );
-        let run_id = state.identity.as_ref().map_or_else(|| "".into(), |id| Arc::clone(&id.run_id));
-        state.doubt(&self.node, run_id, sample.received, Cause::ClockJumped(millis));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -140,40 +148,39 @@ impl<S: Source> Source for Watched<S> {
 }
 
 impl State {
+    /// `Some`: it may have forgotten leases since it was met last.
     fn meet(
         &mut self,
-        node: &str,
         identity: &Identity,
         uptime: Duration,
         is_durable: bool,
         now: Moment,
-    ) {
+    ) -> Option<Cause> {
         // INFO counts whole seconds: the server may have started up to one second later.
         let born = now.minus(uptime.saturating_sub(Duration::from_secs(1)));
         let run_id = Arc::clone(&identity.run_id);
-        match self.identity.replace(identity.clone()) {
+        let (since, cause) = match self.identity.replace(identity.clone()) {
+            // A new history without a promotion: only the backlog for replicas was given up.
             Some(known) if known.run_id == identity.run_id => {
-                // A new history without a promotion: only the backlog for replicas was given up.
-                if known.history != identity.history && identity.was_promoted {
-                    self.doubt(node, run_id, now, Cause::Replaced);
+                if known.history == identity.history || !identity.was_promoted {
+                    return None;
                 }
+                (now, Cause::Replaced)
             }
             // Older than the last answer of the other one: it ran beside it.
             Some(_) if identity.was_promoted || self.heard.is_some_and(|heard| born < heard) => {
-                self.doubt(node, run_id, now, Cause::Replaced);
+                (now, Cause::Replaced)
             }
+            // A gap from before the restart is one after it: what had ended early was not kept.
             _ if is_durable => {
-                let (since, cause) = (Moment::ZERO, Cause::Started);
-                self.recall = Some(Recall { run_id, since, cause });
+                let gap = self.recall.take().filter(|recall| recall.cause != Cause::Started);
+                gap.map_or((Moment::ZERO, Cause::Started), |gap| (gap.since, gap.cause))
             }
-            None => self.recall = Some(Recall { run_id, since: born, cause: Cause::Started }),
-            Some(_) => self.doubt(node, run_id, born, Cause::Restarted),
-        }
-    }
-
-    fn doubt(&mut self, node: &str, run_id: Arc<str>, since: Moment, cause: Cause) {
-        telemetry::node_doubted(node, cause.label());
+            None => (born, Cause::Started),
+            Some(_) => (born, Cause::Restarted),
+        };
         self.recall = Some(Recall { run_id, since, cause });
+        (cause != Cause::Started).then_some(cause)
     }
 }
 
@@ -206,7 +213,7 @@ mod tests {
 
     fn meet(state: &mut State, info: &str, now: Moment) -> Recall {
         let (identity, uptime) = Identity::parse(info).unwrap();
-        state.meet("n", &identity, uptime, false, now);
+        state.meet(&identity, uptime, false, now);
         state.recall.clone().unwrap()
     }
 
@@ -215,8 +222,20 @@ mod tests {
         let mut state = State::default();
         meet(&mut state, &info("a", 50, "h", "00"), at(100));
         let (identity, uptime) = Identity::parse(&info("b", 3, "i", "00")).unwrap();
-        state.meet("n", &identity, uptime, true, at(130));
+        state.meet(&identity, uptime, true, at(130));
         assert_eq!(state.recall.unwrap().since, Moment::ZERO);
+    }
+
+    #[test]
+    fn a_restart_does_not_mend_what_a_jump_of_the_clock_has_ended() {
+        let mut state = State::default();
+        meet(&mut state, &info("a", 50, "h", "00"), at(100));
+        let cause = Cause::ClockJumped(60_000);
+        state.recall = Some(Recall { run_id: "a".into(), since: at(125), cause });
+        let (identity, uptime) = Identity::parse(&info("b", 3, "i", "00")).unwrap();
+        state.meet(&identity, uptime, true, at(130));
+        let recall = state.recall.unwrap();
+        assert_eq!((recall.since, recall.cause, &*recall.run_id), (at(125), cause, "b"));
     }
 
     #[test]
