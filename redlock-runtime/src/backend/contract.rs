@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::line::Line;
 use super::outcome::{Acquired, Fault, Found};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
@@ -49,4 +51,17 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
 
     /// Is the backend reachable, and fit to hold locks?
     fn verify(&self, within: Duration) -> Reply<'_, ()>;
+
+    /// Where the waiters of a lock stand in line. `None`: nobody is told anything here, waiters
+    /// ask now and then.
+    fn line(&self) -> Option<&dyn Line> {
+        None
+    }
+
+    /// The same place, reached over connections of the caller's runtime: quicker for calls that
+    /// are awaited there, and gone when that runtime ends. `None`: there is no such way, or none
+    /// yet.
+    fn lane(&self) -> Option<Arc<dyn Backend>> {
+        None
+    }
 }

@@ -1,6 +1,7 @@
 //! What the engines know of the place where locks stand: three commands and their outcomes.
 
 mod contract;
+mod line;
 mod memory;
 mod outcome;
 mod quorum;
@@ -9,6 +10,7 @@ mod redis;
 mod tls;
 
 pub(crate) use contract::{Backend, Claim, Reply};
+pub(crate) use line::{CLAIM_WINDOW, Call, FencingTokens, Joined, Line, Rotated, Standing, Ticket};
 pub(crate) use memory::Memory;
 pub use memory::MemoryStore;
 pub(crate) use outcome::{Acquired, Fault, Found};

@@ -1,0 +1,135 @@
+//! The contract of a backend that keeps the waiting processes of each lock in line, and hands a
+//! lock that is released to the first of them.
+
+use std::fmt;
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::contract::{Claim, Reply};
+use super::outcome::Found;
+use crate::fencing::FencingToken;
+use crate::owner::Owner;
+
+/// How long a lock that was handed over waits to be claimed. What lasts longer needs a renewal.
+pub(crate) const CLAIM_WINDOW: Duration = Duration::from_millis(500);
+
+/// Fencing tokens that one owner value may use, one after another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FencingTokens {
+    pub(crate) first: FencingToken,
+    pub(crate) last: FencingToken,
+}
+
+/// A place in line, as a backend sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// When the holder's lease ends; `None`: the key has no expiry.
+    pub(crate) free_in: Option<Duration>,
+    /// How many wait before this one.
+    pub(crate) ahead: u32,
+    /// Its turn will be told. Otherwise it has to look now and then.
+    pub(crate) is_told: bool,
+}
+
+/// The answer to somebody who joins the line, or looks after a place in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Joined {
+    /// The lock is theirs.
+    Granted(FencingTokens),
+    /// They are in line behind the holder, whose owner value this is.
+    Waiting { holder: String, standing: Standing },
+    /// The line does not know them: they were called and did not hear it, or the line was lost. The
+    /// owner must not join again.
+    Unknown,
+}
+
+/// The answer to a holder that would give way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Rotated {
+    /// Nobody else waits: the lease is full again. These fencing tokens are new.
+    Kept(FencingTokens),
+    /// The first in line has the lock now, and the next owner waits at the end.
+    Passed { holder: String, standing: Standing },
+    /// It was not theirs any more; nothing was done. Never [`Found::Ours`].
+    Lost(Found),
+}
+
+/// What somebody in line is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// The lock was handed to them, for `lease` from a moment after they joined, or looked last.
+    HandedOver { fencing_tokens: FencingTokens, lease: Duration },
+    /// A call may have been missed: look.
+    Disturbed,
+}
+
+/// Hears the calls for one owner. Dropping it ends that.
+#[derive(Debug)]
+pub(crate) struct Ticket {
+    calls: mpsc::UnboundedReceiver<Call>,
+    _registration: Box<dyn fmt::Debug + Send + Sync>,
+}
+
+impl Ticket {
+    /// `registration` is dropped with the ticket.
+    pub(crate) fn new(
+        calls: mpsc::UnboundedReceiver<Call>,
+        registration: impl fmt::Debug + Send + Sync + 'static,
+    ) -> Self {
+        Self { calls, _registration: Box::new(registration) }
+    }
+
+    /// The next call. Cancel safe.
+    pub(crate) async fn called(&mut self) -> Call {
+        match self.calls.recv().await {
+            Some(call) => call,
+            // Nobody will call any more; whoever waits here goes by the clock.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Keeps waiting processes in line. Every call ends within `within`, as those of a
+/// [`Backend`](super::Backend) do.
+pub(crate) trait Line: fmt::Debug + Send + Sync {
+    /// To be taken before its owner joins: a call may come before the answer.
+    fn ticket(&self, owner: &Owner) -> Ticket;
+
+    /// Takes the lock if it is free and nobody waits; otherwise the owner is put at the end of the
+    /// line. An owner joins once. When the outcome is unknown, the backend has already sent a
+    /// [`leave`](Self::leave) behind the command, on the same connection.
+    fn join<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Joined>;
+
+    /// Asks again for an owner that joined, with the same `reserve`. Never puts it in line anew.
+    fn look<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Joined>;
+
+    /// Leaves the line. Frees the lock, or passes it on, if it was handed over meanwhile.
+    fn leave<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Found>;
+
+    /// Frees the lock, or passes it on, and gives back the reserved fencing tokens behind `last`.
+    fn give_back<'a>(
+        &'a self,
+        claim: &'a Claim,
+        last: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found>;
+
+    /// Gives way: if others wait, the first of them has the lock, and `next` waits at the end of
+    /// the line (take its ticket before). Otherwise `held` stays, with a full lease of the length
+    /// of `next` and `reserve` fencing tokens behind `last`. When the outcome is unknown, a leave
+    /// of `next` and a release of `held` were sent behind.
+    fn rotate<'a>(
+        &'a self,
+        held: &'a Claim,
+        last: FencingToken,
+        next: &'a Claim,
+        reserve: u32,
+        within: Duration,
+    ) -> Reply<'a, Rotated>;
+
+    /// What the line needs in the background, for as long as the backend lives: hearing calls,
+    /// watching those that were handed a lock. `None` after the first call.
+    fn duty(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>>;
+}
