@@ -18,6 +18,12 @@ impl Owner {
         Self(format!("{client_name}:{}", Uuid::new_v4().simple()).into())
     }
 
+    /// Does a value look like one of ours, rather than like another library's?
+    pub(crate) fn is_likely(value: &str) -> bool {
+        let random = value.rsplit_once(':').map_or("", |(_, random)| random);
+        random.len() == 32 && random.bytes().all(|byte| byte.is_ascii_hexdigit())
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -54,6 +60,14 @@ mod tests {
         assert_ne!(a, b);
         assert!(a.as_str().starts_with("web-3:"));
         assert_eq!(a.as_str().len(), "web-3:".len() + 32);
+    }
+
+    #[test]
+    fn owners_of_other_libraries_are_told_apart() {
+        assert!(Owner::is_likely(Owner::fresh("web-3:a").as_str()));
+        for foreign in ["", "1", "0123456789abcdef0123456789abcdef", "redsync:x", "a:b"] {
+            assert!(!Owner::is_likely(foreign), "{foreign}");
+        }
     }
 
     #[test]

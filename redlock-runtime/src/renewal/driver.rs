@@ -15,7 +15,6 @@ use crate::error::LockError;
 use crate::host::Host;
 use crate::state::LostReason;
 use crate::telemetry;
-use crate::validity;
 
 /// Leases in one script: enough to save round trips, few enough not to block the server for others.
 const BATCH: usize = 100;
@@ -140,7 +139,7 @@ impl Scheduler {
         batch.retain(|hold| !hold.over().is_cancelled());
         let Some(first) = batch.first() else { return };
         let claims: Vec<Claim> = batch.iter().map(|hold| hold.claim.clone()).collect();
-        let within = batch.iter().map(|hold| reply_window(hold)).min().unwrap_or_default();
+        let within = batch.iter().map(|hold| hold.renewal_reply()).min().unwrap_or_default();
         // Before the command leaves: the server may begin the new lease at any time after this.
         let sent = self.clock.now();
         if let Some(due) = batch.iter().map(|hold| hold.due_at()).min() {
@@ -181,14 +180,10 @@ fn settle(batch: &[Arc<Hold>], sent: Moment, answer: &Result<Vec<Option<Found>>,
     }
 }
 
-fn reply_window(hold: &Hold) -> Duration {
-    validity::renewal_reply(hold.claim.expire, hold.reply_timeout)
-}
-
 /// A renewal that failed is tried again soon, and never later than the stop.
 fn retry_at(hold: &Hold, now: Moment) -> Moment {
     let pause =
-        (hold.claim.expire / 50).clamp(Duration::from_millis(2), Duration::from_millis(250));
+        (hold.confirmed().lease / 50).clamp(Duration::from_millis(2), Duration::from_millis(250));
     now.plus(pause).min(hold.stop_at())
 }
 

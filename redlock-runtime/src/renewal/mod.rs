@@ -5,4 +5,4 @@ mod hold;
 mod schedule;
 
 pub(crate) use driver::Scheduler;
-pub(crate) use hold::{Grant, Hold};
+pub(crate) use hold::{Confirmed, Grant, Hold};
