@@ -393,21 +393,22 @@ impl Drop for Clerk {
         if let Some(stand) = self.stand.take() {
             stand.leave(&self.engine);
         }
-        let returned = {
+        let (returned, is_needed) = {
             let mut state = self.seat.queue.state();
             if state.clerk == Clerking::Absent {
                 return;
             }
-            state.returned.take()
+            let is_needed = state.first().is_some() && !std::thread::panicking();
+            (state.returned.take(), is_needed)
         };
         if let Some(tenure) = returned {
             release::free(&self.engine, tenure);
         }
-        if !std::thread::panicking() {
+        // Asked for before there is an heir: one that cannot be employed would want an heir, too.
+        if let Some(keeper) = is_needed.then(keeper::handle).and_then(Result::ok) {
             let heir = Self::new(Arc::clone(&self.engine), self.seat.another());
-            if keeper::spawn(heir.serve()).is_ok() {
-                return;
-            }
+            drop(keeper.spawn(heir.serve()));
+            return;
         }
         let orphans = {
             let mut state = self.seat.queue.state();

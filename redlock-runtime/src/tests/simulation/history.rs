@@ -47,6 +47,7 @@ pub(super) fn play(seed: u64, is_traced: bool) -> Played {
         let mut random = Rng::with_seed(seed);
         let world = World::new(Plan::new(&mut random), random.fork(), is_traced);
         run(&world, random).await;
+        world.end();
         let mut state = world.state();
         // The witness knows holds, and through their backends the world: they must not keep it.
         let Witness { tally, violation, .. } = std::mem::take(&mut state.witness);

@@ -20,7 +20,7 @@ const MINUTE: u64 = 60_000_000;
 /// What the promise allows: the rates of clocks differ by 1 %, in parts per million.
 const RATE: i64 = 10_000;
 /// From here on nothing goes wrong any more.
-const CALM_FROM: Tick = 900;
+pub(super) const CALM_FROM: Tick = 900;
 
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -180,6 +180,12 @@ impl Plan {
             is_calm,
             line,
         }
+    }
+
+    /// How long a lock may be free while somebody stands in line for it: until the watch of the one
+    /// who left it, or a look of those in line, has landed; with bad weather the second or third.
+    pub(super) fn longest_idle(&self) -> Tick {
+        if self.is_calm { 20 } else { 3 * millis(self.reply_timeout) + 1000 }
     }
 
     pub(super) fn quorum(&self) -> usize {

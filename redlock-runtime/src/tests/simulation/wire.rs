@@ -43,6 +43,9 @@ impl Wire {
         within: Duration,
     ) -> Result<(Answer, bool), Fault> {
         let world = &self.world;
+        if world.is_over() {
+            return Err(self.denied());
+        }
         let now = world.now();
         // A process that is held up between its look at the clock and the command.
         let leaves = world.runs_at(self.process, now);

@@ -52,6 +52,8 @@ struct Key {
     holders: Vec<Arc<Hold>>,
     /// The highest fencing token, and those before it, with the times at which they were told.
     granted: Vec<(Tick, FencingToken)>,
+    /// Since when it is free though somebody stands in line for it.
+    idle_since: Option<Tick>,
     /// Who was told last.
     owner: Option<Owner>,
     resource: Resource,
@@ -151,6 +153,13 @@ impl Witness {
         if self.keys[key].resource.settle(now) == Err(LostUpdate) {
             self.report(now, "the fenced resource lost an update");
         }
+    }
+
+    /// Since when a key has been idle.
+    pub(super) fn idle(&mut self, key: usize, is_idle: bool, now: Tick) -> Tick {
+        let since = self.keys[key].idle_since.filter(|_| is_idle).unwrap_or(now);
+        self.keys[key].idle_since = is_idle.then_some(since);
+        since
     }
 
     pub(super) fn report(&mut self, now: Tick, what: &str) {

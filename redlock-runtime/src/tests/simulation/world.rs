@@ -1,6 +1,7 @@
 //! Everything outside of the processes of one history.
 
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -9,9 +10,9 @@ use tokio::time::Instant;
 
 use super::line::{Entry, Notice};
 use super::network::{Connection, Course, Network};
-use super::node::{Answer, Command};
+use super::node::{Answer, Command, Record};
 use super::notice::Tickets;
-use super::plan::{NEVER, Plan, Tick, millis};
+use super::plan::{CALM_FROM, NEVER, Plan, Tick, millis};
 use super::witness::Witness;
 use crate::backend::{Call, Claim};
 use crate::clock::{Clock, Moment};
@@ -24,6 +25,7 @@ pub(super) struct World {
     start: Instant,
     origin: Moment,
     pub(super) tickets: Tickets,
+    is_over: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -43,7 +45,8 @@ impl World {
         let trace = is_traced.then(|| format!("{plan:#?}\n"));
         let state = Mutex::new(State { network, witness, trace, owners: Vec::new() });
         let (start, origin) = (Instant::now(), Clock::Tokio.now());
-        let world = Arc::new(Self { plan, start, origin, tickets: Tickets::default(), state });
+        let (tickets, is_over) = (Tickets::default(), AtomicBool::new(false));
+        let world = Arc::new(Self { plan, start, origin, tickets, is_over, state });
         world.disturb();
         world
     }
@@ -72,12 +75,30 @@ impl World {
     /// Carries out everything that has landed, and delivers what was published.
     fn settle(&self, state: &mut State, now: Tick) {
         state.network.settle(now);
+        self.check_the_line(state, now);
         for (at, notice) in state.network.published(&self.plan) {
             let Notice { process, owner, fencing_tokens, lease } = notice;
             state.witness.tally.hand_overs += u64::from(self.tickets.has(&owner));
             let tickets = self.tickets.clone();
             let call = Call::HandedOver { fencing_tokens, lease };
             self.at(self.runs_at(process, at), move || tickets.call(&owner, call));
+        }
+    }
+
+    /// Nobody waits for long in line for a lock that nobody has.
+    fn check_the_line(&self, state: &mut State, now: Tick) {
+        let is_waited_for = |record: &Record| {
+            let waits = |entry: &Entry| self.tickets.has(&entry.claim.owner);
+            record.live(now * 1000).is_none() && record.line.iter().any(waits)
+        };
+        let idle: Vec<_> = state.network.nodes[0].records.iter().map(is_waited_for).collect();
+        for (key, is_idle) in idle.into_iter().enumerate() {
+            let since = state.witness.idle(key, is_idle, now);
+            // Whoever stops or is stopped, and the node that is away, are back by then.
+            let since = since.max(if self.plan.is_calm { 0 } else { 3 * CALM_FROM });
+            if now.saturating_sub(since) > self.plan.longest_idle() {
+                state.witness.report(now, "a lock is free, and nobody in line is told");
+            }
         }
     }
 
@@ -91,6 +112,15 @@ impl World {
                 }
             });
         }
+    }
+
+    /// Nobody reaches a node any more: what is left of the engines comes to its end.
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
     }
 
     pub(super) fn now(&self) -> Tick {
