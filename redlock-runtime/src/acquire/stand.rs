@@ -155,7 +155,7 @@ impl Clerk {
     /// the lease be counted.
     fn handed_over(&self, stand: Stand, fencing_tokens: FencingTokens, lease: Duration) -> Tenure {
         let confirmed = Confirmed { sent: stand.since, lease: lease.min(stand.claim.expire) };
-        Tenure::new(stand.claim, confirmed, fencing_tokens).handed_over(self.now())
+        Tenure::new(stand.claim, confirmed, fencing_tokens).called(self.now())
     }
 
     fn next_in_line(&self, line: &dyn Line, terms: Terms) -> (Claim, u32, Ticket) {

@@ -91,6 +91,9 @@ impl World {
             let waits = |entry: &Entry| self.tickets.has(&entry.claim.owner);
             record.live(now * 1000).is_none() && record.line.iter().any(waits)
         };
+        if self.plan.line.as_ref().is_none_or(|line| line.denied_from <= now) {
+            return;
+        }
         let idle: Vec<_> = state.network.nodes[0].records.iter().map(is_waited_for).collect();
         for (key, is_idle) in idle.into_iter().enumerate() {
             let since = state.witness.idle(key, is_idle, now);
