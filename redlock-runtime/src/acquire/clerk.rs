@@ -306,7 +306,7 @@ impl Clerk {
         let Some(terms) = state.first().map(|waiter| waiter.terms) else { return Fit::Nobody };
         if tenure.suits(terms.expire, now) {
             state.waiters.pop_front().map_or(Fit::Nobody, Fit::Waiter)
-        } else if self.engine.line().is_some() {
+        } else if self.engine.line().is_some() && tenure.may_become(terms.expire) {
             Fit::Claim(terms)
         } else {
             // Another one has come to the front meanwhile, who wants another lease.

@@ -107,7 +107,9 @@ impl Clerk {
     pub(super) async fn give_way(&mut self, tenure: Tenure) {
         let engine = Arc::clone(&self.engine);
         let terms = self.seat.queue.state().first().map(|waiter| waiter.terms);
+        let terms = terms.filter(|terms| tenure.may_become(terms.expire));
         let (Some(line), Some(terms)) = (engine.line(), terms) else {
+            self.ask_at = Moment::ZERO;
             return release::free(&engine, tenure);
         };
         let (next, reserve, ticket) = self.next_in_line(line, terms);

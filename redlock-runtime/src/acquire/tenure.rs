@@ -96,6 +96,12 @@ impl Tenure {
         self.claim.expire == expire && (self.is_answered || self.is_fresh(now))
     }
 
+    /// May its lease become one of `expire`? It does not grow: a late command of its past would cut
+    /// it to what it was.
+    pub(super) fn may_become(&self, expire: Duration) -> bool {
+        expire <= self.claim.expire
+    }
+
     /// What its holder knew of the lease last.
     pub(crate) fn renewed(&mut self, confirmed: Confirmed) {
         self.confirmed = confirmed;
