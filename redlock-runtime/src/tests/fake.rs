@@ -132,40 +132,36 @@ impl Fake {
         let line = format!("{verb} {} {}", claim.key.name(), claim.owner.as_str());
         self.state.lock().unwrap().log.push(line);
     }
+}
 
-    /// Lets one command meet its fate; `run` carries it out.
-    async fn meet<T>(
-        &self,
-        fate: Option<Fate>,
-        within: Duration,
-        run: impl Future<Output = Result<T, Fault>>,
-    ) -> Result<T, Fault> {
-        let fault = |kind, is_unknown, is_final| {
-            Err(Fault {
-                nodes: vec![NodeError::new(self.name, kind, "on purpose")],
-                is_unknown,
-                is_final,
-            })
-        };
-        match fate {
-            None => run.await,
-            Some(Fate::Slow(delay)) if delay < within => {
-                let answer = run.await;
-                tokio::time::sleep(delay).await;
-                answer
-            }
-            Some(Fate::Slow(_) | Fate::LostReply) => {
-                drop(run.await);
-                tokio::time::sleep(within).await;
-                fault(NodeErrorKind::NoReply, true, false)
-            }
-            Some(Fate::LostRequest) => {
-                tokio::time::sleep(within).await;
-                fault(NodeErrorKind::NoReply, true, false)
-            }
-            Some(Fate::Refused(kind, is_final)) => fault(kind, false, is_final),
-            Some(Fate::Panic) => panic!("on purpose"),
+/// Lets one command meet its fate; `run` carries it out.
+pub(super) async fn meet<T>(
+    name: &str,
+    fate: Option<Fate>,
+    within: Duration,
+    run: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    let fault = |kind, is_unknown, is_final| {
+        Err(Fault { nodes: vec![NodeError::new(name, kind, "on purpose")], is_unknown, is_final })
+    };
+    match fate {
+        None => run.await,
+        Some(Fate::Slow(delay)) if delay < within => {
+            let answer = run.await;
+            tokio::time::sleep(delay).await;
+            answer
         }
+        Some(Fate::Slow(_) | Fate::LostReply) => {
+            drop(run.await);
+            tokio::time::sleep(within).await;
+            fault(NodeErrorKind::NoReply, true, false)
+        }
+        Some(Fate::LostRequest) => {
+            tokio::time::sleep(within).await;
+            fault(NodeErrorKind::NoReply, true, false)
+        }
+        Some(Fate::Refused(kind, is_final)) => fault(kind, false, is_final),
+        Some(Fate::Panic) => panic!("on purpose"),
     }
 }
 
@@ -173,7 +169,12 @@ impl Backend for Fake {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         self.note("acquire", claim);
         let fate = self.fate(|state| &mut state.acquires);
-        Box::pin(self.meet(fate, within, async move { self.memory.acquire(claim, within).await }))
+        Box::pin(meet(
+            self.name,
+            fate,
+            within,
+            async move { self.memory.acquire(claim, within).await },
+        ))
     }
 
     fn raise<'a>(
@@ -185,7 +186,7 @@ impl Backend for Fake {
         self.note("raise", claim);
         let fate = self.fate(|state| &mut state.raises);
         let run = async move { self.memory.raise(claim, fencing_token, within).await };
-        Box::pin(self.meet(fate, within, run))
+        Box::pin(meet(self.name, fate, within, run))
     }
 
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
@@ -195,13 +196,23 @@ impl Backend for Fake {
         let fate = self.fate(|state| &mut state.renews);
         // Outside of any future, so that the driver itself meets it.
         assert!(!matches!(fate, Some(Fate::Panic)), "on purpose");
-        Box::pin(self.meet(fate, within, async move { self.memory.renew(claims, within).await }))
+        Box::pin(meet(
+            self.name,
+            fate,
+            within,
+            async move { self.memory.renew(claims, within).await },
+        ))
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
         self.note("release", claim);
         let fate = self.fate(|state| &mut state.releases);
-        Box::pin(self.meet(fate, within, async move { self.memory.release(claim, within).await }))
+        Box::pin(meet(
+            self.name,
+            fate,
+            within,
+            async move { self.memory.release(claim, within).await },
+        ))
     }
 
     fn verify(&self, _: Duration) -> Reply<'_, ()> {
@@ -232,6 +243,6 @@ impl Voter for Fake {
             }
             Ok(RollCall { roll: state.roll.clone(), clock_offset: state.clock_offset })
         };
-        Box::pin(self.meet(fate, within, run))
+        Box::pin(meet(self.name, fate, within, run))
     }
 }

@@ -2,6 +2,7 @@
 
 mod acquire;
 mod fake;
+mod line;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod quorum;
@@ -9,4 +10,5 @@ mod reentrancy;
 mod release;
 mod renewal;
 mod restart_guard;
+mod server;
 mod simulation;
