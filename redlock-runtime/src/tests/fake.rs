@@ -64,12 +64,21 @@ pub(super) fn fake_with(max_waiters: usize) -> (Redlock, Arc<Fake>) {
 
 /// A client on a backend.
 pub(super) fn client(backend: Arc<dyn Backend>, max_waiters: usize) -> Redlock {
+    client_at(backend, max_waiters, true)
+}
+
+/// The same, embedded in the runtime of its callers or served by the keeper.
+pub(super) fn client_at(
+    backend: Arc<dyn Backend>,
+    max_waiters: usize,
+    is_embedded: bool,
+) -> Redlock {
     let engine = Engine::new(Parts {
         backend,
         client_name: "fake".to_owned(),
         reply_timeout: Duration::from_secs(1),
         max_waiters,
-        is_embedded: true,
+        is_embedded,
     });
     Redlock::new(engine, String::new(), Policy::DEFAULT)
 }

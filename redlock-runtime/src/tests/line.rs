@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::fake::Fate;
+use super::fake::{Fate, client};
 use super::server::Server;
 use crate::backend::CLAIM_WINDOW;
 use crate::client::Redlock;
@@ -147,7 +147,8 @@ async fn after_a_rotate_without_an_answer_everyone_starts_again_with_a_fresh_own
         drop(guard);
         let next = granted(waiters.remove(0)).await;
         assert_ne!(next.owner(), owner);
-        drop((next, granted(waiters.remove(0)).await));
+        drop(next);
+        drop(granted(waiters.remove(0)).await);
         assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
         assert_eq!((server.owner("k"), server.waiting()), (None, 0));
     }
@@ -231,7 +232,7 @@ async fn a_body_whose_claim_nobody_answers_is_stopped_before_the_window_is_over(
 #[tokio::test(start_paused = true)]
 async fn whoever_hears_late_claims_before_the_body_begins() {
     // After the wait, the lease is counted from the join; or the message itself is late.
-    for (wait, delay) in [(SECOND, Duration::ZERO), (MOMENT, CLAIM_WINDOW / 2)] {
+    for (wait, delay) in [(SECOND / 2, Duration::ZERO), (MOMENT, CLAIM_WINDOW / 2)] {
         let server = Server::new();
         let holder = holds(&server.client()).await;
         let waiter = waits(&server.client()).await;
@@ -341,6 +342,16 @@ async fn a_client_that_may_not_use_the_line_asks_now_and_then() {
     drop(granted(in_line).await);
     drop(granted(other).await);
     assert!(!server.take_verbs().contains(&"rotate".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_in_line_are_bounded() {
+    let server = Server::new();
+    let (_holder, redlock) = (holds(&server.client()).await, client(server.clone(), 2));
+    let waiters = [waits(&redlock).await, waits(&redlock).await];
+    let error = redlock.lock("k").wait(SECOND).acquire().await.unwrap_err();
+    assert_eq!(error, LockError::TooManyWaiters { key: "k".to_owned() });
+    assert_eq!((waiters.iter().any(JoinHandle::is_finished), server.waiting()), (false, 1));
 }
 
 /// A command with the old length may still land.

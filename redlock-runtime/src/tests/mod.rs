@@ -2,6 +2,7 @@
 
 mod acquire;
 mod fake;
+mod lane;
 mod line;
 #[cfg(feature = "metrics")]
 mod metrics;
