@@ -156,15 +156,22 @@ async fn after_a_rotate_without_an_answer_everyone_starts_again_with_a_fresh_own
 
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_was_lost_is_not_passed_on() {
-    let server = Server::new();
-    let (_redlock, guard, mut waiters) = cohort(&server).await;
-    let owner = guard.owner().to_owned();
-    server.remove("k");
-    assert_eq!(guard.lost().await, LostReason::Expired);
-    drop(guard);
-    let next = granted(waiters.remove(0)).await;
-    assert_ne!(next.owner(), owner);
-    assert_eq!(server.owner("k").as_deref(), Some(next.owner()));
+    for reason in [LostReason::Expired, LostReason::Unreachable] {
+        let server = Server::new();
+        let (_redlock, guard, mut waiters) = cohort(&server).await;
+        let owner = guard.owner().to_owned();
+        match reason {
+            LostReason::Expired => server.remove("k"),
+            _ => server.next("renew", [Fate::LostRequest; 100]),
+        }
+        assert_eq!(guard.lost().await, reason);
+        server.take_log();
+        drop(guard);
+        let next = granted(waiters.remove(0)).await;
+        assert_ne!(next.owner(), owner);
+        assert_eq!(server.owner("k").as_deref(), Some(next.owner()));
+        assert!(!server.take_verbs().contains(&"rotate".to_owned()), "{reason}");
+    }
 }
 
 /// Its holder has not heard of it yet.
