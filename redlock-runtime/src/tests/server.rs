@@ -211,8 +211,8 @@ fn entry(claim: &Claim, reserve: u32) -> Entry {
     Entry { claim: claim.clone(), reserve, process: 0, is_told: true }
 }
 
-fn freed(answer: Answer) -> Option<Found> {
-    if let Answer::Freed(found, _) = answer { Some(found) } else { None }
+fn freed(answer: &Answer) -> Option<Found> {
+    if let Answer::Freed(found, _) = answer { Some(*found) } else { None }
 }
 
 fn joined(answer: Answer) -> Option<Joined> {
@@ -237,7 +237,9 @@ impl Backend for Server {
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
-        self.send("release", claim, Command::Release(claim.clone()), within, freed)
+        self.send("release", claim, Command::Release(claim.clone()), within, |answer| {
+            freed(&answer)
+        })
     }
 
     fn verify(&self, _: Duration) -> Reply<'_, ()> {
@@ -268,7 +270,7 @@ impl Line for Server {
     }
 
     fn leave<'a>(&'a self, claim: &'a Claim, _: u32, within: Duration) -> Reply<'a, Found> {
-        self.send("leave", claim, Command::Leave(claim.clone()), within, freed)
+        self.send("leave", claim, Command::Leave(claim.clone()), within, |answer| freed(&answer))
     }
 
     fn give_back<'a>(
@@ -277,7 +279,9 @@ impl Line for Server {
         last: FencingToken,
         within: Duration,
     ) -> Reply<'a, Found> {
-        self.send("give_back", claim, Command::GiveBack(claim.clone(), last), within, freed)
+        self.send("give_back", claim, Command::GiveBack(claim.clone(), last), within, |answer| {
+            freed(&answer)
+        })
     }
 
     fn rotate<'a>(

@@ -1,0 +1,148 @@
+//! Callers of one process who wait together: locks that are passed on, and given to others in
+//! between.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::fake::Fate;
+use super::line::{MOMENT, SECOND, Waiter, granted, holds, is_full, waits};
+use super::server::Server;
+use crate::client::Redlock;
+use crate::guard::LockGuard;
+use crate::state::{LostReason, Released};
+
+/// A client that has the lock with reserved fencing tokens, and two of its callers who wait.
+async fn cohort(server: &Arc<Server>) -> (Redlock, LockGuard, Vec<Waiter>) {
+    let (first, redlock) = (holds(&server.client()).await, server.client());
+    let mut waiters = Vec::new();
+    for _ in 0..3 {
+        waiters.push(waits(&redlock).await);
+    }
+    // The place in line was taken for one caller alone; the next question is for all of them.
+    server.publishes(None);
+    first.release().await.unwrap();
+    server.remove("k");
+    server.publishes(Some(Duration::ZERO));
+    server.disturb();
+    let guard = granted(waiters.remove(0)).await;
+    (redlock, guard, waiters)
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_of_one_process_pass_the_lock_on_without_a_command() {
+    let server = Server::new();
+    let (_redlock, guard, waiters) = cohort(&server).await;
+    server.take_log();
+    let (owner, mut last) = (guard.owner().to_owned(), guard.fencing_token());
+    drop(guard);
+    for waiter in waiters {
+        let guard = granted(waiter).await;
+        assert_eq!(guard.owner(), owner);
+        assert!(guard.fencing_token() > last, "{}", guard.fencing_token());
+        assert!(is_full(&guard), "{:?}", guard.remaining());
+        last = guard.fencing_token();
+        assert_eq!(server.take_log(), Vec::<String>::new());
+        assert_eq!(guard.release().await.unwrap(), Released::Released);
+    }
+    assert_eq!(server.take_verbs(), ["give_back"]);
+    assert_eq!(server.owner("k"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_leaves_while_the_lock_is_passed_to_it_does_not_keep_it() {
+    let server = Server::new();
+    let (_redlock, guard, mut waiters) = cohort(&server).await;
+    // In one step: nobody runs between the pass and the end of the one it goes to.
+    drop(guard);
+    waiters.remove(0).abort();
+    let next = granted(waiters.remove(0)).await;
+    assert!(next.check().is_ok());
+    drop(next);
+    assert_eq!(server.owner("k"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_is_used_up_is_exactly_one_rotate() {
+    let server = Server::new();
+    let (_redlock, guard, mut waiters) = cohort(&server).await;
+    let (owner, last) = (guard.owner().to_owned(), guard.fencing_token());
+    tokio::time::sleep(SECOND).await;
+    server.take_log();
+    drop(guard);
+    // Nobody else waits: it stays, and everything is new but the owner.
+    let kept = granted(waiters.remove(0)).await;
+    assert_eq!(server.take_log(), [format!("rotate {owner}")]);
+    assert_eq!(kept.owner(), owner);
+    assert!(is_full(&kept) && kept.fencing_token() > last);
+    drop(kept);
+    drop(granted(waiters.remove(0)).await);
+    assert_eq!(server.owner("k"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_have_the_lock_after_a_rotate_and_the_process_waits_behind_them() {
+    let server = Server::new();
+    let (_redlock, guard, mut waiters) = cohort(&server).await;
+    let other = waits(&server.client()).await;
+    tokio::time::sleep(SECOND).await;
+    let (owner, last) = (guard.owner().to_owned(), guard.fencing_token());
+    drop(guard);
+    let other = granted(other).await;
+    assert!(other.fencing_token() > last);
+    tokio::time::sleep(MOMENT).await;
+    assert!(waiters.iter().all(|waiter| !waiter.is_finished()) && server.waiting() == 1);
+    let last = other.fencing_token();
+    drop(other);
+    let back = granted(waiters.remove(0)).await;
+    assert!(back.owner() != owner && back.fencing_token() > last);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_rotate_without_an_answer_everyone_starts_again_with_a_fresh_owner() {
+    for fate in [Fate::LostReply, Fate::LostRequest] {
+        let server = Server::new();
+        let (redlock, guard, mut waiters) = cohort(&server).await;
+        tokio::time::sleep(SECOND).await;
+        let owner = guard.owner().to_owned();
+        server.next("rotate", [fate]);
+        drop(guard);
+        let next = granted(waiters.remove(0)).await;
+        assert_ne!(next.owner(), owner);
+        drop(next);
+        drop(granted(waiters.remove(0)).await);
+        assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
+        assert_eq!((server.owner("k"), server.waiting()), (None, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_lost_is_not_passed_on() {
+    for reason in [LostReason::Expired, LostReason::Unreachable] {
+        let server = Server::new();
+        let (_redlock, guard, mut waiters) = cohort(&server).await;
+        let owner = guard.owner().to_owned();
+        match reason {
+            LostReason::Expired => server.remove("k"),
+            _ => server.next("renew", [Fate::LostRequest; 100]),
+        }
+        assert_eq!(guard.lost().await, reason);
+        server.take_log();
+        drop(guard);
+        let next = granted(waiters.remove(0)).await;
+        assert_ne!(next.owner(), owner);
+        assert_eq!(server.owner("k").as_deref(), Some(next.owner()));
+        assert!(!server.take_verbs().contains(&"rotate".to_owned()), "{reason}");
+    }
+}
+
+/// Its holder has not heard of it yet.
+#[tokio::test(start_paused = true)]
+async fn a_rotate_that_finds_the_lock_gone_begins_anew() {
+    let server = Server::new();
+    let (_redlock, guard, mut waiters) = cohort(&server).await;
+    tokio::time::sleep(SECOND).await;
+    let owner = guard.owner().to_owned();
+    server.remove("k");
+    drop(guard);
+    assert_ne!(granted(waiters.remove(0)).await.owner(), owner);
+}
