@@ -7,6 +7,7 @@ use fastrand::Rng;
 
 use super::client::Client;
 use super::line::Entry;
+use super::node::Node;
 use super::plan::{NEVER, Plan, Tick, millis};
 use super::process::Scheduled;
 use super::wire::Wire;
@@ -127,7 +128,7 @@ async fn check_the_end(world: &World, redlocks: &[Redlock]) {
     state.network.settle(now);
     if world.plan.line.as_ref().is_some_and(|line| line.denied_from == NEVER) {
         let is_alive = |entry: &&Entry| world.runs_at(entry.process, now) == now;
-        let waiting = state.network.nodes.iter().flat_map(|node| node.waiting());
+        let waiting = state.network.nodes.iter().flat_map(Node::waiting);
         let waiting = waiting.filter(is_alive).count();
         if waiting > 0 {
             state.witness.report(now, &format!("{waiting} are left in line"));
