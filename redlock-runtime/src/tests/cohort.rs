@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::fake::Fate;
 use super::line::{MOMENT, SECOND, Waiter, granted, holds, is_full, waits};
 use super::server::Server;
@@ -106,8 +108,11 @@ async fn after_a_rotate_without_an_answer_everyone_starts_again_with_a_fresh_own
         let owner = guard.owner().to_owned();
         server.next("rotate", [fate]);
         drop(guard);
+        let start = Instant::now();
         let next = granted(waiters.remove(0)).await;
         assert_ne!(next.owner(), owner);
+        // Long before the lease of the one before is over.
+        assert!(start.elapsed() < 3 * SECOND, "{:?}", start.elapsed());
         drop(next);
         drop(granted(waiters.remove(0)).await);
         assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
