@@ -15,15 +15,15 @@ use crate::renewal::Hold;
 pub(crate) struct Watch {
     hold: Arc<Hold>,
     link: Arc<Link>,
-    /// Wakes the task when the lease ends, though the body itself may never wake again.
-    over: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Wakes the task when the lease ends, though the body itself may never wake again. `None`: the
+    /// body has not waited for anything yet.
+    over: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
 }
 
 impl Watch {
     pub(crate) fn new(hold: Arc<Hold>) -> Self {
-        let over = Box::pin(hold.over().clone().cancelled_owned());
         let link = Link::nested(Arc::clone(&hold));
-        Self { hold, link, over }
+        Self { hold, link, over: None }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -40,11 +40,18 @@ impl Watch {
         step: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<Result<T, LockError>> {
         self.may_go_on()?;
-        // Registers the waker. Ready means over, which the next check will say.
-        if self.over.as_mut().poll(cx).is_ready() {
+        let progress = self.link.enter(|| step(cx));
+        if progress.is_pending() && self.is_over(cx) {
             self.may_go_on()?;
         }
-        self.link.enter(|| step(cx)).map(Ok)
+        progress.map(Ok)
+    }
+
+    /// Registers the waker, after the body has registered its own.
+    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        let hold = &self.hold;
+        let over = self.over.get_or_insert_with(|| Box::pin(hold.over().clone().cancelled_owned()));
+        over.as_mut().poll(cx).is_ready()
     }
 
     fn may_go_on(&self) -> Result<(), LockError> {

@@ -305,7 +305,7 @@ impl Clerk {
         let mut state = self.seat.queue.state();
         let Some(terms) = state.first().map(|waiter| waiter.terms) else { return Fit::Nobody };
         if tenure.suits(terms.expire, now) {
-            state.waiters.pop_front().map_or(Fit::Nobody, Fit::Waiter)
+            state.promise().map_or(Fit::Nobody, Fit::Waiter)
         } else if self.engine.line().is_some() {
             Fit::Claim(terms)
         } else {

@@ -42,6 +42,8 @@ pub(super) struct State {
     pub(super) waiters: VecDeque<Waiter>,
     /// Who holds the lock here, or did last.
     pub(super) holder: Option<Arc<Hold>>,
+    /// Somebody who waited here is about to hold it.
+    is_promised: bool,
     /// A caller asks Redis by itself.
     is_asked: bool,
     /// Releases on their way where nobody is told when they arrive.
@@ -120,6 +122,13 @@ impl State {
         self.waiters.front()
     }
 
+    /// Takes the first one out, who is to hold the lock.
+    pub(super) fn promise(&mut self) -> Option<Waiter> {
+        let waiter = self.waiters.pop_front();
+        self.is_promised |= waiter.is_some();
+        waiter
+    }
+
     /// When the first of those who wait gives up.
     pub(super) fn earliest_end(&self) -> Moment {
         self.waiters.iter().map(|waiter| waiter.end).min().unwrap_or(Moment::NEVER)
@@ -190,7 +199,12 @@ impl Seat {
     }
 
     pub(super) fn now_holds(&self, hold: &Arc<Hold>) {
-        let before = self.queue.state().holder.replace(Arc::clone(hold));
+        let before = {
+            let mut state = self.queue.state();
+            state.is_promised = false;
+            state.holder.replace(Arc::clone(hold))
+        };
+        // Outside of the mutex: it may be the last reference.
         drop(before);
     }
 
@@ -202,7 +216,7 @@ impl Seat {
         let holder = if is_holder { state.holder.take() } else { None };
         let next = match state.first().map(|waiter| waiter.terms.expire) {
             None => Next::Nobody(tenure),
-            Some(expire) if tenure.pass(expire, now) => match state.waiters.pop_front() {
+            Some(expire) if tenure.pass(expire, now) => match state.promise() {
                 Some(waiter) => Next::Waiter(waiter, tenure),
                 None => Next::Nobody(tenure),
             },

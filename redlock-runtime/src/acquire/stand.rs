@@ -106,7 +106,9 @@ impl Clerk {
     pub(super) async fn give_way(&mut self, tenure: Tenure) {
         let engine = Arc::clone(&self.engine);
         let terms = self.seat.queue.state().first().map(|waiter| waiter.terms);
-        let (Some(line), Some(terms)) = (engine.line(), terms) else {
+        // Whoever stands in line already is handed what is freed.
+        let line = engine.line().filter(|_| self.stand.is_none());
+        let (Some(line), Some(terms)) = (line, terms) else {
             return release::free(&engine, tenure);
         };
         let (next, reserve, ticket) = self.next_in_line(line, terms);

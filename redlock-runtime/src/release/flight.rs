@@ -43,23 +43,17 @@ impl Drop for InFlight {
 }
 
 /// Sends one release by `way`, with the first poll. What becomes of it after a failure, or when
-/// the future is dropped, is the business of the background.
+/// the future is dropped, is the business of the background. So it is when the caller's runtime is
+/// not driven any more: after a while the background takes over.
 pub(super) fn here(
     job: ReleaseJob,
     way: Arc<dyn Backend>,
 ) -> impl Future<Output = Result<Released, Fault>> + Send {
-    fly(InFlight(Arc::new(Flight { job: Mutex::new(Some(job)) })), way)
-}
-
-/// The same, watched: should the caller's runtime not be driven any more, the background takes
-/// over after a while.
-pub(super) fn here_watched(
-    job: ReleaseJob,
-    way: Arc<dyn Backend>,
-) -> impl Future<Output = Result<Released, Fault>> + Send {
-    let patience = job.engine.reply_timeout / 4;
+    let engine = Arc::clone(&job.engine);
     let flight = Arc::new(Flight { job: Mutex::new(Some(job)) });
-    watch(Clock::Boot.now().plus(patience), &flight);
+    if !engine.is_embedded() {
+        watch(Clock::Boot.now().plus(engine.reply_timeout / 4), &flight);
+    }
     fly(InFlight(flight), way)
 }
 

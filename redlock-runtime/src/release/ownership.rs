@@ -66,7 +66,7 @@ impl Ownership {
         let (Some(way), Ok(runtime)) = (self.engine.way(), Handle::try_current()) else {
             return in_background(job);
         };
-        let mut flight = Box::pin(flight::here_watched(job, way));
+        let mut flight = Box::pin(flight::here(job, way));
         if flight.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
             runtime.spawn(flight);
         }

@@ -196,6 +196,11 @@ impl Hold {
         until.since(self.granted)
     }
 
+    /// Is it known to be over? Reads no clock: whoever goes on from here has to [`check`](Self::check).
+    pub(crate) fn is_over(&self) -> bool {
+        self.stop_at() == Moment::ZERO
+    }
+
     /// Why the lease was lost; `None` while it holds and after a release.
     pub(crate) fn lost(&self) -> Option<LostReason> {
         self.stop_if_due(self.clock.now());
