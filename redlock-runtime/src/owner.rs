@@ -1,5 +1,6 @@
 //! The owner value: who holds a key, unique to every acquisition.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -25,6 +26,12 @@ impl Owner {
     }
 
     pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Owner {
+    fn borrow(&self) -> &str {
         &self.0
     }
 }
