@@ -2,7 +2,7 @@
 //! asks Redis for all of them.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -32,6 +32,8 @@ struct Shared {
 pub(super) struct Queue {
     pub(super) key: LockKey,
     state: Mutex<State>,
+    /// How many questions the clerk has asked.
+    asked: AtomicU32,
     /// Something happened that the clerk should look at.
     pub(super) news: Notify,
 }
@@ -50,8 +52,6 @@ pub(super) struct State {
     releases: u32,
     /// A holder of this process let go since the clerk looked last.
     pub(super) is_freed: bool,
-    /// How many questions the clerk has asked.
-    pub(super) asked: u32,
     /// Somebody elsewhere wanted the lock when it was asked for last.
     pub(super) is_contended: bool,
     pub(super) clerk: Clerking,
@@ -78,8 +78,8 @@ impl Queues {
 
     pub(crate) fn join(&self, key: &LockKey) -> Seat {
         let queue = Arc::clone(self.shared.queues().entry(key.shared()).or_insert_with(|| {
-            let (state, news) = (Mutex::default(), Notify::new());
-            Arc::new(Queue { key: key.clone(), state, news })
+            let (state, asked, news) = (Mutex::default(), AtomicU32::new(0), Notify::new());
+            Arc::new(Queue { key: key.clone(), state, asked, news })
         }));
         Seat { shared: Arc::clone(&self.shared), queue }
     }
@@ -92,6 +92,16 @@ impl Shared {
 }
 
 impl Queue {
+    /// The clerk asks a question.
+    pub(super) fn asks(&self) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many questions were asked for a waiter.
+    pub(super) fn asked_for(&self, waiter: &Waiter) -> u32 {
+        self.asked.load(Ordering::Relaxed).wrapping_sub(waiter.asked_before)
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -105,7 +115,8 @@ impl State {
 
     /// Is there something that newcomers have to wait for, without asking anybody?
     pub(super) fn is_taken_here(&self) -> bool {
-        self.is_asked || self.releases > 0 || self.returned.is_some() || self.is_held_here()
+        let is_moving = self.is_asked || self.is_promised || self.returned.is_some();
+        is_moving || self.releases > 0 || self.is_held_here()
     }
 
     /// Since when it is, as far as that is known.
@@ -162,7 +173,7 @@ impl Seat {
     /// called.
     pub(super) fn enter(&self, mut waiter: Waiter, asked: u32) -> bool {
         let mut state = self.queue.state();
-        waiter.asked_before = state.asked.wrapping_sub(asked);
+        waiter.asked_before = self.queue.asked.load(Ordering::Relaxed).wrapping_sub(asked);
         let end = waiter.end;
         if asked > 0 {
             state.waiters.push_front(waiter);

@@ -96,7 +96,12 @@ impl Ownership {
         if is_held && self.engine.line().is_some() {
             tenure.renewed(self.hold.confirmed());
             match pass_on(&self.engine, &seat, &self.hold, tenure) {
-                Passed::On => return None,
+                Passed::On => {
+                    // For its holder the lock is as released as any.
+                    let released = Released::Released;
+                    tracing::debug!(key = self.hold.claim.key.name(), ?released, "lock released");
+                    return None;
+                }
                 Passed::Nobody(left) => tenure = left,
             }
         }

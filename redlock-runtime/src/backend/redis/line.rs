@@ -73,6 +73,8 @@ impl<S: Source> Line for RedisNode<S> {
         within: Duration,
     ) -> Reply<'a, Rotated> {
         Box::pin(async move {
+            let end = Instant::now() + within;
+            let channel = self.core.notices.channel_within(within / CONNECTING_PART).await;
             let (fence, queue) = (held.key.fence_key(), held.key.queue_key());
             let keys = [held.key.redis_key(), &fence, &queue];
             let (last, reserve) = (last.to_string(), reserve.to_string());
@@ -84,7 +86,7 @@ impl<S: Source> Line for RedisNode<S> {
                 &expire,
                 &fence_life,
                 &reserve,
-                self.core.notices.channel_now(),
+                channel,
                 WINDOW_MS,
                 cluster_flag::<S>(),
             ];
@@ -94,7 +96,8 @@ impl<S: Source> Line for RedisNode<S> {
                 self.release_behind(loan, held);
             };
             let name = &self.core.name;
-            let rotated = exchange(name, &self.calls, call, within, reply::rotated, unheard).await;
+            let left = end - Instant::now();
+            let rotated = exchange(name, &self.calls, call, left, reply::rotated, unheard).await;
             if rotated.as_ref().is_err_and(|failure| failure.is_unknown) {
                 self.core.notices.gave_up(next);
             }
