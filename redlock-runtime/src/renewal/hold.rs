@@ -1,7 +1,7 @@
 //! The record of one held lock, shared by its guard, the scheduler and the body's wrapper.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +38,8 @@ pub(crate) struct Hold {
     stop: AtomicU64,
     ledger: Mutex<Ledger>,
     over: CancellationToken,
+    /// Its place in the schedule. Used under the mutex of the schedule only.
+    pub(super) place: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -124,6 +126,7 @@ impl Hold {
             stop: AtomicU64::new(stop.nanos()),
             ledger: Mutex::new(ledger),
             over: CancellationToken::new(),
+            place: AtomicUsize::new(usize::MAX),
         }
     }
 
@@ -266,8 +269,18 @@ impl Hold {
         }
     }
 
-    /// What is to be done at `now`; loses the lease when its time is up.
-    pub(super) fn step(&self, now: Moment) -> Step {
+    /// By how much a renewal may be early. Not at all where renewals are counted: each that is
+    /// early makes the longest hold shorter.
+    pub(super) fn leeway(&self) -> Duration {
+        match self.max_renew {
+            Some(_) => Duration::ZERO,
+            None => validity::renewal_leeway(self.claim.expire),
+        }
+    }
+
+    /// What is to be done at `now`, where renewals may be early by `leeway`; loses the lease when
+    /// its time is up.
+    pub(super) fn step(&self, now: Moment, leeway: Duration) -> Step {
         if self.stop_if_due(now) {
             return Step::Forget;
         }
@@ -278,7 +291,7 @@ impl Hold {
         let due = validity::renewal_due(ledger.sent, self.claim.expire);
         if self.is_used_up(ledger.renewals) {
             Step::Sleep(self.stop_at())
-        } else if now < due {
+        } else if now < due.minus(leeway) {
             Step::Sleep(due.min(self.stop_at()))
         } else {
             Step::Renew
