@@ -1,27 +1,32 @@
 //! Watches a lease from inside of a poll: may another step be taken, and wake me when not.
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-
-use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::error::LockError;
 use crate::reentrancy::Link;
 use crate::renewal::Hold;
 
 /// Polls steps of a body only while its lease holds.
-#[derive(Debug)]
 pub(crate) struct Watch {
     hold: Arc<Hold>,
     link: Arc<Link>,
     /// Wakes the task when the lease ends, though the body itself may never wake again.
-    over: Pin<Box<WaitForCancellationFutureOwned>>,
+    over: Pin<Box<dyn Future<Output = ()> + Send + Sync>>,
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Watch").field(&self.hold).finish()
+    }
 }
 
 impl Watch {
     pub(crate) fn new(hold: Arc<Hold>) -> Self {
-        let over = Box::pin(hold.over().clone().cancelled_owned());
+        let ending = Arc::clone(&hold);
+        let over = Box::pin(async move { ending.over().await });
         let link = Link::nested(Arc::clone(&hold));
         Self { hold, link, over }
     }

@@ -186,7 +186,7 @@ impl Scheduler {
         let within = batch.iter().map(|hold| reply_window(hold)).min().unwrap_or_default();
         let _turn = gate.pass(within).await;
         // A holder may have let go since the batch was put together.
-        batch.retain(|hold| !hold.over().is_cancelled());
+        batch.retain(|hold| !hold.is_over());
         let Some(first) = batch.first() else { return };
         let claims: Vec<Claim> = batch.iter().map(|hold| hold.claim.clone()).collect();
         // Before the command leaves: the server may begin the new lease at any time after this.

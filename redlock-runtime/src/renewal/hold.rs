@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
+use tokio::sync::Notify;
 
 use crate::backend::{Backend, Claim};
 use crate::clock::{Clock, Moment};
@@ -37,7 +37,8 @@ pub(crate) struct Hold {
     /// this, without taking the mutex.
     stop: AtomicU64,
     ledger: Mutex<Ledger>,
-    over: CancellationToken,
+    /// Wakes those who wait for the end.
+    over: Notify,
     /// Its place in the schedule. Used under the mutex of the schedule only.
     pub(super) place: AtomicUsize,
 }
@@ -125,7 +126,7 @@ impl Hold {
             granted: sent,
             stop: AtomicU64::new(stop.nanos()),
             ledger: Mutex::new(ledger),
-            over: CancellationToken::new(),
+            over: Notify::new(),
             place: AtomicUsize::new(usize::MAX),
         }
     }
@@ -188,9 +189,19 @@ impl Hold {
         }
     }
 
-    /// Is cancelled when the lease is over, in whatever way.
-    pub(crate) fn over(&self) -> &CancellationToken {
-        &self.over
+    /// Has it ended, in whatever way?
+    pub(crate) fn is_over(&self) -> bool {
+        self.stop_at() == Moment::ZERO
+    }
+
+    /// Resolves when it has ended, in whatever way. Cancel safe.
+    pub(crate) async fn over(&self) {
+        let mut end = std::pin::pin!(self.over.notified());
+        // In line before the look: an end behind it wakes us.
+        end.as_mut().enable();
+        if !self.is_over() {
+            end.await;
+        }
     }
 
     /// When the next renewal is, or was, due.
@@ -348,7 +359,7 @@ impl Hold {
         }
         telemetry::ended(self.template, self.held_for());
         // Outside of the mutex: wakers may run code that looks at this hold.
-        self.over.cancel();
+        self.over.notify_waiters();
         true
     }
 
