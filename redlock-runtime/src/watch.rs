@@ -1,23 +1,27 @@
 //! Watches a lease from inside of a poll: may another step be taken, and wake me when not.
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-
-use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::error::LockError;
 use crate::reentrancy::Link;
 use crate::renewal::Hold;
 
 /// Polls steps of a body only while its lease holds.
-#[derive(Debug)]
 pub(crate) struct Watch {
     hold: Arc<Hold>,
     link: Arc<Link>,
     /// Wakes the task when the lease ends, though the body itself may never wake again. `None`: the
     /// body has not waited for anything yet.
-    over: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    over: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Watch").field(&self.hold).finish()
+    }
 }
 
 impl Watch {
@@ -49,8 +53,10 @@ impl Watch {
 
     /// Registers the waker, after the body has registered its own.
     fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
-        let hold = &self.hold;
-        let over = self.over.get_or_insert_with(|| Box::pin(hold.over().clone().cancelled_owned()));
+        let over = self.over.get_or_insert_with(|| {
+            let hold = Arc::clone(&self.hold);
+            Box::pin(async move { hold.over().await })
+        });
         over.as_mut().poll(cx).is_ready()
     }
 

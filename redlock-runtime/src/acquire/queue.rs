@@ -110,7 +110,7 @@ impl Queue {
 impl State {
     /// Does somebody in this process hold the lock, as far as it knows?
     pub(super) fn is_held_here(&self) -> bool {
-        self.holder.as_ref().is_some_and(|hold| !hold.over().is_cancelled())
+        self.holder.as_ref().is_some_and(|hold| !hold.is_over())
     }
 
     /// Is there something that newcomers have to wait for, without asking anybody?
@@ -121,7 +121,7 @@ impl State {
 
     /// Since when it is, as far as that is known.
     pub(super) fn taken_since(&self, now: Moment) -> Moment {
-        let holder = self.holder.as_ref().filter(|hold| !hold.over().is_cancelled());
+        let holder = self.holder.as_ref().filter(|hold| !hold.is_over());
         holder.map_or(now, |hold| hold.granted())
     }
 
