@@ -8,12 +8,12 @@ use deadpool_redis::redis::{self, RedisResult};
 use tokio::time::{Instant, MissedTickBehavior, timeout};
 
 use super::exchange::{Call, exchange, unheard};
+use super::line_reply;
 use super::link::Link;
 use super::node::Core;
 use super::notices::{Phase, next};
 use super::presence::Watched;
 use super::release::Release;
-use super::reply;
 use super::script::{NUDGE, WINDOW_MS, cluster_flag};
 use super::source::Source;
 use crate::backend::{CLAIM_WINDOW, Claim};
@@ -155,7 +155,7 @@ impl<S: Source> Duty<S> {
         let args = [WINDOW_MS, cluster_flag::<S>()];
         let call = Call::new(&NUDGE, &keys, &args);
         let nudged =
-            exchange(&self.core.name, &self.calls, call, REPLY, reply::nudged, unheard).await;
+            exchange(&self.core.name, &self.calls, call, REPLY, line_reply::nudged, unheard).await;
         // Who stays in line looks by itself, if this fails.
         let Ok(answer) = nudged else { return };
         match answer.found {

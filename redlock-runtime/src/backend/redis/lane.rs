@@ -18,6 +18,11 @@ use super::node::RedisNode;
 use super::source::Source;
 use crate::backend::Backend;
 
+/// So many commands of a runtime go by way of the keeper first: one that ends after a few is not
+/// worth a connection.
+const CALLS_BEFORE: u32 = 16;
+/// So many runtimes are kept in mind before those without a lane are forgotten.
+const MOST_PLACES: usize = 256;
 /// How long the connection of a lane may take.
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -25,6 +30,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 pub(super) struct Stem<S: Source> {
     places: Arc<Places<S>>,
     is_on_duty: AtomicBool,
+    /// A fork copies this memory, and the sockets of lanes with it.
+    process: u32,
     over: CancellationToken,
     _end: DropGuard,
 }
@@ -33,7 +40,8 @@ impl<S: Source> Default for Stem<S> {
     fn default() -> Self {
         let over = CancellationToken::new();
         let end = over.clone().drop_guard();
-        Self { places: Arc::default(), is_on_duty: AtomicBool::new(false), over, _end: end }
+        let (places, is_on_duty) = (Arc::default(), AtomicBool::new(false));
+        Self { places, is_on_duty, process: std::process::id(), over, _end: end }
     }
 }
 
@@ -50,6 +58,10 @@ struct Places<S: Source> {
 }
 
 enum Place<S: Source> {
+    /// It would have been used as often: too seldom for a connection of its own.
+    Wanted {
+        calls: u32,
+    },
     /// Its connection is being made.
     Opening,
     Open(Arc<RedisNode<S>>),
@@ -76,11 +88,11 @@ impl<S: Source> RedisNode<S> {
         if !S::IS_PORTABLE || self.core.replicated.is_some() || cfg!(panic = "abort") {
             return None;
         }
-        let stem = self.stem.as_ref()?;
+        let stem = self.stem.as_ref().filter(|stem| stem.process == std::process::id())?;
         let here = Handle::try_current().ok()?;
         let mut places = stem.places.lock();
         let lane = match places.entry(here.id()) {
-            Entry::Occupied(mut place) => match place.get() {
+            Entry::Occupied(mut place) => match place.get_mut() {
                 Place::Open(lane) if lane.calls.is_connected() => {
                     return Some(Arc::clone(lane) as Arc<dyn Backend>);
                 }
@@ -89,11 +101,25 @@ impl<S: Source> RedisNode<S> {
                     place.insert(Place::Opening);
                     lane
                 }
+                Place::Wanted { calls } if *calls < CALLS_BEFORE => {
+                    *calls += 1;
+                    return None;
+                }
+                // The server may be one that refuses us: the keeper's connection shows it.
+                Place::Wanted { .. } if !self.calls.is_connected() => return None,
+                Place::Wanted { .. } => {
+                    place.insert(Place::Opening);
+                    Arc::new(self.lane(&here))
+                }
                 Place::Opening | Place::Closed => return None,
             },
             Entry::Vacant(place) => {
-                place.insert(Place::Opening);
-                Arc::new(self.lane(&here))
+                place.insert(Place::Wanted { calls: 1 });
+                if places.len() > MOST_PLACES {
+                    // Most of these runtimes have ended since, which nobody told us.
+                    places.retain(|_, place| !matches!(place, Place::Wanted { .. }));
+                }
+                return None;
             }
         };
         drop(places);

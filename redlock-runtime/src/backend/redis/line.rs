@@ -8,10 +8,10 @@ use tokio::time::Instant;
 
 use super::duty::Duty;
 use super::exchange::{Call, exchange, unheard};
+use super::line_reply;
 use super::link::Loan;
 use super::node::{RedisNode, fence_life};
 use super::release::Release;
-use super::reply;
 use super::script::{JOIN, ROTATE, WINDOW_MS, cluster_flag};
 use super::source::Source;
 use crate::backend::{Claim, Fault, Found, Joined, Line, Reply, Rotated, Standing, Ticket};
@@ -97,7 +97,8 @@ impl<S: Source> Line for RedisNode<S> {
             };
             let name = &self.core.name;
             let left = end - Instant::now();
-            let rotated = exchange(name, &self.calls, call, left, reply::rotated, unheard).await;
+            let rotated =
+                exchange(name, &self.calls, call, left, line_reply::rotated, unheard).await;
             if rotated.as_ref().is_err_and(|failure| failure.is_unknown) {
                 self.core.notices.gave_up(next);
             }
@@ -150,7 +151,7 @@ impl<S: Source> RedisNode<S> {
         ];
         let call = Call { may_repeat: channel.is_empty(), ..Call::new(&JOIN, &keys, &args) };
         let name = &self.core.name;
-        let answer = exchange(name, &self.calls, call, within, reply::joined, unheard).await?;
+        let answer = exchange(name, &self.calls, call, within, line_reply::joined, unheard).await?;
         self.hear(answer.found.micros, answer.sent);
         Ok(match answer.found.found {
             Joined::Waiting { holder, standing } => {

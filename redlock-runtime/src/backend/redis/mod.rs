@@ -9,6 +9,7 @@ mod duty;
 mod exchange;
 mod lane;
 mod line;
+mod line_reply;
 mod link;
 mod node;
 mod notices;

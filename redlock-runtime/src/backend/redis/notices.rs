@@ -170,3 +170,96 @@ pub(super) async fn next(stream: &mut PubSubStream) -> Option<Vec<u8>> {
     let message = std::future::poll_fn(|context| Pin::new(&mut *stream).poll_next(context)).await;
     message.map(|message| message.get_payload_bytes().to_vec())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::LockKey;
+
+    fn claim(client: &str) -> Claim {
+        let key = LockKey::new("lock:", "stock 42").unwrap();
+        Claim { key, owner: Owner::fresh(client), expire: Duration::from_secs(10) }
+    }
+
+    fn message(claim: &Claim) -> Vec<u8> {
+        let owner = claim.owner.as_str();
+        format!("41 48 500 {} {owner}{}", owner.len(), claim.key.redis_key()).into_bytes()
+    }
+
+    fn call() -> Call {
+        let fencing_token = |number| FencingToken::new(number).unwrap();
+        let fencing_tokens = FencingTokens { first: fencing_token(41), last: fencing_token(48) };
+        Call::HandedOver { fencing_tokens, lease: Duration::from_millis(500) }
+    }
+
+    #[tokio::test]
+    async fn a_call_reaches_its_ticket_whatever_the_client_is_called() {
+        let notices = Arc::new(Notices::default());
+        for client in ["web-3", "a web 4 ", "\u{1F512} 12 "] {
+            let (claim, other) = (claim(client), claim(client));
+            let mut ticket = notices.ticket(&claim.owner);
+            let _other = notices.ticket(&other.owner);
+            assert!(notices.tell(&message(&claim)).is_none());
+            assert_eq!(ticket.called().await, call());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lock_for_an_owner_that_gave_up_is_let_go_of_once() {
+        let notices = Arc::new(Notices::default());
+        let claim = claim("web-3");
+        notices.gave_up(&claim);
+        assert_eq!(notices.tell(&message(&claim)).unwrap().owner, claim.owner);
+        assert!(notices.tell(&message(&claim)).is_none());
+    }
+
+    /// It may hold the lock: a look can bring the news before the call does.
+    #[test]
+    fn a_lock_for_an_owner_without_a_ticket_is_left_alone() {
+        let notices = Arc::new(Notices::default());
+        let claim = claim("web-3");
+        drop(notices.ticket(&claim.owner));
+        assert!(notices.listeners().tickets.is_empty());
+        assert!(notices.tell(&message(&claim)).is_none());
+    }
+
+    #[test]
+    fn the_owners_that_gave_up_do_not_pile_up() {
+        let notices = Notices::default();
+        (0..2 * MOST_FORMER).for_each(|_| notices.gave_up(&claim("web-3")));
+        assert_eq!(notices.listeners().former.len(), MOST_FORMER);
+    }
+
+    #[tokio::test]
+    async fn everybody_is_disturbed() {
+        let notices = Arc::new(Notices::default());
+        let mut tickets = [claim("a"), claim("b")].map(|claim| notices.ticket(&claim.owner));
+        notices.disturb();
+        for ticket in &mut tickets {
+            assert_eq!(ticket.called().await, Call::Disturbed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_not_heard_in_time_is_not_told() {
+        let notices = Notices::default();
+        let within = Duration::from_millis(100);
+        assert_eq!(notices.channel_within(within).await, NOBODY);
+        notices.enter(Phase::Silent);
+        let start = tokio::time::Instant::now();
+        assert_eq!(notices.channel_within(within).await, NOBODY);
+        assert!(start.elapsed().is_zero(), "it is known already");
+        notices.enter(Phase::Heard);
+        assert_eq!(notices.channel_within(within).await, notices.channel);
+    }
+
+    #[test]
+    fn anything_else_is_not_a_message() {
+        let notices = Arc::new(Notices::default());
+        for odd in ["", "41 48 500", "41 48 500 9 short", "a 48 500 1 xy", "41 48 500 -1 xy"] {
+            assert!(parse(odd.as_bytes()).is_none(), "{odd}");
+            assert!(notices.tell(odd.as_bytes()).is_none());
+        }
+        assert!(parse(b"41 48 500 1 \xff lock:k").is_none());
+    }
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 
-use crate::backend::{Acquired, FencingTokens, Found, Joined, Rotated, Standing};
+use crate::backend::{Acquired, Found};
 use crate::fencing::FencingToken;
 
 /// An answer, and what the server's clock showed then, in microseconds.
@@ -72,64 +72,12 @@ pub(super) fn released(value: &Value) -> Option<(Found, bool)> {
     }
 }
 
-pub(super) fn joined(value: &Value) -> Option<Timed<Joined>> {
-    let Value::Array(items) = value else { return None };
-    let (found, micros) = match items.as_slice() {
-        [Value::Int(1), first, last, Value::Int(micros)] => {
-            (Joined::Granted(fencing_tokens(first, last)?), micros)
-        }
-        [Value::Int(0), millis, holder, Value::Int(micros), ahead, is_told] => {
-            let standing = standing(millis, ahead, is_told)?;
-            (Joined::Waiting { holder: text(holder)?, standing }, micros)
-        }
-        [Value::Int(2), Value::Int(micros)] => (Joined::Unknown, micros),
-        _ => return None,
-    };
-    Some(Timed { found, micros: *micros })
-}
-
-pub(super) fn rotated(value: &Value) -> Option<Timed<Rotated>> {
-    let Value::Array(items) = value else { return None };
-    let (found, micros) = match items.as_slice() {
-        [Value::Int(1), first, last, Value::Int(micros)] => {
-            (Rotated::Kept(fencing_tokens(first, last)?), micros)
-        }
-        [Value::Int(2), millis, holder, Value::Int(micros), ahead, is_told] => {
-            let standing = standing(millis, ahead, is_told)?;
-            (Rotated::Passed { holder: text(holder)?, standing }, micros)
-        }
-        [Value::Int(0), Value::Int(micros)] => (Rotated::Lost(Found::Gone), micros),
-        [Value::Int(-1), Value::Int(micros)] => (Rotated::Lost(Found::Stolen), micros),
-        _ => return None,
-    };
-    Some(Timed { found, micros: *micros })
-}
-
-/// For how long the lock is held (`None`: it is free, or has no expiry), and how many wait.
-pub(super) fn nudged(value: &Value) -> Option<(Option<Duration>, u64)> {
-    let Value::Array(items) = value else { return None };
-    let [Value::Int(millis), Value::Int(waiting)] = items.as_slice() else { return None };
-    let free_in = u64::try_from(*millis).ok().map(Duration::from_millis);
-    Some((free_in, u64::try_from(*waiting).ok()?))
-}
-
-fn fencing_token(value: &Value) -> Option<FencingToken> {
+pub(super) fn fencing_token(value: &Value) -> Option<FencingToken> {
     FencingToken::new(text(value)?.parse().ok()?)
 }
 
-fn fencing_tokens(first: &Value, last: &Value) -> Option<FencingTokens> {
-    Some(FencingTokens { first: fencing_token(first)?, last: fencing_token(last)? })
-}
-
-fn standing(millis: &Value, ahead: &Value, is_told: &Value) -> Option<Standing> {
-    let (Value::Int(millis), Value::Int(ahead)) = (millis, ahead) else { return None };
-    let free_in = u64::try_from(*millis).ok().map(Duration::from_millis);
-    let ahead = u32::try_from(*ahead).ok()?;
-    Some(Standing { free_in, ahead, is_told: *is_told == Value::Int(1) })
-}
-
 /// A holder may be any client: its owner value need not be UTF-8.
-fn text(value: &Value) -> Option<String> {
+pub(super) fn text(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         Value::SimpleString(text) => Some(text.clone()),
@@ -187,6 +135,9 @@ mod tests {
 
     #[test]
     fn a_release_says_whose_the_lock_was() {
+        assert_eq!(released(&Value::Int(2)), Some((Found::Ours, true)));
+        assert_eq!(released(&Value::Int(-1)), Some((Found::Stolen, false)));
+        assert_eq!(released(&Value::Int(3)), None);
         let outcomes = [1, 0, -1].map(|code| found(&Value::Int(code)));
         assert_eq!(outcomes, [Found::Ours, Found::Gone, Found::Stolen].map(Some));
     }

@@ -60,3 +60,52 @@ impl HandOvers {
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> LockKey {
+        LockKey::new("lock:", name).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hand_over_is_overdue_when_its_claim_window_is_over() {
+        let watch = HandOvers::default();
+        let start = Instant::now();
+        let begin = async {
+            tokio::task::yield_now().await;
+            watch.begin(&key("a"));
+        };
+        let (overdue, ()) = tokio::join!(watch.overdue(), begin);
+        assert_eq!(overdue, [key("a")]);
+        assert!(start.elapsed() > CLAIM_WINDOW && start.elapsed() < CLAIM_WINDOW + 2 * GRACE);
+        assert!(watch.due().is_empty(), "nothing is left behind");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_line_that_moves_is_never_overdue() {
+        let watch = HandOvers::default();
+        let moving = async {
+            for _ in 0..100 {
+                watch.begin(&key("a"));
+                tokio::time::sleep(CLAIM_WINDOW * 9 / 10).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            overdue = watch.overdue() => panic!("{overdue:?}"),
+            () = moving => {}
+        }
+    }
+
+    /// The one that is due first does not wait for the one that was noted first.
+    #[tokio::test(start_paused = true)]
+    async fn a_lock_that_is_free_soon_is_looked_at_soon() {
+        let watch = HandOvers::default();
+        watch.begin(&key("late"));
+        watch.look_again(&key("soon"), Duration::from_millis(10));
+        assert_eq!(watch.overdue().await, [key("soon")]);
+        assert_eq!(watch.overdue().await, [key("late")]);
+    }
+}
