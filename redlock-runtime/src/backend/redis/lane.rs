@@ -90,6 +90,9 @@ impl<S: Source> RedisNode<S> {
         }
         let stem = self.stem.as_ref().filter(|stem| stem.process == std::process::id())?;
         let here = Handle::try_current().ok()?;
+        if is_clock_paused() {
+            return None;
+        }
         let mut places = stem.places.lock();
         let lane = match places.entry(here.id()) {
             Entry::Occupied(mut place) => match place.get_mut() {
@@ -144,11 +147,12 @@ impl<S: Source> Opening<S> {
     /// Opens the lane, and stays until its runtime or its node ends.
     async fn stay(self, lane: Arc<RedisNode<S>>, over: CancellationToken) {
         let calls = Arc::clone(&lane.calls);
+        let connect = async move { timeout(CONNECT, calls.borrow()).await };
         // Without I/O or time this panics: in a task of its own, where that harms nobody.
-        let place = match tokio::spawn(async move { connect(&calls).await }).await {
-            Ok(Verdict::Connected) => Place::Open(lane),
-            Ok(Verdict::NotNow) => return,
-            Ok(Verdict::Never) | Err(_) => Place::Closed,
+        let place = match tokio::spawn(connect).await {
+            Ok(Ok(Ok(_))) => Place::Open(lane),
+            Ok(Ok(Err(_)) | Err(_)) => return,
+            Err(_) => Place::Closed,
         };
         if let Some(places) = self.places.upgrade() {
             places.lock().insert(self.id, place);
@@ -166,22 +170,71 @@ impl<S: Source> Drop for Opening<S> {
     }
 }
 
-enum Verdict {
-    Connected,
-    NotNow,
-    Never,
+/// Does a test drive the clock of this runtime? It stands still while nothing is awaited, and jumps
+/// while a reply is: it cannot bound a command.
+fn is_clock_paused() -> bool {
+    let shown = tokio::time::Instant::now();
+    let real = Instant::now();
+    while real.elapsed().is_zero() {
+        std::hint::spin_loop();
+    }
+    shown.elapsed().is_zero()
 }
 
-async fn connect<S: Source>(link: &Link<S>) -> Verdict {
-    let (real, shown) = (Instant::now(), tokio::time::Instant::now());
-    let made = timeout(CONNECT, link.borrow()).await;
-    let (real, shown) = (real.elapsed(), shown.elapsed());
-    // A paused clock stands still, or jumps: it cannot bound what happens in real time.
-    if shown.is_zero() || shown > real + CONNECT / 2 {
-        return Verdict::Never;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::redis::node::NodeOptions;
+
+    fn node() -> RedisNode {
+        RedisNode::open("redis://127.0.0.1:1", None, NodeOptions::default()).unwrap()
     }
-    match made {
-        Ok(Ok(_)) => Verdict::Connected,
-        Ok(Err(_)) | Err(_) => Verdict::NotNow,
+
+    fn places(node: &RedisNode) -> usize {
+        node.stem.as_ref().unwrap().places.lock().len()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_paused_clock_is_seen_at_once_and_gets_no_lane() {
+        assert!(is_clock_paused());
+        let node = node();
+        assert!(node.lane().is_none());
+        assert_eq!(places(&node), 0);
+        tokio::time::resume();
+        assert!(!is_clock_paused());
+    }
+
+    #[test]
+    fn outside_of_a_runtime_there_is_no_lane() {
+        assert!(node().lane().is_none());
+    }
+
+    #[test]
+    fn a_runtime_without_io_is_asked_once_and_forgotten_with_its_end() {
+        let node = node();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            for _ in 0..100 {
+                assert!(node.lane().is_none());
+                tokio::task::yield_now().await;
+            }
+            let id = Handle::current().id();
+            let places = node.stem.as_ref().unwrap().places.lock();
+            assert!(matches!(places.get(&id), Some(Place::Closed)));
+        });
+        drop(runtime);
+        assert_eq!(places(&node), 0);
+    }
+
+    /// Nobody listens at its address.
+    #[tokio::test]
+    async fn a_lane_that_cannot_be_opened_is_tried_again() {
+        let node = node();
+        assert!(node.lane().is_none());
+        while places(&node) > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert!(node.lane().is_none());
+        assert_eq!(places(&node), 1);
     }
 }
