@@ -36,6 +36,7 @@ mod attribute_shape;
 mod attribute_wait;
 mod bounds;
 mod cluster;
+mod cluster_slots;
 mod contract;
 mod interop;
 mod line;

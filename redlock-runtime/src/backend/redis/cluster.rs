@@ -1,5 +1,6 @@
 //! A Redis Cluster: one client of many servers, each of which has its part of the keys.
 
+use std::collections::HashMap;
 use std::io;
 use std::pin::Pin;
 use std::task::Poll;
@@ -9,10 +10,12 @@ use deadpool::managed::Manager as _;
 use deadpool_redis::cluster::{ClusterClient, ClusterClientBuilder, ClusterConnection, Pool};
 use deadpool_redis::redis::aio::PubSub;
 use deadpool_redis::redis::cluster_routing::{
-    MultipleNodeRoutingInfo, ResponsePolicy, Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr,
+    MultipleNodeRoutingInfo, ResponsePolicy, Route, RoutingInfo, SingleNodeRoutingInfo, Slot,
+    SlotAddr,
 };
 use deadpool_redis::redis::io::tcp::TcpSettings;
 use deadpool_redis::redis::{self, Client, ConnectionInfo, RedisResult, Value};
+use tokio::time::Instant;
 
 use super::address;
 use super::node::{NodeOptions, RedisNode};
@@ -70,6 +73,30 @@ impl RedisCluster {
     }
 }
 
+impl RedisCluster {
+    /// Renews leases of one slot together. Where that fails and there is time left, each by itself:
+    /// a slot that is on its way elsewhere serves its keys one by one, and one key that is refused
+    /// must not keep the others from being renewed.
+    fn renew_slot<'a>(&'a self, claims: &'a [Claim], end: Instant) -> Answers<'a> {
+        Box::pin(async move {
+            let left = || end.saturating_duration_since(Instant::now());
+            if claims.len() > 1 {
+                match self.node.renew(claims, left()).await {
+                    Ok(found) => return found.into_iter().map(Ok).collect(),
+                    Err(fault) if left().is_zero() => return vec![Err(fault); claims.len()],
+                    Err(_) => {}
+                }
+            }
+            let calls = claims.chunks(1).map(|claim| self.node.renew(claim, left()));
+            let answers = at_once(calls.collect()).await.into_iter();
+            answers.map(|answer| answer.map(|found| found.first().copied().flatten())).collect()
+        })
+    }
+}
+
+/// What was found of each of several leases, when it comes.
+type Answers<'a> = Pin<Box<dyn Future<Output = Vec<Result<Option<Found>, Fault>>> + Send + 'a>>;
+
 impl Backend for RedisCluster {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         self.node.acquire(claim, within)
@@ -84,23 +111,31 @@ impl Backend for RedisCluster {
         self.node.raise(claim, fencing_token, within)
     }
 
-    /// Each lease by a script of its own, all at once. A script may use the keys of one slot only,
-    /// and of these, one whose slot is on its way elsewhere would hold up the others.
+    /// The leases of each slot share a call, as a script may use the keys of one slot only; all of
+    /// the calls are sent at once.
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
         Box::pin(async move {
-            let questions = claims.chunks(1).map(|claim| self.node.renew(claim, within));
-            let answers = at_once(questions.collect()).await;
-            let is_any = answers.iter().any(Result::is_ok);
-            let mut found = Vec::with_capacity(claims.len());
-            for answer in answers {
-                match answer {
-                    Ok(answer) => found.extend(answer),
-                    // What the others found must not get lost.
-                    Err(fault) if is_any => {
-                        tracing::debug!(nodes = ?fault.nodes, "a part of the cluster is silent");
-                        found.push(None);
+            let end = Instant::now() + within;
+            let mut slots: HashMap<Slot, (Vec<usize>, Vec<Claim>)> = HashMap::new();
+            for (position, claim) in claims.iter().enumerate() {
+                let slot = slots.entry(Slot::for_key(claim.key.redis_key())).or_default();
+                slot.0.push(position);
+                slot.1.push(claim.clone());
+            }
+            let calls = slots.values().map(|(_, claims)| self.renew_slot(claims, end));
+            let answers = at_once(calls.collect()).await;
+            let is_any = answers.iter().flatten().any(Result::is_ok);
+            let mut found = vec![None; claims.len()];
+            for (answers, (positions, _)) in answers.into_iter().zip(slots.values()) {
+                for (answer, position) in answers.into_iter().zip(positions) {
+                    match answer {
+                        Ok(answer) => found[*position] = answer,
+                        // What the others found must not get lost.
+                        Err(fault) if is_any => {
+                            tracing::debug!(nodes = ?fault.nodes, "a part of the cluster is silent");
+                        }
+                        Err(fault) => return Err(fault),
                     }
-                    Err(fault) => return Err(fault),
                 }
             }
             Ok(found)
