@@ -4,6 +4,7 @@ use crate::check::Case;
 use crate::exclusion::{self, Exclusion, ONE_HOLDER, Restarts};
 use crate::fencing::{DISTINCT, Fencing, Numbers};
 use crate::guard_scheduler::{self as guard, Process};
+use crate::line::{self, DEAD_ONES, EMPTY, JOINS_ONCE, LEFT, Line, RISING, SERVED};
 
 const V3: Fencing<3, 3> = Fencing {
     numbers: Numbers::MaxPlusOne,
@@ -35,10 +36,18 @@ const GUARD: Restarts = Restarts::Guarded { quarantine: DESIGNED.expire };
 
 /// Explored in each run.
 pub(crate) fn daily() -> Vec<Case> {
-    [fencing(), exclusion(), exclusion_controls(), guard_scheduler(), guard_controls()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        fencing(),
+        exclusion(),
+        exclusion_controls(),
+        guard_scheduler(),
+        guard_controls(),
+        line(),
+        line_controls(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn fencing() -> Vec<Case> {
@@ -137,6 +146,68 @@ fn guard_controls() -> Vec<Case> {
 
 fn process(bug: guard::Bug, max_renew: u8) -> Process {
     Process { bug, max_renew }
+}
+
+const TWO: Line<2> = Line {
+    bug: line::Bug::None,
+    expire: 3,
+    window: 2,
+    callers: 2,
+    owners: 3,
+    crashes: 1,
+    cuts: 0,
+    doubts: 1,
+    has_untold: false,
+    is_fair: false,
+};
+
+const THREE: Line<3> = Line {
+    bug: line::Bug::None,
+    expire: 3,
+    window: 2,
+    callers: 1,
+    owners: 3,
+    crashes: 0,
+    cuts: 0,
+    doubts: 0,
+    has_untold: false,
+    is_fair: false,
+};
+
+fn line() -> Vec<Case> {
+    vec![
+        Case::holds("t 1", Line { crashes: 0, doubts: 0, ..TWO }),
+        Case::holds("t 2", Line { crashes: 1, doubts: 0, ..TWO }),
+        Case::holds("t 3", Line { crashes: 0, doubts: 1, ..TWO }),
+        Case::holds("t 4", Line { owners: 2, crashes: 1, doubts: 2, cuts: 1, ..TWO }),
+        Case::holds("t 5", Line { owners: 2, crashes: 1, doubts: 2, cuts: 1, is_fair: true, ..TWO }),
+        Case::holds("t 6", THREE),
+    ]
+}
+
+fn line_controls() -> Vec<Case> {
+    let with = |variant, bug, property| Case::violates(variant, property, Line { bug, ..TWO });
+    let fair = |variant, bug, property| {
+        Case::violates(variant, property, Line { bug, is_fair: true, cuts: 1, ..TWO })
+    };
+    vec![
+        with("lease from the receipt of the call", line::Bug::LeaseFromReceipt, line::ONE_HOLDER),
+        with("a short lease counts as a full one", line::Bug::ShortLeaseIsFull, line::ONE_HOLDER),
+        with("an owner joins again", line::Bug::JoinAgain, line::ONE_HOLDER),
+        with("an owner joins again", line::Bug::JoinAgain, JOINS_ONCE),
+        with("a rotate is sent again", line::Bug::RotateAgain, line::ONE_HOLDER),
+        with("a rotate is sent again", line::Bug::RotateAgain, RISING),
+        with("a late call releases a tenure", line::Bug::LateCallReleases, line::ONE_HOLDER),
+        with("a late claim goes on with old tokens", line::Bug::RangeOfLateCall, RISING),
+        with("a lost hold is passed on", line::Bug::PassLost, RISING),
+        with("fencing tokens are not reserved", line::Bug::Unreserved, RISING),
+        with("given back, and passed on", line::Bug::GiveBackOnPass, RISING),
+        fair("a hand-over without a window", line::Bug::NoWindow, DEAD_ONES),
+        fair("a hand-over that nobody watches", line::Bug::NoWatch, DEAD_ONES),
+        fair("a leave that keeps the lock", line::Bug::LeaveKeepsLock, LEFT),
+        fair("a leave that stays in line", line::Bug::LeaveStaysInLine, EMPTY),
+        fair("nobody in line looks", line::Bug::NoFallback, SERVED),
+    ]
 }
 
 /// Larger bounds of what holds.

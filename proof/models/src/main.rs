@@ -13,6 +13,7 @@ mod check;
 mod exclusion;
 mod fencing;
 mod guard_scheduler;
+mod line;
 
 const HELP: &str = "\
 Explores the models of the lock protocol, and compares what is found with what is expected.
