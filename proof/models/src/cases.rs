@@ -148,24 +148,12 @@ fn process(bug: guard::Bug, max_renew: u8) -> Process {
     Process { bug, max_renew }
 }
 
+/// Any process may be late with anything, and nothing else is wrong.
 const TWO: Line<2> = Line {
     bug: line::Bug::None,
     expire: 3,
     window: 2,
     callers: 2,
-    owners: 3,
-    crashes: 1,
-    cuts: 0,
-    doubts: 1,
-    has_untold: false,
-    is_fair: false,
-};
-
-const THREE: Line<3> = Line {
-    bug: line::Bug::None,
-    expire: 3,
-    window: 2,
-    callers: 1,
     owners: 3,
     crashes: 0,
     cuts: 0,
@@ -174,38 +162,53 @@ const THREE: Line<3> = Line {
     is_fair: false,
 };
 
+const FAIR: Line<2> = Line { owners: 2, crashes: 1, cuts: 1, doubts: 2, is_fair: true, ..TWO };
+
 fn line() -> Vec<Case> {
+    let three = Line::<3> {
+        bug: line::Bug::None,
+        expire: 3,
+        window: 2,
+        callers: 1,
+        owners: 3,
+        crashes: 0,
+        cuts: 0,
+        doubts: 0,
+        has_untold: false,
+        is_fair: false,
+    };
+    let untold = Line { has_untold: true, cuts: 0, doubts: 1, ..FAIR };
     vec![
-        Case::holds("t 1", Line { crashes: 0, doubts: 0, ..TWO }),
-        Case::holds("t 2", Line { crashes: 1, doubts: 0, ..TWO }),
-        Case::holds("t 3", Line { crashes: 0, doubts: 1, ..TWO }),
-        Case::holds("t 4", Line { owners: 2, crashes: 1, doubts: 2, cuts: 1, ..TWO }),
-        Case::holds("t 5", Line { owners: 2, crashes: 1, doubts: 2, cuts: 1, is_fair: true, ..TWO }),
-        Case::holds("t 6", THREE),
+        Case::holds("a process dies", Line { crashes: 1, ..TWO }),
+        Case::holds("a reply is lost", Line { doubts: 1, ..TWO }),
+        Case::holds("three processes", three),
+        Case::holds("who waits is served", FAIR),
+        Case::holds("the same, one cannot be told", untold),
     ]
 }
 
 fn line_controls() -> Vec<Case> {
     let with = |variant, bug, property| Case::violates(variant, property, Line { bug, ..TWO });
-    let fair = |variant, bug, property| {
-        Case::violates(variant, property, Line { bug, is_fair: true, cuts: 1, ..TWO })
-    };
+    let doubting =
+        |variant, bug, property| Case::violates(variant, property, Line { bug, doubts: 1, ..TWO });
+    let fair = |variant, bug, property| Case::violates(variant, property, Line { bug, ..FAIR });
+    let staying = Line { bug: line::Bug::LeaveStaysInLine, callers: 1, ..FAIR };
     vec![
         with("lease from the receipt of the call", line::Bug::LeaseFromReceipt, line::ONE_HOLDER),
         with("a short lease counts as a full one", line::Bug::ShortLeaseIsFull, line::ONE_HOLDER),
-        with("an owner joins again", line::Bug::JoinAgain, line::ONE_HOLDER),
-        with("an owner joins again", line::Bug::JoinAgain, JOINS_ONCE),
-        with("a rotate is sent again", line::Bug::RotateAgain, line::ONE_HOLDER),
-        with("a rotate is sent again", line::Bug::RotateAgain, RISING),
         with("a late call releases a tenure", line::Bug::LateCallReleases, line::ONE_HOLDER),
-        with("a late claim goes on with old tokens", line::Bug::RangeOfLateCall, RISING),
+        doubting("an owner joins again", line::Bug::JoinAgain, line::ONE_HOLDER),
+        doubting("an owner joins again", line::Bug::JoinAgain, JOINS_ONCE),
+        doubting("a rotate is sent again", line::Bug::RotateAgain, line::ONE_HOLDER),
+        doubting("a rotate is sent again", line::Bug::RotateAgain, RISING),
+        with("a late claim goes on with the call's range", line::Bug::RangeOfLateCall, RISING),
         with("a lost hold is passed on", line::Bug::PassLost, RISING),
         with("fencing tokens are not reserved", line::Bug::Unreserved, RISING),
-        with("given back, and passed on", line::Bug::GiveBackOnPass, RISING),
+        with("given back while the next hold counts on", line::Bug::GiveBackOnPass, RISING),
         fair("a hand-over without a window", line::Bug::NoWindow, DEAD_ONES),
         fair("a hand-over that nobody watches", line::Bug::NoWatch, DEAD_ONES),
         fair("a leave that keeps the lock", line::Bug::LeaveKeepsLock, LEFT),
-        fair("a leave that stays in line", line::Bug::LeaveStaysInLine, EMPTY),
+        Case::violates("a leave that stays in line", EMPTY, staying),
         fair("nobody in line looks", line::Bug::NoFallback, SERVED),
     ]
 }
@@ -232,5 +235,7 @@ pub(crate) fn larger() -> Vec<Case> {
         Case::holds("V3: as built", built),
         Case::holds("V5: as built, 2q > N + 2", five),
         Case::holds("nodes restart empty, guarded", three),
+        Case::holds("a process dies, and a reply is lost", Line { crashes: 1, doubts: 1, ..TWO }),
+        Case::holds("longer leases", Line { expire: 4, ..TWO }),
     ]
 }

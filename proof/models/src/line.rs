@@ -21,7 +21,7 @@ pub(crate) const ONE_HOLDER: &str = "at most one hold relies on its lease";
 pub(crate) const RISING: &str = "fencing tokens rise in the order in which holds begin";
 pub(crate) const JOINS_ONCE: &str = "an owner joins the line at most once";
 pub(crate) const SERVED: &str = "who waits is served once faults stop";
-pub(crate) const EMPTY: &str = "nothing is left behind";
+pub(crate) const EMPTY: &str = "the line is empty in the end";
 pub(crate) const DEAD_ONES: &str = "a dead waiter delays the line by one claim window";
 pub(crate) const LEFT: &str = "who has left delays nobody once that is known";
 
@@ -270,7 +270,8 @@ impl<const P: usize> Model for Line<P> {
             Action::Ask(process) => Self::ask(state, process),
             Action::Look(process) => Self::look(&mut state.processes[process]),
             Action::Hear { process, owner, claims } => {
-                let call = state.processes[process].calls.iter().find(|call| call.owner == owner)?;
+                let call =
+                    state.processes[process].calls.iter().find(|call| call.owner == owner)?;
                 self.hear(state, process, call, claims);
             }
             Action::Land { process, command, heard } => {
@@ -296,7 +297,10 @@ impl<const P: usize> Model for Line<P> {
                 state.processes[process].listens = false;
                 state.processes[process].calls = Set::EMPTY;
             }
-            Action::Listen(process) => state.processes[process].listens = true,
+            Action::Listen(process) => {
+                state.processes[process].listens = true;
+                state.processes[process].is_disturbed = self.is_fair;
+            }
         }
         let next = next.without_echoes();
         let next = if self.has_untold { next } else { next.sorted() };
@@ -336,30 +340,34 @@ impl<const P: usize> Proof for Line<P> {
     }
 
     fn goals(&self) -> Vec<Goal<State<P>>> {
-        let mut all: Vec<Goal<State<P>>> = vec![
-            ("a call comes late, and somebody else has the lock", |state| {
-                let is_claiming =
-                    |process: &Process| matches!(process.phase, Phase::Claiming { .. });
-                state.processes.iter().any(is_claiming)
-                    && state.processes.iter().any(Process::relies)
-            }),
-            ("a body goes on without a lease while somebody else holds", |state| {
-                let is_lost = |process: &Process| {
-                    matches!(process.phase, Phase::Holding { left: 0, .. })
-                };
-                state.processes.iter().any(is_lost)
-                    && state.processes.iter().any(Process::relies)
-            }),
-        ];
+        let is_lost = ("a body goes on without a lease while somebody else holds", lost as _);
+        let is_late = ("a call comes late, and somebody else has the lock", late as _);
+        let is_back = ("a tenure moves on, and comes back to its process", back as _);
+        let mut all = vec![is_lost];
+        if self.owners > 2 {
+            all.push(is_late);
+        }
         if self.callers > 1 && self.owners > 2 {
-            all.push(("a tenure moves on, and comes back to its process", |state| {
-                let is_back = |process: &Process| {
-                    let Phase::Rotating { next, .. } = process.phase else { return false };
-                    process.calls.iter().any(|call| call.owner == next)
-                };
-                state.processes.iter().any(is_back)
-            }));
+            all.push(is_back);
         }
         all
     }
+}
+
+fn lost<const P: usize>(state: &State<P>) -> bool {
+    let is_lost = |process: &Process| matches!(process.phase, Phase::Holding { left: 0, .. });
+    state.processes.iter().any(is_lost) && state.processes.iter().any(Process::relies)
+}
+
+fn late<const P: usize>(state: &State<P>) -> bool {
+    let is_claiming = |process: &Process| matches!(process.phase, Phase::Claiming { .. });
+    state.processes.iter().any(is_claiming) && state.processes.iter().any(Process::relies)
+}
+
+fn back<const P: usize>(state: &State<P>) -> bool {
+    let is_back = |process: &Process| {
+        let Phase::Rotating { next, .. } = process.phase else { return false };
+        process.calls.iter().any(|call| call.owner == next)
+    };
+    state.processes.iter().any(is_back)
 }

@@ -1,7 +1,7 @@
 //! What must come about: from this state on, faults stop, timers fire and every step is taken in
 //! turn. What was on its way is lost or arrives, whichever is asked.
 
-use super::state::{Command, DRIFT, Phase, Set, State, process_of};
+use super::state::{Command, DRIFT, Owner, Phase, Set, State, process_of};
 use super::{Bug, Line};
 
 /// Longer than any lease: the timer of those who are in line and hear nothing.
@@ -14,8 +14,16 @@ const STEPS: u8 = 200;
 /// What was on its way when the faults stopped.
 #[derive(Debug, Clone, Copy)]
 struct OnItsWay {
-    commands_land: bool,
+    landing: Landing,
     calls_come: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Landing {
+    None,
+    /// Those whose reply somebody waits for.
+    Awaited,
+    All,
 }
 
 /// How a run ends.
@@ -33,10 +41,10 @@ struct Timers<const P: usize> {
 }
 
 const ALL: [OnItsWay; 4] = [
-    OnItsWay { commands_land: false, calls_come: false },
-    OnItsWay { commands_land: false, calls_come: true },
-    OnItsWay { commands_land: true, calls_come: false },
-    OnItsWay { commands_land: true, calls_come: true },
+    OnItsWay { landing: Landing::None, calls_come: false },
+    OnItsWay { landing: Landing::None, calls_come: true },
+    OnItsWay { landing: Landing::All, calls_come: false },
+    OnItsWay { landing: Landing::All, calls_come: true },
 ];
 
 impl<const P: usize> Line<P> {
@@ -44,8 +52,19 @@ impl<const P: usize> Line<P> {
         ALL.iter().all(|on_its_way| self.run(*state, *on_its_way).all_served)
     }
 
+    /// What the dead leave in line, and commands that land behind their release, goes with the
+    /// expiry of the line; all else is gone before.
     pub(super) fn leaves_nothing(&self, state: &State<P>) -> bool {
-        ALL.iter().all(|on_its_way| self.run(*state, *on_its_way).is_empty)
+        let joins = state.processes.iter().flat_map(|process| process.commands.iter());
+        let joins = joins.filter(|command| matches!(command, Command::Join { .. }));
+        let mut owners = state.line.iter().chain(joins.map(Command::owner));
+        let is_cared_for = |owner: Owner| {
+            let process = &state.processes[process_of(owner)];
+            process.knows(owner) || process.commands.has(Command::Leave { owner })
+        };
+        let is_well = state.processes.iter().all(|process| !process.is_dead);
+        let on_its_way = OnItsWay { landing: Landing::All, calls_come: true };
+        !is_well || !owners.all(is_cared_for) || self.run(*state, on_its_way).is_empty
     }
 
     /// The lock was handed over, and not claimed; whoever did that lives and watches. Then somebody
@@ -58,8 +77,9 @@ impl<const P: usize> Line<P> {
         let is_dead = |owner: &u8| state.processes[process_of(*owner)].is_dead;
         let dead = state.line.iter().filter(is_dead).count();
         let windows = u8::try_from(dead + 1).unwrap_or(u8::MAX);
-        let on_its_way = OnItsWay { commands_land: false, calls_come: true };
-        self.run(*state, on_its_way).first <= windows.saturating_mul(self.patience())
+        let on_its_way = OnItsWay { landing: Landing::Awaited, calls_come: true };
+        let looks = u8::from(self.has_untold);
+        self.run(*state, on_its_way).first <= windows * self.patience() + looks
     }
 
     /// The lock was handed to one who has left, all others are well: nobody waits for a window.
@@ -76,8 +96,13 @@ impl<const P: usize> Line<P> {
         if !has_left || !is_awaited || !(0..P).all(is_well) {
             return true;
         }
-        let on_its_way = OnItsWay { commands_land: true, calls_come: false };
+        let on_its_way = OnItsWay { landing: Landing::All, calls_come: false };
         self.run(*state, on_its_way).first == 0
+    }
+
+    /// When somebody in line looks, whatever he hears.
+    fn fallback(&self, process: usize) -> u8 {
+        if self.is_untold(process) { 1 } else { FALLBACK }
     }
 
     fn waits(state: &State<P>) -> bool {
@@ -91,9 +116,12 @@ impl<const P: usize> Line<P> {
 
     fn run(&self, mut state: State<P>, on_its_way: OnItsWay) -> End {
         for process in &mut state.processes {
-            if !on_its_way.commands_land {
-                process.commands = Set::EMPTY;
-            }
+            let before = *process;
+            process.commands.retain(|command| match on_its_way.landing {
+                Landing::None => false,
+                Landing::Awaited => before.awaits(command),
+                Landing::All => true,
+            });
             if !on_its_way.calls_come {
                 process.calls = Set::EMPTY;
             }
@@ -101,8 +129,10 @@ impl<const P: usize> Line<P> {
         let callers = Self::callers(&state);
         let watcher = state.lock.watcher.map(usize::from);
         let watch = watcher.filter(|at| !state.processes[*at].is_dead);
-        let mut timers =
-            Timers { fallback: [FALLBACK; P], watch: watch.map(|at| (at, self.patience())) };
+        let mut timers = Timers {
+            fallback: std::array::from_fn(|at| self.fallback(at)),
+            watch: watch.map(|at| (at, self.patience())),
+        };
         let mut end = End { first: u8::MAX, all_served: false, is_empty: false };
         for tick in 0..LONG {
             for _ in 0..STEPS {
@@ -134,7 +164,7 @@ impl<const P: usize> Line<P> {
     fn take_turns(&self, state: &mut State<P>, timers: &mut Timers<P>) {
         for at in 0..P {
             if !state.processes[at].is_dead {
-                self.take_turn(state, at, timers);
+                self.take_turn(state, at);
             }
             let watcher = state.lock.watcher;
             while let Some(command) = state.processes[at].commands.first() {
@@ -152,11 +182,10 @@ impl<const P: usize> Line<P> {
         }
     }
 
-    fn take_turn(&self, state: &mut State<P>, at: usize, timers: &mut Timers<P>) {
+    fn take_turn(&self, state: &mut State<P>, at: usize) {
         if !state.processes[at].listens && !self.is_untold(at) {
             state.processes[at].listens = true;
-            timers.fallback[at] = 0;
-            self.look_if_due(state, at, timers);
+            state.processes[at].is_disturbed = true;
         }
         if let Some(call) = state.processes[at].calls.first() {
             let since = Self::called_since(&state.processes[at], call.owner);
@@ -174,7 +203,10 @@ impl<const P: usize> Line<P> {
             Phase::Holding { .. } if self.may_pass(this) => self.pass(state, at),
             Phase::Holding { left, .. } if left > 0 && this.waiting > 0 => Self::move_on(state, at),
             Phase::Holding { .. } => Self::let_go(state, at),
-            Phase::InLine { joined: true, .. } | Phase::Idle => {}
+            Phase::InLine { joined: true, asked: None, .. } if this.is_disturbed => {
+                Self::look(this);
+            }
+            Phase::InLine { joined: true, asked: None, .. } | Phase::Idle => {}
             _ if this.commands.is_empty() => self.doubt(this),
             _ => {}
         }
@@ -185,7 +217,7 @@ impl<const P: usize> Line<P> {
         let is_in_line = matches!(this.phase, Phase::InLine { joined: true, .. });
         if timers.fallback[at] == 0 && is_in_line && self.bug != Bug::NoFallback {
             Self::look(this);
-            timers.fallback[at] = if self.is_untold(at) { 1 } else { FALLBACK };
+            timers.fallback[at] = self.fallback(at);
         }
     }
 

@@ -30,19 +30,22 @@ impl<const P: usize> Line<P> {
         let owner = Self::fresh_owner(state, process);
         let this = &mut state.processes[process];
         this.phase = Phase::InLine { owner, since: 0, asked: Some(0), joined: false };
+        this.is_disturbed = false;
         this.commands.insert(Command::Join { owner });
     }
 
     pub(super) fn look(this: &mut Process) {
         if let Phase::InLine { owner, asked, .. } = &mut this.phase {
             *asked = Some(0);
+            this.is_disturbed = false;
             this.commands.insert(Command::Look { owner: *owner });
         }
     }
 
-    /// Time is up: the ticket leaves the line. Who waits still begins anew.
+    /// A caller's time is up: the ticket leaves the line. Who waits still begins anew.
     pub(super) fn give_up(this: &mut Process) {
         if let Phase::InLine { owner, .. } = this.phase {
+            this.waiting -= 1;
             Self::leave(this, owner);
         }
     }
@@ -152,7 +155,10 @@ impl<const P: usize> Line<P> {
                 (*since, *asked) = (0, Some(0));
                 this.commands.insert(Command::Join { owner: *owner });
             }
-            Phase::InLine { asked, joined: true, .. } => *asked = None,
+            Phase::InLine { asked, joined: true, .. } => {
+                *asked = None;
+                this.is_disturbed = self.is_fair;
+            }
             Phase::InLine { owner, .. } | Phase::Claiming { owner, .. } => {
                 let owner = *owner;
                 Self::leave(this, owner);

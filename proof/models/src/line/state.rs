@@ -57,6 +57,8 @@ pub(super) struct Process {
     pub(super) is_dead: bool,
     /// The server has a subscription of it.
     pub(super) listens: bool,
+    /// It was made anew, or a look was not answered: a call may be lost, and a look has to follow.
+    pub(super) is_disturbed: bool,
     /// A reply that has arrived, and that nobody has looked at.
     pub(super) reply: Option<Reply>,
     pub(super) commands: Set<Command, COMMANDS>,
@@ -99,22 +101,45 @@ pub(super) enum Phase {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Command {
-    Join { owner: Owner },
-    Look { owner: Owner },
+    Join {
+        owner: Owner,
+    },
+    Look {
+        owner: Owner,
+    },
     /// `acquire.lua` of one who was called.
-    Claim { owner: Owner },
-    Renew { owner: Owner },
-    Release { owner: Owner, used: i8 },
+    Claim {
+        owner: Owner,
+    },
+    Renew {
+        owner: Owner,
+    },
+    Release {
+        owner: Owner,
+        used: i8,
+    },
     /// A release with an entry, and without a fencing token.
-    Leave { owner: Owner },
-    Rotate { owner: Owner, used: i8, next: Owner },
+    Leave {
+        owner: Owner,
+    },
+    Rotate {
+        owner: Owner,
+        used: i8,
+        next: Owner,
+    },
     /// Only with a bug.
-    GiveBack { owner: Owner, used: i8 },
+    GiveBack {
+        owner: Owner,
+        used: i8,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Reply {
-    Granted { first: i8, last: i8 },
+    Granted {
+        first: i8,
+        last: i8,
+    },
     /// In line, or a rotate that moved on.
     InLine,
     /// The owner is not in line, or does not have the lock.
@@ -221,6 +246,7 @@ impl Process {
             joined: 0,
             is_dead: false,
             listens: true,
+            is_disturbed: false,
             reply: None,
             commands: Set::EMPTY,
             calls: Set::EMPTY,
@@ -370,9 +396,7 @@ impl<const P: usize> State<P> {
             };
             let mut kept = process;
             kept.commands.retain(keeps);
-            kept.calls.retain(|call| {
-                process.knows(call.owner) || self.has_a_future(call.owner)
-            });
+            kept.calls.retain(|call| process.knows(call.owner) || self.has_a_future(call.owner));
             let first = number(at) * OWNERS;
             let has_joined = |at: &u8| process.joined & (1 << at) != 0;
             let is_left = |at: &u8| has_joined(at) && self.has_a_future(first + at);
