@@ -10,12 +10,15 @@ use stateright::{Model, Property};
 
 use crate::check::{Goal, Proof};
 
+mod canonical;
 mod fair;
+mod messages;
 mod process;
 mod server;
 mod state;
 
-use state::{Call, Command, DRIFT, History, Lock, Phase, Process, Set, State};
+use messages::{Call, Command, Set};
+use state::{DRIFT, History, Lock, Phase, Process, State};
 
 pub(crate) const ONE_HOLDER: &str = "at most one hold relies on its lease";
 pub(crate) const RISING: &str = "fencing tokens rise in the order in which holds begin";
@@ -334,9 +337,8 @@ impl<const P: usize> Proof for Line<P> {
         let Self { callers, owners, crashes, cuts, doubts, .. } = self;
         let (window, expire) = (self.window, self.expire);
         let faults = format!("{crashes} crashes, {cuts} cuts, {doubts} doubts");
-        format!(
-            "{P} processes with {callers} callers, {owners} owners; {faults}; {window} of {expire} ticks"
-        )
+        let history = format!("{P} processes with {callers} callers, {owners} owners");
+        format!("{history}; {faults}; {window} of {expire} ticks")
     }
 
     fn goals(&self) -> Vec<Goal<State<P>>> {

@@ -1,7 +1,8 @@
 //! What must come about: from this state on, faults stop, timers fire and every step is taken in
 //! turn. What was on its way is lost or arrives, whichever is asked.
 
-use super::state::{Command, DRIFT, Owner, Phase, Set, State, process_of};
+use super::messages::{Command, Set};
+use super::state::{DRIFT, Owner, Phase, State, process_of};
 use super::{Bug, Line};
 
 /// Longer than any lease: the timer of those who are in line and hear nothing.

@@ -1,7 +1,8 @@
 //! What a process does: the clerk of its waiters, and its holds. Between any two steps it may be
 //! frozen for as long as it likes.
 
-use super::state::{Call, Command, DRIFT, OWNERS, Owner, Phase, Process, Reply, State};
+use super::messages::{Call, Command, Reply};
+use super::state::{DRIFT, OWNERS, Owner, Phase, Process, State};
 use super::{Bug, Line};
 
 impl<const P: usize> Line<P> {

@@ -1,6 +1,7 @@
 //! The scripts, each in one step, as in the file that is named.
 
-use super::state::{Call, Command, DRIFT, Owner, RESERVE, Reply, State, process_of};
+use super::messages::{Call, Command, Reply};
+use super::state::{DRIFT, Owner, RESERVE, State, process_of};
 use super::{Bug, Line};
 
 impl<const P: usize> Line<P> {

@@ -1,9 +1,9 @@
-//! What there is: the lock with its counter and its line, processes, commands and calls on their way.
+//! What there is: the lock with its counter and its line, and processes.
 //!
 //! Fencing tokens are kept relative to the one that began last, which is 0: what is larger may
 //! begin. Those that are below it are all the same.
 
-use std::cell::Cell;
+use super::messages::{Call, Command, Reply, Set};
 
 /// What a server's clock may be wrong by in a lease, and what a client therefore subtracts.
 pub(super) const DRIFT: u8 = 1;
@@ -99,142 +99,10 @@ pub(super) enum Phase {
     },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Command {
-    Join {
-        owner: Owner,
-    },
-    Look {
-        owner: Owner,
-    },
-    /// `acquire.lua` of one who was called.
-    Claim {
-        owner: Owner,
-    },
-    Renew {
-        owner: Owner,
-    },
-    Release {
-        owner: Owner,
-        used: i8,
-    },
-    /// A release with an entry, and without a fencing token.
-    Leave {
-        owner: Owner,
-    },
-    Rotate {
-        owner: Owner,
-        used: i8,
-        next: Owner,
-    },
-    /// Only with a bug.
-    GiveBack {
-        owner: Owner,
-        used: i8,
-    },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Reply {
-    Granted {
-        first: i8,
-        last: i8,
-    },
-    /// In line, or a rotate that moved on.
-    InLine,
-    /// The owner is not in line, or does not have the lock.
-    Gone,
-    Renewed,
-}
-
-/// A hand-over's message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Call {
-    pub(super) owner: Owner,
-    pub(super) first: i8,
-    pub(super) last: i8,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct History {
     pub(super) joined_twice: bool,
     pub(super) fence_not_above: bool,
-}
-
-/// A few items in order. One that does not fit is lost, as a message may be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Set<T, const C: usize>([Option<T>; C]);
-
-impl<T: Copy + Ord, const C: usize> Set<T, C> {
-    pub(super) const EMPTY: Self = Self([None; C]);
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = T> + '_ {
-        self.0.iter().map_while(|item| *item)
-    }
-
-    pub(super) fn has(&self, item: T) -> bool {
-        self.iter().any(|other| other == item)
-    }
-
-    pub(super) fn first(&self) -> Option<T> {
-        self.0[0]
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0[0].is_none()
-    }
-
-    pub(super) fn push(&mut self, item: T) {
-        if let Some(place) = self.0.iter_mut().find(|place| place.is_none()) {
-            *place = Some(item);
-        }
-    }
-
-    /// Behind what is smaller; each item once.
-    pub(super) fn insert(&mut self, item: T) {
-        if !self.has(item) {
-            self.push(item);
-            self.0.sort_unstable_by_key(|item| (item.is_none(), *item));
-        }
-    }
-
-    pub(super) fn retain(&mut self, keeps: impl Fn(T) -> bool) {
-        let mut kept = Self::EMPTY;
-        self.iter().filter(|item| keeps(*item)).for_each(|item| kept.push(item));
-        *self = kept;
-    }
-
-    pub(super) fn remove(&mut self, item: T) {
-        self.retain(|other| other != item);
-    }
-
-    fn change(&mut self, change: impl Fn(&mut T)) {
-        self.0.iter_mut().flatten().for_each(change);
-    }
-}
-
-impl Command {
-    pub(super) fn owner(self) -> Owner {
-        match self {
-            Self::Join { owner }
-            | Self::Look { owner }
-            | Self::Claim { owner }
-            | Self::Renew { owner }
-            | Self::Release { owner, .. }
-            | Self::Leave { owner }
-            | Self::Rotate { owner, .. }
-            | Self::GiveBack { owner, .. } => owner,
-        }
-    }
-
-    /// May it give the lock, or a place in the line, to this owner?
-    fn brings(self, to: Owner) -> bool {
-        match self {
-            Self::Join { owner } | Self::Look { owner } | Self::Claim { owner } => owner == to,
-            Self::Rotate { next, .. } => next == to,
-            _ => false,
-        }
-    }
 }
 
 impl Process {
@@ -304,7 +172,7 @@ impl Process {
     }
 
     /// Every fencing token that the process has, or that is on its way.
-    fn change_fences(&mut self, change: impl Fn(&mut i8)) {
+    pub(super) fn change_fences(&mut self, change: impl Fn(&mut i8)) {
         let change_call = |call: &mut Call| {
             change(&mut call.first);
             change(&mut call.last);
@@ -350,33 +218,6 @@ impl<const P: usize> State<P> {
         self.processes.iter_mut().for_each(|process| process.change_fences(change));
     }
 
-    /// The same order of fencing tokens, in smaller numbers: what lies between two that are in use,
-    /// and next to neither, is left out.
-    fn with_small_fences(mut self) -> Self {
-        let bits = Cell::new(0b11_u64);
-        let note = |fence: &mut i8| bits.set(bits.get() | 1 << (*fence + 1));
-        note(&mut self.lock.counter);
-        self.processes.iter_mut().for_each(|process| process.change_fences(note));
-        let (bits, starts) = (bits.get(), bits.get() & !(bits.get() << 1));
-        let small = |fence: &mut i8| {
-            let bit = 1 << (*fence + 1);
-            let (below, up_to) = (bit - 1, bit | (bit - 1));
-            let places = (bits & below).count_ones() + (starts & up_to).count_ones() - 1;
-            *fence = i8::try_from(places).unwrap_or(i8::MAX) - 1;
-        };
-        small(&mut self.lock.counter);
-        self.processes.iter_mut().for_each(|process| process.change_fences(small));
-        self
-    }
-
-    /// May this owner have the lock, now or later?
-    fn has_a_future(&self, owner: Owner) -> bool {
-        let commands = self.processes.iter().flat_map(|process| process.commands.iter());
-        self.lock.owner == Some(owner)
-            || self.line.has(owner)
-            || commands.into_iter().any(|command| command.brings(owner))
-    }
-
     /// At the end of the line.
     pub(super) fn enter(&mut self, owner: Owner) {
         let joined = &mut self.processes[process_of(owner)].joined;
@@ -385,97 +226,10 @@ impl<const P: usize> State<P> {
         *joined |= bit;
         self.line.push(owner);
     }
-
-    /// Forgets what cannot change anything any more.
-    pub(super) fn without_echoes(mut self) -> Self {
-        for at in 0..P {
-            let process = self.processes[at];
-            let keeps = |command: Command| match command {
-                Command::Join { .. } | Command::Claim { .. } => true,
-                _ => process.awaits(command) || self.has_a_future(command.owner()),
-            };
-            let mut kept = process;
-            kept.commands.retain(keeps);
-            kept.calls.retain(|call| process.knows(call.owner) || self.has_a_future(call.owner));
-            let first = number(at) * OWNERS;
-            let has_joined = |at: &u8| process.joined & (1 << at) != 0;
-            let is_left = |at: &u8| has_joined(at) && self.has_a_future(first + at);
-            kept.joined = (0..process.owners).filter(is_left).map(|at| 1 << at).sum();
-            self.processes[at] = kept;
-        }
-        self.with_small_fences()
-    }
-}
-
-impl<const P: usize> State<P> {
-    /// The same state, whatever its processes are called.
-    pub(super) fn sorted(mut self) -> Self {
-        let place = |process: usize| {
-            let is_of = |owner: &Owner| process_of(*owner) == process;
-            let in_line = self.line.iter().position(|owner| is_of(&owner));
-            let watches = self.lock.watcher == Some(number(process));
-            (self.lock.owner.filter(is_of).is_some(), watches, in_line)
-        };
-        let mut order: [usize; P] = std::array::from_fn(|process| process);
-        let keys: [_; P] = std::array::from_fn(|process| {
-            (self.processes[process].named(number(process), 0), place(process))
-        });
-        order.sort_by(|one, other| keys[*one].cmp(&keys[*other]));
-        if !order.is_sorted() {
-            let rename = |owner: Owner| {
-                let at = order.iter().position(|process| *process == process_of(owner));
-                number(at.unwrap_or_default()) * OWNERS + owner % OWNERS
-            };
-            let mut line = Set::EMPTY;
-            self.line.iter().for_each(|owner| line.push(rename(owner)));
-            self.line = line;
-            self.lock.owner = self.lock.owner.map(rename);
-            self.lock.watcher = self.lock.watcher.map(|watcher| rename(watcher * OWNERS) / OWNERS);
-            let old = self.processes;
-            for (at, process) in order.into_iter().enumerate() {
-                self.processes[at] = old[process].named(number(process), number(at));
-            }
-        }
-        self
-    }
-}
-
-impl Process {
-    /// Its owners are those of process `from`; now they are those of process `to`.
-    fn named(mut self, from: u8, to: u8) -> Self {
-        let rename = |owner: &mut Owner| *owner = *owner - from * OWNERS + to * OWNERS;
-        match &mut self.phase {
-            Phase::Idle => {}
-            Phase::InLine { owner, .. } | Phase::Holding { owner, .. } => rename(owner),
-            Phase::Claiming { owner, call, .. } => {
-                rename(owner);
-                rename(&mut call.owner);
-            }
-            Phase::Rotating { owner, next, .. } => {
-                rename(owner);
-                rename(next);
-            }
-        }
-        self.calls.change(|call| rename(&mut call.owner));
-        self.commands.change(|command| match command {
-            Command::Join { owner }
-            | Command::Look { owner }
-            | Command::Claim { owner }
-            | Command::Renew { owner }
-            | Command::Release { owner, .. }
-            | Command::Leave { owner }
-            | Command::GiveBack { owner, .. } => rename(owner),
-            Command::Rotate { owner, next, .. } => {
-                rename(owner);
-                rename(next);
-            }
-        });
-        self
-    }
 }
 
 /// Processes are few.
-fn number(process: usize) -> u8 {
+pub(super) fn number(process: usize) -> u8 {
     u8::try_from(process).unwrap_or(u8::MAX)
 }
 
