@@ -26,6 +26,7 @@ impl<const P: usize> State<P> {
         }
         self.with_small_fences()
     }
+
     /// The same order of fencing tokens, in smaller numbers: what lies between two that are in use,
     /// and next to neither, is left out.
     fn with_small_fences(mut self) -> Self {

@@ -127,7 +127,7 @@ impl Command {
     /// May it give the lock, or a place in the line, to this owner?
     pub(super) fn brings(self, to: Owner) -> bool {
         match self {
-            Self::Join { owner } | Self::Look { owner } | Self::Claim { owner } => owner == to,
+            Self::Join { owner } | Self::Claim { owner } => owner == to,
             Self::Rotate { next, .. } => next == to,
             _ => false,
         }
