@@ -179,8 +179,7 @@ fn line() -> Vec<Case> {
     };
     let untold = Line { has_untold: true, cuts: 0, doubts: 1, ..FAIR };
     vec![
-        Case::holds("a process dies", Line { crashes: 1, ..TWO }),
-        Case::holds("a reply is lost", Line { doubts: 1, ..TWO }),
+        Case::holds("a process dies, and a reply is lost", Line { crashes: 1, doubts: 1, ..TWO }),
         Case::holds("three processes", three),
         Case::holds("who waits is served", FAIR),
         Case::holds("the same, one cannot be told", untold),
@@ -192,6 +191,7 @@ fn line_controls() -> Vec<Case> {
     let doubting =
         |variant, bug, property| Case::violates(variant, property, Line { bug, doubts: 1, ..TWO });
     let fair = |variant, bug, property| Case::violates(variant, property, Line { bug, ..FAIR });
+    let unclaimed = Line { bug: line::Bug::NoWindow, expire: 5, ..FAIR };
     let staying = Line { bug: line::Bug::LeaveStaysInLine, callers: 1, ..FAIR };
     vec![
         with("lease from the receipt of the call", line::Bug::LeaseFromReceipt, line::ONE_HOLDER),
@@ -205,7 +205,7 @@ fn line_controls() -> Vec<Case> {
         with("a lost hold is passed on", line::Bug::PassLost, RISING),
         with("fencing tokens are not reserved", line::Bug::Unreserved, RISING),
         with("given back while the next hold counts on", line::Bug::GiveBackOnPass, RISING),
-        fair("a hand-over without a window", line::Bug::NoWindow, DEAD_ONES),
+        Case::violates("a hand-over without a window", DEAD_ONES, unclaimed),
         fair("a hand-over that nobody watches", line::Bug::NoWatch, DEAD_ONES),
         fair("a leave that keeps the lock", line::Bug::LeaveKeepsLock, LEFT),
         Case::violates("a leave that stays in line", EMPTY, staying),
@@ -235,7 +235,7 @@ pub(crate) fn larger() -> Vec<Case> {
         Case::holds("V3: as built", built),
         Case::holds("V5: as built, 2q > N + 2", five),
         Case::holds("nodes restart empty, guarded", three),
-        Case::holds("a process dies, and a reply is lost", Line { crashes: 1, doubts: 1, ..TWO }),
-        Case::holds("longer leases", Line { expire: 4, ..TWO }),
+        Case::holds("longer leases", Line { expire: 4, doubts: 1, ..TWO }),
+        Case::holds("a longer window, too", Line { expire: 4, window: 3, ..TWO }),
     ]
 }
