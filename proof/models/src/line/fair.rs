@@ -129,7 +129,8 @@ impl<const P: usize> Line<P> {
         }
         let callers = Self::callers(&state);
         let watcher = state.lock.watcher.map(usize::from);
-        let watch = watcher.filter(|at| !state.processes[*at].is_dead);
+        let is_watched = |at: &usize| self.bug != Bug::NoWatch && !state.processes[*at].is_dead;
+        let watch = watcher.filter(is_watched);
         let mut timers = Timers {
             fallback: std::array::from_fn(|at| self.fallback(at)),
             watch: watch.map(|at| (at, self.patience())),
