@@ -23,6 +23,8 @@ pub async fn measure(
     let plan = plan(lab, scenario, subject, &Cell::none());
     let waiters = scenario.processes * plan.tasks;
     let seconds = plan.seconds;
+    // None of them ends while it is looked at.
+    let plan = Plan { seconds: 60.0, ..plan };
     let hold = Plan { tasks: 1, first_worker: waiters, body_ms: 60_000.0, ..plan.clone() };
     let mut holder = start(lab, subject, &hold, 1).await?;
     let mut workers = start(lab, subject, &plan, scenario.processes).await?;

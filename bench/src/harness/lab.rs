@@ -23,7 +23,8 @@ pub struct Lab {
     pub scratch: PathBuf,
     /// How to start the workers of each directory of `bench/peers`, or why that cannot be.
     pub peers: BTreeMap<&'static str, Result<Vec<String>, String>>,
-    pub server: Server,
+    /// It ends with the laboratory.
+    _server: Server,
 }
 
 impl Lab {
@@ -42,7 +43,7 @@ impl Lab {
         std::fs::create_dir_all(&scratch)?;
         let options = options.clone();
         let url = server.url();
-        Ok(Lab { options, url, connection, root, target, scratch, peers, server })
+        Ok(Lab { options, url, connection, root, target, scratch, peers, _server: server })
     }
 
     /// The program of a subject's workers with its first arguments.

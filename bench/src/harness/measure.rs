@@ -73,6 +73,9 @@ async fn with_workers(
     if matches!(scenario.kind, Kind::Hot | Kind::Exact(_)) {
         note_counter(&mut figures, cell.counter(&answers)?, increments(&answers));
     }
+    if scenario.kind == Kind::Leases {
+        figures.insert("leases".to_owned(), f64::from(plan.tasks));
+    }
     Ok(figures)
 }
 

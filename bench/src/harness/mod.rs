@@ -15,9 +15,8 @@ mod stats;
 mod subjects;
 mod usage;
 
-pub use machine::Machine;
 pub use options::Options;
-pub use results::{Results, Series, Summary};
+pub use results::Results;
 pub use rounds::run;
-pub use scenario::{SCENARIOS, Scenario};
-pub use subjects::{SUBJECTS, Subject};
+pub use stats::Spread;
+pub use subjects::{Program, Role, SUBJECTS, Subject};

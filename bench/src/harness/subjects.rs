@@ -112,7 +112,7 @@ pub const SUBJECTS: &[Subject] = &[
     },
     Subject {
         name: "distributed-lock-redis",
-        about: "Rust; defaults of its provider, on fred",
+        about: "Rust, on fred; defaults. Its `acquire` fails at the first refusal and is called again at once",
         version: crate_version("name = \"distributed-lock-redis\"\nversion = \""),
         ..OWN
     },

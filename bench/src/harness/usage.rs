@@ -53,7 +53,7 @@ impl Usage {
     }
 
     pub fn calls_of(&self, commands: &[&str]) -> f64 {
-        commands.iter().filter_map(|&command| self.calls.get(command)).sum()
+        commands.iter().filter_map(|&command| self.calls.get(command)).fold(0.0, |sum, n| sum + n)
     }
 
     pub fn scripts(&self) -> f64 {
@@ -65,7 +65,7 @@ impl Usage {
     }
 
     pub fn all_calls(&self) -> f64 {
-        self.calls.values().sum()
+        self.calls.values().fold(0.0, |sum, calls| sum + calls)
     }
 }
 

@@ -11,7 +11,6 @@ use tokio::net::TcpStream;
 use crate::Failure;
 
 const KEY: &str = "captured";
-/// The first cycles may load scripts.
 const CYCLES: usize = 3;
 
 /// Commands as lists of words. [`KEY`] in a word stands for the key.
@@ -38,6 +37,8 @@ impl Cycle {
 
 pub async fn capture(url: &str) -> Result<Cycle, Failure> {
     let locks = Redlock::connect(url).await?;
+    // The first cycle loads scripts, and is not looked at.
+    locks.lock(KEY).acquire().await?.release().await?;
     let address = url.trim_start_matches("redis://");
     let stream = TcpStream::connect(address).await?;
     let (read, mut write) = stream.into_split();
@@ -53,7 +54,6 @@ pub async fn capture(url: &str) -> Result<Cycle, Failure> {
     // A command of ours ends what is to be read.
     locks.lock("end-of-capture").acquire().await?.release().await?;
     let seen = until_the_end(&mut lines).await?;
-    // The same number in each cycle, once scripts are known.
     let each = seen.len() / CYCLES;
     if each < 2 || !seen.len().is_multiple_of(CYCLES) {
         return Err(format!("not the same commands in each cycle: {seen:?}").into());
