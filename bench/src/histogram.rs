@@ -106,7 +106,10 @@ mod tests {
         let (mut all, mut again) = (Histogram::default(), Histogram::default());
         recorder.finish(&mut again);
         all.merge(&again);
-        assert_eq!((all.quantile(0.5), all.quantile(0.99), all.max()), (Some(50.0), Some(99.0), 100));
+        assert_eq!(
+            (all.quantile(0.5), all.quantile(0.99), all.max()),
+            (Some(50.0), Some(99.0), 100)
+        );
         assert_eq!(Histogram::default().quantile(0.5), None);
     }
 }

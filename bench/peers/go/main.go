@@ -126,7 +126,7 @@ func (w *worker) warmUp(until int64) {
 	key := fmt.Sprintf("warm-up-%d", w.number)
 	for {
 		if err := w.hold(key, func() {}); err != nil {
-			panic(err)
+			fmt.Fprintln(os.Stderr, "warm-up:", err)
 		}
 		if nanos() >= until {
 			return
@@ -135,11 +135,8 @@ func (w *worker) warmUp(until int64) {
 }
 
 func (w *worker) work(until int64) {
-	for {
-		called := nanos()
-		if called >= until {
-			return
-		}
+	called := nanos()
+	for nanos() < until {
 		var began, lastWorker, endedAt int64
 		err := w.hold(w.key, func() {
 			began = nanos()
@@ -154,6 +151,7 @@ func (w *worker) work(until int64) {
 			w.cell.write(counter+1, int64(w.number)+1, nanos())
 		})
 		if err != nil {
+			// It is called again, and its wait goes on.
 			w.tally.Errors++
 			if w.tally.FirstError == nil {
 				text := err.Error()
@@ -163,6 +161,7 @@ func (w *worker) work(until int64) {
 		// A release that failed comes behind a body that ran.
 		if began != 0 {
 			w.count(called, began, until, lastWorker, endedAt)
+			called = nanos()
 		}
 	}
 }

@@ -2,7 +2,7 @@
 //! and bare. The three differ in nothing else; their dependencies have been checked before.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::figures::Figures;
@@ -34,12 +34,13 @@ pub fn measure(lab: &Lab) -> Result<Figures, Failure> {
     Ok(figures)
 }
 
-fn write(root: &Path, place: &PathBuf, attribute: &str) -> Result<(), Failure> {
+fn write(root: &Path, place: &Path, attribute: &str) -> Result<(), Failure> {
     std::fs::create_dir_all(place.join("src"))?;
     let runtime = root.join("redlock-runtime");
+    let runtime = runtime.display();
     let manifest = format!(
         "[package]\nname = \"compile-time\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
-         redlock = {{ path = {runtime:?}, package = \"redlock-runtime\" }}\ntracing = \"0.1.44\"\n"
+         redlock = {{ path = \"{runtime}\", package = \"redlock-runtime\" }}\ntracing = \"0.1.44\"\n"
     );
     std::fs::write(place.join("Cargo.toml"), manifest)?;
     std::fs::copy(root.join("bench/Cargo.lock"), place.join("Cargo.lock"))?;

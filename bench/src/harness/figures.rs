@@ -14,7 +14,8 @@ pub type Figures = BTreeMap<String, f64>;
 pub fn figures(answers: &[Answer], used: &Usage, seconds: f64) -> Figures {
     let tallies: Vec<&Tally> = answers.iter().flat_map(|answer| &answer.workers).collect();
     let sum = |count: fn(&Tally) -> u64| tallies.iter().map(|tally| count(tally)).sum::<u64>();
-    let (holds, hand_overs) = (sum(|tally| tally.holds) as f64, sum(|tally| tally.hand_overs) as f64);
+    let (holds, hand_overs) =
+        (sum(|tally| tally.holds) as f64, sum(|tally| tally.hand_overs) as f64);
     let mut figures = Figures::new();
     let mut note = |name: &str, value: f64| {
         if value.is_finite() {
@@ -49,7 +50,9 @@ pub fn figures(answers: &[Answer], used: &Usage, seconds: f64) -> Figures {
     note("publishes_per_hand_over", used.publishes() / hand_overs);
     note("calls_per_hand_over", used.all_calls() / hand_overs);
     for answer in answers {
-        answer.extra.iter().for_each(|(name, &value)| note(name, value));
+        for (name, &value) in &answer.extra {
+            note(name, value);
+        }
     }
     figures
 }
@@ -72,6 +75,8 @@ fn share(served: impl Iterator<Item = u64> + Clone) -> f64 {
 
 fn merged(answers: &[Answer], part: fn(&Answer) -> &Histogram) -> Histogram {
     let mut all = Histogram::default();
-    answers.iter().for_each(|answer| all.merge(part(answer)));
+    for answer in answers {
+        all.merge(part(answer));
+    }
     all
 }

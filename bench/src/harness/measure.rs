@@ -7,14 +7,16 @@ use super::child::Worker;
 use super::figures::{Figures, figures, increments};
 use super::lab::Lab;
 use super::scenario::{Kind, Scenario};
-use super::subjects::{Program, Subject};
+use super::subjects::{Program, Role, Subject};
 use super::usage::Usage;
 use super::{compile_time, idle};
 use crate::Failure;
 use crate::plan::{Answer, Plan};
 
-/// Connecting and warming up, on a loaded machine; a million leases take their time, too.
-const READY_BOUND: Duration = Duration::from_secs(600);
+/// Connecting and warming up, on a loaded machine.
+const READY_BOUND: Duration = Duration::from_secs(60);
+/// Taking a million leases.
+const LEASES_BOUND: Duration = Duration::from_secs(1_200);
 /// What whoever polls may need after the end.
 const ANSWER_BOUND: Duration = Duration::from_secs(90);
 
@@ -47,24 +49,26 @@ async fn with_workers(
     for worker in &mut workers {
         worker.go().await?;
     }
+    let is_timed = !matches!(scenario.kind, Kind::Exact(_));
     let mut used = None;
-    if !matches!(scenario.kind, Kind::Exact(_)) {
+    if is_timed {
         tokio::time::sleep(Duration::from_secs_f64(plan.seconds)).await;
-        let now = Usage::now(&mut lab.connection, &pids).await?;
-        used = Some((now.since(&before), begin.elapsed().as_secs_f64()));
+        used = Some(Usage::now(&mut lab.connection, &pids).await?);
     }
+    let mut seconds = begin.elapsed().as_secs_f64();
     let mut answers = Vec::new();
     for worker in &mut workers {
         let answer: Answer = serde_json::from_str(&worker.line(ANSWER_BOUND).await?)?;
         answers.push(answer);
     }
-    let (used, seconds) = match used {
+    if !is_timed {
+        seconds = begin.elapsed().as_secs_f64();
+    }
+    let used = match used {
         Some(used) => used,
-        None => {
-            let now = Usage::now(&mut lab.connection, &pids).await?;
-            (now.since(&before), begin.elapsed().as_secs_f64())
-        }
+        None => Usage::now(&mut lab.connection, &pids).await?,
     };
+    let used = used.since(&before);
     for worker in workers {
         worker.end().await;
     }
@@ -92,8 +96,9 @@ pub async fn start(
         let first_worker = plan.first_worker + process * plan.tasks;
         workers.push(Worker::start(&command, &Plan { first_worker, ..plan.clone() })?);
     }
+    let is_leases = subject.role == Role::Leases;
     for worker in &mut workers {
-        worker.until_ready(READY_BOUND).await?;
+        worker.until_ready(if is_leases { LEASES_BOUND } else { READY_BOUND }).await?;
     }
     Ok(workers)
 }

@@ -28,9 +28,13 @@ pub fn run(options: &Options) -> Result<(), Failure> {
 
 fn list() {
     println!("scenarios:");
-    SCENARIOS.iter().for_each(|scenario| println!("  {}", scenario.name));
+    for scenario in SCENARIOS {
+        println!("  {}", scenario.name);
+    }
     println!("subjects:");
-    SUBJECTS.iter().for_each(|subject| println!("  {:<24} {}", subject.name, subject.about));
+    for subject in SUBJECTS {
+        println!("  {:<24} {}", subject.name, subject.about);
+    }
 }
 
 async fn all(options: &Options) -> Result<(), Failure> {

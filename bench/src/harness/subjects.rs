@@ -47,17 +47,8 @@ const OWN: Subject = Subject {
     warm_up_s: 0.2,
 };
 
-const fn crate_version(before: &'static str) -> Option<(&'static str, &'static str)> {
-    Some(("Cargo.lock", before))
-}
-
 pub const SUBJECTS: &[Subject] = &[
-    Subject {
-        name: "raw-ping",
-        role: Role::Ping,
-        about: "`PING` on one bare connection",
-        ..OWN
-    },
+    Subject { name: "raw-ping", role: Role::Ping, about: "`PING` on one bare connection", ..OWN },
     Subject {
         name: "raw-set",
         role: Role::Raw,
@@ -80,7 +71,7 @@ pub const SUBJECTS: &[Subject] = &[
         name: "redlock",
         role: Role::Ours,
         about: "`#[redis_lock]` with its defaults",
-        version: crate_version("name = \"redlock-runtime\"\nversion = \""),
+        version: Some(("Cargo.lock", "name = \"redlock-runtime\"\nversion = \"")),
         ..OWN
     },
     Subject {
@@ -101,25 +92,25 @@ pub const SUBJECTS: &[Subject] = &[
     Subject {
         name: "rslock",
         about: "Rust; `acquire`, 3 tries with pauses of up to 200 ms, repeated",
-        version: crate_version("name = \"rslock\"\nversion = \""),
+        version: Some(("Cargo.lock", "name = \"rslock\"\nversion = \"")),
         ..OWN
     },
     Subject {
         name: "redis-lock",
         about: "Rust; `lock_across` on a connection in a mutex, a try every 100 ms",
-        version: crate_version("name = \"redis-lock\"\nversion = \""),
+        version: Some(("Cargo.lock", "name = \"redis-lock\"\nversion = \"")),
         ..OWN
     },
     Subject {
         name: "distributed-lock-redis",
         about: "Rust, on fred; defaults. Its `acquire` fails at the first refusal and is called again at once",
-        version: crate_version("name = \"distributed-lock-redis\"\nversion = \""),
+        version: Some(("Cargo.lock", "name = \"distributed-lock-redis\"\nversion = \"")),
         ..OWN
     },
     Subject {
         name: "async-redis-lock",
         about: "Rust; defaults: a try every 100 ms, lease 3 s",
-        version: crate_version("name = \"async-redis-lock\"\nversion = \""),
+        version: Some(("Cargo.lock", "name = \"async-redis-lock\"\nversion = \"")),
         ..OWN
     },
     Subject {
@@ -140,7 +131,8 @@ pub const SUBJECTS: &[Subject] = &[
     Subject {
         name: "rueidislock",
         program: Program::Peer("go"),
-        about: "Go; `KeyMajority` 1, client side caching wakes waiters",
+        about: "Go; `KeyMajority` 1, client side caching wakes waiters; a wait is begun anew after 2 s, as \
+                wake-ups get lost",
         version: Some(("peers/go/go.mod", "redis/rueidis v")),
         ..OWN
     },

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::goals::goals;
 use super::plot::{Bar, BarKind, Plot};
+use super::table::Table;
 use super::tables;
 use crate::Failure;
 use crate::harness::{Results, Role, SUBJECTS};
@@ -32,7 +33,8 @@ pub fn write(results: &Results, root: &Path, out: &Path) -> Result<(), Failure> 
 fn generated(results: &Results, images: &[String]) -> String {
     let machine = &results.machine;
     let tools = machine.tools.values().cloned().collect::<Vec<_>>().join(", ");
-    let rounds = if results.rounds == 1 { "1 round" } else { &format!("{} rounds", results.rounds) };
+    let rounds =
+        if results.rounds == 1 { "1 round" } else { &format!("{} rounds", results.rounds) };
     let mut text = format!(
         "Measured on {} with `{}` at {}: {rounds}, {} cores of {}, {}, Linux {}; {tools}.\n",
         machine.date,
@@ -43,11 +45,11 @@ fn generated(results: &Results, images: &[String]) -> String {
         machine.memory,
         machine.kernel
     );
-    let mut section = |title: &str, tables: Vec<super::table::Table>| {
+    let mut section = |title: &str, tables: Vec<Table>| {
         let tables: Vec<_> =
-            tables.iter().filter(|table| !table.is_empty()).map(|table| table.markdown()).collect();
+            tables.iter().filter(|table| !table.is_empty()).map(Table::markdown).collect();
         if !tables.is_empty() {
-            text += &format!("\n### {title}\n\n{}", tables.join("\n"));
+            text.extend(["\n### ", title, "\n\n", &tables.join("\n")]);
         }
     };
     section("Goals", vec![goals(results)]);
@@ -66,7 +68,7 @@ fn generated(results: &Results, images: &[String]) -> String {
     section("What only redlock was measured for", vec![tables::single(results)]);
     section("Who was measured", vec![tables::subjects(results)]);
     if !images.is_empty() {
-        text += &format!("\n### Plots\n\n{}", images.join("\n"));
+        text.extend(["\n### Plots\n\n", &images.join("\n")]);
     }
     text
 }

@@ -96,7 +96,8 @@ fn client_cpu(results: &Results) -> Goal {
     };
     let names = SUBJECTS.iter().map(|subject| subject.name).filter(is_rust_peer);
     let best = names.filter_map(cpu).reduce(f64::min);
-    let goal = best.map_or("the best Rust peer's".to_owned(), |best| format!("<= {}", number(best)));
+    let goal =
+        best.map_or("the best Rust peer's".to_owned(), |best| format!("<= {}", number(best)));
     let row = best.and_then(|best| bound(cpu(OURS), |ours| ours <= best));
     ("CPU of the client, us a cycle, 1 task", goal, row)
 }
@@ -158,8 +159,7 @@ fn in_numbers(limit: Option<f64>) -> String {
 fn others(results: &Results) -> Vec<Goal> {
     let latency = ("hand-over", OURS, "passed_p50_us");
     let latency = results.ratio(latency, ("ping-1ms", "raw-ping", "cycle_p50_us"));
-    let latency =
-        latency.map(|part| Row { reached: spread(part), is_met: part.median <= 2.5 });
+    let latency = latency.map(|part| Row { reached: spread(part), is_met: part.median <= 2.5 });
     let exact = ["exact-3-tasks", "exact-3-processes", "exact-3x8"].map(|scenario| {
         let series = results.series(scenario, OURS)?;
         let mut rounds = series.rounds.iter().flatten();

@@ -131,8 +131,7 @@ mod tests {
     fn bars_grow_with_their_values_and_stay_inside() {
         for plot in [plot(false), plot(true)] {
             let range = plot.range();
-            let [small, large, none] =
-                [10.0, 1_000.0, 0.0].map(|value| plot.place(value, range));
+            let [small, large, none] = [10.0, 1_000.0, 0.0].map(|value| plot.place(value, range));
             assert!(none < small && small < large && large <= WIDTH - NAMES - NUMBERS + 0.1);
             assert_eq!(plot.svg().matches("<rect").count(), 3);
         }

@@ -132,8 +132,14 @@ pub fn latency(results: &Results) -> Table {
 }
 
 pub fn idle(results: &Results) -> Table {
-    let mut table =
-        Table::new(&["idle", "waiters", "scripts/s", "all calls/s", "client CPU, %", "server CPU, %"]);
+    let mut table = Table::new(&[
+        "idle",
+        "waiters",
+        "scripts/s",
+        "all calls/s",
+        "client CPU, %",
+        "server CPU, %",
+    ]);
     for subject in measured(results, "idle") {
         let of = |figure| median(results, ("idle", subject.name, figure));
         table.row([

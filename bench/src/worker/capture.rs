@@ -23,10 +23,11 @@ impl Cycle {
         let mut commands = self.0.iter().map(|words| {
             let mut command = Cmd::new();
             for word in words {
-                match word.contains(KEY) {
-                    true => command.arg(word.replace(KEY, key)),
-                    false => command.arg(word),
-                };
+                if word.contains(KEY) {
+                    command.arg(word.replace(KEY, key));
+                } else {
+                    command.arg(word);
+                }
             }
             command
         });

@@ -56,8 +56,7 @@ async fn workers<S: Subject>(plan: &Plan, cell: &Cell) -> Result<Vec<Worker<S>>,
     let shared = S::connect(&plan.url).await?;
     let mut workers = Vec::new();
     for number in plan.first_worker..plan.first_worker + plan.tasks {
-        let subject =
-            if plan.client_each { S::connect(&plan.url).await? } else { shared.clone() };
+        let subject = if plan.client_each { S::connect(&plan.url).await? } else { shared.clone() };
         let key =
             if plan.is_distinct { format!("{}-{number}", plan.key) } else { plan.key.clone() };
         let sleep = Duration::from_secs_f64(plan.body_ms / 1e3);
@@ -104,19 +103,20 @@ async fn warm_up<S: Subject>(plan: &Plan, workers: &[Worker<S>]) -> Result<(), F
 impl<S: Subject> Worker<S> {
     async fn work(mut self, until: u64) -> Record {
         let mut cycles = 0;
-        while cycles < self.limit {
-            let called_at = monotonic::now();
-            if called_at >= until {
-                break;
-            }
+        let mut called_at = monotonic::now();
+        while cycles < self.limit && monotonic::now() < until {
             match self.subject.hold(&self.key, self.body.clone()).await {
-                Ok(visit) => self.count(called_at, visit, until),
+                Ok(visit) => {
+                    self.count(called_at, visit, until);
+                    cycles += 1;
+                    called_at = monotonic::now();
+                }
+                // It is called again, and its wait goes on.
                 Err(error) => {
                     self.record.tally.errors += 1;
                     self.record.tally.first_error.get_or_insert_with(|| error.to_string());
                 }
             }
-            cycles += 1;
         }
         self.record
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use redlock::{LeaseState, LockGuard, Redlock};
 use tokio::task::JoinSet;
 
+use super::monotonic;
 use super::pipelined::seconds_since;
 use super::run::{say, wait_for_go};
 use super::subject::{LEASE, WAIT};
-use super::monotonic;
 use crate::Failure;
 use crate::plan::{Answer, Plan};
 

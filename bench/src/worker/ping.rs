@@ -12,7 +12,8 @@ use crate::histogram::Recorder;
 use crate::plan::{Answer, Plan, Tally};
 
 pub async fn measure(plan: &Plan) -> Result<Answer, Failure> {
-    let mut connection = Client::open(plan.url.as_str())?.get_multiplexed_async_connection().await?;
+    let mut connection =
+        Client::open(plan.url.as_str())?.get_multiplexed_async_connection().await?;
     let pause = Duration::from_secs_f64(plan.body_ms / 1e3);
     redis::cmd("PING").exec_async(&mut connection).await?;
     say("ready");

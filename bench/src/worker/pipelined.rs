@@ -12,7 +12,8 @@ use crate::plan::{Answer, Plan, Tally};
 
 pub async fn measure(plan: &Plan) -> Result<Answer, Failure> {
     let cycle = capture(&plan.url).await?;
-    let mut connection = Client::open(plan.url.as_str())?.get_multiplexed_async_connection().await?;
+    let mut connection =
+        Client::open(plan.url.as_str())?.get_multiplexed_async_connection().await?;
     let (mut acquires, mut releases) = (Pipeline::new(), Pipeline::new());
     for number in 0..plan.tasks {
         let (acquire, behind) = cycle.of(&format!("{}-{number}", plan.key));

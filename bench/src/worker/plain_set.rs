@@ -31,8 +31,7 @@ impl Subject for PlainSet {
             return Err("the key of one worker was taken".into());
         }
         let visit = body.run().await;
-        let deleted: u32 =
-            self.release.key(key).arg(OWNER).invoke_async(&mut connection).await?;
+        let deleted: u32 = self.release.key(key).arg(OWNER).invoke_async(&mut connection).await?;
         if deleted == 1 { Ok(visit) } else { Err("the key was gone".into()) }
     }
 }
