@@ -9,7 +9,7 @@ use super::measure::measure;
 use super::options::Options;
 use super::results::Results;
 use super::scenario::{Kind, SCENARIOS, Scenario};
-use super::subjects::{Program, Role, SUBJECTS, Subject};
+use super::subjects::{Program, SUBJECTS, Subject};
 use crate::{Failure, report};
 
 pub fn run(options: &Options) -> Result<(), Failure> {
@@ -78,22 +78,12 @@ fn is_due(options: &Options, scenario: &Scenario, round: usize) -> bool {
 fn in_turn(options: &Options, scenario: &Scenario, round: usize) -> Vec<&'static Subject> {
     let names = || SUBJECTS.iter().map(|subject| subject.name);
     let takes_part = |subject: &&Subject| {
-        let role = if subject.role == Role::Peer && is_crowd(subject) {
-            scenario.roles.contains(&Role::Crowd) || scenario.roles.contains(&Role::Peer)
-        } else {
-            scenario.roles.contains(&subject.role)
-        };
-        role && options.wants(subject.name, names())
+        scenario.roles.contains(&subject.role) && options.wants(subject.name, names())
     };
     let mut subjects: Vec<_> = SUBJECTS.iter().filter(takes_part).collect();
     let turn = round % subjects.len().max(1);
     subjects.rotate_left(turn);
     subjects
-}
-
-/// Peers in this program are a hundred clients without much ado.
-fn is_crowd(subject: &Subject) -> bool {
-    subject.program == Program::Own
 }
 
 fn not_measured(lab: &Lab) -> BTreeMap<String, String> {

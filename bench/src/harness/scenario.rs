@@ -48,12 +48,8 @@ const ONE: Scenario = Scenario {
     roles: &[Role::Raw, Role::Ours, Role::Variant, Role::Peer],
 };
 
-const HOT: Scenario = Scenario {
-    kind: Kind::Hot,
-    seconds: 2.0,
-    roles: &[Role::Ours, Role::Variant, Role::Peer],
-    ..ONE
-};
+const HOT: Scenario =
+    Scenario { kind: Kind::Hot, seconds: 2.0, roles: &[Role::Ours, Role::Peer], ..ONE };
 
 const EXACT: Scenario = Scenario { seconds: 60.0, roles: &[Role::Ours], ..HOT };
 
@@ -67,32 +63,12 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "hot-3-tasks", tasks: 3, ..HOT },
     Scenario { name: "hot-3-processes", processes: 3, ..HOT },
     Scenario { name: "hot-3x8", processes: 3, tasks: 8, ..HOT },
-    Scenario {
-        name: "hand-over",
-        processes: 2,
-        body_ms: 1.0,
-        roles: &[Role::Ours, Role::Peer],
-        ..HOT
-    },
-    Scenario {
-        name: "crowd",
-        tasks: 100,
-        client_each: true,
-        roles: &[Role::Ours, Role::Crowd],
-        ..HOT
-    },
+    Scenario { name: "hand-over", processes: 2, body_ms: 1.0, seconds: 1.0, ..HOT },
+    Scenario { name: "crowd", tasks: 100, client_each: true, roles: &[Role::Ours], ..HOT },
     Scenario { name: "exact-3-tasks", kind: Kind::Exact(10_000), tasks: 3, ..EXACT },
     Scenario { name: "exact-3-processes", kind: Kind::Exact(10_000), processes: 3, ..EXACT },
     Scenario { name: "exact-3x8", kind: Kind::Exact(1_250), processes: 3, tasks: 8, ..EXACT },
-    Scenario {
-        name: "idle",
-        kind: Kind::Idle,
-        processes: 3,
-        tasks: 33,
-        is_once: true,
-        roles: &[Role::Ours, Role::Peer],
-        ..HOT
-    },
+    Scenario { name: "idle", kind: Kind::Idle, processes: 3, tasks: 33, is_once: true, ..HOT },
     Scenario { name: "re-entry", kind: Kind::ReEntry, roles: &[Role::ReEntry], ..ONE },
     Scenario { name: "compile", kind: Kind::Compile, roles: &[Role::Compile], ..ONE },
     Scenario { name: "leases", kind: Kind::Leases, is_once: true, roles: &[Role::Leases], ..ONE },

@@ -9,8 +9,6 @@ pub enum Role {
     /// Ours in another form.
     Variant,
     Peer,
-    /// A peer that can be a hundred clients at once without much ado.
-    Crowd,
     ReEntry,
     Leases,
     Compile,
