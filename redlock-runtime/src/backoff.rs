@@ -6,6 +6,8 @@ use std::time::Duration;
 const SPINS: u32 = 3;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
+/// How long the first in line goes without a look.
+const FALLBACK: Duration = Duration::from_secs(1);
 /// The pause while the holder is in this process: its release wakes the waiter, this is for a
 /// holder that lost its lock without knowing.
 pub(crate) const LOCAL_HOLDER: Duration = Duration::from_millis(100);
@@ -31,6 +33,25 @@ pub(crate) fn busy(
         Some(free_in) => pause.min(free_in + SHORTEST),
         None => pause,
     }
+}
+
+/// When to look after a place in line, should no call come: when the holder's lease ends, in case
+/// it crashed, those further back later. A message may also be lost, so not much later.
+pub(crate) fn in_line(free_in: Option<Duration>, ahead: u32) -> Duration {
+    let slow = FALLBACK * (1 + ahead.min(9));
+    let apart = Duration::from_millis(50) * ahead.min(100);
+    free_in.map_or(slow, |free_in| (free_in + SHORTEST + apart).min(slow))
+}
+
+/// The same for somebody whose turn cannot be told: the first in line asks as [`busy`] does, the
+/// others slowly.
+pub(crate) fn untold(
+    hold_age: Duration,
+    free_in: Option<Duration>,
+    ahead: u32,
+    random: f64,
+) -> Duration {
+    if ahead == 0 { busy(SPINS, hold_age, free_in, random) } else { LONGEST.mul_f64(1.0 + random) }
 }
 
 /// The pause after a split vote: random and not short, so that one of the rivals comes first next

@@ -1,16 +1,17 @@
 //! What the engines of one client share.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime;
 
 use crate::acquire::Queues;
-use crate::backend::Backend;
+use crate::backend::{Backend, Line};
 use crate::clock::Clock;
 use crate::host::Host;
+use crate::keeper;
 use crate::release::Pending;
 use crate::renewal::{Hold, Scheduler};
 
@@ -25,6 +26,8 @@ pub(crate) struct Engine {
     pub(crate) queues: Queues,
     pub(crate) pending: Pending,
     place: Place,
+    /// The server does not let us use its line.
+    shuns_line: AtomicBool,
 }
 
 /// Where the client's background work happens, and on which clock.
@@ -56,6 +59,10 @@ impl Engine {
         } else {
             Place::Keeper(Scheduler::of_process())
         };
+        if let Some(duty) = backend.line().and_then(Line::duty) {
+            // A process that cannot start the keeper cannot use the backend either, and is told.
+            let _ = keeper::spawn(duty);
+        }
         Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             backend,
@@ -64,6 +71,7 @@ impl Engine {
             queues: Queues::new(max_waiters),
             pending: Pending::default(),
             place,
+            shuns_line: AtomicBool::new(false),
         })
     }
 
@@ -85,6 +93,30 @@ impl Engine {
     /// Are answers of the backend there at once, without I/O?
     pub(crate) fn is_embedded(&self) -> bool {
         matches!(self.place, Place::Callers(_))
+    }
+
+    /// The quickest way to the backend that can be awaited here, if there is one: otherwise it is
+    /// reached from the [`host`](Self::host) only.
+    pub(crate) fn way(&self) -> Option<Arc<dyn Backend>> {
+        match self.place {
+            Place::Keeper(_) => self.backend.lane(),
+            Place::Callers(_) => Some(Arc::clone(&self.backend)),
+        }
+    }
+
+    /// Where waiting processes stand in line, if they do and this client may.
+    pub(crate) fn line(&self) -> Option<&dyn Line> {
+        if self.shuns_line.load(Ordering::Relaxed) { None } else { self.backend.line() }
+    }
+
+    /// Does without the line from here on.
+    pub(crate) fn shun_line(&self) {
+        if !self.shuns_line.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "this user may not queue for locks on the server, so waiting callers ask again \
+                 and again; grant what docs/security.md lists"
+            );
+        }
     }
 
     /// The scheduler for a lease that is granted here.

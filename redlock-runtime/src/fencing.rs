@@ -51,6 +51,11 @@ impl FencingToken {
     pub(crate) fn new(value: u64) -> Option<Self> {
         (value < Self::LIMIT).then_some(Self(value))
     }
+
+    /// The next one.
+    pub(crate) fn after(self) -> Option<Self> {
+        Self::new(self.0 + 1)
+    }
 }
 
 impl fmt::Display for FencingToken {

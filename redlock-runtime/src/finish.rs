@@ -15,6 +15,14 @@ pub(crate) fn begin(ownership: Ownership) -> Option<Answer> {
     Some(ownership.release())
 }
 
+/// Begins the release behind a finished body, and does not wait for its answer.
+pub(crate) fn in_background(ownership: Ownership) {
+    match ownership.hold().lost() {
+        Some(reason) => warn_unprotected(ownership.hold(), &reason),
+        None => ownership.release_in_background(),
+    }
+}
+
 /// Reports the answer, when it came. A release that failed is not the caller's error: its work is
 /// done, and the lock ends with its lease at the latest.
 pub(crate) fn report(hold: &Hold, answer: Option<Result<Released, Fault>>) {

@@ -135,11 +135,11 @@ impl LockGuard {
     pub async fn release(mut self) -> Result<Released, LockError> {
         let Some(ownership) = self.ownership.take() else { return Ok(Released::Released) };
         match ownership.release().await {
-            Ok(Ok(released)) => Ok(released),
-            Ok(Err(fault)) => {
+            Some(Ok(released)) => Ok(released),
+            Some(Err(fault)) => {
                 Err(LockError::Unavailable { key: self.key().to_owned(), nodes: fault.nodes })
             }
-            Err(_) => Err(LockError::Keeper { message: "it stopped during a release".to_owned() }),
+            None => Err(LockError::Keeper { message: "it stopped during a release".to_owned() }),
         }
     }
 
@@ -147,6 +147,6 @@ impl LockGuard {
     pub(crate) async fn finish(mut self) {
         let Some(ownership) = self.ownership.take() else { return };
         let Some(answer) = finish::begin(ownership) else { return };
-        finish::report(self.lease.hold(), answer.await.ok());
+        finish::report(self.lease.hold(), answer.await);
     }
 }

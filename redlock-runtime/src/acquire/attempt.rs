@@ -4,114 +4,148 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::queue::Seat;
-use super::wait_loop::Order;
-use crate::backend::{Acquired, Claim, Fault};
+use super::tenure::Tenure;
+use crate::backend::{Acquired, Backend, Claim, Fault, FencingTokens};
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
-use crate::owner::Owner;
 use crate::release::{self, Ownership};
-use crate::renewal::{Grant, Hold};
+use crate::renewal::{Confirmed, Grant, Hold};
 use crate::telemetry;
 
-/// What one attempt came to.
+/// What the last question, asked when the time is up, may add to a wait.
+pub(super) const LAST_ATTEMPT: Duration = Duration::from_millis(250);
+
+/// What one question came to.
 pub(super) enum Outcome {
-    Granted(Ownership),
+    Granted(Tenure),
     /// Somebody else holds the lock.
     Busy {
         holder: String,
         free_in: Option<Duration>,
         /// Nobody holds it: several asked at once, and none got enough nodes.
         is_split: bool,
+        /// The owner may not be used again: its clean-up is on the way.
+        is_spent: bool,
     },
-    /// Granted, but with nothing of the lease left; given back.
-    TooLate {
-        took: Duration,
-    },
+    /// As above, the owner is spent if the outcome is unknown.
     Failed(Fault),
 }
 
-/// Makes the attempts of one acquisition.
-pub(super) struct Attempts<'a> {
-    engine: &'a Arc<Engine>,
-    order: &'a Order,
-    started: Moment,
-    owner: Owner,
-    pub(super) count: u32,
+/// Whom a lock is for, and on what terms.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    /// What the key was rendered from: the label of metrics.
+    pub(super) template: &'static str,
+    pub(super) expire: Duration,
+    pub(super) max_renew: Option<u32>,
+    /// When the call began.
+    pub(super) started: Moment,
 }
 
-impl<'a> Attempts<'a> {
-    pub(super) fn new(engine: &'a Arc<Engine>, order: &'a Order, started: Moment) -> Self {
-        Self { engine, order, started, owner: Owner::fresh(&engine.client_name), count: 0 }
-    }
+/// A command whose answer is not known yet. Dropped before it is, by a caller that goes away, it
+/// sends a clean-up behind.
+struct Unanswered<'a> {
+    engine: &'a Arc<Engine>,
+    claim: Option<&'a Claim>,
+}
 
-    /// Asks once. Not to be dropped half-way: the answer would be lost.
-    pub(super) async fn attempt(
-        &mut self,
-        seat: &Seat,
-        within: Duration,
-    ) -> Result<Outcome, LockError> {
-        self.count = self.count.saturating_add(1);
-        telemetry::attempt(self.order.template);
-        let engine = self.engine;
-        let claim = Claim {
-            key: self.order.key.clone(),
-            owner: self.owner.clone(),
-            expire: self.order.policy.expire(),
-        };
-        let _pending = engine.pending.begin();
-        // Before the command leaves: the server may begin the lease at any time after this.
-        let sent_at = engine.clock().now();
-        match engine.backend.acquire(&claim, within).await {
-            Ok(Acquired::Granted { fencing_token }) => {
-                let hold = Arc::new(Hold::new(Grant {
-                    client: engine.id,
-                    template: self.order.template,
-                    claim,
-                    fencing_token,
-                    max_renew: self.order.policy.max_renew(),
-                    backend: Arc::clone(&engine.backend),
-                    reply_timeout: engine.reply_timeout,
-                    clock: engine.clock(),
-                    sent: sent_at,
-                    waited: sent_at.since(self.started),
-                }));
-                self.take(&hold, seat)
-            }
-            Ok(Acquired::Refused { holder, free_in, was_cut, is_split }) => {
-                if was_cut {
-                    self.give_up_owner(claim);
-                }
-                Ok(Outcome::Busy { holder, free_in, is_split })
-            }
-            Err(fault) => {
-                if fault.is_unknown {
-                    self.give_up_owner(claim);
-                }
-                Ok(Outcome::Failed(fault))
-            }
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if let Some(claim) = self.claim.take() {
+            release::clean_up(self.engine, claim.clone(), None);
         }
     }
+}
 
-    /// A command of this owner may land late, so a clean-up goes behind it. The owner must never be
-    /// used again: the clean-up would take its lock away.
-    fn give_up_owner(&mut self, claim: Claim) {
-        self.owner = Owner::fresh(&self.engine.client_name);
-        release::clean_up(self.engine, claim);
-    }
-
-    fn take(&mut self, hold: &Arc<Hold>, seat: &Seat) -> Result<Outcome, LockError> {
-        let engine = self.engine;
-        let scheduler = engine.scheduler();
-        // From here on a drop releases.
-        let seat = seat.another().hold();
-        let ownership =
-            Ownership::new(Arc::clone(hold), Arc::clone(engine), Arc::clone(&scheduler), seat);
-        if hold.check().is_err() {
-            self.owner = Owner::fresh(&engine.client_name);
-            return Ok(Outcome::TooLate { took: hold.held_for() });
+/// Asks once whether the lock is free. `way` leads to the engine's backend.
+///
+/// Cancel safe: what a command took whose answer is not awaited is freed in the background.
+pub(super) async fn ask(
+    engine: &Arc<Engine>,
+    way: &dyn Backend,
+    claim: &Claim,
+    template: &'static str,
+    within: Duration,
+) -> Outcome {
+    telemetry::attempt(template);
+    let _pending = engine.pending.begin();
+    // Before the command leaves: the server may begin the lease at any time after this.
+    let sent = engine.clock().now();
+    let mut unanswered = Unanswered { engine, claim: Some(claim) };
+    let answer = way.acquire(claim, within).await;
+    unanswered.claim = None;
+    match answer {
+        Ok(Acquired::Granted { fencing_token }) => {
+            let fencing_tokens = FencingTokens { first: fencing_token, last: fencing_token };
+            let confirmed = Confirmed { sent, lease: claim.expire };
+            Outcome::Granted(Tenure::new(claim.clone(), confirmed, fencing_tokens))
         }
-        scheduler.register(hold)?;
-        Ok(Outcome::Granted(ownership))
+        Ok(Acquired::Refused { holder, free_in, was_cut, is_split }) => {
+            if was_cut {
+                release::clean_up(engine, claim.clone(), None);
+            }
+            Outcome::Busy { holder, free_in, is_split, is_spent: was_cut }
+        }
+        Err(fault) => {
+            // A command of this owner may land late, so a clean-up goes behind it.
+            if fault.is_unknown {
+                release::clean_up(engine, claim.clone(), None);
+            }
+            Outcome::Failed(fault)
+        }
+    }
+}
+
+/// Why a lock that was granted did not reach its caller.
+pub(super) enum Unfit {
+    /// Nothing of the lease is left.
+    TooLate { took: Duration },
+    /// Nobody would renew and stop it.
+    Uncared(LockError),
+}
+
+/// Makes the caller of `terms`, for whom `attempts` were made, the holder: from here on a drop
+/// releases, and the lease is cared for.
+pub(super) fn grant(
+    engine: &Arc<Engine>,
+    seat: Seat,
+    tenure: Tenure,
+    terms: Terms,
+    attempts: u32,
+    granted: Moment,
+) -> Result<Ownership, Unfit> {
+    let hold = Arc::new(Hold::new(Grant {
+        client: engine.id,
+        template: terms.template,
+        claim: tenure.claim.clone(),
+        fencing_token: tenure.fencing_token(),
+        max_renew: terms.max_renew,
+        backend: Arc::clone(&engine.backend),
+        reply_timeout: engine.reply_timeout,
+        clock: engine.clock(),
+        confirmed: tenure.confirmed,
+        granted,
+        waited: granted.since(terms.started),
+    }));
+    let scheduler = engine.scheduler();
+    seat.now_holds(&hold);
+    let ownership =
+        Ownership::new(Arc::clone(&hold), Arc::clone(engine), Arc::clone(&scheduler), seat, tenure);
+    if hold.check().is_err() {
+        return Err(Unfit::TooLate { took: hold.held_for() });
+    }
+    match scheduler.register(&hold) {
+        Ok(()) => {
+            tracing::debug!(
+                key = hold.claim.key.name(),
+                fencing_token = %hold.fencing_token,
+                waited = ?hold.waited,
+                attempts,
+                "lock acquired"
+            );
+            Ok(ownership)
+        }
+        Err(error) => Err(Unfit::Uncared(error)),
     }
 }

@@ -1,9 +1,17 @@
-//! Acquire: the queue of this process, the attempts, and the pauses between them.
+//! Acquire: the caller's question, the queue of this process, and the clerk that waits for it.
 
+mod acquiring;
 mod attempt;
+mod clerk;
 mod fairness;
+mod pass;
+mod place;
 mod queue;
-mod wait_loop;
+mod seen;
+mod stand;
+mod tenure;
 
-pub(crate) use queue::{Queues, Seat};
-pub(crate) use wait_loop::{Order, start};
+pub(crate) use acquiring::{Acquiring, Order, start};
+pub(crate) use pass::{Passed, pass_on};
+pub(crate) use queue::{Freeing, Queues, Seat};
+pub(crate) use tenure::Tenure;

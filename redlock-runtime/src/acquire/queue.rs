@@ -1,14 +1,17 @@
-//! The waiters of this process: one queue per key, first come first served, with one of them asking
-//! Redis at a time.
+//! The waiters of this process: one queue per key, first come first served, with one clerk that
+//! asks Redis for all of them.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use super::fairness::Fairness;
+use super::place::Waiter;
+use super::tenure::Tenure;
+use crate::clock::Moment;
 use crate::key::LockKey;
+use crate::renewal::Hold;
 
 /// The queues of one client.
 #[derive(Debug)]
@@ -23,15 +26,48 @@ struct Shared {
     max_waiters: usize,
 }
 
-/// The queue of one key. Redis alone decides who holds the lock; this only spares it questions.
+/// The queue of one key. Redis alone decides who holds the lock; what is known here only spares
+/// questions.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) key: LockKey,
+    state: Mutex<State>,
+    /// How many questions the clerk has asked.
+    asked: AtomicU32,
+    /// Something happened that the clerk should look at.
+    pub(super) news: Notify,
+}
+
+/// What is known of one key.
 #[derive(Debug, Default)]
-struct Queue {
-    /// Whoever has it asks Redis; tokio's mutex is fair.
-    turn: tokio::sync::Mutex<()>,
-    /// A holder in this process has released the lock.
-    freed: Notify,
-    holders: AtomicUsize,
-    fairness: Mutex<Fairness>,
+pub(super) struct State {
+    pub(super) waiters: VecDeque<Waiter>,
+    /// Who holds the lock here, or did last.
+    pub(super) holder: Option<Arc<Hold>>,
+    /// Somebody who waited here is about to hold it.
+    is_promised: bool,
+    /// A caller asks Redis by itself.
+    is_asked: bool,
+    /// Releases on their way where nobody is told when they arrive.
+    releases: u32,
+    /// A holder of this process let go since the clerk looked last.
+    pub(super) is_freed: bool,
+    /// Somebody elsewhere wanted the lock when it was asked for last.
+    pub(super) is_contended: bool,
+    pub(super) clerk: Clerking,
+    /// A tenure that its holder gave up for those who wait here, once others were looked after.
+    pub(super) returned: Option<Tenure>,
+}
+
+/// What the clerk of the queue does.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Clerking {
+    #[default]
+    Absent,
+    /// It looks at everything before it rests.
+    Busy,
+    /// It wakes up by itself then. Until then newcomers matter, or they do not.
+    Resting { until: Moment, heeds_newcomers: bool },
 }
 
 impl Queues {
@@ -41,9 +77,11 @@ impl Queues {
     }
 
     pub(crate) fn join(&self, key: &LockKey) -> Seat {
-        let key = key.shared();
-        let queue = Arc::clone(self.shared.queues().entry(Arc::clone(&key)).or_default());
-        Seat { shared: Arc::clone(&self.shared), key, queue, is_holder: false }
+        let queue = Arc::clone(self.shared.queues().entry(key.shared()).or_insert_with(|| {
+            let (state, asked, news) = (Mutex::default(), AtomicU32::new(0), Notify::new());
+            Arc::new(Queue { key: key.clone(), state, asked, news })
+        }));
+        Seat { shared: Arc::clone(&self.shared), queue }
     }
 }
 
@@ -53,83 +91,239 @@ impl Shared {
     }
 }
 
-/// A place in the queue of a key, kept while waiting and while holding.
+impl Queue {
+    /// The clerk asks a question.
+    pub(super) fn asks(&self) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many questions were asked for a waiter.
+    pub(super) fn asked_for(&self, waiter: &Waiter) -> u32 {
+        self.asked.load(Ordering::Relaxed).wrapping_sub(waiter.asked_before)
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Does somebody in this process hold the lock, as far as it knows?
+    pub(super) fn is_held_here(&self) -> bool {
+        self.holder.as_ref().is_some_and(|hold| !hold.is_over())
+    }
+
+    /// Is there something that newcomers have to wait for, without asking anybody?
+    pub(super) fn is_taken_here(&self) -> bool {
+        let is_moving = self.is_asked || self.is_promised || self.returned.is_some();
+        is_moving || self.releases > 0 || self.is_held_here()
+    }
+
+    /// Since when it is, as far as that is known.
+    pub(super) fn taken_since(&self, now: Moment) -> Moment {
+        let holder = self.holder.as_ref().filter(|hold| !hold.is_over());
+        holder.map_or(now, |hold| hold.granted())
+    }
+
+    /// The first one who still waits.
+    pub(super) fn first(&mut self) -> Option<&Waiter> {
+        while self.waiters.front()?.is_gone() {
+            self.waiters.pop_front();
+        }
+        self.waiters.front()
+    }
+
+    /// Takes the first one out, who is to hold the lock.
+    pub(super) fn promise(&mut self) -> Option<Waiter> {
+        let waiter = self.waiters.pop_front();
+        self.is_promised |= waiter.is_some();
+        waiter
+    }
+
+    /// When the first of those who wait gives up.
+    pub(super) fn earliest_end(&self) -> Moment {
+        self.waiters.iter().map(|waiter| waiter.end).min().unwrap_or(Moment::NEVER)
+    }
+}
+
+/// A share in the queue of a key, kept while waiting and while holding.
 #[derive(Debug)]
 pub(crate) struct Seat {
     shared: Arc<Shared>,
-    key: Arc<str>,
-    queue: Arc<Queue>,
-    is_holder: bool,
+    pub(super) queue: Arc<Queue>,
 }
 
-/// The right to ask Redis.
-pub(super) type Turn<'a> = tokio::sync::MutexGuard<'a, ()>;
-
 impl Seat {
-    /// The turn, if nobody waits before us.
-    pub(super) fn try_turn(&self) -> Option<Turn<'_>> {
-        self.queue.turn.try_lock().ok()
-    }
-
-    /// The turn, once all who came before have had theirs. Cancel safe: leaving gives the place up.
-    pub(super) async fn turn(&self) -> Turn<'_> {
-        self.queue.turn.lock().await
+    /// Lets a caller ask Redis by itself, if nobody came before it.
+    pub(super) fn ask_first(&self) -> Option<Asking> {
+        let mut state = self.queue.state();
+        let is_first = state.waiters.is_empty() && !state.is_taken_here() && !state.is_contended;
+        state.is_asked |= is_first;
+        is_first.then(|| Asking { seat: self.another() })
     }
 
     /// Counts the caller as a waiter; `None`: there are too many.
-    pub(super) fn wait(&self) -> Option<Waiting> {
+    pub(super) fn wait(&self) -> Option<Arc<Waiting>> {
         let before = self.shared.waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = Waiting { shared: Arc::clone(&self.shared) };
-        (before < self.shared.max_waiters).then_some(waiting)
+        (before < self.shared.max_waiters).then(|| Arc::new(waiting))
     }
 
-    /// Does somebody in this process hold the lock, as far as it knows?
-    pub(super) fn is_held_here(&self) -> bool {
-        self.queue.holders.load(Ordering::Acquire) > 0
+    /// Takes a waiter in: at the front if it asked before. Returns whether a clerk has to be
+    /// called.
+    pub(super) fn enter(&self, mut waiter: Waiter, asked: u32) -> bool {
+        let mut state = self.queue.state();
+        waiter.asked_before = self.queue.asked.load(Ordering::Relaxed).wrapping_sub(asked);
+        let end = waiter.end;
+        if asked > 0 {
+            state.waiters.push_front(waiter);
+        } else {
+            state.waiters.push_back(waiter);
+        }
+        match state.clerk {
+            Clerking::Absent => {
+                state.clerk = Clerking::Busy;
+                return true;
+            }
+            Clerking::Busy => self.queue.news.notify_one(),
+            Clerking::Resting { until, heeds_newcomers } => {
+                if heeds_newcomers || end < until {
+                    drop(state);
+                    self.queue.news.notify_one();
+                }
+            }
+        }
+        false
     }
 
-    /// Resolves when a holder of this process has released the lock. Cancel safe.
-    pub(super) async fn until_freed(&self) {
-        self.queue.freed.notified().await;
+    /// A caller goes away.
+    pub(super) fn leave(&self, id: u64) {
+        let gone = {
+            let mut state = self.queue.state();
+            let at = state.waiters.iter().position(|waiter| waiter.id == id);
+            at.and_then(|at| state.waiters.remove(at))
+        };
+        // Outside of the mutex: it may wake somebody.
+        if gone.is_some() {
+            self.queue.news.notify_one();
+        }
     }
 
-    /// What is known of the share that others have of this lock.
-    pub(super) fn fairness(&self) -> MutexGuard<'_, Fairness> {
-        self.queue.fairness.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn now_holds(&self, hold: &Arc<Hold>) {
+        let before = {
+            let mut state = self.queue.state();
+            state.is_promised = false;
+            state.holder.replace(Arc::clone(hold))
+        };
+        // Outside of the mutex: it may be the last reference.
+        drop(before);
     }
 
-    /// From waiter to holder.
-    pub(super) fn hold(mut self) -> Self {
-        self.is_holder = true;
-        self.queue.holders.fetch_add(1, Ordering::AcqRel);
-        self
+    /// The holder lets go. What it had goes to the next caller who waits here: at once, or once
+    /// the clerk has looked after others. `Some`: nobody waits.
+    pub(super) fn next(&self, hold: &Hold, mut tenure: Tenure, now: Moment) -> Next {
+        let mut state = self.queue.state();
+        let is_holder = state.holder.as_ref().is_some_and(|holder| holder.id == hold.id);
+        let holder = if is_holder { state.holder.take() } else { None };
+        let next = match state.first().map(|waiter| waiter.terms.expire) {
+            None => Next::Nobody(tenure),
+            Some(expire) if tenure.pass(expire, now) => match state.promise() {
+                Some(waiter) => Next::Waiter(waiter, tenure),
+                None => Next::Nobody(tenure),
+            },
+            Some(_) => {
+                state.returned = Some(tenure);
+                Next::Clerk
+            }
+        };
+        drop(state);
+        // Outside of the mutex: it may be the last reference.
+        drop(holder);
+        if matches!(next, Next::Clerk) {
+            self.queue.news.notify_one();
+        }
+        next
     }
 
     /// Another seat at the same queue.
     pub(super) fn another(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            key: Arc::clone(&self.key),
-            queue: Arc::clone(&self.queue),
-            is_holder: false,
+        Self { shared: Arc::clone(&self.shared), queue: Arc::clone(&self.queue) }
+    }
+
+    /// The holder lets go, and nobody here has the lock next.
+    pub(crate) fn let_go(&self, hold: &Hold) {
+        let mut state = self.queue.state();
+        let is_holder = state.holder.as_ref().is_some_and(|holder| holder.id == hold.id);
+        let holder = if is_holder { state.holder.take() } else { None };
+        let is_waited_for = !state.waiters.is_empty();
+        state.is_freed = true;
+        drop(state);
+        drop(holder);
+        if is_waited_for {
+            self.queue.news.notify_one();
         }
     }
 
-    /// The lock is free: wakes the one that asks.
-    pub(crate) fn freed(&self) {
-        self.queue.freed.notify_one();
+    /// A release that those who wait here should wait for: nobody else tells them of it.
+    pub(crate) fn freeing(self) -> Freeing {
+        self.queue.state().releases += 1;
+        Freeing { seat: self }
     }
+}
+
+/// A release on its way. Its end, whatever it is, is news for those who wait.
+#[derive(Debug)]
+pub(crate) struct Freeing {
+    seat: Seat,
+}
+
+impl Drop for Freeing {
+    fn drop(&mut self) {
+        let queue = &self.seat.queue;
+        let mut state = queue.state();
+        state.releases -= 1;
+        state.is_freed = true;
+        drop(state);
+        queue.news.notify_one();
+    }
+}
+
+/// Who has a lock next that its holder let go of.
+pub(super) enum Next {
+    Waiter(Waiter, Tenure),
+    /// The clerk sees to it.
+    Clerk,
+    Nobody(Tenure),
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        if self.is_holder {
-            self.queue.holders.fetch_sub(1, Ordering::AcqRel);
-        }
         let mut queues = self.shared.queues();
         // The map and this seat: nobody else sits here. Nobody can join while the map is locked.
         if Arc::strong_count(&self.queue) == 2 {
-            queues.remove(&self.key);
+            let forgotten = queues.remove(self.queue.key.redis_key());
+            drop(queues);
+            drop(forgotten);
+        }
+    }
+}
+
+/// A caller that asks Redis by itself. Those who come meanwhile wait for its end.
+#[derive(Debug)]
+pub(super) struct Asking {
+    seat: Seat,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let queue = &self.seat.queue;
+        let is_waited_for = {
+            let mut state = queue.state();
+            state.is_asked = false;
+            !state.waiters.is_empty()
+        };
+        if is_waited_for {
+            queue.news.notify_one();
         }
     }
 }
@@ -143,50 +337,5 @@ pub(super) struct Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key(name: &str) -> LockKey {
-        LockKey::new("", name).unwrap()
-    }
-
-    #[test]
-    fn an_empty_queue_leaves_nothing_behind() {
-        let queues = Queues::new(1);
-        let (first, second) = (queues.join(&key("a")), queues.join(&key("a")));
-        assert_eq!(queues.shared.queues().len(), 1);
-        drop(first);
-        assert_eq!(queues.shared.queues().len(), 1);
-        drop(second);
-        assert!(queues.shared.queues().is_empty());
-    }
-
-    #[test]
-    fn waiters_are_bounded_and_counted_back() {
-        let queues = Queues::new(1);
-        let seat = queues.join(&key("a"));
-        let waiting = seat.wait().unwrap();
-        assert!(seat.wait().is_none());
-        drop(waiting);
-        assert!(seat.wait().is_some());
-    }
-
-    #[tokio::test]
-    async fn turns_are_given_in_the_order_of_coming() {
-        let queues = Queues::new(9);
-        let seats: Vec<Seat> = (0..3).map(|_| queues.join(&key("a"))).collect();
-        let first = seats[0].try_turn().unwrap();
-        let mut second = std::pin::pin!(seats[1].turn());
-        assert!(tokio::time::timeout(std::time::Duration::ZERO, &mut second).await.is_err());
-        assert!(seats[2].try_turn().is_none());
-        drop(first);
-        // The turn is the second's already, though it has not been polled since.
-        assert!(seats[2].try_turn().is_none());
-        drop(second.await);
-        assert!(seats[2].try_turn().is_some());
     }
 }

@@ -81,14 +81,11 @@ impl LockRequest {
         let policy = self.policy()?;
         let key = self.key?;
         let engine = self.redlock.engine();
-        if let Some(hold) = reentrancy::find(engine.id, key.redis_key()) {
+        if let Some(hold) = reentrancy::find(engine.id, key.name()) {
             return Ok(LockGuard::reentered(hold));
         }
         let order = Order { template: telemetry::PROGRAMMATIC, key, policy };
-        match acquire::start(engine, order)?.await {
-            Ok(granted) => granted.map(LockGuard::new),
-            Err(_) => Err(LockError::Keeper { message: "it stopped during an acquire".to_owned() }),
-        }
+        acquire::start(engine, order).await.map(LockGuard::new)
     }
 
     /// Takes the lock if it is free, with one attempt; `None`: somebody else holds it.

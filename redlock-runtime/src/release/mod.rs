@@ -1,10 +1,14 @@
 //! Release: the handle whose drop frees the lock, the job that does it, and the wait for all jobs.
 
+mod answer;
+mod clean_up;
+mod flight;
 mod flush;
 mod job;
 mod ownership;
 mod pending;
 
-pub(crate) use job::clean_up;
-pub(crate) use ownership::{Answer, Ownership};
+pub(crate) use answer::Answer;
+pub(crate) use clean_up::{clean_up, leave};
+pub(crate) use ownership::{Ownership, free};
 pub(crate) use pending::Pending;

@@ -6,16 +6,14 @@ use std::task::{Context, Waker};
 
 use tokio::sync::oneshot;
 
+use super::answer::Answer;
+use super::flight;
 use super::flush::Unsent;
 use super::job::ReleaseJob;
-use crate::acquire::Seat;
-use crate::backend::Fault;
+use crate::acquire::{Freeing, Passed, Seat, Tenure, pass_on};
 use crate::engine::Engine;
 use crate::renewal::{Hold, Scheduler};
 use crate::state::Released;
-
-/// What a release found, when it comes.
-pub(crate) type Answer = oneshot::Receiver<Result<Released, Fault>>;
 
 /// Owns a lock. Dropping it releases the lock in the background, from any place: it sends one
 /// message, needs no runtime, and never blocks.
@@ -23,8 +21,13 @@ pub(crate) struct Ownership {
     hold: Arc<Hold>,
     engine: Arc<Engine>,
     scheduler: Arc<Scheduler>,
-    seat: Option<Seat>,
-    is_released: bool,
+    /// `None`: let go of already.
+    rest: Option<Rest>,
+}
+
+struct Rest {
+    seat: Seat,
+    tenure: Tenure,
 }
 
 impl Ownership {
@@ -33,51 +36,105 @@ impl Ownership {
         engine: Arc<Engine>,
         scheduler: Arc<Scheduler>,
         seat: Seat,
+        tenure: Tenure,
     ) -> Self {
-        Self { hold, engine, scheduler, seat: Some(seat), is_released: false }
+        Self { hold, engine, scheduler, rest: Some(Rest { seat, tenure }) }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
         &self.hold
     }
 
-    /// Releases the lock. The release goes on when the answer is not awaited.
+    /// Releases the lock. The release goes on when the answer is not awaited to its end.
     pub(crate) fn release(mut self) -> Answer {
-        let (reply, answer) = oneshot::channel();
-        self.let_go(Some(reply));
-        answer
+        let Some(job) = self.let_go() else { return Answer::Now(Released::Released) };
+        match self.engine.way() {
+            Some(way) => Answer::here(flight::here(job, way)),
+            None => {
+                let (reply, answer) = oneshot::channel();
+                in_background(ReleaseJob { reply: Some(reply), ..job });
+                Answer::Kept(answer)
+            }
+        }
     }
 
-    fn let_go(&mut self, reply: Option<oneshot::Sender<Result<Released, Fault>>>) {
-        if std::mem::replace(&mut self.is_released, true) {
-            return;
+    /// Releases the lock without waiting for an answer. The command has left when this returns,
+    /// ahead of all that the caller sends next.
+    pub(crate) fn release_in_background(mut self) {
+        let Some(job) = self.let_go() else { return };
+        match self.engine.way() {
+            Some(way) if !self.engine.is_embedded() => flight::send(job, way),
+            _ => in_background(job),
         }
-        self.hold.end();
+    }
+
+    /// Takes a lock back from a caller that went away before it heard of it. `None`: it was lost.
+    pub(crate) fn reclaim(mut self) -> Option<Tenure> {
+        let Rest { seat, mut tenure } = self.rest.take()?;
+        let is_held = self.hold.end();
         self.scheduler.forget(&self.hold);
-        let is_embedded = self.engine.is_embedded();
-        let job = ReleaseJob {
-            engine: Arc::clone(&self.engine),
-            claim: self.hold.claim.clone(),
-            until: self.hold.server_end(),
-            reply,
-            pending: self.engine.pending.begin(),
-            unsent: (!is_embedded).then(Unsent::here),
-            seat: self.seat.take(),
-        };
-        let mut job = Box::pin(job.run());
-        if is_embedded && job.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
-            // The answer of an embedded backend is there at once: no runtime was needed for it.
-            return;
+        if is_held {
+            tenure.renewed(self.hold.confirmed());
+            return Some(tenure);
         }
-        if let Err(error) = self.engine.host().spawn(job) {
-            tracing::warn!(key = self.hold.claim.key.name(), %error, "lock not released");
+        let until = self.hold.server_end();
+        in_background(ReleaseJob::new(&self.engine, &tenure, until, freeing(&self.engine, seat)));
+        None
+    }
+
+    /// Ends the hold. `Some`: the lock has to be freed on the server; otherwise somebody else of
+    /// this process has it.
+    fn let_go(&mut self) -> Option<ReleaseJob> {
+        let Rest { seat, mut tenure } = self.rest.take()?;
+        let is_held = self.hold.end();
+        self.scheduler.forget(&self.hold);
+        let until = self.hold.server_end();
+        if is_held && self.engine.line().is_some() {
+            tenure.renewed(self.hold.confirmed());
+            match pass_on(&self.engine, &seat, &self.hold, tenure) {
+                Passed::On => {
+                    // For its holder the lock is as released as any.
+                    let released = Released::Released;
+                    tracing::debug!(key = self.hold.claim.key.name(), ?released, "lock released");
+                    return None;
+                }
+                Passed::Nobody(left) => tenure = left,
+            }
         }
+        seat.let_go(&self.hold);
+        Some(ReleaseJob::new(&self.engine, &tenure, until, freeing(&self.engine, seat)))
+    }
+}
+
+/// Where waiters are told of a release by the server, they need not wait for its end here.
+fn freeing(engine: &Engine, seat: Seat) -> Option<Freeing> {
+    engine.line().is_none().then(|| seat.freeing())
+}
+
+/// Frees a lock that nobody wants any more.
+pub(crate) fn free(engine: &Arc<Engine>, tenure: Tenure) {
+    in_background(ReleaseJob::new(engine, &tenure, tenure.server_end(), None));
+}
+
+fn in_background(mut job: ReleaseJob) {
+    let (engine, key) = (Arc::clone(&job.engine), job.claim.key.clone());
+    let is_embedded = engine.is_embedded();
+    job.unsent = (!is_embedded).then(Unsent::here);
+    let mut job = Box::pin(job.run());
+    if is_embedded && job.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+        // The answer of an embedded backend is there at once: no runtime was needed for it.
+        return;
+    }
+    if let Err(error) = engine.host().spawn(job) {
+        tracing::warn!(key = key.name(), %error, "lock not released");
     }
 }
 
 impl Drop for Ownership {
     fn drop(&mut self) {
-        self.let_go(None);
+        if let Some(job) = self.let_go() {
+            in_background(job);
+        }
     }
 }
 

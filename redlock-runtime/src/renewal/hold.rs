@@ -1,11 +1,11 @@
 //! The record of one held lock, shared by its guard, the scheduler and the body's wrapper.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
+use tokio::sync::Notify;
 
 use crate::backend::{Backend, Claim};
 use crate::clock::{Clock, Moment};
@@ -14,6 +14,9 @@ use crate::fencing::FencingToken;
 use crate::state::{LeaseState, LostReason};
 use crate::telemetry;
 use crate::validity;
+
+/// How long a body may run under a lock that was handed over before the lock is claimed.
+const CLAIM_AFTER: Duration = Duration::from_millis(5);
 
 /// A lock that was granted, and what has become of it since.
 pub(crate) struct Hold {
@@ -31,19 +34,24 @@ pub(crate) struct Hold {
     /// From the call to the attempt that succeeded.
     pub(crate) waited: Duration,
     clock: Clock,
-    /// When the command that took the lock was sent.
+    /// When it began: the command that took the lock was sent, or it was passed on here.
     granted: Moment,
     /// The body is not polled from here on; zero once the lease is over. The hot path reads only
     /// this, without taking the mutex.
     stop: AtomicU64,
     ledger: Mutex<Ledger>,
-    over: CancellationToken,
+    /// Wakes those who wait for the end.
+    over: Notify,
+    /// Its place in the schedule. Used under the mutex of the schedule only.
+    pub(super) place: AtomicUsize,
 }
 
 #[derive(Debug)]
 struct Ledger {
     /// When the command of the last confirmed acquire or renewal was sent.
     sent: Moment,
+    /// What the server granted from then on: `expire`, or less before the lock is claimed.
+    lease: Duration,
     renewals: u32,
     /// A renewal failed and none has been confirmed since.
     is_uncertain: bool,
@@ -96,19 +104,34 @@ pub(crate) struct Grant {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) reply_timeout: Duration,
     pub(crate) clock: Clock,
-    /// When the granted command was sent.
-    pub(crate) sent: Moment,
+    pub(crate) confirmed: Confirmed,
+    /// When the hold begins.
+    pub(crate) granted: Moment,
     pub(crate) waited: Duration,
+}
+
+/// What is known of a lease on the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Confirmed {
+    /// Before the command that was granted left.
+    pub(crate) sent: Moment,
+    /// How long the server keeps the lock from then on, at least.
+    pub(crate) lease: Duration,
 }
 
 impl Hold {
     pub(crate) fn new(grant: Grant) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let Grant { client, template, claim, fencing_token, max_renew, .. } = grant;
-        let Grant { backend, reply_timeout, clock, sent, waited, .. } = grant;
+        let Grant { backend, reply_timeout, clock, granted, waited, .. } = grant;
+        let Confirmed { sent, lease } = grant.confirmed;
         telemetry::held(template);
-        let stop = validity::stop(sent, claim.expire);
-        let ledger = Ledger { sent, renewals: 0, is_uncertain: false, ended: None };
+        let stop = validity::stop(sent, lease).min(validity::longest_hold(
+            granted,
+            claim.expire,
+            max_renew,
+        ));
+        let ledger = Ledger { sent, lease, renewals: 0, is_uncertain: false, ended: None };
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             client,
@@ -120,10 +143,11 @@ impl Hold {
             reply_timeout,
             waited,
             clock,
-            granted: sent,
+            granted,
             stop: AtomicU64::new(stop.nanos()),
             ledger: Mutex::new(ledger),
-            over: CancellationToken::new(),
+            over: Notify::new(),
+            place: AtomicUsize::new(usize::MAX),
         }
     }
 
@@ -176,6 +200,11 @@ impl Hold {
         until.since(self.granted)
     }
 
+    /// Is it known to be over? Reads no clock: whoever goes on from here has to [`check`](Self::check).
+    pub(crate) fn is_over(&self) -> bool {
+        self.stop_at() == Moment::ZERO
+    }
+
     /// Why the lease was lost; `None` while it holds and after a release.
     pub(crate) fn lost(&self) -> Option<LostReason> {
         self.stop_if_due(self.clock.now());
@@ -185,17 +214,53 @@ impl Hold {
         }
     }
 
-    /// Is cancelled when the lease is over, in whatever way.
-    pub(crate) fn over(&self) -> &CancellationToken {
-        &self.over
+    /// Resolves when it has ended, in whatever way. Cancel safe.
+    pub(crate) async fn over(&self) {
+        let mut end = std::pin::pin!(self.over.notified());
+        // In line before the look: an end behind it wakes us.
+        end.as_mut().enable();
+        if !self.is_over() {
+            end.await;
+        }
     }
 
     /// When the next renewal is, or was, due.
     pub(super) fn due_at(&self) -> Moment {
-        validity::renewal_due(self.ledger().sent, self.claim.expire)
+        self.due(&self.ledger())
     }
 
-    /// When the last lease ends on the server at the latest, as far as this clock can tell.
+    fn due(&self, ledger: &Ledger) -> Moment {
+        if self.is_claimed(ledger) {
+            validity::renewal_due(ledger.sent, ledger.lease)
+        } else {
+            // Most bodies are done before, and never need to claim.
+            self.granted.plus(CLAIM_AFTER)
+        }
+    }
+
+    /// A lock that was handed over stands for a moment only, until its new holder asks for more.
+    fn is_claimed(&self, ledger: &Ledger) -> bool {
+        ledger.lease >= self.claim.expire
+    }
+
+    /// How long the server is asked for an answer to a renewal.
+    pub(super) fn renewal_reply(&self) -> Duration {
+        validity::renewal_reply(self.ledger().lease, self.reply_timeout)
+    }
+
+    /// When the hold began.
+    pub(crate) fn granted(&self) -> Moment {
+        self.granted
+    }
+
+    /// What was confirmed of the lease last.
+    pub(crate) fn confirmed(&self) -> Confirmed {
+        let ledger = self.ledger();
+        Confirmed { sent: ledger.sent, lease: ledger.lease }
+    }
+
+    /// When the last lease ends on the server at the latest, as far as this clock can tell. A
+    /// renewal that nobody heard of may have made it a full one.
     pub(crate) fn server_end(&self) -> Moment {
         let expire = self.claim.expire;
         self.ledger().sent.plus(expire).plus(validity::drift(expire))
@@ -234,8 +299,11 @@ impl Hold {
             if ledger.ended.is_some() {
                 return;
             }
+            // To claim what was handed over is not a renewal of it.
+            let is_renewal = self.is_claimed(&ledger);
+            ledger.renewals = ledger.renewals.saturating_add(is_renewal.into());
             ledger.sent = sent;
-            ledger.renewals = ledger.renewals.saturating_add(1);
+            ledger.lease = self.claim.expire;
             ledger.is_uncertain = false;
             let stop = validity::stop(sent, self.claim.expire).min(self.longest_hold());
             self.stop.store(stop.nanos(), Ordering::Release);
@@ -266,8 +334,18 @@ impl Hold {
         }
     }
 
-    /// What is to be done at `now`; loses the lease when its time is up.
-    pub(super) fn step(&self, now: Moment) -> Step {
+    /// By how much a renewal may be early. Not at all where renewals are counted: each that is
+    /// early makes the longest hold shorter.
+    pub(super) fn leeway(&self) -> Duration {
+        match self.max_renew {
+            Some(_) => Duration::ZERO,
+            None => validity::renewal_leeway(self.claim.expire),
+        }
+    }
+
+    /// What is to be done at `now`, where renewals may be early by `leeway`; loses the lease when
+    /// its time is up.
+    pub(super) fn step(&self, now: Moment, leeway: Duration) -> Step {
         if self.stop_if_due(now) {
             return Step::Forget;
         }
@@ -275,10 +353,10 @@ impl Hold {
         if ledger.ended.is_some() {
             return Step::Forget;
         }
-        let due = validity::renewal_due(ledger.sent, self.claim.expire);
-        if self.is_used_up(ledger.renewals) {
+        let due = self.due(&ledger);
+        if self.is_used_up(&ledger) {
             Step::Sleep(self.stop_at())
-        } else if now < due {
+        } else if now < due.minus(leeway) {
             Step::Sleep(due.min(self.stop_at()))
         } else {
             Step::Renew
@@ -304,7 +382,7 @@ impl Hold {
             if ledger.ended.is_some() {
                 return true;
             }
-            if self.is_used_up(ledger.renewals) || now >= self.longest_hold() {
+            if self.is_used_up(&ledger) || now >= self.longest_hold() {
                 LostReason::RenewalLimit
             } else if ledger.is_uncertain {
                 LostReason::Unreachable
@@ -320,8 +398,8 @@ impl Hold {
         validity::longest_hold(self.granted, self.claim.expire, self.max_renew)
     }
 
-    fn is_used_up(&self, renewals: u32) -> bool {
-        self.max_renew.is_some_and(|limit| renewals >= limit)
+    fn is_used_up(&self, ledger: &Ledger) -> bool {
+        self.is_claimed(ledger) && self.max_renew.is_some_and(|limit| ledger.renewals >= limit)
     }
 
     fn finish(&self, how: End) -> bool {
@@ -335,7 +413,7 @@ impl Hold {
         }
         telemetry::ended(self.template, self.held_for());
         // Outside of the mutex: wakers may run code that looks at this hold.
-        self.over.cancel();
+        self.over.notify_waiters();
         true
     }
 

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tracing::Span;
 
 use super::locked::after_completion;
 use super::spec::{Client, Spec};
-use crate::acquire::{self, Order};
+use crate::acquire::{self, Acquiring, Order};
 use crate::error::LockError;
 use crate::finish;
 use crate::key::{Key, LockKey};
@@ -30,7 +29,7 @@ pub(super) enum Stage {
     },
     Acquiring {
         spec: Spec,
-        answer: oneshot::Receiver<Result<Ownership, LockError>>,
+        answer: Acquiring,
     },
     Holding {
         spec: Spec,
@@ -67,7 +66,7 @@ impl Stage {
                     let granted = ready!(Pin::new(answer).poll(cx));
                     let spec = *spec;
                     *self = Self::Done;
-                    let ownership = granted.unwrap_or_else(|_| Err(stopped()))?;
+                    let ownership = granted?;
                     *self = hold(spec, Arc::clone(ownership.hold()), Some(ownership));
                 }
                 Self::Releasing { .. } | Self::Done => after_completion(),
@@ -91,10 +90,12 @@ impl Stage {
         else {
             after_completion()
         };
-        let Some(answer) = ownership.and_then(finish::begin) else { return false };
+        let Some(ownership) = ownership else { return false };
         if spec.releases_in_background {
+            finish::in_background(ownership);
             return false;
         }
+        let Some(answer) = finish::begin(ownership) else { return false };
         *self = Self::Releasing { hold: Arc::clone(watch.hold()), answer };
         true
     }
@@ -103,7 +104,7 @@ impl Stage {
     pub(super) fn poll_release(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Self::Releasing { hold, answer } = self {
             let answer = ready!(Pin::new(answer).poll(cx));
-            finish::report(hold, answer.ok());
+            finish::report(hold, answer);
         }
         *self = Self::Done;
         Poll::Ready(())
@@ -118,16 +119,17 @@ impl Stage {
 fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
     let text = key.0?;
     let redlock = client.resolve()?;
-    let key = LockKey::new(redlock.prefix(), &text)?;
     let engine = redlock.engine();
-    if let Some(outer) = reentrancy::find(engine.id, key.redis_key()) {
+    // A key that is held has been checked before.
+    if let Some(outer) = reentrancy::find(engine.id, &text) {
         if !spec.is_reentrant {
-            return Err(LockError::AlreadyHeld { key: key.name().to_owned() });
+            return Err(LockError::AlreadyHeld { key: text.into_owned() });
         }
         return Ok(hold(spec, outer, None));
     }
+    let key = LockKey::new(redlock.prefix(), &text)?;
     let policy = redlock.policy().with(spec.expire, spec.wait, spec.max_renew)?;
-    let answer = acquire::start(engine, Order { template: spec.template, key, policy })?;
+    let answer = acquire::start(engine, Order { template: spec.template, key, policy });
     Ok(Stage::Acquiring { spec, answer })
 }
 
@@ -141,8 +143,4 @@ fn hold(spec: Spec, hold: Arc<Hold>, ownership: Option<Ownership>) -> Stage {
         ?waited,
     );
     Stage::Holding { spec, watch: Watch::new(hold), span, ownership }
-}
-
-fn stopped() -> LockError {
-    LockError::Keeper { message: "it stopped during an acquire".to_owned() }
 }

@@ -1,6 +1,7 @@
 //! The engines on a backend that fails on command, in virtual time.
 
 mod acquire;
+mod crowd;
 mod fake;
 #[cfg(feature = "metrics")]
 mod metrics;

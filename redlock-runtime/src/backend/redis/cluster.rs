@@ -1,22 +1,24 @@
 //! A Redis Cluster: one client of many servers, each of which has its part of the keys.
 
+use std::io;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use deadpool::managed::Manager as _;
 use deadpool_redis::cluster::{ClusterClient, ClusterClientBuilder, ClusterConnection, Pool};
+use deadpool_redis::redis::aio::PubSub;
 use deadpool_redis::redis::cluster_routing::{
     MultipleNodeRoutingInfo, ResponsePolicy, Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr,
 };
 use deadpool_redis::redis::io::tcp::TcpSettings;
-use deadpool_redis::redis::{self, RedisResult, Value};
+use deadpool_redis::redis::{self, Client, ConnectionInfo, RedisResult, Value};
 
 use super::address;
 use super::node::{NodeOptions, RedisNode};
 use super::source::Source;
-use crate::backend::{Acquired, Backend, Claim, Fault, Found, Reply};
-use crate::error::{LockError, NodeErrorKind};
+use crate::backend::{Acquired, Backend, Claim, Found, Line, Reply};
+use crate::error::LockError;
 use crate::fencing::FencingToken;
 
 /// How often the client follows a redirect before we are told: twice, since a command for a master
@@ -45,6 +47,7 @@ impl RedisCluster {
         let seeds =
             urls.iter().map(|url| address::parse(url, None)).collect::<Result<Vec<_>, _>>()?;
         let name = format!("cluster {}", address::open(first, None)?.0);
+        let nodes = seeds.clone();
         let client = ClusterClientBuilder::new(seeds)
             .retries(RETRIES)
             .min_retry_wait(SHORTEST_PAUSE_MS)
@@ -55,7 +58,7 @@ impl RedisCluster {
             .tcp_settings(TcpSettings::default().set_nodelay(true))
             .build()
             .map_err(|error| LockError::config(format!("{name}: {error}")))?;
-        Ok(Self::new(name, Shards::Client(Box::new(client))))
+        Ok(Self::new(name, Shards::Client { client: Box::new(client), seeds: nodes }))
     }
 
     pub(crate) fn from_pool(pool: Pool) -> Self {
@@ -69,7 +72,7 @@ impl RedisCluster {
 
 impl Backend for RedisCluster {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
-        Box::pin(async move { self.node.acquire(claim, within).await.map_err(passing) })
+        self.node.acquire(claim, within)
     }
 
     fn raise<'a>(
@@ -78,8 +81,7 @@ impl Backend for RedisCluster {
         fencing_token: FencingToken,
         within: Duration,
     ) -> Reply<'a, Found> {
-        let raised = self.node.raise(claim, fencing_token, within);
-        Box::pin(async move { raised.await.map_err(passing) })
+        self.node.raise(claim, fencing_token, within)
     }
 
     /// Each lease by a script of its own, all at once. A script may use the keys of one slot only,
@@ -98,7 +100,7 @@ impl Backend for RedisCluster {
                         tracing::debug!(nodes = ?fault.nodes, "a part of the cluster is silent");
                         found.push(None);
                     }
-                    Err(fault) => return Err(passing(fault)),
+                    Err(fault) => return Err(fault),
                 }
             }
             Ok(found)
@@ -106,18 +108,16 @@ impl Backend for RedisCluster {
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
-        Box::pin(async move { self.node.release(claim, within).await.map_err(passing) })
+        self.node.release(claim, within)
     }
 
     fn verify(&self, within: Duration) -> Reply<'_, ()> {
-        Box::pin(async move { self.node.verify(within).await.map_err(passing) })
+        self.node.verify(within)
     }
-}
 
-/// What a cluster says while it changes is not the last word.
-fn passing(fault: Fault) -> Fault {
-    let changes = fault.nodes.iter().any(|node| node.kind() == NodeErrorKind::Cluster);
-    Fault { is_final: fault.is_final && !changes, ..fault }
+    fn line(&self) -> Option<&dyn Line> {
+        self.node.line()
+    }
 }
 
 /// Awaits all of them.
@@ -140,7 +140,10 @@ async fn at_once<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>
 /// Where connections to a whole cluster come from.
 pub(crate) enum Shards {
     /// Of our own: the manager of the pool knows no options.
-    Client(Box<ClusterClient>),
+    Client {
+        client: Box<ClusterClient>,
+        seeds: Vec<ConnectionInfo>,
+    },
     Pool(Pool),
 }
 
@@ -151,7 +154,7 @@ impl Source for Shards {
 
     async fn connect(&self) -> RedisResult<ClusterConnection> {
         match self {
-            Self::Client(client) => client.get_async_connection().await,
+            Self::Client { client, .. } => client.get_async_connection().await,
             Self::Pool(pool) => pool.manager().create().await,
         }
     }
@@ -169,5 +172,20 @@ impl Source for Shards {
         let answer = connection.route_command(redis::cmd("PING"), place);
         // A refusal is an answer as well.
         matches!(answer.await, Ok(Value::SimpleString(_) | Value::ServerError(_)))
+    }
+
+    /// What is published anywhere in a cluster is heard everywhere.
+    async fn subscribe(&self) -> RedisResult<Option<PubSub>> {
+        let Self::Client { seeds, .. } = self else { return Ok(None) };
+        let mut heard = Ok(None);
+        for seed in seeds {
+            let made = async { Client::open(seed.clone())?.get_async_pubsub().await };
+            heard = match tokio::time::timeout(CLIENT_CONNECT, made).await {
+                Ok(Ok(pubsub)) => return Ok(Some(pubsub)),
+                Ok(Err(error)) => Err(error),
+                Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+            };
+        }
+        heard
     }
 }

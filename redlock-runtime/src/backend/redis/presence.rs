@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::aio::{ConnectionLike, PubSub};
 use deadpool_redis::redis::{self, RedisResult};
 
 use super::offset::{OffsetWatch, Sample};
@@ -145,6 +145,12 @@ impl<S: Source> Source for Watched<S> {
     ) -> impl Future<Output = bool> + Send {
         S::leads(connection, key)
     }
+
+    fn subscribe(&self) -> impl Future<Output = RedisResult<Option<PubSub>>> + Send {
+        self.source.subscribe()
+    }
+
+    const IS_PORTABLE: bool = S::IS_PORTABLE;
 }
 
 impl State {

@@ -1,0 +1,230 @@
+//! A caller on its way to a lock: it asks by itself while nobody else wants the lock, and queues
+//! behind a clerk otherwise.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::attempt::{LAST_ATTEMPT, Outcome, Terms, Unfit, ask, grant};
+use super::clerk;
+use super::place::{Place, Waiter};
+use super::queue::{Asking, Seat};
+use super::seen::Seen;
+use crate::backend::{Backend, Claim};
+use crate::clock::Moment;
+use crate::engine::Engine;
+use crate::error::LockError;
+use crate::key::LockKey;
+use crate::options::{Policy, Wait};
+use crate::owner::Owner;
+use crate::release::Ownership;
+use crate::telemetry;
+
+/// Which lock, and on what terms.
+#[derive(Debug)]
+pub(crate) struct Order {
+    /// What the key was rendered from: the label of metrics.
+    pub(crate) template: &'static str,
+    pub(crate) key: LockKey,
+    pub(crate) policy: Policy,
+}
+
+pub(super) type Granted = Result<Ownership, LockError>;
+
+/// The future of an acquisition.
+///
+/// Cancel safe: dropping it gives up. A lock that was granted meanwhile is released, a command
+/// without an answer is cleaned up behind.
+pub(crate) struct Acquiring {
+    /// In a mutex that nobody locks: a caller's future is `Sync` where its body is.
+    work: Mutex<Pin<Box<dyn Future<Output = Granted> + Send>>>,
+}
+
+/// Begins to acquire a lock. Nothing happens before the first poll.
+pub(crate) fn start(engine: &Arc<Engine>, order: Order) -> Acquiring {
+    let engine = Arc::clone(engine);
+    Acquiring { work: Mutex::new(Box::pin(acquire(engine, order))) }
+}
+
+impl Future for Acquiring {
+    type Output = Granted;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Granted> {
+        let work = self.work.get_mut().unwrap_or_else(PoisonError::into_inner);
+        work.as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for Acquiring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acquiring").finish_non_exhaustive()
+    }
+}
+
+async fn acquire(engine: Arc<Engine>, order: Order) -> Granted {
+    let started = engine.clock().now();
+    let granted = match order.policy.wait() {
+        Wait::Never => ask_once(&engine, &order, started).await,
+        Wait::AtMost(limit) => wait(&engine, &order, started, started.plus(limit)).await,
+        Wait::Forever => wait(&engine, &order, started, Moment::NEVER).await,
+    };
+    match &granted {
+        Ok(ownership) => {
+            telemetry::acquired(order.template, ownership.hold().waited);
+        }
+        Err(error) => telemetry::not_acquired(order.template, error),
+    }
+    granted
+}
+
+impl Order {
+    fn terms(&self, started: Moment) -> Terms {
+        let Self { template, policy, .. } = self;
+        Terms { template, expire: policy.expire(), max_renew: policy.max_renew(), started }
+    }
+
+    fn claim(&self, engine: &Engine) -> Claim {
+        Claim {
+            key: self.key.clone(),
+            owner: Owner::fresh(&engine.client_name),
+            expire: self.policy.expire(),
+        }
+    }
+}
+
+/// One question, whoever else waits.
+async fn ask_once(engine: &Arc<Engine>, order: &Order, started: Moment) -> Granted {
+    let seat = engine.queues.join(&order.key);
+    let question = Question { seat, asking: None, terms: order.terms(started) };
+    match question.ask(engine, order.claim(engine), engine.reply_timeout).await? {
+        Answer::Granted(ownership) => Ok(ownership),
+        Answer::NotNow(_, seen) => {
+            let waited = engine.clock().now().since(started);
+            Err(seen.error(&order.key, waited, 1))
+        }
+    }
+}
+
+async fn wait(engine: &Arc<Engine>, order: &Order, started: Moment, end: Moment) -> Granted {
+    let (seat, terms) = (engine.queues.join(&order.key), order.terms(started));
+    let Some(asking) = seat.ask_first() else {
+        return enter(engine, seat, terms, end, 0)?.await;
+    };
+    let question = Question { seat, asking: Some(asking), terms };
+    let within = engine.reply_timeout.min(end.since(started).max(LAST_ATTEMPT));
+    match question.ask(engine, order.claim(engine), within).await? {
+        Answer::Granted(ownership) => Ok(ownership),
+        Answer::NotNow(question, seen) => {
+            let now = engine.clock().now();
+            if now >= end {
+                return Err(seen.error(&order.key, now.since(started), 1));
+            }
+            // Still the first one: those who came meanwhile stand behind.
+            let place = enter(engine, question.seat, terms, end, 1)?;
+            drop(question.asking);
+            place.await
+        }
+    }
+}
+
+/// What a caller asks by itself.
+struct Question {
+    seat: Seat,
+    /// `None`: others may ask at the same time.
+    asking: Option<Asking>,
+    terms: Terms,
+}
+
+enum Answer {
+    Granted(Ownership),
+    /// Not granted, for a reason that was seen and that may pass.
+    NotNow(Question, Seen),
+}
+
+impl Question {
+    async fn ask(
+        self,
+        engine: &Arc<Engine>,
+        claim: Claim,
+        within: Duration,
+    ) -> Result<Answer, LockError> {
+        if let Some(way) = engine.way() {
+            return self.ask_by(engine, &*way, &claim, within).await;
+        }
+        // The backend is reached from its host only. The task sees the question through; when the
+        // caller has gone meanwhile, the lock comes back, and its drop frees it.
+        let (reply, answer) = oneshot::channel();
+        let asking = Arc::clone(engine);
+        engine.host().spawn(async move {
+            let backend = Arc::clone(&asking.backend);
+            let _ = reply.send(self.ask_by(&asking, &*backend, &claim, within).await);
+        })?;
+        answer.await.unwrap_or_else(|_| Err(stopped()))
+    }
+
+    async fn ask_by(
+        self,
+        engine: &Arc<Engine>,
+        way: &dyn Backend,
+        claim: &Claim,
+        within: Duration,
+    ) -> Result<Answer, LockError> {
+        let (terms, mut seen) = (self.terms, Seen::default());
+        match ask(engine, way, claim, terms.template, within).await {
+            Outcome::Granted(tenure) => {
+                let sent = tenure.confirmed.sent;
+                match grant(engine, self.seat.another(), tenure, terms, 1, sent) {
+                    Ok(ownership) => return Ok(Answer::Granted(ownership)),
+                    Err(Unfit::Uncared(error)) => return Err(error),
+                    Err(Unfit::TooLate { took }) => seen.too_late(took, terms.expire),
+                }
+            }
+            Outcome::Busy { holder, free_in, is_split, .. } => {
+                seen.busy(holder, free_in, engine.clock().now());
+                seen.is_split = is_split;
+                self.seat.queue.state().is_contended = engine.line().is_some();
+            }
+            Outcome::Failed(fault) => {
+                let is_final = fault.is_final;
+                seen.failed(fault);
+                if is_final {
+                    let waited = engine.clock().now().since(terms.started);
+                    return Err(seen.error(&claim.key, waited, 1));
+                }
+            }
+        }
+        Ok(Answer::NotNow(self, seen))
+    }
+}
+
+pub(super) fn stopped() -> LockError {
+    LockError::Keeper { message: "it stopped during an acquire".to_owned() }
+}
+
+/// Takes a place in the queue: the first one for a caller that asked already.
+fn enter(
+    engine: &Arc<Engine>,
+    seat: Seat,
+    terms: Terms,
+    end: Moment,
+    asked: u32,
+) -> Result<Place, LockError> {
+    static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+    let Some(waiting) = seat.wait() else {
+        return Err(LockError::TooManyWaiters { key: seat.queue.key.name().to_owned() });
+    };
+    let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+    let (reply, answer) = oneshot::channel();
+    let waiter = Waiter { id, terms, end, asked_before: 0, reply };
+    let needs_clerk = seat.enter(waiter, asked);
+    let place = Place::new(seat.another(), id, answer, waiting);
+    if needs_clerk {
+        clerk::call(engine, seat)?;
+    }
+    Ok(place)
+}

@@ -1,0 +1,418 @@
+//! The clerk of a queue: asks Redis on behalf of all who wait for one key in this process, and
+//! sends those home whose time is up.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::acquiring::stopped;
+use super::attempt::{LAST_ATTEMPT, Outcome, Terms, ask};
+use super::fairness::{self, Fairness};
+use super::pass::{Given, give};
+use super::place::Waiter;
+use super::queue::{Clerking, Seat, State};
+use super::seen::Seen;
+use super::stand::Stand;
+use super::tenure::Tenure;
+use crate::backend::Claim;
+use crate::backoff;
+use crate::clock::Moment;
+use crate::engine::Engine;
+use crate::error::LockError;
+use crate::keeper;
+use crate::owner::Owner;
+use crate::release;
+
+/// How long a clerk stays after those it served: they often come back.
+const LINGER: Duration = Duration::from_secs(1);
+/// How long it rests at most while the lock is held in this process.
+const LONGEST_REST: Duration = Duration::from_secs(1);
+
+/// Calls the clerk of a queue that has none.
+pub(super) fn call(engine: &Arc<Engine>, seat: Seat) -> Result<(), LockError> {
+    let clerk = Clerk::new(Arc::clone(engine), seat);
+    engine.host().spawn(clerk.serve())
+}
+
+pub(super) struct Clerk {
+    pub(super) engine: Arc<Engine>,
+    pub(super) seat: Seat,
+    pub(super) seen: Seen,
+    /// The place in line, where the backend keeps one.
+    pub(super) stand: Option<Stand>,
+    /// The line did not work for this clerk: it asks now and then instead.
+    pub(super) shuns_line: bool,
+    /// Asks with it until it is granted, or an outcome is unknown.
+    owner: Owner,
+    fairness: Fairness,
+    /// Questions since the last grant.
+    polls: u32,
+    /// Not before this moment is the next question worth it.
+    pub(super) ask_at: Moment,
+    /// When the last question was asked that has been answered.
+    asked_at: Moment,
+    lingers_until: Moment,
+}
+
+/// What a clerk does next.
+enum Duty {
+    /// A holder has left its tenure here, for those who wait.
+    GiveWay(Tenure),
+    /// Nobody waits any more.
+    LeaveLine(Stand),
+    Ask(Terms),
+    Rest(Moment),
+    Retire,
+}
+
+impl Clerk {
+    fn new(engine: Arc<Engine>, seat: Seat) -> Self {
+        Self {
+            owner: Owner::fresh(&engine.client_name),
+            engine,
+            seat,
+            seen: Seen::default(),
+            stand: None,
+            shuns_line: false,
+            fairness: Fairness::default(),
+            polls: 0,
+            ask_at: Moment::ZERO,
+            asked_at: Moment::ZERO,
+            lingers_until: Moment::ZERO,
+        }
+    }
+
+    async fn serve(mut self) {
+        loop {
+            self.dismiss(self.now());
+            match self.duty() {
+                Duty::GiveWay(tenure) => self.give_way(tenure).await,
+                Duty::LeaveLine(stand) => stand.leave(&self.engine),
+                Duty::Ask(terms) => self.ask(terms).await,
+                Duty::Rest(until) => self.rest(until).await,
+                Duty::Retire => return,
+            }
+        }
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.engine.clock().now()
+    }
+
+    fn duty(&mut self) -> Duty {
+        let now = self.now();
+        let queue = Arc::clone(&self.seat.queue);
+        let mut state = queue.state();
+        state.clerk = Clerking::Busy;
+        if let Some(tenure) = state.returned.take() {
+            return Duty::GiveWay(tenure);
+        }
+        let Some(terms) = state.first().map(|waiter| waiter.terms) else {
+            if let Some(stand) = self.stand.take() {
+                return Duty::LeaveLine(stand);
+            }
+            if now >= self.lingers_until {
+                state.clerk = Clerking::Absent;
+                return Duty::Retire;
+            }
+            return rest(&mut state, self.lingers_until, true);
+        };
+        let until = self.rest_until(&mut state, now).min(state.earliest_end());
+        if now < until { rest(&mut state, until, false) } else { Duty::Ask(terms) }
+    }
+
+    /// Until when there is nothing to ask.
+    fn rest_until(&mut self, state: &mut State, now: Moment) -> Moment {
+        let was_freed = std::mem::take(&mut state.is_freed);
+        if state.is_taken_here() {
+            // Its end will be news. Without a line the slow questions go on, for the case that
+            // what is known here is wrong.
+            return match self.engine.line() {
+                Some(_) => now.plus(LONGEST_REST),
+                None => self.asked_at.max(state.taken_since(now)).plus(backoff::LOCAL_HOLDER),
+            };
+        }
+        if let Some(stand) = &self.stand {
+            return stand.look_at;
+        }
+        if was_freed {
+            let pause = self.fairness.gives_way(now).then_some(fairness::WINDOW);
+            self.ask_at = now.plus(pause.unwrap_or_default());
+        }
+        self.ask_at
+    }
+
+    async fn rest(&mut self, until: Moment) {
+        let clock = self.engine.clock();
+        let queue = Arc::clone(&self.seat.queue);
+        let call = tokio::select! {
+            biased;
+            call = Stand::called(&mut self.stand) => Some(call),
+            () = queue.news.notified() => None,
+            () = clock.sleep_until(until) => None,
+        };
+        if let Some(call) = call {
+            self.hear(call).await;
+        }
+    }
+
+    async fn ask(&mut self, terms: Terms) {
+        let now = self.now();
+        let is_contended = {
+            self.seat.queue.asks();
+            let state = self.seat.queue.state();
+            state.is_contended && !state.is_taken_here()
+        };
+        let within = self.within(now);
+        if self.stand.is_some() {
+            self.look(within).await;
+        } else if is_contended && !self.shuns_line && self.engine.line().is_some() {
+            self.join(terms, within).await;
+        } else {
+            self.poll(terms, within).await;
+        }
+        self.asked_at = now;
+    }
+
+    /// How long a question may take: as long as somebody waits for its answer.
+    pub(super) fn within(&self, now: Moment) -> Duration {
+        let end = self.seat.queue.state().first().map_or(now, |waiter| waiter.end);
+        self.engine.reply_timeout.min(end.since(now).max(LAST_ATTEMPT))
+    }
+
+    /// Asks whether the lock is free, as everybody else does.
+    async fn poll(&mut self, terms: Terms, within: Duration) {
+        self.polls = self.polls.saturating_add(1);
+        let key = self.seat.queue.key.clone();
+        let claim = Claim { key, owner: self.owner.clone(), expire: terms.expire };
+        let engine = Arc::clone(&self.engine);
+        let question = ask(&engine, &*engine.backend, &claim, terms.template, within);
+        let outcome = self.patiently(question).await;
+        let now = self.now();
+        let pause = match outcome {
+            Outcome::Granted(tenure) => {
+                // An owner value is used for one tenure.
+                self.owner = Owner::fresh(&engine.client_name);
+                self.fairness.granted(now);
+                return self.settle(tenure).await;
+            }
+            Outcome::Busy { holder, free_in, is_split, is_spent } => {
+                if is_spent {
+                    self.owner = Owner::fresh(&engine.client_name);
+                }
+                self.seen.busy(holder, free_in, now);
+                self.seen.is_split = is_split;
+                self.stranger(now)
+            }
+            Outcome::Failed(fault) => {
+                if fault.is_unknown {
+                    self.owner = Owner::fresh(&engine.client_name);
+                }
+                self.failed(fault)
+            }
+        };
+        self.ask_at = now.plus(pause);
+    }
+
+    /// Somebody elsewhere has the lock. Returns the pause before the next question.
+    fn stranger(&mut self, now: Moment) -> Duration {
+        let mut state = self.seat.queue.state();
+        if !state.is_held_here() {
+            self.fairness.stranger(now);
+            if self.engine.line().is_some() && !std::mem::replace(&mut state.is_contended, true) {
+                // To the line, at once.
+                return Duration::ZERO;
+            }
+        }
+        drop(state);
+        if self.seen.is_split {
+            backoff::split(fastrand::f64())
+        } else {
+            let age = self.seen.hold_age(now);
+            backoff::busy(self.polls, age, self.seen.free_in, fastrand::f64())
+        }
+    }
+
+    /// Returns the pause before the next question. What time cannot mend is told at once.
+    pub(super) fn failed(&mut self, fault: crate::backend::Fault) -> Duration {
+        let is_final = fault.is_final;
+        self.seen.failed(fault);
+        if is_final {
+            let first = {
+                let mut state = self.seat.queue.state();
+                state.first();
+                state.waiters.pop_front()
+            };
+            if let Some(waiter) = first {
+                self.refuse(waiter);
+            }
+            return Duration::ZERO;
+        }
+        backoff::failed(self.seen.failures, fastrand::f64())
+    }
+
+    /// Sees a command through, and those home meanwhile who cannot wait for its answer.
+    pub(super) async fn patiently<T>(&self, command: impl Future<Output = T>) -> T {
+        let mut command = std::pin::pin!(command);
+        loop {
+            let overdue = self.seat.queue.state().earliest_end().plus(LAST_ATTEMPT);
+            tokio::select! {
+                biased;
+                answer = &mut command => return answer,
+                () = self.seat.queue.news.notified() => {}
+                () = self.engine.clock().sleep_until(overdue) => self.dismiss(self.now()),
+            }
+        }
+    }
+
+    /// Gives the lock to the first who waits, with a lease as they want it.
+    pub(super) async fn settle(&mut self, mut tenure: Tenure) {
+        self.polls = 0;
+        self.ask_at = Moment::ZERO;
+        self.linger();
+        loop {
+            let waiter = match self.next_for(&tenure) {
+                Fit::Waiter(waiter) => waiter,
+                Fit::Nobody => return release::free(&self.engine, tenure),
+                Fit::Claim(terms) => {
+                    match self.claim(tenure, terms).await {
+                        Some(claimed) => tenure = claimed,
+                        None => return,
+                    }
+                    continue;
+                }
+            };
+            match give(&self.engine, &self.seat, tenure, waiter, None) {
+                Given::Taken => self.seen = Seen::default(),
+                Given::TooLate(waiter, took) => {
+                    self.seen.too_late(took, waiter.terms.expire);
+                    self.seat.queue.state().waiters.push_front(waiter);
+                }
+                Given::Back(unwanted) => {
+                    tenure = unwanted;
+                    continue;
+                }
+            }
+            return;
+        }
+    }
+
+    fn next_for(&self, tenure: &Tenure) -> Fit {
+        let now = self.now();
+        let mut state = self.seat.queue.state();
+        let Some(terms) = state.first().map(|waiter| waiter.terms) else { return Fit::Nobody };
+        if tenure.suits(terms.expire, now) {
+            state.promise().map_or(Fit::Nobody, Fit::Waiter)
+        } else if self.engine.line().is_some() {
+            Fit::Claim(terms)
+        } else {
+            // Another one has come to the front meanwhile, who wants another lease.
+            Fit::Nobody
+        }
+    }
+
+    /// Whoever waits in line once often does so again.
+    pub(super) fn linger(&mut self) {
+        if self.engine.line().is_some() {
+            self.lingers_until = self.now().plus(LINGER);
+        }
+    }
+
+    /// Makes a lock that is ours a full lease of the length that is wanted now.
+    async fn claim(&mut self, tenure: Tenure, terms: Terms) -> Option<Tenure> {
+        let claim = Claim { expire: terms.expire, ..tenure.claim.clone() };
+        let engine = Arc::clone(&self.engine);
+        let within = self.within(self.now());
+        let question = ask(&engine, &*engine.backend, &claim, terms.template, within);
+        match self.patiently(question).await {
+            Outcome::Granted(granted) => Some(tenure.claimed(granted)),
+            Outcome::Busy { holder, free_in, .. } => {
+                // It was not ours any more: everyone starts again.
+                self.seen.busy(holder, free_in, self.now());
+                None
+            }
+            Outcome::Failed(fault) => {
+                if !fault.is_unknown {
+                    release::free(&engine, tenure);
+                }
+                self.ask_at = self.now().plus(self.failed(fault));
+                None
+            }
+        }
+    }
+
+    /// Tells those whose time is up, after one last question where there was time for it.
+    fn dismiss(&self, now: Moment) {
+        let gone = {
+            let mut state = self.seat.queue.state();
+            if state.earliest_end() > now {
+                return;
+            }
+            let is_hopeless = self.seen.fault.is_some();
+            let (gone, left): (VecDeque<_>, VecDeque<_>) =
+                state.waiters.drain(..).partition(|waiter| {
+                    let had_its_last = self.asked_at >= waiter.end || is_hopeless;
+                    waiter.end <= now && (had_its_last || waiter.end.plus(LAST_ATTEMPT) <= now)
+                });
+            state.waiters = left;
+            gone
+        };
+        for waiter in gone {
+            self.refuse(waiter);
+        }
+    }
+
+    fn refuse(&self, waiter: Waiter) {
+        let waited = self.now().since(waiter.terms.started);
+        let attempts = self.seat.queue.asked_for(&waiter);
+        let error = self.seen.error(&self.seat.queue.key, waited, attempts);
+        // The caller may have gone.
+        let _ = waiter.reply.send(Err(error));
+    }
+}
+
+/// Whom a lock that was granted suits.
+enum Fit {
+    Waiter(Waiter),
+    /// Nobody, before it is a lease as they want it.
+    Claim(Terms),
+    Nobody,
+}
+
+fn rest(state: &mut State, until: Moment, heeds_newcomers: bool) -> Duty {
+    state.clerk = Clerking::Resting { until, heeds_newcomers };
+    Duty::Rest(until)
+}
+
+/// A clerk that ends early: by a panic, or with the runtime of the caller that needed it first.
+impl Drop for Clerk {
+    fn drop(&mut self) {
+        if let Some(stand) = self.stand.take() {
+            stand.leave(&self.engine);
+        }
+        let returned = {
+            let mut state = self.seat.queue.state();
+            if state.clerk == Clerking::Absent {
+                return;
+            }
+            state.returned.take()
+        };
+        if let Some(tenure) = returned {
+            release::free(&self.engine, tenure);
+        }
+        if !std::thread::panicking() {
+            let heir = Self::new(Arc::clone(&self.engine), self.seat.another());
+            if keeper::spawn(heir.serve()).is_ok() {
+                return;
+            }
+        }
+        let orphans = {
+            let mut state = self.seat.queue.state();
+            state.clerk = Clerking::Absent;
+            std::mem::take(&mut state.waiters)
+        };
+        for waiter in orphans {
+            let _ = waiter.reply.send(Err(stopped()));
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! A caller's place in the queue of this process.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::sync::oneshot;
+
+use super::acquiring::{Granted, stopped};
+use super::attempt::Terms;
+use super::queue::{Seat, Waiting};
+use crate::clock::Moment;
+
+/// One caller, as the queue sees it.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) id: u64,
+    pub(super) terms: Terms,
+    /// It waits no longer than until here.
+    pub(super) end: Moment,
+    /// How many questions had been asked when it came, less its own.
+    pub(super) asked_before: u32,
+    pub(super) reply: oneshot::Sender<Granted>,
+}
+
+impl Waiter {
+    pub(super) fn is_gone(&self) -> bool {
+        self.reply.is_closed()
+    }
+}
+
+/// Resolves when the caller is granted the lock, or told why not. Dropping it leaves the queue;
+/// a lock that was granted meanwhile is released.
+#[derive(Debug)]
+pub(super) struct Place {
+    seat: Seat,
+    id: u64,
+    answer: oneshot::Receiver<Granted>,
+    is_answered: bool,
+    _waiting: Arc<Waiting>,
+}
+
+impl Place {
+    pub(super) fn new(
+        seat: Seat,
+        id: u64,
+        answer: oneshot::Receiver<Granted>,
+        waiting: Arc<Waiting>,
+    ) -> Self {
+        Self { seat, id, answer, is_answered: false, _waiting: waiting }
+    }
+}
+
+impl Future for Place {
+    type Output = Granted;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Granted> {
+        let answer = ready!(Pin::new(&mut self.answer).poll(cx));
+        self.is_answered = true;
+        Poll::Ready(answer.unwrap_or_else(|_| Err(stopped())))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.answer.close();
+            self.seat.leave(self.id);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The clerk in line: where the backend hands a lock that is released to the next process that
+//! waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::attempt::Terms;
+use super::clerk::Clerk;
+use super::tenure::{RESERVE, Tenure};
+use crate::backend::{Call, Claim, Fault, FencingTokens, Joined, Line, Rotated, Standing, Ticket};
+use crate::backoff;
+use crate::clock::Moment;
+use crate::engine::Engine;
+use crate::error::NodeErrorKind;
+use crate::owner::Owner;
+use crate::release;
+use crate::renewal::Confirmed;
+use crate::telemetry;
+
+/// A place in line.
+pub(super) struct Stand {
+    claim: Claim,
+    reserve: u32,
+    ticket: Ticket,
+    /// The lock was not handed over before this moment.
+    since: Moment,
+    /// When to look after it, should no call come.
+    pub(super) look_at: Moment,
+}
+
+impl Stand {
+    /// Resolves when the lock is handed over. Cancel safe.
+    pub(super) async fn called(stand: &mut Option<Self>) -> Call {
+        match stand {
+            Some(stand) => stand.ticket.called().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Gives the place up; what was handed over meanwhile is freed.
+    pub(super) fn leave(self, engine: &Arc<Engine>) {
+        release::leave(engine, self.claim, self.reserve);
+    }
+}
+
+impl Clerk {
+    /// Takes the lock, or a place in line for it.
+    pub(super) async fn join(&mut self, terms: Terms, within: Duration) {
+        let engine = Arc::clone(&self.engine);
+        let Some(line) = engine.line() else { return };
+        telemetry::attempt(terms.template);
+        let (claim, reserve, ticket) = self.next_in_line(line, terms);
+        let _pending = engine.pending.begin();
+        // Before the command leaves: the lock may be handed over at any time after this.
+        let since = self.now();
+        let answer = self.patiently(line.join(&claim, reserve, within)).await;
+        match answer {
+            Ok(Joined::Granted(fencing_tokens)) => {
+                self.seat.queue.state().is_contended = false;
+                let confirmed = Confirmed { sent: since, lease: claim.expire };
+                self.settle(Tenure::new(claim, confirmed, fencing_tokens)).await;
+            }
+            Ok(Joined::Waiting { holder, standing }) => {
+                self.stand(Stand { claim, reserve, ticket, since, look_at: since });
+                self.stands(holder, standing);
+            }
+            Ok(Joined::Unknown) => {}
+            Err(fault) => {
+                if fault.is_unknown {
+                    release::clean_up(&engine, claim, Some(reserve));
+                }
+                self.shun(&fault);
+                self.ask_at = self.now().plus(self.failed(fault));
+            }
+        }
+    }
+
+    /// Looks after its place: a call may have been missed.
+    pub(super) async fn look(&mut self, within: Duration) {
+        let engine = Arc::clone(&self.engine);
+        let (Some(line), Some(mut stand)) = (engine.line(), self.stand.take()) else { return };
+        let sent = self.now();
+        let answer = self.patiently(line.look(&stand.claim, stand.reserve, within)).await;
+        match answer {
+            Ok(Joined::Granted(fencing_tokens)) => {
+                let confirmed = Confirmed { sent, lease: stand.claim.expire };
+                let tenure = Tenure::new(stand.claim, confirmed, fencing_tokens);
+                self.settle(tenure.handed_over(self.now())).await;
+            }
+            Ok(Joined::Waiting { holder, standing }) => {
+                stand.since = sent;
+                self.stand(stand);
+                self.stands(holder, standing);
+            }
+            // Called and not heard in time. Its owner has had its turn; the next one joins anew.
+            Ok(Joined::Unknown) => self.ask_at = Moment::ZERO,
+            Err(fault) => {
+                let pause = self.failed(fault);
+                stand.look_at = self.now().plus(pause);
+                self.stand(stand);
+            }
+        }
+    }
+
+    /// A holder of this process has left its tenure, so that others are looked after.
+    pub(super) async fn give_way(&mut self, tenure: Tenure) {
+        let engine = Arc::clone(&self.engine);
+        let terms = self.seat.queue.state().first().map(|waiter| waiter.terms);
+        // Whoever stands in line already is handed what is freed.
+        let line = engine.line().filter(|_| self.stand.is_none());
+        let (Some(line), Some(terms)) = (line, terms) else {
+            return release::free(&engine, tenure);
+        };
+        let (next, reserve, ticket) = self.next_in_line(line, terms);
+        let _pending = engine.pending.begin();
+        let within = self.within(self.now());
+        let sent = self.now();
+        let last = tenure.fencing_token();
+        let answer = self.patiently(line.rotate(&tenure.claim, last, &next, reserve, within)).await;
+        match answer {
+            Ok(Rotated::Kept(fencing_tokens)) => {
+                let confirmed = Confirmed { sent, lease: next.expire };
+                self.settle(tenure.kept(next.expire, confirmed, fencing_tokens)).await;
+            }
+            Ok(Rotated::Passed { holder, standing }) => {
+                self.stand(Stand { claim: next, reserve, ticket, since: sent, look_at: sent });
+                self.stands(holder, standing);
+            }
+            // The one who had it last lost it in its last moments. Everyone starts again.
+            Ok(Rotated::Lost(_)) => self.ask_at = Moment::ZERO,
+            Err(fault) => {
+                if fault.is_unknown {
+                    release::clean_up(&engine, next, Some(reserve));
+                }
+                release::free(&engine, tenure);
+                self.shun(&fault);
+                self.ask_at = self.now().plus(self.failed(fault));
+            }
+        }
+    }
+
+    pub(super) async fn hear(&mut self, call: Call) {
+        let Some(mut stand) = self.stand.take() else { return };
+        match call {
+            Call::HandedOver { fencing_tokens, lease } => {
+                let tenure = self.handed_over(stand, fencing_tokens, lease);
+                self.settle(tenure).await;
+            }
+            Call::Disturbed => {
+                stand.look_at = Moment::ZERO;
+                self.stand(stand);
+            }
+        }
+    }
+
+    /// The lock is ours from a moment on that lies behind `stand.since`: only from there on can
+    /// the lease be counted.
+    fn handed_over(&self, stand: Stand, fencing_tokens: FencingTokens, lease: Duration) -> Tenure {
+        let confirmed = Confirmed { sent: stand.since, lease: lease.min(stand.claim.expire) };
+        Tenure::new(stand.claim, confirmed, fencing_tokens).handed_over(self.now())
+    }
+
+    fn next_in_line(&self, line: &dyn Line, terms: Terms) -> (Claim, u32, Ticket) {
+        let owner = Owner::fresh(&self.engine.client_name);
+        let ticket = line.ticket(&owner);
+        let has_followers = self.seat.queue.state().waiters.len() > 1;
+        let reserve = if has_followers { RESERVE } else { 1 };
+        (Claim { key: self.seat.queue.key.clone(), owner, expire: terms.expire }, reserve, ticket)
+    }
+
+    fn stand(&mut self, stand: Stand) {
+        self.stand = Some(stand);
+        self.linger();
+    }
+
+    /// Decides when to look after the place.
+    fn stands(&mut self, holder: String, standing: Standing) {
+        let now = self.now();
+        let is_client = Owner::is_likely(&holder);
+        self.seen.busy(holder, standing.free_in, now);
+        let age = self.seen.hold_age(now);
+        // Somebody who is no client of ours tells nobody when it lets go.
+        let pause = if standing.is_told && is_client {
+            backoff::in_line(standing.free_in, standing.ahead)
+        } else {
+            backoff::untold(age, standing.free_in, standing.ahead, fastrand::f64())
+        };
+        if let Some(stand) = &mut self.stand {
+            stand.look_at = now.plus(pause);
+        }
+    }
+
+    /// A server that has no line for us: this clerk asks now and then, as those do without one.
+    fn shun(&mut self, fault: &Fault) {
+        let is_told = |kind| matches!(kind, NodeErrorKind::NoPermission | NodeErrorKind::Refused);
+        if fault.nodes.iter().any(|node| is_told(node.kind())) {
+            self.shuns_line = true;
+        }
+        if fault.nodes.iter().any(|node| node.kind() == NodeErrorKind::NoPermission) {
+            self.engine.shun_line();
+        }
+    }
+}

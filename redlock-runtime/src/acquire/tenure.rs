@@ -1,0 +1,211 @@
+//! What one owner value has of a lock. Several callers of this process may hold it, one after
+//! another, without asking Redis each time.
+
+use std::time::Duration;
+
+use crate::backend::{CLAIM_WINDOW, Claim, FencingTokens};
+use crate::clock::Moment;
+use crate::fencing::FencingToken;
+use crate::renewal::Confirmed;
+use crate::validity;
+
+/// How often, and for how long, a lock is passed on in this process before others are looked
+/// after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Budget {
+    passes: u32,
+    time: Duration,
+}
+
+/// While another process waits.
+const CONTESTED: Budget = Budget { passes: 256, time: Duration::from_millis(2) };
+/// While nobody else was seen to wait.
+const ALONE: Budget = Budget { passes: 1 << 16, time: Duration::from_millis(10) };
+
+/// Fencing tokens that are reserved where callers of this process wait, one for each of them.
+pub(super) const RESERVE: u32 = 1 << 16;
+
+/// The time from the grant of an owner value to its release.
+#[derive(Debug)]
+pub(crate) struct Tenure {
+    pub(crate) claim: Claim,
+    pub(super) confirmed: Confirmed,
+    used: FencingToken,
+    reserved: FencingToken,
+    budget: Budget,
+    passes: u32,
+    since: Moment,
+}
+
+impl Tenure {
+    /// Taken while nobody waited.
+    pub(super) fn new(claim: Claim, confirmed: Confirmed, fencing_tokens: FencingTokens) -> Self {
+        let FencingTokens { first, last } = fencing_tokens;
+        let since = confirmed.sent;
+        Self { claim, confirmed, used: first, reserved: last, budget: ALONE, passes: 0, since }
+    }
+
+    /// Handed over by another process.
+    pub(super) fn handed_over(mut self, now: Moment) -> Self {
+        self.budget = CONTESTED;
+        self.since = now;
+        self
+    }
+
+    /// Kept after others were looked after: nobody waits, the lease is full, the tokens are new.
+    pub(super) fn kept(
+        mut self,
+        expire: Duration,
+        confirmed: Confirmed,
+        fencing_tokens: FencingTokens,
+    ) -> Self {
+        self.claim.expire = expire;
+        Self::new(self.claim, confirmed, fencing_tokens)
+    }
+
+    /// Claimed after it was handed over: a full lease, and the tokens that were reserved with it.
+    pub(super) fn claimed(mut self, claim: Self) -> Self {
+        if claim.used != self.reserved {
+            // The counter was lost meanwhile.
+            (self.used, self.reserved) = (claim.used, claim.reserved);
+        }
+        self.claim = claim.claim;
+        self.confirmed = claim.confirmed;
+        self
+    }
+
+    /// Is it what a caller wants that asks for leases of `expire`?
+    pub(super) fn suits(&self, expire: Duration, now: Moment) -> bool {
+        self.claim.expire == expire && (self.is_claimed() || self.is_fresh(now))
+    }
+
+    /// What its holder knew of the lease last.
+    pub(crate) fn renewed(&mut self, confirmed: Confirmed) {
+        self.confirmed = confirmed;
+    }
+
+    /// When the lease ends on the server at the latest, as far as this clock can tell.
+    pub(crate) fn server_end(&self) -> Moment {
+        let expire = self.claim.expire;
+        self.confirmed.sent.plus(expire).plus(validity::drift(expire))
+    }
+
+    /// When its first hold begins.
+    pub(super) fn granted(&self) -> Moment {
+        self.since
+    }
+
+    /// The fencing token of the caller that holds it now.
+    pub(super) fn fencing_token(&self) -> FencingToken {
+        self.used
+    }
+
+    /// The last fencing token that was used, if reserved ones are left to be given back.
+    pub(crate) fn unused_behind(&self) -> Option<FencingToken> {
+        (self.used < self.reserved).then_some(self.used)
+    }
+
+    /// Moves it to the next caller, if that gets a full lease and a fencing token of its own, and
+    /// nobody else has to be looked after first.
+    pub(super) fn pass(&mut self, expire: Duration, now: Moment) -> bool {
+        let Some(next) = self.used.after().filter(|next| *next <= self.reserved) else {
+            return false;
+        };
+        let Budget { passes, time } = self.budget;
+        let is_within = self.passes < passes && now.since(self.since) < time;
+        if !is_within || self.claim.expire != expire || !self.is_fresh(now) {
+            return false;
+        }
+        self.used = next;
+        self.passes += 1;
+        true
+    }
+
+    fn is_claimed(&self) -> bool {
+        self.confirmed.lease >= self.claim.expire
+    }
+
+    /// Has the lease hardly begun?
+    fn is_fresh(&self, now: Moment) -> bool {
+        let Confirmed { sent, lease } = self.confirmed;
+        let young = if self.is_claimed() { lease / 10 } else { lease.min(CLAIM_WINDOW) / 4 };
+        now.since(sent) <= young
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::LockKey;
+    use crate::owner::Owner;
+
+    const EXPIRE: Duration = Duration::from_secs(10);
+
+    fn at(micros: u64) -> Moment {
+        Moment::from_nanos(micros * 1_000)
+    }
+
+    fn tenure(lease: Duration, reserved: u64) -> Tenure {
+        let key = LockKey::new("", "k").unwrap();
+        let claim = Claim { key, owner: Owner::fresh("web-3"), expire: EXPIRE };
+        let first = FencingToken::new(100).unwrap();
+        let last = FencingToken::new(100 + reserved).unwrap();
+        let confirmed = Confirmed { sent: at(0), lease };
+        Tenure::new(claim, confirmed, FencingTokens { first, last })
+    }
+
+    #[test]
+    fn every_caller_has_a_larger_fencing_token_until_the_reserved_ones_are_used() {
+        let mut tenure = tenure(EXPIRE, 2);
+        assert_eq!(tenure.unused_behind(), FencingToken::new(100));
+        assert!(tenure.pass(EXPIRE, at(1)));
+        assert_eq!(tenure.fencing_token(), FencingToken::new(101).unwrap());
+        assert!(tenure.pass(EXPIRE, at(2)));
+        assert_eq!(tenure.fencing_token(), FencingToken::new(102).unwrap());
+        assert_eq!(tenure.unused_behind(), None);
+        assert!(!tenure.pass(EXPIRE, at(3)));
+        assert_eq!(tenure.fencing_token(), FencingToken::new(102).unwrap());
+    }
+
+    #[test]
+    fn a_lease_of_another_length_is_not_passed_on() {
+        assert!(!tenure(EXPIRE, 9).pass(EXPIRE / 2, at(1)));
+    }
+
+    #[test]
+    fn nobody_gets_a_lease_that_is_partly_used_up() {
+        let mut tenure = tenure(EXPIRE, 9);
+        tenure.since = at(1_000_001);
+        assert!(tenure.pass(EXPIRE, at(1_000_000)));
+        assert!(!tenure.pass(EXPIRE, at(1_000_001)));
+    }
+
+    #[test]
+    fn a_lock_that_is_not_claimed_yet_is_passed_on_at_the_beginning_of_its_window_only() {
+        let mut tenure = tenure(CLAIM_WINDOW, 9).handed_over(at(125_000));
+        assert!(tenure.pass(EXPIRE, at(125_000)));
+        assert!(!tenure.pass(EXPIRE, at(125_001)));
+    }
+
+    #[test]
+    fn others_are_looked_after_once_the_budget_is_used_up() {
+        let mut alone = tenure(EXPIRE, 1 << 20);
+        assert!(alone.pass(EXPIRE, at(9_999)));
+        assert!(!alone.pass(EXPIRE, at(10_000)));
+        let mut contested = tenure(EXPIRE, 1 << 20).handed_over(at(0));
+        assert!((0..CONTESTED.passes).all(|_| contested.pass(EXPIRE, at(1_999))));
+        assert!(!contested.pass(EXPIRE, at(1_999)));
+        let mut slow = tenure(EXPIRE, 1 << 20).handed_over(at(0));
+        assert!(!slow.pass(EXPIRE, at(2_000)));
+    }
+
+    #[test]
+    fn a_tenure_that_was_kept_begins_anew() {
+        let confirmed = Confirmed { sent: at(50_000), lease: EXPIRE / 2 };
+        let first = FencingToken::new(500).unwrap();
+        let fencing_tokens = FencingTokens { first, last: FencingToken::new(600).unwrap() };
+        let mut kept = tenure(EXPIRE, 0).kept(EXPIRE / 2, confirmed, fencing_tokens);
+        assert_eq!(kept.fencing_token(), first);
+        assert!(kept.pass(EXPIRE / 2, at(50_001)));
+    }
+}

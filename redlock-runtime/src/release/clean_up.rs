@@ -1,0 +1,65 @@
+//! Frees what a command may have taken whose answer nobody heard, or nobody wants any more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::{Claim, Fault, Found};
+use crate::backoff;
+use crate::engine::Engine;
+
+/// When the clean-up of an unanswered command is repeated after its first answer: the command may
+/// still be on its way, and land later.
+const REPEATS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
+
+/// Frees what an acquire without an answer may have taken, now or late; with `reserve`, it was
+/// one that may also have joined the line.
+pub(crate) fn clean_up(engine: &Arc<Engine>, claim: Claim, reserve: Option<u32>) {
+    free_until_answered(engine, claim, reserve, &REPEATS);
+}
+
+/// Leaves the line, and frees the lock if it was handed over meanwhile.
+pub(crate) fn leave(engine: &Arc<Engine>, claim: Claim, reserve: u32) {
+    free_until_answered(engine, claim, Some(reserve), &[]);
+}
+
+fn free_until_answered(
+    engine: &Arc<Engine>,
+    claim: Claim,
+    reserve: Option<u32>,
+    repeats: &'static [Duration],
+) {
+    let pending = engine.pending.begin();
+    let host = engine.host();
+    let engine = Arc::clone(engine);
+    // A keeper that cannot be started has sent nothing that could land.
+    let _ = host.spawn(async move {
+        let clock = engine.clock();
+        let until = clock.now().plus(claim.expire);
+        let mut pending = Some(pending);
+        let mut repeats = repeats.iter();
+        let mut failures = 0;
+        while clock.now() < until {
+            let pause = match free(&engine, &claim, reserve).await {
+                Ok(Found::Ours) => return,
+                Ok(Found::Gone | Found::Stolen) => {
+                    drop(pending.take());
+                    let Some(pause) = repeats.next() else { return };
+                    *pause
+                }
+                Err(_) => {
+                    failures += 1;
+                    backoff::failed(failures, fastrand::f64())
+                }
+            };
+            clock.sleep_until(clock.now().plus(pause)).await;
+        }
+    });
+}
+
+async fn free(engine: &Engine, claim: &Claim, reserve: Option<u32>) -> Result<Found, Fault> {
+    let within = engine.reply_timeout;
+    match (engine.backend.line(), reserve) {
+        (Some(line), Some(reserve)) => line.leave(claim, reserve, within).await,
+        _ => engine.backend.release(claim, within).await,
+    }
+}

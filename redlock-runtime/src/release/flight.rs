@@ -1,0 +1,146 @@
+//! A release that is sent from the caller's runtime, which may stop at any moment.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use super::flush::Unsent;
+use super::job::ReleaseJob;
+use crate::backend::{Backend, Fault};
+use crate::clock::{Clock, Moment};
+use crate::keeper;
+use crate::state::Released;
+
+/// The job, for as long as nobody else has taken it over.
+struct Flight {
+    job: Mutex<Option<ReleaseJob>>,
+}
+
+impl Flight {
+    fn take(&self) -> Option<ReleaseJob> {
+        self.job.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// From here on the background does it, from the beginning.
+    fn hand_over(&self, is_unknown: bool) {
+        let Some(mut job) = self.take() else { return };
+        job.is_unknown |= is_unknown;
+        let is_embedded = job.engine.is_embedded();
+        job.unsent = (!is_embedded).then(Unsent::here);
+        let (host, key) = (job.engine.host(), job.claim.key.clone());
+        if let Err(error) = host.spawn(job.run()) {
+            tracing::warn!(key = key.name(), %error, "lock not released");
+        }
+    }
+}
+
+/// Hands the job over when it is dropped in flight.
+struct InFlight(Arc<Flight>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.hand_over(true);
+    }
+}
+
+/// Sends one release by `way`, with the first poll. What becomes of it after a failure, or when
+/// the future is dropped, is the business of the background.
+pub(super) fn here(
+    job: ReleaseJob,
+    way: Arc<dyn Backend>,
+) -> impl Future<Output = Result<Released, Fault>> + Send + 'static {
+    fly(InFlight(Arc::new(Flight { job: Mutex::new(Some(job)) })), way)
+}
+
+async fn fly(flight: InFlight, way: Arc<dyn Backend>) -> Result<Released, Fault> {
+    let asked = {
+        let job = flight.0.job.lock().unwrap_or_else(PoisonError::into_inner);
+        job.as_ref().map(ReleaseJob::question)
+    };
+    // Taken over already.
+    let Some(question) = asked else { return Ok(Released::Released) };
+    match question.ask(&*way).await {
+        Ok(found) => Ok(flight.0.take().map_or(Released::Released, |job| job.finish(found))),
+        Err(fault) => {
+            if fault.is_final {
+                if let Some(job) = flight.0.take() {
+                    job.give_up(fault.clone());
+                }
+            } else {
+                flight.0.hand_over(fault.is_unknown);
+            }
+            Err(fault)
+        }
+    }
+}
+
+/// How often the keeper looks after the releases that nobody awaits.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The releases that nobody awaits, in the order in which they left. A task for each of them on
+/// the caller's runtime would cost more than the rest of its release.
+static UNAWAITED: Mutex<Unawaited> = Mutex::new(Unawaited { flights: Vec::new(), is_kept: false });
+
+struct Unawaited {
+    flights: Vec<Watched>,
+    /// The keeper has an eye on them.
+    is_kept: bool,
+}
+
+struct Watched {
+    flight: Pin<Box<dyn Future<Output = Result<Released, Fault>> + Send>>,
+    /// The caller's runtime may not be driven any more: from here on the background does it.
+    deadline: Moment,
+}
+
+impl Watched {
+    fn is_over(&mut self, now: Moment) -> bool {
+        let mut nobody = Context::from_waker(Waker::noop());
+        self.flight.as_mut().poll(&mut nobody).is_ready() || now >= self.deadline
+    }
+}
+
+/// Sends one release by `way` before it returns, and sees it through in the background.
+pub(super) fn send(job: ReleaseJob, way: Arc<dyn Backend>) {
+    let patience = job.engine.reply_timeout / 4;
+    let flight = Box::pin(here(job, way));
+    let now = Clock::Boot.now();
+    let mut watched = Watched { flight, deadline: now.plus(patience) };
+    if watched.is_over(now) {
+        return;
+    }
+    let is_kept = {
+        let mut unawaited = unawaited();
+        unawaited.flights.push(watched);
+        std::mem::replace(&mut unawaited.is_kept, true)
+    };
+    // Without a keeper nothing could be done about them.
+    if !is_kept && keeper::spawn(keep()).is_err() {
+        unawaited().is_kept = false;
+    }
+}
+
+async fn keep() {
+    loop {
+        Clock::Boot.sleep_until(Clock::Boot.now().plus(LOOK)).await;
+        let flights = std::mem::take(&mut unawaited().flights);
+        // Outside of the mutex: what ends may release, wake and tell others.
+        let now = Clock::Boot.now();
+        let mut left: Vec<_> = flights
+            .into_iter()
+            .filter_map(|mut watched| (!watched.is_over(now)).then_some(watched))
+            .collect();
+        let mut unawaited = unawaited();
+        left.append(&mut unawaited.flights);
+        unawaited.flights = left;
+        if unawaited.flights.is_empty() {
+            unawaited.is_kept = false;
+            return;
+        }
+    }
+}
+
+fn unawaited() -> MutexGuard<'static, Unawaited> {
+    UNAWAITED.lock().unwrap_or_else(PoisonError::into_inner)
+}
