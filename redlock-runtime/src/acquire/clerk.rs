@@ -303,7 +303,7 @@ impl Clerk {
         let Some(terms) = state.first().map(|waiter| waiter.terms) else { return Fit::Nobody };
         if tenure.suits(terms.expire, now) {
             state.promise().map_or(Fit::Nobody, Fit::Waiter)
-        } else if self.engine.line().is_some() {
+        } else if self.engine.line().is_some() && tenure.may_become(terms.expire) {
             Fit::Claim(terms)
         } else {
             // Another one has come to the front meanwhile, who wants another lease.
@@ -390,21 +390,22 @@ impl Drop for Clerk {
         if let Some(stand) = self.stand.take() {
             stand.leave(&self.engine);
         }
-        let returned = {
+        let (returned, is_needed) = {
             let mut state = self.seat.queue.state();
             if state.clerk == Clerking::Absent {
                 return;
             }
-            state.returned.take()
+            let is_needed = state.first().is_some() && !std::thread::panicking();
+            (state.returned.take(), is_needed)
         };
         if let Some(tenure) = returned {
             release::free(&self.engine, tenure);
         }
-        if !std::thread::panicking() {
+        // Asked for before there is an heir: one that cannot be employed would want an heir, too.
+        if let Some(keeper) = is_needed.then(keeper::handle).and_then(Result::ok) {
             let heir = Self::new(Arc::clone(&self.engine), self.seat.another());
-            if keeper::spawn(heir.serve()).is_ok() {
-                return;
-            }
+            drop(keeper.spawn(heir.serve()));
+            return;
         }
         let orphans = {
             let mut state = self.seat.queue.state();

@@ -69,8 +69,7 @@ impl Clerk {
                 if fault.is_unknown {
                     release::clean_up(&engine, claim, Some(reserve));
                 }
-                self.shun(&fault);
-                self.ask_at = self.now().plus(self.failed(fault));
+                self.failed_in_line(fault);
             }
         }
     }
@@ -78,7 +77,8 @@ impl Clerk {
     /// Looks after its place: a call may have been missed.
     pub(super) async fn look(&mut self, within: Duration) {
         let engine = Arc::clone(&self.engine);
-        let (Some(line), Some(mut stand)) = (engine.line(), self.stand.take()) else { return };
+        let Some(mut stand) = self.stand.take() else { return };
+        let Some(line) = engine.line() else { return stand.leave(&engine) };
         let sent = self.now();
         let answer = self.patiently(line.look(&stand.claim, stand.reserve, within)).await;
         match answer {
@@ -94,6 +94,7 @@ impl Clerk {
             }
             // Called and not heard in time. Its owner has had its turn; the next one joins anew.
             Ok(Joined::Unknown) => self.ask_at = Moment::ZERO,
+            Err(fault) if self.shuns(&fault) => stand.leave(&engine),
             Err(fault) => {
                 let pause = self.failed(fault);
                 stand.look_at = self.now().plus(pause);
@@ -106,9 +107,11 @@ impl Clerk {
     pub(super) async fn give_way(&mut self, tenure: Tenure) {
         let engine = Arc::clone(&self.engine);
         let terms = self.seat.queue.state().first().map(|waiter| waiter.terms);
+        let terms = terms.filter(|terms| tenure.may_become(terms.expire));
         // Whoever stands in line already is handed what is freed.
         let line = engine.line().filter(|_| self.stand.is_none());
         let (Some(line), Some(terms)) = (line, terms) else {
+            self.ask_at = Moment::ZERO;
             return release::free(&engine, tenure);
         };
         let (next, reserve, ticket) = self.next_in_line(line, terms);
@@ -133,8 +136,7 @@ impl Clerk {
                     release::clean_up(&engine, next, Some(reserve));
                 }
                 release::free(&engine, tenure);
-                self.shun(&fault);
-                self.ask_at = self.now().plus(self.failed(fault));
+                self.failed_in_line(fault);
             }
         }
     }
@@ -157,7 +159,7 @@ impl Clerk {
     /// the lease be counted.
     fn handed_over(&self, stand: Stand, fencing_tokens: FencingTokens, lease: Duration) -> Tenure {
         let confirmed = Confirmed { sent: stand.since, lease: lease.min(stand.claim.expire) };
-        Tenure::new(stand.claim, confirmed, fencing_tokens).handed_over(self.now())
+        Tenure::new(stand.claim, confirmed, fencing_tokens).called(self.now())
     }
 
     fn next_in_line(&self, line: &dyn Line, terms: Terms) -> (Claim, u32, Ticket) {
@@ -190,14 +192,20 @@ impl Clerk {
         }
     }
 
-    /// A server that has no line for us: this clerk asks now and then, as those do without one.
-    fn shun(&mut self, fault: &Fault) {
-        let is_told = |kind| matches!(kind, NodeErrorKind::NoPermission | NodeErrorKind::Refused);
-        if fault.nodes.iter().any(|node| is_told(node.kind())) {
-            self.shuns_line = true;
-        }
-        if fault.nodes.iter().any(|node| node.kind() == NodeErrorKind::NoPermission) {
+    fn failed_in_line(&mut self, fault: Fault) {
+        let pause = if self.shuns(&fault) { Duration::ZERO } else { self.failed(fault) };
+        self.ask_at = self.now().plus(pause);
+    }
+
+    /// Is it a server that has no line for us? Then this clerk asks now and then, as those do
+    /// without one, and its callers are not told of it.
+    fn shuns(&mut self, fault: &Fault) -> bool {
+        let is = |kind| fault.nodes.iter().any(|node| node.kind() == kind);
+        if is(NodeErrorKind::NoPermission) {
             self.engine.shun_line();
         }
+        let shuns = is(NodeErrorKind::NoPermission) || is(NodeErrorKind::Refused);
+        self.shuns_line |= shuns;
+        shuns
     }
 }

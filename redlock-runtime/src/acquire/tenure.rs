@@ -30,6 +30,8 @@ pub(super) const RESERVE: u32 = 1 << 16;
 pub(crate) struct Tenure {
     pub(crate) claim: Claim,
     pub(super) confirmed: Confirmed,
+    /// An answer has just said so. Otherwise a call did, to one who may have waited for long.
+    is_answered: bool,
     used: FencingToken,
     reserved: FencingToken,
     budget: Budget,
@@ -42,7 +44,21 @@ impl Tenure {
     pub(super) fn new(claim: Claim, confirmed: Confirmed, fencing_tokens: FencingTokens) -> Self {
         let FencingTokens { first, last } = fencing_tokens;
         let since = confirmed.sent;
-        Self { claim, confirmed, used: first, reserved: last, budget: ALONE, passes: 0, since }
+        Self {
+            claim,
+            confirmed,
+            is_answered: true,
+            used: first,
+            reserved: last,
+            budget: ALONE,
+            passes: 0,
+            since,
+        }
+    }
+
+    /// Handed over by another process, as a call said.
+    pub(super) fn called(self, now: Moment) -> Self {
+        Self { is_answered: false, ..self.handed_over(now) }
     }
 
     /// Handed over by another process.
@@ -71,12 +87,19 @@ impl Tenure {
         }
         self.claim = claim.claim;
         self.confirmed = claim.confirmed;
+        self.is_answered = true;
         self
     }
 
     /// Is it what a caller wants that asks for leases of `expire`?
     pub(super) fn suits(&self, expire: Duration, now: Moment) -> bool {
-        self.claim.expire == expire && (self.is_claimed() || self.is_fresh(now))
+        self.claim.expire == expire && (self.is_answered || self.is_fresh(now))
+    }
+
+    /// May its lease become one of `expire`? It does not grow: a late command of its past would cut
+    /// it to what it was.
+    pub(super) fn may_become(&self, expire: Duration) -> bool {
+        expire <= self.claim.expire
     }
 
     /// What its holder knew of the lease last.
@@ -185,6 +208,19 @@ mod tests {
         let mut tenure = tenure(CLAIM_WINDOW, 9).handed_over(at(125_000));
         assert!(tenure.pass(EXPIRE, at(125_000)));
         assert!(!tenure.pass(EXPIRE, at(125_001)));
+    }
+
+    /// Of a lease of any length: the short ones are never cut to the claim window.
+    #[test]
+    fn one_who_was_called_after_a_long_wait_has_to_claim_first() {
+        for lease in [EXPIRE, CLAIM_WINDOW] {
+            let called = |now| tenure(lease, 9).called(now);
+            assert!(called(at(100_000)).suits(EXPIRE, at(100_000)), "{lease:?}");
+            assert!(!called(at(2_000_000)).suits(EXPIRE, at(2_000_000)), "{lease:?}");
+            let confirmed = Confirmed { sent: at(2_000_000), lease: EXPIRE };
+            let claim = Tenure { confirmed, ..tenure(EXPIRE, 9) };
+            assert!(called(at(2_000_000)).claimed(claim).suits(EXPIRE, at(2_000_000)));
+        }
     }
 
     #[test]

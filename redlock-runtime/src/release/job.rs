@@ -87,8 +87,9 @@ impl ReleaseJob {
     pub(super) fn finish(self, found: Found) -> Released {
         let released = match found {
             Found::Ours => Released::Released,
-            // An earlier try that was never answered may have been the one that freed it.
-            Found::Gone if self.is_unknown => Released::Released,
+            // An earlier try that was never answered may have been the one that freed it, or handed
+            // it over.
+            Found::Gone | Found::Stolen if self.is_unknown => Released::Released,
             Found::Gone => Released::Expired,
             Found::Stolen => Released::Stolen,
         };

@@ -77,6 +77,7 @@ impl Ownership {
             tenure.renewed(self.hold.confirmed());
             return Some(tenure);
         }
+        seat.let_go(&self.hold);
         let until = self.hold.server_end();
         in_background(ReleaseJob::new(&self.engine, &tenure, until, freeing(&self.engine, seat)));
         None

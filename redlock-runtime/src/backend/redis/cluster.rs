@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::address;
 use super::node::{NodeOptions, RedisNode};
 use super::source::Source;
-use crate::backend::{Acquired, Backend, Claim, Found, Line, Reply};
+use crate::backend::{Acquired, Backend, Claim, Fault, Found, Line, Reply};
 use crate::error::LockError;
 use crate::fencing::FencingToken;
 

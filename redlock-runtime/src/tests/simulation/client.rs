@@ -8,7 +8,7 @@ use fastrand::Rng;
 use super::plan::{Tick, millis};
 use super::world::World;
 use crate::client::{LockRequest, Redlock};
-use crate::error::LockError;
+use crate::error::{LockError, NodeErrorKind};
 use crate::guard::LockGuard;
 use crate::lease::Lease;
 use crate::options::Wait;
@@ -91,7 +91,10 @@ impl Client {
             1 => Wait::Forever,
             _ => Wait::AtMost(Duration::from_millis(random.u64(20..1200))),
         };
-        let request = self.redlock.lock(KEYS[key]).expire(self.world.plan.expire).wait(wait);
+        let full = self.world.plan.expire;
+        // Rules for several nodes go by the longest lease.
+        let expire = if random.u8(..4) == 0 { full * 2 / 3 } else { full };
+        let request = self.redlock.lock(KEYS[key]).expire(expire).wait(wait);
         match random.u32(..6) {
             limit @ 0..3 => (request.max_renew(limit), wait),
             _ => (request, wait),
@@ -138,7 +141,11 @@ impl Client {
         let is_expected = match error {
             LockError::Lost { .. } => return,
             LockError::Timeout { .. } => wait != Wait::Forever,
-            LockError::Unavailable { .. } | LockError::ExpireTooShort { .. } => true,
+            // Only the line is denied, which nobody asked for.
+            LockError::Unavailable { nodes, .. } => {
+                nodes.iter().all(|node| node.kind() != NodeErrorKind::NoPermission)
+            }
+            LockError::ExpireTooShort { .. } => true,
             _ => false,
         };
         let bound = match wait {

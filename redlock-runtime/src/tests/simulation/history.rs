@@ -6,6 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::client::Client;
+use super::line::Entry;
 use super::plan::{NEVER, Plan, Tick, millis};
 use super::process::Scheduled;
 use super::wire::Wire;
@@ -21,6 +22,10 @@ use crate::options::Policy;
 const BOUND: Duration = Duration::from_secs(60);
 /// What a release and its way take where nothing goes wrong.
 const RELEASED: Tick = 20;
+
+/// Until the last clean-up behind a command that nobody heard of has landed, and what it handed
+/// over to the dead is over.
+const LAST_CLEAN_UP: Tick = 6000;
 
 /// What came of a history.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,6 +47,7 @@ pub(super) fn play(seed: u64, is_traced: bool) -> Played {
         let mut random = Rng::with_seed(seed);
         let world = World::new(Plan::new(&mut random), random.fork(), is_traced);
         run(&world, random).await;
+        world.end();
         let mut state = world.state();
         // The witness knows holds, and through their backends the world: they must not keep it.
         let Witness { tally, violation, .. } = std::mem::take(&mut state.witness);
@@ -108,11 +114,25 @@ fn connect(world: &Arc<World>, process: usize) -> Redlock {
 /// When everything is quiet no lock is left, and nobody works on one.
 async fn check_the_end(world: &World, redlocks: &[Redlock]) {
     // Elsewhere a lock that was let go may stand until its lease ends.
-    let quiet = if world.plan.is_calm { RELEASED } else { 4 * millis(world.plan.expire) + 1000 };
+    let quiet = if world.plan.is_calm {
+        RELEASED
+    } else if world.plan.line.is_some() {
+        LAST_CLEAN_UP
+    } else {
+        4 * millis(world.plan.expire) + 1000
+    };
     world.sleep(quiet).await;
     let now = world.now();
     let mut state = world.state();
     state.network.settle(now);
+    if world.plan.line.as_ref().is_some_and(|line| line.denied_from == NEVER) {
+        let is_alive = |entry: &&Entry| world.runs_at(entry.process, now) == now;
+        let waiting = state.network.nodes.iter().flat_map(|node| node.waiting());
+        let waiting = waiting.filter(is_alive).count();
+        if waiting > 0 {
+            state.witness.report(now, &format!("{waiting} are left in line"));
+        }
+    }
     let left = state.network.nodes.iter().flat_map(|node| node.owners(now)).count();
     if left > 0 {
         state.witness.report(now, &format!("{left} locks are left on the nodes"));

@@ -6,8 +6,9 @@ use std::fmt;
 
 use fastrand::Rng;
 
+use super::line::Notice;
 use super::node::{Answer, Command, Node};
-use super::plan::{Failure, NEVER, Plan, Tick, Upheaval, Weather};
+use super::plan::{Failure, LinePlan, NEVER, Plan, Tick, Upheaval, Weather};
 
 /// The nodes, and everything that has been sent to them. What has landed is carried out when
 /// somebody looks: nobody can tell the difference, and it needs no timer.
@@ -15,6 +16,8 @@ use super::plan::{Failure, NEVER, Plan, Tick, Upheaval, Weather};
 pub(super) struct Network {
     pub(super) nodes: Vec<Node>,
     flights: BinaryHeap<Reverse<Flight>>,
+    /// What the nodes have published, and when; not on its way yet.
+    notices: Vec<(Tick, Notice)>,
     /// With each, how often the node had lost its data.
     answers: Vec<Option<(Answer, usize)>>,
     /// When the last command of each connection lands: they keep their order.
@@ -80,10 +83,11 @@ impl fmt::Display for Course {
 
 impl Network {
     pub(super) fn new(plan: &Plan, random: Rng) -> Self {
-        let nodes = plan.nodes.iter().map(Node::new).collect();
+        let nodes = plan.nodes.iter().map(|node| Node::new(node, plan.line.clone())).collect();
         let mut network = Self {
             nodes,
             flights: BinaryHeap::new(),
+            notices: Vec::new(),
             answers: Vec::new(),
             connections: HashMap::new(),
             sent: 0,
@@ -107,7 +111,14 @@ impl Network {
         at: Tick,
     ) -> (usize, Course) {
         let node = connection.node;
-        let course = self.course(plan, connection, at);
+        let mut course = self.course(plan, connection, at);
+        if course.was_cut && matches!(command, Command::Join(_) | Command::Rotate { .. }) {
+            // These are never sent a second time.
+            course.was_cut = false;
+            if let End::Answered(at) = course.end {
+                course.end = End::Broken(at);
+            }
+        }
         if course.lands != NEVER {
             self.connections.insert(connection, course.lands);
         }
@@ -150,12 +161,36 @@ impl Network {
                 Load::Upheaval(upheaval) => node.upset(upheaval),
                 Load::Command(command, ticket) => {
                     let answer = node.execute(&command, flight.lands);
+                    let notices = node.notices.drain(..).map(|notice| (flight.lands, notice));
+                    self.notices.extend(notices);
                     if let Some(ticket) = ticket {
                         self.answers[ticket] = Some((answer, node.losses));
                     }
                 }
             }
         }
+    }
+
+    /// What was published, with the times at which it arrives. Some of it is lost, some comes
+    /// twice.
+    pub(super) fn published(&mut self, plan: &Plan) -> Vec<(Tick, Notice)> {
+        let mut arrive = Vec::new();
+        for (sent, notice) in std::mem::take(&mut self.notices) {
+            let Weather { lost_replies, twice, .. } = self.weather;
+            let copies = match self.random.u16(..1000) {
+                fate if fate < lost_replies => 0,
+                fate if fate < lost_replies + twice => 2,
+                _ => 1,
+            };
+            for _ in 0..copies {
+                let at = self.arrival(sent);
+                let is_heard = |line: &LinePlan| line.hears(notice.process, sent, at);
+                if plan.line.as_ref().is_some_and(is_heard) {
+                    arrive.push((at, notice.clone()));
+                }
+            }
+        }
+        arrive
     }
 
     pub(super) fn answer(&mut self, ticket: usize) -> Option<(Answer, usize)> {

@@ -1,9 +1,11 @@
 //! One simulated server: what the scripts in `backend/scripts` do to its keys, on its own clock.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::plan::{NodePlan, Tick, Upheaval};
-use crate::backend::{Acquired, Claim, Found};
+use super::line::{Entry, Notice};
+use super::plan::{LinePlan, NodePlan, Tick, Upheaval};
+use crate::backend::{Acquired, Claim, Found, Joined, Rotated};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::owner::Owner;
@@ -17,6 +19,16 @@ pub(super) enum Command {
     Release(Claim),
     /// Reads the roll; where there is none, leaves this one.
     Roll(Option<String>),
+    Join(Entry),
+    Look(Entry),
+    Leave(Claim),
+    GiveBack(Claim, FencingToken),
+    Rotate {
+        held: Claim,
+        last: FencingToken,
+        next: Entry,
+    },
+    Nudge(LockKey),
 }
 
 #[derive(Debug, Clone)]
@@ -25,6 +37,16 @@ pub(super) enum Answer {
     Found(Found),
     Renewed(Vec<Option<Found>>),
     Roll(Option<String>),
+    /// The flag: it was handed over.
+    Freed(Found, bool),
+    Joined(Joined),
+    Rotated(Rotated),
+    Nudged {
+        left: Option<Duration>,
+        waiting: usize,
+    },
+    /// This user may not use the line.
+    Denied,
 }
 
 /// Microseconds of real time since the history began.
@@ -35,8 +57,12 @@ pub(super) struct Node {
     rate: i64,
     origin: u64,
     first_token: u64,
-    records: Vec<Record>,
+    pub(super) records: Vec<Record>,
     copy: Vec<Record>,
+    /// `None`: nobody stands in line here.
+    pub(super) line: Option<LinePlan>,
+    /// What was published and is not on its way yet.
+    pub(super) notices: Vec<Notice>,
     roll: Option<String>,
     /// How often it has lost its data.
     pub(super) losses: usize,
@@ -44,23 +70,32 @@ pub(super) struct Node {
 
 /// One key, and its fencing counter.
 #[derive(Debug, Clone)]
-struct Record {
-    key: LockKey,
-    lease: Option<Lease>,
-    last_token: u64,
+pub(super) struct Record {
+    pub(super) key: LockKey,
+    pub(super) lease: Option<Lease>,
+    pub(super) last_token: u64,
+    pub(super) line: VecDeque<Entry>,
 }
 
 #[derive(Debug, Clone)]
-struct Lease {
-    owner: Owner,
-    ends: Micros,
+pub(super) struct Lease {
+    pub(super) owner: Owner,
+    pub(super) ends: Micros,
 }
 
 impl Node {
-    pub(super) fn new(plan: &NodePlan) -> Self {
-        let (rate, origin, first_token) = (plan.rate, plan.origin, plan.last_token);
-        let (records, copy) = (Vec::new(), Vec::new());
-        Self { rate, origin, first_token, records, copy, roll: None, losses: 0 }
+    pub(super) fn new(plan: &NodePlan, line: Option<LinePlan>) -> Self {
+        Self {
+            rate: plan.rate,
+            origin: plan.origin,
+            first_token: plan.last_token,
+            records: Vec::new(),
+            copy: Vec::new(),
+            line,
+            notices: Vec::new(),
+            roll: None,
+            losses: 0,
+        }
     }
 
     pub(super) fn execute(&mut self, command: &Command, at: Tick) -> Answer {
@@ -76,13 +111,17 @@ impl Node {
                 let renew = |claim| Some(self.ours(claim, now, Record::begin));
                 Answer::Renewed(claims.iter().map(renew).collect())
             }
-            Command::Release(claim) => {
-                Answer::Found(self.ours(claim, now, |record, _| record.lease = None))
-            }
+            Command::Release(claim) => self.free(claim, None, now),
             Command::Roll(offer) => {
                 self.roll = self.roll.take().or_else(|| offer.clone());
                 Answer::Roll(self.roll.clone())
             }
+            Command::Join(entry) => self.join(entry, now),
+            Command::Look(entry) => self.look(entry, now),
+            Command::Leave(claim) => self.leave(claim, now),
+            Command::GiveBack(claim, last) => self.free(claim, Some(*last), now),
+            Command::Rotate { held, last, next } => self.rotate(held, *last, next, now),
+            Command::Nudge(key) => self.nudge(key, now),
         }
     }
 
@@ -149,30 +188,31 @@ impl Node {
         }
     }
 
-    fn record(&mut self, key: &LockKey) -> &mut Record {
+    pub(super) fn record(&mut self, key: &LockKey) -> &mut Record {
         let known = self.records.iter().position(|record| record.key == *key);
         let at = known.unwrap_or_else(|| {
             let last_token = self.first_token;
-            self.records.push(Record { key: key.clone(), lease: None, last_token });
+            let line = VecDeque::new();
+            self.records.push(Record { key: key.clone(), lease: None, last_token, line });
             self.records.len() - 1
         });
         &mut self.records[at]
     }
 
     /// What `TIME` returns, in microseconds; zero on a node whose tokens come from its counter.
-    fn server_time(&self, now: Micros) -> u64 {
+    pub(super) fn server_time(&self, now: Micros) -> u64 {
         if self.origin == 0 { 0 } else { self.origin + now }
     }
 
     /// How long a lease lasts that this node's clock measures.
-    fn real(&self, expire: Duration) -> Micros {
+    pub(super) fn real(&self, expire: Duration) -> Micros {
         let micros = u64::try_from(expire.as_micros()).unwrap_or(u64::MAX);
         micros * 1_000_000 / 1_000_000_u64.saturating_add_signed(self.rate)
     }
 }
 
 impl Record {
-    fn live(&self, now: Micros) -> Option<&Lease> {
+    pub(super) fn live(&self, now: Micros) -> Option<&Lease> {
         self.lease.as_ref().filter(|lease| now < lease.ends)
     }
 
@@ -180,7 +220,7 @@ impl Record {
         self.begin_for(owner, ends);
     }
 
-    fn begin_for(&mut self, owner: &Owner, ends: Micros) {
+    pub(super) fn begin_for(&mut self, owner: &Owner, ends: Micros) {
         self.lease = Some(Lease { owner: owner.clone(), ends });
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::notice::Cut;
 use super::process::Schedule;
 
 /// Milliseconds since the history began.
@@ -19,7 +20,7 @@ const MINUTE: u64 = 60_000_000;
 /// What the promise allows: the rates of clocks differ by 1 %, in parts per million.
 const RATE: i64 = 10_000;
 /// From here on nothing goes wrong any more.
-const CALM_FROM: Tick = 900;
+pub(super) const CALM_FROM: Tick = 900;
 
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -35,6 +36,8 @@ pub(super) struct Plan {
     pub(super) has_guard: bool,
     /// Nothing goes wrong at all.
     pub(super) is_calm: bool,
+    /// The node keeps those who wait in line.
+    pub(super) line: Option<LinePlan>,
 }
 
 /// What is promised in this history.
@@ -46,6 +49,28 @@ pub(super) enum Promise {
     Exclusion,
     /// Several may hold the lock; the resource refuses the older ones.
     Fencing,
+}
+
+/// How the line of a node works.
+#[derive(Debug, Clone)]
+pub(super) struct LinePlan {
+    /// How long a lock that was handed over waits to be claimed.
+    pub(super) window: Duration,
+    /// The server does not know who hears what it publishes.
+    pub(super) is_cluster: bool,
+    /// When the clients lose the right to use it.
+    pub(super) denied_from: Tick,
+    /// One for each process.
+    pub(super) listeners: Vec<Listener>,
+}
+
+/// How a process hears what the server publishes.
+#[derive(Debug, Clone)]
+pub(super) struct Listener {
+    /// Otherwise it asks now and then.
+    pub(super) can_hear: bool,
+    pub(super) cuts: Vec<Cut>,
+    pub(super) ends: Tick,
 }
 
 #[derive(Debug)]
@@ -102,7 +127,7 @@ impl Plan {
     pub(super) fn new(random: &mut Rng) -> Self {
         let is_calm = random.u8(..6) == 0;
         let expire = Duration::from_millis(random.u64(100..=300));
-        let count = [1, 3, 3, 5][random.usize(..4)];
+        let count = [1, 1, 3, 5][random.usize(..4)];
         // Which kinds of faults come together; each is absent from half of the histories.
         let mut some = |most: u16| if is_calm || random.bool() { 0 } else { random.u16(1..=most) };
         let mut weather = Weather {
@@ -135,17 +160,64 @@ impl Plan {
                 promise = Promise::Exclusion;
             }
         }
-        let processes = (0..random.usize(2..=4))
-            .map(|_| (random.usize(1..=2), Schedule::new(random, pauses, expire, CALM_FROM)))
+        let processes: Vec<_> = (0..random.usize(2..=4))
+            .map(|_| (random.usize(1..=3), Schedule::new(random, pauses, expire, CALM_FROM)))
             .collect();
         let reply_timeout = Duration::from_millis([40, 100, 250][random.usize(..3)]);
         let has_guard = promise == Promise::Exclusion || count > 1 && random.bool();
         let keys = 1 + usize::from(random.u8(..4) == 0);
-        Self { keys, expire, reply_timeout, nodes, processes, weather, promise, has_guard, is_calm }
+        let has_line = count == 1 && random.u8(..6) > 0;
+        let line = has_line.then(|| LinePlan::new(random, is_calm, &processes));
+        Self {
+            keys,
+            expire,
+            reply_timeout,
+            nodes,
+            processes,
+            weather,
+            promise,
+            has_guard,
+            is_calm,
+            line,
+        }
+    }
+
+    /// How long a lock may be free while somebody stands in line for it: until the watch of the one
+    /// who left it, or a look of those in line, has landed; with bad weather the second or third.
+    pub(super) fn longest_idle(&self) -> Tick {
+        if self.is_calm { 20 } else { 3 * millis(self.reply_timeout) + 1000 }
     }
 
     pub(super) fn quorum(&self) -> usize {
         self.nodes.len() / 2 + 1
+    }
+}
+
+impl LinePlan {
+    fn new(random: &mut Rng, is_calm: bool, processes: &[(usize, Schedule)]) -> Self {
+        let window = Duration::from_millis([60, 60, 60, 500][random.usize(..4)]);
+        let is_denied = random.u8(..8) == 0;
+        let denied_from = if is_denied { random.u64(..CALM_FROM) } else { NEVER };
+        let most = if is_calm || random.bool() { 0 } else { 2 };
+        let listeners = processes.iter().map(|(_, schedule)| Listener {
+            can_hear: random.u8(..8) > 0,
+            cuts: (0..random.u64(..=most)).map(|_| Cut::new(random, CALM_FROM)).collect(),
+            ends: schedule.ends(),
+        });
+        let listeners = listeners.collect();
+        Self { window, is_cluster: random.u8(..4) == 0, denied_from, listeners }
+    }
+
+    /// What the server thinks.
+    pub(super) fn has_listener(&self, process: usize, at: Tick) -> bool {
+        let Listener { cuts, ends, .. } = &self.listeners[process];
+        at < *ends && !cuts.iter().any(|cut| (cut.noticed..cut.until).contains(&at))
+    }
+
+    /// Does a process hear what is published at `sent` and arrives at `at`?
+    pub(super) fn hears(&self, process: usize, sent: Tick, at: Tick) -> bool {
+        let cuts = &self.listeners[process].cuts;
+        !cuts.iter().any(|cut| sent < cut.until && cut.from <= at)
     }
 }
 

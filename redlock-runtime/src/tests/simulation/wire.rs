@@ -8,9 +8,10 @@ use std::time::Duration;
 use super::network::{Connection, Course, End};
 use super::node::{Answer, Command};
 use super::plan::{NEVER, Tick, millis};
+use super::waiting::Watch;
 use super::world::World;
 use crate::backend::{
-    Acquired, Backend, Cause, Claim, Fault, Found, Recall, Reply, RollCall, Voter,
+    Acquired, Backend, Cause, Claim, Fault, Found, Line, Recall, Reply, RollCall, Voter,
 };
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
@@ -18,23 +19,33 @@ use crate::owner::Owner;
 
 const NAMES: [&str; 5] = ["n0", "n1", "n2", "n3", "n4"];
 
+#[derive(Clone)]
 pub(super) struct Wire {
-    world: Arc<World>,
-    process: usize,
+    pub(super) world: Arc<World>,
+    pub(super) process: usize,
     node: usize,
-    recall: Mutex<Option<Recall>>,
+    recall: Arc<Mutex<Option<Recall>>>,
     /// When the releases behind unanswered acquires land.
-    behind: Mutex<HashMap<Owner, Tick>>,
+    behind: Arc<Mutex<HashMap<Owner, Tick>>>,
+    pub(super) watch: Watch,
 }
 
 impl Wire {
     pub(super) fn new(world: Arc<World>, process: usize, node: usize) -> Self {
-        Self { world, process, node, recall: Mutex::default(), behind: Mutex::default() }
+        let (recall, behind) = (Arc::default(), Arc::default());
+        Self { world, process, node, recall, behind, watch: Watch::default() }
     }
 
     /// Sends a command and waits for what becomes of it. It goes its way though nobody waits.
-    async fn call(&self, command: Command, within: Duration) -> Result<(Answer, bool), Fault> {
+    pub(super) async fn call(
+        &self,
+        command: Command,
+        within: Duration,
+    ) -> Result<(Answer, bool), Fault> {
         let world = &self.world;
+        if world.is_over() {
+            return Err(self.denied());
+        }
         let now = world.now();
         // A process that is held up between its look at the clock and the command.
         let leaves = world.runs_at(self.process, now);
@@ -45,7 +56,7 @@ impl Wire {
         let connection = self.connection(&command);
         let (ticket, course) = world.send(connection, &command, leaves);
         let (seen, end) = self.seen(course, gives_up);
-        if end == End::Silence && matches!(command, Command::Acquire(_)) {
+        if end == End::Silence {
             self.clean_up(&command, course, seen);
         }
         if seen == NEVER {
@@ -60,7 +71,10 @@ impl Wire {
                 let answer = world.answer(ticket, seen);
                 let (answer, losses) = answer.unwrap_or_else(|| unreachable!("it has landed"));
                 self.remember(losses);
-                Ok((answer, course.was_cut))
+                match answer {
+                    Answer::Denied => Err(self.denied()),
+                    answer => Ok((answer, course.was_cut)),
+                }
             }
             End::Broken(_) => Err(self.fault(NodeErrorKind::Unreachable, true)),
             End::Refused(_) => Err(self.fault(NodeErrorKind::Unreachable, false)),
@@ -86,9 +100,20 @@ impl Wire {
     /// What the contract of a backend asks: a release behind an acquire without an answer, on the
     /// same connection. It is lost where the acquire was.
     fn clean_up(&self, command: &Command, course: Course, seen: Tick) {
-        if let (Command::Acquire(claim), true) = (command, course.lands != NEVER && seen != NEVER) {
-            let release = Command::Release(claim.clone());
-            let lands = self.world.send_behind(self.node, release, seen, course.lands);
+        if course.lands == NEVER || seen == NEVER {
+            return;
+        }
+        let behind = match command {
+            Command::Acquire(claim) => vec![Command::Release(claim.clone())],
+            Command::Join(entry) => vec![Command::Leave(entry.claim.clone())],
+            Command::Rotate { held, next, .. } => {
+                vec![Command::Leave(next.claim.clone()), Command::Release(held.clone())]
+            }
+            _ => return,
+        };
+        let send = |after, next| self.world.send_behind(self.node, next, seen, after);
+        let lands = behind.into_iter().fold(course.lands, send);
+        if let Command::Acquire(claim) = command {
             self.behind.lock().unwrap().insert(claim.owner.clone(), lands);
         }
     }
@@ -104,6 +129,10 @@ impl Wire {
         };
         let since = self.world.moment(self.world.plan.nodes[self.node].begins(losses));
         *recall = Some(Recall { run_id, since, cause });
+    }
+
+    fn denied(&self) -> Fault {
+        Fault { is_final: true, ..self.fault(NodeErrorKind::NoPermission, false) }
     }
 
     fn fault(&self, kind: NodeErrorKind, is_unknown: bool) -> Fault {
@@ -158,17 +187,17 @@ impl Backend for Wire {
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
-        Box::pin(async move {
-            match self.find(Command::Release(claim.clone()), within).await? {
-                // The try that broke off may have been the one that freed it.
-                (Found::Gone, true) => Ok(Found::Ours),
-                (found, _) => Ok(found),
-            }
-        })
+        Box::pin(
+            async move { self.free(Command::Release(claim.clone()), &claim.key, within).await },
+        )
     }
 
     fn verify(&self, _: Duration) -> Reply<'_, ()> {
         Box::pin(async { Ok(()) })
+    }
+
+    fn line(&self) -> Option<&dyn Line> {
+        self.world.plan.line.is_some().then_some(self)
     }
 }
 

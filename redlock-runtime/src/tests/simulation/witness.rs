@@ -6,6 +6,7 @@ use super::network::Network;
 use super::plan::{Plan, Promise, Tick};
 use super::resource::{LostUpdate, Resource};
 use crate::fencing::FencingToken;
+use crate::owner::Owner;
 use crate::renewal::Hold;
 
 #[derive(Debug, Default)]
@@ -25,6 +26,9 @@ pub(super) struct Tally {
     pub(super) refused: u64,
     pub(super) lost: u64,
     pub(super) commands: u64,
+    /// Locks that came to a waiter from another process, and from its own.
+    pub(super) hand_overs: u64,
+    pub(super) passes: u64,
 }
 
 impl Tally {
@@ -36,6 +40,8 @@ impl Tally {
             refused: self.refused + other.refused,
             lost: self.lost + other.lost,
             commands: self.commands + other.commands,
+            hand_overs: self.hand_overs + other.hand_overs,
+            passes: self.passes + other.passes,
         }
     }
 }
@@ -46,6 +52,10 @@ struct Key {
     holders: Vec<Arc<Hold>>,
     /// The highest fencing token, and those before it, with the times at which they were told.
     granted: Vec<(Tick, FencingToken)>,
+    /// Since when it is free though somebody stands in line for it.
+    idle_since: Option<Tick>,
+    /// Who was told last.
+    owner: Option<Owner>,
     resource: Resource,
 }
 
@@ -73,6 +83,9 @@ impl Witness {
         if highest >= Some(fencing_token) {
             self.report(now, &format!("fencing token {fencing_token} is not above {highest:?}"));
         }
+        let is_passed = |last: &Owner| *last == hold.claim.owner;
+        self.tally.passes += u64::from(self.keys[key].owner.as_ref().is_some_and(is_passed));
+        self.keys[key].owner = Some(hold.claim.owner.clone());
         self.keys[key].granted.push((now, fencing_token));
         self.keys[key].holders.push(Arc::clone(hold));
         self.is_alone(plan, key, hold, now);
@@ -110,7 +123,7 @@ impl Witness {
     /// The lock stands on a quorum, and will for as long as its holder relies on it: a step that
     /// begins at the last moment may take a twentieth of the lease.
     fn stands(&mut self, plan: &Plan, network: &Network, hold: &Hold, now: Tick) {
-        let relies = hold.remaining() + hold.claim.expire / 20;
+        let relies = hold.remaining() + hold.confirmed().lease / 20;
         let until = now * 1000 + u64::try_from(relies.as_micros()).unwrap_or(u64::MAX);
         let claim = &hold.claim;
         let leases =
@@ -140,6 +153,13 @@ impl Witness {
         if self.keys[key].resource.settle(now) == Err(LostUpdate) {
             self.report(now, "the fenced resource lost an update");
         }
+    }
+
+    /// Since when a key has been idle.
+    pub(super) fn idle(&mut self, key: usize, is_idle: bool, now: Tick) -> Tick {
+        let since = self.keys[key].idle_since.filter(|_| is_idle).unwrap_or(now);
+        self.keys[key].idle_since = is_idle.then_some(since);
+        since
     }
 
     pub(super) fn report(&mut self, now: Tick, what: &str) {

@@ -1,0 +1,251 @@
+//! What a simulated server does with those who stand in line for a lock: the scripts `join`,
+//! `release`, `rotate` and `nudge`.
+
+use std::time::Duration;
+
+use super::node::{Answer, Micros, Node, Record};
+use crate::backend::{Claim, FencingTokens, Found, Joined, Rotated, Standing};
+use crate::fencing::FencingToken;
+use crate::key::LockKey;
+use crate::owner::Owner;
+
+/// One place in line.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) claim: Claim,
+    pub(super) reserve: u32,
+    pub(super) process: usize,
+    /// Otherwise its process asks now and then.
+    pub(super) is_told: bool,
+}
+
+/// What a server publishes when it hands a lock over.
+#[derive(Debug, Clone)]
+pub(super) struct Notice {
+    pub(super) process: usize,
+    pub(super) owner: Owner,
+    pub(super) fencing_tokens: FencingTokens,
+    pub(super) lease: Duration,
+}
+
+/// What became of a lock that was to be handed over.
+enum Handed {
+    Over,
+    /// The one who asks is the first in line.
+    ToSelf,
+    Nobody,
+}
+
+impl Node {
+    pub(super) fn join(&mut self, entry: &Entry, now: Micros) -> Answer {
+        if self.denies(now) {
+            return Answer::Denied;
+        }
+        let key = &entry.claim.key;
+        if self.record(key).live(now).is_none() {
+            match self.hand_over(key, Some(&entry.claim.owner), None, now) {
+                Handed::Over => {}
+                Handed::ToSelf | Handed::Nobody => return self.take(entry, now),
+            }
+        }
+        let record = self.record(key);
+        if record.is_owned_by(&entry.claim.owner, now) {
+            return self.take_over(entry, now);
+        }
+        record.line.push_back(entry.clone());
+        Answer::Joined(record.waiting(entry, record.line.len() - 1, now))
+    }
+
+    pub(super) fn look(&mut self, entry: &Entry, now: Micros) -> Answer {
+        if self.denies(now) {
+            return Answer::Denied;
+        }
+        let key = &entry.claim.key;
+        if self.record(key).live(now).is_none() {
+            match self.hand_over(key, Some(&entry.claim.owner), None, now) {
+                Handed::Over => {}
+                Handed::ToSelf => {
+                    self.record(key).line.pop_front();
+                    return self.take(entry, now);
+                }
+                Handed::Nobody => {
+                    self.record(key).lease = None;
+                    return Answer::Joined(Joined::Unknown);
+                }
+            }
+        }
+        let record = self.record(key);
+        if record.is_owned_by(&entry.claim.owner, now) {
+            return self.take_over(entry, now);
+        }
+        Answer::Joined(match record.position(&entry.claim.owner) {
+            Some(ahead) => record.waiting(&record.line[ahead], ahead, now),
+            None => Joined::Unknown,
+        })
+    }
+
+    /// Everybody in line.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Entry> {
+        self.records.iter().flat_map(|record| &record.line)
+    }
+
+    pub(super) fn leave(&mut self, claim: &Claim, now: Micros) -> Answer {
+        if !self.denies(now) {
+            self.record(&claim.key).line.retain(|entry| entry.claim.owner != claim.owner);
+        }
+        self.free(claim, None, now)
+    }
+
+    /// Frees a lock, or hands it over. `last`: the last fencing token of its owner that was used.
+    pub(super) fn free(
+        &mut self,
+        claim: &Claim,
+        last: Option<FencingToken>,
+        now: Micros,
+    ) -> Answer {
+        if let Err(other) = self.record(&claim.key).found(&claim.owner, now) {
+            return Answer::Freed(other, false);
+        }
+        if matches!(self.hand_over(&claim.key, None, last, now), Handed::Over) {
+            return Answer::Freed(Found::Ours, true);
+        }
+        let record = self.record(&claim.key);
+        record.lease = None;
+        record.last_token = last.map_or(record.last_token, Into::into);
+        Answer::Freed(Found::Ours, false)
+    }
+
+    pub(super) fn rotate(
+        &mut self,
+        held: &Claim,
+        last: FencingToken,
+        next: &Entry,
+        now: Micros,
+    ) -> Answer {
+        if self.denies(now) {
+            return Answer::Denied;
+        }
+        if let Err(other) = self.record(&held.key).found(&held.owner, now) {
+            return Answer::Rotated(Rotated::Lost(other));
+        }
+        if matches!(self.hand_over(&held.key, None, Some(last), now), Handed::Over) {
+            let record = self.record(&held.key);
+            record.line.push_back(next.clone());
+            let Joined::Waiting { holder, standing } =
+                record.waiting(next, record.line.len() - 1, now)
+            else {
+                unreachable!("it was handed over")
+            };
+            return Answer::Rotated(Rotated::Passed { holder, standing });
+        }
+        let lasts = self.real(next.claim.expire);
+        let record = self.record(&held.key);
+        record.begin_for(&held.owner, now + lasts);
+        let (first, until) = (u64::from(last) + 1, u64::from(last) + u64::from(next.reserve));
+        record.last_token = record.last_token.max(until);
+        Answer::Rotated(Rotated::Kept(range(first, until)))
+    }
+
+    pub(super) fn nudge(&mut self, key: &LockKey, now: Micros) -> Answer {
+        if self.record(key).live(now).is_none()
+            && matches!(self.hand_over(key, None, None, now), Handed::Nobody)
+        {
+            self.record(key).lease = None;
+        }
+        let record = self.record(key);
+        let left = record.live(now).map(|lease| Duration::from_micros(lease.ends - now));
+        Answer::Nudged { left, waiting: record.line.len() }
+    }
+
+    /// Gives a free lock to somebody new.
+    fn take(&mut self, entry: &Entry, now: Micros) -> Answer {
+        let (server_time, lasts) = (self.server_time(now), self.real(entry.claim.expire));
+        let record = self.record(&entry.claim.key);
+        let first = server_time.max(record.last_token + 1);
+        record.last_token = first + u64::from(entry.reserve) - 1;
+        record.begin_for(&entry.claim.owner, now + lasts);
+        Answer::Joined(Joined::Granted(range(first, record.last_token)))
+    }
+
+    /// It was handed over meanwhile. Nobody has used any of its fencing tokens.
+    fn take_over(&mut self, entry: &Entry, now: Micros) -> Answer {
+        let lasts = self.real(entry.claim.expire);
+        let record = self.record(&entry.claim.key);
+        record.begin_for(&entry.claim.owner, now + lasts);
+        Answer::Joined(Joined::Granted(range(record.last_token, record.last_token)))
+    }
+
+    /// Gives a lock to the first in line who can be told, up to `asks`.
+    fn hand_over(
+        &mut self,
+        key: &LockKey,
+        asks: Option<&Owner>,
+        last: Option<FencingToken>,
+        now: Micros,
+    ) -> Handed {
+        if self.denies(now) {
+            return Handed::Nobody;
+        }
+        let server_time = self.server_time(now);
+        let Some(plan) = self.line.clone() else { return Handed::Nobody };
+        let record = self.record(key);
+        let first = server_time.max(last.map_or(record.last_token, Into::into) + 1);
+        while let Some(next) = self.record(key).line.front().cloned() {
+            if asks == Some(&next.claim.owner) {
+                return Handed::ToSelf;
+            }
+            let lease = next.claim.expire.min(plan.window);
+            let ends = now + self.real(lease);
+            let record = self.record(key);
+            record.line.pop_front();
+            record.last_token = first + u64::from(next.reserve) - 1;
+            record.begin_for(&next.claim.owner, ends);
+            let fencing_tokens = range(first, record.last_token);
+            let Entry { claim, process, is_told, .. } = next;
+            if is_told {
+                self.notices.push(Notice { process, owner: claim.owner, fencing_tokens, lease });
+            }
+            if !is_told || plan.is_cluster || plan.has_listener(process, now / 1000) {
+                return Handed::Over;
+            }
+        }
+        Handed::Nobody
+    }
+
+    fn denies(&self, now: Micros) -> bool {
+        self.line.as_ref().is_none_or(|plan| plan.denied_from <= now / 1000)
+    }
+}
+
+impl Record {
+    fn is_owned_by(&self, owner: &Owner, now: Micros) -> bool {
+        self.live(now).is_some_and(|lease| lease.owner == *owner)
+    }
+
+    fn found(&self, owner: &Owner, now: Micros) -> Result<(), Found> {
+        match self.live(now) {
+            None => Err(Found::Gone),
+            Some(lease) if lease.owner != *owner => Err(Found::Stolen),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn position(&self, owner: &Owner) -> Option<usize> {
+        self.line.iter().position(|entry| entry.claim.owner == *owner)
+    }
+
+    fn waiting(&self, entry: &Entry, ahead: usize, now: Micros) -> Joined {
+        let Some(lease) = self.live(now) else { unreachable!("somebody holds it") };
+        let free_in = Some(Duration::from_micros(lease.ends - now));
+        let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
+        let standing = Standing { free_in, ahead, is_told: entry.is_told };
+        Joined::Waiting { holder: lease.owner.as_str().to_owned(), standing }
+    }
+}
+
+fn range(first: u64, last: u64) -> FencingTokens {
+    let new = |value| {
+        FencingToken::new(value).unwrap_or_else(|| unreachable!("the clock shows the year 2255"))
+    };
+    FencingTokens { first: new(first), last: new(last) }
+}

@@ -1,0 +1,73 @@
+//! How processes hear of what the server publishes: their tickets, and the subscription that may
+//! be down.
+
+use std::sync::{Arc, Mutex};
+
+use fastrand::Rng;
+use tokio::sync::mpsc;
+
+use super::plan::Tick;
+use crate::backend::{Call, Ticket};
+use crate::owner::Owner;
+
+/// When a process does not hear the server, though it runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cut {
+    pub(super) from: Tick,
+    /// From here on the server knows.
+    pub(super) noticed: Tick,
+    pub(super) until: Tick,
+}
+
+impl Cut {
+    pub(super) fn new(random: &mut Rng, latest: Tick) -> Self {
+        let from = random.u64(..latest);
+        let noticed = from + random.u64(..100);
+        Self { from, noticed, until: noticed + random.u64(1..300) }
+    }
+}
+
+/// The tickets of all processes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tickets {
+    known: Arc<Mutex<Vec<Known>>>,
+}
+
+#[derive(Debug)]
+struct Known {
+    process: usize,
+    owner: Owner,
+    calls: mpsc::UnboundedSender<Call>,
+}
+
+impl Tickets {
+    pub(super) fn issue(&self, process: usize, owner: &Owner) -> Ticket {
+        let (calls, heard) = mpsc::unbounded_channel();
+        let mut known = self.known.lock().unwrap();
+        known.retain(|known| !known.calls.is_closed());
+        known.push(Known { process, owner: owner.clone(), calls });
+        Ticket::new(heard, ())
+    }
+
+    /// Does somebody still wait for calls of this owner?
+    pub(super) fn has(&self, owner: &Owner) -> bool {
+        let known = self.known.lock().unwrap();
+        known.iter().any(|known| known.owner == *owner && !known.calls.is_closed())
+    }
+
+    pub(super) fn call(&self, owner: &Owner, call: Call) {
+        self.tell(|known| known.owner == *owner, call);
+    }
+
+    /// The subscription of a process was made anew.
+    pub(super) fn disturb(&self, process: usize) {
+        self.tell(|known| known.process == process, Call::Disturbed);
+    }
+
+    fn tell(&self, whom: impl Fn(&Known) -> bool, call: Call) {
+        for known in self.known.lock().unwrap().iter().filter(|known| whom(known)) {
+            // Nobody listens any more: the message is ignored.
+            let _ = known.calls.send(call);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The way of one process to the line of a node, and its watch over the locks it handed over.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::line::Entry;
+use super::node::{Answer, Command};
+use super::plan::{NEVER, Tick, millis};
+use super::wire::Wire;
+use crate::backend::{Claim, Fault, Found, Joined, Line, Reply, Rotated, Ticket};
+use crate::fencing::FencingToken;
+use crate::key::LockKey;
+use crate::owner::Owner;
+
+/// When each key was handed over last by this process.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Watch {
+    latest: Arc<Mutex<HashMap<LockKey, Tick>>>,
+}
+
+/// For how much longer than its window a hand-over is given.
+const GRACE: Tick = 5;
+
+impl Wire {
+    fn entry(&self, claim: &Claim, reserve: u32) -> Entry {
+        let line = self.world.plan.line.as_ref();
+        let is_told = line.is_some_and(|line| line.listeners[self.process].can_hear);
+        Entry { claim: claim.clone(), reserve, process: self.process, is_told }
+    }
+
+    /// Frees a lock, and watches what becomes of it.
+    pub(super) async fn free(
+        &self,
+        command: Command,
+        key: &LockKey,
+        within: Duration,
+    ) -> Result<Found, Fault> {
+        let answer = self.call(command, within).await;
+        if !matches!(answer, Ok((Answer::Freed(_, false), false))) {
+            self.watch(key);
+        }
+        match answer? {
+            // The try that broke off may have been the one that freed it.
+            (Answer::Freed(Found::Gone, _), true) => Ok(Found::Ours),
+            (Answer::Freed(found, _), _) => Ok(found),
+            (other, _) => unreachable!("{other:?}"),
+        }
+    }
+
+    async fn joined(&self, command: Command, within: Duration) -> Result<Joined, Fault> {
+        match self.call(command, within).await? {
+            (Answer::Joined(joined), _) => Ok(joined),
+            (other, _) => unreachable!("{other:?}"),
+        }
+    }
+
+    fn watch(&self, key: &LockKey) {
+        let Some(line) = &self.world.plan.line else { return };
+        let begun = self.world.now();
+        let is_watched = self.watch.latest.lock().unwrap().insert(key.clone(), begun).is_some();
+        if !is_watched {
+            let (wire, key, window) = (self.clone(), key.clone(), millis(line.window));
+            tokio::spawn(async move { wire.keep_watch(&key, window).await });
+        }
+    }
+
+    /// Whoever was to have the lock may have died meanwhile.
+    async fn keep_watch(&self, key: &LockKey, window: Tick) {
+        loop {
+            let latest = self.watch.latest.lock().unwrap()[key];
+            self.world.sleep_until(latest + window + GRACE).await;
+            let runs_at = self.world.runs_at(self.process, self.world.now());
+            if runs_at == NEVER {
+                return;
+            }
+            self.world.sleep_until(runs_at).await;
+            if self.watch.latest.lock().unwrap()[key] != latest {
+                continue;
+            }
+            let within = self.world.plan.reply_timeout;
+            let answer = self.call(Command::Nudge(key.clone()), within).await;
+            let mut watched = self.watch.latest.lock().unwrap();
+            let now = self.world.now();
+            let left = match answer {
+                Ok((Answer::Nudged { left: Some(left), waiting }, _)) if waiting > 0 => left,
+                _ => Duration::MAX,
+            };
+            if millis(left) <= window {
+                watched.insert(key.clone(), now + millis(left) - window.min(now + millis(left)));
+            } else if watched[key] == latest {
+                watched.remove(key);
+                return;
+            }
+        }
+    }
+}
+
+impl Line for Wire {
+    fn ticket(&self, owner: &Owner) -> Ticket {
+        self.world.tickets.issue(self.process, owner)
+    }
+
+    fn join<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Joined> {
+        Box::pin(self.joined(Command::Join(self.entry(claim, reserve)), within))
+    }
+
+    fn look<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Joined> {
+        Box::pin(self.joined(Command::Look(self.entry(claim, reserve)), within))
+    }
+
+    fn leave<'a>(&'a self, claim: &'a Claim, _: u32, within: Duration) -> Reply<'a, Found> {
+        Box::pin(self.free(Command::Leave(claim.clone()), &claim.key, within))
+    }
+
+    fn give_back<'a>(
+        &'a self,
+        claim: &'a Claim,
+        last: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        Box::pin(self.free(Command::GiveBack(claim.clone(), last), &claim.key, within))
+    }
+
+    fn rotate<'a>(
+        &'a self,
+        held: &'a Claim,
+        last: FencingToken,
+        next: &'a Claim,
+        reserve: u32,
+        within: Duration,
+    ) -> Reply<'a, Rotated> {
+        let next = self.entry(next, reserve);
+        let command = Command::Rotate { held: held.clone(), last, next };
+        Box::pin(async move {
+            let answer = self.call(command, within).await;
+            if !matches!(answer, Ok((Answer::Rotated(Rotated::Kept(_) | Rotated::Lost(_)), _))) {
+                self.watch(&held.key);
+            }
+            match answer? {
+                (Answer::Rotated(rotated), _) => Ok(rotated),
+                (other, _) => unreachable!("{other:?}"),
+            }
+        })
+    }
+
+    /// Here it is done where something happens: on the clock of the history.
+    fn duty(&self) -> Option<std::pin::Pin<Box<dyn Future<Output = ()> + Send>>> {
+        None
+    }
+}
