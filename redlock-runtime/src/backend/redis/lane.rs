@@ -20,7 +20,7 @@ use crate::backend::Backend;
 
 /// So many commands of a runtime go by way of the keeper first: one that ends after a few is not
 /// worth a connection.
-const CALLS_BEFORE: u32 = 16;
+const CALLS_BEFORE: u32 = 64;
 /// So many runtimes are kept in mind before those without a lane are forgotten.
 const MOST_PLACES: usize = 256;
 /// How long the connection of a lane may take.

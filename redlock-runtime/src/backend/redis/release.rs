@@ -13,7 +13,7 @@ use super::reply;
 use super::script::{RELEASE, WINDOW_MS, cluster_flag};
 use super::source::Source;
 use crate::backend::{Claim, Fault, Found};
-use crate::error::NodeErrorKind;
+use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 
 /// What is let go of.
@@ -77,7 +77,7 @@ impl<S: Source> Core<S> {
         };
         let is_lineless = self.is_lineless.load(Ordering::Relaxed);
         let answer = match ask(if is_lineless { &keys[..1] } else { &keys }, within).await {
-            Err(failure) if !is_lineless && is_out_of_reach(failure.error.kind()) => {
+            Err(failure) if !is_lineless && is_out_of_reach::<S>(&failure.error) => {
                 let alone = ask(&keys[..1], end - Instant::now()).await?;
                 // A slot that moves comes to rest again; an ACL stays as it is.
                 let is_denied = failure.error.kind() == NodeErrorKind::NoPermission;
@@ -99,6 +99,12 @@ impl<S: Source> Core<S> {
 }
 
 /// May the lock be let go of where its line cannot be?
-fn is_out_of_reach(kind: NodeErrorKind) -> bool {
-    matches!(kind, NodeErrorKind::NoPermission | NodeErrorKind::Cluster)
+fn is_out_of_reach<S: Source>(error: &NodeError) -> bool {
+    match error.kind() {
+        // Not the command, but one of its keys.
+        NodeErrorKind::NoPermission => error.message().contains("key"),
+        // A script with several keys, while some of them have moved elsewhere.
+        NodeErrorKind::Cluster => !S::LEADS_TO_ONE,
+        _ => false,
+    }
 }
