@@ -96,7 +96,7 @@ impl<S: Source> RedisNode<S> {
             },
             Entry::Vacant(place) => {
                 place.insert(Place::Opening);
-                Arc::new(self.lane(&here))
+                Arc::new(self.lane_at(&here))
             }
         };
         drop(places);
@@ -105,7 +105,7 @@ impl<S: Source> RedisNode<S> {
         None
     }
 
-    fn lane(&self, home: &Handle) -> Self {
+    fn lane_at(&self, home: &Handle) -> Self {
         let calls = Arc::new(Link::new(Arc::clone(&self.core.source)));
         Self { core: Arc::clone(&self.core), calls, home: Some(home.clone()), stem: None }
     }
