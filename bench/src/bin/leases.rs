@@ -219,7 +219,7 @@ impl Pings {
         let thread = std::thread::spawn(move || {
             let mut took = Vec::new();
             while !ends.load(Ordering::Relaxed) {
-                std::thread::sleep(PING);
+                std::thread::park_timeout(PING);
                 let sent = Instant::now();
                 if server.ask("PING").is_ok() {
                     took.push(sent.elapsed());
