@@ -27,6 +27,8 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 const TAKERS: u32 = 64;
 /// How often all leases are looked at.
 const LOOK: Duration = Duration::from_secs(10);
+/// How long one lock may take, on a machine that does other work as well.
+const PATIENCE: Duration = Duration::from_secs(50);
 /// How long the releases may take.
 const RELEASE: Duration = Duration::from_secs(100);
 /// How often another client asks the server for a sign of life.
@@ -108,7 +110,8 @@ async fn take_all(redlock: &Redlock, count: u32, expire: Duration) -> Outcome<Ve
         let (redlock, guards) = (redlock.clone(), Arc::clone(&guards));
         takers.spawn(async move {
             for n in (taker..count).step_by(TAKERS as usize) {
-                let guard = redlock.lock(format!("lease-{n}")).expire(expire).acquire().await?;
+                let lock = redlock.lock(format!("lease-{n}")).expire(expire).wait(PATIENCE);
+                let guard = lock.acquire().await?;
                 guards.lock().unwrap().push(guard);
             }
             Outcome::Ok(())
