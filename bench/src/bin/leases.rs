@@ -24,14 +24,18 @@ use tokio::task::JoinSet;
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Tasks that take locks at the same time.
-const TAKERS: usize = 64;
+const TAKERS: u32 = 64;
 /// How often all leases are looked at.
 const LOOK: Duration = Duration::from_secs(10);
+/// How long one lock may take, on a machine that does other work as well.
+const PATIENCE: Duration = Duration::from_secs(50);
+/// How long the releases may take.
+const RELEASE: Duration = Duration::from_secs(100);
 /// How often another client asks the server for a sign of life.
 const PING: Duration = Duration::from_millis(20);
 
 struct Args {
-    count: usize,
+    count: u32,
     held: Duration,
     expire: Duration,
     url: String,
@@ -52,7 +56,7 @@ async fn main() -> Outcome<ExitCode> {
     let guards = take_all(&redlock, args.count, args.expire).await?;
     println!("leases             {}, of {:?}", guards.len(), args.expire);
     println!("taken in           {:.1} s", started.elapsed().as_secs_f64());
-    let each = |bytes: f64| bytes / args.count as f64;
+    let each = |bytes: f64| bytes / f64::from(args.count);
     println!("client memory      {:.0} bytes a lease", each(own_rss()? - rss));
     println!("server memory      {:.0} bytes a lease", each(server.info("used_memory")? - memory));
 
@@ -75,7 +79,7 @@ async fn main() -> Outcome<ExitCode> {
 
     let started = Instant::now();
     drop(guards);
-    redlock.shutdown(Duration::from_secs(120)).await;
+    redlock.shutdown(RELEASE).await;
     println!("released in        {:.1} s", started.elapsed().as_secs_f64());
     Ok(ExitCode::from(u8::from(held.lost > 0)))
 }
@@ -99,14 +103,15 @@ impl Args {
     }
 }
 
-async fn take_all(redlock: &Redlock, count: usize, expire: Duration) -> Outcome<Vec<LockGuard>> {
-    let guards = Arc::new(Mutex::new(Vec::with_capacity(count)));
+async fn take_all(redlock: &Redlock, count: u32, expire: Duration) -> Outcome<Vec<LockGuard>> {
+    let guards = Arc::new(Mutex::new(Vec::with_capacity(count as usize)));
     let mut takers = JoinSet::new();
     for taker in 0..TAKERS {
         let (redlock, guards) = (redlock.clone(), Arc::clone(&guards));
         takers.spawn(async move {
-            for n in (taker..count).step_by(TAKERS) {
-                let guard = redlock.lock(format!("lease-{n}")).expire(expire).acquire().await?;
+            for n in (taker..count).step_by(TAKERS as usize) {
+                let lock = redlock.lock(format!("lease-{n}")).expire(expire).wait(PATIENCE);
+                let guard = lock.acquire().await?;
                 guards.lock().unwrap().push(guard);
             }
             Outcome::Ok(())
@@ -217,7 +222,7 @@ impl Pings {
         let thread = std::thread::spawn(move || {
             let mut took = Vec::new();
             while !ends.load(Ordering::Relaxed) {
-                std::thread::sleep(PING);
+                std::thread::park_timeout(PING);
                 let sent = Instant::now();
                 if server.ask("PING").is_ok() {
                     took.push(sent.elapsed());
@@ -233,7 +238,7 @@ impl Pings {
         let mut took = self.thread.join().unwrap_or_default();
         took.sort_unstable();
         let Some(longest) = took.last() else { return "never answered".to_owned() };
-        let at = |share: f64| took[(took.len() as f64 * share) as usize];
-        format!("p50 {:?}, p99 {:?}, longest {longest:?}", at(0.5), at(0.99))
+        let at = |percent: usize| took[took.len() * percent / 100];
+        format!("p50 {:?}, p99 {:?}, longest {longest:?}", at(50), at(99))
     }
 }

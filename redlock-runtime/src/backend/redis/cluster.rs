@@ -123,19 +123,18 @@ impl Backend for RedisCluster {
                 slot.1.push(claim.clone());
             }
             let calls = slots.values().map(|(_, claims)| self.renew_slot(claims, end));
-            let answers = at_once(calls.collect()).await;
-            let is_any = answers.iter().flatten().any(Result::is_ok);
+            let answers: Vec<_> = at_once(calls.collect()).await.into_iter().flatten().collect();
+            let is_any = answers.iter().any(Result::is_ok);
+            let positions = slots.values().flat_map(|(positions, _)| positions);
             let mut found = vec![None; claims.len()];
-            for (answers, (positions, _)) in answers.into_iter().zip(slots.values()) {
-                for (answer, position) in answers.into_iter().zip(positions) {
-                    match answer {
-                        Ok(answer) => found[*position] = answer,
-                        // What the others found must not get lost.
-                        Err(fault) if is_any => {
-                            tracing::debug!(nodes = ?fault.nodes, "a part of the cluster is silent");
-                        }
-                        Err(fault) => return Err(fault),
+            for (answer, position) in answers.into_iter().zip(positions) {
+                match answer {
+                    Ok(answer) => found[*position] = answer,
+                    // What the others found must not get lost.
+                    Err(fault) if is_any => {
+                        tracing::debug!(nodes = ?fault.nodes, "a part of the cluster is silent");
                     }
+                    Err(fault) => return Err(fault),
                 }
             }
             Ok(found)
