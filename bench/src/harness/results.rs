@@ -11,6 +11,7 @@ use super::stats::Spread;
 #[derive(Debug, Serialize)]
 pub struct Results {
     pub machine: Machine,
+    /// How many were asked for.
     pub rounds: usize,
     /// Subjects that could not be measured, and why.
     pub not_measured: BTreeMap<String, String>,

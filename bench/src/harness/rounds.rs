@@ -46,26 +46,32 @@ async fn all(options: &Options) -> Result<(), Failure> {
         not_measured: not_measured(&lab),
         scenarios: BTreeMap::new(),
     };
+    let out = options.out(&lab.root, &lab.target);
     for round in 0..options.rounds() {
-        for scenario in SCENARIOS.iter().filter(|scenario| is_due(options, scenario, round)) {
-            for subject in in_turn(options, scenario, round) {
-                if results.not_measured.contains_key(subject.name) {
-                    continue;
-                }
-                eprint!("bench: {:>4} s, round {} ", begin.elapsed().as_secs(), round + 1);
-                eprintln!("{} {}", scenario.name, subject.name);
-                match measure(&mut lab, scenario, subject).await {
-                    Ok(figures) => results.note(scenario.name, subject.name, round, figures),
-                    Err(error) => eprintln!("bench: {} failed: {error}", subject.name),
-                }
+        play(&mut lab, round, &mut results, begin).await;
+        // What is there is kept, should somebody end the program.
+        results.summarize();
+        report::write(&results, &lab.root, &out)?;
+    }
+    eprintln!("bench: {} s, written to {}", begin.elapsed().as_secs(), out.display());
+    Ok(())
+}
+
+async fn play(lab: &mut Lab, round: usize, results: &mut Results, begin: Instant) {
+    let options = lab.options.clone();
+    for scenario in SCENARIOS.iter().filter(|scenario| is_due(&options, scenario, round)) {
+        for subject in in_turn(&options, scenario, round) {
+            if results.not_measured.contains_key(subject.name) {
+                continue;
+            }
+            eprint!("bench: {:>4} s, round {} ", begin.elapsed().as_secs(), round + 1);
+            eprintln!("{} {}", scenario.name, subject.name);
+            match measure(lab, scenario, subject).await {
+                Ok(figures) => results.note(scenario.name, subject.name, round, figures),
+                Err(error) => eprintln!("bench: {} failed: {error}", subject.name),
             }
         }
     }
-    results.summarize();
-    let out = options.out(&lab.root, &lab.target);
-    report::write(&results, &lab.root, &out)?;
-    eprintln!("bench: {} s, written to {}", begin.elapsed().as_secs(), out.display());
-    Ok(())
 }
 
 fn is_due(options: &Options, scenario: &Scenario, round: usize) -> bool {

@@ -116,7 +116,7 @@ pub const SUBJECTS: &[Subject] = &[
         program: Program::Peer("java"),
         about: "Java; `RLock`, watchdog on, defaults: pub/sub wake-up",
         version: Some(("peers/java/pom.xml", "<redisson.version>")),
-        warm_up_s: 3.0,
+        warm_up_s: 2.0,
         ..OWN
     },
     Subject {
