@@ -1,6 +1,7 @@
 //! The engines on a backend that fails on command, in virtual time.
 
 mod acquire;
+mod down_nodes;
 mod fake;
 #[cfg(feature = "metrics")]
 mod metrics;

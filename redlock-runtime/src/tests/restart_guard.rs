@@ -187,6 +187,17 @@ async fn a_server_that_was_restarted_is_given_the_roll_when_it_votes_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_is_given_the_roll_once() {
+    let nodes = group(3).await;
+    let redlock = client(&nodes);
+    touch(&redlock).await;
+    assert!(nodes[1].take_roll().is_some());
+    touch(&redlock).await;
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(nodes[1].take_roll(), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_longer_lease_of_others_can_be_named() {
     let nodes = group(3).await;
     let guard = RestartGuard::new(Clock::Tokio, "roll".into(), 6 * EXPIRE);
