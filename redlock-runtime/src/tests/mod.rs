@@ -2,6 +2,7 @@
 
 mod acquire;
 mod crowd;
+mod down_nodes;
 mod fake;
 #[cfg(feature = "metrics")]
 mod metrics;

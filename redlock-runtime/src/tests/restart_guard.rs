@@ -123,6 +123,29 @@ async fn a_node_that_came_back_empty_makes_no_second_holder() {
     }
 }
 
+/// It has granted, but has no vote: what it granted is given back.
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_answer_tells_of_a_restart_keeps_nothing_of_an_attempt_that_failed() {
+    let nodes = group(3).await;
+    let (first, second) = (client(&nodes), client(&nodes));
+    touch(&second).await;
+    nodes[1].always(Some(DOWN));
+    let _guard = first.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    nodes[1].always(None);
+    // It is the first to answer.
+    for (node, millis) in nodes.iter().zip([3, 2, 3]) {
+        node.next_acquires([Fate::Slow(Duration::from_millis(millis))]);
+    }
+    let attempt = tokio::spawn(async move { attempt(&second).await });
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(nodes[1].store.owner("k").is_some());
+    let cause = Cause::Restarted;
+    nodes[1].recalls(Recall { run_id: "run1b".into(), since: now(), cause });
+    assert!(attempt.await.unwrap().is_err());
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(nodes[1].store.owner("k"), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_the_guard_there_are_two_holders() {
     let nodes = group(3).await;
@@ -184,6 +207,17 @@ async fn a_server_that_was_restarted_is_given_the_roll_when_it_votes_again() {
     touch(&redlock).await;
     tokio::time::sleep(SECOND).await;
     assert_eq!(nodes[1].take_roll().as_deref(), Some("run0 run1 run2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_is_given_the_roll_once() {
+    let nodes = group(3).await;
+    let redlock = client(&nodes);
+    touch(&redlock).await;
+    assert!(nodes[1].take_roll().is_some());
+    touch(&redlock).await;
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(nodes[1].take_roll(), None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -71,3 +71,20 @@ impl<S: Source> RedisNode<S> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_waits_for_its_own_clean_up_to_land() {
+        let behind = Behind::default();
+        let (owner, other) = (Owner::fresh("test"), Owner::fresh("test"));
+        assert!(!behind.is_pending(&owner));
+        behind.sent(&owner);
+        assert!(behind.is_pending(&owner));
+        assert!(!behind.is_pending(&other));
+        behind.clone().over(&owner);
+        assert!(!behind.is_pending(&owner));
+    }
+}

@@ -223,3 +223,37 @@ impl Source for Shards {
         heard
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::redis::exchange::is_passing;
+    use crate::backend::redis::source::Direct;
+    use crate::error::NodeErrorKind;
+
+    #[test]
+    fn what_a_cluster_says_while_it_changes_is_not_final() {
+        assert!(is_passing::<Shards>(NodeErrorKind::Cluster));
+        assert!(!is_passing::<Shards>(NodeErrorKind::NoPermission));
+        assert!(!is_passing::<Direct>(NodeErrorKind::Cluster));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn at_once_waits_for_all_and_keeps_their_order() {
+        let sleep = |seconds| -> Pin<Box<dyn Future<Output = u64> + Send>> {
+            Box::pin(async move {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                seconds
+            })
+        };
+        let start = tokio::time::Instant::now();
+        assert_eq!(at_once(vec![sleep(3), sleep(1), sleep(2)]).await, [3, 1, 2]);
+        assert_eq!(start.elapsed(), Duration::from_secs(3));
+    }
+
+    #[test]
+    fn a_cluster_without_a_server_says_so() {
+        let error = RedisCluster::open(&[]).unwrap_err().to_string();
+        assert!(error.contains("`cluster` names no server"), "{error}");
+    }
+}
