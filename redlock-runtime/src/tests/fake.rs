@@ -67,12 +67,21 @@ pub(super) fn fake_with(max_waiters: usize) -> (Redlock, Arc<Fake>) {
 
 /// A client on a backend.
 pub(super) fn client(backend: Arc<dyn Backend>, max_waiters: usize) -> Redlock {
+    client_at(backend, max_waiters, true)
+}
+
+/// The same, embedded in the runtime of its callers or served by the keeper.
+pub(super) fn client_at(
+    backend: Arc<dyn Backend>,
+    max_waiters: usize,
+    is_embedded: bool,
+) -> Redlock {
     let engine = Engine::new(Parts {
         backend,
         client_name: "fake".to_owned(),
         reply_timeout: Duration::from_secs(1),
         max_waiters,
-        is_embedded: true,
+        is_embedded,
     });
     Redlock::new(engine, String::new(), Policy::DEFAULT)
 }
@@ -140,40 +149,36 @@ impl Fake {
         let line = format!("{verb} {} {}", claim.key.name(), claim.owner.as_str());
         self.state.lock().unwrap().log.push(line);
     }
+}
 
-    /// Lets one command meet its fate; `run` carries it out.
-    async fn meet<T>(
-        &self,
-        fate: Option<Fate>,
-        within: Duration,
-        run: impl Future<Output = Result<T, Fault>>,
-    ) -> Result<T, Fault> {
-        let fault = |kind, is_unknown, is_final| {
-            Err(Fault {
-                nodes: vec![NodeError::new(self.name, kind, "on purpose")],
-                is_unknown,
-                is_final,
-            })
-        };
-        match fate {
-            None => run.await,
-            Some(Fate::Slow(delay)) if delay < within => {
-                let answer = run.await;
-                tokio::time::sleep(delay).await;
-                answer
-            }
-            Some(Fate::Slow(_) | Fate::LostReply) => {
-                drop(run.await);
-                tokio::time::sleep(within).await;
-                fault(NodeErrorKind::NoReply, true, false)
-            }
-            Some(Fate::LostRequest) => {
-                tokio::time::sleep(within).await;
-                fault(NodeErrorKind::NoReply, true, false)
-            }
-            Some(Fate::Refused(kind, is_final)) => fault(kind, false, is_final),
-            Some(Fate::Panic) => panic!("on purpose"),
+/// Lets one command meet its fate; `run` carries it out.
+pub(super) async fn meet<T>(
+    name: &str,
+    fate: Option<Fate>,
+    within: Duration,
+    run: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    let fault = |kind, is_unknown, is_final| {
+        Err(Fault { nodes: vec![NodeError::new(name, kind, "on purpose")], is_unknown, is_final })
+    };
+    match fate {
+        None => run.await,
+        Some(Fate::Slow(delay)) if delay < within => {
+            let answer = run.await;
+            tokio::time::sleep(delay).await;
+            answer
         }
+        Some(Fate::Slow(_) | Fate::LostReply) => {
+            drop(run.await);
+            tokio::time::sleep(within).await;
+            fault(NodeErrorKind::NoReply, true, false)
+        }
+        Some(Fate::LostRequest) => {
+            tokio::time::sleep(within).await;
+            fault(NodeErrorKind::NoReply, true, false)
+        }
+        Some(Fate::Refused(kind, is_final)) => fault(kind, false, is_final),
+        Some(Fate::Panic) => panic!("on purpose"),
     }
 }
 
@@ -181,7 +186,12 @@ impl Backend for Fake {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         self.note("acquire", claim);
         let fate = self.fate(|state| &mut state.acquires);
-        Box::pin(self.meet(fate, within, async move { self.memory.acquire(claim, within).await }))
+        Box::pin(meet(
+            self.name,
+            fate,
+            within,
+            async move { self.memory.acquire(claim, within).await },
+        ))
     }
 
     fn raise<'a>(
@@ -193,7 +203,7 @@ impl Backend for Fake {
         self.note("raise", claim);
         let fate = self.fate(|state| &mut state.raises);
         let run = async move { self.memory.raise(claim, fencing_token, within).await };
-        Box::pin(self.meet(fate, within, run))
+        Box::pin(meet(self.name, fate, within, run))
     }
 
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
@@ -204,13 +214,23 @@ impl Backend for Fake {
         let fate = self.fate(|state| &mut state.renews);
         // Outside of any future, so that the driver itself meets it.
         assert!(!matches!(fate, Some(Fate::Panic)), "on purpose");
-        Box::pin(self.meet(fate, within, async move { self.memory.renew(claims, within).await }))
+        Box::pin(meet(
+            self.name,
+            fate,
+            within,
+            async move { self.memory.renew(claims, within).await },
+        ))
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
         self.note("release", claim);
         let fate = self.fate(|state| &mut state.releases);
-        Box::pin(self.meet(fate, within, async move { self.memory.release(claim, within).await }))
+        Box::pin(meet(
+            self.name,
+            fate,
+            within,
+            async move { self.memory.release(claim, within).await },
+        ))
     }
 
     fn verify(&self, within: Duration) -> Reply<'_, ()> {
@@ -242,6 +262,6 @@ impl Voter for Fake {
             }
             Ok(RollCall { roll: state.roll.clone(), clock_offset: state.clock_offset })
         };
-        Box::pin(self.meet(fate, within, run))
+        Box::pin(meet(self.name, fate, within, run))
     }
 }

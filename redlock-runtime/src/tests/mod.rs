@@ -4,6 +4,8 @@ mod acquire;
 mod crowd;
 mod down_nodes;
 mod fake;
+mod lane;
+mod line;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod quorum;
@@ -11,4 +13,5 @@ mod reentrancy;
 mod release;
 mod renewal;
 mod restart_guard;
+mod server;
 mod simulation;

@@ -11,21 +11,21 @@ use crate::owner::Owner;
 
 /// One place in line.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
-    pub(super) claim: Claim,
-    pub(super) reserve: u32,
-    pub(super) process: usize,
+pub(crate) struct Entry {
+    pub(crate) claim: Claim,
+    pub(crate) reserve: u32,
+    pub(crate) process: usize,
     /// Otherwise its process asks now and then.
-    pub(super) is_told: bool,
+    pub(crate) is_told: bool,
 }
 
 /// What a server publishes when it hands a lock over.
 #[derive(Debug, Clone)]
-pub(super) struct Notice {
-    pub(super) process: usize,
-    pub(super) owner: Owner,
-    pub(super) fencing_tokens: FencingTokens,
-    pub(super) lease: Duration,
+pub(crate) struct Notice {
+    pub(crate) process: usize,
+    pub(crate) owner: Owner,
+    pub(crate) fencing_tokens: FencingTokens,
+    pub(crate) lease: Duration,
 }
 
 /// What became of a lock that was to be handed over.
@@ -37,7 +37,7 @@ enum Handed {
 }
 
 impl Node {
-    pub(super) fn join(&mut self, entry: &Entry, now: Micros) -> Answer {
+    pub(crate) fn join(&mut self, entry: &Entry, now: Micros) -> Answer {
         if self.denies(now) {
             return Answer::Denied;
         }
@@ -56,7 +56,7 @@ impl Node {
         Answer::Joined(record.waiting(entry, record.line.len() - 1, now))
     }
 
-    pub(super) fn look(&mut self, entry: &Entry, now: Micros) -> Answer {
+    pub(crate) fn look(&mut self, entry: &Entry, now: Micros) -> Answer {
         if self.denies(now) {
             return Answer::Denied;
         }
@@ -85,11 +85,11 @@ impl Node {
     }
 
     /// Everybody in line.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Entry> {
         self.records.iter().flat_map(|record| &record.line)
     }
 
-    pub(super) fn leave(&mut self, claim: &Claim, now: Micros) -> Answer {
+    pub(crate) fn leave(&mut self, claim: &Claim, now: Micros) -> Answer {
         if !self.denies(now) {
             self.record(&claim.key).line.retain(|entry| entry.claim.owner != claim.owner);
         }
@@ -97,7 +97,7 @@ impl Node {
     }
 
     /// Frees a lock, or hands it over. `last`: the last fencing token of its owner that was used.
-    pub(super) fn free(
+    pub(crate) fn free(
         &mut self,
         claim: &Claim,
         last: Option<FencingToken>,
@@ -115,7 +115,7 @@ impl Node {
         Answer::Freed(Found::Ours, false)
     }
 
-    pub(super) fn rotate(
+    pub(crate) fn rotate(
         &mut self,
         held: &Claim,
         last: FencingToken,
@@ -146,7 +146,7 @@ impl Node {
         Answer::Rotated(Rotated::Kept(range(first, until)))
     }
 
-    pub(super) fn nudge(&mut self, key: &LockKey, now: Micros) -> Answer {
+    pub(crate) fn nudge(&mut self, key: &LockKey, now: Micros) -> Answer {
         if self.record(key).live(now).is_none()
             && matches!(self.hand_over(key, None, None, now), Handed::Nobody)
         {

@@ -9,11 +9,11 @@
 mod client;
 mod histories;
 mod history;
-mod line;
+pub(super) mod line;
 mod network;
-mod node;
-mod notice;
-mod plan;
+pub(super) mod node;
+pub(super) mod notice;
+pub(super) mod plan;
 mod process;
 mod resource;
 mod waiting;

@@ -12,7 +12,7 @@ use crate::owner::Owner;
 
 /// What a client asks of a node.
 #[derive(Debug, Clone)]
-pub(super) enum Command {
+pub(crate) enum Command {
     Acquire(Claim),
     Raise(Claim, FencingToken),
     Renew(Vec<Claim>),
@@ -32,7 +32,7 @@ pub(super) enum Command {
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     Acquired(Acquired),
     Found(Found),
     Renewed(Vec<Option<Found>>),
@@ -50,41 +50,41 @@ pub(super) enum Answer {
 }
 
 /// Microseconds of real time since the history began.
-pub(super) type Micros = u64;
+pub(crate) type Micros = u64;
 
 #[derive(Debug)]
-pub(super) struct Node {
+pub(crate) struct Node {
     rate: i64,
     origin: u64,
     first_token: u64,
-    pub(super) records: Vec<Record>,
+    pub(crate) records: Vec<Record>,
     copy: Vec<Record>,
     /// `None`: nobody stands in line here.
-    pub(super) line: Option<LinePlan>,
+    pub(crate) line: Option<LinePlan>,
     /// What was published and is not on its way yet.
-    pub(super) notices: Vec<Notice>,
+    pub(crate) notices: Vec<Notice>,
     roll: Option<String>,
     /// How often it has lost its data.
-    pub(super) losses: usize,
+    pub(crate) losses: usize,
 }
 
 /// One key, and its fencing counter.
 #[derive(Debug, Clone)]
-pub(super) struct Record {
-    pub(super) key: LockKey,
-    pub(super) lease: Option<Lease>,
-    pub(super) last_token: u64,
-    pub(super) line: VecDeque<Entry>,
+pub(crate) struct Record {
+    pub(crate) key: LockKey,
+    pub(crate) lease: Option<Lease>,
+    pub(crate) last_token: u64,
+    pub(crate) line: VecDeque<Entry>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Lease {
-    pub(super) owner: Owner,
-    pub(super) ends: Micros,
+pub(crate) struct Lease {
+    pub(crate) owner: Owner,
+    pub(crate) ends: Micros,
 }
 
 impl Node {
-    pub(super) fn new(plan: &NodePlan, line: Option<LinePlan>) -> Self {
+    pub(crate) fn new(plan: &NodePlan, line: Option<LinePlan>) -> Self {
         Self {
             rate: plan.rate,
             origin: plan.origin,
@@ -98,7 +98,7 @@ impl Node {
         }
     }
 
-    pub(super) fn execute(&mut self, command: &Command, at: Tick) -> Answer {
+    pub(crate) fn execute(&mut self, command: &Command, at: Tick) -> Answer {
         let now = at * 1000;
         match command {
             Command::Acquire(claim) => Answer::Acquired(self.acquire(claim, now)),
@@ -125,7 +125,7 @@ impl Node {
         }
     }
 
-    pub(super) fn upset(&mut self, upheaval: Upheaval) {
+    pub(crate) fn upset(&mut self, upheaval: Upheaval) {
         match upheaval {
             Upheaval::Forget => {
                 self.records.clear();
@@ -139,13 +139,13 @@ impl Node {
     }
 
     /// Until when a key is this owner's, unless it lets go.
-    pub(super) fn held_until(&self, key: &LockKey, owner: &Owner) -> Option<Micros> {
+    pub(crate) fn held_until(&self, key: &LockKey, owner: &Owner) -> Option<Micros> {
         let record = self.records.iter().find(|record| record.key == *key)?;
         record.lease.as_ref().filter(|lease| lease.owner == *owner).map(|lease| lease.ends)
     }
 
     /// The owners of all leases that run at `at`.
-    pub(super) fn owners(&self, at: Tick) -> impl Iterator<Item = &Owner> {
+    pub(crate) fn owners(&self, at: Tick) -> impl Iterator<Item = &Owner> {
         let leases = self.records.iter().filter_map(|record| record.lease.as_ref());
         leases.filter(move |lease| at * 1000 < lease.ends).map(|lease| &lease.owner)
     }
@@ -188,7 +188,7 @@ impl Node {
         }
     }
 
-    pub(super) fn record(&mut self, key: &LockKey) -> &mut Record {
+    pub(crate) fn record(&mut self, key: &LockKey) -> &mut Record {
         let known = self.records.iter().position(|record| record.key == *key);
         let at = known.unwrap_or_else(|| {
             let last_token = self.first_token;
@@ -200,19 +200,19 @@ impl Node {
     }
 
     /// What `TIME` returns, in microseconds; zero on a node whose tokens come from its counter.
-    pub(super) fn server_time(&self, now: Micros) -> u64 {
+    pub(crate) fn server_time(&self, now: Micros) -> u64 {
         if self.origin == 0 { 0 } else { self.origin + now }
     }
 
     /// How long a lease lasts that this node's clock measures.
-    pub(super) fn real(&self, expire: Duration) -> Micros {
+    pub(crate) fn real(&self, expire: Duration) -> Micros {
         let micros = u64::try_from(expire.as_micros()).unwrap_or(u64::MAX);
         micros * 1_000_000 / 1_000_000_u64.saturating_add_signed(self.rate)
     }
 }
 
 impl Record {
-    pub(super) fn live(&self, now: Micros) -> Option<&Lease> {
+    pub(crate) fn live(&self, now: Micros) -> Option<&Lease> {
         self.lease.as_ref().filter(|lease| now < lease.ends)
     }
 
@@ -220,7 +220,7 @@ impl Record {
         self.begin_for(owner, ends);
     }
 
-    pub(super) fn begin_for(&mut self, owner: &Owner, ends: Micros) {
+    pub(crate) fn begin_for(&mut self, owner: &Owner, ends: Micros) {
         self.lease = Some(Lease { owner: owner.clone(), ends });
     }
 }

@@ -12,15 +12,15 @@ use crate::owner::Owner;
 
 /// When a process does not hear the server, though it runs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cut {
-    pub(super) from: Tick,
+pub(crate) struct Cut {
+    pub(crate) from: Tick,
     /// From here on the server knows.
-    pub(super) noticed: Tick,
-    pub(super) until: Tick,
+    pub(crate) noticed: Tick,
+    pub(crate) until: Tick,
 }
 
 impl Cut {
-    pub(super) fn new(random: &mut Rng, latest: Tick) -> Self {
+    pub(crate) fn new(random: &mut Rng, latest: Tick) -> Self {
         let from = random.u64(..latest);
         let noticed = from + random.u64(..100);
         Self { from, noticed, until: noticed + random.u64(1..300) }
@@ -29,7 +29,7 @@ impl Cut {
 
 /// The tickets of all processes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tickets {
+pub(crate) struct Tickets {
     known: Arc<Mutex<Vec<Known>>>,
 }
 
@@ -41,7 +41,7 @@ struct Known {
 }
 
 impl Tickets {
-    pub(super) fn issue(&self, process: usize, owner: &Owner) -> Ticket {
+    pub(crate) fn issue(&self, process: usize, owner: &Owner) -> Ticket {
         let (calls, heard) = mpsc::unbounded_channel();
         let mut known = self.known.lock().unwrap();
         known.retain(|known| !known.calls.is_closed());
@@ -50,17 +50,17 @@ impl Tickets {
     }
 
     /// Does somebody still wait for calls of this owner?
-    pub(super) fn has(&self, owner: &Owner) -> bool {
+    pub(crate) fn has(&self, owner: &Owner) -> bool {
         let known = self.known.lock().unwrap();
         known.iter().any(|known| known.owner == *owner && !known.calls.is_closed())
     }
 
-    pub(super) fn call(&self, owner: &Owner, call: Call) {
+    pub(crate) fn call(&self, owner: &Owner, call: Call) {
         self.tell(|known| known.owner == *owner, call);
     }
 
     /// The subscription of a process was made anew.
-    pub(super) fn disturb(&self, process: usize) {
+    pub(crate) fn disturb(&self, process: usize) {
         self.tell(|known| known.process == process, Call::Disturbed);
     }
 

@@ -8,8 +8,8 @@ use super::notice::Cut;
 use super::process::Schedule;
 
 /// Milliseconds since the history began.
-pub(super) type Tick = u64;
-pub(super) const NEVER: Tick = Tick::MAX;
+pub(crate) type Tick = u64;
+pub(crate) const NEVER: Tick = Tick::MAX;
 
 /// Later than any clock: where the clocks of the nodes stand at zero, the tokens of a history come
 /// from the counters alone.
@@ -53,39 +53,39 @@ pub(super) enum Promise {
 
 /// How the line of a node works.
 #[derive(Debug, Clone)]
-pub(super) struct LinePlan {
+pub(crate) struct LinePlan {
     /// How long a lock that was handed over waits to be claimed.
-    pub(super) window: Duration,
+    pub(crate) window: Duration,
     /// The server does not know who hears what it publishes.
-    pub(super) is_cluster: bool,
+    pub(crate) is_cluster: bool,
     /// When the clients lose the right to use it.
-    pub(super) denied_from: Tick,
+    pub(crate) denied_from: Tick,
     /// One for each process.
-    pub(super) listeners: Vec<Listener>,
+    pub(crate) listeners: Vec<Listener>,
 }
 
 /// How a process hears what the server publishes.
 #[derive(Debug, Clone)]
-pub(super) struct Listener {
+pub(crate) struct Listener {
     /// Otherwise it asks now and then.
-    pub(super) can_hear: bool,
-    pub(super) cuts: Vec<Cut>,
-    pub(super) ends: Tick,
+    pub(crate) can_hear: bool,
+    pub(crate) cuts: Vec<Cut>,
+    pub(crate) ends: Tick,
 }
 
 #[derive(Debug)]
-pub(super) struct NodePlan {
+pub(crate) struct NodePlan {
     /// How much faster than real time its clock runs, in parts per million.
-    pub(super) rate: i64,
+    pub(crate) rate: i64,
     /// What its clock shows at the beginning, in microseconds.
-    pub(super) origin: u64,
-    pub(super) last_token: u64,
-    pub(super) outages: Vec<Outage>,
-    pub(super) upheavals: Vec<(Tick, Upheaval)>,
+    pub(crate) origin: u64,
+    pub(crate) last_token: u64,
+    pub(crate) outages: Vec<Outage>,
+    pub(crate) upheavals: Vec<(Tick, Upheaval)>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Outage {
+pub(crate) struct Outage {
     pub(super) from: Tick,
     pub(super) until: Tick,
     pub(super) how: Failure,
@@ -103,7 +103,7 @@ pub(super) enum Failure {
 
 /// What happens to the data of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Upheaval {
+pub(crate) enum Upheaval {
     /// All of it is lost.
     Forget,
     /// A replica copies it for the last time ..

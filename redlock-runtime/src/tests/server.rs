@@ -1,0 +1,307 @@
+//! A server with a line of waiters, for several clients: the one of the simulation, with fates for
+//! the commands that come next.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::fake::{Fate, client, meet};
+use super::simulation::line::{Entry, Notice};
+use super::simulation::node::{Answer, Command, Node};
+use super::simulation::notice::Tickets;
+use super::simulation::plan::{LinePlan, Listener, NEVER, NodePlan};
+use crate::backend::{
+    Acquired, Backend, CLAIM_WINDOW, Call, Claim, Fault, Found, Joined, Line, Reply, Rotated,
+    Ticket,
+};
+use crate::client::Redlock;
+use crate::error::{NodeError, NodeErrorKind};
+use crate::fencing::FencingToken;
+use crate::key::LockKey;
+use crate::owner::Owner;
+
+/// What its clock shows in the beginning.
+const ORIGIN: u64 = 1 << 50;
+
+pub(super) struct Server {
+    node: Mutex<Node>,
+    begun: Instant,
+    tickets: Tickets,
+    state: Mutex<State>,
+    me: Weak<Self>,
+}
+
+#[derive(Default)]
+struct State {
+    fates: HashMap<&'static str, VecDeque<Fate>>,
+    log: Vec<String>,
+    /// How long what is published is on its way; `None`: nobody hears it.
+    publishes: Option<Duration>,
+    has_lane: bool,
+}
+
+impl Server {
+    pub(super) fn new() -> Arc<Self> {
+        let listener = Listener { can_hear: true, cuts: Vec::new(), ends: NEVER };
+        let line = LinePlan {
+            window: CLAIM_WINDOW,
+            is_cluster: true,
+            denied_from: NEVER,
+            listeners: vec![listener],
+        };
+        let plan = NodePlan {
+            rate: 0,
+            origin: ORIGIN,
+            last_token: 0,
+            outages: Vec::new(),
+            upheavals: Vec::new(),
+        };
+        let state = State { publishes: Some(Duration::ZERO), ..State::default() };
+        Arc::new_cyclic(|me| Self {
+            node: Mutex::new(Node::new(&plan, Some(line))),
+            begun: Instant::now(),
+            tickets: Tickets::default(),
+            state: Mutex::new(state),
+            me: me.clone(),
+        })
+    }
+
+    /// One process more.
+    pub(super) fn client(self: &Arc<Self>) -> Redlock {
+        client(Arc::clone(self) as Arc<dyn Backend>, 100)
+    }
+
+    pub(super) fn next(&self, verb: &'static str, fates: impl IntoIterator<Item = Fate>) {
+        self.state().fates.entry(verb).or_default().extend(fates);
+    }
+
+    /// From now on what is published takes so long; `None`: it is lost.
+    pub(super) fn publishes(&self, delay: Option<Duration>) {
+        self.state().publishes = delay;
+    }
+
+    /// It can be reached from the runtime of the caller.
+    pub(super) fn has_lane(&self) {
+        self.state().has_lane = true;
+    }
+
+    /// Nobody may use the line any more.
+    pub(super) fn deny(&self) {
+        let mut node = self.node.lock().unwrap();
+        node.line.as_mut().unwrap().denied_from = 0;
+    }
+
+    pub(super) fn disturb(&self) {
+        self.tickets.disturb(0);
+    }
+
+    /// Takes a place in line, or the lock, for nobody.
+    pub(super) fn set(&self, key: &str, expire: Duration) -> Claim {
+        let key = LockKey::new("", key).unwrap();
+        let claim = Claim { key, owner: Owner::fresh("somebody"), expire };
+        self.run(&Command::Join(entry(&claim, 1)));
+        claim
+    }
+
+    pub(super) fn free(&self, claim: &Claim) {
+        self.run(&Command::Release(claim.clone()));
+    }
+
+    /// As if the server had lost its data.
+    pub(super) fn remove(&self, key: &str) {
+        let mut node = self.node.lock().unwrap();
+        let mut records = node.records.iter_mut();
+        let record = records.find(|record| record.key.redis_key() == key);
+        record.unwrap().lease = None;
+    }
+
+    /// The owner that stands in a key.
+    pub(super) fn owner(&self, key: &str) -> Option<String> {
+        let node = self.node.lock().unwrap();
+        let now = self.micros();
+        let record = node.records.iter().find(|record| record.key.redis_key() == key)?;
+        record.live(now).map(|lease| lease.owner.as_str().to_owned())
+    }
+
+    /// How much longer.
+    pub(super) fn left(&self, key: &str) -> Duration {
+        let node = self.node.lock().unwrap();
+        let now = self.micros();
+        let record = node.records.iter().find(|record| record.key.redis_key() == key);
+        let lease = record.and_then(|record| record.live(now));
+        Duration::from_micros(lease.map_or(0, |lease| lease.ends - now))
+    }
+
+    /// How many stand in line.
+    pub(super) fn waiting(&self) -> usize {
+        self.node.lock().unwrap().waiting().count()
+    }
+
+    /// Every command that came, as `verb owner`, and forgets them.
+    pub(super) fn take_log(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().log)
+    }
+
+    /// The verbs alone.
+    pub(super) fn take_verbs(&self) -> Vec<String> {
+        let verb = |line: String| line.split(' ').next().unwrap_or_default().to_owned();
+        self.take_log().into_iter().map(verb).collect()
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn micros(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap() * 1000
+    }
+
+    fn run(&self, command: &Command) -> Answer {
+        let mut node = self.node.lock().unwrap();
+        let answer = node.execute(command, self.micros() / 1000);
+        let notices = std::mem::take(&mut node.notices);
+        drop(node);
+        let Some(delay) = self.state().publishes else { return answer };
+        for Notice { owner, fencing_tokens, lease, .. } in notices {
+            let (tickets, call) =
+                (self.tickets.clone(), Call::HandedOver { fencing_tokens, lease });
+            if delay.is_zero() {
+                tickets.call(&owner, call);
+            } else {
+                tokio::spawn(async move {
+                    tokio::time::sleep(delay).await;
+                    tickets.call(&owner, call);
+                });
+            }
+        }
+        answer
+    }
+
+    fn send<'a, T>(
+        &'a self,
+        verb: &'static str,
+        claim: &Claim,
+        command: Command,
+        within: Duration,
+        read: impl FnOnce(Answer) -> Option<T> + Send + 'a,
+    ) -> Reply<'a, T>
+    where
+        T: Send + 'a,
+    {
+        let mut state = self.state();
+        state.log.push(format!("{verb} {}", claim.owner.as_str()));
+        let fate = state.fates.get_mut(verb).and_then(VecDeque::pop_front);
+        drop(state);
+        Box::pin(meet("server", fate, within, async move {
+            let answer = self.run(&command);
+            if matches!(answer, Answer::Denied) {
+                let node = NodeError::new("server", NodeErrorKind::NoPermission, "no line for you");
+                return Err(Fault { nodes: vec![node], is_unknown: false, is_final: true });
+            }
+            Ok(read(answer).unwrap())
+        }))
+    }
+}
+
+fn entry(claim: &Claim, reserve: u32) -> Entry {
+    Entry { claim: claim.clone(), reserve, process: 0, is_told: true }
+}
+
+fn freed(answer: Answer) -> Option<Found> {
+    if let Answer::Freed(found, _) = answer { Some(found) } else { None }
+}
+
+fn joined(answer: Answer) -> Option<Joined> {
+    if let Answer::Joined(joined) = answer { Some(joined) } else { None }
+}
+
+impl Backend for Server {
+    fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
+        self.send("acquire", claim, Command::Acquire(claim.clone()), within, |answer| {
+            if let Answer::Acquired(acquired) = answer { Some(acquired) } else { None }
+        })
+    }
+
+    fn raise<'a>(&'a self, claim: &'a Claim, to: FencingToken, _: Duration) -> Reply<'a, Found> {
+        self.send("raise", claim, Command::Raise(claim.clone(), to), Duration::ZERO, |_| None)
+    }
+
+    fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
+        self.send("renew", &claims[0], Command::Renew(claims.to_vec()), within, |answer| {
+            if let Answer::Renewed(found) = answer { Some(found) } else { None }
+        })
+    }
+
+    fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
+        self.send("release", claim, Command::Release(claim.clone()), within, freed)
+    }
+
+    fn verify(&self, _: Duration) -> Reply<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn line(&self) -> Option<&dyn Line> {
+        Some(self)
+    }
+
+    fn lane(&self) -> Option<Arc<dyn Backend>> {
+        let me = self.me.upgrade()? as Arc<dyn Backend>;
+        self.state().has_lane.then_some(me)
+    }
+}
+
+impl Line for Server {
+    fn ticket(&self, owner: &Owner) -> Ticket {
+        self.tickets.issue(0, owner)
+    }
+
+    fn join<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Joined> {
+        self.send("join", claim, Command::Join(entry(claim, reserve)), within, joined)
+    }
+
+    fn look<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Joined> {
+        self.send("look", claim, Command::Look(entry(claim, reserve)), within, joined)
+    }
+
+    fn leave<'a>(&'a self, claim: &'a Claim, _: u32, within: Duration) -> Reply<'a, Found> {
+        self.send("leave", claim, Command::Leave(claim.clone()), within, freed)
+    }
+
+    fn give_back<'a>(
+        &'a self,
+        claim: &'a Claim,
+        last: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        self.send("give_back", claim, Command::GiveBack(claim.clone(), last), within, freed)
+    }
+
+    fn rotate<'a>(
+        &'a self,
+        held: &'a Claim,
+        last: FencingToken,
+        next: &'a Claim,
+        reserve: u32,
+        within: Duration,
+    ) -> Reply<'a, Rotated> {
+        let next = entry(next, reserve);
+        let command = Command::Rotate { held: held.clone(), last, next };
+        self.send("rotate", held, command, within, |answer| {
+            if let Answer::Rotated(rotated) = answer { Some(rotated) } else { None }
+        })
+    }
+
+    fn duty(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+        None
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").finish_non_exhaustive()
+    }
+}
