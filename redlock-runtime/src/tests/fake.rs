@@ -204,8 +204,9 @@ impl Backend for Fake {
         Box::pin(self.meet(fate, within, async move { self.memory.release(claim, within).await }))
     }
 
-    fn verify(&self, _: Duration) -> Reply<'_, ()> {
-        Box::pin(async { Ok(()) })
+    fn verify(&self, within: Duration) -> Reply<'_, ()> {
+        let fate = self.state.lock().unwrap().always;
+        Box::pin(self.meet(fate, within, async { Ok(()) }))
     }
 }
 
