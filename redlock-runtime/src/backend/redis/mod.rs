@@ -15,6 +15,8 @@ mod replicas;
 mod reply;
 mod roll;
 mod script;
+#[cfg(test)]
+mod scripted;
 #[cfg(feature = "sentinel")]
 mod sentinel;
 mod source;
