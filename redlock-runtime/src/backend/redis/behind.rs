@@ -30,3 +30,20 @@ impl Behind {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_waits_for_its_own_clean_up_to_land() {
+        let behind = Behind::default();
+        let (owner, other) = (Owner::fresh("test"), Owner::fresh("test"));
+        assert!(!behind.is_pending(&owner));
+        behind.sent(&owner);
+        assert!(behind.is_pending(&owner));
+        assert!(!behind.is_pending(&other));
+        behind.clone().over(&owner);
+        assert!(!behind.is_pending(&owner));
+    }
+}
