@@ -46,3 +46,20 @@ impl Drop for Unsent {
         SENT.notify_all();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_that_let_go_ends_after_its_release_was_tried_or_the_limit() {
+        let start = Instant::now();
+        // Given away, and not tried for as long as the thread lives.
+        let thread = std::thread::spawn(Unsent::here);
+        let unsent = thread.join().unwrap();
+        assert!(start.elapsed() >= LIMIT);
+        drop(unsent);
+    }
+}

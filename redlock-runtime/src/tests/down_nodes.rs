@@ -93,23 +93,6 @@ async fn a_node_that_answers_with_an_error_is_not_down() {
     assert_eq!(count(&nodes[2].take_log(), "acquire"), 3);
 }
 
-/// Nobody waits for its answer, so nobody knows whether it granted.
-#[tokio::test(start_paused = true)]
-async fn a_node_that_was_asked_whether_it_is_back_keeps_nothing_of_an_attempt_that_failed() {
-    let nodes = nodes(3);
-    nodes[2].always(Some(DOWN));
-    let _guard = on(&nodes).lock("k").expire(EXPIRE).acquire().await.unwrap();
-    let redlock = on(&nodes);
-    touch(&redlock).await;
-    tokio::time::sleep(SECOND).await;
-    nodes[2].always(None);
-    nodes[2].take_log();
-    assert!(redlock.lock("k").try_acquire().await.unwrap().is_none());
-    tokio::time::sleep(SECOND).await;
-    assert_eq!(count(&nodes[2].take_log(), "acquire k"), 1);
-    assert!(!is_held(&nodes[2]));
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_release_also_goes_to_a_node_that_was_down_a_moment_ago() {
     let nodes = nodes(3);
