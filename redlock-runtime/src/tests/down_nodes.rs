@@ -47,6 +47,18 @@ async fn a_node_that_is_down_is_not_waited_for_while_the_others_are_enough() {
     }
 }
 
+/// Nothing is decided before the last one has answered, but a node that is down is not one of them.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_is_confirmed_without_the_nodes_that_are_down() {
+    let nodes = nodes(3);
+    nodes[2].always(Some(Fate::LostRequest));
+    let guard = on(&nodes).lock("k").expire(EXPIRE).acquire().await.unwrap();
+    tokio::time::sleep(6_660 * MILLI).await;
+    assert_eq!((guard.renewals(), count(&nodes[2].take_log(), "renew")), (0, 0));
+    tokio::time::sleep(10 * MILLI).await;
+    assert_eq!((guard.renewals(), count(&nodes[2].take_log(), "renew")), (1, 1));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_down_is_waited_for_when_the_others_are_not_enough() {
     let nodes = nodes(3);
