@@ -86,9 +86,10 @@ impl Presence {
             state.heard = state.heard.max(Some(sample.sent));
             let Some(jump) = state.offset.observe(sample) else { return };
             let run_id = state.identity.as_ref().map(|known| Arc::clone(&known.run_id));
-            let (run_id, cause) = (run_id.unwrap_or_default(), Cause::ClockJumped(jump / 1000));
+            let (run_id, millis) = (run_id.unwrap_or_default(), jump / 1000);
+            let cause = Cause::ClockJumped(millis);
             state.recall = Some(Recall { run_id, since: sample.received, cause });
-            jump / 1000
+            millis
         };
         // Outside of the mutex: recorders and subscribers are code of others.
         telemetry::node_doubted(&self.node, Cause::ClockJumped(millis).label());
