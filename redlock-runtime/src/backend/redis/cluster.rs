@@ -257,3 +257,41 @@ mod tests {
         assert!(error.contains("`cluster` names no server"), "{error}");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::NodeError;
+
+    #[test]
+    fn what_a_cluster_says_while_it_changes_is_not_final() {
+        for (kind, was_final, is_final) in [
+            (NodeErrorKind::Cluster, true, false),
+            (NodeErrorKind::NoPermission, true, true),
+            (NodeErrorKind::NoPermission, false, false),
+        ] {
+            let nodes = vec![NodeError::new("n", kind, "on purpose")];
+            let fault = passing(Fault { nodes, is_unknown: true, is_final: was_final });
+            assert_eq!((fault.is_final, fault.is_unknown), (is_final, true), "{kind:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn at_once_waits_for_all_and_keeps_their_order() {
+        let sleep = |seconds| -> Pin<Box<dyn Future<Output = u64> + Send>> {
+            Box::pin(async move {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                seconds
+            })
+        };
+        let start = tokio::time::Instant::now();
+        assert_eq!(at_once(vec![sleep(3), sleep(1), sleep(2)]).await, [3, 1, 2]);
+        assert_eq!(start.elapsed(), Duration::from_secs(3));
+    }
+
+    #[test]
+    fn a_cluster_without_a_server_says_so() {
+        let error = RedisCluster::open(&[]).unwrap_err().to_string();
+        assert!(error.contains("`cluster` names no server"), "{error}");
+    }
+}
