@@ -50,7 +50,7 @@ pub use eventually::{Verdict, block_thread, eventually, ms, secs, time_passes, w
 pub use masters::Masters;
 pub use process::Process;
 pub use proxy::Proxy;
-pub use raw::Raw;
+pub use raw::{Raw, lines_of};
 pub use replicated::Replicated;
 pub use scripted::Scripted;
 pub use sentinel::Sentinels;

@@ -110,7 +110,7 @@ impl Lease {
     /// # Cancel safety
     /// Safe: it only waits.
     pub async fn lost(&self) -> LostReason {
-        self.hold.over().cancelled().await;
+        self.hold.over().await;
         self.hold.lost().unwrap_or(LostReason::Expired)
     }
 

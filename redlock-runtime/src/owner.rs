@@ -1,9 +1,12 @@
 //! The owner value: who holds a key, unique to every acquisition.
 
+use std::borrow::Borrow;
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
 use uuid::Uuid;
+use uuid::fmt::Simple;
 
 /// The value that stands in Redis while a lock is held: `<client name>:<random>`.
 ///
@@ -15,7 +18,13 @@ pub(crate) struct Owner(Arc<str>);
 impl Owner {
     /// A fresh owner value. The random part has 122 bits from the operating system.
     pub(crate) fn fresh(client_name: &str) -> Self {
-        Self(format!("{client_name}:{}", Uuid::new_v4().simple()).into())
+        let mut random = [0; Simple::LENGTH];
+        let random: &str = random_uuid().as_simple().encode_lower(&mut random);
+        let mut text = String::with_capacity(client_name.len() + 1 + Simple::LENGTH);
+        text.push_str(client_name);
+        text.push(':');
+        text.push_str(random);
+        Self(text.into())
     }
 
     /// Does a value look like one of ours, rather than like another library's?
@@ -29,10 +38,49 @@ impl Owner {
     }
 }
 
+impl Borrow<str> for Owner {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
 impl fmt::Debug for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Random bytes of the operating system, fetched for many owners at once: a system call for each
+/// of them would show in the cost of a lock. A child of a fork, which has a copy of them, is refused
+/// every lock.
+struct Stock {
+    bytes: [u8; 64 * Self::EACH],
+    used: usize,
+}
+
+impl Stock {
+    const EACH: usize = 16;
+
+    fn take(&mut self) -> Result<Uuid, getrandom::Error> {
+        if self.used == self.bytes.len() {
+            getrandom::fill(&mut self.bytes)?;
+            self.used = 0;
+        }
+        let mut taken = [0; Self::EACH];
+        taken.copy_from_slice(&self.bytes[self.used..self.used + Self::EACH]);
+        self.used += Self::EACH;
+        Ok(uuid::Builder::from_random_bytes(taken).into_uuid())
+    }
+}
+
+fn random_uuid() -> Uuid {
+    thread_local! {
+        static STOCK: RefCell<Stock> =
+            const { RefCell::new(Stock { bytes: [0; 64 * Stock::EACH], used: 64 * Stock::EACH }) };
+    }
+    let taken = STOCK.try_with(|stock| stock.borrow_mut().take().ok());
+    // A thread that is ending has no stock any more.
+    taken.ok().flatten().unwrap_or_else(Uuid::new_v4)
 }
 
 /// `<host>-<pid>`: enough for an operator who reads a key to find the process that holds it.

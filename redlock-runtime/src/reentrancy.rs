@@ -21,7 +21,10 @@ pub(crate) struct Link {
 impl Link {
     /// A link to `hold`, on top of what the current task holds.
     pub(crate) fn nested(hold: Arc<Hold>) -> Arc<Self> {
-        Arc::new(Self { hold, outer: HELD.try_with(Arc::clone).ok() })
+        match HELD.try_with(Arc::clone) {
+            Ok(outer) if outer.hold.id == hold.id => outer,
+            outer => Arc::new(Self { hold, outer: outer.ok() }),
+        }
     }
 
     /// Runs `step` as a part of the task that holds this link.
@@ -35,14 +38,15 @@ pub(crate) fn current() -> Option<Arc<Hold>> {
     HELD.try_with(|link| Arc::clone(&link.hold)).ok()
 }
 
-/// The current task's hold of a key, if it has one that still holds.
-pub(crate) fn find(client: u64, redis_key: &str) -> Option<Arc<Hold>> {
+/// The current task's hold of a key of one client, if it has one that still holds. `name`: the key
+/// without the client's prefix.
+pub(crate) fn find(client: u64, name: &str) -> Option<Arc<Hold>> {
     HELD.try_with(|link| {
         let mut next = Some(link);
         while let Some(link) = next {
             let hold = &link.hold;
-            if hold.client == client && hold.claim.key.redis_key() == redis_key {
-                return hold.check().is_ok().then(|| Arc::clone(hold));
+            if hold.client == client && hold.claim.key.name() == name {
+                return (!hold.is_over()).then(|| Arc::clone(hold));
             }
             next = link.outer.as_ref();
         }

@@ -39,6 +39,12 @@ pub(crate) fn renewal_due(sent: Moment, expire: Duration) -> Moment {
     sent.plus(expire * 2 / 3)
 }
 
+/// How much earlier than it is due a renewal may be sent, where that spares the servers something:
+/// a tenth of the way, so that nine renewals become ten at worst.
+pub(crate) fn renewal_leeway(expire: Duration) -> Duration {
+    expire / 15
+}
+
 /// How long one renewal may go unanswered: a third of the window between due and stop, so that
 /// three tries fit, but never less than a busy machine needs to answer at all.
 pub(crate) fn renewal_reply(expire: Duration, reply_timeout: Duration) -> Duration {

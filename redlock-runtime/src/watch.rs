@@ -1,29 +1,33 @@
 //! Watches a lease from inside of a poll: may another step be taken, and wake me when not.
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-
-use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::error::LockError;
 use crate::reentrancy::Link;
 use crate::renewal::Hold;
 
 /// Polls steps of a body only while its lease holds.
-#[derive(Debug)]
 pub(crate) struct Watch {
     hold: Arc<Hold>,
     link: Arc<Link>,
-    /// Wakes the task when the lease ends, though the body itself may never wake again.
-    over: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Wakes the task when the lease ends, though the body itself may never wake again. `None`: the
+    /// body has not waited for anything yet.
+    over: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Watch").field(&self.hold).finish()
+    }
 }
 
 impl Watch {
     pub(crate) fn new(hold: Arc<Hold>) -> Self {
-        let over = Box::pin(hold.over().clone().cancelled_owned());
         let link = Link::nested(Arc::clone(&hold));
-        Self { hold, link, over }
+        Self { hold, link, over: None }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -40,11 +44,20 @@ impl Watch {
         step: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<Result<T, LockError>> {
         self.may_go_on()?;
-        // Registers the waker. Ready means over, which the next check will say.
-        if self.over.as_mut().poll(cx).is_ready() {
+        let progress = self.link.enter(|| step(cx));
+        if progress.is_pending() && self.is_over(cx) {
             self.may_go_on()?;
         }
-        self.link.enter(|| step(cx)).map(Ok)
+        progress.map(Ok)
+    }
+
+    /// Registers the waker, after the body has registered its own.
+    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        let over = self.over.get_or_insert_with(|| {
+            let hold = Arc::clone(&self.hold);
+            Box::pin(async move { hold.over().await })
+        });
+        over.as_mut().poll(cx).is_ready()
     }
 
     fn may_go_on(&self) -> Result<(), LockError> {

@@ -7,7 +7,7 @@ use redlock::{
 };
 
 use crate::load::{Load, work_until_lost};
-use crate::support::{Cluster, Raw, Server, eventually, ms, secs, unique_prefix, within};
+use crate::support::{Cluster, Server, eventually, ms, secs, unique_prefix, within};
 
 fn builder(cluster: &Cluster) -> RedlockBuilder {
     Redlock::builder().cluster(cluster.urls())
@@ -173,101 +173,6 @@ async fn fencing_tokens_grow_over_a_failover() {
     new.raw().cmd(&["FLUSHALL"]).await;
     let next = redlock.lock("k").wait(secs(30)).acquire().await.unwrap();
     assert!(next.fencing_token() > token);
-}
-
-/// Hands the slot of `key` from its master to another, step by step.
-struct Migration<'a> {
-    from: Raw,
-    to: Raw,
-    all: Vec<Raw>,
-    slot: String,
-    ids: (String, String),
-    port: String,
-    cluster: &'a Cluster,
-}
-
-impl<'a> Migration<'a> {
-    async fn of(cluster: &'a Cluster, key: &str) -> Migration<'a> {
-        let from = cluster.master_of(key).await;
-        let masters = cluster.masters().await;
-        let to = masters.iter().find(|master| master.port() != from.port()).unwrap();
-        Migration {
-            from: from.raw(),
-            to: to.raw(),
-            all: cluster.nodes().iter().map(Server::raw).collect(),
-            slot: cluster.slot_of(key).await.to_string(),
-            ids: (cluster.id_of(from).await, cluster.id_of(to).await),
-            port: to.port().to_string(),
-            cluster,
-        }
-    }
-
-    /// From here on keys that are not there any more are answered with ASK.
-    async fn begin(&self) {
-        let (from, to) = (&self.ids.0, &self.ids.1);
-        self.to.cmd(&["CLUSTER", "SETSLOT", &self.slot, "IMPORTING", from]).await;
-        self.from.cmd(&["CLUSTER", "SETSLOT", &self.slot, "MIGRATING", to]).await;
-    }
-
-    async fn move_key(&self, key: &str) {
-        let words = ["MIGRATE", "127.0.0.1", &self.port, key, "0", "5000"];
-        self.from.cmd(&words).await;
-    }
-
-    /// From here on the old master answers with MOVED.
-    async fn finish(&self) {
-        self.to.cmd(&["CLUSTER", "SETSLOT", &self.slot, "NODE", &self.ids.1]).await;
-        self.from.cmd(&["CLUSTER", "SETSLOT", &self.slot, "NODE", &self.ids.1]).await;
-        for raw in &self.all {
-            eventually(secs(30), || async {
-                let slots = raw.try_cmd(&["CLUSTER", "SLOTS"]).await;
-                let _ = raw.try_cmd(&["CLUSTER", "SETSLOT", &self.slot, "NODE", &self.ids.1]).await;
-                slots.is_ok()
-            })
-            .await;
-        }
-        self.cluster.until_ready().await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_moves_with_its_slot() {
-    let cluster = Cluster::start_with(secs(60), &[]).await;
-    let redlock = builder(&cluster).build().await.unwrap();
-    let lock = |key: &'static str| redlock.lock(key).expire(secs(3)).wait(secs(60));
-    let guard = lock("{s}-held").acquire().await.unwrap();
-    let migration = Migration::of(&cluster, "lock:{s}-held").await;
-    migration.begin().await;
-
-    // A new lock would be made at the new master, but its two keys cannot be asked for together
-    // before the slot has moved as a whole: TRYAGAIN. Its caller waits.
-    let waiting = tokio::spawn(lock("{s}-new").acquire());
-    let renewed = |more: u32| {
-        let (guard, enough) = (&guard, guard.renewals() + more);
-        move || async move { guard.check().is_err() || guard.renewals() >= enough }
-    };
-    eventually(secs(30), renewed(1)).await;
-    // The lock is gone from the old master: ASK, to the new one.
-    migration.move_key("lock:{s}-held").await;
-    let ask = migration.from.try_cmd(&["GET", "lock:{s}-held"]).await.unwrap_err();
-    assert_eq!(ask.code(), Some("ASK"));
-    eventually(secs(30), renewed(2)).await;
-    guard.check().unwrap();
-    assert!(!waiting.is_finished());
-    migration.move_key("lock:{s}-held:fence").await;
-    migration.finish().await;
-    let moved = migration.from.try_cmd(&["GET", "lock:{s}-held"]).await.unwrap_err();
-    assert_eq!(moved.code(), Some("MOVED"));
-    let asked = waiting.await.unwrap().unwrap();
-    eventually(secs(30), renewed(2)).await;
-
-    guard.check().unwrap();
-    asked.check().unwrap();
-    assert!(redlock.lock("{s}-held").try_acquire().await.unwrap().is_none());
-    let token = guard.fencing_token();
-    assert_eq!(guard.release().await.unwrap(), Released::Released);
-    assert!(lock("{s}-held").acquire().await.unwrap().fencing_token() > token);
-    assert_eq!(asked.release().await.unwrap(), Released::Released);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

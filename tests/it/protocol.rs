@@ -6,11 +6,25 @@ use redlock::Redlock;
 use crate::support::{Proxy, Server, eventually, secs, unique_prefix};
 
 const DOCUMENT: &str = include_str!("../../docs/protocol.md");
-const SCRIPTS: [(&str, &str); 4] = [
+const HEAD: &str = include_str!("../../redlock-runtime/src/backend/scripts/hand_over.lua");
+
+macro_rules! with_head {
+    ($name:literal) => {
+        concat!(
+            include_str!("../../redlock-runtime/src/backend/scripts/hand_over.lua"),
+            include_str!(concat!("../../redlock-runtime/src/backend/scripts/", $name))
+        )
+    };
+}
+
+const SCRIPTS: [(&str, &str); 7] = [
     ("acquire.lua", include_str!("../../redlock-runtime/src/backend/scripts/acquire.lua")),
     ("raise.lua", include_str!("../../redlock-runtime/src/backend/scripts/raise.lua")),
     ("renew.lua", include_str!("../../redlock-runtime/src/backend/scripts/renew.lua")),
-    ("release.lua", include_str!("../../redlock-runtime/src/backend/scripts/release.lua")),
+    ("release.lua", with_head!("release.lua")),
+    ("join.lua", with_head!("join.lua")),
+    ("rotate.lua", with_head!("rotate.lua")),
+    ("nudge.lua", with_head!("nudge.lua")),
 ];
 
 #[tokio::test]
@@ -36,14 +50,20 @@ fn the_documented_commands_are_those_of_the_scripts() {
     called.retain(|name| name.bytes().all(|byte| byte.is_ascii_uppercase()));
     called.sort_unstable();
     called.dedup();
-    assert_eq!(called, ["DEL", "GET", "PEXPIRE", "PTTL", "SET", "TIME"]);
+    let of_lines = ["LINDEX", "LLEN", "LPOP", "LRANGE", "LREM", "PUBLISH", "RPUSH"];
+    let of_locks = ["DEL", "GET", "PEXPIRE", "PTTL", "SET", "TIME"];
+    let mut documented = [&of_locks[..], &of_lines].concat();
+    documented.sort_unstable();
+    assert_eq!(called, documented);
     assert!(DOCUMENT.contains("`GET`, `SET`, `DEL`, `PEXPIRE`, `PTTL` and `TIME`"));
+    assert!(of_lines.iter().all(|command| DOCUMENT.contains(&format!("`{command}`"))));
 }
 
 /// Headers of scripts say what the table says.
 #[test]
 fn every_script_says_its_keys_arguments_and_returns() {
     for (name, text) in SCRIPTS {
+        let text = text.strip_prefix(HEAD).unwrap_or(text);
         let header: Vec<&str> = text.lines().take_while(|line| line.starts_with("--")).collect();
         let says = |what: &str| header.iter().any(|line| line.contains(what));
         assert!(header[0].starts_with(&format!("-- {}", name.trim_end_matches(".lua"))));

@@ -4,6 +4,7 @@ use crate::check::Case;
 use crate::exclusion::{self, Exclusion, ONE_HOLDER, Restarts};
 use crate::fencing::{DISTINCT, Fencing, Numbers};
 use crate::guard_scheduler::{self as guard, Process};
+use crate::line::{self, DEAD_ONES, EMPTY, JOINS_ONCE, LEFT, Line, RISING, SERVED};
 
 const V3: Fencing<3, 3> = Fencing {
     numbers: Numbers::MaxPlusOne,
@@ -35,10 +36,18 @@ const GUARD: Restarts = Restarts::Guarded { quarantine: DESIGNED.expire };
 
 /// Explored in each run.
 pub(crate) fn daily() -> Vec<Case> {
-    [fencing(), exclusion(), exclusion_controls(), guard_scheduler(), guard_controls()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        fencing(),
+        exclusion(),
+        exclusion_controls(),
+        guard_scheduler(),
+        guard_controls(),
+        line(),
+        line_controls(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn fencing() -> Vec<Case> {
@@ -139,6 +148,71 @@ fn process(bug: guard::Bug, max_renew: u8) -> Process {
     Process { bug, max_renew }
 }
 
+/// Any process may be late with anything, and nothing else is wrong.
+const TWO: Line<2> = Line {
+    bug: line::Bug::None,
+    expire: 3,
+    window: 2,
+    callers: 2,
+    owners: 3,
+    crashes: 0,
+    cuts: 0,
+    doubts: 0,
+    has_untold: false,
+    is_fair: false,
+};
+
+const FAIR: Line<2> = Line { owners: 2, crashes: 1, cuts: 1, doubts: 2, is_fair: true, ..TWO };
+
+fn line() -> Vec<Case> {
+    let three = Line::<3> {
+        bug: line::Bug::None,
+        expire: 3,
+        window: 2,
+        callers: 1,
+        owners: 3,
+        crashes: 0,
+        cuts: 0,
+        doubts: 0,
+        has_untold: false,
+        is_fair: false,
+    };
+    let untold = Line { has_untold: true, cuts: 0, doubts: 1, ..FAIR };
+    vec![
+        Case::holds("a process dies, and a reply is lost", Line { crashes: 1, doubts: 1, ..TWO }),
+        Case::holds("three processes", three),
+        Case::holds("who waits is served", FAIR),
+        Case::holds("the same, one cannot be told", untold),
+    ]
+}
+
+fn line_controls() -> Vec<Case> {
+    let with = |variant, bug, property| Case::violates(variant, property, Line { bug, ..TWO });
+    let doubting =
+        |variant, bug, property| Case::violates(variant, property, Line { bug, doubts: 1, ..TWO });
+    let fair = |variant, bug, property| Case::violates(variant, property, Line { bug, ..FAIR });
+    let unclaimed = Line { bug: line::Bug::NoWindow, expire: 5, ..FAIR };
+    let staying = Line { bug: line::Bug::LeaveStaysInLine, callers: 1, ..FAIR };
+    vec![
+        with("lease from the receipt of the call", line::Bug::LeaseFromReceipt, line::ONE_HOLDER),
+        with("a short lease counts as a full one", line::Bug::ShortLeaseIsFull, line::ONE_HOLDER),
+        with("a late call releases a tenure", line::Bug::LateCallReleases, line::ONE_HOLDER),
+        doubting("an owner joins again", line::Bug::JoinAgain, line::ONE_HOLDER),
+        doubting("an owner joins again", line::Bug::JoinAgain, JOINS_ONCE),
+        doubting("a rotate is sent again", line::Bug::RotateAgain, line::ONE_HOLDER),
+        doubting("a rotate is sent again", line::Bug::RotateAgain, RISING),
+        with("a late claim goes on with the call's range", line::Bug::RangeOfLateCall, RISING),
+        with("a lost hold is passed on", line::Bug::PassLost, RISING),
+        with("fencing tokens are not reserved", line::Bug::Unreserved, RISING),
+        with("given back while the next hold counts on", line::Bug::GiveBackOnPass, RISING),
+        Case::violates("a hand-over without a window", DEAD_ONES, unclaimed),
+        fair("a hand-over that nobody watches", line::Bug::NoWatch, DEAD_ONES),
+        fair("a leave that keeps the lock", line::Bug::LeaveKeepsLock, LEFT),
+        Case::violates("a leave that stays in line", EMPTY, staying),
+        fair("nobody in line looks", line::Bug::NoFallback, SERVED),
+    ]
+}
+
 /// Larger bounds of what holds.
 pub(crate) fn larger() -> Vec<Case> {
     let built = Fencing { numbers: Numbers::AsBuilt { clock: 2 }, ..V3 };
@@ -161,5 +235,7 @@ pub(crate) fn larger() -> Vec<Case> {
         Case::holds("V3: as built", built),
         Case::holds("V5: as built, 2q > N + 2", five),
         Case::holds("nodes restart empty, guarded", three),
+        Case::holds("longer leases", Line { expire: 4, doubts: 1, ..TWO }),
+        Case::holds("a longer window, too", Line { expire: 4, window: 3, ..TWO }),
     ]
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::attempt::{Outcome, Terms, Unfit, ask, grant};
+use super::attempt::{LAST_ATTEMPT, Outcome, Terms, Unfit, ask, grant};
 use super::clerk;
 use super::place::{Place, Waiter};
 use super::queue::{Asking, Seat};
@@ -75,10 +75,7 @@ async fn acquire(engine: Arc<Engine>, order: Order) -> Granted {
     };
     match &granted {
         Ok(ownership) => {
-            let waited = ownership.hold().waited;
-            telemetry::acquired(order.template, waited);
-            let fencing_token = ownership.hold().fencing_token;
-            tracing::debug!(key = order.key.name(), %fencing_token, ?waited, "lock acquired");
+            telemetry::acquired(order.template, ownership.hold().waited);
         }
         Err(error) => telemetry::not_acquired(order.template, error),
     }
@@ -119,7 +116,7 @@ async fn wait(engine: &Arc<Engine>, order: &Order, started: Moment, end: Moment)
         return enter(engine, seat, terms, end, 0)?.await;
     };
     let question = Question { seat, asking: Some(asking), terms };
-    let within = engine.reply_timeout.min(end.since(started));
+    let within = engine.reply_timeout.min(end.since(started).max(LAST_ATTEMPT));
     match question.ask(engine, order.claim(engine), within).await? {
         Answer::Granted(ownership) => Ok(ownership),
         Answer::NotNow(question, seen) => {
@@ -181,7 +178,7 @@ impl Question {
         match ask(engine, way, claim, terms.template, within).await {
             Outcome::Granted(tenure) => {
                 let sent = tenure.confirmed.sent;
-                match grant(engine, self.seat.another(), tenure, terms, sent) {
+                match grant(engine, self.seat.another(), tenure, terms, 1, sent) {
                     Ok(ownership) => return Ok(Answer::Granted(ownership)),
                     Err(Unfit::Uncared(error)) => return Err(error),
                     Err(Unfit::TooLate { took }) => seen.too_late(took, terms.expire),

@@ -13,6 +13,9 @@ use crate::release::{self, Ownership};
 use crate::renewal::{Confirmed, Grant, Hold};
 use crate::telemetry;
 
+/// What the last question, asked when the time is up, may add to a wait.
+pub(super) const LAST_ATTEMPT: Duration = Duration::from_millis(250);
+
 /// What one question came to.
 pub(super) enum Outcome {
     Granted(Tenure),
@@ -102,13 +105,14 @@ pub(super) enum Unfit {
     Uncared(LockError),
 }
 
-/// Makes the caller of `terms` the holder: from here on a drop releases, and the lease is cared
-/// for.
+/// Makes the caller of `terms`, for whom `attempts` were made, the holder: from here on a drop
+/// releases, and the lease is cared for.
 pub(super) fn grant(
     engine: &Arc<Engine>,
     seat: Seat,
     tenure: Tenure,
     terms: Terms,
+    attempts: u32,
     granted: Moment,
 ) -> Result<Ownership, Unfit> {
     let hold = Arc::new(Hold::new(Grant {
@@ -132,7 +136,16 @@ pub(super) fn grant(
         return Err(Unfit::TooLate { took: hold.held_for() });
     }
     match scheduler.register(&hold) {
-        Ok(()) => Ok(ownership),
+        Ok(()) => {
+            tracing::debug!(
+                key = hold.claim.key.name(),
+                fencing_token = %hold.fencing_token,
+                waited = ?hold.waited,
+                attempts,
+                "lock acquired"
+            );
+            Ok(ownership)
+        }
         Err(error) => Err(Unfit::Uncared(error)),
     }
 }

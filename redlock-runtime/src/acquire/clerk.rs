@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquiring::stopped;
-use super::attempt::{Outcome, Terms, ask};
+use super::attempt::{LAST_ATTEMPT, Outcome, Terms, ask};
 use super::fairness::{self, Fairness};
 use super::pass::{Given, give};
 use super::place::Waiter;
@@ -23,8 +23,6 @@ use crate::keeper;
 use crate::owner::Owner;
 use crate::release;
 
-/// What the last question, asked when the time is up, may add to a wait.
-const LAST_ATTEMPT: Duration = Duration::from_millis(250);
 /// How long a clerk stays after those it served: they often come back.
 const LINGER: Duration = Duration::from_secs(1);
 /// How long it rests at most while the lock is held in this process.
@@ -161,8 +159,8 @@ impl Clerk {
     async fn ask(&mut self, terms: Terms) {
         let now = self.now();
         let is_contended = {
-            let mut state = self.seat.queue.state();
-            state.asked = state.asked.wrapping_add(1);
+            self.seat.queue.asks();
+            let state = self.seat.queue.state();
             state.is_contended && !state.is_taken_here()
         };
         let within = self.within(now);
@@ -243,11 +241,10 @@ impl Clerk {
             let first = {
                 let mut state = self.seat.queue.state();
                 state.first();
-                let asked = state.asked;
-                state.waiters.pop_front().map(|waiter| (waiter, asked))
+                state.waiters.pop_front()
             };
-            if let Some((waiter, asked)) = first {
-                self.refuse(waiter, asked);
+            if let Some(waiter) = first {
+                self.refuse(waiter);
             }
             return Duration::ZERO;
         }
@@ -305,7 +302,7 @@ impl Clerk {
         let mut state = self.seat.queue.state();
         let Some(terms) = state.first().map(|waiter| waiter.terms) else { return Fit::Nobody };
         if tenure.suits(terms.expire, now) {
-            state.waiters.pop_front().map_or(Fit::Nobody, Fit::Waiter)
+            state.promise().map_or(Fit::Nobody, Fit::Waiter)
         } else if self.engine.line().is_some() && tenure.may_become(terms.expire) {
             Fit::Claim(terms)
         } else {
@@ -346,7 +343,7 @@ impl Clerk {
 
     /// Tells those whose time is up, after one last question where there was time for it.
     fn dismiss(&self, now: Moment) {
-        let (gone, asked) = {
+        let gone = {
             let mut state = self.seat.queue.state();
             if state.earliest_end() > now {
                 return;
@@ -358,16 +355,16 @@ impl Clerk {
                     waiter.end <= now && (had_its_last || waiter.end.plus(LAST_ATTEMPT) <= now)
                 });
             state.waiters = left;
-            (gone, state.asked)
+            gone
         };
         for waiter in gone {
-            self.refuse(waiter, asked);
+            self.refuse(waiter);
         }
     }
 
-    fn refuse(&self, waiter: Waiter, asked: u32) {
+    fn refuse(&self, waiter: Waiter) {
         let waited = self.now().since(waiter.terms.started);
-        let attempts = asked.wrapping_sub(waiter.asked_before);
+        let attempts = self.seat.queue.asked_for(&waiter);
         let error = self.seen.error(&self.seat.queue.key, waited, attempts);
         // The caller may have gone.
         let _ = waiter.reply.send(Err(error));

@@ -29,7 +29,8 @@ pub(super) fn give(
     granted: Option<Moment>,
 ) -> Given {
     let granted = granted.unwrap_or(tenure.granted());
-    match grant(engine, seat.another(), tenure, waiter.terms, granted) {
+    let attempts = seat.queue.asked_for(&waiter);
+    match grant(engine, seat.another(), tenure, waiter.terms, attempts, granted) {
         Ok(ownership) => match waiter.reply.send(Ok(ownership)) {
             Ok(()) | Err(Err(_)) => Given::Taken,
             Err(Ok(ownership)) => match ownership.reclaim() {
@@ -66,12 +67,8 @@ pub(crate) fn pass_on(
             Next::Nobody(left) => return Passed::Nobody(left),
             Next::Clerk => return Passed::On,
             Next::Waiter(waiter, passed) => {
-                let id = waiter.id;
                 match give(engine, seat, passed, waiter, Some(now)) {
-                    Given::Taken => {
-                        tracing::debug!(key = seat.queue.key.name(), waiter = id, "lock passed on");
-                        return Passed::On;
-                    }
+                    Given::Taken => return Passed::On,
                     // The lease was over, and is freed: they start again.
                     Given::TooLate(waiter, _) => {
                         seat.queue.state().waiters.push_front(waiter);

@@ -2,7 +2,7 @@
 //! asks Redis for all of them.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -32,6 +32,8 @@ struct Shared {
 pub(super) struct Queue {
     pub(super) key: LockKey,
     state: Mutex<State>,
+    /// How many questions the clerk has asked.
+    asked: AtomicU32,
     /// Something happened that the clerk should look at.
     pub(super) news: Notify,
 }
@@ -42,14 +44,14 @@ pub(super) struct State {
     pub(super) waiters: VecDeque<Waiter>,
     /// Who holds the lock here, or did last.
     pub(super) holder: Option<Arc<Hold>>,
+    /// Somebody who waited here is about to hold it.
+    is_promised: bool,
     /// A caller asks Redis by itself.
     is_asked: bool,
     /// Releases on their way where nobody is told when they arrive.
     releases: u32,
     /// A holder of this process let go since the clerk looked last.
     pub(super) is_freed: bool,
-    /// How many questions the clerk has asked.
-    pub(super) asked: u32,
     /// Somebody elsewhere wanted the lock when it was asked for last.
     pub(super) is_contended: bool,
     pub(super) clerk: Clerking,
@@ -76,8 +78,8 @@ impl Queues {
 
     pub(crate) fn join(&self, key: &LockKey) -> Seat {
         let queue = Arc::clone(self.shared.queues().entry(key.shared()).or_insert_with(|| {
-            let (state, news) = (Mutex::default(), Notify::new());
-            Arc::new(Queue { key: key.clone(), state, news })
+            let (state, asked, news) = (Mutex::default(), AtomicU32::new(0), Notify::new());
+            Arc::new(Queue { key: key.clone(), state, asked, news })
         }));
         Seat { shared: Arc::clone(&self.shared), queue }
     }
@@ -90,6 +92,16 @@ impl Shared {
 }
 
 impl Queue {
+    /// The clerk asks a question.
+    pub(super) fn asks(&self) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many questions were asked for a waiter.
+    pub(super) fn asked_for(&self, waiter: &Waiter) -> u32 {
+        self.asked.load(Ordering::Relaxed).wrapping_sub(waiter.asked_before)
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -98,17 +110,18 @@ impl Queue {
 impl State {
     /// Does somebody in this process hold the lock, as far as it knows?
     pub(super) fn is_held_here(&self) -> bool {
-        self.holder.as_ref().is_some_and(|hold| !hold.over().is_cancelled())
+        self.holder.as_ref().is_some_and(|hold| !hold.is_over())
     }
 
     /// Is there something that newcomers have to wait for, without asking anybody?
     pub(super) fn is_taken_here(&self) -> bool {
-        self.is_asked || self.releases > 0 || self.returned.is_some() || self.is_held_here()
+        let is_moving = self.is_asked || self.is_promised || self.returned.is_some();
+        is_moving || self.releases > 0 || self.is_held_here()
     }
 
     /// Since when it is, as far as that is known.
     pub(super) fn taken_since(&self, now: Moment) -> Moment {
-        let holder = self.holder.as_ref().filter(|hold| !hold.over().is_cancelled());
+        let holder = self.holder.as_ref().filter(|hold| !hold.is_over());
         holder.map_or(now, |hold| hold.granted())
     }
 
@@ -118,6 +131,13 @@ impl State {
             self.waiters.pop_front();
         }
         self.waiters.front()
+    }
+
+    /// Takes the first one out, who is to hold the lock.
+    pub(super) fn promise(&mut self) -> Option<Waiter> {
+        let waiter = self.waiters.pop_front();
+        self.is_promised |= waiter.is_some();
+        waiter
     }
 
     /// When the first of those who wait gives up.
@@ -153,7 +173,7 @@ impl Seat {
     /// called.
     pub(super) fn enter(&self, mut waiter: Waiter, asked: u32) -> bool {
         let mut state = self.queue.state();
-        waiter.asked_before = state.asked.wrapping_sub(asked);
+        waiter.asked_before = self.queue.asked.load(Ordering::Relaxed).wrapping_sub(asked);
         let end = waiter.end;
         if asked > 0 {
             state.waiters.push_front(waiter);
@@ -190,7 +210,12 @@ impl Seat {
     }
 
     pub(super) fn now_holds(&self, hold: &Arc<Hold>) {
-        let before = self.queue.state().holder.replace(Arc::clone(hold));
+        let before = {
+            let mut state = self.queue.state();
+            state.is_promised = false;
+            state.holder.replace(Arc::clone(hold))
+        };
+        // Outside of the mutex: it may be the last reference.
         drop(before);
     }
 
@@ -202,7 +227,7 @@ impl Seat {
         let holder = if is_holder { state.holder.take() } else { None };
         let next = match state.first().map(|waiter| waiter.terms.expire) {
             None => Next::Nobody(tenure),
-            Some(expire) if tenure.pass(expire, now) => match state.waiters.pop_front() {
+            Some(expire) if tenure.pass(expire, now) => match state.promise() {
                 Some(waiter) => Next::Waiter(waiter, tenure),
                 None => Next::Nobody(tenure),
             },

@@ -108,7 +108,9 @@ impl Clerk {
         let engine = Arc::clone(&self.engine);
         let terms = self.seat.queue.state().first().map(|waiter| waiter.terms);
         let terms = terms.filter(|terms| tenure.may_become(terms.expire));
-        let (Some(line), Some(terms)) = (engine.line(), terms) else {
+        // Whoever stands in line already is handed what is freed.
+        let line = engine.line().filter(|_| self.stand.is_none());
+        let (Some(line), Some(terms)) = (line, terms) else {
             self.ask_at = Moment::ZERO;
             return release::free(&engine, tenure);
         };

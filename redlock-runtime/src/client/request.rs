@@ -81,7 +81,7 @@ impl LockRequest {
         let policy = self.policy()?;
         let key = self.key?;
         let engine = self.redlock.engine();
-        if let Some(hold) = reentrancy::find(engine.id, key.redis_key()) {
+        if let Some(hold) = reentrancy::find(engine.id, key.name()) {
             return Ok(LockGuard::reentered(hold));
         }
         let order = Order { template: telemetry::PROGRAMMATIC, key, policy };

@@ -9,6 +9,8 @@ use crate::error::{InvalidKeyReason, LockError};
 const MAX_LENGTH: usize = 1024;
 /// The suffix of the helper key that holds the last fencing token.
 const FENCE_SUFFIX: &str = ":fence";
+/// The suffix of the helper key that holds the line of those who wait.
+const QUEUE_SUFFIX: &str = ":queue";
 
 /// A valid key of a lock: the name that the user gave, behind the prefix of the client.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -21,8 +23,15 @@ impl LockKey {
     pub(crate) fn new(prefix: &str, name: &str) -> Result<Self, LockError> {
         check(name).map_err(|reason| LockError::InvalidKey { key: excerpt(name), reason })?;
         let full: Arc<str> = [prefix, name].concat().into();
-        if full.contains('}') && hash_tag(&full).is_none() {
-            let reason = InvalidKeyReason::UnbalancedBrace;
+        let reason = match hash_tag(&full) {
+            None if full.contains('}') => Some(InvalidKeyReason::UnbalancedBrace),
+            // It could be the line of another lock. Without a tag it cannot: a line has one.
+            Some(_) if name.ends_with(QUEUE_SUFFIX) => {
+                Some(InvalidKeyReason::ReservedSuffix(QUEUE_SUFFIX))
+            }
+            _ => None,
+        };
+        if let Some(reason) = reason {
             return Err(LockError::InvalidKey { key: excerpt(name), reason });
         }
         Ok(Self { full, prefix_length: prefix.len() })
@@ -45,9 +54,18 @@ impl LockKey {
 
     /// The key of the fencing counter, in the same hash slot.
     pub(crate) fn fence_key(&self) -> String {
+        self.helper_key(FENCE_SUFFIX)
+    }
+
+    /// The key of the line, in the same hash slot.
+    pub(crate) fn queue_key(&self) -> String {
+        self.helper_key(QUEUE_SUFFIX)
+    }
+
+    fn helper_key(&self, suffix: &str) -> String {
         match hash_tag(&self.full) {
-            Some(_) => format!("{}{FENCE_SUFFIX}", self.full),
-            None => format!("{{{}}}{FENCE_SUFFIX}", self.full),
+            Some(_) => [&*self.full, suffix].concat(),
+            None => ["{", &*self.full, "}", suffix].concat(),
         }
     }
 }
@@ -107,6 +125,7 @@ mod tests {
         let key = LockKey::new("lock:", "stock-42").unwrap();
         assert_eq!((key.name(), key.redis_key()), ("stock-42", "lock:stock-42"));
         assert_eq!(key.fence_key(), "{lock:stock-42}:fence");
+        assert_eq!(key.queue_key(), "{lock:stock-42}:queue");
     }
 
     #[test]
@@ -135,8 +154,10 @@ mod tests {
         assert_eq!(reason("a\0"), InvalidKeyReason::ControlCharacter('\0'));
         assert_eq!(reason(&"x".repeat(1025)), InvalidKeyReason::TooLong(1025));
         assert_eq!(reason("a:fence"), InvalidKeyReason::ReservedSuffix(":fence"));
+        assert_eq!(reason("{a}:queue"), InvalidKeyReason::ReservedSuffix(":queue"));
         assert_eq!(reason("a}b"), InvalidKeyReason::UnbalancedBrace);
         assert!(LockKey::new("lock:", &"x".repeat(1024)).is_ok());
+        assert!(LockKey::new("lock:", "print:queue").is_ok(), "no line is called like this");
     }
 
     #[test]

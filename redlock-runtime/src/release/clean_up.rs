@@ -1,6 +1,7 @@
 //! Frees what a command may have taken whose answer nobody heard, or nobody wants any more.
 
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crate::backend::{Claim, Fault, Found};
@@ -30,9 +31,9 @@ fn free_until_answered(
 ) {
     let pending = engine.pending.begin();
     let host = engine.host();
+    let is_embedded = engine.is_embedded();
     let engine = Arc::clone(engine);
-    // A keeper that cannot be started has sent nothing that could land.
-    let _ = host.spawn(async move {
+    let mut work = Box::pin(async move {
         let clock = engine.clock();
         let until = clock.now().plus(claim.expire);
         let mut pending = Some(pending);
@@ -54,6 +55,12 @@ fn free_until_answered(
             clock.sleep_until(clock.now().plus(pause)).await;
         }
     });
+    // Where the caller asks by itself, what it asks next comes behind the clean-up.
+    if is_embedded && work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+        return;
+    }
+    // A keeper that cannot be started has sent nothing that could land.
+    let _ = host.spawn(work);
 }
 
 async fn free(engine: &Engine, claim: &Claim, reserve: Option<u32>) -> Result<Found, Fault> {

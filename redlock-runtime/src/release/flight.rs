@@ -1,7 +1,9 @@
 //! A release that is sent from the caller's runtime, which may stop at any moment.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+use std::time::Duration;
 
 use super::flush::Unsent;
 use super::job::ReleaseJob;
@@ -47,20 +49,8 @@ impl Drop for InFlight {
 pub(super) fn here(
     job: ReleaseJob,
     way: Arc<dyn Backend>,
-) -> impl Future<Output = Result<Released, Fault>> + Send {
+) -> impl Future<Output = Result<Released, Fault>> + Send + 'static {
     fly(InFlight(Arc::new(Flight { job: Mutex::new(Some(job)) })), way)
-}
-
-/// The same, watched: should the caller's runtime not be driven any more, the background takes
-/// over after a while.
-pub(super) fn here_watched(
-    job: ReleaseJob,
-    way: Arc<dyn Backend>,
-) -> impl Future<Output = Result<Released, Fault>> + Send {
-    let patience = job.engine.reply_timeout / 4;
-    let flight = Arc::new(Flight { job: Mutex::new(Some(job)) });
-    watch(Clock::Boot.now().plus(patience), &flight);
-    fly(InFlight(flight), way)
 }
 
 async fn fly(flight: InFlight, way: Arc<dyn Backend>) -> Result<Released, Fault> {
@@ -85,38 +75,72 @@ async fn fly(flight: InFlight, way: Arc<dyn Backend>) -> Result<Released, Fault>
     }
 }
 
-/// Flights in the order of their deadlines, which are all as long.
-static WATCHED: Mutex<Watched> = Mutex::new(Watched { flights: VecDeque::new(), is_kept: false });
+/// How often the keeper looks after the releases that nobody awaits.
+const LOOK: Duration = Duration::from_millis(5);
 
-struct Watched {
-    flights: VecDeque<(Moment, Arc<Flight>)>,
+/// The releases that nobody awaits, in the order in which they left. A task for each of them on
+/// the caller's runtime would cost more than the rest of its release.
+static UNAWAITED: Mutex<Unawaited> = Mutex::new(Unawaited { flights: Vec::new(), is_kept: false });
+
+struct Unawaited {
+    flights: Vec<Watched>,
     /// The keeper has an eye on them.
     is_kept: bool,
 }
 
-fn watch(deadline: Moment, flight: &Arc<Flight>) {
+struct Watched {
+    flight: Pin<Box<dyn Future<Output = Result<Released, Fault>> + Send>>,
+    /// The caller's runtime may not be driven any more: from here on the background does it.
+    deadline: Moment,
+}
+
+impl Watched {
+    fn is_over(&mut self, now: Moment) -> bool {
+        let mut nobody = Context::from_waker(Waker::noop());
+        self.flight.as_mut().poll(&mut nobody).is_ready() || now >= self.deadline
+    }
+}
+
+/// Sends one release by `way` before it returns, and sees it through in the background.
+pub(super) fn send(job: ReleaseJob, way: Arc<dyn Backend>) {
+    let patience = job.engine.reply_timeout / 4;
+    let flight = Box::pin(here(job, way));
+    let now = Clock::Boot.now();
+    let mut watched = Watched { flight, deadline: now.plus(patience) };
+    if watched.is_over(now) {
+        return;
+    }
     let is_kept = {
-        let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
-        watched.flights.push_back((deadline, Arc::clone(flight)));
-        std::mem::replace(&mut watched.is_kept, true)
+        let mut unawaited = unawaited();
+        unawaited.flights.push(watched);
+        std::mem::replace(&mut unawaited.is_kept, true)
     };
+    // Without a keeper nothing could be done about them.
     if !is_kept && keeper::spawn(keep()).is_err() {
-        WATCHED.lock().unwrap_or_else(PoisonError::into_inner).is_kept = false;
+        unawaited().is_kept = false;
     }
 }
 
 async fn keep() {
     loop {
-        let next = {
-            let mut watched = WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
-            let next = watched.flights.pop_front();
-            watched.is_kept = next.is_some();
-            next
-        };
-        let Some((deadline, flight)) = next else { return };
-        if flight.job.lock().is_ok_and(|job| job.is_some()) {
-            Clock::Boot.sleep_until(deadline).await;
-            flight.hand_over(true);
+        Clock::Boot.sleep_until(Clock::Boot.now().plus(LOOK)).await;
+        let flights = std::mem::take(&mut unawaited().flights);
+        // Outside of the mutex: what ends may release, wake and tell others.
+        let now = Clock::Boot.now();
+        let mut left: Vec<_> = flights
+            .into_iter()
+            .filter_map(|mut watched| (!watched.is_over(now)).then_some(watched))
+            .collect();
+        let mut unawaited = unawaited();
+        left.append(&mut unawaited.flights);
+        unawaited.flights = left;
+        if unawaited.flights.is_empty() {
+            unawaited.is_kept = false;
+            return;
         }
     }
+}
+
+fn unawaited() -> MutexGuard<'static, Unawaited> {
+    UNAWAITED.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::answer::Answer;
@@ -63,12 +62,9 @@ impl Ownership {
     /// ahead of all that the caller sends next.
     pub(crate) fn release_in_background(mut self) {
         let Some(job) = self.let_go() else { return };
-        let (Some(way), Ok(runtime)) = (self.engine.way(), Handle::try_current()) else {
-            return in_background(job);
-        };
-        let mut flight = Box::pin(flight::here_watched(job, way));
-        if flight.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            runtime.spawn(flight);
+        match self.engine.way() {
+            Some(way) if !self.engine.is_embedded() => flight::send(job, way),
+            _ => in_background(job),
         }
     }
 
@@ -97,7 +93,12 @@ impl Ownership {
         if is_held && self.engine.line().is_some() {
             tenure.renewed(self.hold.confirmed());
             match pass_on(&self.engine, &seat, &self.hold, tenure) {
-                Passed::On => return None,
+                Passed::On => {
+                    // For its holder the lock is as released as any.
+                    let released = Released::Released;
+                    tracing::debug!(key = self.hold.claim.key.name(), ?released, "lock released");
+                    return None;
+                }
                 Passed::Nobody(left) => tenure = left,
             }
         }

@@ -51,14 +51,17 @@ mod tests {
 
     #[tokio::test]
     async fn settled_waits_for_every_guard() {
+        let now = std::time::Duration::ZERO;
         let pending = Pending::default();
-        pending.settled().await;
+        tokio::time::timeout(now, pending.settled()).await.unwrap();
         let (first, second) = (pending.begin(), pending.begin());
+        assert_eq!(pending.count(), 2);
         drop(first);
         assert_eq!(pending.count(), 1);
         let mut settled = std::pin::pin!(pending.settled());
-        assert!(tokio::time::timeout(std::time::Duration::ZERO, &mut settled).await.is_err());
+        assert!(tokio::time::timeout(now, &mut settled).await.is_err());
         drop(second);
+        assert_eq!(pending.count(), 0);
         settled.await;
     }
 }

@@ -2,11 +2,13 @@
 //! over.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::gates::{Gate, Gates};
 use super::hold::{Hold, Step};
 use super::schedule::Schedule;
 use crate::backend::{Claim, Fault, Found};
@@ -36,11 +38,56 @@ pub(crate) struct Scheduler {
 struct State {
     schedule: Schedule<Arc<Hold>>,
     is_driven: bool,
+    /// Until when the driver sleeps. What is due before that must wake it.
+    wakes_at: Moment,
+}
+
+impl State {
+    fn insert(&mut self, hold: &Arc<Hold>, at: Moment) {
+        let place = self.schedule.insert(hold.id, at, Arc::clone(hold));
+        hold.place.store(place, Ordering::Relaxed);
+    }
+
+    fn reschedule(&mut self, hold: &Hold, at: Moment) {
+        self.schedule.reschedule(hold.id, hold.place.load(Ordering::Relaxed), at);
+    }
+
+    fn remove(&mut self, hold: &Hold) -> Option<Arc<Hold>> {
+        self.schedule.remove(hold.id, hold.place.load(Ordering::Relaxed))
+    }
+
+    /// Up to a batch of leases at which to look now. The last of them may be a little early: a
+    /// batch that goes anyway takes along what comes next.
+    fn take_due(&mut self, now: Moment) -> Vec<Arc<Hold>> {
+        let mut due = Vec::new();
+        while due.len() < BATCH
+            && let Some((at, hold)) = self.schedule.next()
+        {
+            let stop = hold.stop_at();
+            let comes_along = || !due.is_empty() && at < stop && at <= now.plus(company(hold));
+            if now < at && !comes_along() {
+                break;
+            }
+            let hold = Arc::clone(hold);
+            // Until an answer comes, the next thing that is due is the stop; and after that, what
+            // its look decides.
+            self.reschedule(&hold, if now < stop { stop } else { Moment::NEVER });
+            due.push(hold);
+        }
+        due
+    }
+
+    /// Whether the driver has to be woken for something at `at`.
+    fn wakes_for(&mut self, at: Moment) -> bool {
+        let is_first = at < self.wakes_at;
+        self.wakes_at = self.wakes_at.min(at);
+        is_first
+    }
 }
 
 impl Scheduler {
     pub(crate) fn new(host: Host, clock: Clock) -> Arc<Self> {
-        let state = State { schedule: Schedule::new(), is_driven: false };
+        let state = State { schedule: Schedule::new(), is_driven: false, wakes_at: Moment::NEVER };
         Arc::new(Self {
             state: Mutex::new(state),
             wake: Notify::new(),
@@ -60,26 +107,22 @@ impl Scheduler {
 
     /// Takes a lease into care. From here on it is renewed, and stopped in time.
     pub(crate) fn register(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<(), LockError> {
-        let Step::Sleep(at) = hold.step(self.clock.now()) else {
+        let at = match hold.step(self.clock.now(), Duration::ZERO) {
+            Step::Sleep(at) => at,
             // Due already: the driver looks at it as soon as it runs.
-            return self.insert(hold, Moment::ZERO);
+            Step::Renew | Step::Forget => Moment::ZERO,
         };
-        self.insert(hold, at)
-    }
-
-    fn insert(self: &Arc<Self>, hold: &Arc<Hold>, at: Moment) -> Result<(), LockError> {
         let mut state = self.state();
-        let is_first = state.schedule.next().is_none_or(|next| at < next);
-        state.schedule.insert(hold.id, at, Arc::clone(hold));
-        if !state.is_driven {
-            state.is_driven = true;
-            drop(state);
+        state.insert(hold, at);
+        let wakes = state.wakes_for(at);
+        let is_driven = std::mem::replace(&mut state.is_driven, true);
+        drop(state);
+        if !is_driven {
             let care = Care { scheduler: Arc::clone(self) };
             // Should the spawn fail, dropping `care` tells the lease at once.
             return self.host.spawn(async move { care.drive().await });
         }
-        drop(state);
-        if is_first {
+        if wakes {
             self.wake.notify_one();
         }
         Ok(())
@@ -88,7 +131,7 @@ impl Scheduler {
     /// Lets go of a lease that its holder released. Takes effect before it returns: a released lock
     /// is never renewed by a batch that starts later.
     pub(crate) fn forget(&self, hold: &Hold) {
-        let forgotten = self.state().schedule.remove(hold.id);
+        let forgotten = self.state().remove(hold);
         // Dropped outside of the mutex: it may be the last reference.
         drop(forgotten);
     }
@@ -101,7 +144,7 @@ impl Scheduler {
 
     #[cfg(test)]
     pub(crate) fn kill_driver(&self) {
-        self.dies.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.dies.store(true, Ordering::Relaxed);
         self.wake.notify_one();
     }
 
@@ -113,33 +156,38 @@ impl Scheduler {
     fn collect(&self, now: Moment) -> (Vec<Vec<Arc<Hold>>>, Moment) {
         let mut due: HashMap<*const (), Vec<Arc<Hold>>> = HashMap::new();
         loop {
-            let found = self.state().schedule.due(now);
-            let Some(hold) = found else { break };
-            // Outside of the mutex: a stop wakes tasks, and wakers run code of others.
-            match hold.step(now) {
-                Step::Sleep(at) => self.state().schedule.reschedule(hold.id, at),
-                Step::Forget => self.forget(&hold),
-                Step::Renew => {
-                    // Until the answer comes, the next thing that is due is the stop.
-                    self.state().schedule.reschedule(hold.id, hold.stop_at());
+            let found = self.state().take_due(now);
+            if found.is_empty() {
+                break;
+            }
+            let mut others = Vec::new();
+            for hold in found {
+                // Outside of the mutex: a stop wakes tasks, and wakers run code of others.
+                if hold.step(now, hold.leeway()) == Step::Renew {
                     due.entry(Arc::as_ptr(&hold.backend).cast()).or_default().push(hold);
+                } else {
+                    others.push(hold);
                 }
             }
+            self.plan(&others, now, 0.0);
         }
-        let next = self.state().schedule.next().unwrap_or(Moment::NEVER);
         let batches = due
             .into_values()
             .flat_map(|holds| holds.chunks(BATCH).map(<[Arc<Hold>]>::to_vec).collect::<Vec<_>>());
-        (batches.collect(), next)
+        let batches = batches.collect();
+        let mut state = self.state();
+        state.wakes_at = state.schedule.next().map_or(Moment::NEVER, |(at, _)| at);
+        (batches, state.wakes_at)
     }
 
     /// One batch: one script, its answers, and what each lease does next.
-    async fn renew(self: Arc<Self>, mut batch: Vec<Arc<Hold>>) {
+    async fn renew(self: Arc<Self>, mut batch: Vec<Arc<Hold>>, gate: Gate) {
+        let within = batch.iter().map(|hold| hold.renewal_reply()).min().unwrap_or_default();
+        let _turn = gate.pass(within).await;
         // A holder may have let go since the batch was put together.
-        batch.retain(|hold| !hold.over().is_cancelled());
+        batch.retain(|hold| !hold.is_over());
         let Some(first) = batch.first() else { return };
         let claims: Vec<Claim> = batch.iter().map(|hold| hold.claim.clone()).collect();
-        let within = batch.iter().map(|hold| hold.renewal_reply()).min().unwrap_or_default();
         // Before the command leaves: the server may begin the new lease at any time after this.
         let sent = self.clock.now();
         if let Some(due) = batch.iter().map(|hold| hold.due_at()).min() {
@@ -148,15 +196,47 @@ impl Scheduler {
         let answer = first.backend.renew(&claims, within).await;
         settle(&batch, sent, &answer);
         let now = self.clock.now();
-        for hold in &batch {
-            match hold.step(now) {
-                Step::Sleep(at) => self.state().schedule.reschedule(hold.id, at),
-                Step::Renew => self.state().schedule.reschedule(hold.id, retry_at(hold, now)),
-                Step::Forget => self.forget(hold),
-            }
-        }
-        self.wake.notify_one();
+        // A crowd: it comes back a little earlier than it must, by chance, so that leases that
+        // were taken all at once are not renewed all at once for ever.
+        let head_start = if batch.len() == BATCH { fastrand::f64() } else { 0.0 };
+        self.plan(&batch, now, head_start);
     }
+
+    /// Writes down when to look at each of these next, and lets go of those that are over.
+    /// `head_start` is a share of what they may be early by.
+    fn plan(&self, holds: &[Arc<Hold>], now: Moment, head_start: f64) {
+        let steps: Vec<Step> = holds.iter().map(|hold| hold.step(now, Duration::ZERO)).collect();
+        // Dropped outside of the mutex: it may have the last references.
+        let mut over = Vec::new();
+        let mut state = self.state();
+        let mut wakes = false;
+        for (hold, step) in holds.iter().zip(steps) {
+            let at = match step {
+                Step::Sleep(at) => at.minus(early(hold).mul_f64(head_start)),
+                Step::Renew => retry_at(hold, now),
+                Step::Forget => {
+                    over.push(state.remove(hold));
+                    continue;
+                }
+            };
+            state.reschedule(hold, at);
+            wakes |= state.wakes_for(at);
+        }
+        drop(state);
+        if wakes {
+            self.wake.notify_one();
+        }
+    }
+}
+
+/// By how much a renewal may be early because others are due.
+fn company(hold: &Hold) -> Duration {
+    hold.leeway() / 4
+}
+
+/// By how much a renewal may be early because it was one of a crowd.
+fn early(hold: &Hold) -> Duration {
+    hold.leeway() * 3 / 4
 }
 
 fn settle(batch: &[Arc<Hold>], sent: Moment, answer: &Result<Vec<Option<Found>>, Fault>) {
@@ -196,12 +276,15 @@ struct Care {
 impl Care {
     async fn drive(&self) {
         let scheduler = &self.scheduler;
+        let mut gates = Gates::default();
         loop {
             #[cfg(test)]
-            assert!(!scheduler.dies.swap(false, std::sync::atomic::Ordering::Relaxed), "killed");
+            assert!(!scheduler.dies.swap(false, Ordering::Relaxed), "killed");
             let (batches, next) = scheduler.collect(scheduler.clock.now());
+            gates.tidy();
             for batch in batches {
-                tokio::spawn(Arc::clone(scheduler).renew(batch));
+                let gate = gates.of(&batch[0].backend);
+                tokio::spawn(Arc::clone(scheduler).renew(batch, gate));
             }
             tokio::select! {
                 () = scheduler.wake.notified() => {}

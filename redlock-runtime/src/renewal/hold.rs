@@ -1,11 +1,11 @@
 //! The record of one held lock, shared by its guard, the scheduler and the body's wrapper.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
+use tokio::sync::Notify;
 
 use crate::backend::{Backend, Claim};
 use crate::clock::{Clock, Moment};
@@ -40,7 +40,10 @@ pub(crate) struct Hold {
     /// this, without taking the mutex.
     stop: AtomicU64,
     ledger: Mutex<Ledger>,
-    over: CancellationToken,
+    /// Wakes those who wait for the end.
+    over: Notify,
+    /// Its place in the schedule. Used under the mutex of the schedule only.
+    pub(super) place: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -143,7 +146,8 @@ impl Hold {
             granted,
             stop: AtomicU64::new(stop.nanos()),
             ledger: Mutex::new(ledger),
-            over: CancellationToken::new(),
+            over: Notify::new(),
+            place: AtomicUsize::new(usize::MAX),
         }
     }
 
@@ -196,6 +200,11 @@ impl Hold {
         until.since(self.granted)
     }
 
+    /// Is it known to be over? Reads no clock: whoever goes on from here has to [`check`](Self::check).
+    pub(crate) fn is_over(&self) -> bool {
+        self.stop_at() == Moment::ZERO
+    }
+
     /// Why the lease was lost; `None` while it holds and after a release.
     pub(crate) fn lost(&self) -> Option<LostReason> {
         self.stop_if_due(self.clock.now());
@@ -205,9 +214,14 @@ impl Hold {
         }
     }
 
-    /// Is cancelled when the lease is over, in whatever way.
-    pub(crate) fn over(&self) -> &CancellationToken {
-        &self.over
+    /// Resolves when it has ended, in whatever way. Cancel safe.
+    pub(crate) async fn over(&self) {
+        let mut end = std::pin::pin!(self.over.notified());
+        // In line before the look: an end behind it wakes us.
+        end.as_mut().enable();
+        if !self.is_over() {
+            end.await;
+        }
     }
 
     /// When the next renewal is, or was, due.
@@ -320,8 +334,18 @@ impl Hold {
         }
     }
 
-    /// What is to be done at `now`; loses the lease when its time is up.
-    pub(super) fn step(&self, now: Moment) -> Step {
+    /// By how much a renewal may be early. Not at all where renewals are counted: each that is
+    /// early makes the longest hold shorter.
+    pub(super) fn leeway(&self) -> Duration {
+        match self.max_renew {
+            Some(_) => Duration::ZERO,
+            None => validity::renewal_leeway(self.claim.expire),
+        }
+    }
+
+    /// What is to be done at `now`, where renewals may be early by `leeway`; loses the lease when
+    /// its time is up.
+    pub(super) fn step(&self, now: Moment, leeway: Duration) -> Step {
         if self.stop_if_due(now) {
             return Step::Forget;
         }
@@ -332,7 +356,7 @@ impl Hold {
         let due = self.due(&ledger);
         if self.is_used_up(&ledger) {
             Step::Sleep(self.stop_at())
-        } else if now < due {
+        } else if now < due.minus(leeway) {
             Step::Sleep(due.min(self.stop_at()))
         } else {
             Step::Renew
@@ -389,7 +413,7 @@ impl Hold {
         }
         telemetry::ended(self.template, self.held_for());
         // Outside of the mutex: wakers may run code that looks at this hold.
-        self.over.cancel();
+        self.over.notify_waiters();
         true
     }
 

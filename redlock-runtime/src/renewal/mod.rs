@@ -1,6 +1,7 @@
 //! Renewal: the record of a held lock, the schedule of what is due, and the driver that does it.
 
 mod driver;
+mod gates;
 mod hold;
 mod schedule;
 

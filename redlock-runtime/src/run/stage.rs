@@ -119,14 +119,15 @@ impl Stage {
 fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
     let text = key.0?;
     let redlock = client.resolve()?;
-    let key = LockKey::new(redlock.prefix(), &text)?;
     let engine = redlock.engine();
-    if let Some(outer) = reentrancy::find(engine.id, key.redis_key()) {
+    // A key that is held has been checked before.
+    if let Some(outer) = reentrancy::find(engine.id, &text) {
         if !spec.is_reentrant {
-            return Err(LockError::AlreadyHeld { key: key.name().to_owned() });
+            return Err(LockError::AlreadyHeld { key: text.into_owned() });
         }
         return Ok(hold(spec, outer, None));
     }
+    let key = LockKey::new(redlock.prefix(), &text)?;
     let policy = redlock.policy().with(spec.expire, spec.wait, spec.max_renew)?;
     let answer = acquire::start(engine, Order { template: spec.template, key, policy });
     Ok(Stage::Acquiring { spec, answer })

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::backend::{
     Acquired, Backend, Claim, Fault, Found, Memory, MemoryStore, Recall, Reply, RollCall, Voter,
 };
@@ -50,6 +52,7 @@ struct State {
     roll: Option<String>,
     clock_offset: Option<i64>,
     log: Vec<String>,
+    batches: Vec<(Instant, usize)>,
 }
 
 /// A client on a fake, and the fake.
@@ -137,6 +140,11 @@ impl Fake {
         std::mem::take(&mut self.state.lock().unwrap().log)
     }
 
+    /// When renewals came, and how many in one call; forgets them.
+    pub(super) fn take_batches(&self) -> Vec<(Instant, usize)> {
+        std::mem::take(&mut self.state.lock().unwrap().batches)
+    }
+
     fn note(&self, verb: &str, claim: &Claim) {
         let line = format!("{verb} {} {}", claim.key.name(), claim.owner.as_str());
         self.state.lock().unwrap().log.push(line);
@@ -202,6 +210,7 @@ impl Backend for Fake {
         for claim in claims {
             self.note("renew", claim);
         }
+        self.state.lock().unwrap().batches.push((Instant::now(), claims.len()));
         let fate = self.fate(|state| &mut state.renews);
         // Outside of any future, so that the driver itself meets it.
         assert!(!matches!(fate, Some(Fate::Panic)), "on purpose");
@@ -224,8 +233,9 @@ impl Backend for Fake {
         ))
     }
 
-    fn verify(&self, _: Duration) -> Reply<'_, ()> {
-        Box::pin(async { Ok(()) })
+    fn verify(&self, within: Duration) -> Reply<'_, ()> {
+        let fate = self.state.lock().unwrap().always;
+        Box::pin(meet(self.name, fate, within, async { Ok(()) }))
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod acquire;
 mod cohort;
+mod crowd;
+mod down_nodes;
 mod fake;
 mod lane;
 mod line;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::fake::{Fake, Fate, client};
-use crate::backend::{Quorum, RestartGuard, Rules, Voter, majority};
+use crate::backend::{Backend, Quorum, RestartGuard, Rules, Voter, majority};
 use crate::client::Redlock;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::options::Wait;
@@ -28,10 +28,17 @@ pub(super) fn on(nodes: &[Arc<Fake>]) -> Redlock {
 
 /// A client that judges the nodes.
 pub(super) fn with_guard(nodes: &[Arc<Fake>], guard: Option<Arc<RestartGuard>>) -> Redlock {
+    client(quorum(nodes, guard, Duration::ZERO), 100)
+}
+
+fn quorum(
+    nodes: &[Arc<Fake>],
+    guard: Option<Arc<RestartGuard>>,
+    replica_wait: Duration,
+) -> Arc<Quorum> {
     let voters = nodes.iter().map(|node| Arc::clone(node) as Arc<dyn Voter>).collect();
     let quorum = majority(nodes.len());
-    let rules = Rules { quorum, guard, replica_wait: Duration::ZERO };
-    client(Arc::new(Quorum::new(voters, rules)), 100)
+    Arc::new(Quorum::new(voters, Rules { quorum, guard, replica_wait }))
 }
 
 /// On how many nodes the key is held.
@@ -147,6 +154,50 @@ async fn a_lease_is_lost_when_a_quorum_of_all_nodes_cannot_confirm_it() {
     assert!(start.elapsed() < EXPIRE);
 }
 
+/// A sixteenth of the lease is too much for a node, unless it has to ask its replicas.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_waits_for_its_replicas_is_given_that_time_too() {
+    for (replica_wait, is_granted) in [(SECOND, true), (Duration::ZERO, false)] {
+        let nodes = nodes(3);
+        for node in &nodes[1..] {
+            node.next_acquires([Fate::Slow(EXPIRE / 16)]);
+        }
+        let redlock = client(quorum(&nodes, None, replica_wait), 100);
+        let request = redlock.lock("k").expire(EXPIRE).wait(Wait::Never);
+        assert_eq!(request.acquire().await.is_ok(), is_granted, "{replica_wait:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_is_fit_while_a_quorum_of_it_is() {
+    let nodes = nodes(5);
+    let quorum = quorum(&nodes, None, Duration::ZERO);
+    for down in 0..=5 {
+        always(&nodes[..down], Some(DOWN));
+        let verified = quorum.verify(SECOND).await.map_err(|fault| fault.nodes.len());
+        assert_eq!(verified, if down <= 2 { Ok(()) } else { Err(down) });
+    }
+}
+
+/// What is kept of it would pile up, attempt by attempt.
+#[tokio::test(start_paused = true)]
+async fn an_owner_that_got_nothing_is_forgotten() {
+    // A group of one has answered when it refuses: no clean-up goes behind it.
+    for count in [1, 3] {
+        let nodes = nodes(count);
+        let _guard = on(&nodes).lock("k").acquire().await.unwrap();
+        let quorum = quorum(&nodes, None, Duration::ZERO);
+        let redlock = client(Arc::clone(&quorum) as Arc<dyn Backend>, 100);
+        assert!(redlock.lock("k").try_acquire().await.unwrap().is_none());
+        later().await;
+        assert_eq!(quorum.tenures(), 0, "refused by {count}");
+        always(&nodes, Some(DOWN));
+        assert!(redlock.lock("k").try_acquire().await.is_err());
+        later().await;
+        assert_eq!(quorum.tenures(), 0, "{count} down");
+    }
+}
+
 /// A clean-up is on its way to such a node: it shows the lock now, and may lose it at any moment.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_never_confirmed_its_grant_does_not_count_in_a_renewal() {
@@ -209,29 +260,39 @@ async fn an_attempt_that_failed_leaves_nothing_on_any_node() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_token_that_no_quorum_has_is_not_used() {
+/// Two nodes of three are up, and the counter of one is above this.
+async fn with_one_counter_ahead() -> (Vec<Arc<Fake>>, u64) {
     let nodes = nodes(3);
     let now = on(&nodes).lock("other").acquire().await.unwrap().fencing_token();
-    nodes[0].store.set_last_token("k", u64::from(now) + 3_600_000_000);
+    let ahead = u64::from(now) + 3_600_000_000;
+    nodes[0].store.set_last_token("k", ahead);
     nodes[2].always(Some(DOWN));
+    (nodes, ahead)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_no_quorum_has_is_not_used() {
     // Granted by two, but the higher token does not reach the second.
-    nodes[1].next_raises([Fate::LostRequest]);
-    let request = on(&nodes).lock("k").wait(Wait::Never);
-    let error = request.acquire().await.unwrap_err();
-    assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
-    later().await;
-    assert_eq!(held(&nodes, "k"), 0);
-    assert!(on(&nodes).lock("k").wait(Wait::Never).acquire().await.is_ok());
+    for fate in [Fate::LostRequest, DOWN, Fate::Refused(NodeErrorKind::NoPermission, true)] {
+        let (nodes, _) = with_one_counter_ahead().await;
+        nodes[1].next_raises([fate]);
+        let request = on(&nodes).lock("k").wait(Wait::Never);
+        let error = request.acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+        later().await;
+        assert_eq!(held(&nodes, "k"), 0, "{fate:?}");
+        assert!(on(&nodes).lock("k").wait(Wait::Never).acquire().await.is_ok());
+
+        let (nodes, _) = with_one_counter_ahead().await;
+        nodes[1].next_raises([fate]);
+        assert!(on(&nodes).lock("k").wait(5 * SECOND).acquire().await.is_ok(), "{fate:?}");
+    }
 }
 
 /// Grants by a quorum with a node whose clock is an hour ahead, then by one without it.
 #[tokio::test(start_paused = true)]
 async fn the_highest_token_is_written_back_to_the_quorum() {
-    let nodes = nodes(3);
-    let now = on(&nodes).lock("other").acquire().await.unwrap().fencing_token();
-    nodes[0].store.set_last_token("k", u64::from(now) + 3_600_000_000);
-    nodes[2].always(Some(DOWN));
+    let (nodes, ahead) = with_one_counter_ahead().await;
     let first = on(&nodes).lock("k").acquire().await.unwrap();
     let older = first.fencing_token();
     first.release().await.unwrap();
@@ -239,7 +300,7 @@ async fn the_highest_token_is_written_back_to_the_quorum() {
     nodes[2].always(None);
     let second = on(&nodes).lock("k").acquire().await.unwrap();
     assert!(second.fencing_token() > older);
-    assert!(u64::from(second.fencing_token()) > u64::from(now) + 3_600_000_000);
+    assert!(u64::from(second.fencing_token()) > ahead);
 }
 
 #[tokio::test(start_paused = true)]

@@ -123,6 +123,24 @@ async fn a_node_that_came_back_empty_makes_no_second_holder() {
     }
 }
 
+/// It has granted, but has no vote: what it granted is given back.
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_answer_tells_of_a_restart_keeps_nothing() {
+    let nodes = group(1).await;
+    let redlock = client(&nodes);
+    tokio::time::sleep(2 * EXPIRE).await;
+    touch(&redlock).await;
+    nodes[0].next_acquires([Fate::Slow(Duration::from_millis(2))]);
+    let attempt = tokio::spawn(async move { attempt(&redlock).await });
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(nodes[0].store.owner("k").is_some());
+    let cause = Cause::Restarted;
+    nodes[0].recalls(Recall { run_id: "run0b".into(), since: now(), cause });
+    assert_eq!(quarantined(&attempt.await.unwrap().unwrap_err()), 1);
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(nodes[0].store.owner("k"), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_the_guard_there_are_two_holders() {
     let nodes = group(3).await;
@@ -184,6 +202,17 @@ async fn a_server_that_was_restarted_is_given_the_roll_when_it_votes_again() {
     touch(&redlock).await;
     tokio::time::sleep(SECOND).await;
     assert_eq!(nodes[1].take_roll().as_deref(), Some("run0 run1 run2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_is_given_the_roll_once() {
+    let nodes = group(3).await;
+    let redlock = client(&nodes);
+    touch(&redlock).await;
+    assert!(nodes[1].take_roll().is_some());
+    touch(&redlock).await;
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(nodes[1].take_roll(), None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,6 +49,12 @@ impl Quorum {
         Self { members, needed: quorum, guard, replica_wait, tenures }
     }
 
+    /// How many owners hold a lock here, or may.
+    #[cfg(test)]
+    pub(crate) fn tenures(&self) -> usize {
+        self.tenures.count()
+    }
+
     async fn gather<T: Send + 'static>(
         &self,
         reach: Reach,

@@ -78,6 +78,11 @@ impl Tenures {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.known().len()
+    }
+
     fn known(&self) -> MutexGuard<'_, HashMap<Owner, Vec<Grant>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -2,7 +2,7 @@
 
 use deadpool_redis::redis::io::tcp::TcpSettings;
 use deadpool_redis::redis::{
-    AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError,
 };
 use deadpool_redis::{Manager, Pool, Runtime};
 
@@ -12,8 +12,8 @@ use crate::error::LockError;
 /// Commands that one connection queues before callers wait for room.
 const PIPELINE_DEPTH: usize = 1024;
 
-/// The pool for `url`, and the name of its node.
-pub(super) fn open(url: &str, tls: Option<&Tls>) -> Result<(String, Pool), LockError> {
+/// The name of the node at `url`, the pool for its connections, and what else leads to it.
+pub(super) fn open(url: &str, tls: Option<&Tls>) -> Result<(String, Pool, Client), LockError> {
     let info = parse(url, tls)?;
     let name = name(&info);
     let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
@@ -22,15 +22,14 @@ pub(super) fn open(url: &str, tls: Option<&Tls>) -> Result<(String, Pool), LockE
         .set_response_timeout(None)
         .set_connection_timeout(None)
         .set_pipeline_buffer_size(PIPELINE_DEPTH);
-    let pool = Manager::new_with_config(info, config)
-        .map_err(|error| LockError::config(format!("{name}: {error}")))
-        .and_then(|manager| {
-            Pool::builder(manager)
-                .runtime(Runtime::Tokio1)
-                .build()
-                .map_err(|error| LockError::config(format!("{name}: {error}")))
-        })?;
-    Ok((name, pool))
+    let failed = |error: RedisError| LockError::config(format!("{name}: {error}"));
+    let client = Client::open(info.clone()).map_err(failed)?;
+    let manager = Manager::new_with_config(info, config).map_err(failed)?;
+    let pool = Pool::builder(manager)
+        .runtime(Runtime::Tokio1)
+        .build()
+        .map_err(|error| LockError::config(format!("{name}: {error}")))?;
+    Ok((name, pool, client))
 }
 
 pub(super) fn parse(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
@@ -122,12 +121,12 @@ mod tests {
     use super::*;
 
     fn message(url: &str) -> String {
-        open(url, None).map(|(name, _)| name).unwrap_err().to_string()
+        open(url, None).map(|(name, ..)| name).unwrap_err().to_string()
     }
 
     #[test]
     fn the_name_of_a_node_has_no_credentials() {
-        let (name, pool) = open("redis://user:s3cret@example.com:6380/2", None).unwrap();
+        let (name, pool, _) = open("redis://user:s3cret@example.com:6380/2", None).unwrap();
         assert_eq!(name, "redis://example.com:6380/2");
         assert!(!format!("{pool:?}").contains("s3cret"));
     }

@@ -1,8 +1,15 @@
-//! Releases that were sent behind acquires without an answer.
+//! Releases that were sent behind commands without an answer.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::runtime::Handle;
+
+use super::link::Loan;
+use super::node::RedisNode;
+use super::release::Release;
+use super::source::Source;
+use crate::backend::Claim;
 use crate::owner::Owner;
 
 /// The owners whose lock such a release may still take away. None of them may acquire again before
@@ -13,7 +20,7 @@ pub(super) struct Behind {
 }
 
 impl Behind {
-    pub(super) fn sent(&self, owner: &Owner) {
+    fn sent(&self, owner: &Owner) {
         self.owners().insert(owner.clone());
     }
 
@@ -28,5 +35,56 @@ impl Behind {
 
     fn owners(&self) -> MutexGuard<'_, HashSet<Owner>> {
         self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: Source> RedisNode<S> {
+    /// Frees what an unanswered acquire may still take.
+    pub(super) fn release_behind(&self, loan: Loan<S::Connection>, claim: &Claim) {
+        self.undo_behind(loan, claim, |claim| Release::of(claim));
+    }
+
+    /// Takes back the place in line that an unanswered command may still take.
+    pub(super) fn leave_behind(&self, loan: Loan<S::Connection>, claim: &Claim) {
+        self.core.notices.gave_up(claim);
+        self.undo_behind(loan, claim, |claim| Release::leaving(claim));
+    }
+
+    /// On the same connection, because only there the order of the two commands is certain. It
+    /// stays open until the server has read both, or the lease would be over.
+    fn undo_behind(
+        &self,
+        mut loan: Loan<S::Connection>,
+        claim: &Claim,
+        undo: for<'a> fn(&'a Claim) -> Release<'a>,
+    ) {
+        // Without a runtime, as in the end of one, the connection ends as well.
+        let Some(home) = self.home.clone().or_else(|| Handle::try_current().ok()) else { return };
+        let (behind, claim) = (self.core.behind.clone(), claim.clone());
+        behind.sent(&claim.owner);
+        home.spawn(async move {
+            let undo = undo(&claim);
+            // What it found does not matter here: the engine asks once more, on a fresh connection.
+            if let Ok(true) = tokio::time::timeout(claim.expire, undo.on::<S>(&mut loan)).await {
+                behind.over(&claim.owner);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_waits_for_its_own_clean_up_to_land() {
+        let behind = Behind::default();
+        let (owner, other) = (Owner::fresh("test"), Owner::fresh("test"));
+        assert!(!behind.is_pending(&owner));
+        behind.sent(&owner);
+        assert!(behind.is_pending(&owner));
+        assert!(!behind.is_pending(&other));
+        behind.clone().over(&owner);
+        assert!(!behind.is_pending(&owner));
     }
 }

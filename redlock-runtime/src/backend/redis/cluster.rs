@@ -1,22 +1,27 @@
 //! A Redis Cluster: one client of many servers, each of which has its part of the keys.
 
+use std::collections::HashMap;
+use std::io;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use deadpool::managed::Manager as _;
 use deadpool_redis::cluster::{ClusterClient, ClusterClientBuilder, ClusterConnection, Pool};
+use deadpool_redis::redis::aio::PubSub;
 use deadpool_redis::redis::cluster_routing::{
-    MultipleNodeRoutingInfo, ResponsePolicy, Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr,
+    MultipleNodeRoutingInfo, ResponsePolicy, Route, RoutingInfo, SingleNodeRoutingInfo, Slot,
+    SlotAddr,
 };
 use deadpool_redis::redis::io::tcp::TcpSettings;
-use deadpool_redis::redis::{self, RedisResult, Value};
+use deadpool_redis::redis::{self, Client, ConnectionInfo, RedisResult, Value};
+use tokio::time::Instant;
 
 use super::address;
 use super::node::{NodeOptions, RedisNode};
 use super::source::Source;
-use crate::backend::{Acquired, Backend, Claim, Fault, Found, Reply};
-use crate::error::{LockError, NodeErrorKind};
+use crate::backend::{Acquired, Backend, Claim, Fault, Found, Line, Reply};
+use crate::error::LockError;
 use crate::fencing::FencingToken;
 
 /// How often the client follows a redirect before we are told: twice, since a command for a master
@@ -45,6 +50,7 @@ impl RedisCluster {
         let seeds =
             urls.iter().map(|url| address::parse(url, None)).collect::<Result<Vec<_>, _>>()?;
         let name = format!("cluster {}", address::open(first, None)?.0);
+        let nodes = seeds.clone();
         let client = ClusterClientBuilder::new(seeds)
             .retries(RETRIES)
             .min_retry_wait(SHORTEST_PAUSE_MS)
@@ -55,7 +61,7 @@ impl RedisCluster {
             .tcp_settings(TcpSettings::default().set_nodelay(true))
             .build()
             .map_err(|error| LockError::config(format!("{name}: {error}")))?;
-        Ok(Self::new(name, Shards::Client(Box::new(client))))
+        Ok(Self::new(name, Shards::Client { client: Box::new(client), seeds: nodes }))
     }
 
     pub(crate) fn from_pool(pool: Pool) -> Self {
@@ -67,9 +73,33 @@ impl RedisCluster {
     }
 }
 
+impl RedisCluster {
+    /// Renews leases of one slot together. Where that fails and there is time left, each by itself:
+    /// a slot that is on its way elsewhere serves its keys one by one, and one key that is refused
+    /// must not keep the others from being renewed.
+    fn renew_slot<'a>(&'a self, claims: &'a [Claim], end: Instant) -> Answers<'a> {
+        Box::pin(async move {
+            let left = || end.saturating_duration_since(Instant::now());
+            if claims.len() > 1 {
+                match self.node.renew(claims, left()).await {
+                    Ok(found) => return found.into_iter().map(Ok).collect(),
+                    Err(fault) if left().is_zero() => return vec![Err(fault); claims.len()],
+                    Err(_) => {}
+                }
+            }
+            let calls = claims.chunks(1).map(|claim| self.node.renew(claim, left()));
+            let answers = at_once(calls.collect()).await.into_iter();
+            answers.map(|answer| answer.map(|found| found.first().copied().flatten())).collect()
+        })
+    }
+}
+
+/// What was found of each of several leases, when it comes.
+type Answers<'a> = Pin<Box<dyn Future<Output = Vec<Result<Option<Found>, Fault>>> + Send + 'a>>;
+
 impl Backend for RedisCluster {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
-        Box::pin(async move { self.node.acquire(claim, within).await.map_err(passing) })
+        self.node.acquire(claim, within)
     }
 
     fn raise<'a>(
@@ -78,27 +108,33 @@ impl Backend for RedisCluster {
         fencing_token: FencingToken,
         within: Duration,
     ) -> Reply<'a, Found> {
-        let raised = self.node.raise(claim, fencing_token, within);
-        Box::pin(async move { raised.await.map_err(passing) })
+        self.node.raise(claim, fencing_token, within)
     }
 
-    /// Each lease by a script of its own, all at once. A script may use the keys of one slot only,
-    /// and of these, one whose slot is on its way elsewhere would hold up the others.
+    /// The leases of each slot share a call, as a script may use the keys of one slot only; all of
+    /// the calls are sent at once.
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
         Box::pin(async move {
-            let questions = claims.chunks(1).map(|claim| self.node.renew(claim, within));
-            let answers = at_once(questions.collect()).await;
+            let end = Instant::now() + within;
+            let mut slots: HashMap<Slot, (Vec<usize>, Vec<Claim>)> = HashMap::new();
+            for (position, claim) in claims.iter().enumerate() {
+                let slot = slots.entry(Slot::for_key(claim.key.redis_key())).or_default();
+                slot.0.push(position);
+                slot.1.push(claim.clone());
+            }
+            let calls = slots.values().map(|(_, claims)| self.renew_slot(claims, end));
+            let answers: Vec<_> = at_once(calls.collect()).await.into_iter().flatten().collect();
             let is_any = answers.iter().any(Result::is_ok);
-            let mut found = Vec::with_capacity(claims.len());
-            for answer in answers {
+            let positions = slots.values().flat_map(|(positions, _)| positions);
+            let mut found = vec![None; claims.len()];
+            for (answer, position) in answers.into_iter().zip(positions) {
                 match answer {
-                    Ok(answer) => found.extend(answer),
+                    Ok(answer) => found[*position] = answer,
                     // What the others found must not get lost.
                     Err(fault) if is_any => {
                         tracing::debug!(nodes = ?fault.nodes, "a part of the cluster is silent");
-                        found.push(None);
                     }
-                    Err(fault) => return Err(passing(fault)),
+                    Err(fault) => return Err(fault),
                 }
             }
             Ok(found)
@@ -106,18 +142,16 @@ impl Backend for RedisCluster {
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
-        Box::pin(async move { self.node.release(claim, within).await.map_err(passing) })
+        self.node.release(claim, within)
     }
 
     fn verify(&self, within: Duration) -> Reply<'_, ()> {
-        Box::pin(async move { self.node.verify(within).await.map_err(passing) })
+        self.node.verify(within)
     }
-}
 
-/// What a cluster says while it changes is not the last word.
-fn passing(fault: Fault) -> Fault {
-    let changes = fault.nodes.iter().any(|node| node.kind() == NodeErrorKind::Cluster);
-    Fault { is_final: fault.is_final && !changes, ..fault }
+    fn line(&self) -> Option<&dyn Line> {
+        self.node.line()
+    }
 }
 
 /// Awaits all of them.
@@ -140,7 +174,10 @@ async fn at_once<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>
 /// Where connections to a whole cluster come from.
 pub(crate) enum Shards {
     /// Of our own: the manager of the pool knows no options.
-    Client(Box<ClusterClient>),
+    Client {
+        client: Box<ClusterClient>,
+        seeds: Vec<ConnectionInfo>,
+    },
     Pool(Pool),
 }
 
@@ -151,7 +188,7 @@ impl Source for Shards {
 
     async fn connect(&self) -> RedisResult<ClusterConnection> {
         match self {
-            Self::Client(client) => client.get_async_connection().await,
+            Self::Client { client, .. } => client.get_async_connection().await,
             Self::Pool(pool) => pool.manager().create().await,
         }
     }
@@ -169,5 +206,54 @@ impl Source for Shards {
         let answer = connection.route_command(redis::cmd("PING"), place);
         // A refusal is an answer as well.
         matches!(answer.await, Ok(Value::SimpleString(_) | Value::ServerError(_)))
+    }
+
+    /// What is published anywhere in a cluster is heard everywhere.
+    async fn subscribe(&self) -> RedisResult<Option<PubSub>> {
+        let Self::Client { seeds, .. } = self else { return Ok(None) };
+        let mut heard = Ok(None);
+        for seed in seeds {
+            let made = async { Client::open(seed.clone())?.get_async_pubsub().await };
+            heard = match tokio::time::timeout(CLIENT_CONNECT, made).await {
+                Ok(Ok(pubsub)) => return Ok(Some(pubsub)),
+                Ok(Err(error)) => Err(error),
+                Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+            };
+        }
+        heard
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::redis::exchange::is_passing;
+    use crate::backend::redis::source::Direct;
+    use crate::error::NodeErrorKind;
+
+    #[test]
+    fn what_a_cluster_says_while_it_changes_is_not_final() {
+        assert!(is_passing::<Shards>(NodeErrorKind::Cluster));
+        assert!(!is_passing::<Shards>(NodeErrorKind::NoPermission));
+        assert!(!is_passing::<Direct>(NodeErrorKind::Cluster));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn at_once_waits_for_all_and_keeps_their_order() {
+        let sleep = |seconds| -> Pin<Box<dyn Future<Output = u64> + Send>> {
+            Box::pin(async move {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                seconds
+            })
+        };
+        let start = tokio::time::Instant::now();
+        assert_eq!(at_once(vec![sleep(3), sleep(1), sleep(2)]).await, [3, 1, 2]);
+        assert_eq!(start.elapsed(), Duration::from_secs(3));
+    }
+
+    #[test]
+    fn a_cluster_without_a_server_says_so() {
+        let error = RedisCluster::open(&[]).unwrap_err().to_string();
+        assert!(error.contains("`cluster` names no server"), "{error}");
     }
 }

@@ -105,3 +105,6 @@ fn message(error: &RedisError) -> String {
         (None, _) => error.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,77 +17,104 @@ use crate::clock::Moment;
 use crate::error::{NodeError, NodeErrorKind};
 
 /// Runs one script within the time given. A connection that broke, perhaps long ago and
-/// unseen until now, is replaced once and the call repeated: every script may be repeated by
-/// its owner.
+/// unseen until now, is replaced once and the call repeated, unless it may not be. When the script
+/// may still be carried out and nobody will hear of it, also because this future was dropped,
+/// `unheard` has its connection.
 pub(super) async fn exchange<S: Source, T>(
     node: &str,
     link: &Link<S>,
     call: Call<'_>,
     within: Duration,
     decode: impl Fn(&Value) -> Option<T>,
-) -> Result<Answer<T, S::Connection>, Failure<S::Connection>> {
+    unheard: impl Fn(Loan<S::Connection>),
+) -> Result<Answer<T, S::Connection>, Failure> {
     let end = Instant::now() + within;
     let mut is_unknown = false;
     loop {
-        let mut loan = match tokio::time::timeout_at(end, link.borrow()).await {
-            Ok(Ok(loan)) => loan,
-            Ok(Err(error)) => {
-                let why = diagnose(node, &error);
-                return Err(Failure::new(why.error, is_unknown, why.is_final));
-            }
-            Err(_) => return Err(no_connection(node, within, is_unknown)),
+        let loan = match link.at_hand() {
+            Some(loan) => loan,
+            None => match tokio::time::timeout_at(end, link.borrow()).await {
+                Ok(Ok(loan)) => loan,
+                Ok(Err(error)) => {
+                    let why = diagnose(node, &error);
+                    let is_final = why.is_final && !is_passing::<S>(why.error.kind());
+                    return Err(Failure::new(why.error, is_unknown, is_final));
+                }
+                Err(_) => return Err(no_connection(node, within, is_unknown)),
+            },
         };
+        let mut way = OnItsWay { loan, is_over: false, unheard: &unheard };
         let sent = CLOCK.now();
-        match tokio::time::timeout_at(end, call.send(&mut loan)).await {
+        match tokio::time::timeout_at(end, call.send(&mut way.loan)).await {
             Ok(Ok((value, confirmed))) => {
                 let Some(found) = decode(&value) else {
                     // Whatever answers there, its next reply may be just as wrong.
-                    link.failed(&loan, call.keys[0]);
-                    let failure = nonsense(node, &value);
-                    return Err(Failure { unanswered: Some(loan), ..failure });
+                    link.failed(&way.loan, call.keys[0]);
+                    return Err(nonsense(node, &value));
                 };
-                let was_cut = is_unknown;
-                return Ok(Answer { found, was_cut, sent, confirmed, loan });
+                way.is_over = true;
+                let loan = call.replicas.map(|_| way.loan.clone());
+                return Ok(Answer { found, was_cut: is_unknown, sent, confirmed, loan });
             }
             Ok(Err(error)) => {
+                way.is_over = true;
                 let why = diagnose(node, &error);
                 if why.discard {
-                    link.failed(&loan, call.keys[0]);
+                    link.failed(&way.loan, call.keys[0]);
                 }
-                if why.broke && !is_unknown {
+                if why.broke && !is_unknown && call.may_repeat {
                     is_unknown = true;
                     continue;
                 }
-                return Err(Failure::new(why.error, is_unknown || why.broke, why.is_final));
+                let is_final = why.is_final && !is_passing::<S>(why.error.kind());
+                return Err(Failure::new(why.error, is_unknown || why.broke, is_final));
             }
             Err(_) => {
-                link.failed(&loan, call.keys[0]);
-                let failure = no_reply(node, "no reply", within, true);
-                return Err(Failure { unanswered: Some(loan), ..failure });
+                link.failed(&way.loan, call.keys[0]);
+                return Err(no_reply(node, "no reply", within, true));
             }
         }
     }
 }
 
+/// For calls with nothing to clean up behind them.
+pub(super) fn unheard<C>(_: Loan<C>) {}
+
+/// What a cluster says while it changes is not the last word.
+pub(super) fn is_passing<S: Source>(kind: NodeErrorKind) -> bool {
+    !S::LEADS_TO_ONE && kind == NodeErrorKind::Cluster
+}
+
+/// A command that was sent.
+struct OnItsWay<'a, C: Clone, F: Fn(Loan<C>)> {
+    loan: Loan<C>,
+    /// It was answered, or its connection broke.
+    is_over: bool,
+    unheard: &'a F,
+}
+
+impl<C: Clone, F: Fn(Loan<C>)> Drop for OnItsWay<'_, C, F> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            (self.unheard)(self.loan.clone());
+        }
+    }
+}
+
 /// A server without TLS takes the beginning of a handshake for half a command, and waits.
-pub(super) fn no_connection<C>(node: &str, within: Duration, is_unknown: bool) -> Failure<C> {
+pub(super) fn no_connection(node: &str, within: Duration, is_unknown: bool) -> Failure {
     let is_secure = node.starts_with("rediss://");
     let hint = if is_secure { " (does the server speak TLS at this port?)" } else { "" };
     no_reply(node, &format!("no connection{hint}"), within, is_unknown)
 }
 
-pub(super) fn no_reply<C>(
-    node: &str,
-    what: &str,
-    within: Duration,
-    is_unknown: bool,
-) -> Failure<C> {
+pub(super) fn no_reply(node: &str, what: &str, within: Duration, is_unknown: bool) -> Failure {
     let message = format!("{what} within {} ms", within.as_millis());
     Failure::new(NodeError::new(node, NodeErrorKind::NoReply, message), is_unknown, false)
 }
 
 /// The reply was not of the script's form: something else answers there.
-fn nonsense<C>(node: &str, value: &Value) -> Failure<C> {
+fn nonsense(node: &str, value: &Value) -> Failure {
     let message = format!("unexpected reply {value:?}");
     Failure::new(NodeError::new(node, NodeErrorKind::Protocol, message), true, false)
 }
@@ -99,15 +126,21 @@ pub(super) struct Call<'a> {
     pub(super) keys: &'a [&'a str],
     pub(super) args: &'a [&'a str],
     pub(super) replicas: Option<MinReplicas>,
+    /// Carried out twice, it is as if it was carried out once.
+    pub(super) may_repeat: bool,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    pub(super) fn new(script: &'static Script, keys: &'a [&'a str], args: &'a [&'a str]) -> Self {
+        Self { script, keys, args, replicas: None, may_repeat: true }
+    }
+
     /// The script's reply, and how many replicas confirmed it, where that was asked for.
     async fn send(
         self,
         loan: &mut Loan<impl ConnectionLike + Clone + Send>,
     ) -> RedisResult<(Value, RedisResult<u32>)> {
-        let Self { script, keys, args, replicas } = self;
+        let Self { script, keys, args, replicas, .. } = self;
         let Some(replicas) = replicas else {
             return Ok((script.run(&mut loan.connection, keys, args).await?, Ok(0)));
         };
@@ -138,26 +171,26 @@ pub(super) struct Answer<T, C> {
     pub(super) sent: Moment,
     /// How many replicas have it, where that was asked for.
     pub(super) confirmed: RedisResult<u32>,
-    pub(super) loan: Loan<C>,
+    /// Where replicas were asked: what follows may have to go over the same connection.
+    pub(super) loan: Option<Loan<C>>,
 }
 
-/// A call that failed, and the connection on which its reply may still come.
-pub(super) struct Failure<C> {
+/// A call that failed.
+pub(super) struct Failure {
     pub(super) error: NodeError,
     pub(super) is_unknown: bool,
     pub(super) is_final: bool,
-    pub(super) unanswered: Option<Loan<C>>,
 }
 
-impl<C> Failure<C> {
+impl Failure {
     pub(super) fn new(error: NodeError, is_unknown: bool, is_final: bool) -> Self {
-        Self { error, is_unknown, is_final, unanswered: None }
+        Self { error, is_unknown, is_final }
     }
 }
 
-impl<C> From<Failure<C>> for Fault {
-    fn from(failure: Failure<C>) -> Self {
-        let Failure { error, is_unknown, is_final, unanswered: _ } = failure;
+impl From<Failure> for Fault {
+    fn from(failure: Failure) -> Self {
+        let Failure { error, is_unknown, is_final } = failure;
         Self { nodes: vec![error], is_unknown, is_final }
     }
 }

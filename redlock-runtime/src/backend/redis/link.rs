@@ -38,14 +38,19 @@ impl<S: Source> Link<S> {
         Self { source, current, connecting: tokio::sync::Mutex::default() }
     }
 
+    /// The shared connection, if there is one.
+    pub(super) fn at_hand(&self) -> Option<Loan<S::Connection>> {
+        self.current().loan.clone()
+    }
+
     /// The shared connection, made now if there is none. Callers that come meanwhile wait for the
     /// same one. Cancel safe: a connection half made is dropped.
     pub(super) async fn borrow(&self) -> RedisResult<Loan<S::Connection>> {
-        if let Some(loan) = self.current().loan.clone() {
+        if let Some(loan) = self.at_hand() {
             return Ok(loan);
         }
         let _one_at_a_time = self.connecting.lock().await;
-        if let Some(loan) = self.current().loan.clone() {
+        if let Some(loan) = self.at_hand() {
             return Ok(loan);
         }
         let connection = self.source.connect().await?;

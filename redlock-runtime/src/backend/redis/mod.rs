@@ -5,20 +5,29 @@ mod behind;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod diagnosis;
+mod duty;
 mod exchange;
+mod lane;
+mod line;
+mod line_reply;
 mod link;
 mod node;
+mod notices;
 mod offset;
 mod presence;
 mod probe;
+mod release;
 mod replicas;
 mod reply;
 mod roll;
 mod script;
+#[cfg(test)]
+mod scripted;
 #[cfg(feature = "sentinel")]
 mod sentinel;
 mod source;
 mod voter;
+mod watch;
 
 #[cfg(feature = "cluster")]
 pub(crate) use cluster::RedisCluster;

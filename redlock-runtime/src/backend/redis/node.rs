@@ -2,24 +2,29 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use deadpool_redis::Pool;
-use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisResult, Value};
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::behind::Behind;
 use super::diagnosis::diagnose;
-use super::exchange::{Call, Failure, exchange, no_connection, no_reply};
-use super::link::{Link, Loan};
+use super::exchange::{Call, Failure, exchange, is_passing, no_connection, no_reply, unheard};
+use super::lane::Stem;
+use super::link::Link;
+use super::notices::Notices;
 use super::offset::Sample;
 use super::presence::{CLOCK, Presence, Watched};
+use super::release::Release;
 use super::replicas::{Lanes, MinReplicas};
-use super::script::{ACQUIRE, RAISE, RELEASE, RENEW};
+use super::script::{ACQUIRE, RAISE, RENEW};
 use super::source::{Direct, Source};
+use super::watch::HandOvers;
 use super::{address, probe, reply};
-use crate::backend::{Acquired, Backend, Claim, Found, Reply, Tls};
+use crate::backend::{Acquired, Backend, Claim, Found, Line, Reply, Tls};
 use crate::clock::Moment;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
@@ -30,12 +35,27 @@ const FENCE_LIFE: Duration = Duration::from_secs(3600);
 
 /// One Redis server. Two connections: renewals never queue behind the commands of callers.
 pub(crate) struct RedisNode<S: Source = Direct> {
+    pub(super) core: Arc<Core<S>>,
+    /// For the commands of callers.
+    pub(super) calls: Arc<Link<Watched<S>>>,
+    /// The runtime on which `calls` is at home; `None`: that of whoever uses it.
+    pub(super) home: Option<Handle>,
+    /// `None`: a lane to a node.
+    pub(super) stem: Option<Stem<S>>,
+}
+
+/// What a node and its lanes share.
+pub(super) struct Core<S: Source> {
     pub(super) name: String,
     pub(super) presence: Arc<Presence>,
-    pub(super) calls: Link<Watched<S>>,
+    pub(super) source: Arc<Watched<S>>,
     renewals: Link<Watched<S>>,
-    replicated: Option<(MinReplicas, Lanes<Watched<S>>)>,
-    behind: Behind,
+    pub(super) replicated: Option<(MinReplicas, Lanes<Watched<S>>)>,
+    pub(super) behind: Behind,
+    pub(super) notices: Arc<Notices>,
+    pub(super) hand_overs: HandOvers,
+    /// This user may not touch the line of a lock.
+    pub(super) is_lineless: AtomicBool,
 }
 
 /// What is wanted of a node beside its commands.
@@ -52,13 +72,13 @@ impl RedisNode {
         tls: Option<&Tls>,
         options: NodeOptions,
     ) -> Result<Self, LockError> {
-        let (name, pool) = address::open(url, tls)?;
-        Ok(Self::new(name, Direct::new(pool, false), options))
+        let (name, pool, client) = address::open(url, tls)?;
+        Ok(Self::new(name, Direct::new(pool, Some(client)), options))
     }
 
     /// `pool` is the source of connections; its size and recycling do not matter.
     pub(crate) fn from_pool(pool: &Pool, index: usize, options: NodeOptions) -> Self {
-        Self::new(format!("redis pool {index}"), Direct::new(pool.clone(), true), options)
+        Self::new(format!("redis pool {index}"), Direct::new(pool.clone(), None), options)
     }
 }
 
@@ -66,17 +86,26 @@ impl<S: Source> RedisNode<S> {
     pub(super) fn new(name: String, source: S, options: NodeOptions) -> Self {
         let presence = Arc::new(Presence::new(name.clone(), options.roll_key));
         let source = Arc::new(Watched { source, presence: Arc::clone(&presence) });
-        let link = || Link::new(Arc::clone(&source));
         let lanes = |replicas| (replicas, Lanes::new(Arc::clone(&source)));
-        let replicated = options.min_replicas.map(lanes);
-        let (calls, renewals, behind) = (link(), link(), Behind::default());
-        Self { name, presence, calls, renewals, replicated, behind }
+        let calls = Arc::new(Link::new(Arc::clone(&source)));
+        let core = Core {
+            name,
+            presence,
+            renewals: Link::new(Arc::clone(&source)),
+            replicated: options.min_replicas.map(lanes),
+            source,
+            behind: Behind::default(),
+            notices: Arc::default(),
+            hand_overs: HandOvers::default(),
+            is_lineless: AtomicBool::new(false),
+        };
+        Self { core: Arc::new(core), calls, home: None, stem: Some(Stem::default()) }
     }
 }
 
 impl<S: Source> fmt::Debug for RedisNode<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisNode").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("RedisNode").field("name", &self.core.name).finish_non_exhaustive()
     }
 }
 
@@ -86,15 +115,17 @@ impl<S: Source> RedisNode<S> {
         link: &Link<Watched<S>>,
         claim: &Claim,
         within: Duration,
-    ) -> Result<Acquired, Failure<S::Connection>> {
+    ) -> Result<Acquired, Failure> {
         let fence = claim.key.fence_key();
         let expire = claim.expire.as_millis().to_string();
         let fence_life = fence_life(claim);
         let keys = [claim.key.redis_key(), &fence];
         let args = [claim.owner.as_str(), &expire, &fence_life];
-        let replicas = self.replicated.as_ref().map(|(replicas, _)| *replicas);
-        let call = Call { script: &ACQUIRE, keys: &keys, args: &args, replicas };
-        let answer = exchange(&self.name, link, call, within, reply::acquired).await?;
+        let replicas = self.core.replicated.as_ref().map(|(replicas, _)| *replicas);
+        let call = Call { replicas, ..Call::new(&ACQUIRE, &keys, &args) };
+        let unheard = |loan| self.release_behind(loan, claim);
+        let answer =
+            exchange(&self.core.name, link, call, within, reply::acquired, unheard).await?;
         self.hear(answer.found.micros, answer.sent);
         match answer.found.found {
             Acquired::Refused { holder, free_in, .. } => {
@@ -105,8 +136,8 @@ impl<S: Source> RedisNode<S> {
                 None => Ok(granted),
                 // It stands on the master: given back like a lock that nobody knows of.
                 Some((error, is_final)) => {
-                    let failure = Failure::new(error, true, is_final);
-                    Err(Failure { unanswered: Some(answer.loan), ..failure })
+                    answer.loan.into_iter().for_each(unheard);
+                    Err(Failure::new(error, true, is_final))
                 }
             },
         }
@@ -123,46 +154,39 @@ impl<S: Source> RedisNode<S> {
             Ok(count) if count >= replicas.needed => None,
             Ok(count) => {
                 let message = replicas.shortage(count);
-                Some((NodeError::new(&self.name, NodeErrorKind::NoReplicas, message), false))
+                Some((NodeError::new(&self.core.name, NodeErrorKind::NoReplicas, message), false))
             }
             Err(error) => {
-                let why = diagnose(&self.name, &error);
+                let why = diagnose(&self.core.name, &error);
                 Some((why.error, why.is_final))
             }
         }
     }
 
     /// Learns from the server's time, which every answer to an acquire or a renewal brings.
-    fn hear(&self, micros: i64, sent: Moment) {
-        self.presence.hear(Sample { micros, sent, received: CLOCK.now() });
+    pub(super) fn hear(&self, micros: i64, sent: Moment) {
+        self.core.presence.hear(Sample { micros, sent, received: CLOCK.now() });
     }
 }
 
 impl<S: Source> Backend for RedisNode<S> {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         Box::pin(async move {
-            if self.behind.is_pending(&claim.owner) {
+            if self.core.behind.is_pending(&claim.owner) {
                 let message = "the clean-up of an unanswered acquire is still on its way";
-                let error = NodeError::new(&self.name, NodeErrorKind::Refused, message);
-                return Err(Failure::<S::Connection>::new(error, false, false).into());
+                let error = NodeError::new(&self.core.name, NodeErrorKind::Refused, message);
+                return Err(Failure::new(error, false, false).into());
             }
-            let taken = match &self.replicated {
-                None => self.take(&self.calls, claim, within).await,
-                Some((_, lanes)) => {
-                    let end = Instant::now() + within;
-                    match tokio::time::timeout_at(end, lanes.take()).await {
-                        Ok(lane) => self.take(&lane.link, claim, end - Instant::now()).await,
-                        Err(_) => Err(no_reply(&self.name, "no free connection", within, false)),
-                    }
-                }
+            let Some((_, lanes)) = &self.core.replicated else {
+                return Ok(self.take(&self.calls, claim, within).await?);
             };
-            taken.map_err(|failure| {
-                if let Some(loan) = failure.unanswered.clone() {
-                    self.behind.sent(&claim.owner);
-                    release_behind(loan, claim.clone(), self.behind.clone());
+            let end = Instant::now() + within;
+            match tokio::time::timeout_at(end, lanes.take()).await {
+                Ok(lane) => Ok(self.take(&lane.link, claim, end - Instant::now()).await?),
+                Err(_) => {
+                    Err(no_reply(&self.core.name, "no free connection", within, false).into())
                 }
-                failure.into()
-            })
+            }
         })
     }
 
@@ -177,8 +201,9 @@ impl<S: Source> Backend for RedisNode<S> {
             let (fencing_token, fence_life) = (fencing_token.to_string(), fence_life(claim));
             let keys = [claim.key.redis_key(), &fence];
             let args = [claim.owner.as_str(), &fencing_token, &fence_life];
-            let call = Call { script: &RAISE, keys: &keys, args: &args, replicas: None };
-            Ok(exchange(&self.name, &self.calls, call, within, reply::found).await?.found)
+            let call = Call::new(&RAISE, &keys, &args);
+            let name = &self.core.name;
+            Ok(exchange(name, &self.calls, call, within, reply::found, unheard).await?.found)
         })
     }
 
@@ -193,13 +218,15 @@ impl<S: Source> Backend for RedisNode<S> {
                 .flat_map(|(claim, expire)| [claim.owner.as_str(), expire.as_str()])
                 .collect();
             // The time for replicas is part of the time for the answer.
-            let replicas = self.replicated.as_ref().map(|(replicas, _)| MinReplicas {
+            let core = &self.core;
+            let replicas = core.replicated.as_ref().map(|(replicas, _)| MinReplicas {
                 within: replicas.within.min(within / 2),
                 ..*replicas
             });
-            let call = Call { script: &RENEW, keys: &keys, args: &args, replicas };
+            let call = Call { replicas, ..Call::new(&RENEW, &keys, &args) };
             let decode = |value: &Value| reply::renewed(value, claims.len());
-            let answer = exchange(&self.name, &self.renewals, call, within, decode).await?;
+            let answer =
+                exchange(&core.name, &core.renewals, call, within, decode, unheard).await?;
             self.hear(answer.found.micros, answer.sent);
             let shortage = self.shortage(replicas, answer.confirmed);
             if let Some((error, _)) = &shortage {
@@ -213,16 +240,8 @@ impl<S: Source> Backend for RedisNode<S> {
 
     fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
         Box::pin(async move {
-            self.behind.over(&claim.owner);
-            let keys = [claim.key.redis_key()];
-            let args = [claim.owner.as_str()];
-            let call = Call { script: &RELEASE, keys: &keys, args: &args, replicas: None };
-            let answer = exchange(&self.name, &self.calls, call, within, reply::found).await?;
-            match answer.found {
-                // The try that broke off may have been the one that freed it.
-                Found::Gone if answer.was_cut => Ok(Found::Ours),
-                found => Ok(found),
-            }
+            self.core.behind.over(&claim.owner);
+            self.core.let_go(&self.calls, Release::of(claim), within).await
         })
     }
 
@@ -231,9 +250,9 @@ impl<S: Source> Backend for RedisNode<S> {
             let end = Instant::now() + within;
             let verdict = tokio::time::timeout_at(end, async {
                 let mut loan = self.calls.borrow().await?;
-                let verdict = probe::probe(&self.name, &mut loan.connection).await;
+                let verdict = probe::probe(&self.core.name, &mut loan.connection).await;
                 // Ahead of its first use: the renewal of a short lease has no time to connect.
-                self.renewals.borrow().await?;
+                self.core.renewals.borrow().await?;
                 if verdict.is_err() {
                     self.calls.discard(&loan);
                 }
@@ -241,46 +260,32 @@ impl<S: Source> Backend for RedisNode<S> {
             });
             match verdict.await {
                 Ok(Ok(None)) => Ok(()),
-                Ok(Ok(Some(unfit))) => {
-                    Err(Failure::<S::Connection>::new(unfit, false, true).into())
-                }
+                Ok(Ok(Some(unfit))) => Err(Failure::new(unfit, false, true).into()),
                 Ok(Err(error)) => {
-                    let why = diagnose(&self.name, &error);
-                    Err(Failure::<S::Connection>::new(why.error, false, why.is_final).into())
+                    let why = diagnose(&self.core.name, &error);
+                    let is_final = why.is_final && !is_passing::<S>(why.error.kind());
+                    Err(Failure::new(why.error, false, is_final).into())
                 }
                 Err(_) => {
-                    let failure: Failure<S::Connection> = if self.calls.is_connected() {
-                        no_reply(&self.name, "no reply", within, false)
+                    let failure = if self.calls.is_connected() {
+                        no_reply(&self.core.name, "no reply", within, false)
                     } else {
-                        no_connection(&self.name, within, false)
+                        no_connection(&self.core.name, within, false)
                     };
                     Err(failure.into())
                 }
             }
         })
     }
+    fn line(&self) -> Option<&dyn Line> {
+        self.core.replicated.is_none().then_some(self)
+    }
+
+    fn lane(&self) -> Option<Arc<dyn Backend>> {
+        self.lane_here()
+    }
 }
 
-fn fence_life(claim: &Claim) -> String {
+pub(super) fn fence_life(claim: &Claim) -> String {
     (FENCE_LIFE + claim.expire).as_millis().to_string()
-}
-
-/// Frees what an unanswered acquire may still take. On the same connection, because only there
-/// the order of the two commands is certain; by text, because a NOSCRIPT could not be answered any
-/// more.
-/// The connection stays open until the server has read both, or the lease would be over.
-fn release_behind(
-    mut loan: Loan<impl ConnectionLike + Send + 'static>,
-    claim: Claim,
-    behind: Behind,
-) {
-    tokio::spawn(async move {
-        let keys = [claim.key.redis_key()];
-        let args = [claim.owner.as_str()];
-        let release = RELEASE.run_text(&mut loan.connection, &keys, &args);
-        // What it found does not matter here: the engine asks once more, on a fresh connection.
-        if let Ok(Ok(_)) = tokio::time::timeout(claim.expire, release).await {
-            behind.over(&claim.owner);
-        }
-    });
 }

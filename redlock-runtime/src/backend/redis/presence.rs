@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::aio::{ConnectionLike, PubSub};
 use deadpool_redis::redis::{self, RedisResult};
 
 use super::offset::{OffsetWatch, Sample};
@@ -86,9 +86,10 @@ impl Presence {
             state.heard = state.heard.max(Some(sample.sent));
             let Some(jump) = state.offset.observe(sample) else { return };
             let run_id = state.identity.as_ref().map(|known| Arc::clone(&known.run_id));
-            let (run_id, cause) = (run_id.unwrap_or_default(), Cause::ClockJumped(jump / 1000));
+            let (run_id, millis) = (run_id.unwrap_or_default(), jump / 1000);
+            let cause = Cause::ClockJumped(millis);
             state.recall = Some(Recall { run_id, since: sample.received, cause });
-            jump / 1000
+            millis
         };
         // Outside of the mutex: recorders and subscribers are code of others.
         telemetry::node_doubted(&self.node, Cause::ClockJumped(millis).label());
@@ -145,6 +146,12 @@ impl<S: Source> Source for Watched<S> {
     ) -> impl Future<Output = bool> + Send {
         S::leads(connection, key)
     }
+
+    fn subscribe(&self) -> impl Future<Output = RedisResult<Option<PubSub>>> + Send {
+        self.source.subscribe()
+    }
+
+    const IS_PORTABLE: bool = S::IS_PORTABLE;
 }
 
 impl State {
@@ -197,89 +204,4 @@ impl Identity {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(seconds: u64) -> Moment {
-        Moment::from_nanos(seconds * 1_000_000_000)
-    }
-
-    fn info(run_id: &str, uptime: u64, history: &str, before: &str) -> String {
-        format!(
-            "# Server\r\nrun_id:{run_id}\r\nuptime_in_seconds:{uptime}\r\n\
-             master_replid:{history}\r\nmaster_replid2:{before}\r\n"
-        )
-    }
-
-    fn meet(state: &mut State, info: &str, now: Moment) -> Recall {
-        let (identity, uptime) = Identity::parse(info).unwrap();
-        state.meet(&identity, uptime, false, now);
-        state.recall.clone().unwrap()
-    }
-
-    #[test]
-    fn a_server_that_lost_nothing_remembers_what_it_did_before_its_restart() {
-        let mut state = State::default();
-        meet(&mut state, &info("a", 50, "h", "00"), at(100));
-        let (identity, uptime) = Identity::parse(&info("b", 3, "i", "00")).unwrap();
-        state.meet(&identity, uptime, true, at(130));
-        assert_eq!(state.recall.unwrap().since, Moment::ZERO);
-    }
-
-    #[test]
-    fn a_restart_does_not_mend_what_a_jump_of_the_clock_has_ended() {
-        let mut state = State::default();
-        meet(&mut state, &info("a", 50, "h", "00"), at(100));
-        let cause = Cause::ClockJumped(60_000);
-        state.recall = Some(Recall { run_id: "a".into(), since: at(125), cause });
-        let (identity, uptime) = Identity::parse(&info("b", 3, "i", "00")).unwrap();
-        state.meet(&identity, uptime, true, at(130));
-        let recall = state.recall.unwrap();
-        assert_eq!((recall.since, recall.cause, &*recall.run_id), (at(125), cause, "b"));
-    }
-
-    #[test]
-    fn a_server_seen_first_remembers_since_its_start() {
-        let mut state = State::default();
-        let recall = meet(&mut state, &info("a", 11, "h", "00"), at(100));
-        assert_eq!((recall.since, recall.cause), (at(90), Cause::Started));
-        // The same one on another connection.
-        let again = meet(&mut state, &info("a", 20, "h", "00"), at(109));
-        assert_eq!(again, recall);
-    }
-
-    #[test]
-    fn a_restart_is_another_process_that_is_younger_than_the_last_answer() {
-        let mut state = State::default();
-        meet(&mut state, &info("a", 50, "h", "00"), at(100));
-        state.heard = Some(at(120));
-        let recall = meet(&mut state, &info("b", 3, "i", "00"), at(130));
-        assert_eq!((recall.since, recall.cause), (at(128), Cause::Restarted));
-        assert_eq!(&*recall.run_id, "b");
-    }
-
-    #[test]
-    fn another_server_in_its_place_remembers_since_it_was_met() {
-        let mut state = State::default();
-        meet(&mut state, &info("a", 50, "h", "00"), at(100));
-        state.heard = Some(at(120));
-        let recall = meet(&mut state, &info("b", 5_000, "h", "00"), at(130));
-        assert_eq!((recall.since, recall.cause), (at(130), Cause::Replaced));
-    }
-
-    #[test]
-    fn a_promotion_in_between_begins_a_new_history() {
-        let mut state = State::default();
-        meet(&mut state, &info("a", 50, "h", "00"), at(100));
-        let recall = meet(&mut state, &info("a", 80, "i", "h"), at(130));
-        assert_eq!((recall.since, recall.cause), (at(130), Cause::Replaced));
-        // A master that lost its last replica begins a new history as well, and forgets nothing.
-        let same = meet(&mut state, &info("a", 90, "j", "00"), at(140));
-        assert_eq!(same, recall);
-    }
-
-    #[test]
-    fn a_server_that_does_not_tell_is_not_judged() {
-        assert_eq!(Identity::parse("redis_version:7.0.15\r\n"), None);
-    }
-}
+mod tests;

@@ -80,3 +80,55 @@ impl<S: Source> Drop for Lane<'_, S> {
         idle.push(Arc::clone(&self.link));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::scripted::Scripted;
+    use super::*;
+
+    const REPLICAS: MinReplicas = MinReplicas { needed: 2, within: Duration::from_millis(70) };
+
+    #[tokio::test]
+    async fn replicas_are_counted_by_the_server() {
+        for (answer, confirmed) in [(":0", 0), (":3", 3), (":-1", 0), ("+OK", 0)] {
+            let mut server = Scripted::new([answer]);
+            assert_eq!(REPLICAS.confirm(&mut server).await.unwrap(), confirmed, "{answer}");
+            assert_eq!(server.asked(), ["WAIT 2 70"]);
+        }
+        let mut server = Scripted::new(["-LOADING soon"]);
+        assert!(REPLICAS.confirm(&mut server).await.is_err());
+        assert!(REPLICAS.shortage(1).starts_with("1 of 2 replicas confirmed"));
+    }
+
+    /// Zero would be without end.
+    #[tokio::test]
+    async fn a_wait_for_replicas_has_an_end() {
+        let mut server = Scripted::new([":2"]);
+        let replicas = MinReplicas { within: Duration::from_nanos(1), ..REPLICAS };
+        replicas.confirm(&mut server).await.unwrap();
+        assert_eq!(server.asked(), ["WAIT 2 1"]);
+    }
+
+    #[tokio::test]
+    async fn a_lane_is_for_one_caller_and_is_used_again_by_the_next() {
+        let lanes = Lanes::new(Arc::new(Scripted::default()));
+        let first = lanes.take().await;
+        let link = Arc::clone(&first.link);
+        assert!(!Arc::ptr_eq(&link, &lanes.take().await.link));
+        drop(first);
+        assert!(Arc::ptr_eq(&link, &lanes.take().await.link));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn there_are_so_many_lanes_and_no_more() {
+        let lanes = Lanes::new(Arc::new(Scripted::default()));
+        let mut taken = Vec::new();
+        for _ in 0..MOST_LANES {
+            taken.push(lanes.take().await);
+        }
+        let mut next = std::pin::pin!(lanes.take());
+        assert!(tokio::time::timeout(Duration::ZERO, &mut next).await.is_err());
+        drop(taken.pop());
+        next.await;
+    }
+}

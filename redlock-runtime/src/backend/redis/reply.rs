@@ -18,7 +18,7 @@ pub(super) fn acquired(value: &Value) -> Option<Timed<Acquired>> {
     let Value::Array(items) = value else { return None };
     match items.as_slice() {
         [Value::Int(1), granted, Value::Int(micros)] => {
-            let fencing_token = FencingToken::new(text(granted)?.parse().ok()?)?;
+            let fencing_token = fencing_token(granted)?;
             Some(Timed { found: Acquired::Granted { fencing_token }, micros: *micros })
         }
         [Value::Int(0), Value::Int(millis), holder, Value::Int(micros)] => {
@@ -64,8 +64,20 @@ pub(super) fn found(value: &Value) -> Option<Found> {
     }
 }
 
+/// What a release found, and whether somebody else has the lock now.
+pub(super) fn released(value: &Value) -> Option<(Found, bool)> {
+    match value {
+        Value::Int(2) => Some((Found::Ours, true)),
+        value => Some((found(value)?, false)),
+    }
+}
+
+pub(super) fn fencing_token(value: &Value) -> Option<FencingToken> {
+    FencingToken::new(text(value)?.parse().ok()?)
+}
+
 /// A holder may be any client: its owner value need not be UTF-8.
-fn text(value: &Value) -> Option<String> {
+pub(super) fn text(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         Value::SimpleString(text) => Some(text.clone()),
@@ -123,6 +135,9 @@ mod tests {
 
     #[test]
     fn a_release_says_whose_the_lock_was() {
+        assert_eq!(released(&Value::Int(2)), Some((Found::Ours, true)));
+        assert_eq!(released(&Value::Int(-1)), Some((Found::Stolen, false)));
+        assert_eq!(released(&Value::Int(3)), None);
         let outcomes = [1, 0, -1].map(|code| found(&Value::Int(code)));
         assert_eq!(outcomes, [Found::Ours, Found::Gone, Found::Stolen].map(Some));
     }

@@ -20,9 +20,55 @@ pub(super) async fn call(
         pipe.cmd("SET").arg(key).arg(roll).arg("NX").arg("PX").arg(life).ignore();
     }
     pipe.cmd("GET").arg(key).cmd("TIME");
-    let (roll, time): (Option<String>, Value) = pipe.query_async(connection).await?;
+    let answers: RedisResult<(Option<String>, Value)> = pipe.query_async(connection).await;
+    let (roll, time) = answers.map_err(first)?;
     let micros = reply::time(&time).ok_or_else(|| {
         RedisError::from((ErrorKind::UnexpectedReturnType, "TIME was answered oddly"))
     })?;
     Ok((roll, micros))
+}
+
+/// What the server said: the error of a pipeline has no code, and would pass for a refusal.
+fn first(error: RedisError) -> RedisError {
+    match error.clone().into_server_errors().as_deref() {
+        Some([(_, said), ..]) => said.clone().into(),
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scripted::{Scripted, bulk};
+    use super::*;
+
+    const TIME: &str = "*2\r\n$2\r\n17\r\n$1\r\n4";
+
+    #[tokio::test]
+    async fn a_roll_is_written_where_nothing_stands_and_read() {
+        let mut server = Scripted::new([&bulk("a b"), TIME]);
+        let answer = call(&mut server, "roll", None).await.unwrap();
+        assert_eq!(answer, (Some("a b".to_owned()), 17_000_004));
+        assert_eq!(server.asked(), ["GET roll", "TIME"]);
+
+        let mut server = Scripted::new(["$-1", "$-1", TIME]);
+        let offer = Some(("a c", Duration::from_secs(2)));
+        assert_eq!(call(&mut server, "roll", offer).await.unwrap(), (None, 17_000_004));
+        assert_eq!(server.asked(), ["SET roll a c NX PX 2000", "GET roll", "TIME"]);
+    }
+
+    /// Busy, out of memory, without replicas: not all of it is for ever.
+    #[tokio::test]
+    async fn an_error_in_the_pipeline_keeps_its_code() {
+        for (code, answer) in
+            [("BUSY", "-BUSY a script"), ("NOREPLICAS", "-NOREPLICAS few"), ("ERR", "-ERR odd")]
+        {
+            let mut server = Scripted::new([answer, "-LOADING", TIME]);
+            let offer = Some(("a", Duration::from_secs(2)));
+            let error = call(&mut server, "roll", offer).await.unwrap_err();
+            assert_eq!(error.code(), Some(code));
+        }
+        let mut server = Scripted::new(["$-1", "+soon"]);
+        let error = call(&mut server, "roll", None).await.unwrap_err();
+        assert_eq!((error.kind(), error.code()), (ErrorKind::UnexpectedReturnType, None));
+    }
 }

@@ -5,10 +5,35 @@ use std::sync::OnceLock;
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{self, Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 
+use super::source::Source;
+use crate::backend::CLAIM_WINDOW;
+
+/// A script behind the common head.
+macro_rules! with_head {
+    ($file:literal) => {
+        Script::new(concat!(
+            include_str!("../scripts/hand_over.lua"),
+            include_str!(concat!("../scripts/", $file))
+        ))
+    };
+}
+
 pub(super) static ACQUIRE: Script = Script::new(include_str!("../scripts/acquire.lua"));
 pub(super) static RAISE: Script = Script::new(include_str!("../scripts/raise.lua"));
 pub(super) static RENEW: Script = Script::new(include_str!("../scripts/renew.lua"));
-pub(super) static RELEASE: Script = Script::new(include_str!("../scripts/release.lua"));
+pub(super) static RELEASE: Script = with_head!("release.lua");
+pub(super) static JOIN: Script = with_head!("join.lua");
+pub(super) static ROTATE: Script = with_head!("rotate.lua");
+pub(super) static NUDGE: Script = with_head!("nudge.lua");
+
+/// The claim window, as the scripts are told it.
+pub(super) const WINDOW_MS: &str = "500";
+const _: () = assert!(CLAIM_WINDOW.as_millis() == 500);
+
+/// Tells a script that PUBLISH counts the listeners of one server of several.
+pub(super) fn cluster_flag<S: Source>() -> &'static str {
+    if S::LEADS_TO_ONE { "" } else { "cluster" }
+}
 
 pub(super) struct Script {
     text: &'static str,
@@ -81,7 +106,10 @@ mod tests {
         assert_eq!(ACQUIRE.digest(), "bd1faf5094de663afb6ef5b12929c8179918c8f0");
         assert_eq!(RAISE.digest(), "4142d34a29712ce86779aa433658e95e74bf0588");
         assert_eq!(RENEW.digest(), "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13");
-        assert_eq!(RELEASE.digest(), "1b8b8b55dc9fe39337facd32b9967d80bf16aa4e");
+        assert_eq!(JOIN.digest(), "d92864ef3f2e949ae2cac9bb9d028b0b845e4556");
+        assert_eq!(ROTATE.digest(), "7d945e0f12736a197d48b05de2415a023e310f9e");
+        assert_eq!(NUDGE.digest(), "c606c22e7f83d6a669af6b6ea51ce6ee4b37b9de");
+        assert_eq!(RELEASE.digest(), "30e5d43cbc8ce47ebf28e229d6235b60497a1dc5");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! The master of now, as its sentinels name it.
 
 use deadpool::managed::Manager as _;
-use deadpool_redis::redis::aio::MultiplexedConnection;
-use deadpool_redis::redis::{ConnectionAddr, RedisResult};
+use deadpool_redis::redis::aio::{MultiplexedConnection, PubSub};
+use deadpool_redis::redis::sentinel::SentinelClient;
+use deadpool_redis::redis::{ConnectionAddr, RedisError, RedisResult};
 use deadpool_redis::sentinel::{
     Manager, Pool, SentinelNodeConnectionInfo, SentinelServerType, TlsMode,
 };
+use tokio::sync::Mutex;
 
 use super::address;
 use super::node::{NodeOptions, RedisNode};
@@ -15,6 +17,8 @@ use crate::error::LockError;
 /// Asks the sentinels anew for every connection.
 pub(crate) struct Sentinels {
     pool: Pool,
+    /// The same question for connections that hear; `None`: somebody else made the pool.
+    client: Option<Mutex<SentinelClient>>,
 }
 
 impl RedisNode<Sentinels> {
@@ -30,17 +34,26 @@ impl RedisNode<Sentinels> {
             return Err(LockError::config(format!("{name}: no sentinel is named")));
         }
         let sentinels =
-            urls.iter().map(|url| address::parse(url, None)).collect::<Result<_, _>>()?;
+            urls.iter().map(|url| address::parse(url, None)).collect::<Result<Vec<_>, _>>()?;
+        let failed = |error: RedisError| LockError::config(format!("{name}: {error}"));
+        let client = SentinelClient::build(
+            sentinels.clone(),
+            master.clone(),
+            login.clone().map(Into::into),
+            SentinelServerType::Master.into(),
+        );
+        let client = Some(Mutex::new(client.map_err(failed)?));
         let manager = Manager::new(sentinels, master, login, SentinelServerType::Master);
-        let manager = manager.map_err(|error| LockError::config(format!("{name}: {error}")))?;
+        let manager = manager.map_err(failed)?;
         let pool = Pool::builder(manager)
             .build()
             .map_err(|error| LockError::config(format!("{name}: {error}")))?;
-        Ok(Self::new(name, Sentinels { pool }, options))
+        Ok(Self::new(name, Sentinels { pool, client }, options))
     }
 
     pub(crate) fn from_sentinel_pool(pool: Pool, index: usize, options: NodeOptions) -> Self {
-        Self::new(format!("sentinel pool {index}"), Sentinels { pool }, options)
+        let name = format!("sentinel pool {index}");
+        Self::new(name, Sentinels { pool, client: None }, options)
     }
 }
 
@@ -53,6 +66,12 @@ impl Source for Sentinels {
         let mut connection = self.pool.manager().create().await?;
         connection.set_response_timeout(NO_LIMIT);
         Ok(connection)
+    }
+
+    async fn subscribe(&self) -> RedisResult<Option<PubSub>> {
+        let Some(client) = &self.client else { return Ok(None) };
+        let master = client.lock().await.async_get_client().await?;
+        master.get_async_pubsub().await.map(Some)
     }
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use deadpool::managed::Manager;
 use deadpool_redis::Pool;
-use deadpool_redis::redis::RedisResult;
-use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection};
+use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection, PubSub};
+use deadpool_redis::redis::{Client, RedisResult};
 
 /// Longer than any timeout of ours: the client's own, set by whoever made the pool, must not fire
 /// before ours does.
@@ -31,18 +31,27 @@ pub(crate) trait Source: Send + Sync + 'static {
     ) -> impl Future<Output = bool> + Send {
         std::future::ready(true)
     }
+
+    /// A new connection that hears what is published. `None`: this source makes no such ones.
+    fn subscribe(&self) -> impl Future<Output = RedisResult<Option<PubSub>>> + Send {
+        std::future::ready(Ok(None))
+    }
+
+    /// It keeps nothing of a runtime on which it connects, and may be used on many.
+    const IS_PORTABLE: bool = false;
 }
 
 /// One server, whose address is known.
 pub(crate) struct Direct {
     pool: Pool,
-    /// Somebody else made the pool: its connections have timeouts of their own.
-    is_foreign: bool,
+    /// `None`: somebody else made the pool. Its connections have timeouts of their own, and where
+    /// they lead is not told.
+    client: Option<Client>,
 }
 
 impl Direct {
-    pub(super) fn new(pool: Pool, is_foreign: bool) -> Self {
-        Self { pool, is_foreign }
+    pub(super) fn new(pool: Pool, client: Option<Client>) -> Self {
+        Self { pool, client }
     }
 }
 
@@ -53,9 +62,18 @@ impl Source for Direct {
         // `create`, not `get`: an idle connection of the pool may be driven by a runtime that is
         // gone, and checking it costs a round trip or, on a frozen server, a timeout each.
         let mut connection = Manager::create(self.pool.manager()).await?;
-        if self.is_foreign {
+        if self.client.is_none() {
             connection.set_response_timeout(NO_LIMIT);
         }
         Ok(connection)
     }
+
+    async fn subscribe(&self) -> RedisResult<Option<PubSub>> {
+        match &self.client {
+            Some(client) => client.get_async_pubsub().await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    const IS_PORTABLE: bool = true;
 }

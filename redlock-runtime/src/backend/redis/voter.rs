@@ -13,11 +13,11 @@ use crate::backend::{Recall, Reply, RollCall, Voter};
 
 impl<S: Source> Voter for RedisNode<S> {
     fn name(&self) -> &str {
-        &self.name
+        &self.core.name
     }
 
     fn recall(&self) -> Option<Recall> {
-        self.presence.recall()
+        self.core.presence.recall()
     }
 
     fn roll<'a>(
@@ -39,19 +39,15 @@ impl<S: Source> Voter for RedisNode<S> {
             let (roll, micros, sent) = match asked.await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(error)) => {
-                    let why = diagnose(&self.name, &error);
-                    return Err(
-                        Failure::<S::Connection>::new(why.error, false, why.is_final).into()
-                    );
+                    let why = diagnose(&self.core.name, &error);
+                    return Err(Failure::new(why.error, false, why.is_final).into());
                 }
                 Err(_) => {
-                    return Err(
-                        no_reply::<S::Connection>(&self.name, "no reply", within, false).into()
-                    );
+                    return Err(no_reply(&self.core.name, "no reply", within, false).into());
                 }
             };
             let sample = Sample { micros, sent, received: CLOCK.now() };
-            self.presence.hear(sample);
+            self.core.presence.hear(sample);
             Ok(RollCall { roll, clock_offset: Some(sample.offset()) })
         })
     }

@@ -1,0 +1,107 @@
+//! The schedule of renewals with a million leases in it: `cargo bench --bench schedule`.
+//!
+//! It is private, so its source is a module of this program: what it measures is what runs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+
+#[allow(dead_code, reason = "the schedule needs its moments only")]
+#[path = "../../redlock-runtime/src/clock.rs"]
+mod clock;
+#[allow(dead_code, reason = "not all of its operations are measured")]
+#[path = "../../redlock-runtime/src/renewal/schedule.rs"]
+mod schedule;
+
+use clock::Moment;
+use schedule::Schedule;
+
+const LEASES: u64 = 1_000_000;
+/// Renewal falls due at two thirds of 30 s.
+const PERIOD_NS: u64 = 20_000_000_000;
+/// Operations that are timed together.
+const BATCH: u64 = 1_000;
+
+/// A million leases, due at moments spread over one period, and what follows them.
+struct Fixture {
+    schedule: Schedule<Arc<u64>>,
+    value: Arc<u64>,
+    next_id: u64,
+    random: u64,
+}
+
+impl Fixture {
+    fn new() -> Fixture {
+        let value = Arc::new(0);
+        let mut fixture =
+            Fixture { schedule: Schedule::new(), value, next_id: 0, random: 0x9e37_79b9_7f4a_7c15 };
+        for _ in 0..LEASES {
+            fixture.insert();
+        }
+        fixture
+    }
+
+    /// Xorshift.
+    fn moment(&mut self) -> Moment {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        Moment::from_nanos(self.random % PERIOD_NS)
+    }
+
+    fn insert(&mut self) -> (u64, usize) {
+        let (id, at) = (self.next_id, self.moment());
+        self.next_id += 1;
+        (id, self.schedule.insert(id, at, Arc::clone(&self.value)))
+    }
+}
+
+/// Only the inserts, or only the removals, of batches that leave the schedule as it was.
+fn batches(fixture: &mut Fixture, count: u64, is_insert: bool) -> Duration {
+    let mut total = Duration::ZERO;
+    let mut left = count;
+    while left > 0 {
+        let batch = left.min(BATCH);
+        let begin = Instant::now();
+        let entries: Vec<_> = (0..batch).map(|_| fixture.insert()).collect();
+        let inserted = begin.elapsed();
+        let begin = Instant::now();
+        for (id, place) in entries {
+            fixture.schedule.remove(id, place);
+        }
+        total += if is_insert { inserted } else { begin.elapsed() };
+        left -= batch;
+    }
+    total
+}
+
+fn schedule(c: &mut Criterion) {
+    let mut fixture = Fixture::new();
+    let mut group = c.benchmark_group("schedule of 1,000,000");
+    group.bench_function("insert", |b| {
+        b.iter_custom(|count| batches(&mut fixture, count, true));
+    });
+    group.bench_function("remove", |b| {
+        b.iter_custom(|count| batches(&mut fixture, count, false));
+    });
+    // What a renewal does: the entry that is due next moves to the end of the next period.
+    let mut places = vec![0; usize::try_from(LEASES).expect("a million")];
+    let mut schedule = Schedule::new();
+    for id in 0..LEASES {
+        let at = Moment::from_nanos(id * (PERIOD_NS / LEASES));
+        let place = schedule.insert(id, at, id);
+        places[usize::try_from(id).expect("a million")] = place;
+    }
+    group.bench_function("fire", |b| {
+        b.iter(|| {
+            let (at, &id) = schedule.next().expect("nobody takes them out");
+            let place = places[usize::try_from(id).expect("a million")];
+            schedule.reschedule(id, place, at.plus(Duration::from_nanos(PERIOD_NS)));
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, schedule);
+criterion_main!(benches);

@@ -1,0 +1,12 @@
+package bench;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/** What the harness gets. */
+final class Answer {
+    public final List<Tally> workers = new ArrayList<>();
+    public final Histogram wait = new Histogram();
+    public final Histogram cycle = new Histogram();
+    public final Histogram passed = new Histogram();
+}

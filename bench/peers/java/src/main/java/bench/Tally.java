@@ -1,0 +1,10 @@
+package bench;
+
+/** What one worker did. */
+final class Tally {
+    public long holds;
+    public long hand_overs;
+    public long late;
+    public long errors;
+    public String first_error;
+}

@@ -1,0 +1,87 @@
+package bench;
+
+import org.redisson.api.RLock;
+import org.redisson.api.RedissonClient;
+
+/** A thread that takes a lock again and again. */
+final class Worker {
+    final Tally tally = new Tally();
+    final Histogram wait = new Histogram();
+    final Histogram cycle = new Histogram();
+    final Histogram passed = new Histogram();
+    private final Plan plan;
+    private final int number;
+    private final Cell cell;
+    private final RLock lock;
+    private final RLock warmLock;
+
+    Worker(Plan plan, int number, RedissonClient client, Cell cell) {
+        this.plan = plan;
+        this.number = number;
+        this.cell = cell;
+        lock = client.getLock(plan.is_distinct ? plan.key + "-" + number : plan.key);
+        warmLock = client.getLock("warm-up-" + number);
+    }
+
+    void warmUp(long until) {
+        do {
+            warmLock.lock();
+            warmLock.unlock();
+        } while (System.nanoTime() < until);
+    }
+
+    void work(long until) {
+        for (long called = System.nanoTime(); called < until; called = System.nanoTime()) {
+            long[] seen = null;
+            try {
+                lock.lock();
+                try {
+                    seen = visit();
+                } finally {
+                    lock.unlock();
+                }
+            } catch (Exception error) {
+                tally.errors++;
+                if (tally.first_error == null) {
+                    tally.first_error = error.toString();
+                }
+            }
+            // A release that failed comes behind a body that ran.
+            if (seen != null) {
+                count(called, until, seen[0], seen[1], seen[2]);
+            }
+        }
+    }
+
+    /** System.nanoTime is CLOCK_MONOTONIC, the same in all processes of the machine. */
+    private long[] visit() throws Exception {
+        long began = System.nanoTime();
+        if (cell == null) {
+            return new long[] {began, 0, 0};
+        }
+        long[] before = cell.read();
+        if (plan.body_ms > 0) {
+            Thread.sleep((long) plan.body_ms);
+        }
+        cell.write(before[0] + 1, number + 1, System.nanoTime());
+        return new long[] {began, before[1], before[2]};
+    }
+
+    private void count(long called, long until, long began, long last, long ended) {
+        wait.count(began - called);
+        if (began >= until) {
+            tally.late++;
+            return;
+        }
+        cycle.count(System.nanoTime() - called);
+        tally.holds++;
+        if (last == 0 || last - 1 == number) {
+            return;
+        }
+        tally.hand_overs++;
+        int each = plan.tasks_per_process;
+        if (each == 0 || (last - 1) / each != number / each) {
+            passed.count(began - ended);
+        }
+    }
+}

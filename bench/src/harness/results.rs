@@ -1,0 +1,81 @@
+//! All figures of a run.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::figures::Figures;
+use super::machine::Machine;
+use super::stats::Spread;
+
+#[derive(Debug, Serialize)]
+pub struct Results {
+    pub machine: Machine,
+    /// How many were asked for.
+    pub rounds: usize,
+    /// Subjects that could not be measured, and why.
+    pub not_measured: BTreeMap<String, String>,
+    /// By the names of scenario and subject.
+    pub scenarios: BTreeMap<String, BTreeMap<String, Series>>,
+}
+
+/// One subject in one scenario.
+#[derive(Debug, Default, Serialize)]
+pub struct Series {
+    /// Medians and spreads of `rounds`.
+    pub summary: Summary,
+    /// `None` where it failed, and in the rounds behind the first of what is measured once.
+    pub rounds: Vec<Option<Figures>>,
+}
+
+pub type Summary = BTreeMap<String, Spread>;
+
+impl Results {
+    pub fn note(&mut self, scenario: &str, subject: &str, round: usize, figures: Figures) {
+        let subjects = self.scenarios.entry(scenario.to_owned()).or_default();
+        let series = subjects.entry(subject.to_owned()).or_default();
+        series.rounds.resize(round.max(series.rounds.len()), None);
+        series.rounds.push(Some(figures));
+    }
+
+    pub fn summarize(&mut self) {
+        for series in self.scenarios.values_mut().flat_map(BTreeMap::values_mut) {
+            series.summarize();
+        }
+    }
+
+    pub fn series(&self, scenario: &str, subject: &str) -> Option<&Series> {
+        self.scenarios.get(scenario)?.get(subject)
+    }
+
+    pub fn spread(&self, scenario: &str, subject: &str, figure: &str) -> Option<Spread> {
+        self.series(scenario, subject)?.summary.get(figure).copied()
+    }
+
+    pub fn median(&self, scenario: &str, subject: &str, figure: &str) -> Option<f64> {
+        Some(self.spread(scenario, subject, figure)?.median)
+    }
+
+    /// One figure divided by another one of the same round.
+    pub fn ratio(&self, of: (&str, &str, &str), to: (&str, &str, &str)) -> Option<Spread> {
+        let (above, below) = (self.series(of.0, of.1)?, self.series(to.0, to.1)?);
+        let pairs = above.rounds.iter().zip(&below.rounds);
+        let ratios = pairs.filter_map(|(above, below)| {
+            let ratio = above.as_ref()?.get(of.2)? / below.as_ref()?.get(to.2)?;
+            ratio.is_finite().then_some(ratio)
+        });
+        Spread::of(ratios)
+    }
+}
+
+impl Series {
+    fn summarize(&mut self) {
+        let measured: Vec<_> = self.rounds.iter().flatten().collect();
+        for name in measured.iter().flat_map(|figures| figures.keys()) {
+            let values = measured.iter().filter_map(|figures| figures.get(name).copied());
+            if let Some(spread) = Spread::of(values) {
+                self.summary.insert(name.clone(), spread);
+            }
+        }
+    }
+}

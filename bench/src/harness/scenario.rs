@@ -1,0 +1,75 @@
+//! What is measured.
+
+use super::subjects::Role;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Keys that nobody else takes.
+    Uncontended,
+    /// One key for all workers.
+    Hot,
+    /// So many increments of each worker on a hot key, however long they take.
+    Exact(u64),
+    /// A lock that is held all the time, and workers that wait for it.
+    Idle,
+    /// A round trip.
+    Ping,
+    ReEntry,
+    Leases,
+    Compile,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Scenario {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub processes: u32,
+    /// In each process.
+    pub tasks: u32,
+    /// Each worker has a client of its own, as if it were a process.
+    pub client_each: bool,
+    pub body_ms: f64,
+    pub seconds: f64,
+    /// Measured once, not in every round.
+    pub is_once: bool,
+    /// Who takes part.
+    pub roles: &'static [Role],
+}
+
+const ONE: Scenario = Scenario {
+    name: "",
+    kind: Kind::Uncontended,
+    processes: 1,
+    tasks: 1,
+    client_each: false,
+    body_ms: 0.0,
+    seconds: 1.0,
+    is_once: false,
+    roles: &[Role::Raw, Role::Ours, Role::Variant, Role::Peer],
+};
+
+const HOT: Scenario =
+    Scenario { kind: Kind::Hot, seconds: 2.0, roles: &[Role::Ours, Role::Peer], ..ONE };
+
+const EXACT: Scenario = Scenario { seconds: 60.0, roles: &[Role::Ours], ..HOT };
+
+/// In the order in which they are measured and shown.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "ping", kind: Kind::Ping, roles: &[Role::Ping], ..ONE },
+    Scenario { name: "ping-1ms", kind: Kind::Ping, body_ms: 1.0, roles: &[Role::Ping], ..ONE },
+    Scenario { name: "uncontended-1", ..ONE },
+    Scenario { name: "uncontended-64", tasks: 64, ..ONE },
+    Scenario { name: "uncontended-1024", tasks: 1_024, ..ONE },
+    Scenario { name: "hot-3-tasks", tasks: 3, ..HOT },
+    Scenario { name: "hot-3-processes", processes: 3, ..HOT },
+    Scenario { name: "hot-3x8", processes: 3, tasks: 8, ..HOT },
+    Scenario { name: "hand-over", processes: 2, body_ms: 1.0, seconds: 1.0, ..HOT },
+    Scenario { name: "crowd", tasks: 100, client_each: true, roles: &[Role::Ours], ..HOT },
+    Scenario { name: "exact-3-tasks", kind: Kind::Exact(10_000), tasks: 3, ..EXACT },
+    Scenario { name: "exact-3-processes", kind: Kind::Exact(10_000), processes: 3, ..EXACT },
+    Scenario { name: "exact-3x8", kind: Kind::Exact(1_250), processes: 3, tasks: 8, ..EXACT },
+    Scenario { name: "idle", kind: Kind::Idle, processes: 3, tasks: 33, is_once: true, ..HOT },
+    Scenario { name: "re-entry", kind: Kind::ReEntry, roles: &[Role::ReEntry], ..ONE },
+    Scenario { name: "compile", kind: Kind::Compile, roles: &[Role::Compile], ..ONE },
+    Scenario { name: "leases", kind: Kind::Leases, is_once: true, roles: &[Role::Leases], ..ONE },
+];

@@ -1,0 +1,10 @@
+//! What the harness writes: tables, plots, a file of figures.
+
+mod document;
+mod goals;
+mod number;
+mod plot;
+mod table;
+mod tables;
+
+pub use document::write;

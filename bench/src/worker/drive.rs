@@ -1,0 +1,158 @@
+//! The loop that every Rust subject runs in.
+
+use std::time::Duration;
+
+use super::cell::Cell;
+use super::monotonic;
+use super::run::{say, wait_for_go};
+use super::subject::{Body, Subject, Visit};
+use crate::Failure;
+use crate::histogram::Recorder;
+use crate::plan::{Answer, Plan, Tally};
+
+/// Connects, warms up, waits for the start, works.
+pub async fn drive<S: Subject>(plan: &Plan) -> Result<Answer, Failure> {
+    let cell = match &plan.cell {
+        Some(path) => Cell::open(path)?,
+        None if plan.is_distinct => Cell::None,
+        None => Cell::memory(),
+    };
+    let workers = workers::<S>(plan, &cell).await?;
+    warm_up(plan, &workers).await?;
+    say("ready");
+    wait_for_go().await?;
+
+    let until = monotonic::now() + nanos(plan.seconds);
+    let tasks = workers.into_iter().map(|worker| tokio::spawn(worker.work(until)));
+    let tasks: Vec<_> = tasks.collect();
+    let mut answer = Answer::default();
+    for task in tasks {
+        task.await?.finish(&mut answer);
+    }
+    if matches!(cell, Cell::Memory(_)) {
+        answer.counter = cell.read().counter;
+    }
+    Ok(answer)
+}
+
+struct Worker<S> {
+    subject: S,
+    key: String,
+    body: Body,
+    tasks_per_process: u64,
+    limit: u64,
+    record: Record,
+}
+
+/// What a worker has measured.
+struct Record {
+    tally: Tally,
+    wait: Recorder,
+    cycle: Recorder,
+    passed: Recorder,
+}
+
+async fn workers<S: Subject>(plan: &Plan, cell: &Cell) -> Result<Vec<Worker<S>>, Failure> {
+    let shared = S::connect(&plan.url).await?;
+    let mut workers = Vec::new();
+    for number in plan.first_worker..plan.first_worker + plan.tasks {
+        let subject = if plan.client_each { S::connect(&plan.url).await? } else { shared.clone() };
+        let key =
+            if plan.is_distinct { format!("{}-{number}", plan.key) } else { plan.key.clone() };
+        let sleep = Duration::from_secs_f64(plan.body_ms / 1e3);
+        workers.push(Worker {
+            subject,
+            key,
+            body: Body { cell: cell.clone(), worker: number.into(), sleep },
+            tasks_per_process: plan.tasks_per_process.into(),
+            limit: if plan.limit == 0 { u64::MAX } else { plan.limit },
+            record: Record {
+                tally: Tally::default(),
+                wait: Recorder::new(),
+                cycle: Recorder::new(),
+                passed: Recorder::new(),
+            },
+        });
+    }
+    Ok(workers)
+}
+
+/// On keys that nobody else takes, so that it ends whatever the others do.
+async fn warm_up<S: Subject>(plan: &Plan, workers: &[Worker<S>]) -> Result<(), Failure> {
+    let until = monotonic::now() + nanos(plan.warm_up_s);
+    let mut tasks = Vec::new();
+    for worker in workers {
+        let subject = worker.subject.clone();
+        let key = format!("warm-up-{}", worker.body.worker);
+        let body = Body { cell: Cell::None, sleep: Duration::ZERO, ..worker.body.clone() };
+        tasks.push(tokio::spawn(async move {
+            loop {
+                subject.hold(&key, body.clone()).await?;
+                if monotonic::now() >= until {
+                    return Ok::<(), Failure>(());
+                }
+            }
+        }));
+    }
+    for task in tasks {
+        task.await??;
+    }
+    Ok(())
+}
+
+impl<S: Subject> Worker<S> {
+    async fn work(mut self, until: u64) -> Record {
+        let mut cycles = 0;
+        let mut called_at = monotonic::now();
+        while cycles < self.limit && monotonic::now() < until {
+            match self.subject.hold(&self.key, self.body.clone()).await {
+                Ok(visit) => {
+                    self.count(called_at, visit, until);
+                    cycles += 1;
+                    called_at = monotonic::now();
+                }
+                // It is called again, and its wait goes on.
+                Err(error) => {
+                    self.record.tally.errors += 1;
+                    self.record.tally.first_error.get_or_insert_with(|| error.to_string());
+                }
+            }
+        }
+        self.record
+    }
+
+    fn count(&mut self, called_at: u64, visit: Visit, until: u64) {
+        let Record { tally, wait, cycle, passed } = &mut self.record;
+        wait.count(visit.began_at.saturating_sub(called_at));
+        if visit.began_at >= until {
+            tally.late += 1;
+            return;
+        }
+        cycle.count(monotonic::now().saturating_sub(called_at));
+        tally.holds += 1;
+        let Some(last) = visit.before.last_worker.checked_sub(1) else { return };
+        if last == self.body.worker {
+            return;
+        }
+        tally.hand_overs += 1;
+        // One process for all: any change of the worker counts.
+        let process = |worker: u64| worker / self.tasks_per_process;
+        if self.tasks_per_process == 0 || process(last) != process(self.body.worker) {
+            passed.count(visit.began_at.saturating_sub(visit.before.ended_at));
+        }
+    }
+}
+
+impl Record {
+    fn finish(self, answer: &mut Answer) {
+        self.wait.finish(&mut answer.wait);
+        self.cycle.finish(&mut answer.cycle);
+        self.passed.finish(&mut answer.passed);
+        answer.workers.push(self.tally);
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn nanos(seconds: f64) -> u64 {
+    (seconds * 1e9) as u64
+}

@@ -1,0 +1,22 @@
+//! The worker process: one subject, driven by the same loop as all others.
+
+mod async_redis_lock;
+mod attribute;
+mod capture;
+mod cell;
+mod distributed_lock;
+mod drive;
+mod guard;
+mod leases;
+mod monotonic;
+mod ping;
+mod pipelined;
+mod plain_set;
+mod raw_scripts;
+mod redis_lock;
+mod reentry;
+mod rslock;
+mod run;
+mod subject;
+
+pub use run::run;

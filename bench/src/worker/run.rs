@@ -1,0 +1,59 @@
+//! Which subject a plan names, and the protocol with the harness.
+
+use std::io::Write;
+
+use super::async_redis_lock::AsyncRedisLock;
+use super::attribute::{Attribute, Background};
+use super::distributed_lock::DistributedLock;
+use super::drive::drive;
+use super::guard::Guard;
+use super::plain_set::PlainSet;
+use super::raw_scripts::RawScripts;
+use super::redis_lock::RedisLock;
+use super::rslock::Rslock;
+use super::{leases, ping, pipelined, reentry};
+use crate::Failure;
+use crate::plan::{Answer, Plan};
+
+/// The worker process. Its runtime is what `#[tokio::main]` makes.
+pub fn run(plan: &str) -> Result<(), Failure> {
+    let plan: Plan = serde_json::from_str(plan)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let answer = runtime.block_on(async move { tokio::spawn(measure(plan)).await })??;
+    say(&serde_json::to_string(&answer)?);
+    Ok(())
+}
+
+async fn measure(plan: Plan) -> Result<Answer, Failure> {
+    match plan.subject.as_str() {
+        "raw-scripts" => drive::<RawScripts>(&plan).await,
+        "raw-set" => drive::<PlainSet>(&plan).await,
+        "raw-pipelined" => pipelined::measure(&plan).await,
+        "raw-ping" => ping::measure(&plan).await,
+        "redlock" => drive::<Attribute>(&plan).await,
+        "redlock-background" => drive::<Background>(&plan).await,
+        "redlock-guard" => drive::<Guard>(&plan).await,
+        "redlock-leases" => leases::measure(&plan).await,
+        "redlock-reentry" => reentry::measure(&plan).await,
+        "rslock" => drive::<Rslock>(&plan).await,
+        "redis-lock" => drive::<RedisLock>(&plan).await,
+        "distributed-lock-redis" => drive::<DistributedLock>(&plan).await,
+        "async-redis-lock" => drive::<AsyncRedisLock>(&plan).await,
+        other => Err(format!("there is no subject {other}").into()),
+    }
+}
+
+/// One line to the harness.
+pub fn say(line: &str) {
+    println!("{line}");
+    std::io::stdout().flush().expect("the harness listens");
+}
+
+/// One line from the harness.
+pub async fn wait_for_go() -> Result<(), Failure> {
+    let read = || std::io::stdin().read_line(&mut String::new());
+    match tokio::task::spawn_blocking(read).await?? {
+        0 => Err("the harness is gone".into()),
+        _ => Ok(()),
+    }
+}

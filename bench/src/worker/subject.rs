@@ -1,0 +1,51 @@
+//! What is measured, and the body that it protects.
+
+use std::time::Duration;
+
+use super::cell::{Cell, Content};
+use super::monotonic;
+use crate::Failure;
+
+/// A lock library with its recommended options. A clone shares the client.
+pub trait Subject: Clone + Send + Sync + 'static {
+    /// One client, as a process has.
+    fn connect(url: &str) -> impl Future<Output = Result<Self, Failure>> + Send;
+
+    /// One cycle: the lock of `key`, the body, the release.
+    fn hold(&self, key: &str, body: Body) -> impl Future<Output = Result<Visit, Failure>> + Send;
+}
+
+/// Longer than any measurement: whoever polls, polls for a bounded time.
+pub const WAIT: Duration = Duration::from_secs(60);
+pub const LEASE: Duration = Duration::from_secs(30);
+
+/// The critical section.
+#[derive(Debug, Clone)]
+pub struct Body {
+    pub cell: Cell,
+    pub worker: u64,
+    pub sleep: Duration,
+}
+
+/// What a body saw.
+#[derive(Debug, Clone, Copy)]
+pub struct Visit {
+    pub began_at: u64,
+    pub before: Content,
+}
+
+impl Body {
+    pub async fn run(self) -> Visit {
+        let began_at = monotonic::now();
+        let before = self.cell.read();
+        if !self.sleep.is_zero() {
+            tokio::time::sleep(self.sleep).await;
+        }
+        if !matches!(self.cell, Cell::None) {
+            let counter = before.counter + 1;
+            let last_worker = self.worker + 1;
+            self.cell.write(Content { counter, last_worker, ended_at: monotonic::now() });
+        }
+        Visit { began_at, before }
+    }
+}

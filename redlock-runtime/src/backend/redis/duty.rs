@@ -1,0 +1,168 @@
+//! What a line needs in the background: a connection that hears calls, and a watch of hand-overs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_redis::redis::aio::{PubSubSink, PubSubStream};
+use deadpool_redis::redis::{self, RedisResult};
+use tokio::time::{Instant, MissedTickBehavior, timeout};
+
+use super::exchange::{Call, exchange, unheard};
+use super::line_reply;
+use super::link::Link;
+use super::node::Core;
+use super::notices::{Phase, next};
+use super::presence::Watched;
+use super::release::Release;
+use super::script::{NUDGE, WINDOW_MS, cluster_flag};
+use super::source::Source;
+use crate::backend::{CLAIM_WINDOW, Claim};
+use crate::key::LockKey;
+
+/// How long a connection may take to be made and to show that it hears.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long a nudge, or a release of what nobody wants, may take.
+const REPLY: Duration = Duration::from_secs(1);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Between two attempts of a user who is not allowed to hear.
+const DENIED_PAUSE: Duration = Duration::from_secs(60);
+/// How often a silent connection is asked for a sign of life.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Serves the line of a node, over connections of the runtime it runs on.
+pub(super) struct Duty<S: Source> {
+    pub(super) core: Arc<Core<S>>,
+    pub(super) calls: Arc<Link<Watched<S>>>,
+}
+
+impl<S: Source> Clone for Duty<S> {
+    fn clone(&self) -> Self {
+        Self { core: Arc::clone(&self.core), calls: Arc::clone(&self.calls) }
+    }
+}
+
+impl<S: Source> Duty<S> {
+    pub(super) async fn run(self) {
+        tokio::join!(self.listen(), self.nudge_the_overdue());
+    }
+
+    /// Hears calls from the first time on that somebody wants to.
+    async fn listen(&self) {
+        let notices = &self.core.notices;
+        notices.wanted().await;
+        let mut pause = SHORTEST_PAUSE;
+        let mut was_heard = false;
+        loop {
+            match timeout(CONNECT, self.subscribe()).await {
+                Ok(Ok(Some((sink, stream)))) => {
+                    let since = Instant::now();
+                    notices.enter(Phase::Heard);
+                    if was_heard {
+                        notices.disturb();
+                    }
+                    was_heard = true;
+                    self.hear(sink, stream).await;
+                    notices.enter(Phase::Wanted);
+                    if since.elapsed() > LONGEST_PAUSE {
+                        pause = SHORTEST_PAUSE;
+                    }
+                }
+                Ok(Ok(None)) => {
+                    notices.enter(Phase::Silent);
+                    return;
+                }
+                Ok(Err(error)) if error.code() == Some("NOPERM") => {
+                    tracing::debug!(
+                        node = self.core.name,
+                        "this user may not subscribe and publish, so its waiters ask now and then"
+                    );
+                    notices.enter(Phase::Silent);
+                    pause = DENIED_PAUSE;
+                }
+                Ok(Err(_)) | Err(_) => notices.enter(Phase::Silent),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// A connection on which a message of our own was heard. `None`: there is no way to make one.
+    async fn subscribe(&self) -> RedisResult<Option<(PubSubSink, PubSubStream)>> {
+        let Some(pubsub) = self.core.source.subscribe().await? else { return Ok(None) };
+        let channel = &self.core.notices.channel;
+        let (mut sink, mut stream) = pubsub.split();
+        sink.subscribe(channel).await?;
+        let mut loan = self.calls.borrow().await?;
+        let mut publish = redis::cmd("PUBLISH");
+        publish.arg(channel).arg("");
+        publish.query_async::<redis::Value>(&mut loan.connection).await?;
+        match next(&mut stream).await {
+            Some(_) => Ok(Some((sink, stream))),
+            None => Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into()),
+        }
+    }
+
+    /// Passes on what is heard, until the connection breaks.
+    async fn hear(&self, mut sink: PubSubSink, mut stream: PubSubStream) {
+        let mut heartbeat = tokio::time::interval(HEARTBEAT);
+        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                message = next(&mut stream) => match message {
+                    Some(message) => {
+                        if let Some(claim) = self.core.notices.tell(&message) {
+                            self.free(claim);
+                        }
+                    }
+                    None => return,
+                },
+                // Subscribing once more changes nothing, and needs no other permission.
+                _ = heartbeat.tick() => {
+                    let again = sink.subscribe(&self.core.notices.channel);
+                    if !matches!(timeout(CONNECT, again).await, Ok(Ok(()))) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets go of a lock that was handed to somebody who gave up.
+    fn free(&self, claim: Claim) {
+        let duty = self.clone();
+        tokio::spawn(async move {
+            let release = Release::of(&claim);
+            if let Err(fault) = duty.core.let_go(&duty.calls, release, REPLY).await {
+                tracing::debug!(nodes = ?fault.nodes, "what nobody wants is free in a moment");
+            }
+        });
+    }
+
+    async fn nudge_the_overdue(&self) {
+        loop {
+            for key in self.core.hand_overs.overdue().await {
+                self.nudge(&key).await;
+            }
+        }
+    }
+
+    /// Whoever has the lock now did not get it from this process. If nobody has it though somebody
+    /// waits, the first of them gets it.
+    async fn nudge(&self, key: &LockKey) {
+        let (fence, queue) = (key.fence_key(), key.queue_key());
+        let keys = [key.redis_key(), &fence, &queue];
+        let args = [WINDOW_MS, cluster_flag::<S>()];
+        let call = Call::new(&NUDGE, &keys, &args);
+        let nudged =
+            exchange(&self.core.name, &self.calls, call, REPLY, line_reply::nudged, unheard).await;
+        // Who stays in line looks by itself, if this fails.
+        let Ok(answer) = nudged else { return };
+        match answer.found {
+            (Some(free_in), waiting) if waiting > 0 && free_in <= CLAIM_WINDOW => {
+                self.core.hand_overs.look_again(key, free_in);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Connections on the runtimes of callers, one for each of them.
+//!
+//! A command that is awaited where its connection lives needs no hop to another thread. Such a
+//! connection ends with its runtime, so it is never the only one.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{self, Handle};
+use tokio::time::timeout;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::link::Link;
+use super::node::RedisNode;
+use super::source::Source;
+use crate::backend::Backend;
+
+/// So many commands of a runtime go by way of the keeper first: one that ends after a few is not
+/// worth a connection.
+const CALLS_BEFORE: u32 = 64;
+/// So many runtimes are kept in mind before those without a lane are forgotten.
+const MOST_PLACES: usize = 256;
+/// How long the connection of a lane may take.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// What only a node itself has, and its lanes have not.
+pub(super) struct Stem<S: Source> {
+    places: Arc<Places<S>>,
+    is_on_duty: AtomicBool,
+    /// A fork copies this memory, and the sockets of lanes with it.
+    process: u32,
+    over: CancellationToken,
+    _end: DropGuard,
+}
+
+impl<S: Source> Default for Stem<S> {
+    fn default() -> Self {
+        let over = CancellationToken::new();
+        let end = over.clone().drop_guard();
+        let (places, is_on_duty) = (Arc::default(), AtomicBool::new(false));
+        Self { places, is_on_duty, process: std::process::id(), over, _end: end }
+    }
+}
+
+impl<S: Source> Stem<S> {
+    /// What ends the duty. `None`: it was begun before.
+    pub(super) fn begin_duty(&self) -> Option<CancellationToken> {
+        (!self.is_on_duty.swap(true, Ordering::Relaxed)).then(|| self.over.clone())
+    }
+
+    fn open(&self, lane: Arc<RedisNode<S>>, home: &Handle) {
+        let opening = Opening { places: Arc::downgrade(&self.places), id: home.id() };
+        home.spawn(opening.stay(lane, self.over.clone()));
+    }
+}
+
+/// The runtimes that have a lane, or shall have none.
+struct Places<S: Source> {
+    by_runtime: Mutex<HashMap<runtime::Id, Place<S>>>,
+}
+
+enum Place<S: Source> {
+    /// It would have been used as often: too seldom for a connection of its own.
+    Wanted {
+        calls: u32,
+    },
+    /// Its connection is being made.
+    Opening,
+    Open(Arc<RedisNode<S>>),
+    /// This runtime cannot have one.
+    Closed,
+}
+
+impl<S: Source> Default for Places<S> {
+    fn default() -> Self {
+        Self { by_runtime: Mutex::default() }
+    }
+}
+
+impl<S: Source> Places<S> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<runtime::Id, Place<S>>> {
+        self.by_runtime.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: Source> RedisNode<S> {
+    /// The lane of the caller's runtime. `None`: there is none yet, or there cannot be one.
+    pub(super) fn lane_here(&self) -> Option<Arc<dyn Backend>> {
+        // Whether a runtime has I/O shows only by a panic.
+        if !S::IS_PORTABLE || self.core.replicated.is_some() || cfg!(panic = "abort") {
+            return None;
+        }
+        let stem = self.stem.as_ref().filter(|stem| stem.process == std::process::id())?;
+        let here = Handle::try_current().ok()?;
+        if is_clock_paused() {
+            return None;
+        }
+        let mut places = stem.places.lock();
+        let lane = match places.entry(here.id()) {
+            Entry::Occupied(mut place) => match place.get_mut() {
+                Place::Open(lane) if lane.calls.is_connected() => {
+                    return Some(Arc::clone(lane) as Arc<dyn Backend>);
+                }
+                Place::Open(lane) => {
+                    let lane = Arc::clone(lane);
+                    place.insert(Place::Opening);
+                    lane
+                }
+                Place::Wanted { calls } if *calls < CALLS_BEFORE => {
+                    *calls += 1;
+                    return None;
+                }
+                // The server may be one that refuses us: the keeper's connection shows it.
+                Place::Wanted { .. } if !self.calls.is_connected() => return None,
+                Place::Wanted { .. } => {
+                    place.insert(Place::Opening);
+                    Arc::new(self.lane_on(&here))
+                }
+                Place::Opening | Place::Closed => return None,
+            },
+            Entry::Vacant(place) => {
+                place.insert(Place::Wanted { calls: 1 });
+                if places.len() > MOST_PLACES {
+                    // Most of these runtimes have ended since, which nobody told us.
+                    places.retain(|_, place| !matches!(place, Place::Wanted { .. }));
+                }
+                return None;
+            }
+        };
+        drop(places);
+        stem.open(lane, &here);
+        None
+    }
+
+    fn lane_on(&self, home: &Handle) -> Self {
+        let calls = Arc::new(Link::new(Arc::clone(&self.core.source)));
+        Self { core: Arc::clone(&self.core), calls, home: Some(home.clone()), stem: None }
+    }
+}
+
+/// The place of a lane, for as long as its runtime lives.
+struct Opening<S: Source> {
+    places: Weak<Places<S>>,
+    id: runtime::Id,
+}
+
+impl<S: Source> Opening<S> {
+    /// Opens the lane, and stays until its runtime or its node ends.
+    async fn stay(self, lane: Arc<RedisNode<S>>, over: CancellationToken) {
+        let calls = Arc::clone(&lane.calls);
+        let connect = async move { timeout(CONNECT, calls.borrow()).await };
+        // Without I/O or time this panics: in a task of its own, where that harms nobody.
+        let place = match tokio::spawn(connect).await {
+            Ok(Ok(Ok(_))) => Place::Open(lane),
+            Ok(Ok(Err(_)) | Err(_)) => return,
+            Err(_) => Place::Closed,
+        };
+        if let Some(places) = self.places.upgrade() {
+            places.lock().insert(self.id, place);
+        }
+        over.cancelled().await;
+    }
+}
+
+impl<S: Source> Drop for Opening<S> {
+    fn drop(&mut self) {
+        if let Some(places) = self.places.upgrade() {
+            let place = places.lock().remove(&self.id);
+            drop(place);
+        }
+    }
+}
+
+/// Does a test drive the clock of this runtime? It stands still while nothing is awaited, and jumps
+/// while a reply is: it cannot bound a command.
+fn is_clock_paused() -> bool {
+    let shown = tokio::time::Instant::now();
+    let real = Instant::now();
+    while real.elapsed().is_zero() {
+        std::hint::spin_loop();
+    }
+    shown.elapsed().is_zero()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::redis::node::NodeOptions;
+
+    fn node() -> RedisNode {
+        RedisNode::open("redis://127.0.0.1:1", None, NodeOptions::default()).unwrap()
+    }
+
+    fn places(node: &RedisNode) -> usize {
+        node.stem.as_ref().unwrap().places.lock().len()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_paused_clock_is_seen_at_once_and_gets_no_lane() {
+        assert!(is_clock_paused());
+        let node = node();
+        assert!(node.lane().is_none());
+        assert_eq!(places(&node), 0);
+        tokio::time::resume();
+        assert!(!is_clock_paused());
+    }
+
+    #[test]
+    fn outside_of_a_runtime_there_is_no_lane() {
+        assert!(node().lane().is_none());
+    }
+
+    /// As if this runtime had asked often enough.
+    fn open(node: &RedisNode) {
+        let (stem, here) = (node.stem.as_ref().unwrap(), Handle::current());
+        stem.places.lock().insert(here.id(), Place::Opening);
+        stem.open(Arc::new(node.lane_on(&here)), &here);
+    }
+
+    #[test]
+    fn a_runtime_without_io_is_asked_once_and_forgotten_with_its_end() {
+        let node = node();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            open(&node);
+            for _ in 0..100 {
+                assert!(node.lane().is_none());
+                tokio::task::yield_now().await;
+            }
+            let id = Handle::current().id();
+            let places = node.stem.as_ref().unwrap().places.lock();
+            assert!(matches!(places.get(&id), Some(Place::Closed)));
+        });
+        drop(runtime);
+        assert_eq!(places(&node), 0);
+    }
+
+    /// Nobody listens at its address.
+    #[tokio::test]
+    async fn a_lane_that_cannot_be_opened_is_forgotten() {
+        let node = node();
+        open(&node);
+        while places(&node) > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_runtime_that_asks_seldom_gets_none() {
+        let node = node();
+        for _ in 0..2 * CALLS_BEFORE {
+            assert!(node.lane().is_none());
+        }
+        let places = node.stem.as_ref().unwrap().places.lock();
+        // Without a connection to the server there is none after more calls, either.
+        assert!(places.values().all(|place| matches!(place, Place::Wanted { .. })));
+    }
+}

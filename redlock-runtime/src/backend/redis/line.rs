@@ -1,0 +1,168 @@
+//! The line of those who wait for a lock, on one Redis server.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::duty::Duty;
+use super::exchange::{Call, exchange, unheard};
+use super::line_reply;
+use super::link::Loan;
+use super::node::{RedisNode, fence_life};
+use super::release::Release;
+use super::script::{JOIN, ROTATE, WINDOW_MS, cluster_flag};
+use super::source::Source;
+use crate::backend::{Claim, Fault, Found, Joined, Line, Reply, Rotated, Standing, Ticket};
+use crate::fencing::FencingToken;
+use crate::owner::Owner;
+
+/// The part of the time for a join that the connection for calls may take.
+const CONNECTING_PART: u32 = 2;
+
+impl<S: Source> Line for RedisNode<S> {
+    fn ticket(&self, owner: &Owner) -> Ticket {
+        self.core.notices.ticket(owner)
+    }
+
+    fn join<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Joined> {
+        Box::pin(async move {
+            let end = Instant::now() + within;
+            let channel = self.core.notices.channel_within(within / CONNECTING_PART).await;
+            let unheard = |loan| self.leave_behind(loan, claim);
+            let left = end - Instant::now();
+            let joined = self.stand(claim, reserve, channel, left, unheard).await;
+            if joined.as_ref().is_err_and(|fault| fault.is_unknown) {
+                self.core.notices.gave_up(claim);
+            }
+            joined
+        })
+    }
+
+    fn look<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Joined> {
+        Box::pin(self.stand(claim, reserve, "", within, unheard))
+    }
+
+    fn leave<'a>(&'a self, claim: &'a Claim, _reserve: u32, within: Duration) -> Reply<'a, Found> {
+        Box::pin(async move {
+            self.core.behind.over(&claim.owner);
+            self.core.notices.gave_up(claim);
+            self.core.let_go(&self.calls, Release::leaving(claim), within).await
+        })
+    }
+
+    fn give_back<'a>(
+        &'a self,
+        claim: &'a Claim,
+        last: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        Box::pin(async move {
+            self.core.behind.over(&claim.owner);
+            self.core.let_go(&self.calls, Release::behind(claim, last), within).await
+        })
+    }
+
+    fn rotate<'a>(
+        &'a self,
+        held: &'a Claim,
+        last: FencingToken,
+        next: &'a Claim,
+        reserve: u32,
+        within: Duration,
+    ) -> Reply<'a, Rotated> {
+        Box::pin(async move {
+            let end = Instant::now() + within;
+            let channel = self.core.notices.channel_within(within / CONNECTING_PART).await;
+            let (fence, queue) = (held.key.fence_key(), held.key.queue_key());
+            let keys = [held.key.redis_key(), &fence, &queue];
+            let (last, reserve) = (last.to_string(), reserve.to_string());
+            let (expire, fence_life) = (next.expire.as_millis().to_string(), fence_life(next));
+            let args = [
+                held.owner.as_str(),
+                &last,
+                next.owner.as_str(),
+                &expire,
+                &fence_life,
+                &reserve,
+                channel,
+                WINDOW_MS,
+                cluster_flag::<S>(),
+            ];
+            let call = Call { may_repeat: false, ..Call::new(&ROTATE, &keys, &args) };
+            let unheard = |loan: Loan<S::Connection>| {
+                self.leave_behind(loan.clone(), next);
+                self.release_behind(loan, held);
+            };
+            let name = &self.core.name;
+            let left = end - Instant::now();
+            let rotated =
+                exchange(name, &self.calls, call, left, line_reply::rotated, unheard).await;
+            if rotated.as_ref().is_err_and(|failure| failure.is_unknown) {
+                self.core.notices.gave_up(next);
+            }
+            let answer = rotated?;
+            self.hear(answer.found.micros, answer.sent);
+            Ok(match answer.found.found {
+                Rotated::Passed { holder, standing } => {
+                    self.core.hand_overs.begin(&held.key);
+                    Rotated::Passed { holder, standing: self.told(standing) }
+                }
+                rotated => rotated,
+            })
+        })
+    }
+
+    fn duty(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
+        let over = self.stem.as_ref()?.begin_duty()?;
+        let duty = Duty { core: Arc::clone(&self.core), calls: Arc::clone(&self.calls) };
+        Some(Box::pin(async move {
+            tokio::select! {
+                () = over.cancelled() => {}
+                () = duty.run() => {}
+            }
+        }))
+    }
+}
+
+impl<S: Source> RedisNode<S> {
+    /// Joins the line to be told on `channel`, or looks after the place in it if that is empty.
+    async fn stand(
+        &self,
+        claim: &Claim,
+        reserve: u32,
+        channel: &str,
+        within: Duration,
+        unheard: impl Fn(Loan<S::Connection>),
+    ) -> Result<Joined, Fault> {
+        let (fence, queue) = (claim.key.fence_key(), claim.key.queue_key());
+        let keys = [claim.key.redis_key(), &fence, &queue];
+        let (expire, fence_life) = (claim.expire.as_millis().to_string(), fence_life(claim));
+        let reserve = reserve.to_string();
+        let args = [
+            claim.owner.as_str(),
+            &expire,
+            &fence_life,
+            &reserve,
+            channel,
+            WINDOW_MS,
+            cluster_flag::<S>(),
+        ];
+        let call = Call { may_repeat: channel.is_empty(), ..Call::new(&JOIN, &keys, &args) };
+        let name = &self.core.name;
+        let answer = exchange(name, &self.calls, call, within, line_reply::joined, unheard).await?;
+        self.hear(answer.found.micros, answer.sent);
+        Ok(match answer.found.found {
+            Joined::Waiting { holder, standing } => {
+                Joined::Waiting { holder, standing: self.told(standing) }
+            }
+            joined => joined,
+        })
+    }
+
+    /// Whoever gave a channel is told as long as we listen there.
+    fn told(&self, standing: Standing) -> Standing {
+        Standing { is_told: standing.is_told && self.core.notices.is_heard(), ..standing }
+    }
+}

@@ -1,0 +1,75 @@
+-- hand_over: the common head of the scripts that give a lock to the first in line.
+-- KEYS and ARGV are those of the script behind it; nothing here depends on them.
+-- An entry of the line: "<expire in ms> <life of the counter in ms> <fencing tokens> <channel> <owner>".
+-- Channel "-": its process is not told, and asks now and then.
+-- Returns nothing by itself. A release must not fail because of the line: what it needs for that,
+-- and an older user may be denied, is called by pcall.
+local line_life = 60000
+
+local function clock()
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+local function digits(number)
+  return string.format('%.0f', number)
+end
+
+-- The first fencing token behind `last`; nil: that is no number.
+local function token_behind(last, now)
+  local number = tonumber(last or '0')
+  return number and math.max(number + 1, now)
+end
+
+-- The entry of an owner, and how many stand before it.
+local function find(line, owner)
+  for position, entry in ipairs(redis.pcall('LRANGE', line, 0, -1)) do
+    if string.sub(entry, -#owner - 1) == ' ' .. owner then
+      return entry, position - 1
+    end
+  end
+end
+
+-- last: the last fencing token that was used, where that is known.
+-- True: the lock has the next owner, and its process was told. False: nobody is there to have it;
+-- the lock may have the name of somebody who is gone.
+local function hand_over(lock, counter, line, window, is_cluster, last)
+  local first
+  while true do
+    local entry = redis.pcall('LINDEX', line, 0)
+    if type(entry) ~= 'string' then
+      return false
+    end
+    local expire, life, count, channel, owner =
+      string.match(entry, '^(%d+) (%d+) (%d+) (%S+) (.+)$')
+    local listeners = 0
+    if owner then
+      first = first or token_behind(tonumber(last) or redis.pcall('GET', counter), clock())
+      if not first then
+        return false
+      end
+      local lease = math.min(expire, window)
+      local last_one = digits(first + count - 1)
+      -- The counter first, the lock last: a script that fails half-way is not rolled back.
+      if redis.pcall('SET', counter, last_one, 'PX', life).err
+        or redis.pcall('SET', lock, owner, 'PX', lease).err then
+        return false
+      end
+      local call = string.format('%s %s %d %d ', digits(first), last_one, lease, #owner)
+      listeners = channel == '-' and 1 or redis.pcall('PUBLISH', channel, call .. owner .. lock)
+      if type(listeners) ~= 'number' then
+        return false
+      end
+    end
+    -- A cluster counts the listeners of one server only.
+    local is_told = owner and (is_cluster or listeners > 0)
+    if type(redis.pcall('LPOP', line)) ~= 'string' then
+      redis.pcall('DEL', line)
+      return is_told
+    end
+    if is_told then
+      return true
+    end
+  end
+end
+

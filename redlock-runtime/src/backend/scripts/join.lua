@@ -1,0 +1,54 @@
+-- join: takes a lock that is free and nobody waits for; otherwise puts its owner at the end of the
+-- line, or looks for it there. An owner joins once.
+-- KEYS[1] the lock, KEYS[2] its fencing counter, KEYS[3] its line (same hash slot)
+-- ARGV[1] owner, ARGV[2] expire in ms, ARGV[3] life of the counter in ms, ARGV[4] fencing tokens,
+-- ARGV[5] channel, or '' to look, ARGV[6] claim window in ms, ARGV[7] 'cluster' on a cluster
+-- Returns {1, first fencing token, last, time}: granted; {0, remaining ms of the holder, holder,
+-- time, how many before it, 1 if it is told}: in line; {2, time}: the line does not know it
+local lock, counter, line, owner = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+local now = clock()
+local holder = redis.call('GET', lock)
+
+local function grant(last, count)
+  local first = token_behind(last, now)
+  local last_one = digits(first + count - 1)
+  redis.call('SET', counter, last_one, 'PX', ARGV[3])
+  redis.call('SET', lock, owner, 'PX', ARGV[2])
+  return {1, digits(first), last_one, now}
+end
+
+if not holder then
+  local head = redis.call('LINDEX', line, 0)
+  local is_first = not head or find(line, owner) == head
+  if is_first or not hand_over(lock, counter, line, ARGV[6], ARGV[7] == 'cluster') then
+    local granted = grant(redis.call('GET', counter), ARGV[4])
+    if head and is_first then
+      redis.call('LPOP', line)
+    end
+    return granted
+  end
+  holder = redis.call('GET', lock)
+end
+if holder == owner then
+  -- It was handed over meanwhile. Nobody has used any of its fencing tokens: the last is left.
+  local last = redis.call('GET', counter)
+  if not last then
+    return grant(last, 1)
+  end
+  redis.call('PEXPIRE', lock, ARGV[2])
+  return {1, last, last, now}
+end
+local channel, ahead = ARGV[5], nil
+if channel == '' then
+  local entry
+  entry, ahead = find(line, owner)
+  if not entry then
+    return {2, now}
+  end
+  channel = string.match(entry, '^%d+ %d+ %d+ (%S+) ')
+else
+  local entry = table.concat({ARGV[2], ARGV[3], ARGV[4], channel, owner}, ' ')
+  ahead = redis.call('RPUSH', line, entry) - 1
+end
+redis.call('PEXPIRE', line, line_life)
+return {0, redis.call('PTTL', lock), holder, now, ahead, channel == '-' and 0 or 1}

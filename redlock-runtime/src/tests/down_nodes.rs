@@ -1,0 +1,163 @@
+//! Nodes that are down: who is asked, who is waited for, and what is left on them.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::fake::{Fake, Fate};
+use super::quorum::{nodes, on};
+use crate::client::Redlock;
+use crate::error::NodeErrorKind;
+use crate::options::Wait;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MILLI: Duration = Duration::from_millis(1);
+const EXPIRE: Duration = Duration::from_secs(10);
+const DOWN: Fate = Fate::Refused(NodeErrorKind::Unreachable, false);
+
+/// Takes another lock for a moment, and so gets to know which nodes are down.
+async fn touch(redlock: &Redlock) {
+    let guard = redlock.lock("other").expire(EXPIRE).acquire().await.unwrap();
+    guard.release().await.unwrap();
+}
+
+/// How often these words stood at the beginning of what came to a node.
+fn count(log: &[String], command: &str) -> usize {
+    log.iter().filter(|line| line.starts_with(command)).count()
+}
+
+fn is_held(node: &Fake) -> bool {
+    node.store.owner("k").is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_down_is_not_waited_for_while_the_others_are_enough() {
+    let nodes = nodes(3);
+    nodes[2].always(Some(Fate::LostRequest));
+    let _guard = on(&nodes).lock("k").expire(EXPIRE).acquire().await.unwrap();
+    let redlock = on(&nodes);
+    touch(&redlock).await;
+    tokio::time::sleep(SECOND).await;
+    // One node grants, one refuses: only the third could make a quorum.
+    nodes[1].store.remove("k");
+    for _ in ["asked whether it is back", "asked a moment ago"] {
+        let start = Instant::now();
+        assert!(redlock.lock("k").try_acquire().await.unwrap().is_none());
+        assert_eq!(start.elapsed(), Duration::ZERO);
+    }
+}
+
+/// Nothing is decided before the last one has answered, but a node that is down is not one of them.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_is_confirmed_without_the_nodes_that_are_down() {
+    let nodes = nodes(3);
+    nodes[2].always(Some(Fate::LostRequest));
+    let guard = on(&nodes).lock("k").expire(EXPIRE).acquire().await.unwrap();
+    tokio::time::sleep(6_660 * MILLI).await;
+    assert_eq!((guard.renewals(), count(&nodes[2].take_log(), "renew")), (0, 0));
+    tokio::time::sleep(10 * MILLI).await;
+    assert_eq!((guard.renewals(), count(&nodes[2].take_log(), "renew")), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_down_is_waited_for_when_the_others_are_not_enough() {
+    let nodes = nodes(3);
+    nodes[1].always(Some(DOWN));
+    nodes[2].always(Some(DOWN));
+    let redlock = on(&nodes);
+    assert!(redlock.lock("k").wait(Wait::Never).acquire().await.is_err());
+    nodes[2].always(None);
+    nodes[2].next_acquires([Fate::Slow(10 * MILLI)]);
+    assert!(redlock.lock("k").wait(Wait::Never).acquire().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_down_is_asked_ten_times_a_second_at_most() {
+    let nodes = nodes(3);
+    nodes[2].always(Some(DOWN));
+    let redlock = on(&nodes);
+    let mut held = Vec::new();
+    let mut is_asked = async |after: Duration| {
+        tokio::time::sleep(after).await;
+        let key = format!("k{}", held.len());
+        held.push(redlock.lock(&key).expire(EXPIRE).acquire().await.unwrap());
+        count(&nodes[2].take_log(), "acquire")
+    };
+    assert_eq!(is_asked(SECOND).await, 1, "it was never asked before");
+    assert_eq!(is_asked(Duration::ZERO).await, 0);
+    assert_eq!(is_asked(99 * MILLI).await, 0);
+    assert_eq!(is_asked(MILLI).await, 1);
+    // While the answer is awaited it is not asked either.
+    nodes[2].always(Some(Fate::LostRequest));
+    assert_eq!(is_asked(200 * MILLI).await, 1);
+    assert_eq!(is_asked(99 * MILLI).await, 0);
+    assert_eq!(is_asked(MILLI).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_answers_with_an_error_is_not_down() {
+    let nodes = nodes(3);
+    nodes[2].always(Some(Fate::Refused(NodeErrorKind::Loading, false)));
+    let redlock = on(&nodes);
+    for _ in 0..3 {
+        touch(&redlock).await;
+    }
+    assert_eq!(count(&nodes[2].take_log(), "acquire"), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_also_goes_to_a_node_that_was_down_a_moment_ago() {
+    let nodes = nodes(3);
+    nodes[2].next_acquires([Fate::LostReply]);
+    let redlock = on(&nodes);
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    tokio::time::sleep(EXPIRE / 20 + MILLI).await;
+    assert!(is_held(&nodes[2]));
+    guard.release().await.unwrap();
+    tokio::time::sleep(MILLI).await;
+    assert!(!is_held(&nodes[2]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_failed_on_one_node_is_tried_there_again_after_one_second_and_two() {
+    for (failures, still_held) in [(1, 999 * MILLI), (2, 2_999 * MILLI)] {
+        let nodes = nodes(3);
+        let guard = on(&nodes).lock("k").expire(EXPIRE).acquire().await.unwrap();
+        nodes[2].next_releases(vec![DOWN; failures]);
+        guard.release().await.unwrap();
+        tokio::time::sleep(still_held).await;
+        assert!(is_held(&nodes[2]), "{failures}");
+        tokio::time::sleep(2 * MILLI).await;
+        assert!(!is_held(&nodes[2]), "{failures}");
+        // It is not tried once more after that.
+        tokio::time::sleep(5 * SECOND).await;
+        assert_eq!(count(&nodes[2].take_log(), "release"), failures + 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_is_not_tried_again_when_the_lease_is_over_by_then() {
+    for (expire, tries) in [(SECOND, 1), (SECOND + MILLI, 2)] {
+        let nodes = nodes(3);
+        let guard = on(&nodes).lock("k").expire(expire).acquire().await.unwrap();
+        nodes[2].next_releases([DOWN; 3]);
+        guard.release().await.unwrap();
+        tokio::time::sleep(EXPIRE).await;
+        assert_eq!(count(&nodes[2].take_log(), "release"), tries, "{expire:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_makes_a_node_one_of_those_that_are_up() {
+    let nodes = nodes(3);
+    let redlock = on(&nodes);
+    nodes[2].always(Some(DOWN));
+    touch(&redlock).await;
+    nodes[2].always(None);
+    nodes[2].take_log();
+    tokio::time::sleep(SECOND).await;
+    for _ in 0..3 {
+        touch(&redlock).await;
+        assert_eq!(count(&nodes[2].take_log(), "acquire"), 1);
+    }
+}

@@ -1,0 +1,327 @@
+//! The scripts of a line, as docs/protocol.md has them, without the library.
+
+use crate::support::{Raw, Server, eventually, lines_of, ms, secs, unique_prefix};
+
+const HEAD: &str = include_str!("../../redlock-runtime/src/backend/scripts/hand_over.lua");
+const JOIN: &str = include_str!("../../redlock-runtime/src/backend/scripts/join.lua");
+const RELEASE: &str = include_str!("../../redlock-runtime/src/backend/scripts/release.lua");
+const ROTATE: &str = include_str!("../../redlock-runtime/src/backend/scripts/rotate.lua");
+const NUDGE: &str = include_str!("../../redlock-runtime/src/backend/scripts/nudge.lua");
+const ACQUIRE: &str = include_str!("../../redlock-runtime/src/backend/scripts/acquire.lua");
+/// A process that cannot be told.
+pub const NOBODY: &str = "-";
+const EXPIRE: &str = "10000";
+const LIFE: &str = "3610000";
+const WINDOW: &str = "500";
+
+/// One lock, and whoever asks for it.
+pub struct Lock {
+    pub raw: Raw,
+    pub key: String,
+    pub fence: String,
+    pub queue: String,
+    window: &'static str,
+    cluster: &'static str,
+}
+
+impl Lock {
+    pub fn new(raw: Raw) -> Self {
+        Self::called(&format!("{}k", unique_prefix()), raw)
+    }
+
+    pub fn called(key: &str, raw: Raw) -> Self {
+        let key = key.to_owned();
+        let (fence, queue) = (format!("{{{key}}}:fence"), format!("{{{key}}}:queue"));
+        Self { raw, key, fence, queue, window: WINDOW, cluster: "" }
+    }
+
+    pub async fn run(&self, text: &str, args: &[&str]) -> Result<Vec<String>, String> {
+        let keys = ["3", &self.key, &self.fence, &self.queue];
+        let words = [&["EVAL", text][..], &keys, args].concat();
+        self.raw.try_cmd(&words).await.map(lines_of).map_err(|error| error.to_string())
+    }
+
+    pub async fn join_on(&self, owner: &str, channel: &str) -> Result<Vec<String>, String> {
+        let args = [owner, EXPIRE, LIFE, "8", channel, self.window, self.cluster];
+        self.run(&[HEAD, JOIN].concat(), &args).await
+    }
+
+    async fn join(&self, owner: &str) -> Vec<String> {
+        self.join_on(owner, NOBODY).await.unwrap()
+    }
+
+    async fn look(&self, owner: &str) -> Vec<String> {
+        self.join_on(owner, "").await.unwrap()
+    }
+
+    pub async fn release(&self, owner: &str) -> String {
+        self.let_go(owner, "", "").await
+    }
+
+    async fn let_go(&self, owner: &str, last: &str, leave: &str) -> String {
+        let args = [owner, last, LIFE, leave, self.window, self.cluster];
+        self.run(&[HEAD, RELEASE].concat(), &args).await.unwrap().remove(0)
+    }
+
+    async fn rotate(&self, owner: &str, last: u64, next: &str) -> Vec<String> {
+        let last = last.to_string();
+        let args = [owner, &last, next, EXPIRE, LIFE, "8", NOBODY, self.window, self.cluster];
+        self.run(&[HEAD, ROTATE].concat(), &args).await.unwrap()
+    }
+
+    async fn nudge(&self) -> Vec<String> {
+        self.run(&[HEAD, NUDGE].concat(), &[self.window, self.cluster]).await.unwrap()
+    }
+
+    async fn acquire(&self, owner: &str) -> Vec<String> {
+        let keys = ["2", &self.key, &self.fence];
+        let words = [&["EVAL", ACQUIRE][..], &keys, &[owner, EXPIRE, LIFE]].concat();
+        lines_of(self.raw.cmd(&words).await)
+    }
+
+    pub async fn holder(&self) -> Option<String> {
+        self.raw.get(&self.key).await
+    }
+
+    async fn counter(&self) -> u64 {
+        self.raw.get(&self.fence).await.unwrap().parse().unwrap()
+    }
+
+    pub async fn waiting(&self) -> i64 {
+        self.raw.int(&["LLEN", &self.queue]).await
+    }
+}
+
+pub async fn lock() -> Lock {
+    Lock::new(Server::shared().await.raw())
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().unwrap_or_else(|_| panic!("{text} is not a number"))
+}
+
+#[tokio::test]
+async fn whoever_came_first_is_served_first() {
+    let lock = lock().await;
+    let reply = lock.join("holder").await;
+    assert_eq!(reply[0], "1", "it is free, and nobody waits");
+    assert_eq!(number(&reply[2]) - number(&reply[1]), 7, "eight fencing tokens");
+    assert!(lock.raw.pttl(&lock.key).await.unwrap() > secs(9));
+    for (ahead, owner) in ["a", "b", "c"].iter().enumerate() {
+        let reply = lock.join(owner).await;
+        assert_eq!((&*reply[0], &*reply[2], number(&reply[4])), ("0", "holder", ahead as u64));
+        assert_eq!(reply[5], "0", "it gave no channel");
+        assert!((9_000..=10_000).contains(&number(&reply[1])), "{reply:?}");
+    }
+    assert!(lock.raw.pttl(&lock.queue).await.unwrap() > secs(50));
+    for (holder, next) in [("holder", "a"), ("a", "b"), ("b", "c")] {
+        assert_eq!(lock.release(holder).await, "2");
+        assert_eq!(lock.holder().await.as_deref(), Some(next));
+        assert!(lock.raw.pttl(&lock.key).await.unwrap() <= ms(500), "until it claims it");
+    }
+    assert_eq!(lock.release("c").await, "1");
+    assert_eq!(lock.holder().await, None);
+    assert_eq!(lock.raw.pttl(&lock.queue).await, None, "an empty line is no key");
+}
+
+/// Over grants, hand-overs, rotations and what was given back.
+#[tokio::test]
+async fn fencing_tokens_grow_whatever_happens_and_unused_ones_are_given_back() {
+    let lock = lock().await;
+    let mut used = Vec::new();
+    let reply = lock.join("a").await;
+    used.extend([number(&reply[1]), number(&reply[1]) + 1]);
+    lock.join("b").await;
+    // Far ahead of the server's time, so that only the counter decides.
+    let far = number(&reply[2]) + 1_000_000_000;
+    lock.raw.cmd(&["SET", &lock.fence, &far.to_string(), "PX", LIFE]).await;
+    assert_eq!(lock.let_go("a", &(far - 5).to_string(), "").await, "2");
+    assert_eq!(lock.counter().await, far - 5 + 8, "b begins right behind the last that was used");
+    let claimed = number(&lock.acquire("b").await[1]);
+    assert_eq!(claimed, lock.counter().await);
+    used.push(claimed - 7);
+    let kept = lock.rotate("b", claimed - 6, "next").await;
+    assert_eq!((&*kept[0], number(&kept[1])), ("1", claimed - 5), "nobody waits: right behind");
+    assert_eq!(lock.counter().await, claimed - 6 + 8);
+    used.push(number(&kept[1]));
+    assert_eq!(lock.let_go("b", &kept[1], "").await, "1");
+    assert_eq!(lock.counter().await, number(&kept[1]), "the rest was given back");
+    used.push(number(&lock.acquire("c").await[1]));
+    assert!(used.is_sorted_by(|a, b| a < b), "{used:?}");
+}
+
+#[tokio::test]
+async fn a_process_that_is_gone_is_passed_over_at_once() {
+    let lock = lock().await;
+    lock.join("holder").await;
+    for (owner, channel) in [("x", "redlock:gone"), ("y", "redlock:gone too"), ("a", NOBODY)] {
+        lock.join_on(owner, &channel.replace(' ', "-")).await.unwrap();
+    }
+    lock.join_on("z", "redlock:gone").await.unwrap();
+    let before = lock.counter().await;
+    assert_eq!(lock.release("holder").await, "2");
+    assert_eq!((lock.holder().await.as_deref(), lock.waiting().await), (Some("a"), 1));
+    assert!(lock.counter().await > before);
+    assert_eq!(lock.release("a").await, "1", "nobody is left who lives");
+    assert_eq!((lock.holder().await, lock.waiting().await), (None, 0));
+}
+
+#[tokio::test]
+async fn a_cluster_does_not_count_listeners() {
+    let lock = Lock { cluster: "cluster", ..lock().await };
+    lock.join("holder").await;
+    lock.join_on("a", "redlock:elsewhere").await.unwrap();
+    assert_eq!(lock.release("holder").await, "2");
+    assert_eq!(lock.holder().await.as_deref(), Some("a"));
+}
+
+/// It listens, but never claims the lock: a nudge after the claim window.
+#[tokio::test]
+async fn a_process_that_is_frozen_holds_the_line_up_for_one_claim_window() {
+    let lock = Lock { window: "30", ..lock().await };
+    lock.join("holder").await;
+    lock.join("frozen").await;
+    lock.join("next").await;
+    assert_eq!(lock.release("holder").await, "2");
+    assert!(lock.raw.pttl(&lock.key).await.is_none_or(|left| left <= ms(30)));
+    eventually(secs(20), || async { lock.holder().await.is_none() }).await;
+    let reply = lock.nudge().await;
+    assert!((1..=30).contains(&number(&reply[0])) && reply[1] == "0", "{reply:?}");
+    // Nobody waits any more: the nudge leaves the free lock free.
+    eventually(secs(20), || async { lock.holder().await.is_none() }).await;
+    assert_eq!(lock.nudge().await, ["-2", "0"]);
+    assert_eq!(lock.look("frozen").await[0], "1", "free, and nobody waits");
+    let held = lock.nudge().await;
+    assert!(number(&held[0]) > 9_000, "who claimed it is left alone: {held:?}");
+}
+
+#[tokio::test]
+async fn a_short_lease_is_not_longer_in_a_hand_over() {
+    let lock = lock().await;
+    lock.join("holder").await;
+    let args = ["short", "40", LIFE, "1", NOBODY, WINDOW, ""];
+    lock.run(&[HEAD, JOIN].concat(), &args).await.unwrap();
+    assert_eq!(lock.release("holder").await, "2");
+    assert!(lock.raw.pttl(&lock.key).await.is_none_or(|left| left <= ms(40)));
+}
+
+#[tokio::test]
+async fn who_leaves_is_passed_over_and_passes_on_what_it_was_handed() {
+    let lock = lock().await;
+    lock.join("holder").await;
+    for owner in ["a", "b with a name of many words", "c"] {
+        lock.join(owner).await;
+    }
+    assert_eq!(lock.let_go("b with a name of many words", "", "leave").await, "-1");
+    assert_eq!(lock.waiting().await, 2);
+    assert_eq!(lock.let_go("words", "", "leave").await, "-1", "no owner by itself");
+    assert_eq!(lock.waiting().await, 2);
+    assert_eq!(lock.release("holder").await, "2");
+    assert_eq!(lock.let_go("a", "", "leave").await, "2");
+    assert_eq!(lock.holder().await.as_deref(), Some("c"));
+    assert_eq!(lock.let_go("c", "", "leave").await, "1");
+    assert_eq!(lock.let_go("c", "", "leave").await, "0");
+}
+
+#[tokio::test]
+async fn who_looks_learns_its_place_or_that_it_has_none() {
+    let lock = lock().await;
+    lock.join("holder").await;
+    lock.join("a").await;
+    lock.join_on("b", "redlock:b").await.unwrap();
+    lock.raw.cmd(&["PEXPIRE", &lock.queue, "1000"]).await;
+    let reply = lock.look("b").await;
+    assert_eq!([&reply[0], &reply[2], &reply[4], &reply[5]], ["0", "holder", "1", "1"]);
+    assert!(lock.raw.pttl(&lock.queue).await.unwrap() > secs(50), "a line is kept by a look");
+    assert_eq!(lock.look("stranger").await[0], "2");
+    assert_eq!(lock.waiting().await, 2, "a look puts nobody in line");
+    // The call was missed.
+    lock.release("holder").await;
+    let reply = lock.look("a").await;
+    assert_eq!((&*reply[0], &reply[1]), ("1", &reply[2]), "one fencing token, the last");
+    assert_eq!(number(&reply[1]), lock.counter().await);
+    assert!(lock.raw.pttl(&lock.key).await.unwrap() > secs(9), "and the whole lease");
+}
+
+/// The holder let its lease run out: the first who looks serves the first in line.
+#[tokio::test]
+async fn who_looks_at_a_free_lock_serves_the_first_in_line() {
+    let lock = lock().await;
+    lock.join("holder").await;
+    lock.join_on("gone", "redlock:gone").await.unwrap();
+    for owner in ["a", "b"] {
+        lock.join(owner).await;
+    }
+    lock.raw.del(&lock.key).await;
+    let reply = lock.look("b").await;
+    assert_eq!([&reply[0], &reply[2], &reply[4]], ["0", "a", "0"]);
+    lock.raw.del(&lock.key).await;
+    assert_eq!(lock.look("b").await[0], "1", "it is the first itself");
+    assert_eq!(lock.waiting().await, 0);
+    // A newcomer does not overtake.
+    lock.join("c").await;
+    lock.raw.del(&lock.key).await;
+    let reply = lock.join("d").await;
+    assert_eq!([&reply[0], &reply[2], &reply[4]], ["0", "c", "0"]);
+}
+
+#[tokio::test]
+async fn a_holder_gives_way_to_others_only() {
+    let lock = lock().await;
+    let reply = lock.join("a").await;
+    lock.join_on("gone", "redlock:gone").await.unwrap();
+    lock.raw.cmd(&["PEXPIRE", &lock.key, "1000"]).await;
+    let first = number(&reply[1]);
+    let kept = lock.rotate("a", first, "a2").await;
+    assert_eq!(kept[..2], ["1".to_owned(), (first + 1).to_string()]);
+    assert_eq!(number(&kept[2]), first + 8);
+    assert_eq!(lock.holder().await.as_deref(), Some("a"));
+    assert!(lock.raw.pttl(&lock.key).await.unwrap() > secs(9), "a full lease");
+    lock.join("b").await;
+    lock.join("c").await;
+    let passed = lock.rotate("a", first + 1, "a2").await;
+    assert_eq!([&passed[0], &passed[2], &passed[4]], ["2", "b", "1"]);
+    assert!(number(&passed[1]) <= 500);
+    assert_eq!(lock.rotate("a", first + 1, "a3").await[0], "-1", "nothing is done twice");
+    assert_eq!(lock.waiting().await, 2);
+    for (holder, next) in [("b", "c"), ("c", "a2")] {
+        lock.release(holder).await;
+        assert_eq!(lock.holder().await.as_deref(), Some(next));
+    }
+    lock.release("a2").await;
+    assert_eq!(lock.rotate("a2", first, "a3").await[0], "0");
+}
+
+/// A client of the standard algorithm with the same key, that knows of no line.
+#[tokio::test]
+async fn a_foreign_client_excludes_and_is_excluded() {
+    let lock = lock().await;
+    let compare_and_delete =
+        "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end";
+    assert!(lock.raw.set_foreign_lock(&lock.key, "foreign", secs(10)).await);
+    assert_eq!(lock.join("a").await[2], "foreign");
+    lock.join("b").await;
+    assert_eq!(lock.let_go("x", "", "leave").await, "-1");
+    lock.raw.cmd(&["EVAL", compare_and_delete, "1", &lock.key, "foreign"]).await;
+    assert_eq!(lock.look("a").await[0], "1");
+    assert!(!lock.raw.set_foreign_lock(&lock.key, "foreign", secs(10)).await);
+    assert_eq!(lock.release("a").await, "2");
+    assert!(!lock.raw.set_foreign_lock(&lock.key, "foreign", secs(10)).await, "b has it");
+    // Bytes that are no text, and no expiry.
+    lock.raw.cmd(&["EVAL", r"redis.call('SET', KEYS[1], '\255 \0')", "1", &lock.key]).await;
+    let reply = lock.join("c").await;
+    assert_eq!([&reply[0], &reply[1]], ["0", "-1"]);
+    assert_eq!(lock.release("b").await, "-1");
+    assert_eq!(lock.nudge().await, ["-1", "1"]);
+}
+
+/// Whatever others put there.
+#[tokio::test]
+async fn what_is_no_entry_is_thrown_away() {
+    let lock = lock().await;
+    lock.join("holder").await;
+    lock.raw.cmd(&["RPUSH", &lock.queue, "", "hello", "1 2 3 4", "10 x 1 - y"]).await;
+    lock.join("a").await;
+    assert_eq!(lock.release("holder").await, "2");
+    assert_eq!((lock.holder().await.as_deref(), lock.waiting().await), (Some("a"), 0));
+}

@@ -1,0 +1,88 @@
+//! Where a line cannot be: a release works all the same, and whoever would join is told so.
+
+use redlock::Redlock;
+
+use crate::line::{Lock, NOBODY, lock};
+use crate::security::user;
+use crate::support::{Proxy, Raw, Server, secs};
+
+#[tokio::test]
+async fn a_line_of_another_type_is_left_alone() {
+    let lock = lock().await;
+    lock.join_on("holder", NOBODY).await.unwrap();
+    lock.raw.cmd(&["SET", &lock.queue, "mine"]).await;
+    let error = lock.join_on("a", NOBODY).await.unwrap_err();
+    assert!(error.contains("WRONGTYPE"), "{error}");
+    assert_eq!(lock.release("holder").await, "1");
+    assert_eq!(lock.holder().await, None);
+    assert_eq!(lock.raw.get(&lock.queue).await.as_deref(), Some("mine"));
+}
+
+#[tokio::test]
+async fn a_counter_that_is_no_number_does_not_hold_a_release_up() {
+    let lock = lock().await;
+    lock.join_on("holder", NOBODY).await.unwrap();
+    lock.join_on("a", NOBODY).await.unwrap();
+    for odd in [&["SET", &lock.fence, "many"][..], &["LPUSH", &lock.fence, "1"]] {
+        lock.raw.del(&lock.fence).await;
+        lock.raw.cmd(odd).await;
+        lock.raw.cmd(&["SET", &lock.key, "holder"]).await;
+        assert_eq!(lock.release("holder").await, "1");
+        assert_eq!((lock.holder().await, lock.waiting().await), (None, 1));
+    }
+}
+
+#[tokio::test]
+async fn without_memory_the_lock_is_freed_and_the_line_stays() {
+    let server = Server::start().await;
+    let lock = Lock::new(server.raw());
+    lock.join_on("holder", NOBODY).await.unwrap();
+    lock.join_on("a", NOBODY).await.unwrap();
+    lock.raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    assert_eq!(lock.release("holder").await, "1");
+    assert_eq!((lock.holder().await, lock.waiting().await), (None, 1));
+    assert!(lock.join_on("b", NOBODY).await.unwrap_err().contains("OOM"));
+    lock.raw.cmd(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    assert_eq!(lock.join_on("a", "").await.unwrap()[0], "1", "the first in line is still there");
+}
+
+/// Each of the words that a line needs and a lock does not.
+#[tokio::test]
+async fn a_user_without_the_words_of_a_line_releases_and_is_told() {
+    let line = user("acl");
+    let server = Server::builder().acl(&line).start().await;
+    for (word, joins) in [
+        ("+lindex", true),
+        ("+rpush", false),
+        ("+publish", true),
+        ("+lpop", true),
+        ("&redlock:*", true),
+    ] {
+        let less: Vec<&str> = line.split(' ').filter(|other| *other != word).collect();
+        server.raw().cmd(&[&["ACL", "SETUSER"], &less[..1], &["reset"], &less[1..]].concat()).await;
+        let lock = Lock::called("lock:k", Raw::new(&server.url_for("locks", "secret")));
+        lock.raw.cmd(&["DEL", &lock.queue]).await;
+        lock.raw.cmd(&["SET", &lock.key, "holder"]).await;
+        let joined = lock.join_on("a", "redlock:somebody").await;
+        assert_eq!(joined.is_ok(), joins, "{word}: {joined:?}");
+        assert_eq!(lock.release("holder").await, "1", "{word}");
+        assert_eq!(lock.holder().await, None, "{word}");
+    }
+}
+
+/// A user from before there were lines: the library releases without them, and asks once only.
+#[tokio::test]
+async fn a_user_who_may_not_touch_lines_has_locks_all_the_same() {
+    let line = user("acl").replace(" ~{lock:*}:queue", "");
+    let server = Server::builder().acl(&line).start().await;
+    let proxy = Proxy::start(&server);
+    let url = format!("redis://locks:secret@{}", proxy.addr());
+    let redlock = Redlock::builder().url(url).lazy().build().await.unwrap();
+    for _ in 0..3 {
+        redlock.lock("stock-42").expire(secs(10)).run(async {}).await.unwrap();
+        assert!(server.raw().get("lock:stock-42").await.is_none());
+    }
+    proxy.forget();
+    redlock.lock("stock-42").run(async {}).await.unwrap();
+    assert_eq!(proxy.command_log(), ["EVALSHA"; 2]);
+}
