@@ -8,7 +8,6 @@ use std::time::Duration;
 use super::acquiring::stopped;
 use super::attempt::{LAST_ATTEMPT, Outcome, Terms, ask};
 use super::fairness::{self, Fairness};
-use super::pass::{Given, give};
 use super::place::Waiter;
 use super::queue::{Clerking, Seat, State};
 use super::seen::Seen;
@@ -46,7 +45,7 @@ pub(super) struct Clerk {
     owner: Owner,
     fairness: Fairness,
     /// Questions since the last grant.
-    polls: u32,
+    pub(super) polls: u32,
     /// Not before this moment is the next question worth it.
     pub(super) ask_at: Moment,
     /// When the last question was asked that has been answered.
@@ -265,79 +264,10 @@ impl Clerk {
         }
     }
 
-    /// Gives the lock to the first who waits, with a lease as they want it.
-    pub(super) async fn settle(&mut self, mut tenure: Tenure) {
-        self.polls = 0;
-        self.ask_at = Moment::ZERO;
-        self.linger();
-        loop {
-            let waiter = match self.next_for(&tenure) {
-                Fit::Waiter(waiter) => waiter,
-                Fit::Nobody => return release::free(&self.engine, tenure),
-                Fit::Claim(terms) => {
-                    match self.claim(tenure, terms).await {
-                        Some(claimed) => tenure = claimed,
-                        None => return,
-                    }
-                    continue;
-                }
-            };
-            match give(&self.engine, &self.seat, tenure, waiter, None) {
-                Given::Taken => self.seen = Seen::default(),
-                Given::TooLate(waiter, took) => {
-                    self.seen.too_late(took, waiter.terms.expire);
-                    self.seat.queue.state().waiters.push_front(waiter);
-                }
-                Given::Back(unwanted) => {
-                    tenure = unwanted;
-                    continue;
-                }
-            }
-            return;
-        }
-    }
-
-    fn next_for(&self, tenure: &Tenure) -> Fit {
-        let now = self.now();
-        let mut state = self.seat.queue.state();
-        let Some(terms) = state.first().map(|waiter| waiter.terms) else { return Fit::Nobody };
-        if tenure.suits(terms.expire, now) {
-            state.promise().map_or(Fit::Nobody, Fit::Waiter)
-        } else if self.engine.line().is_some() && tenure.may_become(terms.expire) {
-            Fit::Claim(terms)
-        } else {
-            // Another one has come to the front meanwhile, who wants another lease.
-            Fit::Nobody
-        }
-    }
-
     /// Whoever waits in line once often does so again.
     pub(super) fn linger(&mut self) {
         if self.engine.line().is_some() {
             self.lingers_until = self.now().plus(LINGER);
-        }
-    }
-
-    /// Makes a lock that is ours a full lease of the length that is wanted now.
-    async fn claim(&mut self, tenure: Tenure, terms: Terms) -> Option<Tenure> {
-        let claim = Claim { expire: terms.expire, ..tenure.claim.clone() };
-        let engine = Arc::clone(&self.engine);
-        let within = self.within(self.now());
-        let question = ask(&engine, &*engine.backend, &claim, terms.template, within);
-        match self.patiently(question).await {
-            Outcome::Granted(granted) => Some(tenure.claimed(granted)),
-            Outcome::Busy { holder, free_in, .. } => {
-                // It was not ours any more: everyone starts again.
-                self.seen.busy(holder, free_in, self.now());
-                None
-            }
-            Outcome::Failed(fault) => {
-                if !fault.is_unknown {
-                    release::free(&engine, tenure);
-                }
-                self.ask_at = self.now().plus(self.failed(fault));
-                None
-            }
         }
     }
 
@@ -363,20 +293,12 @@ impl Clerk {
     }
 
     fn refuse(&self, waiter: Waiter) {
-        let waited = self.now().since(waiter.terms.started);
+        let time = self.now().since(waiter.terms.started);
         let attempts = self.seat.queue.asked_for(&waiter);
-        let error = self.seen.error(&self.seat.queue.key, waited, attempts);
+        let error = self.seen.error(&self.seat.queue.key, time, attempts);
         // The caller may have gone.
         let _ = waiter.reply.send(Err(error));
     }
-}
-
-/// Whom a lock that was granted suits.
-enum Fit {
-    Waiter(Waiter),
-    /// Nobody, before it is a lease as they want it.
-    Claim(Terms),
-    Nobody,
 }
 
 fn rest(state: &mut State, until: Moment, heeds_newcomers: bool) -> Duty {
@@ -399,7 +321,7 @@ impl Drop for Clerk {
             (state.returned.take(), is_needed)
         };
         if let Some(tenure) = returned {
-            release::free(&self.engine, tenure);
+            release::free(&self.engine, &tenure);
         }
         // Asked for before there is an heir: one that cannot be employed would want an heir, too.
         if let Some(keeper) = is_needed.then(keeper::handle).and_then(Result::ok) {

@@ -8,6 +8,7 @@ mod pass;
 mod place;
 mod queue;
 mod seen;
+mod settle;
 mod stand;
 mod tenure;
 

@@ -44,8 +44,8 @@ pub(super) struct State {
     pub(super) waiters: VecDeque<Waiter>,
     /// Who holds the lock here, or did last.
     pub(super) holder: Option<Arc<Hold>>,
-    /// Somebody who waited here is about to hold it.
-    is_promised: bool,
+    /// How many who waited here are about to hold it: one, or none.
+    promised: u32,
     /// A caller asks Redis by itself.
     is_asked: bool,
     /// Releases on their way where nobody is told when they arrive.
@@ -115,7 +115,7 @@ impl State {
 
     /// Is there something that newcomers have to wait for, without asking anybody?
     pub(super) fn is_taken_here(&self) -> bool {
-        let is_moving = self.is_asked || self.is_promised || self.returned.is_some();
+        let is_moving = self.is_asked || self.promised > 0 || self.returned.is_some();
         is_moving || self.releases > 0 || self.is_held_here()
     }
 
@@ -136,7 +136,7 @@ impl State {
     /// Takes the first one out, who is to hold the lock.
     pub(super) fn promise(&mut self) -> Option<Waiter> {
         let waiter = self.waiters.pop_front();
-        self.is_promised |= waiter.is_some();
+        self.promised += u32::from(waiter.is_some());
         waiter
     }
 
@@ -212,7 +212,7 @@ impl Seat {
     pub(super) fn now_holds(&self, hold: &Arc<Hold>) {
         let before = {
             let mut state = self.queue.state();
-            state.is_promised = false;
+            state.promised = 0;
             state.holder.replace(Arc::clone(hold))
         };
         // Outside of the mutex: it may be the last reference.

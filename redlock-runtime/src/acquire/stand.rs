@@ -112,7 +112,7 @@ impl Clerk {
         let line = engine.line().filter(|_| self.stand.is_none());
         let (Some(line), Some(terms)) = (line, terms) else {
             self.ask_at = Moment::ZERO;
-            return release::free(&engine, tenure);
+            return release::free(&engine, &tenure);
         };
         let (next, reserve, ticket) = self.next_in_line(line, terms);
         let _pending = engine.pending.begin();
@@ -135,7 +135,7 @@ impl Clerk {
                 if fault.is_unknown {
                     release::clean_up(&engine, next, Some(reserve));
                 }
-                release::free(&engine, tenure);
+                release::free(&engine, &tenure);
                 self.failed_in_line(fault);
             }
         }

@@ -48,14 +48,12 @@ impl Ownership {
     /// Releases the lock. The release goes on when the answer is not awaited to its end.
     pub(crate) fn release(mut self) -> Answer {
         let Some(job) = self.let_go() else { return Answer::Now(Released::Released) };
-        match self.engine.way() {
-            Some(way) => Answer::here(flight::here(job, way)),
-            None => {
-                let (reply, answer) = oneshot::channel();
-                in_background(ReleaseJob { reply: Some(reply), ..job });
-                Answer::Kept(answer)
-            }
+        if let Some(way) = self.engine.way() {
+            return Answer::here(flight::here(job, way));
         }
+        let (reply, answer) = oneshot::channel();
+        in_background(ReleaseJob { reply: Some(reply), ..job });
+        Answer::Kept(answer)
     }
 
     /// Releases the lock without waiting for an answer. The command has left when this returns,
@@ -113,8 +111,8 @@ fn freeing(engine: &Engine, seat: Seat) -> Option<Freeing> {
 }
 
 /// Frees a lock that nobody wants any more.
-pub(crate) fn free(engine: &Arc<Engine>, tenure: Tenure) {
-    in_background(ReleaseJob::new(engine, &tenure, tenure.server_end(), None));
+pub(crate) fn free(engine: &Arc<Engine>, tenure: &Tenure) {
+    in_background(ReleaseJob::new(engine, tenure, tenure.server_end(), None));
 }
 
 fn in_background(mut job: ReleaseJob) {

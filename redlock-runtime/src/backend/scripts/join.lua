@@ -19,7 +19,12 @@ end
 
 if not holder then
   local head = redis.call('LINDEX', line, 0)
-  local is_first = not head or find(line, owner) == head
+  local own = find(line, owner)
+  if ARGV[5] == '' and not own then
+    -- Nobody waits for what would be granted here.
+    return {2, now}
+  end
+  local is_first = not head or own == head
   if is_first or not hand_over(lock, counter, line, ARGV[6], ARGV[7] == 'cluster') then
     local granted = grant(redis.call('GET', counter), ARGV[4])
     if head and is_first then
