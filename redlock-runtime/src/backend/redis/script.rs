@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(ACQUIRE.digest(), "bd1faf5094de663afb6ef5b12929c8179918c8f0");
         assert_eq!(RAISE.digest(), "4142d34a29712ce86779aa433658e95e74bf0588");
         assert_eq!(RENEW.digest(), "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13");
-        assert_eq!(JOIN.digest(), "d92864ef3f2e949ae2cac9bb9d028b0b845e4556");
+        assert_eq!(JOIN.digest(), "b082231baa9854f55109bb3822e4dd579975c3ad");
         assert_eq!(ROTATE.digest(), "7d945e0f12736a197d48b05de2415a023e310f9e");
         assert_eq!(NUDGE.digest(), "c606c22e7f83d6a669af6b6ea51ce6ee4b37b9de");
         assert_eq!(RELEASE.digest(), "30e5d43cbc8ce47ebf28e229d6235b60497a1dc5");
