@@ -133,7 +133,12 @@ mod tests {
         for plot in [plot(false), plot(true)] {
             let range = plot.range();
             let [small, large, none] = [10.0, 1_000.0, 0.0].map(|value| plot.place(value, range));
-            assert!(none < small && small < large && large <= WIDTH - NAMES - NUMBERS + 0.1);
+            assert!(
+                none <= 0.0
+                    && 0.0 < small
+                    && small < large
+                    && large <= WIDTH - NAMES - NUMBERS + 0.1
+            );
             assert_eq!(plot.svg().matches("<rect").count(), 3);
         }
     }
