@@ -6,6 +6,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use redlock::{LockError, Redlock, redis_lock};
 use tokio::runtime::{Builder, Runtime};
 
+#[allow(clippy::unused_async, reason = "compared with functions that are")]
 async fn plain(_locks: &Redlock, id: u64) -> Result<u64, LockError> {
     Ok(id + 1)
 }

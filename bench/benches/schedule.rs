@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, criterion_group, criterion_main};
 
-#[allow(dead_code, reason = "the schedule needs its moments only")]
+#[allow(dead_code, unused_imports, reason = "the schedule needs its moments only")]
 #[path = "../../redlock-runtime/src/clock.rs"]
 mod clock;
-#[allow(dead_code, reason = "not all of its operations are measured")]
+#[allow(dead_code, unused_imports, reason = "not all of its operations are measured")]
 #[path = "../../redlock-runtime/src/renewal/schedule.rs"]
 mod schedule;
 

@@ -113,7 +113,8 @@ def run_all(steps):
 
 
 def main():
-    client = redis.Redis.from_url(PLAN["url"])
+    # Its default are 100 connections; a thread without one fails.
+    client = redis.Redis.from_url(PLAN["url"], max_connections=max(100, PLAN["tasks"]))
     cell = Cell(PLAN["cell"]) if PLAN["cell"] else None
     numbers = range(PLAN["first_worker"], PLAN["first_worker"] + PLAN["tasks"])
     workers = [Worker(number, client, cell) for number in numbers]

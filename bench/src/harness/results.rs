@@ -24,7 +24,9 @@ pub struct Results {
 pub struct Series {
     /// Medians and spreads of `rounds`.
     pub summary: Summary,
-    /// `None` where it failed, and in the rounds behind the first of what is measured once.
+    /// `None` where it failed, and in the rounds behind the first of what is measured once. Not
+    /// written: what it says is in the summary, and it would be most of the file.
+    #[serde(skip)]
     pub rounds: Vec<Option<Figures>>,
 }
 

@@ -62,7 +62,8 @@ pub const SUBJECTS: &[Subject] = &[
     Subject {
         name: "raw-pipelined",
         role: Role::Raw,
-        about: "the same commands, all acquires in one pipeline, then all releases: the ceiling",
+        about: "the same commands in four pipelines on one connection, each all acquires, then all \
+                releases of its keys: the ceiling",
         ..OWN
     },
     Subject {

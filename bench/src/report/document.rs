@@ -32,7 +32,8 @@ pub fn write(results: &Results, root: &Path, out: &Path) -> Result<(), Failure> 
 
 fn generated(results: &Results, images: &[String]) -> String {
     let machine = &results.machine;
-    let tools = machine.tools.values().cloned().collect::<Vec<_>>().join(", ");
+    let tools = machine.tools.iter().map(|(name, version)| format!("{name}: {version}"));
+    let tools = tools.collect::<Vec<_>>().join(", ");
     let rounds =
         if results.rounds == 1 { "1 round" } else { &format!("{} rounds", results.rounds) };
     let mut text = format!(

@@ -127,8 +127,14 @@ fn hot(results: &Results) -> Vec<Goal> {
     let commands = |scenario, name| -> Goal {
         let scripts = figure(scenario, "scripts_per_hand_over");
         let publishes = figure(scenario, "publishes_per_hand_over");
+        // Who takes the lock again before another one has come pays for a cycle, too.
+        let cycle = figure(scenario, "scripts").map_or(String::new(), number);
         let row = scripts.zip(publishes).map(|(scripts, publishes)| Row {
-            reached: format!("{}, {}", number(scripts), number(publishes)),
+            reached: format!(
+                "{}, {} (scripts a cycle: {cycle})",
+                number(scripts),
+                number(publishes)
+            ),
             // Renewals and the first acquire come on top.
             is_met: scripts <= 2.05 && publishes <= 1.05,
         });

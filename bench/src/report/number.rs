@@ -9,6 +9,9 @@ pub fn number(value: f64) -> String {
     if size == 0.0 {
         return "0".to_owned();
     }
+    if size < 0.000_1 {
+        return "< 0.0001".to_owned();
+    }
     if size < 100.0 {
         let digits = 2 - size.log10().floor() as i32;
         let text = format!("{value:.*}", usize::try_from(digits.clamp(1, 4)).unwrap_or(1));
@@ -36,6 +39,7 @@ mod tests {
     fn three_digits_that_matter() {
         for (value, text) in [
             (0.0, "0"),
+            (0.000_001, "< 0.0001"),
             (0.031_24, "0.0312"),
             (1.149, "1.15"),
             (63.21, "63.2"),
