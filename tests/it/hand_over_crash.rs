@@ -33,10 +33,10 @@ async fn crash(crew: &mut Crew<'_>, round: usize) {
     let key = round % 2;
     let script = [[HEAD, ROTATE].concat(), [HEAD, RELEASE].concat()];
     crew.kill_in_line(key).await;
-    crew.kill_when_called(key, round / 2 % 2 == 0).await;
+    crew.kill_when_called(key, (round / 2).is_multiple_of(2)).await;
     crew.kill_holding(1 - key).await;
     crew.kill_giving_away(key, round, &script[key], ends(round)).await;
-    if round % FREEZES_EVERY == 0 {
+    if round.is_multiple_of(FREEZES_EVERY) {
         let key = round / FREEZES_EVERY % 2;
         crew.freeze_when_called(key).await;
         crew.freeze_holding(1 - key).await;

@@ -43,10 +43,10 @@ async fn take(redlock: &Redlock, key: &str, store: &Store, name: &str) {
     loop {
         match redlock.lock(key).wait(STARVED).run(store.step(name)).await {
             Ok(true) => return,
-            Ok(false) => {}
+            // The next one; or its wire was cut.
+            Ok(false) | Err(LockError::Unavailable { .. }) => {}
             // Frozen in its body, or cut off.
             Err(LockError::Lost { .. }) => store.note(&format!("cut {name}")).await,
-            Err(LockError::Unavailable { .. }) => {}
             Err(LockError::Timeout { .. }) => store.note("starved").await,
             Err(other) => panic!("{key}: {other}"),
         }
