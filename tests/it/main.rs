@@ -46,6 +46,7 @@ mod interop;
 mod line;
 mod line_calls;
 mod line_denied;
+mod line_far;
 mod min_replicas;
 mod observability;
 mod parity;
