@@ -51,6 +51,12 @@ pub(crate) fn renewal_reply(expire: Duration, reply_timeout: Duration) -> Durati
     (expire / 12).max(Duration::from_millis(20)).min(reply_timeout)
 }
 
+/// How long a claim of a lock that was handed over for `lease` may go unanswered. It is due almost at
+/// once, so that two tries fit, each with time to connect to a server far away.
+pub(crate) fn claim_reply(lease: Duration, reply_timeout: Duration) -> Duration {
+    (lease / 2).min(reply_timeout)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -80,6 +86,13 @@ mod tests {
             assert!(SENT < due && due < stop && stop < deadline, "{expire:?}");
             assert!(deadline < SENT.plus(expire), "{expire:?}");
         }
+    }
+
+    #[test]
+    fn a_claim_has_half_of_its_window() {
+        let (window, second) = (Duration::from_millis(500), Duration::from_secs(1));
+        assert_eq!(claim_reply(window, second).as_millis(), 250);
+        assert_eq!(claim_reply(window, second / 100), second / 100);
     }
 
     #[test]

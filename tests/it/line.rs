@@ -2,10 +2,10 @@
 
 use crate::support::{Raw, Server, eventually, lines_of, ms, secs, unique_prefix};
 
-const HEAD: &str = include_str!("../../redlock-runtime/src/backend/scripts/hand_over.lua");
+pub const HEAD: &str = include_str!("../../redlock-runtime/src/backend/scripts/hand_over.lua");
 const JOIN: &str = include_str!("../../redlock-runtime/src/backend/scripts/join.lua");
-const RELEASE: &str = include_str!("../../redlock-runtime/src/backend/scripts/release.lua");
-const ROTATE: &str = include_str!("../../redlock-runtime/src/backend/scripts/rotate.lua");
+pub const RELEASE: &str = include_str!("../../redlock-runtime/src/backend/scripts/release.lua");
+pub const ROTATE: &str = include_str!("../../redlock-runtime/src/backend/scripts/rotate.lua");
 const NUDGE: &str = include_str!("../../redlock-runtime/src/backend/scripts/nudge.lua");
 const ACQUIRE: &str = include_str!("../../redlock-runtime/src/backend/scripts/acquire.lua");
 /// A process that cannot be told.

@@ -77,6 +77,22 @@ async fn three_processes_count_to_thirty_thousand() {
     assert_eq!(race.count().await, 30_000);
 }
 
+/// One waits in line for all of its tasks, so that the lock changes hands within and between them.
+#[tokio::test]
+async fn three_processes_of_eight_tasks_count_to_thirty_thousand() {
+    let race = Race::new().await;
+    let workers: Vec<_> = (0..WORKERS).map(|_| race.crowd(8, EACH / 8)).collect();
+    race.finish(workers).await;
+    assert_eq!(race.count().await, 30_000);
+}
+
+#[tokio::test]
+async fn twenty_tasks_of_one_process_count_to_twenty_thousand() {
+    let race = Race::new().await;
+    race.finish(vec![race.crowd(20, 1_000)]).await;
+    assert_eq!(race.count().await, 20_000);
+}
+
 /// The others wait for the end of its lease, and count on.
 #[tokio::test]
 async fn a_worker_killed_before_its_first_increment_is_missed_exactly() {
@@ -117,6 +133,12 @@ impl Race {
         Process::spawn("count", &[&self.url, &self.prefix, &increments, &hangs])
     }
 
+    /// Tasks of one process.
+    fn crowd(&self, tasks: u32, increments: u32) -> Process {
+        let (tasks, increments) = (tasks.to_string(), increments.to_string());
+        Process::spawn("count-in-tasks", &[&self.url, &self.prefix, &increments, &tasks])
+    }
+
     async fn finish(&self, workers: Vec<Process>) {
         for mut worker in workers {
             worker.event_within(secs(120), "done").await;
@@ -141,6 +163,27 @@ pub fn count(args: &Args) {
         if args.parse(3) {
             hang(&redlock).await.unwrap();
         }
+        emit("done");
+    });
+}
+
+/// The same with several tasks, each with a connection of its own for the counter.
+pub fn count_in_tasks(args: &Args) {
+    block_on(async {
+        let (url, prefix) = (args.get(0), args.get(1));
+        let redlock = Redlock::builder().url(url).prefix(prefix).build().await.unwrap();
+        let increments = args.parse::<u32>(2);
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..args.parse::<u32>(3) {
+            let redlock = redlock.clone();
+            let mut counter = Counter::connect(url, &format!("{prefix}value")).await;
+            tasks.spawn(async move {
+                for _ in 0..increments {
+                    increment(&redlock, &mut counter).await.unwrap();
+                }
+            });
+        }
+        tasks.join_all().await;
         emit("done");
     });
 }

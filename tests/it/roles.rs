@@ -13,6 +13,8 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("own-a-server", own_a_server),
         ("call-before-init", crate::attribute_client::call_before_init),
         ("count", crate::parity::count),
+        ("count-in-tasks", crate::parity::count_in_tasks),
+        ("take-turns", crate::hand_over_worker::work),
         ("hold", fault_roles::hold),
         ("drop-and-end", fault_roles::drop_and_end),
         ("end-and-drop", fault_roles::end_and_drop),

@@ -245,7 +245,10 @@ impl Hold {
 
     /// How long the server is asked for an answer to a renewal.
     pub(super) fn renewal_reply(&self) -> Duration {
-        validity::renewal_reply(self.ledger().lease, self.reply_timeout)
+        let ledger = self.ledger();
+        let reply =
+            if self.is_claimed(&ledger) { validity::renewal_reply } else { validity::claim_reply };
+        reply(ledger.lease, self.reply_timeout)
     }
 
     /// When the hold began.
