@@ -190,9 +190,11 @@ async fn a_process_that_is_frozen_holds_the_line_up_for_one_claim_window() {
     // Nobody waits any more: the nudge leaves the free lock free.
     eventually(secs(20), || async { lock.holder().await.is_none() }).await;
     assert_eq!(lock.nudge().await, ["-2", "0"]);
-    assert_eq!(lock.look("frozen").await[0], "1", "free, and nobody waits");
+    assert_eq!(lock.look("frozen").await[0], "2", "its turn is over");
+    assert_eq!(lock.holder().await, None, "nobody has it who does not wait");
+    lock.join("another").await;
     let held = lock.nudge().await;
-    assert!(number(&held[0]) > 9_000, "who claimed it is left alone: {held:?}");
+    assert!(number(&held[0]) > 9_000, "who holds it is left alone: {held:?}");
 }
 
 #[tokio::test]

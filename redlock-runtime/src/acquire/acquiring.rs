@@ -187,7 +187,9 @@ impl Question {
             Outcome::Busy { holder, free_in, is_split, .. } => {
                 seen.busy(holder, free_in, engine.clock().now());
                 seen.is_split = is_split;
-                self.seat.queue.state().is_contended = engine.line().is_some();
+                if engine.line().is_some() {
+                    self.seat.queue.state().contend();
+                }
             }
             Outcome::Failed(fault) => {
                 let is_final = fault.is_final;

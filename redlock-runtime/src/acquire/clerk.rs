@@ -104,7 +104,7 @@ impl Clerk {
         let mut state = queue.state();
         state.clerk = Clerking::Busy;
         if let Some(tenure) = state.returned.take() {
-            return Duty::GiveWay(tenure);
+            return Duty::GiveWay(*tenure);
         }
         let Some(terms) = state.first().map(|waiter| waiter.terms) else {
             if let Some(stand) = self.stand.take() {
@@ -160,7 +160,7 @@ impl Clerk {
         let is_contended = {
             self.seat.queue.asks();
             let state = self.seat.queue.state();
-            state.is_contended && !state.is_taken_here()
+            state.is_contended() && !state.is_taken_here()
         };
         let within = self.within(now);
         if self.stand.is_some() {
@@ -218,7 +218,7 @@ impl Clerk {
         let mut state = self.seat.queue.state();
         if !state.is_held_here() {
             self.fairness.stranger(now);
-            if self.engine.line().is_some() && !std::mem::replace(&mut state.is_contended, true) {
+            if self.engine.line().is_some() && state.contend() {
                 // To the line, at once.
                 return Duration::ZERO;
             }

@@ -52,11 +52,12 @@ pub(super) struct State {
     releases: u32,
     /// A holder of this process let go since the clerk looked last.
     pub(super) is_freed: bool,
-    /// Somebody elsewhere wanted the lock when it was asked for last.
-    pub(super) is_contended: bool,
+    /// For how many more questions others are taken to want it, too: they did when it was asked for
+    /// last, or a little before.
+    contended: u32,
     pub(super) clerk: Clerking,
     /// A tenure that its holder gave up for those who wait here, once others were looked after.
-    pub(super) returned: Option<Tenure>,
+    pub(super) returned: Option<Box<Tenure>>,
 }
 
 /// What the clerk of the queue does.
@@ -107,7 +108,25 @@ impl Queue {
     }
 }
 
+/// So many grants in a row that nobody else was in the way of make a lock one's own again.
+const GRANTS_TO_FORGET: u32 = 16;
+
 impl State {
+    /// Did somebody elsewhere want the lock lately? Then the way to it is by the line, at once.
+    pub(super) fn is_contended(&self) -> bool {
+        self.contended > 0
+    }
+
+    /// Somebody elsewhere was in the way. Returns whether this is news.
+    pub(super) fn contend(&mut self) -> bool {
+        std::mem::replace(&mut self.contended, GRANTS_TO_FORGET) == 0
+    }
+
+    /// Nobody was.
+    pub(super) fn calm(&mut self) {
+        self.contended = self.contended.saturating_sub(1);
+    }
+
     /// Does somebody in this process hold the lock, as far as it knows?
     pub(super) fn is_held_here(&self) -> bool {
         self.holder.as_ref().is_some_and(|hold| !hold.is_over())
@@ -157,7 +176,7 @@ impl Seat {
     /// Lets a caller ask Redis by itself, if nobody came before it.
     pub(super) fn ask_first(&self) -> Option<Asking> {
         let mut state = self.queue.state();
-        let is_first = state.waiters.is_empty() && !state.is_taken_here() && !state.is_contended;
+        let is_first = state.waiters.is_empty() && !state.is_taken_here() && !state.is_contended();
         state.is_asked |= is_first;
         is_first.then(|| Asking { seat: self.another() })
     }
@@ -232,7 +251,7 @@ impl Seat {
                 None => Next::Nobody(tenure),
             },
             Some(_) => {
-                state.returned = Some(tenure);
+                state.returned = Some(Box::new(tenure));
                 Next::Clerk
             }
         };

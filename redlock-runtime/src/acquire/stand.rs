@@ -56,7 +56,7 @@ impl Clerk {
         let answer = self.patiently(line.join(&claim, reserve, within)).await;
         match answer {
             Ok(Joined::Granted(fencing_tokens)) => {
-                self.seat.queue.state().is_contended = false;
+                self.seat.queue.state().calm();
                 let confirmed = Confirmed { sent: since, lease: claim.expire };
                 self.settle(Tenure::new(claim, confirmed, fencing_tokens)).await;
             }
@@ -171,6 +171,7 @@ impl Clerk {
     }
 
     fn stand(&mut self, stand: Stand) {
+        self.seat.queue.state().contend();
         self.stand = Some(stand);
         self.linger();
     }
