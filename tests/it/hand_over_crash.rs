@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tokio::task::JoinSet;
 
-use crate::hand_over_crew::{Crew, STUCK};
+use crate::hand_over_crew::Crew;
 use crate::line::{HEAD, RELEASE, ROTATE};
 use crate::support::proxy::Then;
 use crate::support::{Server, ms};
@@ -55,16 +55,18 @@ async fn whoever_dies_the_lock_has_one_holder_and_the_line_goes_on() {
             for round in 0..ROUNDS {
                 crash(&mut crew, round).await;
             }
-            let (kills, freezes) = (crew.dead.len(), crew.freezes);
-            for store in crew.end().await {
-                store.assert_sound(STUCK).await;
-            }
-            (kills, freezes)
+            let count = (crew.dead.len(), crew.freezes);
+            crew.end().await;
+            count
         });
     }
     let ends = crews.join_all().await;
     let kills: usize = ends.iter().map(|(kills, _)| kills).sum();
     let freezes: usize = ends.iter().map(|(_, freezes)| freezes).sum();
-    eprintln!("{kills} killed, {freezes} frozen in {:?}", start.elapsed());
-    assert!(kills >= CREWS * ROUNDS * KINDS, "{kills}");
+    let each = CREWS * ROUNDS;
+    eprintln!(
+        "{each} killed in each phase, {kills} in all; {freezes} freezes; {:?}",
+        start.elapsed()
+    );
+    assert!(kills >= KINDS * each, "{kills}");
 }

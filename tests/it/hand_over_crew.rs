@@ -9,7 +9,7 @@ use crate::support::proxy::{Then, contains};
 use crate::support::{Process, Proxy, Raw, Server, lines_of, ms, secs, time_passes, unique_prefix};
 
 /// Whatever happened, somebody moves within this time.
-pub const STUCK: Duration = secs(20);
+const STUCK: Duration = secs(20);
 const SIZE: usize = 3;
 
 /// One process, and its wire.
@@ -256,7 +256,7 @@ impl<'a> Crew<'a> {
     }
 
     /// Lets all come to their end, and looks at what is left.
-    pub async fn end(mut self) -> [Store; 2] {
+    pub async fn end(mut self) {
         for store in &self.stores {
             store.end().await;
         }
@@ -269,6 +269,7 @@ impl<'a> Crew<'a> {
             assert!(member.process.wait(STUCK).await.success());
         }
         for (key, (_, tasks)) in KEYS.into_iter().enumerate() {
+            self.stores[key].assert_sound(STUCK).await;
             assert_eq!(self.line(key).await, [""; 0]);
             assert_eq!(self.holder(key).await, "", "all is released");
             let mut written = 0;
@@ -280,6 +281,5 @@ impl<'a> Crew<'a> {
             }
             assert_eq!(self.stores[key].number("value").await, written);
         }
-        self.stores
     }
 }
