@@ -117,6 +117,15 @@ mod tests {
         assert_eq!(login.password.as_deref(), Some("s3cret"));
     }
 
+    #[cfg(feature = "tls")]
+    #[test]
+    fn a_master_with_tls_is_spoken_to_by_tls() {
+        for (master, is_secure) in [("rediss://mymaster", true), ("redis://mymaster", false)] {
+            let login = parse_master(master).unwrap().1.unwrap();
+            assert_eq!(matches!(login.tls_mode, Some(TlsMode::Secure)), is_secure, "{master}");
+        }
+    }
+
     #[test]
     fn what_cannot_work_says_what_to_write() {
         assert!(message(&[], "mymaster").contains("sentinel mymaster: no sentinel is named"));
