@@ -55,5 +55,5 @@ async fn the_message_says_what_was_handed_over_to_whom() {
         next.await.unwrap().get_payload::<String>().unwrap()
     };
     let message = tokio::time::timeout(secs(15), heard).await.unwrap();
-    assert_eq!(message, format!("{} {last} 500 5 a 1 b{}", last - 7, lock.key));
+    assert_eq!(message, format!("{} {last} 1000 5 a 1 b{}", last - 7, lock.key));
 }

@@ -205,9 +205,9 @@ mod tests {
 
     #[test]
     fn a_lock_that_is_not_claimed_yet_is_passed_on_at_the_beginning_of_its_window_only() {
-        let mut tenure = tenure(CLAIM_WINDOW, 9).handed_over(at(125_000));
-        assert!(tenure.pass(EXPIRE, at(125_000)));
-        assert!(!tenure.pass(EXPIRE, at(125_001)));
+        let mut tenure = tenure(CLAIM_WINDOW, 9).handed_over(at(250_000));
+        assert!(tenure.pass(EXPIRE, at(250_000)));
+        assert!(!tenure.pass(EXPIRE, at(250_001)));
     }
 
     /// Of a lease of any length: the short ones are never cut to the claim window.

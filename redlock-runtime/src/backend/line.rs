@@ -13,7 +13,7 @@ use crate::fencing::FencingToken;
 use crate::owner::Owner;
 
 /// How long a lock that was handed over waits to be claimed. What lasts longer needs a renewal.
-pub(crate) const CLAIM_WINDOW: Duration = Duration::from_millis(500);
+pub(crate) const CLAIM_WINDOW: Duration = Duration::from_secs(1);
 
 /// Fencing tokens that one owner value may use, one after another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

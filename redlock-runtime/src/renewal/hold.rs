@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::grant::{Confirmed, Grant};
 use crate::backend::{Backend, Claim};
 use crate::clock::{Clock, Moment};
 use crate::error::LockError;
@@ -94,31 +95,6 @@ pub(super) enum Step {
     Forget,
 }
 
-/// What a new hold is made of.
-pub(crate) struct Grant {
-    pub(crate) client: u64,
-    pub(crate) template: &'static str,
-    pub(crate) claim: Claim,
-    pub(crate) fencing_token: FencingToken,
-    pub(crate) max_renew: Option<u32>,
-    pub(crate) backend: Arc<dyn Backend>,
-    pub(crate) reply_timeout: Duration,
-    pub(crate) clock: Clock,
-    pub(crate) confirmed: Confirmed,
-    /// When the hold begins.
-    pub(crate) granted: Moment,
-    pub(crate) waited: Duration,
-}
-
-/// What is known of a lease on the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Confirmed {
-    /// Before the command that was granted left.
-    pub(crate) sent: Moment,
-    /// How long the server keeps the lock from then on, at least.
-    pub(crate) lease: Duration,
-}
-
 impl Hold {
     pub(crate) fn new(grant: Grant) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -200,7 +176,7 @@ impl Hold {
         until.since(self.granted)
     }
 
-    /// Is it known to be over? Reads no clock: whoever goes on from here has to [`check`](Self::check).
+    /// Is it known to be over? Reads no clock.
     pub(crate) fn is_over(&self) -> bool {
         self.stop_at() == Moment::ZERO
     }
@@ -214,7 +190,7 @@ impl Hold {
         }
     }
 
-    /// Resolves when it has ended, in whatever way. Cancel safe.
+    /// Resolves when it has ended. Cancel safe.
     pub(crate) async fn over(&self) {
         let mut end = std::pin::pin!(self.over.notified());
         // In line before the look: an end behind it wakes us.
@@ -291,8 +267,7 @@ impl Hold {
         is_first
     }
 
-    /// A renewal sent at `sent` was confirmed. A confirmation that comes after the stop does not
-    /// bring the lease back: its body may have been told already.
+    /// A renewal sent at `sent` was confirmed. After the stop it does not bring the lease back.
     pub(super) fn extend(&self, sent: Moment) {
         if self.stop_if_due(self.clock.now()) {
             return;
@@ -346,8 +321,7 @@ impl Hold {
         }
     }
 
-    /// What is to be done at `now`, where renewals may be early by `leeway`; loses the lease when
-    /// its time is up.
+    /// What is to be done at `now`; loses the lease when its time is up.
     pub(super) fn step(&self, now: Moment, leeway: Duration) -> Step {
         if self.stop_if_due(now) {
             return Step::Forget;

@@ -2,8 +2,10 @@
 
 mod driver;
 mod gates;
+mod grant;
 mod hold;
 mod schedule;
 
 pub(crate) use driver::Scheduler;
-pub(crate) use hold::{Confirmed, Grant, Hold};
+pub(crate) use grant::{Confirmed, Grant};
+pub(crate) use hold::Hold;

@@ -7,8 +7,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::fake::{Fate, client};
-use super::server::Server;
-use crate::backend::CLAIM_WINDOW;
+use super::server::{Server, WINDOW};
 use crate::client::Redlock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::guard::LockGuard;
@@ -54,7 +53,7 @@ async fn a_lock_that_was_handed_over_just_now_needs_no_claim() {
     holder.release().await.unwrap();
     let guard = granted(waiter).await;
     assert_eq!(server.take_verbs(), ["release"]);
-    assert!(guard.remaining() < CLAIM_WINDOW && guard.remaining() > CLAIM_WINDOW / 2);
+    assert!(guard.remaining() < WINDOW && guard.remaining() > WINDOW / 2);
     drop(guard);
     assert_eq!((server.owner("k"), server.waiting()), (None, 0));
 }
@@ -91,14 +90,14 @@ async fn a_body_whose_claim_nobody_answers_is_stopped_before_the_window_is_over(
     holder.release().await.unwrap();
     let guard = granted(waiter).await;
     assert_eq!(guard.lost().await, LostReason::Unreachable);
-    assert!(start.elapsed() < CLAIM_WINDOW, "{:?}", start.elapsed());
+    assert!(start.elapsed() < WINDOW, "{:?}", start.elapsed());
     assert_eq!(server.owner("k").as_deref(), Some(guard.owner()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_hears_late_claims_before_the_body_begins() {
     // After the wait, the lease is counted from the join; or the message itself is late.
-    for (wait, delay) in [(SECOND / 2, Duration::ZERO), (MOMENT, CLAIM_WINDOW / 2)] {
+    for (wait, delay) in [(SECOND / 2, Duration::ZERO), (MOMENT, WINDOW / 2)] {
         let server = Server::new();
         let holder = holds(&server.client()).await;
         let waiter = waits(&server.client()).await;
@@ -119,10 +118,10 @@ async fn a_claim_that_is_refused_joins_anew_with_a_fresh_owner() {
     let server = Server::new();
     let holder = holds(&server.client()).await;
     let waiter = waits(&server.client()).await;
-    server.publishes(Some(CLAIM_WINDOW + SECOND / 10));
+    server.publishes(Some(WINDOW + SECOND / 10));
     holder.release().await.unwrap();
     let called = server.owner("k").unwrap();
-    tokio::time::sleep(CLAIM_WINDOW).await;
+    tokio::time::sleep(WINDOW).await;
     let rival = server.set("k", EXPIRE);
     server.publishes(Some(Duration::ZERO));
     tokio::time::sleep(SECOND / 5).await;

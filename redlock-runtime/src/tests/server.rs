@@ -15,14 +15,16 @@ use super::simulation::node::{Answer, Command, Node};
 use super::simulation::notice::Tickets;
 use super::simulation::plan::{LinePlan, Listener, NEVER, NodePlan};
 use crate::backend::{
-    Acquired, Backend, CLAIM_WINDOW, Call, Claim, Fault, Found, Joined, Line, Reply, Rotated,
-    Ticket,
+    Acquired, Backend, Call, Claim, Fault, Found, Joined, Line, Reply, Rotated, Ticket,
 };
 use crate::client::Redlock;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::owner::Owner;
+
+/// How long its hand-overs wait to be claimed: less than the first in line goes without a look.
+pub(super) const WINDOW: Duration = Duration::from_millis(500);
 
 /// What its clock shows in the beginning.
 const ORIGIN: u64 = 1 << 50;
@@ -48,7 +50,7 @@ impl Server {
     pub(super) fn new() -> Arc<Self> {
         let listener = Listener { can_hear: true, cuts: Vec::new(), ends: NEVER };
         let line = LinePlan {
-            window: CLAIM_WINDOW,
+            window: WINDOW,
             is_cluster: true,
             denied_from: NEVER,
             listeners: vec![listener],

@@ -27,8 +27,8 @@ pub(super) static ROTATE: Script = with_head!("rotate.lua");
 pub(super) static NUDGE: Script = with_head!("nudge.lua");
 
 /// The claim window, as the scripts are told it.
-pub(super) const WINDOW_MS: &str = "500";
-const _: () = assert!(CLAIM_WINDOW.as_millis() == 500);
+pub(super) const WINDOW_MS: &str = "1000";
+const _: () = assert!(CLAIM_WINDOW.as_millis() == 1000);
 
 /// Tells a script that PUBLISH counts the listeners of one server of several.
 pub(super) fn cluster_flag<S: Source>() -> &'static str {

@@ -1,0 +1,33 @@
+//! What is known of a lock when it is granted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::{Backend, Claim};
+use crate::clock::{Clock, Moment};
+use crate::fencing::FencingToken;
+
+/// What a new hold is made of.
+pub(crate) struct Grant {
+    pub(crate) client: u64,
+    pub(crate) template: &'static str,
+    pub(crate) claim: Claim,
+    pub(crate) fencing_token: FencingToken,
+    pub(crate) max_renew: Option<u32>,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) reply_timeout: Duration,
+    pub(crate) clock: Clock,
+    pub(crate) confirmed: Confirmed,
+    /// When the hold begins.
+    pub(crate) granted: Moment,
+    pub(crate) waited: Duration,
+}
+
+/// What is known of a lease on the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Confirmed {
+    /// Before the command that was granted left.
+    pub(crate) sent: Moment,
+    /// How long the server keeps the lock from then on, at least.
+    pub(crate) lease: Duration,
+}
