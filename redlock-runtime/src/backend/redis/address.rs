@@ -98,7 +98,9 @@ fn without_credentials(url: &str) -> String {
     };
     // `redis://user:password` without a host, or `user:password`.
     let rest = match rest.rsplit_once(':') {
-        Some((host, port)) if !is_port(port) && !host.starts_with('/') => format!("{host}:***"),
+        Some((host, port)) if !is_port(host, port) && !host.starts_with('/') => {
+            format!("{host}:***")
+        }
         _ => rest,
     };
     match scheme {
@@ -111,9 +113,12 @@ fn without_credentials(url: &str) -> String {
 }
 
 /// Digits, with the database behind them; or the end of an IPv6 address.
-fn is_port(text: &str) -> bool {
-    let (port, _) = text.split_once('/').unwrap_or((text, ""));
-    port.bytes().all(|byte| byte.is_ascii_digit()) || port.ends_with(']')
+fn is_port(host: &str, text: &str) -> bool {
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let text = text.trim_end_matches("#insecure");
+    let (port, database) = text.split_once('/').unwrap_or((text, ""));
+    let is_bracketed = || port.ends_with(']') && host.trim_start_matches("***@").starts_with('[');
+    is_number(database) && (is_number(port) || is_bracketed())
 }
 
 #[cfg(test)]
@@ -129,6 +134,49 @@ mod tests {
         let (name, pool, _) = open("redis://user:s3cret@example.com:6380/2", None).unwrap();
         assert_eq!(name, "redis://example.com:6380/2");
         assert!(!format!("{pool:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn what_is_no_password_is_shown() {
+        for shown in [
+            "redis://h",
+            "redis://h:6379",
+            "redis://h:6379/2",
+            "rediss://h:6379/#insecure",
+            "redis://[::1]",
+            "redis://[::1]:6379/2",
+            "unix:///run/a:b.sock",
+            "h:6379",
+        ] {
+            assert_eq!(without_credentials(shown), shown);
+        }
+        for (url, shown) in [
+            ("redis://u:p@h:6379/2", "redis://***@h:6379/2"),
+            ("redis://u:p@[::1]", "redis://***@[::1]"),
+            ("u:secret", "u:***"),
+            ("unix:///run/redis.sock?pass=secret", "unix:///run/redis.sock?***"),
+            ("a word://h", "***://h"),
+        ] {
+            assert_eq!(without_credentials(url), shown);
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_node_begins_with_its_scheme() {
+        let name = |url| name(&parse(url, None).unwrap());
+        assert_eq!(name("valkey://h"), "redis://h:6379");
+        assert_eq!(name("redis+unix:///run/redis.sock"), "unix:///run/redis.sock");
+        #[cfg(feature = "tls")]
+        assert_eq!(name("valkeys://h"), "rediss://h:6379");
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn certificates_are_for_urls_with_tls() {
+        let tls = Tls::new();
+        assert!(parse("rediss://h", Some(&tls)).is_ok());
+        let error = parse("redis://h", Some(&tls)).unwrap_err().to_string();
+        assert!(error.contains("does not use TLS"), "{error}");
     }
 
     #[test]
@@ -175,6 +223,9 @@ mod tests {
             "redis://u:s3cret/0",
             "u:s3cret",
             "u:s3cret://host",
+            "redis://u:s3cret]",
+            "redis://***@u:s3cret]",
+            "redis://u:3/s3cret",
         ] {
             if let Err(error) = open(url, None) {
                 let shown = format!("{error} {error:?}");

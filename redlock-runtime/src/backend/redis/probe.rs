@@ -87,7 +87,43 @@ fn parse_version(version: &str) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scripted::{Scripted, bulk};
     use super::*;
+
+    /// What stands against a server that answers this to INFO.
+    async fn found(answer: &str) -> RedisResult<Option<String>> {
+        let mut server = Scripted::new([answer]);
+        let unfit = probe("n", &mut server).await;
+        assert_eq!(server.asked(), ["INFO"]);
+        unfit.map(|error| error.map(|error| error.to_string()))
+    }
+
+    #[tokio::test]
+    async fn a_server_is_judged_by_what_it_tells() {
+        let (old, new) = (bulk("redis_version:4.0.14"), bulk("redis_version:5.0.0"));
+        assert_eq!(found(&new).await.unwrap(), None);
+        assert!(found(&old).await.unwrap().unwrap().contains("redis 4.0.14 is too old"));
+        assert_eq!(found("-NOPERM no info").await.unwrap(), None);
+        assert!(found("-NOAUTH first").await.is_err());
+        assert!(found("*0").await.is_err());
+    }
+
+    /// One that is unfit, or says so, is enough.
+    #[tokio::test]
+    async fn each_master_of_a_cluster_is_judged() {
+        let (old, new) = (bulk("redis_version:4.0.14"), bulk("redis_version:5.0.0"));
+        let masters = |first: &str, second: &str| {
+            format!("%2\r\n{}\r\n{first}\r\n{}\r\n{second}", bulk("a:1"), bulk("b:2"))
+        };
+        assert_eq!(found(&masters(&new, &new)).await.unwrap(), None);
+        for both in [masters(&old, &new), masters(&new, &old)] {
+            let unfit = found(&both).await.unwrap().unwrap();
+            assert!(unfit.contains("is too old"), "{unfit}");
+        }
+        assert!(found(&masters(&new, &old)).await.unwrap().unwrap().contains("(b:2)"));
+        assert_eq!(found(&masters(&new, "-NOPERM no info")).await.unwrap(), None);
+        assert!(found(&masters(&new, "-LOADING soon")).await.is_err());
+    }
 
     #[test]
     fn an_old_server_is_refused_and_a_new_one_is_not() {
