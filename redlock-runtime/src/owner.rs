@@ -51,8 +51,7 @@ impl fmt::Debug for Owner {
 }
 
 /// Random bytes of the operating system, fetched for many owners at once: a system call for each
-/// of them would show in the cost of a lock. A child of a fork, which has a copy of them, is refused
-/// every lock.
+/// would show in the cost of a lock. A child of a fork has a copy of them, and gets no locks.
 struct Stock {
     bytes: [u8; 64 * Self::EACH],
     used: usize,

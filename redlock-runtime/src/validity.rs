@@ -51,8 +51,8 @@ pub(crate) fn renewal_reply(expire: Duration, reply_timeout: Duration) -> Durati
     (expire / 12).max(Duration::from_millis(20)).min(reply_timeout)
 }
 
-/// How long a claim of a lock that was handed over for `lease` may go unanswered. It is due almost at
-/// once, so that two tries fit, each with time to connect to a server far away.
+/// How long a claim of a lock that was handed over for `lease` may go unanswered. It is due almost
+/// at once, so that two tries fit, each with time to connect to a server far away.
 pub(crate) fn claim_reply(lease: Duration, reply_timeout: Duration) -> Duration {
     (lease / 2).min(reply_timeout)
 }

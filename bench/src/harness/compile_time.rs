@@ -40,7 +40,8 @@ fn write(root: &Path, place: &Path, attribute: &str) -> Result<(), Failure> {
     let runtime = runtime.display();
     let manifest = format!(
         "[package]\nname = \"compile-time\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
-         redlock = {{ path = \"{runtime}\", package = \"redlock-runtime\" }}\ntracing = \"0.1.44\"\n"
+         redlock = {{ path = \"{runtime}\", package = \"redlock-runtime\" }}\n\
+         tracing = \"0.1.44\"\n"
     );
     std::fs::write(place.join("Cargo.toml"), manifest)?;
     std::fs::copy(root.join("bench/Cargo.lock"), place.join("Cargo.lock"))?;
@@ -49,7 +50,8 @@ fn write(root: &Path, place: &Path, attribute: &str) -> Result<(), Failure> {
 
 fn program(attribute: &str) -> String {
     let mut text = String::from(
-        "pub async fn io(n: u32) -> u32 { n }\npub type Answer = Result<u32, redlock::LockError>;\n",
+        "pub async fn io(n: u32) -> u32 { n }\n\
+         pub type Answer = Result<u32, redlock::LockError>;\n",
     );
     for n in 0..FUNCTIONS {
         let _ = writeln!(

@@ -102,7 +102,8 @@ pub const SUBJECTS: &[Subject] = &[
     },
     Subject {
         name: "distributed-lock-redis",
-        about: "Rust, on fred; defaults. Its `acquire` fails at the first refusal and is called again at once",
+        about: "Rust, on fred; defaults. Its `acquire` fails at the first refusal and is \
+                called again at once",
         version: Some(("Cargo.lock", "name = \"distributed-lock-redis\"\nversion = \"")),
         ..OWN
     },
@@ -130,7 +131,8 @@ pub const SUBJECTS: &[Subject] = &[
     Subject {
         name: "rueidislock",
         program: Program::Peer("go"),
-        about: "Go; `KeyMajority` 1, client side caching wakes waiters; a wait is begun anew after 2 s, as \
+        about: "Go; `KeyMajority` 1, client side caching wakes waiters; a wait is \
+                begun anew after 2 s, as \
                 wake-ups get lost",
         version: Some(("peers/go/go.mod", "redis/rueidis v")),
         ..OWN

@@ -69,7 +69,8 @@ impl Plot {
                 svg,
                 "<text x=\"{}\" y=\"{middle:.1}\" text-anchor=\"end\">{}</text>\
                  <rect class=\"{class}\" x=\"{NAMES}\" y=\"{y:.1}\" width=\"{width:.1}\" \
-                 height=\"{BAR}\" rx=\"2\"/><text class=\"soft\" x=\"{:.1}\" y=\"{middle:.1}\">{}</text>",
+                 height=\"{BAR}\" rx=\"2\"/>\
+                 <text class=\"soft\" x=\"{:.1}\" y=\"{middle:.1}\">{}</text>",
                 NAMES - 8.0,
                 bar.name,
                 NAMES + width + 6.0,

@@ -91,8 +91,8 @@ impl<S: Source> Core<S> {
             self.hand_overs.begin(&release.claim.key);
         }
         match found {
-            // The try that broke off may have been the one that freed it, or handed it over.
-            Found::Gone | Found::Stolen if answer.was_cut => Ok(Found::Ours),
+            // The try that broke off may have been the one that freed it.
+            Found::Gone if answer.was_cut => Ok(Found::Ours),
             found => Ok(found),
         }
     }
