@@ -153,7 +153,9 @@ impl Question {
         claim: Claim,
         within: Duration,
     ) -> Result<Answer, LockError> {
-        if let Some(way) = engine.way() {
+        if let Some(way) = engine.way()
+            && !self.seat.is_late()
+        {
             return self.ask_by(engine, &*way, &claim, within).await;
         }
         // The backend is reached from its host only. The task sees the question through; when the

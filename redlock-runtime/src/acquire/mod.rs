@@ -14,5 +14,5 @@ mod tenure;
 
 pub(crate) use acquiring::{Acquiring, Order, start};
 pub(crate) use pass::{Passed, pass_on};
-pub(crate) use queue::{Freeing, Queues, Seat};
+pub(crate) use queue::{Freeing, Late, Queues, Seat};
 pub(crate) use tenure::Tenure;

@@ -50,6 +50,8 @@ pub(super) struct State {
     is_asked: bool,
     /// Releases on their way where nobody is told when they arrive.
     releases: u32,
+    /// Releases that the keeper has to send, which a question by another way could overtake.
+    late_releases: u32,
     /// A holder of this process let go since the clerk looked last.
     pub(super) is_freed: bool,
     /// For how many more questions others are taken to want it, too: they did when it was asked for
@@ -283,10 +285,33 @@ impl Seat {
         }
     }
 
+    /// Would a question by the keeper's way alone come behind every release of this process?
+    pub(super) fn is_late(&self) -> bool {
+        self.queue.state().late_releases > 0
+    }
+
+    /// A release that is left to the keeper.
+    pub(crate) fn late(self) -> Late {
+        self.queue.state().late_releases += 1;
+        Late { seat: self }
+    }
+
     /// A release that those who wait here should wait for: nobody else tells them of it.
     pub(crate) fn freeing(self) -> Freeing {
         self.queue.state().releases += 1;
         Freeing { seat: self }
+    }
+}
+
+/// A release that the keeper sends.
+#[derive(Debug)]
+pub(crate) struct Late {
+    seat: Seat,
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        self.seat.queue.state().late_releases -= 1;
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use super::flush::Unsent;
 use super::job::ReleaseJob;
 use crate::backend::{Backend, Fault};
 use crate::clock::{Clock, Moment};
@@ -26,10 +25,8 @@ impl Flight {
     fn hand_over(&self, is_unknown: bool) {
         let Some(mut job) = self.take() else { return };
         job.is_unknown |= is_unknown;
-        let is_embedded = job.engine.is_embedded();
-        job.unsent = (!is_embedded).then(Unsent::here);
         let (host, key) = (job.engine.host(), job.claim.key.clone());
-        if let Err(error) = host.spawn(job.run()) {
+        if let Err(error) = host.spawn(job.in_background()) {
             tracing::warn!(key = key.name(), %error, "lock not released");
         }
     }

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::flush::Unsent;
 use super::pending::PendingGuard;
-use crate::acquire::{Freeing, Tenure};
+use crate::acquire::{Freeing, Late, Seat, Tenure};
 use crate::backend::{Backend, Claim, Fault, Found};
 use crate::backoff;
 use crate::clock::Moment;
@@ -30,6 +30,10 @@ pub(super) struct ReleaseJob {
     pub(super) unsent: Option<Unsent>,
     /// Those who wait for it here.
     pub(super) freeing: Option<Freeing>,
+    /// Where they are told of it by the server.
+    pub(super) seat: Option<Seat>,
+    /// It is sent by the keeper.
+    pub(super) late: Option<Late>,
 }
 
 impl ReleaseJob {
@@ -37,8 +41,13 @@ impl ReleaseJob {
         engine: &Arc<Engine>,
         tenure: &Tenure,
         until: Moment,
-        freeing: Option<Freeing>,
+        seat: Option<Seat>,
     ) -> Self {
+        // Where waiters are told of a release by the server, they need not wait for its end here.
+        let (seat, freeing) = match engine.line() {
+            Some(_) => (seat, None),
+            None => (None, seat.map(Seat::freeing)),
+        };
         Self {
             engine: Arc::clone(engine),
             claim: tenure.claim.clone(),
@@ -49,10 +58,19 @@ impl ReleaseJob {
             pending: engine.pending.begin(),
             unsent: None,
             freeing,
+            seat,
+            late: None,
         }
     }
 
-    pub(super) async fn run(mut self) {
+    /// From here on the background does it.
+    pub(super) fn in_background(mut self) -> impl Future<Output = ()> + Send {
+        self.unsent = (!self.engine.is_embedded()).then(Unsent::here);
+        self.late = self.late.or_else(|| self.seat.take().map(Seat::late));
+        self.run()
+    }
+
+    async fn run(mut self) {
         let clock = self.engine.clock();
         let mut failures = 0;
         loop {
@@ -94,7 +112,7 @@ impl ReleaseJob {
             Found::Stolen => Released::Stolen,
         };
         tracing::debug!(key = self.claim.key.name(), ?released, "lock released");
-        drop(self.freeing);
+        drop((self.freeing, self.late));
         if let Some(reply) = self.reply {
             let _ = reply.send(Ok(released));
         }

@@ -8,9 +8,8 @@ use tokio::sync::oneshot;
 
 use super::answer::Answer;
 use super::flight;
-use super::flush::Unsent;
 use super::job::ReleaseJob;
-use crate::acquire::{Freeing, Passed, Seat, Tenure, pass_on};
+use crate::acquire::{Passed, Seat, Tenure, pass_on};
 use crate::engine::Engine;
 use crate::renewal::{Hold, Scheduler};
 use crate::state::Released;
@@ -77,7 +76,7 @@ impl Ownership {
         }
         seat.let_go(&self.hold);
         let until = self.hold.server_end();
-        in_background(ReleaseJob::new(&self.engine, &tenure, until, freeing(&self.engine, seat)));
+        in_background(ReleaseJob::new(&self.engine, &tenure, until, Some(seat)));
         None
     }
 
@@ -101,13 +100,8 @@ impl Ownership {
             }
         }
         seat.let_go(&self.hold);
-        Some(ReleaseJob::new(&self.engine, &tenure, until, freeing(&self.engine, seat)))
+        Some(ReleaseJob::new(&self.engine, &tenure, until, Some(seat)))
     }
-}
-
-/// Where waiters are told of a release by the server, they need not wait for its end here.
-fn freeing(engine: &Engine, seat: Seat) -> Option<Freeing> {
-    engine.line().is_none().then(|| seat.freeing())
 }
 
 /// Frees a lock that nobody wants any more.
@@ -115,11 +109,10 @@ pub(crate) fn free(engine: &Arc<Engine>, tenure: &Tenure) {
     in_background(ReleaseJob::new(engine, tenure, tenure.server_end(), None));
 }
 
-fn in_background(mut job: ReleaseJob) {
+fn in_background(job: ReleaseJob) {
     let (engine, key) = (Arc::clone(&job.engine), job.claim.key.clone());
     let is_embedded = engine.is_embedded();
-    job.unsent = (!is_embedded).then(Unsent::here);
-    let mut job = Box::pin(job.run());
+    let mut job = Box::pin(job.in_background());
     if is_embedded && job.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
         // The answer of an embedded backend is there at once: no runtime was needed for it.
         return;
@@ -131,6 +124,7 @@ fn in_background(mut job: ReleaseJob) {
 
 impl Drop for Ownership {
     fn drop(&mut self) {
+        // By way of the keeper: the runtime may be about to end, and its timers with it.
         if let Some(job) = self.let_go() {
             in_background(job);
         }
