@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::backend::{CLAIM_WINDOW, Claim, FencingTokens};
 use crate::clock::Moment;
 use crate::fencing::FencingToken;
+use crate::options::MIN_EXPIRE;
 use crate::renewal::Confirmed;
 use crate::validity;
 
@@ -20,10 +21,14 @@ struct Budget {
 /// While another process waits.
 const CONTESTED: Budget = Budget { passes: 256, time: Duration::from_millis(2) };
 /// While nobody else was seen to wait.
-const ALONE: Budget = Budget { passes: 1 << 16, time: Duration::from_millis(10) };
+const ALONE: Budget = Budget { passes: RESERVE, time: Duration::from_millis(10) };
 
-/// Fencing tokens that are reserved where callers of this process wait, one for each of them.
-pub(super) const RESERVE: u32 = 1 << 16;
+/// Fencing tokens that are reserved where callers of this process wait, one for each of them. They
+/// follow the server's clock, in microseconds: so few that a counter whose reserve nobody gave back is
+/// not ahead of the clock any more when the shortest lease is over. Otherwise the tokens behind a
+/// counter that was lost could be lower.
+pub(super) const RESERVE: u32 = 1 << 13;
+const _: () = assert!((RESERVE as u128) < MIN_EXPIRE.as_micros());
 
 /// The time from the grant of an owner value to its release.
 #[derive(Debug)]
