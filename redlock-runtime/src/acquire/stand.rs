@@ -85,7 +85,8 @@ impl Clerk {
             Ok(Joined::Granted(fencing_tokens)) => {
                 let confirmed = Confirmed { sent, lease: stand.claim.expire };
                 let tenure = Tenure::new(stand.claim, confirmed, fencing_tokens);
-                self.settle(tenure.handed_over(self.now())).await;
+                // Begun with the question, as every hold that an answer tells of.
+                self.settle(tenure.handed_over(sent)).await;
             }
             Ok(Joined::Waiting { holder, standing }) => {
                 stand.since = sent;
