@@ -24,9 +24,9 @@ const CONTESTED: Budget = Budget { passes: 256, time: Duration::from_millis(2) }
 const ALONE: Budget = Budget { passes: RESERVE, time: Duration::from_millis(10) };
 
 /// Fencing tokens that are reserved where callers of this process wait, one for each of them. They
-/// follow the server's clock, in microseconds: so few that a counter whose reserve nobody gave back is
-/// not ahead of the clock any more when the shortest lease is over. Otherwise the tokens behind a
-/// counter that was lost could be lower.
+/// follow the server's clock, in microseconds. So few, that the clock is ahead again of a counter
+/// whose reserve nobody gave back when the shortest lease is over: otherwise tokens could be lower
+/// behind a counter that was lost.
 pub(super) const RESERVE: u32 = 1 << 13;
 const _: () = assert!((RESERVE as u128) < MIN_EXPIRE.as_micros());
 

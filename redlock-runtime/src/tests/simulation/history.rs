@@ -8,7 +8,7 @@ use fastrand::Rng;
 use super::client::Client;
 use super::line::Entry;
 use super::node::Node;
-use super::plan::{NEVER, Plan, Tick, millis};
+use super::plan::{NEVER, Plan, Promise, Tick, millis};
 use super::process::Scheduled;
 use super::wire::Wire;
 use super::witness::{Tally, Witness};
@@ -126,7 +126,9 @@ async fn check_the_end(world: &World, redlocks: &[Redlock]) {
     let now = world.now();
     let mut state = world.state();
     state.network.settle(now);
-    if world.plan.line.as_ref().is_some_and(|line| line.denied_from == NEVER) {
+    let is_kept = world.plan.line.as_ref().is_some_and(|line| line.denied_from == NEVER);
+    // A replica that takes over brings back places that were given up: they end with their line.
+    if is_kept && world.plan.promise != Promise::Fencing {
         let is_alive = |entry: &&Entry| world.runs_at(entry.process, now) == now;
         let waiting = state.network.nodes.iter().flat_map(Node::waiting);
         let waiting = waiting.filter(is_alive).count();
