@@ -8,7 +8,7 @@ use fastrand::Rng;
 use super::client::Client;
 use super::line::Entry;
 use super::node::Node;
-use super::plan::{NEVER, Plan, Promise, Tick, millis};
+use super::plan::{NEVER, Plan, Tick, millis};
 use super::process::Scheduled;
 use super::wire::Wire;
 use super::witness::{Tally, Witness};
@@ -127,8 +127,9 @@ async fn check_the_end(world: &World, redlocks: &[Redlock]) {
     let mut state = world.state();
     state.network.settle(now);
     let is_kept = world.plan.line.as_ref().is_some_and(|line| line.denied_from == NEVER);
-    // A replica that takes over brings back places that were given up: they end with their line.
-    if is_kept && world.plan.promise != Promise::Fencing {
+    // A replica that takes over brings back places that were given up, and a join that lands behind
+    // its own leave stands there for nobody: such places end with their line.
+    if is_kept && world.plan.is_calm {
         let is_alive = |entry: &&Entry| world.runs_at(entry.process, now) == now;
         let waiting = state.network.nodes.iter().flat_map(Node::waiting);
         let waiting = waiting.filter(is_alive).count();
