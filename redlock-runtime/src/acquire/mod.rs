@@ -10,6 +10,7 @@ mod queue;
 mod seen;
 mod settle;
 mod stand;
+mod state;
 mod tenure;
 
 pub(crate) use acquiring::{Acquiring, Order, start};

@@ -1,13 +1,14 @@
 //! The waiters of this process: one queue per key, first come first served, with one clerk that
 //! asks Redis for all of them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
 use super::place::Waiter;
+use super::state::{Clerking, State};
 use super::tenure::Tenure;
 use crate::clock::Moment;
 use crate::key::LockKey;
@@ -31,46 +32,13 @@ struct Shared {
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) key: LockKey,
+    /// How many sit here. Rises from zero under the mutex of the map only.
+    seats: AtomicUsize,
     state: Mutex<State>,
     /// How many questions the clerk has asked.
     asked: AtomicU32,
     /// Something happened that the clerk should look at.
     pub(super) news: Notify,
-}
-
-/// What is known of one key.
-#[derive(Debug, Default)]
-pub(super) struct State {
-    pub(super) waiters: VecDeque<Waiter>,
-    /// Who holds the lock here, or did last.
-    pub(super) holder: Option<Arc<Hold>>,
-    /// How many who waited here are about to hold it: one, or none.
-    promised: u32,
-    /// A caller asks Redis by itself.
-    is_asked: bool,
-    /// Releases on their way where nobody is told when they arrive.
-    releases: u32,
-    /// Releases that the keeper has to send, which a question by another way could overtake.
-    late_releases: u32,
-    /// A holder of this process let go since the clerk looked last.
-    pub(super) is_freed: bool,
-    /// For how many more questions others are taken to want it, too: they did when it was asked for
-    /// last, or a little before.
-    contended: u32,
-    pub(super) clerk: Clerking,
-    /// A tenure that its holder gave up for those who wait here, once others were looked after.
-    pub(super) returned: Option<Box<Tenure>>,
-}
-
-/// What the clerk of the queue does.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Clerking {
-    #[default]
-    Absent,
-    /// It looks at everything before it rests.
-    Busy,
-    /// It wakes up by itself then. Until then newcomers matter, or they do not.
-    Resting { until: Moment, heeds_newcomers: bool },
 }
 
 impl Queues {
@@ -80,11 +48,9 @@ impl Queues {
     }
 
     pub(crate) fn join(&self, key: &LockKey) -> Seat {
-        let queue = Arc::clone(self.shared.queues().entry(key.shared()).or_insert_with(|| {
-            let (state, asked, news) = (Mutex::default(), AtomicU32::new(0), Notify::new());
-            Arc::new(Queue { key: key.clone(), state, asked, news })
-        }));
-        Seat { shared: Arc::clone(&self.shared), queue }
+        let mut queues = self.shared.queues();
+        let queue = queues.entry(key.shared()).or_insert_with(|| Arc::new(Queue::new(key.clone())));
+        Seat::take(&self.shared, queue)
     }
 }
 
@@ -95,6 +61,11 @@ impl Shared {
 }
 
 impl Queue {
+    fn new(key: LockKey) -> Self {
+        let (seats, asked) = (AtomicUsize::new(0), AtomicU32::new(0));
+        Self { key, seats, state: Mutex::default(), asked, news: Notify::new() }
+    }
+
     /// The clerk asks a question.
     pub(super) fn asks(&self) {
         self.asked.fetch_add(1, Ordering::Relaxed);
@@ -107,63 +78,6 @@ impl Queue {
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// So many grants in a row that nobody else was in the way of make a lock one's own again.
-const GRANTS_TO_FORGET: u32 = 16;
-
-impl State {
-    /// Did somebody elsewhere want the lock lately? Then the way to it is by the line, at once.
-    pub(super) fn is_contended(&self) -> bool {
-        self.contended > 0
-    }
-
-    /// Somebody elsewhere was in the way. Returns whether this is news.
-    pub(super) fn contend(&mut self) -> bool {
-        std::mem::replace(&mut self.contended, GRANTS_TO_FORGET) == 0
-    }
-
-    /// Nobody was.
-    pub(super) fn calm(&mut self) {
-        self.contended = self.contended.saturating_sub(1);
-    }
-
-    /// Does somebody in this process hold the lock, as far as it knows?
-    pub(super) fn is_held_here(&self) -> bool {
-        self.holder.as_ref().is_some_and(|hold| !hold.is_over())
-    }
-
-    /// Is there something that newcomers have to wait for, without asking anybody?
-    pub(super) fn is_taken_here(&self) -> bool {
-        let is_moving = self.is_asked || self.promised > 0 || self.returned.is_some();
-        is_moving || self.releases > 0 || self.is_held_here()
-    }
-
-    /// Since when it is, as far as that is known.
-    pub(super) fn taken_since(&self, now: Moment) -> Moment {
-        let holder = self.holder.as_ref().filter(|hold| !hold.is_over());
-        holder.map_or(now, |hold| hold.granted())
-    }
-
-    /// The first one who still waits.
-    pub(super) fn first(&mut self) -> Option<&Waiter> {
-        while self.waiters.front()?.is_gone() {
-            self.waiters.pop_front();
-        }
-        self.waiters.front()
-    }
-
-    /// Takes the first one out, who is to hold the lock.
-    pub(super) fn promise(&mut self) -> Option<Waiter> {
-        let waiter = self.waiters.pop_front();
-        self.promised += u32::from(waiter.is_some());
-        waiter
-    }
-
-    /// When the first of those who wait gives up.
-    pub(super) fn earliest_end(&self) -> Moment {
-        self.waiters.iter().map(|waiter| waiter.end).min().unwrap_or(Moment::NEVER)
     }
 }
 
@@ -206,14 +120,11 @@ impl Seat {
                 state.clerk = Clerking::Busy;
                 return true;
             }
-            Clerking::Busy => self.queue.news.notify_one(),
-            Clerking::Resting { until, heeds_newcomers } => {
-                if heeds_newcomers || end < until {
-                    drop(state);
-                    self.queue.news.notify_one();
-                }
-            }
+            Clerking::Resting { until, heeds_newcomers: false } if end >= until => return false,
+            Clerking::Busy | Clerking::Resting { .. } => {}
         }
+        drop(state);
+        self.queue.news.notify_one();
         false
     }
 
@@ -268,7 +179,12 @@ impl Seat {
 
     /// Another seat at the same queue.
     pub(super) fn another(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), queue: Arc::clone(&self.queue) }
+        Self::take(&self.shared, &self.queue)
+    }
+
+    fn take(shared: &Arc<Shared>, queue: &Arc<Queue>) -> Self {
+        queue.seats.fetch_add(1, Ordering::Relaxed);
+        Self { shared: Arc::clone(shared), queue: Arc::clone(queue) }
     }
 
     /// The holder lets go, and nobody here has the lock next.
@@ -342,10 +258,15 @@ pub(super) enum Next {
 
 impl Drop for Seat {
     fn drop(&mut self) {
+        if self.queue.seats.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
         let mut queues = self.shared.queues();
-        // The map and this seat: nobody else sits here. Nobody can join while the map is locked.
-        if Arc::strong_count(&self.queue) == 2 {
-            let forgotten = queues.remove(self.queue.key.redis_key());
+        // Somebody may have joined since, and left again, and another queue may be in its place.
+        let key = self.queue.key.redis_key();
+        let is_ours = queues.get(key).is_some_and(|known| Arc::ptr_eq(known, &self.queue));
+        if is_ours && self.queue.seats.load(Ordering::Acquire) == 0 {
+            let forgotten = queues.remove(key);
             drop(queues);
             drop(forgotten);
         }
@@ -381,5 +302,68 @@ pub(super) struct Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::acquire::state::GRANTS_TO_FORGET;
+
+    fn key(name: &str) -> LockKey {
+        LockKey::new("", name).unwrap()
+    }
+
+    #[test]
+    fn an_empty_queue_leaves_nothing_behind() {
+        let queues = Queues::new(1);
+        let (first, second) = (queues.join(&key("a")), queues.join(&key("a")));
+        let third = first.another();
+        drop((first, second));
+        assert_eq!(queues.shared.queues().len(), 1);
+        drop(third);
+        assert!(queues.shared.queues().is_empty());
+    }
+
+    /// Those who leave at the same time must not each take the other for the last one.
+    #[test]
+    fn whoever_leaves_last_leaves_nothing_behind() {
+        let queues = Queues::new(1);
+        for _ in 0..2_000 {
+            let start = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                for seat in [queues.join(&key("a")), queues.join(&key("a"))] {
+                    let start = &start;
+                    scope.spawn(move || {
+                        start.wait();
+                        drop(seat);
+                    });
+                }
+            });
+            assert!(queues.shared.queues().is_empty());
+        }
+    }
+
+    #[test]
+    fn waiters_are_bounded_and_counted_back() {
+        let queues = Queues::new(1);
+        let seat = queues.join(&key("a"));
+        let waiting = seat.wait().unwrap();
+        assert!(seat.wait().is_none());
+        drop(waiting);
+        assert!(seat.wait().is_some());
+    }
+
+    #[test]
+    fn one_caller_asks_by_itself_at_a_time_and_none_while_others_want_the_lock() {
+        let queues = Queues::new(1);
+        let seat = queues.join(&key("a"));
+        let asking = seat.ask_first().unwrap();
+        assert!(seat.ask_first().is_none());
+        drop(asking);
+        assert!(seat.queue.state().contend());
+        assert!(seat.ask_first().is_none());
+        (0..GRANTS_TO_FORGET).for_each(|_| seat.queue.state().calm());
+        assert!(seat.ask_first().is_some());
     }
 }

@@ -1,0 +1,101 @@
+//! What this process knows of one key.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::place::Waiter;
+use super::tenure::Tenure;
+use crate::clock::Moment;
+use crate::renewal::Hold;
+
+/// What is known of one key.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) waiters: VecDeque<Waiter>,
+    /// Who holds the lock here, or did last.
+    pub(super) holder: Option<Arc<Hold>>,
+    /// How many who waited here are about to hold it: one, or none.
+    pub(super) promised: u32,
+    /// A caller asks Redis by itself.
+    pub(super) is_asked: bool,
+    /// Releases on their way where nobody is told when they arrive.
+    pub(super) releases: u32,
+    /// Releases that the keeper has to send, which a question by another way could overtake.
+    pub(super) late_releases: u32,
+    /// A holder of this process let go since the clerk looked last.
+    pub(super) is_freed: bool,
+    /// For how many more questions others are taken to want it, too: they did when it was asked for
+    /// last, or a little before.
+    contended: u32,
+    pub(super) clerk: Clerking,
+    /// A tenure that its holder gave up for those who wait here, once others were looked after.
+    pub(super) returned: Option<Box<Tenure>>,
+}
+
+/// What the clerk of the queue does.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Clerking {
+    #[default]
+    Absent,
+    /// It looks at everything before it rests.
+    Busy,
+    /// It wakes up by itself then. Until then newcomers matter, or they do not.
+    Resting { until: Moment, heeds_newcomers: bool },
+}
+
+/// So many grants in a row that nobody else was in the way of make a lock one's own again.
+pub(super) const GRANTS_TO_FORGET: u32 = 16;
+
+impl State {
+    /// Did somebody elsewhere want the lock lately? Then the way to it is by the line, at once.
+    pub(super) fn is_contended(&self) -> bool {
+        self.contended > 0
+    }
+
+    /// Somebody elsewhere was in the way. Returns whether this is news.
+    pub(super) fn contend(&mut self) -> bool {
+        std::mem::replace(&mut self.contended, GRANTS_TO_FORGET) == 0
+    }
+
+    /// Nobody was.
+    pub(super) fn calm(&mut self) {
+        self.contended = self.contended.saturating_sub(1);
+    }
+
+    /// Does somebody in this process hold the lock, as far as it knows?
+    pub(super) fn is_held_here(&self) -> bool {
+        self.holder.as_ref().is_some_and(|hold| !hold.is_over())
+    }
+
+    /// Is there something that newcomers have to wait for, without asking anybody?
+    pub(super) fn is_taken_here(&self) -> bool {
+        let is_moving = self.is_asked || self.promised > 0 || self.returned.is_some();
+        is_moving || self.releases > 0 || self.is_held_here()
+    }
+
+    /// Since when it is, as far as that is known.
+    pub(super) fn taken_since(&self, now: Moment) -> Moment {
+        let holder = self.holder.as_ref().filter(|hold| !hold.is_over());
+        holder.map_or(now, |hold| hold.granted())
+    }
+
+    /// The first one who still waits.
+    pub(super) fn first(&mut self) -> Option<&Waiter> {
+        while self.waiters.front()?.is_gone() {
+            self.waiters.pop_front();
+        }
+        self.waiters.front()
+    }
+
+    /// Takes the first one out, who is to hold the lock.
+    pub(super) fn promise(&mut self) -> Option<Waiter> {
+        let waiter = self.waiters.pop_front();
+        self.promised += u32::from(waiter.is_some());
+        waiter
+    }
+
+    /// When the first of those who wait gives up.
+    pub(super) fn earliest_end(&self) -> Moment {
+        self.waiters.iter().map(|waiter| waiter.end).min().unwrap_or(Moment::NEVER)
+    }
+}
