@@ -118,7 +118,21 @@ pub(super) fn send(job: ReleaseJob, way: Arc<dyn Backend>) {
     }
 }
 
+/// However the keeper's eye on the flights ends, the next one to leave gets another.
+struct Keeping {
+    is_done: bool,
+}
+
+impl Drop for Keeping {
+    fn drop(&mut self) {
+        if !self.is_done {
+            unawaited().is_kept = false;
+        }
+    }
+}
+
 async fn keep() {
+    let mut keeping = Keeping { is_done: false };
     loop {
         Clock::Boot.sleep_until(Clock::Boot.now().plus(LOOK)).await;
         let flights = std::mem::take(&mut unawaited().flights);
@@ -132,7 +146,9 @@ async fn keep() {
         left.append(&mut unawaited.flights);
         unawaited.flights = left;
         if unawaited.flights.is_empty() {
+            // Under the same mutex: whoever comes next must find nobody here.
             unawaited.is_kept = false;
+            keeping.is_done = true;
             return;
         }
     }
