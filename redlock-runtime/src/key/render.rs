@@ -122,19 +122,20 @@ struct Escape<'a> {
 
 impl fmt::Write for Escape<'_> {
     fn write_str(&mut self, value: &str) -> fmt::Result {
-        for c in value.chars() {
+        let mut plain_from = 0;
+        for (at, c) in value.char_indices() {
             if c.is_control() {
                 self.control.get_or_insert(c);
             }
             if matches!(c, '%' | '{' | '}') || self.delimiters.contains(c) {
-                let mut bytes = [0; 4];
-                for byte in c.encode_utf8(&mut bytes).bytes() {
+                self.text.push_str(&value[plain_from..at]);
+                plain_from = at + c.len_utf8();
+                for byte in value[at..plain_from].bytes() {
                     write!(self.text, "%{byte:02X}")?;
                 }
-            } else {
-                self.text.push(c);
             }
         }
+        self.text.push_str(&value[plain_from..]);
         Ok(())
     }
 }
