@@ -1,47 +1,58 @@
 //! Counts what must still reach Redis, so that a shutdown can wait for it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 /// The commands of one client that are on their way and would leave a lock behind if they were cut.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Pending {
-    count: Arc<watch::Sender<usize>>,
+    shared: Arc<Shared>,
 }
 
-impl Default for Pending {
-    fn default() -> Self {
-        Self { count: Arc::new(watch::Sender::new(0)) }
-    }
+#[derive(Debug, Default)]
+struct Shared {
+    count: AtomicUsize,
+    /// There was nothing left.
+    settled: Notify,
 }
 
 impl Pending {
     pub(crate) fn begin(&self) -> PendingGuard {
-        self.count.send_modify(|count| *count += 1);
-        PendingGuard { count: Arc::clone(&self.count) }
+        self.shared.count.fetch_add(1, Ordering::Relaxed);
+        PendingGuard { shared: Arc::clone(&self.shared) }
     }
 
     pub(crate) fn count(&self) -> usize {
-        *self.count.borrow()
+        self.shared.count.load(Ordering::Acquire)
     }
 
     /// Waits until nothing is pending. Cancel safe.
     pub(crate) async fn settled(&self) {
-        // The sender lives in `self`: the channel cannot close while we wait.
-        let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
+        loop {
+            // In line before the look: whatever ends behind it wakes us.
+            let mut settled = std::pin::pin!(self.shared.settled.notified());
+            settled.as_mut().enable();
+            if self.count() == 0 {
+                return;
+            }
+            settled.await;
+        }
     }
 }
 
 /// One command on its way.
 #[derive(Debug)]
 pub(crate) struct PendingGuard {
-    count: Arc<watch::Sender<usize>>,
+    shared: Arc<Shared>,
 }
 
 impl Drop for PendingGuard {
     fn drop(&mut self) {
-        self.count.send_modify(|count| *count -= 1);
+        if self.shared.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.shared.settled.notify_waiters();
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Releases that were sent behind commands without an answer.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::Handle;
 
@@ -16,25 +17,41 @@ use crate::owner::Owner;
 /// it has landed: it would lose what it was just granted.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Behind {
-    owners: Arc<Mutex<HashSet<Owner>>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    owners: Mutex<HashSet<Owner>>,
+    /// How many there are: mostly none, which every command can see without the mutex.
+    count: AtomicUsize,
 }
 
 impl Behind {
     fn sent(&self, owner: &Owner) {
-        self.owners().insert(owner.clone());
+        self.change(|owners| owners.insert(owner.clone()));
     }
 
     /// It was answered, or its owner lets go itself and never comes back.
     pub(super) fn over(&self, owner: &Owner) {
-        self.owners().remove(owner);
+        if !self.is_empty() {
+            self.change(|owners| owners.remove(owner));
+        }
     }
 
     pub(super) fn is_pending(&self, owner: &Owner) -> bool {
-        self.owners().contains(owner)
+        !self.is_empty() && self.change(|owners| owners.contains(owner))
     }
 
-    fn owners(&self) -> MutexGuard<'_, HashSet<Owner>> {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    fn is_empty(&self) -> bool {
+        self.shared.count.load(Ordering::Acquire) == 0
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut HashSet<Owner>) -> T) -> T {
+        let mut owners = self.shared.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = change(&mut owners);
+        self.shared.count.store(owners.len(), Ordering::Release);
+        changed
     }
 }
 
