@@ -48,7 +48,7 @@ pub(crate) struct Acquiring {
 /// Begins to acquire a lock. Nothing happens before the first poll.
 pub(crate) fn start(engine: &Arc<Engine>, order: Order) -> Acquiring {
     let engine = Arc::clone(engine);
-    Acquiring { work: Mutex::new(Box::pin(acquire(engine, order))) }
+    Acquiring { work: Mutex::new(Box::pin(async move { acquire(&engine, &order).await })) }
 }
 
 impl Future for Acquiring {
@@ -66,12 +66,12 @@ impl fmt::Debug for Acquiring {
     }
 }
 
-async fn acquire(engine: Arc<Engine>, order: Order) -> Granted {
+async fn acquire(engine: &Arc<Engine>, order: &Order) -> Granted {
     let started = engine.clock().now();
     let granted = match order.policy.wait() {
-        Wait::Never => ask_once(&engine, &order, started).await,
-        Wait::AtMost(limit) => wait(&engine, &order, started, started.plus(limit)).await,
-        Wait::Forever => wait(&engine, &order, started, Moment::NEVER).await,
+        Wait::Never => ask_once(engine, order, started).await,
+        Wait::AtMost(limit) => wait(engine, order, started, started.plus(limit)).await,
+        Wait::Forever => wait(engine, order, started, Moment::NEVER).await,
     };
     match &granted {
         Ok(ownership) => {
@@ -101,7 +101,8 @@ impl Order {
 async fn ask_once(engine: &Arc<Engine>, order: &Order, started: Moment) -> Granted {
     let seat = engine.queues.join(&order.key);
     let question = Question { seat, asking: None, terms: order.terms(started) };
-    match question.ask(engine, order.claim(engine), engine.reply_timeout).await? {
+    let claim = order.claim(engine);
+    match question.ask(engine, &claim, engine.reply_timeout).await? {
         Answer::Granted(ownership) => Ok(ownership),
         Answer::NotNow(_, seen) => {
             let waited = engine.clock().now().since(started);
@@ -117,7 +118,8 @@ async fn wait(engine: &Arc<Engine>, order: &Order, started: Moment, end: Moment)
     };
     let question = Question { seat, asking: Some(asking), terms };
     let within = engine.reply_timeout.min(end.since(started).max(LAST_ATTEMPT));
-    match question.ask(engine, order.claim(engine), within).await? {
+    let claim = order.claim(engine);
+    match question.ask(engine, &claim, within).await? {
         Answer::Granted(ownership) => Ok(ownership),
         Answer::NotNow(question, seen) => {
             let now = engine.clock().now();
@@ -150,38 +152,58 @@ impl Question {
     async fn ask(
         self,
         engine: &Arc<Engine>,
-        claim: Claim,
+        claim: &Claim,
         within: Duration,
     ) -> Result<Answer, LockError> {
         if let Some(way) = engine.way()
             && !self.seat.is_late()
         {
-            return self.ask_by(engine, &*way, &claim, within).await;
+            let found = self.ask_by(engine, &*way, claim, within).await?;
+            return Ok(self.answered(found));
         }
-        // The backend is reached from its host only. The task sees the question through; when the
-        // caller has gone meanwhile, the lock comes back, and its drop frees it.
+        // Boxed: the way of the first calls only.
+        Box::pin(self.ask_by_host(engine, claim.clone(), within)).await
+    }
+
+    /// The backend is reached from its host only. A task there sees the question through; when the
+    /// caller has gone meanwhile, the lock comes back, and its drop frees it.
+    async fn ask_by_host(
+        self,
+        engine: &Arc<Engine>,
+        claim: Claim,
+        within: Duration,
+    ) -> Result<Answer, LockError> {
         let (reply, answer) = oneshot::channel();
         let asking = Arc::clone(engine);
         engine.host().spawn(async move {
             let backend = Arc::clone(&asking.backend);
-            let _ = reply.send(self.ask_by(&asking, &*backend, &claim, within).await);
+            let found = self.ask_by(&asking, &*backend, &claim, within).await;
+            let _ = reply.send(found.map(|found| self.answered(found)));
         })?;
         answer.await.unwrap_or_else(|_| Err(stopped()))
     }
 
+    fn answered(self, found: Result<Ownership, Seen>) -> Answer {
+        match found {
+            Ok(ownership) => Answer::Granted(ownership),
+            Err(seen) => Answer::NotNow(self, seen),
+        }
+    }
+
+    /// What was seen, where the lock was not granted.
     async fn ask_by(
-        self,
+        &self,
         engine: &Arc<Engine>,
         way: &dyn Backend,
         claim: &Claim,
         within: Duration,
-    ) -> Result<Answer, LockError> {
+    ) -> Result<Result<Ownership, Seen>, LockError> {
         let (terms, mut seen) = (self.terms, Seen::default());
         match ask(engine, way, claim, terms.template, within).await {
             Outcome::Granted(tenure) => {
                 let sent = tenure.confirmed.sent;
                 match grant(engine, self.seat.another(), tenure, terms, 1, sent) {
-                    Ok(ownership) => return Ok(Answer::Granted(ownership)),
+                    Ok(ownership) => return Ok(Ok(ownership)),
                     Err(Unfit::Uncared(error)) => return Err(error),
                     Err(Unfit::TooLate { took }) => seen.too_late(took, terms.expire),
                 }
@@ -202,7 +224,7 @@ impl Question {
                 }
             }
         }
-        Ok(Answer::NotNow(self, seen))
+        Ok(Err(seen))
     }
 }
 
