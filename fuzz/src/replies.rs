@@ -19,26 +19,31 @@ pub fn check(data: &[u8]) {
 
 fn check_acquired(value: &Value) {
     let Some((found, micros)) = backend::acquired(value) else { return };
-    let Value::Array(items) = value else { panic!("{value:?}") };
-    assert_eq!(items.last(), Some(&Value::Int(micros)), "{value:?}");
-    match (found, &items[..]) {
-        (Acquired::Granted { fencing_token }, [Value::Int(1), granted, _]) => {
+    let time = match (found, value) {
+        (Acquired::Granted { fencing_token }, said @ Value::BulkString(_)) => {
+            let said = text(said);
+            let (granted, time) = said.split_once(' ').expect("two words");
             let number = fencing_token.to_string();
             assert!(number.parse::<u64>().unwrap() < FencingToken::LIMIT);
-            let said = text(granted);
-            let digits = said.trim_start_matches('+').trim_start_matches('0');
+            let digits = granted.trim_start_matches('+').trim_start_matches('0');
             assert_eq!(if digits.is_empty() { "0" } else { digits }, number);
+            time.to_owned()
         }
         (
             Acquired::Refused { holder, free_in, was_cut: false, is_split: false },
-            [Value::Int(0), Value::Int(ms), said, _],
+            Value::Array(items),
         ) => {
+            let [Value::Int(0), Value::Int(ms), said, time] = &items[..] else {
+                panic!("{value:?}")
+            };
             assert_eq!(holder, text(said));
             let known = u128::try_from(*ms).ok();
             assert_eq!(free_in.map(|free_in| free_in.as_millis()), known);
+            text(time)
         }
         (found, _) => panic!("{value:?}: {found:?}"),
-    }
+    };
+    assert_eq!(time.parse(), Ok(micros), "{value:?}");
 }
 
 fn check_renewed(value: &Value, leases: usize) {
@@ -84,7 +89,7 @@ fn text(value: &Value) -> String {
 }
 
 fn value(input: &mut Input<'_>, depth: u8) -> Value {
-    let kinds = if depth == 0 { 9 } else { 16 };
+    let kinds = if depth == 0 { 9 } else { 17 };
     match input.below(kinds) {
         0 => Value::Nil,
         1 | 2 => Value::Int(input.number()),
@@ -98,14 +103,22 @@ fn value(input: &mut Input<'_>, depth: u8) -> Value {
             _ => Value::VerbatimString { format: VerbatimFormat::Text, text: input.text() },
         },
         9 => Value::Set(values(input, depth)),
-        10 => Value::Map(
+        10 => granted(input),
+        11 => Value::Map(
             (0..input.below(4))
                 .map(|_| (value(input, depth - 1), value(input, depth - 1)))
                 .collect(),
         ),
-        11 => Value::Array((0..input.below(64)).map(|_| Value::Int(input.number())).collect()),
+        12 => Value::Array((0..input.below(64)).map(|_| Value::Int(input.number())).collect()),
         _ => Value::Array(values(input, depth)),
     }
+}
+
+/// Two numbers, or nearly.
+fn granted(input: &mut Input<'_>) -> Value {
+    let (first, second) = (input.number().to_string(), input.number().to_string());
+    let between = if input.byte() % 8 == 0 { input.text() } else { " ".to_owned() };
+    Value::BulkString([first, between, second].concat().into_bytes())
 }
 
 fn values(input: &mut Input<'_>, depth: u8) -> Vec<Value> {

@@ -12,7 +12,6 @@ const ACQUIRE: &str = include_str!("../../redlock-runtime/src/backend/scripts/ac
 pub const NOBODY: &str = "-";
 const EXPIRE: &str = "10000";
 const LIFE: &str = "3610000";
-const WINDOW: &str = "1000";
 
 /// One lock, and whoever asks for it.
 pub struct Lock {
@@ -20,7 +19,7 @@ pub struct Lock {
     pub key: String,
     pub fence: String,
     pub queue: String,
-    window: &'static str,
+    head: String,
     cluster: &'static str,
 }
 
@@ -32,7 +31,7 @@ impl Lock {
     pub fn called(key: &str, raw: Raw) -> Self {
         let key = key.to_owned();
         let (fence, queue) = (format!("{{{key}}}:fence"), format!("{{{key}}}:queue"));
-        Self { raw, key, fence, queue, window: WINDOW, cluster: "" }
+        Self { raw, key, fence, queue, head: HEAD.to_owned(), cluster: "" }
     }
 
     pub async fn run(&self, text: &str, args: &[&str]) -> Result<Vec<String>, String> {
@@ -42,8 +41,8 @@ impl Lock {
     }
 
     pub async fn join_on(&self, owner: &str, channel: &str) -> Result<Vec<String>, String> {
-        let args = [owner, EXPIRE, LIFE, "8", channel, self.window, self.cluster];
-        self.run(&[HEAD, JOIN].concat(), &args).await
+        let args = [owner, EXPIRE, LIFE, "8", channel, self.cluster];
+        self.run(&[&self.head, JOIN].concat(), &args).await
     }
 
     async fn join(&self, owner: &str) -> Vec<String> {
@@ -59,24 +58,26 @@ impl Lock {
     }
 
     async fn let_go(&self, owner: &str, last: &str, leave: &str) -> String {
-        let args = [owner, last, LIFE, leave, self.window, self.cluster];
-        self.run(&[HEAD, RELEASE].concat(), &args).await.unwrap().remove(0)
+        let args = [owner, self.cluster, leave, last, LIFE];
+        self.run(&[&self.head, RELEASE].concat(), &args).await.unwrap().remove(0)
     }
 
     async fn rotate(&self, owner: &str, last: u64, next: &str) -> Vec<String> {
         let last = last.to_string();
-        let args = [owner, &last, next, EXPIRE, LIFE, "8", NOBODY, self.window, self.cluster];
-        self.run(&[HEAD, ROTATE].concat(), &args).await.unwrap()
+        let args = [owner, &last, next, EXPIRE, LIFE, "8", NOBODY, self.cluster];
+        self.run(&[&self.head, ROTATE].concat(), &args).await.unwrap()
     }
 
     async fn nudge(&self) -> Vec<String> {
-        self.run(&[HEAD, NUDGE].concat(), &[self.window, self.cluster]).await.unwrap()
+        self.run(&[&self.head, NUDGE].concat(), &[self.cluster]).await.unwrap()
     }
 
-    async fn acquire(&self, owner: &str) -> Vec<String> {
+    /// The fencing token.
+    async fn acquire(&self, owner: &str) -> u64 {
         let keys = ["2", &self.key, &self.fence];
         let words = [&["EVAL", ACQUIRE][..], &keys, &[owner, EXPIRE, LIFE]].concat();
-        lines_of(self.raw.cmd(&words).await)
+        let granted = lines_of(self.raw.cmd(&words).await).remove(0);
+        number(granted.split_once(' ').unwrap().0)
     }
 
     pub async fn holder(&self) -> Option<String> {
@@ -137,7 +138,7 @@ async fn fencing_tokens_grow_whatever_happens_and_unused_ones_are_given_back() {
     lock.raw.cmd(&["SET", &lock.fence, &far.to_string(), "PX", LIFE]).await;
     assert_eq!(lock.let_go("a", &(far - 5).to_string(), "").await, "2");
     assert_eq!(lock.counter().await, far - 5 + 8, "b begins right behind the last that was used");
-    let claimed = number(&lock.acquire("b").await[1]);
+    let claimed = lock.acquire("b").await;
     assert_eq!(claimed, lock.counter().await);
     used.push(claimed - 7);
     let kept = lock.rotate("b", claimed - 6, "next").await;
@@ -146,7 +147,7 @@ async fn fencing_tokens_grow_whatever_happens_and_unused_ones_are_given_back() {
     used.push(number(&kept[1]));
     assert_eq!(lock.let_go("b", &kept[1], "").await, "1");
     assert_eq!(lock.counter().await, number(&kept[1]), "the rest was given back");
-    used.push(number(&lock.acquire("c").await[1]));
+    used.push(lock.acquire("c").await);
     assert!(used.is_sorted_by(|a, b| a < b), "{used:?}");
 }
 
@@ -178,7 +179,8 @@ async fn a_cluster_does_not_count_listeners() {
 /// It listens, but never claims the lock: a nudge after the claim window.
 #[tokio::test]
 async fn a_process_that_is_frozen_holds_the_line_up_for_one_claim_window() {
-    let lock = Lock { window: "30", ..lock().await };
+    let head = HEAD.replace("claim_window = 1000", "claim_window = 30");
+    let lock = Lock { head, ..lock().await };
     lock.join("holder").await;
     lock.join("frozen").await;
     lock.join("next").await;
@@ -201,7 +203,7 @@ async fn a_process_that_is_frozen_holds_the_line_up_for_one_claim_window() {
 async fn a_short_lease_is_not_longer_in_a_hand_over() {
     let lock = lock().await;
     lock.join("holder").await;
-    let args = ["short", "40", LIFE, "1", NOBODY, WINDOW, ""];
+    let args = ["short", "40", LIFE, "1", NOBODY];
     lock.run(&[HEAD, JOIN].concat(), &args).await.unwrap();
     assert_eq!(lock.release("holder").await, "2");
     assert!(lock.raw.pttl(&lock.key).await.is_none_or(|left| left <= ms(40)));

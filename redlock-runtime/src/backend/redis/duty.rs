@@ -14,7 +14,7 @@ use super::node::Core;
 use super::notices::{Phase, next};
 use super::presence::Watched;
 use super::release::Release;
-use super::script::{NUDGE, WINDOW_MS, cluster_flag};
+use super::script::{NUDGE, cluster_flag};
 use super::source::Source;
 use crate::backend::{CLAIM_WINDOW, Claim};
 use crate::key::LockKey;
@@ -152,10 +152,10 @@ impl<S: Source> Duty<S> {
     async fn nudge(&self, key: &LockKey) {
         let (fence, queue) = (key.fence_key(), key.queue_key());
         let keys = [key.redis_key(), &fence, &queue];
-        let args = [WINDOW_MS, cluster_flag::<S>()];
+        let args = [cluster_flag::<S>()];
         let call = Call::new(&NUDGE, &keys, &args);
         let nudged =
-            exchange(&self.core.name, &self.calls, call, REPLY, line_reply::nudged, unheard).await;
+            exchange(&self.core.name, &self.calls, &call, REPLY, line_reply::nudged, unheard).await;
         // Who stays in line looks by itself, if this fails.
         let Ok(answer) = nudged else { return };
         match answer.found {

@@ -10,7 +10,7 @@ use super::diagnosis::diagnose;
 use super::link::{Link, Loan};
 use super::presence::CLOCK;
 use super::replicas::MinReplicas;
-use super::script::Script;
+use super::script::{Invocation, Script};
 use super::source::Source;
 use crate::backend::Fault;
 use crate::clock::Moment;
@@ -23,7 +23,7 @@ use crate::error::{NodeError, NodeErrorKind};
 pub(super) async fn exchange<S: Source, T>(
     node: &str,
     link: &Link<S>,
-    call: Call<'_>,
+    call: &Call,
     within: Duration,
     decode: impl Fn(&Value) -> Option<T>,
     unheard: impl Fn(Loan<S::Connection>),
@@ -33,7 +33,8 @@ pub(super) async fn exchange<S: Source, T>(
     loop {
         let loan = match link.at_hand() {
             Some(loan) => loan,
-            None => match tokio::time::timeout_at(end, link.borrow()).await {
+            // Boxed: it is large, and seldom needed.
+            None => match tokio::time::timeout_at(end, Box::pin(link.borrow())).await {
                 Ok(Ok(loan)) => loan,
                 Ok(Err(error)) => {
                     let why = diagnose(node, &error);
@@ -49,7 +50,7 @@ pub(super) async fn exchange<S: Source, T>(
             Ok(Ok((value, confirmed))) => {
                 let Some(found) = decode(&value) else {
                     // Whatever answers there, its next reply may be just as wrong.
-                    link.failed(&way.loan, call.keys[0]);
+                    link.failed(&way.loan, &call.invocation.key());
                     return Err(nonsense(node, &value));
                 };
                 way.is_over = true;
@@ -60,7 +61,7 @@ pub(super) async fn exchange<S: Source, T>(
                 way.is_over = true;
                 let why = diagnose(node, &error);
                 if why.discard {
-                    link.failed(&way.loan, call.keys[0]);
+                    link.failed(&way.loan, &call.invocation.key());
                 }
                 if why.broke && !is_unknown && call.may_repeat {
                     is_unknown = true;
@@ -70,7 +71,7 @@ pub(super) async fn exchange<S: Source, T>(
                 return Err(Failure::new(why.error, is_unknown || why.broke, is_final));
             }
             Err(_) => {
-                link.failed(&way.loan, call.keys[0]);
+                link.failed(&way.loan, &call.invocation.key());
                 return Err(no_reply(node, "no reply", within, true));
             }
         }
@@ -119,35 +120,40 @@ fn nonsense(node: &str, value: &Value) -> Failure {
     Failure::new(NodeError::new(node, NodeErrorKind::Protocol, message), true, false)
 }
 
-/// A script and what it is run on.
-#[derive(Clone, Copy)]
-pub(super) struct Call<'a> {
-    pub(super) script: &'static Script,
-    pub(super) keys: &'a [&'a str],
-    pub(super) args: &'a [&'a str],
+/// A script to be run, and how.
+pub(super) struct Call {
+    pub(super) invocation: Invocation,
     pub(super) replicas: Option<MinReplicas>,
     /// Carried out twice, it is as if it was carried out once.
     pub(super) may_repeat: bool,
 }
 
-impl<'a> Call<'a> {
-    pub(super) fn new(script: &'static Script, keys: &'a [&'a str], args: &'a [&'a str]) -> Self {
-        Self { script, keys, args, replicas: None, may_repeat: true }
+impl Call {
+    pub(super) fn new(script: &'static Script, keys: &[&str], args: &[&str]) -> Self {
+        let invocation = Invocation::new(script, keys, args);
+        Self { invocation, replicas: None, may_repeat: true }
     }
 
     /// The script's reply, and how many replicas confirmed it, where that was asked for.
     async fn send(
-        self,
+        &self,
         loan: &mut Loan<impl ConnectionLike + Clone + Send>,
     ) -> RedisResult<(Value, RedisResult<u32>)> {
-        let Self { script, keys, args, replicas, .. } = self;
-        let Some(replicas) = replicas else {
-            return Ok((script.run(&mut loan.connection, keys, args).await?, Ok(0)));
-        };
+        match self.replicas {
+            None => Ok((self.invocation.run(&mut loan.connection).await?, Ok(0))),
+            Some(replicas) => Box::pin(self.send_and_confirm(replicas, loan)).await,
+        }
+    }
+
+    async fn send_and_confirm(
+        &self,
+        replicas: MinReplicas,
+        loan: &mut Loan<impl ConnectionLike + Clone + Send>,
+    ) -> RedisResult<(Value, RedisResult<u32>)> {
         let mut behind = loan.connection.clone();
         let (first, confirmed) = tokio::join!(
             biased;
-            script.run_known(&mut loan.connection, keys, args),
+            self.invocation.run_known(&mut loan.connection),
             replicas.confirm(&mut behind)
         );
         if let Some(value) = first? {
@@ -156,7 +162,7 @@ impl<'a> Call<'a> {
         // The server did not know the script: WAIT counted what was written before it.
         let (value, confirmed) = tokio::join!(
             biased;
-            script.run_text(&mut loan.connection, keys, args),
+            self.invocation.run_text(&mut loan.connection),
             replicas.confirm(&mut behind)
         );
         Ok((value?, confirmed))

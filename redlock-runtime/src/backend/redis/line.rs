@@ -12,7 +12,7 @@ use super::line_reply;
 use super::link::Loan;
 use super::node::{RedisNode, fence_life};
 use super::release::Release;
-use super::script::{JOIN, ROTATE, WINDOW_MS, cluster_flag};
+use super::script::{JOIN, ROTATE, cluster_flag};
 use super::source::Source;
 use crate::backend::{Claim, Fault, Found, Joined, Line, Reply, Rotated, Standing, Ticket};
 use crate::fencing::FencingToken;
@@ -87,7 +87,6 @@ impl<S: Source> Line for RedisNode<S> {
                 &fence_life,
                 &reserve,
                 channel,
-                WINDOW_MS,
                 cluster_flag::<S>(),
             ];
             let call = Call { may_repeat: false, ..Call::new(&ROTATE, &keys, &args) };
@@ -98,7 +97,7 @@ impl<S: Source> Line for RedisNode<S> {
             let name = &self.core.name;
             let left = end - Instant::now();
             let rotated =
-                exchange(name, &self.calls, call, left, line_reply::rotated, unheard).await;
+                exchange(name, &self.calls, &call, left, line_reply::rotated, unheard).await;
             if rotated.as_ref().is_err_and(|failure| failure.is_unknown) {
                 self.core.notices.gave_up(next);
             }
@@ -140,18 +139,12 @@ impl<S: Source> RedisNode<S> {
         let keys = [claim.key.redis_key(), &fence, &queue];
         let (expire, fence_life) = (claim.expire.as_millis().to_string(), fence_life(claim));
         let reserve = reserve.to_string();
-        let args = [
-            claim.owner.as_str(),
-            &expire,
-            &fence_life,
-            &reserve,
-            channel,
-            WINDOW_MS,
-            cluster_flag::<S>(),
-        ];
+        let args =
+            [claim.owner.as_str(), &expire, &fence_life, &reserve, channel, cluster_flag::<S>()];
         let call = Call { may_repeat: channel.is_empty(), ..Call::new(&JOIN, &keys, &args) };
         let name = &self.core.name;
-        let answer = exchange(name, &self.calls, call, within, line_reply::joined, unheard).await?;
+        let answer =
+            exchange(name, &self.calls, &call, within, line_reply::joined, unheard).await?;
         self.hear(answer.found.micros, answer.sent);
         Ok(match answer.found.found {
             Joined::Waiting { holder, standing } => {

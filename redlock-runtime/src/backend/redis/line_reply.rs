@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 
-use super::reply::{Timed, fencing_token, text};
+use super::reply::{Timed, text};
 use crate::backend::{FencingTokens, Found, Joined, Rotated, Standing};
+use crate::fencing::FencingToken;
 
 pub(super) fn joined(value: &Value) -> Option<Timed<Joined>> {
     let Value::Array(items) = value else { return None };
@@ -59,10 +60,13 @@ fn standing(millis: &Value, ahead: &Value, is_told: &Value) -> Option<Standing> 
     Some(Standing { free_in, ahead, is_told: *is_told == Value::Int(1) })
 }
 
+fn fencing_token(value: &Value) -> Option<FencingToken> {
+    FencingToken::new(text(value)?.parse().ok()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fencing::FencingToken;
 
     fn bulk(text: &str) -> Value {
         Value::BulkString(text.as_bytes().to_vec())

@@ -116,16 +116,11 @@ impl<S: Source> RedisNode<S> {
         claim: &Claim,
         within: Duration,
     ) -> Result<Acquired, Failure> {
-        let fence = claim.key.fence_key();
-        let expire = claim.expire.as_millis().to_string();
-        let fence_life = fence_life(claim);
-        let keys = [claim.key.redis_key(), &fence];
-        let args = [claim.owner.as_str(), &expire, &fence_life];
         let replicas = self.core.replicated.as_ref().map(|(replicas, _)| *replicas);
-        let call = Call { replicas, ..Call::new(&ACQUIRE, &keys, &args) };
+        let call = Call { replicas, ..acquire(claim) };
         let unheard = |loan| self.release_behind(loan, claim);
         let answer =
-            exchange(&self.core.name, link, call, within, reply::acquired, unheard).await?;
+            exchange(&self.core.name, link, &call, within, reply::acquired, unheard).await?;
         self.hear(answer.found.micros, answer.sent);
         match answer.found.found {
             Acquired::Refused { holder, free_in, .. } => {
@@ -182,7 +177,7 @@ impl<S: Source> Backend for RedisNode<S> {
             };
             let end = Instant::now() + within;
             match tokio::time::timeout_at(end, lanes.take()).await {
-                Ok(lane) => Ok(self.take(&lane.link, claim, end - Instant::now()).await?),
+                Ok(lane) => Ok(Box::pin(self.take(&lane.link, claim, end - Instant::now())).await?),
                 Err(_) => {
                     Err(no_reply(&self.core.name, "no free connection", within, false).into())
                 }
@@ -203,30 +198,22 @@ impl<S: Source> Backend for RedisNode<S> {
             let args = [claim.owner.as_str(), &fencing_token, &fence_life];
             let call = Call::new(&RAISE, &keys, &args);
             let name = &self.core.name;
-            Ok(exchange(name, &self.calls, call, within, reply::found, unheard).await?.found)
+            Ok(exchange(name, &self.calls, &call, within, reply::found, unheard).await?.found)
         })
     }
 
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
         Box::pin(async move {
-            let expires: Vec<String> =
-                claims.iter().map(|claim| claim.expire.as_millis().to_string()).collect();
-            let keys: Vec<&str> = claims.iter().map(|claim| claim.key.redis_key()).collect();
-            let args: Vec<&str> = claims
-                .iter()
-                .zip(&expires)
-                .flat_map(|(claim, expire)| [claim.owner.as_str(), expire.as_str()])
-                .collect();
             // The time for replicas is part of the time for the answer.
             let core = &self.core;
             let replicas = core.replicated.as_ref().map(|(replicas, _)| MinReplicas {
                 within: replicas.within.min(within / 2),
                 ..*replicas
             });
-            let call = Call { replicas, ..Call::new(&RENEW, &keys, &args) };
+            let call = Call { replicas, ..renewal(claims) };
             let decode = |value: &Value| reply::renewed(value, claims.len());
             let answer =
-                exchange(&core.name, &core.renewals, call, within, decode, unheard).await?;
+                exchange(&core.name, &core.renewals, &call, within, decode, unheard).await?;
             self.hear(answer.found.micros, answer.sent);
             let shortage = self.shortage(replicas, answer.confirmed);
             if let Some((error, _)) = &shortage {
@@ -284,6 +271,23 @@ impl<S: Source> Backend for RedisNode<S> {
     fn lane(&self) -> Option<Arc<dyn Backend>> {
         self.lane_here()
     }
+}
+
+fn acquire(claim: &Claim) -> Call {
+    let (fence, fence_life) = (claim.key.fence_key(), fence_life(claim));
+    let expire = claim.expire.as_millis().to_string();
+    let keys = [claim.key.redis_key(), &fence];
+    Call::new(&ACQUIRE, &keys, &[claim.owner.as_str(), &expire, &fence_life])
+}
+
+fn renewal(claims: &[Claim]) -> Call {
+    let keys: Vec<&str> = claims.iter().map(|claim| claim.key.redis_key()).collect();
+    let expires: Vec<String> =
+        claims.iter().map(|claim| claim.expire.as_millis().to_string()).collect();
+    let leases = claims.iter().zip(&expires);
+    let args: Vec<&str> =
+        leases.flat_map(|(claim, expire)| [claim.owner.as_str(), expire.as_str()]).collect();
+    Call::new(&RENEW, &keys, &args)
 }
 
 pub(super) fn fence_life(claim: &Claim) -> String {

@@ -10,34 +10,30 @@ use super::link::{Link, Loan};
 use super::node::{Core, fence_life};
 use super::presence::Watched;
 use super::reply;
-use super::script::{RELEASE, WINDOW_MS, cluster_flag};
+use super::script::{RELEASE, cluster_flag};
 use super::source::Source;
 use crate::backend::{Claim, Fault, Found};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 
 /// What is let go of.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Release<'a> {
     claim: &'a Claim,
-    fence: String,
-    queue: String,
-    last: String,
-    fence_life: String,
+    /// The last fencing token that was used, where others were reserved behind it.
+    last: Option<FencingToken>,
     is_leaving: bool,
 }
 
 impl<'a> Release<'a> {
     /// The lock.
     pub(super) fn of(claim: &'a Claim) -> Self {
-        let (fence, queue) = (claim.key.fence_key(), claim.key.queue_key());
-        let (last, fence_life) = (String::new(), String::new());
-        Self { claim, fence, queue, last, fence_life, is_leaving: false }
+        Self { claim, last: None, is_leaving: false }
     }
 
     /// The lock, and the fencing tokens that were reserved behind `last`.
     pub(super) fn behind(claim: &'a Claim, last: FencingToken) -> Self {
-        Self { last: last.to_string(), fence_life: fence_life(claim), ..Self::of(claim) }
+        Self { last: Some(last), ..Self::of(claim) }
     }
 
     /// The place in line, and the lock if it was handed over meanwhile.
@@ -45,20 +41,26 @@ impl<'a> Release<'a> {
         Self { is_leaving: true, ..Self::of(claim) }
     }
 
-    fn keys(&self) -> [&str; 3] {
-        [self.claim.key.redis_key(), &self.fence, &self.queue]
-    }
-
-    fn args(&self, cluster: &'static str) -> [&str; 6] {
-        let leave = if self.is_leaving { "leave" } else { "" };
-        [self.claim.owner.as_str(), &self.last, &self.fence_life, leave, WINDOW_MS, cluster]
-    }
-
     /// Sends it on this connection and no other, in one command: by text, because a NOSCRIPT could
     /// not be answered any more. Whether it was answered.
     pub(super) async fn on<S: Source>(&self, loan: &mut Loan<S::Connection>) -> bool {
-        let args = self.args(cluster_flag::<S>());
-        RELEASE.run_text(&mut loan.connection, &self.keys(), &args).await.is_ok()
+        let call = self.call::<S>(false);
+        call.invocation.run_text(&mut loan.connection).await.is_ok()
+    }
+
+    fn call<S: Source>(&self, is_lineless: bool) -> Call {
+        let Self { claim, last, is_leaving } = *self;
+        let (fence, queue) = (claim.key.fence_key(), claim.key.queue_key());
+        let keys = [claim.key.redis_key(), &fence, &queue];
+        let leave = if is_leaving { "leave" } else { "" };
+        let (last, life) = match last {
+            Some(last) => (last.to_string(), fence_life(claim)),
+            None => (String::new(), String::new()),
+        };
+        let args = [claim.owner.as_str(), cluster_flag::<S>(), leave, &last, &life];
+        // What is empty at the end says nothing. Each word costs the server time.
+        let said = args.iter().rposition(|arg| !arg.is_empty()).map_or(0, |last| last + 1);
+        Call::new(&RELEASE, if is_lineless { &keys[..1] } else { &keys }, &args[..said])
     }
 }
 
@@ -70,15 +72,14 @@ impl<S: Source> Core<S> {
         within: Duration,
     ) -> Result<Found, Fault> {
         let end = Instant::now() + within;
-        let (keys, args) = (release.keys(), release.args(cluster_flag::<S>()));
-        let ask = async |keys: &[&str], within| {
-            let call = Call::new(&RELEASE, keys, &args);
+        let is_lineless = self.is_lineless.load(Ordering::Relaxed);
+        let ask = async |call: &Call, within| {
             exchange(&self.name, calls, call, within, reply::released, unheard).await
         };
-        let is_lineless = self.is_lineless.load(Ordering::Relaxed);
-        let answer = match ask(if is_lineless { &keys[..1] } else { &keys }, within).await {
+        let answer = match ask(&release.call::<S>(is_lineless), within).await {
             Err(failure) if !is_lineless && is_out_of_reach::<S>(&failure.error) => {
-                let alone = ask(&keys[..1], end - Instant::now()).await?;
+                let call = release.call::<S>(true);
+                let alone = Box::pin(ask(&call, end - Instant::now())).await?;
                 // A slot that moves comes to rest again; an ACL stays as it is.
                 let is_denied = failure.error.kind() == NodeErrorKind::NoPermission;
                 self.is_lineless.store(is_denied, Ordering::Relaxed);

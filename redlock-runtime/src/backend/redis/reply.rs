@@ -15,17 +15,21 @@ pub(super) struct Timed<T> {
 }
 
 pub(super) fn acquired(value: &Value) -> Option<Timed<Acquired>> {
-    let Value::Array(items) = value else { return None };
-    match items.as_slice() {
-        [Value::Int(1), granted, Value::Int(micros)] => {
-            let fencing_token = fencing_token(granted)?;
-            Some(Timed { found: Acquired::Granted { fencing_token }, micros: *micros })
+    match value {
+        Value::BulkString(granted) => {
+            let (token, time) = std::str::from_utf8(granted).ok()?.split_once(' ')?;
+            let fencing_token = FencingToken::new(token.parse().ok()?)?;
+            let found = Acquired::Granted { fencing_token };
+            Some(Timed { found, micros: time.parse().ok()? })
         }
-        [Value::Int(0), Value::Int(millis), holder, Value::Int(micros)] => {
+        Value::Array(items) => {
+            let [Value::Int(0), Value::Int(millis), holder, time] = items.as_slice() else {
+                return None;
+            };
             let free_in = u64::try_from(*millis).ok().map(Duration::from_millis);
             let holder = text(holder)?;
             let found = Acquired::Refused { holder, free_in, was_cut: false, is_split: false };
-            Some(Timed { found, micros: *micros })
+            Some(Timed { found, micros: text(time)?.parse().ok()? })
         }
         _ => None,
     }
@@ -72,10 +76,6 @@ pub(super) fn released(value: &Value) -> Option<(Found, bool)> {
     }
 }
 
-pub(super) fn fencing_token(value: &Value) -> Option<FencingToken> {
-    FencingToken::new(text(value)?.parse().ok()?)
-}
-
 /// A holder may be any client: its owner value need not be UTF-8.
 pub(super) fn text(value: &Value) -> Option<String> {
     match value {
@@ -96,13 +96,12 @@ mod tests {
 
     #[test]
     fn the_three_answers_to_an_acquire() {
-        let items = vec![Value::Int(1), bulk("1795000000000000"), Value::Int(17)];
         let fencing_token = FencingToken::new(1_795_000_000_000_000).unwrap();
         let found = Acquired::Granted { fencing_token };
-        assert_eq!(acquired(&Value::Array(items)), Some(Timed { found, micros: 17 }));
+        assert_eq!(acquired(&bulk("1795000000000000 17")), Some(Timed { found, micros: 17 }));
 
         let refused = |millis| {
-            let items = vec![Value::Int(0), Value::Int(millis), bulk("web-3:x"), Value::Int(17)];
+            let items = vec![Value::Int(0), Value::Int(millis), bulk("web-3:x"), bulk("17")];
             acquired(&Value::Array(items)).map(|answer| answer.found)
         };
         let holder = "web-3:x".to_owned();
@@ -151,7 +150,7 @@ mod tests {
             (Value::SimpleString("web-3".to_owned()), "web-3"),
             (Value::Int(7), "7"),
         ] {
-            let items = vec![Value::Int(0), Value::Int(70), holder, Value::Int(17)];
+            let items = vec![Value::Int(0), Value::Int(70), holder, bulk("17")];
             let answer = acquired(&Value::Array(items)).map(|answer| answer.found);
             let Some(Acquired::Refused { holder, .. }) = answer else { panic!("{answer:?}") };
             assert_eq!(holder, shown);
@@ -165,10 +164,16 @@ mod tests {
             Value::Okay,
             Value::Int(7),
             Value::Array(vec![]),
-            Value::Array(vec![Value::Int(1), bulk("9007199254740992"), Value::Int(17)]),
-            Value::Array(vec![Value::Int(1), bulk("-1"), Value::Int(17)]),
-            Value::Array(vec![Value::Int(1), bulk("1795000000000000")]),
-            Value::Array(vec![Value::Int(0), Value::Nil, Value::Nil, Value::Int(17)]),
+            bulk(""),
+            bulk("1795000000000000"),
+            bulk("1795000000000000 "),
+            bulk("1795000000000000 17 4"),
+            bulk("9007199254740992 17"),
+            bulk("-1 17"),
+            Value::BulkString(b"\xff 17".to_vec()),
+            Value::Array(vec![Value::Int(1), bulk("1795000000000000"), bulk("17")]),
+            Value::Array(vec![Value::Int(0), Value::Nil, Value::Nil, bulk("17")]),
+            Value::Array(vec![Value::Int(0), Value::Int(70), bulk("web-3:x"), bulk("soon")]),
         ];
         for value in odd {
             assert_eq!(acquired(&value), None, "{value:?}");

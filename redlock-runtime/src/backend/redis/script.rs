@@ -1,12 +1,12 @@
 //! The Lua scripts, called by digest, and by text where the server does not know them yet.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 
 use deadpool_redis::redis::aio::ConnectionLike;
-use deadpool_redis::redis::{self, Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
+use deadpool_redis::redis::{self, Arg, Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 
 use super::source::Source;
-use crate::backend::CLAIM_WINDOW;
 
 /// A script behind the common head.
 macro_rules! with_head {
@@ -25,10 +25,6 @@ pub(super) static RELEASE: Script = with_head!("release.lua");
 pub(super) static JOIN: Script = with_head!("join.lua");
 pub(super) static ROTATE: Script = with_head!("rotate.lua");
 pub(super) static NUDGE: Script = with_head!("nudge.lua");
-
-/// The claim window, as the scripts are told it.
-pub(super) const WINDOW_MS: &str = "1000";
-const _: () = assert!(CLAIM_WINDOW.as_millis() == 1000);
 
 /// Tells a script that PUBLISH counts the listeners of one server of several.
 pub(super) fn cluster_flag<S: Source>() -> &'static str {
@@ -49,18 +45,39 @@ impl Script {
     fn digest(&self) -> &str {
         self.digest.get_or_init(|| redis::Script::new(self.text).get_hash().to_owned())
     }
+}
+
+/// A script with its keys and arguments, ready to be sent, more than once if need be.
+pub(super) struct Invocation {
+    script: &'static Script,
+    by_digest: Cmd,
+}
+
+impl Invocation {
+    pub(super) fn new(script: &'static Script, keys: &[&str], args: &[&str]) -> Self {
+        let mut by_digest = Cmd::with_capacity(WORDS_AHEAD + keys.len() + args.len(), 256);
+        by_digest.arg("EVALSHA").arg(script.digest()).arg(keys.len()).arg(keys).arg(args);
+        Self { script, by_digest }
+    }
+
+    /// The first of its keys.
+    pub(super) fn key(&self) -> Cow<'_, str> {
+        match self.by_digest.args_iter().nth(WORDS_AHEAD) {
+            Some(Arg::Simple(key)) => String::from_utf8_lossy(key),
+            _ => Cow::Borrowed(""),
+        }
+    }
 
     /// Runs the script. A server that does not know it answers NOSCRIPT and has done nothing; it is
     /// sent the text then, which it remembers.
     pub(super) async fn run(
         &self,
         connection: &mut (impl ConnectionLike + Send),
-        keys: &[&str],
-        args: &[&str],
     ) -> RedisResult<Value> {
-        match self.run_known(connection, keys, args).await? {
+        match self.run_known(connection).await? {
             Some(value) => Ok(value),
-            None => self.run_text(connection, keys, args).await,
+            // Boxed: it is seldom needed.
+            None => Box::pin(self.run_text(connection)).await,
         }
     }
 
@@ -68,11 +85,8 @@ impl Script {
     pub(super) async fn run_known(
         &self,
         connection: &mut (impl ConnectionLike + Send),
-        keys: &[&str],
-        args: &[&str],
     ) -> RedisResult<Option<Value>> {
-        let by_digest = call("EVALSHA", self.digest(), keys, args);
-        match by_digest.query_async(connection).await {
+        match self.by_digest.query_async(connection).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => Ok(None),
             result => result.map(Some),
         }
@@ -82,43 +96,60 @@ impl Script {
     pub(super) async fn run_text(
         &self,
         connection: &mut (impl ConnectionLike + Send),
-        keys: &[&str],
-        args: &[&str],
     ) -> RedisResult<Value> {
-        call("EVAL", self.text, keys, args).query_async(connection).await
+        self.by_text().query_async(connection).await
+    }
+
+    fn by_text(&self) -> Cmd {
+        let mut by_text = redis::cmd("EVAL");
+        by_text.arg(self.script.text);
+        for arg in self.by_digest.args_iter().skip(2) {
+            if let Arg::Simple(word) = arg {
+                by_text.arg(word);
+            }
+        }
+        by_text
     }
 }
 
-fn call(command: &str, script: &str, keys: &[&str], args: &[&str]) -> Cmd {
-    let mut call = Cmd::with_capacity(3 + keys.len() + args.len(), 256);
-    call.arg(command).arg(script).arg(keys.len()).arg(keys).arg(args);
-    call
-}
+/// Words of a command before its first key: its name, the script, the number of keys.
+const WORDS_AHEAD: usize = 3;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::CLAIM_WINDOW;
 
     /// An administrator may grant scripts by digest: a new digest is a change of the protocol and
     /// belongs into the changelog and docs/protocol.md.
     #[test]
     fn the_digests_are_pinned() {
-        assert_eq!(ACQUIRE.digest(), "bd1faf5094de663afb6ef5b12929c8179918c8f0");
+        assert_eq!(ACQUIRE.digest(), "ab1056a5bbd89733f1c48dfbf229cb82ab94bf5c");
         assert_eq!(RAISE.digest(), "4142d34a29712ce86779aa433658e95e74bf0588");
         assert_eq!(RENEW.digest(), "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13");
-        assert_eq!(JOIN.digest(), "b082231baa9854f55109bb3822e4dd579975c3ad");
-        assert_eq!(ROTATE.digest(), "7d945e0f12736a197d48b05de2415a023e310f9e");
-        assert_eq!(NUDGE.digest(), "c606c22e7f83d6a669af6b6ea51ce6ee4b37b9de");
-        assert_eq!(RELEASE.digest(), "30e5d43cbc8ce47ebf28e229d6235b60497a1dc5");
+        assert_eq!(JOIN.digest(), "8f126b966e9c297b1ebf745ea8534324d1544557");
+        assert_eq!(ROTATE.digest(), "25c4d10fd33269b3e2294ec93f2ce90df300dbe4");
+        assert_eq!(NUDGE.digest(), "b6af43f0d08dde4098a94b82a1d92d23d92f4918");
+        assert_eq!(RELEASE.digest(), "2bef6c97ffb3c721555bc2cceb0c062b3e9f6b8d");
+    }
+
+    #[test]
+    fn the_scripts_know_the_claim_window() {
+        let said = format!("\nlocal claim_window = {}\n", CLAIM_WINDOW.as_millis());
+        assert!(NUDGE.text.contains(&said), "{said}");
     }
 
     #[test]
     fn a_call_puts_values_into_arguments_only() {
-        let packed = call("EVALSHA", "abc", &["k'"], &["o\r\n"]).get_packed_command();
-        let text = String::from_utf8(packed).unwrap();
-        assert_eq!(
-            text,
-            "*5\r\n$7\r\nEVALSHA\r\n$3\r\nabc\r\n$1\r\n1\r\n$2\r\nk'\r\n$3\r\no\r\n\r\n"
-        );
+        static SCRIPT: Script = Script::new("abc");
+        let invocation = Invocation::new(&SCRIPT, &["k'"], &["o\r\n"]);
+        let packed = |command: &Cmd| String::from_utf8(command.get_packed_command()).unwrap();
+        let rest = "$1\r\n1\r\n$2\r\nk'\r\n$3\r\no\r\n\r\n";
+        let digest = SCRIPT.digest();
+        let by_digest = format!("*5\r\n$7\r\nEVALSHA\r\n$40\r\n{digest}\r\n{rest}");
+        assert_eq!(packed(&invocation.by_digest), by_digest);
+        let by_text = format!("*5\r\n$4\r\nEVAL\r\n$3\r\nabc\r\n{rest}");
+        assert_eq!(packed(&invocation.by_text()), by_text);
+        assert_eq!(invocation.key(), "k'");
     }
 }

@@ -5,6 +5,8 @@
 -- Returns nothing by itself. A release must not fail because of the line: what it needs for that,
 -- and an older user may be denied, is called by pcall.
 local line_life = 60000
+-- So long, in ms, has the next owner to claim the lock.
+local claim_window = 1000
 
 local function clock()
   local time = redis.call('TIME')
@@ -33,7 +35,7 @@ end
 -- last: the last fencing token that was used, where that is known.
 -- True: the lock has the next owner, and its process was told. False: nobody is there to have it;
 -- the lock may have the name of somebody who is gone.
-local function hand_over(lock, counter, line, window, is_cluster, last)
+local function hand_over(lock, counter, line, is_cluster, last)
   local first
   while true do
     local entry = redis.pcall('LINDEX', line, 0)
@@ -48,7 +50,7 @@ local function hand_over(lock, counter, line, window, is_cluster, last)
       if not first then
         return false
       end
-      local lease = math.min(expire, window)
+      local lease = math.min(expire, claim_window)
       local last_one = digits(first + count - 1)
       -- The counter first, the lock last: a script that fails half-way is not rolled back.
       if redis.pcall('SET', counter, last_one, 'PX', life).err

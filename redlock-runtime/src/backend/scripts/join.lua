@@ -2,7 +2,7 @@
 -- line, or looks for it there. An owner joins once.
 -- KEYS[1] the lock, KEYS[2] its fencing counter, KEYS[3] its line (same hash slot)
 -- ARGV[1] owner, ARGV[2] expire in ms, ARGV[3] life of the counter in ms, ARGV[4] fencing tokens,
--- ARGV[5] channel, or '' to look, ARGV[6] claim window in ms, ARGV[7] 'cluster' on a cluster
+-- ARGV[5] channel, or '' to look, ARGV[6] 'cluster' on a cluster
 -- Returns {1, first fencing token, last, time}: granted; {0, remaining ms of the holder, holder,
 -- time, how many before it, 1 if it is told}: in line; {2, time}: the line does not know it
 local lock, counter, line, owner = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
@@ -25,7 +25,7 @@ if not holder then
     return {2, now}
   end
   local is_first = not head or own == head
-  if is_first or not hand_over(lock, counter, line, ARGV[6], ARGV[7] == 'cluster') then
+  if is_first or not hand_over(lock, counter, line, ARGV[6] == 'cluster') then
     local granted = grant(redis.call('GET', counter), ARGV[4])
     if head and is_first then
       redis.call('LPOP', line)

@@ -3,7 +3,7 @@
 -- KEYS[1] the lock, KEYS[2] its fencing counter, KEYS[3] its line (same hash slot)
 -- ARGV[1] owner, ARGV[2] the last fencing token that was used, ARGV[3] the next owner,
 -- ARGV[4] expire in ms, ARGV[5] life of the counter in ms, ARGV[6] fencing tokens, ARGV[7] channel,
--- ARGV[8] claim window in ms, ARGV[9] 'cluster' on a cluster
+-- ARGV[8] 'cluster' on a cluster
 -- Returns {1, first fencing token, last, time}: kept; {2, remaining ms of the holder, holder, time,
 -- how many before it, 1 if it is told}: passed on; {0, time} (gone) or {-1, time} (another owner)
 local lock, counter, line, owner = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
@@ -12,7 +12,7 @@ local holder = redis.call('GET', lock)
 if holder ~= owner then
   return {holder and -1 or 0, now}
 end
-if hand_over(lock, counter, line, ARGV[8], ARGV[9] == 'cluster', ARGV[2]) then
+if hand_over(lock, counter, line, ARGV[8] == 'cluster', ARGV[2]) then
   local entry = table.concat({ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[3]}, ' ')
   local length = redis.call('RPUSH', line, entry)
   redis.call('PEXPIRE', line, line_life)
