@@ -59,7 +59,7 @@ impl Engine {
         } else {
             Place::Keeper(Scheduler::of_process())
         };
-        if let Some(duty) = backend.line().and_then(Line::duty) {
+        if let Some(duty) = backend.duty() {
             // A process that cannot start the keeper cannot use the backend either, and is told.
             let _ = keeper::spawn(duty);
         }

@@ -17,10 +17,11 @@ macro_rules! with_head {
     };
 }
 
-const SCRIPTS: [(&str, &str); 7] = [
+const SCRIPTS: [(&str, &str); 8] = [
     ("acquire.lua", include_str!("../../redlock-runtime/src/backend/scripts/acquire.lua")),
     ("raise.lua", include_str!("../../redlock-runtime/src/backend/scripts/raise.lua")),
     ("renew.lua", include_str!("../../redlock-runtime/src/backend/scripts/renew.lua")),
+    ("notice.lua", include_str!("../../redlock-runtime/src/backend/scripts/notice.lua")),
     ("release.lua", with_head!("release.lua")),
     ("join.lua", with_head!("join.lua")),
     ("rotate.lua", with_head!("rotate.lua")),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::acquiring::stopped;
 use super::attempt::{LAST_ATTEMPT, Outcome, Terms, ask};
 use super::fairness::{self, Fairness};
+use super::notice::{self, Notice};
 use super::place::Waiter;
 use super::queue::Seat;
 use super::seen::Seen;
@@ -40,6 +41,10 @@ pub(super) struct Clerk {
     pub(super) seen: Seen,
     /// The place in line, where the backend keeps one.
     pub(super) stand: Option<Stand>,
+    /// Where there is no line: a release elsewhere will be told of.
+    notice: Option<Notice>,
+    /// The next question follows a release, not the clock.
+    is_woken: bool,
     /// The line did not work for this clerk: it asks now and then instead.
     pub(super) shuns_line: bool,
     /// Asks with it until it is granted, or an outcome is unknown.
@@ -73,6 +78,8 @@ impl Clerk {
             seat,
             seen: Seen::default(),
             stand: None,
+            notice: None,
+            is_woken: false,
             shuns_line: false,
             fairness: Fairness::default(),
             polls: 0,
@@ -138,6 +145,7 @@ impl Clerk {
         if was_freed {
             let pause = self.fairness.gives_way(now).then_some(fairness::WINDOW);
             self.ask_at = now.plus(pause.unwrap_or_default());
+            self.is_woken = true;
         }
         self.ask_at
     }
@@ -183,6 +191,7 @@ impl Clerk {
     /// Asks whether the lock is free, as everybody else does.
     async fn poll(&mut self, terms: Terms, within: Duration) {
         self.polls = self.polls.saturating_add(1);
+        let was_woken = std::mem::take(&mut self.is_woken);
         let key = self.seat.queue.key.clone();
         let claim = Claim { key, owner: self.owner.clone(), expire: terms.expire };
         let engine = Arc::clone(&self.engine);
@@ -194,6 +203,7 @@ impl Clerk {
                 // An owner value is used for one tenure.
                 self.owner = Owner::fresh(&engine.client_name);
                 self.fairness.granted(now);
+                self.notice = None;
                 return self.settle(tenure).await;
             }
             Outcome::Busy { holder, free_in, is_split, is_spent } => {
@@ -202,7 +212,13 @@ impl Clerk {
                 }
                 self.seen.busy(holder, free_in, now);
                 self.seen.is_split = is_split;
-                self.stranger(now)
+                let pause = self.stranger(now);
+                // Not behind a notice that came in vain: so there is at most one to each question
+                // that the clock asks.
+                if pause >= notice::WORTH_IT && !was_woken {
+                    self.await_release(terms);
+                }
+                pause
             }
             Outcome::Failed(fault) => {
                 if fault.is_unknown {
@@ -212,6 +228,15 @@ impl Clerk {
             }
         };
         self.ask_at = now.plus(pause);
+    }
+
+    /// Wants to be told when somebody elsewhere lets go, where there is no line for that.
+    fn await_release(&mut self, terms: Terms) {
+        let now = self.now();
+        let is_due = self.notice.as_ref().is_some_and(|notice| notice.is_due(now));
+        if !is_due && self.engine.backend.line().is_none() {
+            self.notice = Notice::ask(&self.engine, &self.seat.queue, terms.expire);
+        }
     }
 
     /// Somebody elsewhere has the lock. Returns the pause before the next question.

@@ -76,6 +76,12 @@ impl Queue {
         self.asked.load(Ordering::Relaxed).wrapping_sub(waiter.asked_before)
     }
 
+    /// Somebody elsewhere let go of the lock.
+    pub(super) fn freed(&self) {
+        self.state().is_freed = true;
+        self.news.notify_one();
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

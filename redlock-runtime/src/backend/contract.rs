@@ -14,6 +14,31 @@ use crate::owner::Owner;
 /// The answer of a backend that is on its way.
 pub(crate) type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
 
+/// Work that ends with the backend.
+pub(crate) type Duty = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Is called when a lock was let go of: anywhere, so it must not block.
+pub(crate) type Told = Arc<dyn Fn() + Send + Sync>;
+
+/// Dropped, it ends the wait for a notice in this process.
+#[derive(Debug, Default)]
+pub(crate) struct Awaited {
+    registrations: Vec<Box<dyn fmt::Debug + Send + Sync>>,
+}
+
+impl Awaited {
+    pub(crate) fn new(registration: impl fmt::Debug + Send + Sync + 'static) -> Self {
+        Self { registrations: vec![Box::new(registration)] }
+    }
+}
+
+impl FromIterator<Self> for Awaited {
+    fn from_iter<T: IntoIterator<Item = Self>>(all: T) -> Self {
+        let registrations = all.into_iter().flat_map(|one| one.registrations);
+        Self { registrations: registrations.collect() }
+    }
+}
+
 /// One lease, as a backend sees it.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
@@ -55,6 +80,29 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Where the waiters of a lock stand in line. `None`: nobody is told anything here, waiters
     /// ask now and then.
     fn line(&self) -> Option<&dyn Line> {
+        None
+    }
+
+    /// Asks to be told when the lock of `claim` is let go of, by an owner that is used for nothing
+    /// else: for waiters where there is no line. A hint, once, that may get lost or come in vain;
+    /// what is asked for is forgotten after a minute at the latest. `None`: nobody is told here.
+    fn ask_notice<'a>(
+        &'a self,
+        _claim: &'a Claim,
+        _told: Told,
+        _within: Duration,
+    ) -> Option<Reply<'a, Awaited>> {
+        None
+    }
+
+    /// Wants no notice any more.
+    fn forgo_notice<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
+        self.release(claim, within)
+    }
+
+    /// What has to go on in the background, on the keeper, for as long as the backend lives.
+    /// `None`: nothing, or it was begun before.
+    fn duty(&self) -> Option<Duty> {
         None
     }
 

@@ -2,7 +2,6 @@
 //! lock that is released to the first of them.
 
 use std::fmt;
-use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -128,8 +127,4 @@ pub(crate) trait Line: fmt::Debug + Send + Sync {
         reserve: u32,
         within: Duration,
     ) -> Reply<'a, Rotated>;
-
-    /// What the line needs in the background, for as long as the backend lives: hearing calls,
-    /// watching those that were handed a lock. `None` after the first call.
-    fn duty(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>>;
 }

@@ -9,7 +9,7 @@ mod recall;
 mod redis;
 mod tls;
 
-pub(crate) use contract::{Backend, Claim, Reply};
+pub(crate) use contract::{Awaited, Backend, Claim, Duty, Reply, Told};
 pub(crate) use line::{CLAIM_WINDOW, Call, FencingTokens, Joined, Line, Rotated, Standing, Ticket};
 pub(crate) use memory::Memory;
 pub use memory::MemoryStore;

@@ -1,13 +1,15 @@
 //! A backend that plays faults: replies that are lost, late or wrong.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::backend::{
-    Acquired, Backend, Claim, Fault, Found, Memory, MemoryStore, Recall, Reply, RollCall, Voter,
+    Acquired, Awaited, Backend, Claim, Fault, Found, Memory, MemoryStore, Recall, Reply, RollCall,
+    Told, Voter,
 };
 use crate::client::Redlock;
 use crate::engine::{Engine, Parts};
@@ -53,6 +55,20 @@ struct State {
     clock_offset: Option<i64>,
     log: Vec<String>,
     batches: Vec<(Instant, usize)>,
+    notices: Notices,
+}
+
+/// Who wants to be told when a lock is let go of.
+#[derive(Default)]
+struct Notices {
+    are_given: bool,
+    asked: Vec<(Claim, Told)>,
+}
+
+impl fmt::Debug for Notices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Notices").finish_non_exhaustive()
+    }
 }
 
 /// A client on a fake, and the fake.
@@ -118,6 +134,28 @@ impl Fake {
 
     pub(super) fn next_releases(&self, fates: impl IntoIterator<Item = Fate>) {
         self.state.lock().unwrap().releases.extend(fates);
+    }
+
+    /// It tells of releases from now on.
+    pub(super) fn gives_notice(&self) {
+        self.state.lock().unwrap().notices.are_given = true;
+    }
+
+    /// Tells the first who wants to know of it that a key is free.
+    pub(super) fn tell(&self, key: &str) {
+        let first = {
+            let asked = &mut self.state.lock().unwrap().notices.asked;
+            let at = asked.iter().position(|(claim, _)| claim.key.name() == key);
+            at.map(|at| asked.remove(at))
+        };
+        if let Some((_, told)) = first {
+            told();
+        }
+    }
+
+    /// How many want to be told of something.
+    pub(super) fn awaited(&self) -> usize {
+        self.state.lock().unwrap().notices.asked.len()
     }
 
     /// Since when it remembers its leases.
@@ -225,12 +263,38 @@ impl Backend for Fake {
     fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
         self.note("release", claim);
         let fate = self.fate(|state| &mut state.releases);
-        Box::pin(meet(
-            self.name,
-            fate,
-            within,
-            async move { self.memory.release(claim, within).await },
-        ))
+        Box::pin(meet(self.name, fate, within, async move {
+            let found = self.memory.release(claim, within).await;
+            if matches!(found, Ok(Found::Ours)) {
+                self.tell(claim.key.name());
+            }
+            found
+        }))
+    }
+
+    fn ask_notice<'a>(
+        &'a self,
+        claim: &'a Claim,
+        told: Told,
+        _: Duration,
+    ) -> Option<Reply<'a, Awaited>> {
+        if !self.state.lock().unwrap().notices.are_given {
+            return None;
+        }
+        self.note("notice", claim);
+        if self.store.owner(claim.key.name()).is_some() {
+            self.state.lock().unwrap().notices.asked.push((claim.clone(), told));
+        } else {
+            told();
+        }
+        Some(Box::pin(async { Ok(Awaited::default()) }))
+    }
+
+    fn forgo_notice<'a>(&'a self, claim: &'a Claim, _: Duration) -> Reply<'a, Found> {
+        self.note("forgo", claim);
+        let asked = &mut self.state.lock().unwrap().notices.asked;
+        asked.retain(|(known, _)| known.owner != claim.owner);
+        Box::pin(async { Ok(Found::Gone) })
     }
 
     fn verify(&self, within: Duration) -> Reply<'_, ()> {

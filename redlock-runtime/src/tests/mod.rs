@@ -9,6 +9,7 @@ mod lane;
 mod line;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod notice;
 mod quorum;
 mod reentrancy;
 mod release;

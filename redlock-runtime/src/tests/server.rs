@@ -3,7 +3,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -299,10 +298,6 @@ impl Line for Server {
         self.send("rotate", held, command, within, |answer| {
             if let Answer::Rotated(rotated) = answer { Some(rotated) } else { None }
         })
-    }
-
-    fn duty(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
-        None
     }
 }
 

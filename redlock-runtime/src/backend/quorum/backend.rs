@@ -1,6 +1,6 @@
 //! The commands of a lock on N nodes.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::gather::{Answers, Question, Reach, gather};
@@ -8,7 +8,7 @@ use super::guard::RestartGuard;
 use super::member::Member;
 use super::tally::{self, Election};
 use super::tenure::Tenures;
-use crate::backend::{Acquired, Backend, Claim, Fault, Found, Reply, Voter};
+use crate::backend::{Acquired, Awaited, Backend, Claim, Duty, Fault, Found, Reply, Told, Voter};
 use crate::clock::Moment;
 use crate::fencing::FencingToken;
 use crate::owner::Owner;
@@ -205,6 +205,38 @@ impl Quorum {
         self.settle(Reach::All, ask).await
     }
 
+    /// Waits for the lock to be let go of on so many nodes that nobody can have a quorum any more.
+    async fn await_release(
+        &self,
+        claim: &Claim,
+        told: Told,
+        within: Duration,
+    ) -> Result<Awaited, Fault> {
+        let spare = self.members.len() - self.needed;
+        let ballot = Arc::new(Mutex::new(vec![false; self.members.len()]));
+        let ask = |member: Arc<Member>| -> Question<Awaited> {
+            let (claim, told, ballot) = (claim.clone(), Arc::clone(&told), Arc::clone(&ballot));
+            let number = member.number;
+            let told_here: Told = Arc::new(move || {
+                let mut free = ballot.lock().unwrap_or_else(PoisonError::into_inner);
+                let is_news = !std::mem::replace(&mut free[number], true);
+                let count = free.iter().filter(|is_free| **is_free).count();
+                drop(free);
+                if is_news && count == spare + 1 {
+                    told();
+                }
+            });
+            Box::pin(async move {
+                match member.backend.ask_notice(&claim, told_here, within) {
+                    Some(answer) => answer.await,
+                    None => Ok(Awaited::default()),
+                }
+            })
+        };
+        let answers = self.gather(Reach::Admitted, ask, |_| false).await;
+        Ok(answers.into_iter().flatten().flatten().collect())
+    }
+
     /// Asks until a quorum agrees on what it found.
     async fn settle(
         &self,
@@ -313,6 +345,35 @@ impl Backend for Quorum {
 
     fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
         Box::pin(self.free(claim, within))
+    }
+
+    fn ask_notice<'a>(
+        &'a self,
+        claim: &'a Claim,
+        told: Told,
+        within: Duration,
+    ) -> Option<Reply<'a, Awaited>> {
+        Some(Box::pin(self.await_release(claim, told, within)))
+    }
+
+    fn forgo_notice<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
+        Box::pin(async move {
+            let ask = |member: Arc<Member>| -> Question<Found> {
+                let claim = claim.clone();
+                Box::pin(async move { member.backend.forgo_notice(&claim, within).await })
+            };
+            self.settle(Reach::Admitted, ask).await
+        })
+    }
+
+    fn duty(&self) -> Option<Duty> {
+        let duties: Vec<_> =
+            self.members.iter().filter_map(|member| member.backend.duty()).collect();
+        Some(Box::pin(async move {
+            for duty in duties {
+                tokio::spawn(duty);
+            }
+        }))
     }
 
     fn verify(&self, within: Duration) -> Reply<'_, ()> {

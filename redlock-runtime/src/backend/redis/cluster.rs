@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::address;
 use super::node::{NodeOptions, RedisNode};
 use super::source::Source;
-use crate::backend::{Acquired, Backend, Claim, Fault, Found, Line, Reply};
+use crate::backend::{Acquired, Awaited, Backend, Claim, Duty, Fault, Found, Line, Reply, Told};
 use crate::error::LockError;
 use crate::fencing::FencingToken;
 
@@ -151,6 +151,23 @@ impl Backend for RedisCluster {
 
     fn line(&self) -> Option<&dyn Line> {
         self.node.line()
+    }
+
+    fn ask_notice<'a>(
+        &'a self,
+        claim: &'a Claim,
+        told: Told,
+        within: Duration,
+    ) -> Option<Reply<'a, Awaited>> {
+        self.node.ask_notice(claim, told, within)
+    }
+
+    fn forgo_notice<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
+        self.node.forgo_notice(claim, within)
+    }
+
+    fn duty(&self) -> Option<Duty> {
+        self.node.duty()
     }
 }
 

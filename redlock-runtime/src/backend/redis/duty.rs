@@ -10,13 +10,13 @@ use tokio::time::{Instant, MissedTickBehavior, timeout};
 use super::exchange::{Call, exchange, unheard};
 use super::line_reply;
 use super::link::Link;
-use super::node::Core;
+use super::node::{Core, RedisNode};
 use super::notices::{Phase, next};
 use super::presence::Watched;
 use super::release::Release;
 use super::script::{NUDGE, cluster_flag};
 use super::source::Source;
-use crate::backend::{CLAIM_WINDOW, Claim};
+use crate::backend::{CLAIM_WINDOW, Claim, Duty};
 use crate::key::LockKey;
 
 /// How long a connection may take to be made and to show that it hears.
@@ -30,20 +30,34 @@ const DENIED_PAUSE: Duration = Duration::from_secs(60);
 /// How often a silent connection is asked for a sign of life.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Serves the line of a node, over connections of the runtime it runs on.
-pub(super) struct Duty<S: Source> {
-    pub(super) core: Arc<Core<S>>,
-    pub(super) calls: Arc<Link<Watched<S>>>,
+/// Serves those who wait at a node, over connections of the runtime it runs on.
+struct Duties<S: Source> {
+    core: Arc<Core<S>>,
+    calls: Arc<Link<Watched<S>>>,
 }
 
-impl<S: Source> Clone for Duty<S> {
+impl<S: Source> Clone for Duties<S> {
     fn clone(&self) -> Self {
         Self { core: Arc::clone(&self.core), calls: Arc::clone(&self.calls) }
     }
 }
 
-impl<S: Source> Duty<S> {
-    pub(super) async fn run(self) {
+impl<S: Source> RedisNode<S> {
+    /// `None`: it was begun before, or this is a lane, which has none.
+    pub(super) fn begin_duty(&self) -> Option<Duty> {
+        let over = self.stem.as_ref()?.begin_duty()?;
+        let duties = Duties { core: Arc::clone(&self.core), calls: Arc::clone(&self.calls) };
+        Some(Box::pin(async move {
+            tokio::select! {
+                () = over.cancelled() => {}
+                () = duties.run() => {}
+            }
+        }))
+    }
+}
+
+impl<S: Source> Duties<S> {
+    async fn run(self) {
         tokio::join!(self.listen(), self.nudge_the_overdue());
     }
 
@@ -130,10 +144,10 @@ impl<S: Source> Duty<S> {
 
     /// Lets go of a lock that was handed to somebody who gave up.
     fn free(&self, claim: Claim) {
-        let duty = self.clone();
+        let duties = self.clone();
         tokio::spawn(async move {
             let release = Release::of(&claim);
-            if let Err(fault) = duty.core.let_go(&duty.calls, release, REPLY).await {
+            if let Err(fault) = duties.core.let_go(&duties.calls, release, REPLY).await {
                 tracing::debug!(nodes = ?fault.nodes, "what nobody wants is free in a moment");
             }
         });

@@ -1,12 +1,9 @@
 //! The line of those who wait for a lock, on one Redis server.
 
-use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::duty::Duty;
 use super::exchange::{Call, exchange, unheard};
 use super::line_reply;
 use super::link::Loan;
@@ -111,17 +108,6 @@ impl<S: Source> Line for RedisNode<S> {
                 rotated => rotated,
             })
         })
-    }
-
-    fn duty(&self) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
-        let over = self.stem.as_ref()?.begin_duty()?;
-        let duty = Duty { core: Arc::clone(&self.core), calls: Arc::clone(&self.calls) };
-        Some(Box::pin(async move {
-            tokio::select! {
-                () = over.cancelled() => {}
-                () = duty.run() => {}
-            }
-        }))
     }
 }
 

@@ -12,6 +12,7 @@ mod line;
 mod line_reply;
 mod link;
 mod node;
+mod notice;
 mod notices;
 mod offset;
 mod presence;

@@ -24,7 +24,7 @@ use super::script::{ACQUIRE, RAISE, RENEW};
 use super::source::{Direct, Source};
 use super::watch::HandOvers;
 use super::{address, probe, reply};
-use crate::backend::{Acquired, Backend, Claim, Found, Line, Reply, Tls};
+use crate::backend::{Acquired, Awaited, Backend, Claim, Duty, Found, Line, Reply, Tls, Told};
 use crate::clock::Moment;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
@@ -264,6 +264,24 @@ impl<S: Source> Backend for RedisNode<S> {
             }
         })
     }
+
+    fn ask_notice<'a>(
+        &'a self,
+        claim: &'a Claim,
+        told: Told,
+        within: Duration,
+    ) -> Option<Reply<'a, Awaited>> {
+        Some(Box::pin(self.await_release(claim, told, within)))
+    }
+
+    fn forgo_notice<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
+        Box::pin(self.core.let_go(&self.calls, Release::leaving(claim), within))
+    }
+
+    fn duty(&self) -> Option<Duty> {
+        self.begin_duty()
+    }
+
     fn line(&self) -> Option<&dyn Line> {
         self.core.replicated.is_none().then_some(self)
     }

@@ -1,6 +1,7 @@
-//! Hears on one channel who of this process has been handed a lock.
+//! Hears on one channel who of this process has been handed a lock, or waits for one that is free.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::pin::Pin;
 use std::str;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +12,7 @@ use futures_core::Stream;
 use tokio::sync::{mpsc, watch};
 use uuid::Uuid;
 
-use crate::backend::{Call, Claim, FencingTokens, Ticket};
+use crate::backend::{Awaited, Call, Claim, FencingTokens, Ticket, Told};
 use crate::fencing::FencingToken;
 use crate::owner::Owner;
 
@@ -40,9 +41,11 @@ pub(super) enum Phase {
     Silent,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Listeners {
     tickets: HashMap<Owner, mpsc::UnboundedSender<Call>>,
+    /// They only want to know when a lock is let go of.
+    awaiting: HashMap<Owner, Told>,
     /// They gave up, and never come back: what is handed to them nobody wants.
     former: VecDeque<Claim>,
 }
@@ -101,6 +104,12 @@ impl Notices {
         Ticket::new(calls, Registration { notices: Arc::clone(self), owner: owner.clone() })
     }
 
+    /// `told` is called when a lock was let go of that `owner` waits for.
+    pub(super) fn expect(self: &Arc<Self>, owner: &Owner, told: Told) -> Awaited {
+        self.listeners().awaiting.insert(owner.clone(), told);
+        Awaited::new(Registration { notices: Arc::clone(self), owner: owner.clone() })
+    }
+
     /// The owner is never used again, though it may still be handed a lock.
     pub(super) fn gave_up(&self, claim: &Claim) {
         let mut listeners = self.listeners();
@@ -120,6 +129,14 @@ impl Notices {
 
     /// Passes a message on. Answers with the lock that it hands to somebody who gave up.
     pub(super) fn tell(&self, message: &[u8]) -> Option<Claim> {
+        if let Some(owner) = parse_free(message) {
+            let told = self.listeners().awaiting.get(owner).cloned();
+            // Outside of the mutex, as below.
+            if let Some(told) = told {
+                told();
+            }
+            return None;
+        }
         let (owner, call) = parse(message)?;
         let sender = {
             let mut listeners = self.listeners();
@@ -140,7 +157,13 @@ impl Notices {
     }
 }
 
-/// Takes the ticket's listener away.
+impl fmt::Debug for Listeners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listeners").field("tickets", &self.tickets.len()).finish_non_exhaustive()
+    }
+}
+
+/// Takes the listener of an owner away.
 #[derive(Debug)]
 struct Registration {
     notices: Arc<Notices>,
@@ -149,7 +172,11 @@ struct Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.notices.listeners().tickets.remove(&self.owner);
+        let mut listeners = self.notices.listeners();
+        let gone = (listeners.tickets.remove(&self.owner), listeners.awaiting.remove(&self.owner));
+        drop(listeners);
+        // Outside of the mutex: what they refer to may end with them.
+        drop(gone);
     }
 }
 
@@ -165,6 +192,13 @@ fn parse(message: &[u8]) -> Option<(&str, Call)> {
     Some((str::from_utf8(owner).ok()?, Call::HandedOver { fencing_tokens, lease }))
 }
 
+/// `free <length of the owner> <owner><lock key>`
+fn parse_free(message: &[u8]) -> Option<&str> {
+    let mut words = message.strip_prefix(b"free ")?.splitn(2, |byte| *byte == b' ');
+    let length: usize = str::from_utf8(words.next()?).ok()?.parse().ok()?;
+    str::from_utf8(words.next()?.get(..length)?).ok()
+}
+
 /// The next message. `None`: the connection broke. Cancel safe.
 pub(super) async fn next(stream: &mut PubSubStream) -> Option<Vec<u8>> {
     let message = std::future::poll_fn(|context| Pin::new(&mut *stream).poll_next(context)).await;
@@ -173,6 +207,8 @@ pub(super) async fn next(stream: &mut PubSubStream) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
     use crate::key::LockKey;
 
@@ -230,6 +266,28 @@ mod tests {
         assert_eq!(notices.listeners().former.len(), MOST_FORMER);
     }
 
+    #[test]
+    fn who_waits_for_a_release_is_told_until_it_wants_no_more() {
+        let notices = Arc::new(Notices::default());
+        let claim = claim("a web 4 ");
+        let owner = claim.owner.as_str();
+        let message = format!("free {} {owner}{}", owner.len(), claim.key.redis_key());
+        let told = Arc::new(AtomicUsize::new(0));
+        let awaited = {
+            let told = Arc::clone(&told);
+            let count = move || {
+                told.fetch_add(1, Ordering::Relaxed);
+            };
+            notices.expect(&claim.owner, Arc::new(count))
+        };
+        for _ in 0..2 {
+            assert!(notices.tell(message.as_bytes()).is_none());
+        }
+        drop(awaited);
+        assert!(notices.tell(message.as_bytes()).is_none());
+        assert_eq!(told.load(Ordering::Relaxed), 2);
+    }
+
     #[tokio::test]
     async fn everybody_is_disturbed() {
         let notices = Arc::new(Notices::default());
@@ -256,7 +314,12 @@ mod tests {
     #[test]
     fn anything_else_is_not_a_message() {
         let notices = Arc::new(Notices::default());
-        for odd in ["", "41 48 500", "41 48 500 9 short", "a 48 500 1 xy", "41 48 500 -1 xy"] {
+        for odd in ["free ", "free x", "free 9 short", "free -1 x"] {
+            assert!(parse_free(odd.as_bytes()).is_none(), "{odd}");
+        }
+        for odd in
+            ["", "free 1 x", "41 48 500", "41 48 500 9 short", "a 48 500 1 xy", "41 48 500 -1 xy"]
+        {
             assert!(parse(odd.as_bytes()).is_none(), "{odd}");
             assert!(notices.tell(odd.as_bytes()).is_none());
         }

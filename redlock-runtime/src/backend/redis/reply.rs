@@ -17,8 +17,8 @@ pub(super) struct Timed<T> {
 pub(super) fn acquired(value: &Value) -> Option<Timed<Acquired>> {
     match value {
         Value::BulkString(granted) => {
-            let (token, time) = std::str::from_utf8(granted).ok()?.split_once(' ')?;
-            let fencing_token = FencingToken::new(token.parse().ok()?)?;
+            let (number, time) = std::str::from_utf8(granted).ok()?.split_once(' ')?;
+            let fencing_token = FencingToken::new(number.parse().ok()?)?;
             let found = Acquired::Granted { fencing_token };
             Some(Timed { found, micros: time.parse().ok()? })
         }
@@ -73,6 +73,15 @@ pub(super) fn released(value: &Value) -> Option<(Found, bool)> {
     match value {
         Value::Int(2) => Some((Found::Ours, true)),
         value => Some((found(value)?, false)),
+    }
+}
+
+/// Will a release be told of? Otherwise the lock is free already.
+pub(super) fn will_tell(value: &Value) -> Option<bool> {
+    match value {
+        Value::Int(1) => Some(true),
+        Value::Int(0) => Some(false),
+        _ => None,
     }
 }
 

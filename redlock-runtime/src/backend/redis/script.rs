@@ -21,6 +21,7 @@ macro_rules! with_head {
 pub(super) static ACQUIRE: Script = Script::new(include_str!("../scripts/acquire.lua"));
 pub(super) static RAISE: Script = Script::new(include_str!("../scripts/raise.lua"));
 pub(super) static RENEW: Script = Script::new(include_str!("../scripts/renew.lua"));
+pub(super) static NOTICE: Script = Script::new(include_str!("../scripts/notice.lua"));
 pub(super) static RELEASE: Script = with_head!("release.lua");
 pub(super) static JOIN: Script = with_head!("join.lua");
 pub(super) static ROTATE: Script = with_head!("rotate.lua");
@@ -127,10 +128,11 @@ mod tests {
         assert_eq!(ACQUIRE.digest(), "ab1056a5bbd89733f1c48dfbf229cb82ab94bf5c");
         assert_eq!(RAISE.digest(), "4142d34a29712ce86779aa433658e95e74bf0588");
         assert_eq!(RENEW.digest(), "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13");
-        assert_eq!(JOIN.digest(), "8f126b966e9c297b1ebf745ea8534324d1544557");
-        assert_eq!(ROTATE.digest(), "25c4d10fd33269b3e2294ec93f2ce90df300dbe4");
-        assert_eq!(NUDGE.digest(), "b6af43f0d08dde4098a94b82a1d92d23d92f4918");
-        assert_eq!(RELEASE.digest(), "2bef6c97ffb3c721555bc2cceb0c062b3e9f6b8d");
+        assert_eq!(NOTICE.digest(), "20632bbef39757069aa270fb99e091f2140dd47b");
+        assert_eq!(JOIN.digest(), "732f3aeccca9c71582671df624da5c002136e411");
+        assert_eq!(ROTATE.digest(), "b2e60900f7b2a2cad13a8459ffff1b76e20b396e");
+        assert_eq!(NUDGE.digest(), "7f429907113a154ac9c2c99cc459c210ef354a00");
+        assert_eq!(RELEASE.digest(), "d27d299623364687c248da76a079e66316250b26");
     }
 
     #[test]

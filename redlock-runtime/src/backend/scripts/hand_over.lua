@@ -1,7 +1,8 @@
 -- hand_over: the common head of the scripts that give a lock to the first in line.
 -- KEYS and ARGV are those of the script behind it; nothing here depends on them.
 -- An entry of the line: "<expire in ms> <life of the counter in ms> <fencing tokens> <channel> <owner>".
--- Channel "-": its process is not told, and asks now and then.
+-- Channel "-": its process is not told, and asks now and then. Expire "0": it wants to be told that
+-- the lock is free, and nothing else.
 -- Returns nothing by itself. A release must not fail because of the line: what it needs for that,
 -- and an older user may be denied, is called by pcall.
 local line_life = 60000
@@ -45,7 +46,10 @@ local function hand_over(lock, counter, line, is_cluster, last)
     local expire, life, count, channel, owner =
       string.match(entry, '^(%d+) (%d+) (%d+) (%S+) (.+)$')
     local listeners = 0
-    if owner then
+    if owner and expire == '0' then
+      local told = redis.pcall('PUBLISH', channel, string.format('free %d ', #owner) .. owner .. lock)
+      listeners = type(told) == 'number' and told or 0
+    elseif owner then
       first = first or token_behind(tonumber(last) or redis.pcall('GET', counter), clock())
       if not first then
         return false
@@ -65,12 +69,13 @@ local function hand_over(lock, counter, line, is_cluster, last)
     end
     -- A cluster counts the listeners of one server only.
     local is_told = owner and (is_cluster or listeners > 0)
+    local is_handed = is_told and expire ~= '0'
     if type(redis.pcall('LPOP', line)) ~= 'string' then
       redis.pcall('DEL', line)
-      return is_told
+      return is_handed
     end
     if is_told then
-      return true
+      return is_handed
     end
   end
 end

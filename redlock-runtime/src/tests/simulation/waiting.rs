@@ -143,9 +143,4 @@ impl Line for Wire {
             }
         })
     }
-
-    /// Here it is done where something happens: on the clock of the history.
-    fn duty(&self) -> Option<std::pin::Pin<Box<dyn Future<Output = ()> + Send>>> {
-        None
-    }
 }
