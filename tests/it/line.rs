@@ -179,8 +179,8 @@ async fn a_cluster_does_not_count_listeners() {
 /// It listens, but never claims the lock: a nudge after the claim window.
 #[tokio::test]
 async fn a_process_that_is_frozen_holds_the_line_up_for_one_claim_window() {
-    let head = HEAD.replace("claim_window = 1000", "claim_window = 30");
-    let lock = Lock { head, ..lock().await };
+    let hasty = HEAD.replace("claim_window = 1000", "claim_window = 30");
+    let lock = Lock { head: hasty, ..lock().await };
     lock.join("holder").await;
     lock.join("frozen").await;
     lock.join("next").await;

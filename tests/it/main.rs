@@ -43,6 +43,7 @@ mod cluster;
 mod cluster_slots;
 mod contract;
 mod interop;
+mod lanes;
 mod line;
 mod line_calls;
 mod line_denied;

@@ -18,12 +18,13 @@ macro_rules! with_head {
     };
 }
 
-pub(super) static ACQUIRE: Script = Script::new(include_str!("../scripts/acquire.lua"));
+pub(super) static ACQUIRE: Script =
+    Script::new(include_str!("../scripts/acquire.lua")).before(&RELEASE);
 pub(super) static RAISE: Script = Script::new(include_str!("../scripts/raise.lua"));
 pub(super) static RENEW: Script = Script::new(include_str!("../scripts/renew.lua"));
 pub(super) static NOTICE: Script = Script::new(include_str!("../scripts/notice.lua"));
 pub(super) static RELEASE: Script = with_head!("release.lua");
-pub(super) static JOIN: Script = with_head!("join.lua");
+pub(super) static JOIN: Script = with_head!("join.lua").before(&RELEASE);
 pub(super) static ROTATE: Script = with_head!("rotate.lua");
 pub(super) static NUDGE: Script = with_head!("nudge.lua");
 
@@ -35,11 +36,18 @@ pub(super) fn cluster_flag<S: Source>() -> &'static str {
 pub(super) struct Script {
     text: &'static str,
     digest: OnceLock<String>,
+    /// What is sent next for the same lock.
+    follower: Option<&'static Script>,
 }
 
 impl Script {
     const fn new(text: &'static str) -> Self {
-        Self { text, digest: OnceLock::new() }
+        Self { text, digest: OnceLock::new(), follower: None }
+    }
+
+    const fn before(mut self, follower: &'static Self) -> Self {
+        self.follower = Some(follower);
+        self
     }
 
     /// The SHA-1 by which the server knows the script.
@@ -78,8 +86,20 @@ impl Invocation {
         match self.run_known(connection).await? {
             Some(value) => Ok(value),
             // Boxed: it is seldom needed.
-            None => Box::pin(self.run_text(connection)).await,
+            None => Box::pin(self.introduce(connection)).await,
         }
+    }
+
+    /// A server that does not know this script does not know its follower either, most likely. That
+    /// would take two turns, and be overtaken by what is asked behind it.
+    async fn introduce(&self, connection: &mut (impl ConnectionLike + Send)) -> RedisResult<Value> {
+        if let Some(follower) = self.script.follower {
+            let key = self.key().into_owned();
+            // By an owner that nobody is. What comes of it does not matter.
+            let nothing = Self::new(follower, &[&key], &[""]);
+            let _ = nothing.run_text(connection).await;
+        }
+        self.run_text(connection).await
     }
 
     /// Runs the script by its digest. `None`: the server does not know it, and has done nothing.

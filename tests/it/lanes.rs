@@ -1,0 +1,63 @@
+//! Runtimes with a connection of their own: what they ask comes behind what they have let go of.
+
+use redlock::{LockError, Redlock, redis_lock};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::clients::client;
+use crate::support::{Server, secs, unique_prefix};
+
+/// More calls than a runtime makes before it gets a connection of its own.
+const MANY: usize = 200;
+
+#[redis_lock(key = "k-<n>", client = redlock, release = "background")]
+async fn in_background(redlock: &Redlock, n: usize) -> Result<(), LockError> {
+    Ok(())
+}
+
+/// By whichever way each release and each question goes.
+#[tokio::test]
+async fn whoever_let_go_has_the_lock_again_at_once() {
+    let redlock = client().await;
+    for round in 0..3 * MANY {
+        let granted = redlock.lock("k-1").try_acquire().await.unwrap();
+        let guard = granted.unwrap_or_else(|| panic!("round {round}: it was let go of"));
+        match round % 3 {
+            0 => drop(guard),
+            1 => drop(guard.release().await.unwrap()),
+            _ => {
+                drop(guard);
+                in_background(&redlock, 1).await.unwrap();
+            }
+        }
+    }
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// They end with releases on the way that nobody awaits.
+#[test]
+fn runtimes_that_end_leave_no_lock_behind() {
+    let prefix = unique_prefix();
+    let first = runtime();
+    let (redlock, raw) = first.block_on(async {
+        let server = Server::shared().await;
+        let builder = Redlock::builder().url(server.url()).prefix(prefix.as_str());
+        (builder.build().await.unwrap(), server.raw())
+    });
+    for _ in 0..20 {
+        let short = runtime();
+        short.block_on(async {
+            for n in 0..MANY / 2 {
+                in_background(&redlock, n).await.unwrap();
+            }
+        });
+        drop(short);
+    }
+    first.block_on(async {
+        assert_eq!(redlock.shutdown(secs(30)).await, 0);
+        let left = raw.keys(&format!("*{prefix}*")).await;
+        assert!(left.iter().all(|key| key.ends_with(":fence")), "{left:?}");
+    });
+}
