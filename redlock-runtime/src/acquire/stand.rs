@@ -24,6 +24,8 @@ pub(super) struct Stand {
     ticket: Ticket,
     /// The lock was not handed over before this moment.
     since: Moment,
+    /// The server's time of then: no fencing token of what it hands over is lower.
+    since_there: u64,
     /// When to look after it, should no call come.
     pub(super) look_at: Moment,
 }
@@ -61,7 +63,8 @@ impl Clerk {
                 self.settle(Tenure::new(claim, confirmed, fencing_tokens)).await;
             }
             Ok(Joined::Waiting { holder, standing }) => {
-                self.stand(Stand { claim, reserve, ticket, since, look_at: since });
+                let since_there = standing.micros;
+                self.stand(Stand { claim, reserve, ticket, since, since_there, look_at: since });
                 self.stands(holder, standing);
             }
             Ok(Joined::Unknown) => {}
@@ -89,7 +92,7 @@ impl Clerk {
                 self.settle(tenure.handed_over(sent)).await;
             }
             Ok(Joined::Waiting { holder, standing }) => {
-                stand.since = sent;
+                (stand.since, stand.since_there) = (sent, standing.micros);
                 self.stand(stand);
                 self.stands(holder, standing);
             }
@@ -127,7 +130,8 @@ impl Clerk {
                 self.settle(tenure.kept(next.expire, confirmed, fencing_tokens)).await;
             }
             Ok(Rotated::Passed { holder, standing }) => {
-                self.stand(Stand { claim: next, reserve, ticket, since: sent, look_at: sent });
+                let (since, look_at, since_there) = (sent, sent, standing.micros);
+                self.stand(Stand { claim: next, reserve, ticket, since, since_there, look_at });
                 self.stands(holder, standing);
             }
             // The one who had it last lost it in its last moments. Everyone starts again.
@@ -145,6 +149,13 @@ impl Clerk {
     pub(super) async fn hear(&mut self, call: Call) {
         let Some(mut stand) = self.stand.take() else { return };
         match call {
+            // From before its last answer: the server has forgotten since that it handed it over.
+            Call::HandedOver { fencing_tokens, .. }
+                if u64::from(fencing_tokens.first) < stand.since_there =>
+            {
+                stand.look_at = Moment::ZERO;
+                self.stand(stand);
+            }
             Call::HandedOver { fencing_tokens, lease } => {
                 let tenure = self.handed_over(stand, fencing_tokens, lease);
                 self.settle(tenure).await;

@@ -30,6 +30,9 @@ pub(crate) struct Standing {
     pub(crate) ahead: u32,
     /// Its turn will be told. Otherwise it has to look now and then.
     pub(crate) is_told: bool,
+    /// The server's time, in microseconds. What is handed over after this answer has no fencing
+    /// token below it.
+    pub(crate) micros: u64,
 }
 
 /// The answer to somebody who joins the line, or looks after a place in it.

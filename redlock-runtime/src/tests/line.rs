@@ -145,6 +145,21 @@ async fn whoever_was_disturbed_looks_at_once() {
     assert!(is_full(&guard));
 }
 
+/// After a failover: the server has forgotten what it called for.
+#[tokio::test(start_paused = true)]
+async fn a_call_from_before_the_place_in_line_is_not_believed() {
+    let server = Server::new();
+    let holder = holds(&server.client()).await;
+    let waiter = waits(&server.client()).await;
+    server.take_log();
+    server.calls_from_the_past();
+    tokio::time::sleep(MOMENT).await;
+    assert!(!waiter.is_finished());
+    assert_eq!(server.take_verbs(), ["look"]);
+    holder.release().await.unwrap();
+    granted(waiter).await.release().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_that_was_missed_is_found_by_looking_after_a_while() {
     let server = Server::new();

@@ -14,7 +14,8 @@ use super::simulation::node::{Answer, Command, Node};
 use super::simulation::notice::Tickets;
 use super::simulation::plan::{LinePlan, Listener, NEVER, NodePlan};
 use crate::backend::{
-    Acquired, Backend, Call, Claim, Fault, Found, Joined, Line, Reply, Rotated, Ticket,
+    Acquired, Backend, Call, Claim, Fault, FencingTokens, Found, Joined, Line, Reply, Rotated,
+    Ticket,
 };
 use crate::client::Redlock;
 use crate::error::{NodeError, NodeErrorKind};
@@ -98,6 +99,13 @@ impl Server {
 
     pub(super) fn disturb(&self) {
         self.tickets.disturb(0);
+    }
+
+    /// A call comes that is older than anything the server knows.
+    pub(super) fn calls_from_the_past(&self) {
+        let old = FencingToken::new(ORIGIN - 1).unwrap();
+        let fencing_tokens = FencingTokens { first: old, last: old };
+        self.tickets.call_all(0, Call::HandedOver { fencing_tokens, lease: WINDOW });
     }
 
     /// Takes a place in line, or the lock, for nobody.

@@ -15,7 +15,7 @@ pub(super) fn joined(value: &Value) -> Option<Timed<Joined>> {
             (Joined::Granted(fencing_tokens(first, last)?), micros)
         }
         [Value::Int(0), millis, holder, Value::Int(micros), ahead, is_told] => {
-            let standing = standing(millis, ahead, is_told)?;
+            let standing = standing(millis, ahead, is_told, *micros)?;
             (Joined::Waiting { holder: text(holder)?, standing }, micros)
         }
         [Value::Int(2), Value::Int(micros)] => (Joined::Unknown, micros),
@@ -31,7 +31,7 @@ pub(super) fn rotated(value: &Value) -> Option<Timed<Rotated>> {
             (Rotated::Kept(fencing_tokens(first, last)?), micros)
         }
         [Value::Int(2), millis, holder, Value::Int(micros), ahead, is_told] => {
-            let standing = standing(millis, ahead, is_told)?;
+            let standing = standing(millis, ahead, is_told, *micros)?;
             (Rotated::Passed { holder: text(holder)?, standing }, micros)
         }
         [Value::Int(0), Value::Int(micros)] => (Rotated::Lost(Found::Gone), micros),
@@ -53,11 +53,12 @@ fn fencing_tokens(first: &Value, last: &Value) -> Option<FencingTokens> {
     Some(FencingTokens { first: fencing_token(first)?, last: fencing_token(last)? })
 }
 
-fn standing(millis: &Value, ahead: &Value, is_told: &Value) -> Option<Standing> {
+fn standing(millis: &Value, ahead: &Value, is_told: &Value, micros: i64) -> Option<Standing> {
     let (Value::Int(millis), Value::Int(ahead)) = (millis, ahead) else { return None };
     let free_in = u64::try_from(*millis).ok().map(Duration::from_millis);
     let ahead = u32::try_from(*ahead).ok()?;
-    Some(Standing { free_in, ahead, is_told: *is_told == Value::Int(1) })
+    let micros = u64::try_from(micros).ok()?;
+    Some(Standing { free_in, ahead, is_told: *is_told == Value::Int(1), micros })
 }
 
 fn fencing_token(value: &Value) -> Option<FencingToken> {
@@ -98,7 +99,7 @@ mod tests {
     #[test]
     fn the_three_answers_to_a_join() {
         assert_eq!(joined(&granted(1)).unwrap().found, Joined::Granted(eight()));
-        let standing = |free_in| Standing { free_in, ahead: 3, is_told: true };
+        let standing = |free_in| Standing { free_in, ahead: 3, is_told: true, micros: 17 };
         let in_line = |free_in| {
             let holder = "web-3:x".to_owned();
             Some(Timed {

@@ -41,7 +41,7 @@ impl Node {
         if self.denies(now) {
             return Answer::Denied;
         }
-        let key = &entry.claim.key;
+        let (key, server_time) = (&entry.claim.key, self.server_time(now));
         if self.record(key).live(now).is_none() {
             match self.hand_over(key, Some(&entry.claim.owner), None, now) {
                 Handed::Over => {}
@@ -53,14 +53,14 @@ impl Node {
             return self.take_over(entry, now);
         }
         record.line.push_back(entry.clone());
-        Answer::Joined(record.waiting(entry, record.line.len() - 1, now))
+        Answer::Joined(record.waiting(entry, record.line.len() - 1, now, server_time))
     }
 
     pub(crate) fn look(&mut self, entry: &Entry, now: Micros) -> Answer {
         if self.denies(now) {
             return Answer::Denied;
         }
-        let key = &entry.claim.key;
+        let (key, server_time) = (&entry.claim.key, self.server_time(now));
         if self.record(key).live(now).is_none() {
             match self.hand_over(key, Some(&entry.claim.owner), None, now) {
                 Handed::Over => {}
@@ -79,7 +79,7 @@ impl Node {
             return self.take_over(entry, now);
         }
         Answer::Joined(match record.position(&entry.claim.owner) {
-            Some(ahead) => record.waiting(&record.line[ahead], ahead, now),
+            Some(ahead) => record.waiting(&record.line[ahead], ahead, now, server_time),
             None => Joined::Unknown,
         })
     }
@@ -128,11 +128,12 @@ impl Node {
         if let Err(other) = self.record(&held.key).found(&held.owner, now) {
             return Answer::Rotated(Rotated::Lost(other));
         }
+        let server_time = self.server_time(now);
         if matches!(self.hand_over(&held.key, None, Some(last), now), Handed::Over) {
             let record = self.record(&held.key);
             record.line.push_back(next.clone());
             let Joined::Waiting { holder, standing } =
-                record.waiting(next, record.line.len() - 1, now)
+                record.waiting(next, record.line.len() - 1, now, server_time)
             else {
                 unreachable!("it was handed over")
             };
@@ -234,11 +235,11 @@ impl Record {
         self.line.iter().position(|entry| entry.claim.owner == *owner)
     }
 
-    fn waiting(&self, entry: &Entry, ahead: usize, now: Micros) -> Joined {
+    fn waiting(&self, entry: &Entry, ahead: usize, now: Micros, server_time: u64) -> Joined {
         let Some(lease) = self.live(now) else { unreachable!("somebody holds it") };
         let free_in = Some(Duration::from_micros(lease.ends - now));
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
-        let standing = Standing { free_in, ahead, is_told: entry.is_told };
+        let standing = Standing { free_in, ahead, is_told: entry.is_told, micros: server_time };
         Joined::Waiting { holder: lease.owner.as_str().to_owned(), standing }
     }
 }

@@ -59,9 +59,14 @@ impl Tickets {
         self.tell(|known| known.owner == *owner, call);
     }
 
+    /// To everybody in a process, whatever their owners.
+    pub(crate) fn call_all(&self, process: usize, call: Call) {
+        self.tell(|known| known.process == process, call);
+    }
+
     /// The subscription of a process was made anew.
     pub(crate) fn disturb(&self, process: usize) {
-        self.tell(|known| known.process == process, Call::Disturbed);
+        self.call_all(process, Call::Disturbed);
     }
 
     fn tell(&self, whom: impl Fn(&Known) -> bool, call: Call) {
