@@ -57,14 +57,26 @@ impl Lock {
         self.let_go(owner, "", "").await
     }
 
-    async fn let_go(&self, owner: &str, last: &str, leave: &str) -> String {
-        let args = [owner, self.cluster, leave, last, LIFE];
+    /// `used`: the last fencing token that was used, of all that were drawn.
+    async fn let_go(&self, owner: &str, used: &str, leave: &str) -> String {
+        let reserved = self.raw.try_cmd(&["GET", &self.fence]).await.map(lines_of);
+        let reserved = reserved.ok().and_then(|mut lines| lines.pop()).unwrap_or_default();
+        self.let_go_of(owner, used, &reserved, leave).await
+    }
+
+    async fn let_go_of(&self, owner: &str, used: &str, reserved: &str, leave: &str) -> String {
+        let args = [owner, self.cluster, leave, used, reserved, LIFE];
         self.run(&[&self.head, RELEASE].concat(), &args).await.unwrap().remove(0)
     }
 
-    async fn rotate(&self, owner: &str, last: u64, next: &str) -> Vec<String> {
-        let last = last.to_string();
-        let args = [owner, &last, next, EXPIRE, LIFE, "8", NOBODY, self.cluster];
+    async fn rotate(&self, owner: &str, used: u64, next: &str) -> Vec<String> {
+        let reserved = self.raw.get(&self.fence).await.unwrap_or_default();
+        self.rotate_of(owner, used, &reserved, next).await
+    }
+
+    async fn rotate_of(&self, owner: &str, used: u64, reserved: &str, next: &str) -> Vec<String> {
+        let used = used.to_string();
+        let args = [owner, &used, reserved, next, EXPIRE, LIFE, "8", NOBODY, self.cluster];
         self.run(&[&self.head, ROTATE].concat(), &args).await.unwrap()
     }
 
@@ -149,6 +161,48 @@ async fn fencing_tokens_grow_whatever_happens_and_unused_ones_are_given_back() {
     assert_eq!(lock.counter().await, number(&kept[1]), "the rest was given back");
     used.push(lock.acquire("c").await);
     assert!(used.is_sorted_by(|a, b| a < b), "{used:?}");
+}
+
+/// As when a command of an owner lands long after its lease, and it lets go only then. Or the counter
+/// was lost.
+#[tokio::test]
+async fn fencing_tokens_that_others_have_drawn_since_are_never_given_back() {
+    for way in ["release", "hand over", "rotate", "keep"] {
+        // Far ahead of the server's time, so that only the counter decides; lost; gone back.
+        for moved_to in [Some(9_000_000_000_000_000), None, Some(7)] {
+            let lock = lock().await;
+            let reply = lock.join("a").await;
+            let (used, reserved) = (number(&reply[1]), &reply[2]);
+            let last = moved_to.unwrap_or(used).max(used);
+            match moved_to.map(|moved: u64| moved.to_string()) {
+                Some(moved) => drop(lock.raw.cmd(&["SET", &lock.fence, &moved, "PX", LIFE]).await),
+                None => assert!(lock.raw.del(&lock.fence).await),
+            }
+            if matches!(way, "hand over" | "rotate") {
+                lock.join("b").await;
+            }
+            match way {
+                "release" => {
+                    let used = used.to_string();
+                    assert_eq!(lock.let_go_of("a", &used, reserved, "").await, "1");
+                    assert!(number(&lock.join("c").await[1]) > last, "{way} {moved_to:?}");
+                }
+                "hand over" => {
+                    let used = used.to_string();
+                    assert_eq!(lock.let_go_of("a", &used, reserved, "").await, "2");
+                    assert!(lock.counter().await > last + 7, "{way} {moved_to:?}");
+                }
+                "rotate" => {
+                    assert_eq!(lock.rotate_of("a", used, reserved, "a2").await[0], "2");
+                    assert!(lock.counter().await > last + 7, "{way} {moved_to:?}");
+                }
+                _ => {
+                    let kept = lock.rotate_of("a", used, reserved, "a2").await;
+                    assert_eq!([number(&kept[0]), number(&kept[1])], [1, last + 1], "{moved_to:?}");
+                }
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -122,8 +122,9 @@ impl Clerk {
         let _pending = engine.pending.begin();
         let within = self.within(self.now());
         let sent = self.now();
-        let last = tenure.fencing_token();
-        let answer = self.patiently(line.rotate(&tenure.claim, last, &next, reserve, within)).await;
+        let drawn = tenure.drawn();
+        let answer =
+            self.patiently(line.rotate(&tenure.claim, drawn, &next, reserve, within)).await;
         match answer {
             Ok(Rotated::Kept(fencing_tokens)) => {
                 let confirmed = Confirmed { sent, lease: next.expire };

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::backend::{CLAIM_WINDOW, Claim, FencingTokens};
+use crate::backend::{CLAIM_WINDOW, Claim, Drawn, FencingTokens};
 use crate::clock::Moment;
 use crate::fencing::FencingToken;
 use crate::options::MIN_EXPIRE;
@@ -128,9 +128,14 @@ impl Tenure {
         self.used
     }
 
-    /// The last fencing token that was used, if reserved ones are left to be given back.
-    pub(crate) fn unused_behind(&self) -> Option<FencingToken> {
-        (self.used < self.reserved).then_some(self.used)
+    /// How far its fencing tokens were used.
+    pub(super) fn drawn(&self) -> Drawn {
+        Drawn { used: self.used, reserved: self.reserved }
+    }
+
+    /// The same, if reserved ones are left to be given back.
+    pub(crate) fn unused(&self) -> Option<Drawn> {
+        (self.used < self.reserved).then_some(self.drawn())
     }
 
     /// Moves it to the next caller, if that gets a full lease and a fencing token of its own, and
@@ -185,12 +190,12 @@ mod tests {
     #[test]
     fn every_caller_has_a_larger_fencing_token_until_the_reserved_ones_are_used() {
         let mut tenure = tenure(EXPIRE, 2);
-        assert_eq!(tenure.unused_behind(), FencingToken::new(100));
+        assert_eq!(tenure.unused().map(|drawn| drawn.used), FencingToken::new(100));
         assert!(tenure.pass(EXPIRE, at(1)));
         assert_eq!(tenure.fencing_token(), FencingToken::new(101).unwrap());
         assert!(tenure.pass(EXPIRE, at(2)));
         assert_eq!(tenure.fencing_token(), FencingToken::new(102).unwrap());
-        assert_eq!(tenure.unused_behind(), None);
+        assert_eq!(tenure.unused(), None);
         assert!(!tenure.pass(EXPIRE, at(3)));
         assert_eq!(tenure.fencing_token(), FencingToken::new(102).unwrap());
     }

@@ -21,6 +21,15 @@ pub(crate) struct FencingTokens {
     pub(crate) last: FencingToken,
 }
 
+/// How far the fencing tokens of an owner value were used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Drawn {
+    /// The last that was used.
+    pub(crate) used: FencingToken,
+    /// The last that it has. Where the counter shows another one, somebody has drawn since.
+    pub(crate) reserved: FencingToken,
+}
+
 /// A place in line, as a backend sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
@@ -110,22 +119,22 @@ pub(crate) trait Line: fmt::Debug + Send + Sync {
     /// Leaves the line. Frees the lock, or passes it on, if it was handed over meanwhile.
     fn leave<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Found>;
 
-    /// Frees the lock, or passes it on, and gives back the reserved fencing tokens behind `last`.
+    /// Frees the lock, or passes it on, and gives back the reserved fencing tokens that were not used.
     fn give_back<'a>(
         &'a self,
         claim: &'a Claim,
-        last: FencingToken,
+        drawn: Drawn,
         within: Duration,
     ) -> Reply<'a, Found>;
 
     /// Gives way: if others wait, the first of them has the lock, and `next` waits at the end of
     /// the line (take its ticket before). Otherwise `held` stays, with a full lease of the length
-    /// of `next` and `reserve` fencing tokens behind `last`. When the outcome is unknown, a leave
+    /// of `next` and `reserve` fencing tokens behind those that were used. When the outcome is unknown, a leave
     /// of `next` and a release of `held` were sent behind.
     fn rotate<'a>(
         &'a self,
         held: &'a Claim,
-        last: FencingToken,
+        drawn: Drawn,
         next: &'a Claim,
         reserve: u32,
         within: Duration,

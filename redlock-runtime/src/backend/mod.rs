@@ -10,7 +10,9 @@ mod redis;
 mod tls;
 
 pub(crate) use contract::{Awaited, Backend, Claim, Duty, Reply, Told};
-pub(crate) use line::{CLAIM_WINDOW, Call, FencingTokens, Joined, Line, Rotated, Standing, Ticket};
+pub(crate) use line::{
+    CLAIM_WINDOW, Call, Drawn, FencingTokens, Joined, Line, Rotated, Standing, Ticket,
+};
 pub(crate) use memory::Memory;
 pub use memory::MemoryStore;
 pub(crate) use outcome::{Acquired, Fault, Found};

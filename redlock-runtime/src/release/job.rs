@@ -8,19 +8,18 @@ use tokio::sync::oneshot;
 use super::flush::Unsent;
 use super::pending::PendingGuard;
 use crate::acquire::{Freeing, Late, Seat, Tenure};
-use crate::backend::{Backend, Claim, Fault, Found};
+use crate::backend::{Backend, Claim, Drawn, Fault, Found};
 use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
-use crate::fencing::FencingToken;
 use crate::state::Released;
 
 /// One release, tried until it is answered or the lease would be over anyway.
 pub(super) struct ReleaseJob {
     pub(super) engine: Arc<Engine>,
     pub(super) claim: Claim,
-    /// The last fencing token that was used, where others behind it are to be given back.
-    pub(super) last: Option<FencingToken>,
+    /// Where fencing tokens that were reserved are to be given back.
+    pub(super) unused: Option<Drawn>,
     /// The server has dropped the lease by itself from here on.
     pub(super) until: Moment,
     /// An earlier try was not answered.
@@ -51,7 +50,7 @@ impl ReleaseJob {
         Self {
             engine: Arc::clone(engine),
             claim: tenure.claim.clone(),
-            last: tenure.unused_behind(),
+            unused: tenure.unused(),
             until,
             is_unknown: false,
             reply: None,
@@ -99,7 +98,11 @@ impl ReleaseJob {
 
     /// What one try asks.
     pub(super) fn question(&self) -> Question {
-        Question { claim: self.claim.clone(), last: self.last, within: self.engine.reply_timeout }
+        Question {
+            claim: self.claim.clone(),
+            unused: self.unused,
+            within: self.engine.reply_timeout,
+        }
     }
 
     pub(super) fn finish(self, found: Found) -> Released {
@@ -136,14 +139,14 @@ impl ReleaseJob {
 /// One try of a release.
 pub(super) struct Question {
     claim: Claim,
-    last: Option<FencingToken>,
+    unused: Option<Drawn>,
     within: Duration,
 }
 
 impl Question {
     pub(super) async fn ask(&self, way: &dyn Backend) -> Result<Found, Fault> {
-        match (way.line(), self.last) {
-            (Some(line), Some(last)) => line.give_back(&self.claim, last, self.within).await,
+        match (way.line(), self.unused) {
+            (Some(line), Some(drawn)) => line.give_back(&self.claim, drawn, self.within).await,
             _ => way.release(&self.claim, self.within).await,
         }
     }

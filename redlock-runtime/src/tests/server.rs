@@ -14,8 +14,8 @@ use super::simulation::node::{Answer, Command, Node};
 use super::simulation::notice::Tickets;
 use super::simulation::plan::{LinePlan, Listener, NEVER, NodePlan};
 use crate::backend::{
-    Acquired, Backend, Call, Claim, Fault, FencingTokens, Found, Joined, Line, Reply, Rotated,
-    Ticket,
+    Acquired, Backend, Call, Claim, Drawn, Fault, FencingTokens, Found, Joined, Line, Reply,
+    Rotated, Ticket,
 };
 use crate::client::Redlock;
 use crate::error::{NodeError, NodeErrorKind};
@@ -285,10 +285,10 @@ impl Line for Server {
     fn give_back<'a>(
         &'a self,
         claim: &'a Claim,
-        last: FencingToken,
+        drawn: Drawn,
         within: Duration,
     ) -> Reply<'a, Found> {
-        self.send("give_back", claim, Command::GiveBack(claim.clone(), last), within, |answer| {
+        self.send("give_back", claim, Command::GiveBack(claim.clone(), drawn), within, |answer| {
             freed(&answer)
         })
     }
@@ -296,13 +296,13 @@ impl Line for Server {
     fn rotate<'a>(
         &'a self,
         held: &'a Claim,
-        last: FencingToken,
+        drawn: Drawn,
         next: &'a Claim,
         reserve: u32,
         within: Duration,
     ) -> Reply<'a, Rotated> {
         let next = entry(next, reserve);
-        let command = Command::Rotate { held: held.clone(), last, next };
+        let command = Command::Rotate { held: held.clone(), drawn, next };
         self.send("rotate", held, command, within, |answer| {
             if let Answer::Rotated(rotated) = answer { Some(rotated) } else { None }
         })

@@ -19,7 +19,7 @@ pub(crate) enum Command {
     },
     Release {
         owner: Owner,
-        used: i8,
+        drawn: Drawn,
     },
     /// A release with an entry, and without a fencing token.
     Leave {
@@ -27,7 +27,7 @@ pub(crate) enum Command {
     },
     Rotate {
         owner: Owner,
-        used: i8,
+        drawn: Drawn,
         next: Owner,
     },
     /// Only with a bug.
@@ -35,6 +35,20 @@ pub(crate) enum Command {
         owner: Owner,
         used: i8,
     },
+}
+
+/// The last fencing token that an owner used, and the last that it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Drawn {
+    pub(super) used: i8,
+    pub(super) reserved: i8,
+}
+
+impl Drawn {
+    pub(super) fn change(&mut self, change: impl Fn(&mut i8)) {
+        change(&mut self.used);
+        change(&mut self.reserved);
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

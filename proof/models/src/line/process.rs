@@ -1,7 +1,7 @@
 //! What a process does: the clerk of its waiters, and its holds. Between any two steps it may be
 //! frozen for as long as it likes.
 
-use super::messages::{Call, Command, Reply};
+use super::messages::{Call, Command, Drawn, Reply};
 use super::state::{DRIFT, OWNERS, Owner, Phase, Process, State};
 use super::{Bug, Line};
 
@@ -165,9 +165,9 @@ impl<const P: usize> Line<P> {
                 Self::leave(this, owner);
             }
             Phase::Rotating { sent, .. } if self.bug == Bug::RotateAgain => *sent = 0,
-            Phase::Rotating { owner, used, next, .. } => {
-                let (owner, used, next) = (*owner, *used, *next);
-                this.commands.insert(Command::Release { owner, used });
+            Phase::Rotating { owner, drawn, next, .. } => {
+                let (owner, drawn, next) = (*owner, *drawn, *next);
+                this.commands.insert(Command::Release { owner, drawn });
                 Self::leave(this, next);
             }
             Phase::Holding { renewing, .. } => *renewing = None,
@@ -195,18 +195,22 @@ impl<const P: usize> Line<P> {
 
     /// The body has ended; the lock goes to the next process, or stays here.
     pub(super) fn move_on(state: &mut State<P>, process: usize) {
-        let Phase::Holding { owner, next, .. } = state.processes[process].phase else { return };
-        let (used, next) = (next - 1, Self::fresh_owner(state, process));
+        let Phase::Holding { owner, next, last, .. } = state.processes[process].phase else {
+            return;
+        };
+        let drawn = Drawn { used: next - 1, reserved: last };
+        let next = Self::fresh_owner(state, process);
         let this = &mut state.processes[process];
-        this.commands.insert(Command::Rotate { owner, used, next });
-        (this.phase, this.reply) = (Phase::Rotating { owner, used, next, sent: 0 }, None);
+        this.commands.insert(Command::Rotate { owner, drawn, next });
+        (this.phase, this.reply) = (Phase::Rotating { owner, drawn, next, sent: 0 }, None);
     }
 
     /// The body has ended, or was stopped.
     pub(super) fn let_go(state: &mut State<P>, process: usize) {
         let this = &mut state.processes[process];
-        let Phase::Holding { owner, next, .. } = this.phase else { return };
-        this.commands.insert(Command::Release { owner, used: next - 1 });
+        let Phase::Holding { owner, next, last, .. } = this.phase else { return };
+        let drawn = Drawn { used: next - 1, reserved: last };
+        this.commands.insert(Command::Release { owner, drawn });
         (this.phase, this.reply) = (Phase::Idle, None);
     }
 

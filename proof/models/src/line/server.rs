@@ -1,6 +1,6 @@
 //! The scripts, each in one step, as in the file that is named.
 
-use super::messages::{Call, Command, Reply};
+use super::messages::{Call, Command, Drawn, Reply};
 use super::state::{DRIFT, Owner, RESERVE, State, process_of};
 use super::{Bug, Line};
 
@@ -12,7 +12,7 @@ impl<const P: usize> Line<P> {
             Command::Look { owner } => self.join(state, owner, true),
             Command::Claim { owner } => self.acquire(state, owner),
             Command::Renew { owner } => self.renew(state, owner),
-            Command::Release { owner, used } => self.release(state, by, owner, Some(used)),
+            Command::Release { owner, drawn } => self.release(state, by, owner, Some(drawn)),
             Command::Leave { owner } => {
                 if self.bug != Bug::LeaveStaysInLine {
                     state.line.remove(owner);
@@ -22,7 +22,7 @@ impl<const P: usize> Line<P> {
                 }
                 self.release(state, by, owner, None)
             }
-            Command::Rotate { owner, used, next } => self.rotate(state, by, (owner, next), used),
+            Command::Rotate { owner, drawn, next } => self.rotate(state, by, (owner, next), drawn),
             Command::GiveBack { owner, used } => {
                 if state.lock.owner == Some(owner) {
                     state.lock.counter = used;
@@ -80,9 +80,15 @@ impl<const P: usize> Line<P> {
     }
 
     /// `release.lua`.
-    fn release(&self, state: &mut State<P>, by: usize, owner: Owner, used: Option<i8>) -> Reply {
+    fn release(
+        &self,
+        state: &mut State<P>,
+        by: usize,
+        owner: Owner,
+        drawn: Option<Drawn>,
+    ) -> Reply {
         if state.lock.owner == Some(owner) {
-            state.lock.counter = used.unwrap_or(state.lock.counter);
+            state.lock.counter = self.last_used(state, drawn);
             state.lock.owner = None;
             state.lock.left = 0;
             state.lock.watcher = None;
@@ -97,11 +103,12 @@ impl<const P: usize> Line<P> {
         state: &mut State<P>,
         by: usize,
         (owner, next): (Owner, Owner),
-        used: i8,
+        drawn: Drawn,
     ) -> Reply {
         if state.lock.owner != Some(owner) {
             return Reply::Gone;
         }
+        let used = self.last_used(state, Some(drawn));
         state.lock.counter = used;
         self.hand_over(state, by);
         if state.lock.owner != Some(owner) {
@@ -115,6 +122,15 @@ impl<const P: usize> Line<P> {
             state.lock.counter = last;
         }
         Reply::Granted { first, last }
+    }
+
+    /// `last_used` in `hand_over.lua`: what is left of a reserve is given back, unless somebody has
+    /// drawn since.
+    fn last_used(&self, state: &State<P>, drawn: Option<Drawn>) -> i8 {
+        let counter = state.lock.counter;
+        let Some(Drawn { used, reserved }) = drawn else { return counter };
+        let is_known = reserved == counter || self.bug == Bug::GiveBackBlindly;
+        if is_known { used } else { used.max(counter) }
     }
 
     /// `nudge.lua`.

@@ -3,7 +3,7 @@
 //! Fencing tokens are kept relative to the one that began last, which is 0: what is larger may
 //! begin. Those that are below it are all the same.
 
-use super::messages::{Call, Command, Reply, Set};
+use super::messages::{Call, Command, Drawn, Reply, Set};
 
 /// What a server's clock may be wrong by in a lease, and what a client therefore subtracts.
 pub(super) const DRIFT: u8 = 1;
@@ -93,7 +93,7 @@ pub(super) enum Phase {
     },
     Rotating {
         owner: Owner,
-        used: i8,
+        drawn: Drawn,
         next: Owner,
         sent: u8,
     },
@@ -184,7 +184,7 @@ impl Process {
                 change(next);
                 change(last);
             }
-            Phase::Rotating { used, .. } => change(used),
+            Phase::Rotating { drawn, .. } => drawn.change(&change),
         }
         if let Some(Reply::Granted { first, last }) = &mut self.reply {
             change(first);
@@ -192,9 +192,8 @@ impl Process {
         }
         self.calls.change(change_call);
         self.commands.change(|command| match command {
-            Command::Release { used, .. }
-            | Command::Rotate { used, .. }
-            | Command::GiveBack { used, .. } => change(used),
+            Command::Release { drawn, .. } | Command::Rotate { drawn, .. } => drawn.change(&change),
+            Command::GiveBack { used, .. } => change(used),
             _ => {}
         });
     }

@@ -11,8 +11,7 @@ use super::node::{RedisNode, fence_life};
 use super::release::Release;
 use super::script::{JOIN, ROTATE, cluster_flag};
 use super::source::Source;
-use crate::backend::{Claim, Fault, Found, Joined, Line, Reply, Rotated, Standing, Ticket};
-use crate::fencing::FencingToken;
+use crate::backend::{Claim, Drawn, Fault, Found, Joined, Line, Reply, Rotated, Standing, Ticket};
 use crate::owner::Owner;
 
 /// The part of the time for a join that the connection for calls may take.
@@ -52,19 +51,19 @@ impl<S: Source> Line for RedisNode<S> {
     fn give_back<'a>(
         &'a self,
         claim: &'a Claim,
-        last: FencingToken,
+        drawn: Drawn,
         within: Duration,
     ) -> Reply<'a, Found> {
         Box::pin(async move {
             self.core.behind.over(&claim.owner);
-            self.core.let_go(&self.calls, Release::behind(claim, last), within).await
+            self.core.let_go(&self.calls, Release::behind(claim, drawn), within).await
         })
     }
 
     fn rotate<'a>(
         &'a self,
         held: &'a Claim,
-        last: FencingToken,
+        drawn: Drawn,
         next: &'a Claim,
         reserve: u32,
         within: Duration,
@@ -74,11 +73,13 @@ impl<S: Source> Line for RedisNode<S> {
             let channel = self.core.notices.channel_within(within / CONNECTING_PART).await;
             let (fence, queue) = (held.key.fence_key(), held.key.queue_key());
             let keys = [held.key.redis_key(), &fence, &queue];
-            let (last, reserve) = (last.to_string(), reserve.to_string());
+            let (used, reserved) = (drawn.used.to_string(), drawn.reserved.to_string());
+            let reserve = reserve.to_string();
             let (expire, fence_life) = (next.expire.as_millis().to_string(), fence_life(next));
             let args = [
                 held.owner.as_str(),
-                &last,
+                &used,
+                &reserved,
                 next.owner.as_str(),
                 &expire,
                 &fence_life,

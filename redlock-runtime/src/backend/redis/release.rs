@@ -12,28 +12,27 @@ use super::presence::Watched;
 use super::reply;
 use super::script::{RELEASE, cluster_flag};
 use super::source::Source;
-use crate::backend::{Claim, Fault, Found};
+use crate::backend::{Claim, Drawn, Fault, Found};
 use crate::error::{NodeError, NodeErrorKind};
-use crate::fencing::FencingToken;
 
 /// What is let go of.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Release<'a> {
     claim: &'a Claim,
-    /// The last fencing token that was used, where others were reserved behind it.
-    last: Option<FencingToken>,
+    /// Where fencing tokens were reserved that nobody used.
+    drawn: Option<Drawn>,
     is_leaving: bool,
 }
 
 impl<'a> Release<'a> {
     /// The lock.
     pub(super) fn of(claim: &'a Claim) -> Self {
-        Self { claim, last: None, is_leaving: false }
+        Self { claim, drawn: None, is_leaving: false }
     }
 
-    /// The lock, and the fencing tokens that were reserved behind `last`.
-    pub(super) fn behind(claim: &'a Claim, last: FencingToken) -> Self {
-        Self { last: Some(last), ..Self::of(claim) }
+    /// The lock, and the fencing tokens that were reserved and not used.
+    pub(super) fn behind(claim: &'a Claim, drawn: Drawn) -> Self {
+        Self { drawn: Some(drawn), ..Self::of(claim) }
     }
 
     /// The place in line, and the lock if it was handed over meanwhile.
@@ -49,15 +48,17 @@ impl<'a> Release<'a> {
     }
 
     fn call<S: Source>(&self, is_lineless: bool) -> Call {
-        let Self { claim, last, is_leaving } = *self;
+        let Self { claim, drawn, is_leaving } = *self;
         let (fence, queue) = (claim.key.fence_key(), claim.key.queue_key());
         let keys = [claim.key.redis_key(), &fence, &queue];
         let leave = if is_leaving { "leave" } else { "" };
-        let (last, life) = match last {
-            Some(last) => (last.to_string(), fence_life(claim)),
-            None => (String::new(), String::new()),
+        let [used, reserved, life] = match drawn {
+            Some(Drawn { used, reserved }) => {
+                [used.to_string(), reserved.to_string(), fence_life(claim)]
+            }
+            None => Default::default(),
         };
-        let args = [claim.owner.as_str(), cluster_flag::<S>(), leave, &last, &life];
+        let args = [claim.owner.as_str(), cluster_flag::<S>(), leave, &used, &reserved, &life];
         // What is empty at the end says nothing. Each word costs the server time.
         let said = args.iter().rposition(|arg| !arg.is_empty()).map_or(0, |last| last + 1);
         Call::new(&RELEASE, if is_lineless { &keys[..1] } else { &keys }, &args[..said])

@@ -24,6 +24,15 @@ local function token_behind(last, now)
   return number and math.max(number + 1, now)
 end
 
+-- The last fencing token that was used: of those that an owner reserved, unless somebody has drawn
+-- since, also after the counter went back.
+local function last_used(counter, used, reserved)
+  local last = redis.pcall('GET', counter)
+  local is_known = not last or last == reserved
+  local is_behind = type(last) == 'string' and (tonumber(last) or 0) < tonumber(used)
+  return (is_known or is_behind) and used or last
+end
+
 -- The entry of an owner, and how many stand before it.
 local function find(line, owner)
   for position, entry in ipairs(redis.pcall('LRANGE', line, 0, -1)) do
@@ -50,7 +59,7 @@ local function hand_over(lock, counter, line, is_cluster, last)
       local told = redis.pcall('PUBLISH', channel, string.format('free %d ', #owner) .. owner .. lock)
       listeners = type(told) == 'number' and told or 0
     elseif owner then
-      first = first or token_behind(tonumber(last) or redis.pcall('GET', counter), clock())
+      first = first or token_behind(last or redis.pcall('GET', counter), clock())
       if not first then
         return false
       end

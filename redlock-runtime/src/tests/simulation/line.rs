@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::node::{Answer, Micros, Node, Record};
-use crate::backend::{Claim, FencingTokens, Found, Joined, Rotated, Standing};
+use crate::backend::{Claim, Drawn, FencingTokens, Found, Joined, Rotated, Standing};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::owner::Owner;
@@ -96,29 +96,27 @@ impl Node {
         self.free(claim, None, now)
     }
 
-    /// Frees a lock, or hands it over. `last`: the last fencing token of its owner that was used.
-    pub(crate) fn free(
-        &mut self,
-        claim: &Claim,
-        last: Option<FencingToken>,
-        now: Micros,
-    ) -> Answer {
+    /// Frees a lock, or hands it over.
+    pub(crate) fn free(&mut self, claim: &Claim, drawn: Option<Drawn>, now: Micros) -> Answer {
         if let Err(other) = self.record(&claim.key).found(&claim.owner, now) {
             return Answer::Freed(other, false);
         }
-        if matches!(self.hand_over(&claim.key, None, last, now), Handed::Over) {
+        let last = self.record(&claim.key).last_used(drawn);
+        if matches!(self.hand_over(&claim.key, None, drawn, now), Handed::Over) {
             return Answer::Freed(Found::Ours, true);
         }
         let record = self.record(&claim.key);
         record.lease = None;
-        record.last_token = last.map_or(record.last_token, Into::into);
+        if drawn.is_some_and(|drawn| u64::from(drawn.used) == last) {
+            record.last_token = last;
+        }
         Answer::Freed(Found::Ours, false)
     }
 
     pub(crate) fn rotate(
         &mut self,
         held: &Claim,
-        last: FencingToken,
+        drawn: Drawn,
         next: &Entry,
         now: Micros,
     ) -> Answer {
@@ -129,7 +127,8 @@ impl Node {
             return Answer::Rotated(Rotated::Lost(other));
         }
         let server_time = self.server_time(now);
-        if matches!(self.hand_over(&held.key, None, Some(last), now), Handed::Over) {
+        let last = self.record(&held.key).last_used(Some(drawn));
+        if matches!(self.hand_over(&held.key, None, Some(drawn), now), Handed::Over) {
             let record = self.record(&held.key);
             record.line.push_back(next.clone());
             let Joined::Waiting { holder, standing } =
@@ -142,8 +141,8 @@ impl Node {
         let lasts = self.real(next.claim.expire);
         let record = self.record(&held.key);
         record.begin_for(&held.owner, now + lasts);
-        let (first, until) = (u64::from(last) + 1, u64::from(last) + u64::from(next.reserve));
-        record.last_token = record.last_token.max(until);
+        let (first, until) = (last + 1, last + u64::from(next.reserve));
+        record.last_token = until;
         Answer::Rotated(Rotated::Kept(range(first, until)))
     }
 
@@ -181,7 +180,7 @@ impl Node {
         &mut self,
         key: &LockKey,
         asks: Option<&Owner>,
-        last: Option<FencingToken>,
+        drawn: Option<Drawn>,
         now: Micros,
     ) -> Handed {
         if self.denies(now) {
@@ -190,7 +189,7 @@ impl Node {
         let server_time = self.server_time(now);
         let Some(plan) = self.line.clone() else { return Handed::Nobody };
         let record = self.record(key);
-        let first = server_time.max(last.map_or(record.last_token, Into::into) + 1);
+        let first = server_time.max(record.last_used(drawn) + 1);
         while let Some(next) = self.record(key).line.front().cloned() {
             if asks == Some(&next.claim.owner) {
                 return Handed::ToSelf;
@@ -219,6 +218,15 @@ impl Node {
 }
 
 impl Record {
+    /// Of those that an owner reserved, unless somebody has drawn since.
+    fn last_used(&self, drawn: Option<Drawn>) -> u64 {
+        match drawn {
+            None => self.last_token,
+            Some(Drawn { used, reserved }) if u64::from(reserved) == self.last_token => used.into(),
+            Some(Drawn { used, .. }) => self.last_token.max(used.into()),
+        }
+    }
+
     fn is_owned_by(&self, owner: &Owner, now: Micros) -> bool {
         self.live(now).is_some_and(|lease| lease.owner == *owner)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::line::{Entry, Notice};
 use super::plan::{LinePlan, NodePlan, Tick, Upheaval};
-use crate::backend::{Acquired, Claim, Found, Joined, Rotated};
+use crate::backend::{Acquired, Claim, Drawn, Found, Joined, Rotated};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::owner::Owner;
@@ -22,10 +22,10 @@ pub(crate) enum Command {
     Join(Entry),
     Look(Entry),
     Leave(Claim),
-    GiveBack(Claim, FencingToken),
+    GiveBack(Claim, Drawn),
     Rotate {
         held: Claim,
-        last: FencingToken,
+        drawn: Drawn,
         next: Entry,
     },
     Nudge(LockKey),
@@ -119,8 +119,8 @@ impl Node {
             Command::Join(entry) => self.join(entry, now),
             Command::Look(entry) => self.look(entry, now),
             Command::Leave(claim) => self.leave(claim, now),
-            Command::GiveBack(claim, last) => self.free(claim, Some(*last), now),
-            Command::Rotate { held, last, next } => self.rotate(held, *last, next, now),
+            Command::GiveBack(claim, drawn) => self.free(claim, Some(*drawn), now),
+            Command::Rotate { held, drawn, next } => self.rotate(held, *drawn, next, now),
             Command::Nudge(key) => self.nudge(key, now),
         }
     }

@@ -8,8 +8,7 @@ use super::line::Entry;
 use super::node::{Answer, Command};
 use super::plan::{NEVER, Tick, millis};
 use super::wire::Wire;
-use crate::backend::{Claim, Fault, Found, Joined, Line, Reply, Rotated, Ticket};
-use crate::fencing::FencingToken;
+use crate::backend::{Claim, Drawn, Fault, Found, Joined, Line, Reply, Rotated, Ticket};
 use crate::key::LockKey;
 use crate::owner::Owner;
 
@@ -116,22 +115,22 @@ impl Line for Wire {
     fn give_back<'a>(
         &'a self,
         claim: &'a Claim,
-        last: FencingToken,
+        drawn: Drawn,
         within: Duration,
     ) -> Reply<'a, Found> {
-        Box::pin(self.free(Command::GiveBack(claim.clone(), last), &claim.key, within))
+        Box::pin(self.free(Command::GiveBack(claim.clone(), drawn), &claim.key, within))
     }
 
     fn rotate<'a>(
         &'a self,
         held: &'a Claim,
-        last: FencingToken,
+        drawn: Drawn,
         next: &'a Claim,
         reserve: u32,
         within: Duration,
     ) -> Reply<'a, Rotated> {
         let next = self.entry(next, reserve);
-        let command = Command::Rotate { held: held.clone(), last, next };
+        let command = Command::Rotate { held: held.clone(), drawn, next };
         Box::pin(async move {
             let answer = self.call(command, within).await;
             if !matches!(answer, Ok((Answer::Rotated(Rotated::Kept(_) | Rotated::Lost(_)), _))) {

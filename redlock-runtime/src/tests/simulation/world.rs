@@ -254,12 +254,12 @@ impl State {
             Command::Join(Entry { claim, .. }) => format!("join {}", self.name(claim)),
             Command::Look(Entry { claim, .. }) => format!("look {}", self.name(claim)),
             Command::Leave(claim) => format!("leave {}", self.name(claim)),
-            Command::GiveBack(claim, last) => {
-                format!("give back {} behind {last}", self.name(claim))
+            Command::GiveBack(claim, drawn) => {
+                format!("give back {} behind {}", self.name(claim), drawn.used)
             }
-            Command::Rotate { held, last, next } => {
+            Command::Rotate { held, drawn, next } => {
                 let (held, next) = (self.name(held), self.name(&next.claim));
-                format!("rotate {held} behind {last} for {next}")
+                format!("rotate {held} behind {} for {next}", drawn.used)
             }
             Command::Nudge(key) => format!("nudge {}", key.name()),
             Command::Renew(claims) => {
