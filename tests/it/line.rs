@@ -163,8 +163,8 @@ async fn fencing_tokens_grow_whatever_happens_and_unused_ones_are_given_back() {
     assert!(used.is_sorted_by(|a, b| a < b), "{used:?}");
 }
 
-/// As when a command of an owner lands long after its lease, and it lets go only then. Or the counter
-/// was lost.
+/// As when a command of an owner lands long after its lease, and it lets go only then. Or the
+/// counter was lost.
 #[tokio::test]
 async fn fencing_tokens_that_others_have_drawn_since_are_never_given_back() {
     for way in ["release", "hand over", "rotate", "keep"] {

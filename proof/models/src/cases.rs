@@ -205,7 +205,6 @@ fn line_controls() -> Vec<Case> {
         with("a lost hold is passed on", line::Bug::PassLost, RISING),
         with("fencing tokens are not reserved", line::Bug::Unreserved, RISING),
         with("given back while the next hold counts on", line::Bug::GiveBackOnPass, RISING),
-        with("given back though others have drawn since", line::Bug::GiveBackBlindly, RISING),
         Case::violates("a hand-over without a window", DEAD_ONES, unclaimed),
         fair("a hand-over that nobody watches", line::Bug::NoWatch, DEAD_ONES),
         fair("a leave that keeps the lock", line::Bug::LeaveKeepsLock, LEFT),

@@ -50,8 +50,6 @@ pub(crate) enum Bug {
     Unreserved,
     /// A hold gives its unused fencing tokens back, and is passed on.
     GiveBackOnPass,
-    /// What is left of a reserve is given back though others have drawn since.
-    GiveBackBlindly,
     /// A hand-over gives a full lease.
     NoWindow,
     /// Nobody looks whether the one who was called has come.

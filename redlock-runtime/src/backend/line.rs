@@ -119,7 +119,8 @@ pub(crate) trait Line: fmt::Debug + Send + Sync {
     /// Leaves the line. Frees the lock, or passes it on, if it was handed over meanwhile.
     fn leave<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Found>;
 
-    /// Frees the lock, or passes it on, and gives back the reserved fencing tokens that were not used.
+    /// Frees the lock, or passes it on, and gives back the fencing tokens that were reserved and
+    /// not used, unless somebody has drawn since.
     fn give_back<'a>(
         &'a self,
         claim: &'a Claim,
@@ -129,8 +130,8 @@ pub(crate) trait Line: fmt::Debug + Send + Sync {
 
     /// Gives way: if others wait, the first of them has the lock, and `next` waits at the end of
     /// the line (take its ticket before). Otherwise `held` stays, with a full lease of the length
-    /// of `next` and `reserve` fencing tokens behind those that were used. When the outcome is unknown, a leave
-    /// of `next` and a release of `held` were sent behind.
+    /// of `next` and `reserve` fencing tokens behind those that were used. When the outcome is
+    /// unknown, a leave of `next` and a release of `held` were sent behind.
     fn rotate<'a>(
         &'a self,
         held: &'a Claim,

@@ -88,7 +88,7 @@ impl<const P: usize> Line<P> {
         drawn: Option<Drawn>,
     ) -> Reply {
         if state.lock.owner == Some(owner) {
-            state.lock.counter = self.last_used(state, drawn);
+            state.lock.counter = Self::last_used(state, drawn);
             state.lock.owner = None;
             state.lock.left = 0;
             state.lock.watcher = None;
@@ -108,7 +108,7 @@ impl<const P: usize> Line<P> {
         if state.lock.owner != Some(owner) {
             return Reply::Gone;
         }
-        let used = self.last_used(state, Some(drawn));
+        let used = Self::last_used(state, Some(drawn));
         state.lock.counter = used;
         self.hand_over(state, by);
         if state.lock.owner != Some(owner) {
@@ -126,11 +126,10 @@ impl<const P: usize> Line<P> {
 
     /// `last_used` in `hand_over.lua`: what is left of a reserve is given back, unless somebody has
     /// drawn since.
-    fn last_used(&self, state: &State<P>, drawn: Option<Drawn>) -> i8 {
+    fn last_used(state: &State<P>, drawn: Option<Drawn>) -> i8 {
         let counter = state.lock.counter;
         let Some(Drawn { used, reserved }) = drawn else { return counter };
-        let is_known = reserved == counter || self.bug == Bug::GiveBackBlindly;
-        if is_known { used } else { used.max(counter) }
+        if reserved == counter { used } else { used.max(counter) }
     }
 
     /// `nudge.lua`.
