@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::clients::{client, holder, raw};
-use crate::support::{Server, ms, secs};
+use crate::support::{Server, ms, secs, unique_prefix};
 
 /// The release of every client of the algorithm.
 const RELEASE: &str = "if redis.call('get', KEYS[1]) == ARGV[1] then \
@@ -55,6 +55,19 @@ async fn a_foreign_record_is_respected_and_outlasted() {
     let guard: LockGuard =
         redlock.lock("k").wait(secs(30)).acquire().await.expect("its lease ends");
     assert_eq!(raw.get(&key).await.as_deref(), Some(guard.owner()));
+}
+
+/// Also by a client that has to tell the server its scripts first.
+#[tokio::test]
+async fn a_foreign_record_without_an_owner_is_left_alone() {
+    let server = Server::start().await;
+    let (raw, prefix) = (server.raw(), unique_prefix());
+    let builder = Redlock::builder().url(server.url()).prefix(prefix.as_str());
+    let redlock = builder.build().await.unwrap();
+    let key = format!("{prefix}k");
+    assert!(raw.set_foreign_lock(&key, "", secs(60)).await);
+    assert!(redlock.lock("k").try_acquire().await.unwrap().is_none());
+    assert_eq!(raw.get(&key).await.as_deref(), Some(""));
 }
 
 /// As redis-py's `Lock` without a `timeout` writes it.

@@ -95,8 +95,8 @@ impl Invocation {
     async fn introduce(&self, connection: &mut (impl ConnectionLike + Send)) -> RedisResult<Value> {
         if let Some(follower) = self.script.follower {
             let key = self.key().into_owned();
-            // By an owner that nobody is. What comes of it does not matter.
-            let nothing = Self::new(follower, &[&key], &[""]);
+            // Without an owner it does nothing. What it answers does not matter.
+            let nothing = Self::new(follower, &[&key], &[]);
             let _ = nothing.run_text(connection).await;
         }
         self.run_text(connection).await
