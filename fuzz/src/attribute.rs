@@ -27,9 +27,8 @@ fn lock(text: &str, options: TokenStream, function: TokenStream) {
     match (plan, errors.into_compile_errors()) {
         (Some(plan), None) => {
             let expanded = expand::expand(&plan);
-            let shown = expanded.to_string();
-            syn::parse2::<syn::ImplItem>(expanded)
-                .unwrap_or_else(|error| panic!("{text:?}: {error}: {shown}"));
+            syn::parse2::<syn::ImplItem>(expanded.clone())
+                .unwrap_or_else(|error| panic!("{text:?}: {error}: {expanded}"));
         }
         (None, None) => panic!("{text:?}: neither a plan nor an error"),
         (_, Some(errors)) => check_errors(text, errors),
