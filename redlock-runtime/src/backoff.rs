@@ -102,4 +102,22 @@ mod tests {
         assert_eq!(failed(0, 1.0), Duration::from_millis(10));
         assert_eq!(failed(50, 1.0), Duration::from_millis(320));
     }
+
+    #[test]
+    fn a_place_in_line_is_looked_after_when_the_lease_before_it_ends() {
+        let millis = Duration::from_millis;
+        assert_eq!(in_line(Some(millis(300)), 0), millis(301));
+        assert_eq!(in_line(Some(millis(300)), 4), millis(501));
+        // No later than a lost message allows, and those further back more slowly.
+        assert_eq!(in_line(Some(millis(60_000)), 0), FALLBACK);
+        assert_eq!((in_line(None, 0), in_line(None, 2)), (FALLBACK, 3 * FALLBACK));
+        assert_eq!(in_line(None, 500), 10 * FALLBACK);
+    }
+
+    #[test]
+    fn only_the_first_in_line_asks_often_where_nobody_is_told() {
+        assert_eq!(untold(Duration::ZERO, None, 0, 1.0), SHORTEST);
+        assert_eq!(untold(Duration::ZERO, None, 1, 0.0), LONGEST);
+        assert_eq!(untold(Duration::ZERO, None, 1, 0.5), LONGEST * 3 / 2);
+    }
 }

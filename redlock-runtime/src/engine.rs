@@ -148,3 +148,40 @@ impl Engine {
         held
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::{Memory, MemoryStore};
+
+    /// Callers on runtimes that come and go, as tests do: each has renewals of its own, and what
+    /// was there for those that are gone does not pile up.
+    #[test]
+    fn each_runtime_has_a_scheduler_of_its_own_until_it_ends() {
+        let engine = Engine::new(Parts {
+            backend: Arc::new(Memory::new(MemoryStore::new())),
+            client_name: "test".to_owned(),
+            reply_timeout: Duration::from_secs(1),
+            max_waiters: 1,
+            is_embedded: true,
+        });
+        let on_a_runtime = || {
+            let runtime = runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async {
+                assert!(Arc::ptr_eq(&engine.scheduler(), &engine.scheduler()));
+                engine.scheduler()
+            })
+        };
+        let held = on_a_runtime();
+        assert!(!Arc::ptr_eq(&held, &on_a_runtime()));
+        for _ in 0..10 {
+            drop(on_a_runtime());
+        }
+        let Place::Callers(schedulers) = &engine.place else { unreachable!("it is embedded") };
+        let count = || schedulers.lock().unwrap().len();
+        assert_eq!(count(), 2, "that of the last runtime, and the one that is held");
+        drop((held, on_a_runtime()));
+        drop(on_a_runtime());
+        assert_eq!(count(), 1);
+    }
+}

@@ -72,6 +72,20 @@ mod tests {
         assert_eq!(receiver.recv().unwrap(), receiver.recv().unwrap());
     }
 
+    #[test]
+    fn a_keeper_that_died_is_replaced() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let (handle, thread) = (runtime.handle().clone(), std::thread::spawn(|| ()));
+        drop(runtime);
+        while !thread.is_finished() {
+            std::thread::yield_now();
+        }
+        let mut keeper = Some(Keeper { handle, thread, process: 41 });
+        let (sender, receiver) = std::sync::mpsc::channel();
+        serving(&mut keeper, 41).unwrap().spawn(async move { sender.send(()) });
+        receiver.recv().unwrap();
+    }
+
     /// With a keeper of its own: the process-wide one serves the other tests.
     #[test]
     fn a_child_of_a_fork_is_told() {

@@ -133,6 +133,13 @@ mod tests {
     }
 
     #[test]
+    fn the_shortest_and_the_longest_lease_are_leases() {
+        for expire in [MIN_EXPIRE, MAX_EXPIRE] {
+            assert_eq!(Policy::DEFAULT.with(Some(expire), None, None).unwrap().expire(), expire);
+        }
+    }
+
+    #[test]
     fn a_zero_wait_is_one_attempt_and_expire_is_cut_to_milliseconds() {
         let odd = Duration::from_micros(10_999);
         let policy =

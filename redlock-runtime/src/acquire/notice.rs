@@ -70,3 +70,21 @@ async fn wait(
         let _ = engine.backend.forgo_notice(&claim, within).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_is_waited_for_until_it_came_or_patience_ends() {
+        let asked_at = Moment::ZERO.plus(Duration::from_secs(100));
+        let (end, _ended) = oneshot::channel();
+        let was_told = Arc::new(AtomicBool::new(false));
+        let notice = Notice { asked_at, was_told: Arc::clone(&was_told), _end: end };
+        let last = asked_at.plus(PATIENCE).minus(Duration::from_nanos(1));
+        assert!(notice.is_due(asked_at) && notice.is_due(last));
+        assert!(!notice.is_due(asked_at.plus(PATIENCE)));
+        was_told.store(true, Ordering::Relaxed);
+        assert!(!notice.is_due(asked_at));
+    }
+}

@@ -246,3 +246,67 @@ impl Backend for Memory {
         Box::pin(async { Ok(()) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::owner::Owner;
+
+    const EXPIRE: Duration = Duration::from_secs(10);
+
+    fn take(memory: &Memory, key: &str) -> u64 {
+        let key = LockKey::new("", key).unwrap();
+        let claim = Claim { key, owner: Owner::fresh("test"), expire: EXPIRE };
+        match memory.take(&claim) {
+            Acquired::Granted { fencing_token } => fencing_token.into(),
+            refused @ Acquired::Refused { .. } => panic!("{refused:?}"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_is_over_in_the_moment_in_which_it_ends() {
+        let store = MemoryStore::new();
+        let memory = Memory::new(store.clone());
+        take(&memory, "k");
+        tokio::time::advance(EXPIRE.saturating_sub(Duration::from_nanos(1))).await;
+        assert!(store.owner("k").is_some());
+        tokio::time::advance(Duration::from_nanos(1)).await;
+        assert_eq!(store.owner("k"), None);
+    }
+
+    /// Without a counter that remembers: a store that is made anew goes on above the old one.
+    #[tokio::test(start_paused = true)]
+    async fn fencing_tokens_begin_at_the_time() {
+        let before = micros_since_epoch();
+        let first = take(&Memory::new(MemoryStore::new()), "k");
+        assert!(first >= before && first <= micros_since_epoch(), "{before} {first}");
+        assert!(before > 1_700_000_000_000_000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_over_is_swept_out_each_time_the_store_has_doubled() {
+        let store = MemoryStore::new();
+        let memory = Memory::new(store.clone());
+        let sizes = || {
+            let tables = store.tables();
+            (tables.locks.len(), tables.fences.len())
+        };
+        let fill = |name: &str, count: usize| {
+            for number in 0..count {
+                take(&memory, &format!("{name}-{number}"));
+            }
+        };
+        // A lock and its counter each: at the last of these there are enough to look.
+        fill("a", FIRST_SWEEP / 2 - 1);
+        tokio::time::advance(EXPIRE).await;
+        assert_eq!(sizes(), (FIRST_SWEEP / 2 - 1, FIRST_SWEEP / 2 - 1));
+        fill("b", 1);
+        assert_eq!(sizes(), (1, FIRST_SWEEP / 2), "the counters outlive their locks");
+        // What is left, 513, has to double: the next sweep comes at 1,026.
+        fill("c", 256);
+        assert_eq!(sizes(), (257, FIRST_SWEEP / 2 + 256));
+        tokio::time::advance(FENCE_LIFE + EXPIRE).await;
+        fill("d", 1);
+        assert_eq!(sizes(), (1, 1));
+    }
+}

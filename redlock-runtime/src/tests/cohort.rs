@@ -140,6 +140,21 @@ async fn a_lock_that_was_lost_is_not_passed_on() {
     }
 }
 
+/// Nobody else does: the server had nothing to hand over.
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_lost_its_lock_wakes_those_who_wait_here() {
+    let server = Server::new();
+    let redlock = server.client();
+    let guard = holds(&redlock).await;
+    let waiter = waits(&redlock).await;
+    server.remove("k");
+    assert_eq!(guard.lost().await, LostReason::Expired);
+    let start = Instant::now();
+    drop(guard);
+    drop(granted(waiter).await);
+    assert!(start.elapsed() <= MOMENT, "{:?}", start.elapsed());
+}
+
 /// Its holder has not heard of it yet.
 #[tokio::test(start_paused = true)]
 async fn a_rotate_that_finds_the_lock_gone_begins_anew() {

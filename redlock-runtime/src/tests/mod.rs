@@ -10,6 +10,7 @@ mod line;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod notice;
+mod options;
 mod quorum;
 mod reentrancy;
 mod release;

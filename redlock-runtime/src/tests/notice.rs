@@ -86,6 +86,21 @@ async fn whoever_gives_up_wants_no_notice_any_more() {
     drop(guard);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_notice_is_asked_for_once_a_second_and_not_for_a_lock_that_is_free_in_a_moment() {
+    let nodes = that_tell(3);
+    let (first, second) = (on(&nodes), on(&nodes));
+    let guard = first.lock("k").acquire().await.unwrap();
+    let waiting = tokio::spawn(second.lock("k").wait(60 * SECOND).acquire());
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(count(&nodes, "notice"), 0, "the pauses are still shorter than a notice takes");
+    tokio::time::sleep(10 * SECOND).await;
+    let asked = count(&nodes, "notice");
+    assert!((9 * 3..=11 * 3).contains(&asked), "{asked}");
+    drop(guard);
+    drop(waiting.await.unwrap().unwrap());
+}
+
 /// Nodes that know nothing of the lock, as after a loss of data, tell so at once, and are right as
 /// often as they are asked.
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,173 @@
+use std::pin::pin;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::acquire::acquiring::Granted;
+use crate::acquire::attempt::Terms;
+use crate::acquire::state::GRANTS_TO_FORGET;
+
+fn key(name: &str) -> LockKey {
+    LockKey::new("", name).unwrap()
+}
+
+fn at(seconds: u64) -> Moment {
+    Moment::ZERO.plus(Duration::from_secs(seconds))
+}
+
+/// A caller that waits until `end`, for as long as the receiver is kept.
+fn waiter(id: u64, end: Moment) -> (Waiter, oneshot::Receiver<Granted>) {
+    let (reply, answer) = oneshot::channel();
+    let expire = Duration::from_secs(10);
+    let terms = Terms { template: "k", expire, max_renew: None, started: Moment::ZERO };
+    (Waiter { id, terms, end, asked_before: 0, reply }, answer)
+}
+
+/// Has the clerk been told to look?
+fn has_news(seat: &Seat) -> bool {
+    let news = pin!(seat.queue.news.notified());
+    news.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
+#[test]
+fn an_empty_queue_leaves_nothing_behind() {
+    let queues = Queues::new(1);
+    let (first, second) = (queues.join(&key("a")), queues.join(&key("a")));
+    let third = first.another();
+    drop((first, second));
+    assert_eq!(queues.shared.queues().len(), 1);
+    drop(third);
+    assert!(queues.shared.queues().is_empty());
+}
+
+/// Those who leave at the same time must not each take the other for the last one.
+#[test]
+fn whoever_leaves_last_leaves_nothing_behind() {
+    let queues = Queues::new(1);
+    for _ in 0..2_000 {
+        let start = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            for seat in [queues.join(&key("a")), queues.join(&key("a"))] {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    drop(seat);
+                });
+            }
+        });
+        assert!(queues.shared.queues().is_empty());
+    }
+}
+
+#[test]
+fn waiters_are_bounded_and_counted_back() {
+    let queues = Queues::new(1);
+    let seat = queues.join(&key("a"));
+    let waiting = seat.wait().unwrap();
+    assert!(seat.wait().is_none());
+    drop(waiting);
+    assert!(seat.wait().is_some());
+}
+
+#[test]
+fn one_caller_asks_by_itself_at_a_time_and_none_while_others_want_the_lock() {
+    let queues = Queues::new(1);
+    let seat = queues.join(&key("a"));
+    let asking = seat.ask_first().unwrap();
+    assert!(seat.ask_first().is_none());
+    drop(asking);
+    assert!(seat.queue.state().contend());
+    assert!(seat.ask_first().is_none());
+    (0..GRANTS_TO_FORGET).for_each(|_| seat.queue.state().calm());
+    assert!(seat.ask_first().is_some());
+}
+
+#[test]
+fn who_asked_by_itself_stands_before_those_who_came_meanwhile() {
+    let seat = Queues::new(9).join(&key("a"));
+    let (first, _first) = waiter(1, at(9));
+    let (second, _second) = waiter(2, at(9));
+    let (third, _third) = waiter(3, at(9));
+    assert!(seat.enter(second, 0), "nobody else calls a clerk");
+    assert!(!seat.enter(third, 0));
+    assert!(!seat.enter(first, 1));
+    let order: Vec<u64> = seat.queue.state().waiters.iter().map(|waiter| waiter.id).collect();
+    assert_eq!(order, [1, 2, 3]);
+}
+
+#[test]
+fn a_newcomer_wakes_the_clerk_where_it_would_rest_for_longer_than_that_one_waits() {
+    let seat = Queues::new(9).join(&key("a"));
+    let wakes = |clerk: Clerking, end: u64| {
+        seat.queue.state().clerk = clerk;
+        let (waiter, _answer) = waiter(1, at(end));
+        assert!(!seat.enter(waiter, 0));
+        has_news(&seat)
+    };
+    let resting = |heeds_newcomers| Clerking::Resting { until: at(5), heeds_newcomers };
+    assert!(wakes(resting(false), 4));
+    assert!(!wakes(resting(false), 5) && !wakes(resting(false), 6));
+    assert!(wakes(resting(true), 6) && wakes(Clerking::Busy, 6));
+}
+
+#[test]
+fn whoever_leaves_is_news_only_where_it_waited() {
+    let seat = Queues::new(9).join(&key("a"));
+    let (waiter, _answer) = waiter(1, at(9));
+    seat.enter(waiter, 0);
+    seat.leave(2);
+    assert!(!has_news(&seat));
+    seat.leave(1);
+    assert!(has_news(&seat) && seat.queue.state().waiters.is_empty());
+}
+
+#[test]
+fn a_caller_that_asked_by_itself_wakes_the_clerk_for_those_who_came_meanwhile() {
+    let seat = Queues::new(9).join(&key("a"));
+    drop(seat.ask_first());
+    assert!(!has_news(&seat), "nobody waits");
+    let asking = seat.ask_first();
+    let (waiter, _answer) = waiter(1, at(9));
+    seat.enter(waiter, 0);
+    drop(asking);
+    assert!(has_news(&seat));
+}
+
+#[test]
+fn a_lock_that_is_promised_or_being_released_is_taken() {
+    let seat = Queues::new(9).join(&key("a"));
+    let (waiter, _answer) = waiter(1, at(9));
+    seat.enter(waiter, 0);
+    assert!(!seat.queue.state().is_taken_here());
+    assert!(seat.queue.state().promise().is_some());
+    assert!(seat.queue.state().is_taken_here() && seat.ask_first().is_none());
+    seat.queue.state().promised = 0;
+    let freeing = seat.another().freeing();
+    assert!(seat.queue.state().is_taken_here());
+    drop(freeing);
+    assert!(!seat.queue.state().is_taken_here() && has_news(&seat));
+}
+
+#[test]
+fn late_releases_are_counted_one_by_one() {
+    let seat = Queues::new(9).join(&key("a"));
+    assert!(!seat.is_late());
+    let (first, second) = (seat.another().late(), seat.another().late());
+    drop(first);
+    assert!(seat.is_late());
+    drop(second);
+    assert!(!seat.is_late());
+}
+
+/// The last one of an older queue leaves: the newer one in its place is somebody else's.
+#[test]
+fn a_newer_queue_of_the_same_key_stays() {
+    let queues = Queues::new(9);
+    let old = queues.join(&key("a"));
+    queues.shared.queues().clear();
+    let _new = queues.join(&key("a"));
+    drop(old);
+    assert_eq!(queues.shared.queues().len(), 1);
+}

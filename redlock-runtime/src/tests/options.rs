@@ -1,0 +1,104 @@
+//! Options of a client that cannot work, alone or together: refused before anything is sent.
+
+use std::time::Duration;
+
+use crate::client::{Redlock, RedlockBuilder};
+use crate::error::LockError;
+
+const NODES: [&str; 3] = ["redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:3"];
+const SECOND: Duration = Duration::from_secs(1);
+
+fn one() -> RedlockBuilder {
+    Redlock::builder().url(NODES[0]).lazy()
+}
+
+fn three() -> RedlockBuilder {
+    Redlock::builder().urls(NODES).lazy()
+}
+
+async fn accept(builder: RedlockBuilder) -> Redlock {
+    builder.build().await.unwrap()
+}
+
+/// The error names what it is about.
+async fn refuse(builder: RedlockBuilder, option: &str) {
+    let error = builder.build().await.unwrap_err();
+    assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+    assert!(error.to_string().contains(option), "{option}: {error}");
+}
+
+#[tokio::test]
+async fn a_prefix_is_a_short_plain_text() {
+    let longest = "x".repeat(256);
+    for prefix in ["", "shop:", &longest] {
+        let redlock = accept(one().prefix(prefix)).await;
+        assert_eq!(redlock.prefix(), prefix);
+    }
+    for prefix in ["a\n", "{a", "a}", &format!("{longest}x")] {
+        refuse(one().prefix(prefix), "`prefix`").await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_name_is_a_short_plain_text_too() {
+    let longest = "x".repeat(256);
+    for name in ["a", "web-1", &longest] {
+        accept(one().client_name(name)).await;
+    }
+    for name in ["", "a\u{7}", &format!("{longest}x")] {
+        refuse(one().client_name(name), "`client_name`").await;
+    }
+    let redlock = Redlock::builder().memory().client_name("web-1").build().await.unwrap();
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    assert!(guard.owner().starts_with("web-1"), "{}", guard.owner());
+}
+
+#[tokio::test]
+async fn two_quorums_share_a_server() {
+    refuse(Redlock::builder(), "no server").await;
+    for quorum in [2, 3] {
+        accept(three().quorum(quorum)).await;
+    }
+    for quorum in [0, 1, 4] {
+        refuse(three().quorum(quorum), "`quorum`").await;
+    }
+    accept(one().quorum(1)).await;
+    refuse(one().quorum(2), "`quorum`").await;
+}
+
+#[tokio::test]
+async fn a_command_has_time_for_its_answer_and_replicas_have_less() {
+    refuse(one().reply_timeout(Duration::ZERO), "`reply_timeout`").await;
+    let one = || one().reply_timeout(SECOND);
+    accept(one().min_replicas(1, Duration::from_millis(999))).await;
+    for (needed, within) in [(0, SECOND / 2), (1, Duration::ZERO), (1, SECOND)] {
+        refuse(one().min_replicas(needed, within), "`min_replicas`").await;
+    }
+}
+
+#[tokio::test]
+async fn memory_stands_alone() {
+    refuse(one().memory(), "`memory`").await;
+    refuse(Redlock::builder().memory().memory(), "`memory`").await;
+    refuse(Redlock::builder().memory().min_replicas(1, SECOND / 2), "`min_replicas`").await;
+}
+
+#[cfg(feature = "cluster")]
+#[tokio::test]
+async fn a_cluster_stands_alone() {
+    let cluster = || Redlock::builder().cluster(NODES).lazy();
+    accept(cluster()).await;
+    accept(cluster().restart_guard(false)).await;
+    refuse(cluster().url(NODES[0]), "`cluster`").await;
+    refuse(one().cluster(NODES), "`cluster`").await;
+    refuse(cluster().restart_guard(true), "`restart_guard`").await;
+    refuse(cluster().min_replicas(1, SECOND / 2), "`min_replicas`").await;
+}
+
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn tls_is_for_urls() {
+    let tls = crate::Tls::new;
+    refuse(Redlock::builder().memory().tls(tls()), "`tls`").await;
+    accept(Redlock::builder().url("rediss://127.0.0.1:1").tls(tls()).lazy()).await;
+}
