@@ -179,9 +179,24 @@ async fn a_body_that_blocks_past_its_lease_keeps_its_result() {
         block_thread(ms(400));
         Ok(18)
     }
-    let (redlock, captured, key) = (client().await, capture(), unique_prefix());
-    assert_eq!(blocks(&redlock, &key).await.unwrap(), 18);
-    let event = captured.wait_for(secs(5), &key, "not protected").await;
-    assert_eq!(event.level, tracing::Level::WARN);
+    #[redis_lock(
+        key = "<key>",
+        expire = "200ms",
+        max_renew = 0,
+        release = "background",
+        client = redlock
+    )]
+    async fn blocks_and_goes(redlock: &Redlock, key: &str) -> Result<u32, LockError> {
+        block_thread(ms(400));
+        Ok(19)
+    }
+    let (redlock, captured) = (client().await, capture());
+    let (first, second) = (unique_prefix(), unique_prefix());
+    assert_eq!(blocks(&redlock, &first).await.unwrap(), 18);
+    assert_eq!(blocks_and_goes(&redlock, &second).await.unwrap(), 19);
+    for key in [first, second] {
+        let event = captured.wait_for(secs(5), &key, "not protected").await;
+        assert_eq!(event.level, tracing::Level::WARN);
+    }
     eventually(secs(5), || async { redlock.held().is_empty() }).await;
 }

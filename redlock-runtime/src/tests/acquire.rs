@@ -101,6 +101,45 @@ async fn a_failure_that_time_cannot_mend_is_told_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn failures_are_followed_by_longer_and_longer_pauses() {
+    let (redlock, fake) = fake();
+    fake.always(Some(Fate::Refused(NodeErrorKind::Loading, false)));
+    let error = redlock.lock("k").wait(5 * SECOND).acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+    // Up to 320 ms each, and half of that by chance.
+    let asked = fake.take_log().len();
+    assert!((15..=40).contains(&asked), "{asked}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_taken_in_the_moment_in_which_its_lease_ends() {
+    let (redlock, fake) = fake();
+    for key in ["a", "b", "c", "d", "e"] {
+        let lease = 10 * SECOND;
+        fake.store.set(key, "somebody", lease);
+        let start = Instant::now();
+        let guard = redlock.lock(key).wait(60 * SECOND).acquire().await.unwrap();
+        let late = start.elapsed().saturating_sub(lease);
+        assert!(late <= Duration::from_millis(2), "{late:?}");
+        assert!(guard.waited() >= lease && guard.waited() <= start.elapsed());
+        assert_eq!(guard.lease().waited(), guard.waited());
+    }
+}
+
+/// What is known here may be wrong: the holder hears of its loss at its next renewal only.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_asks_now_and_then_though_the_holder_is_in_its_own_process() {
+    let (redlock, fake) = fake();
+    let held = redlock.lock("k").acquire().await.unwrap();
+    let waiting = tokio::spawn(redlock.lock("k").wait(Wait::Forever).acquire());
+    tokio::time::sleep(SECOND).await;
+    fake.store.remove("k");
+    let start = Instant::now();
+    drop(waiting.await.unwrap().unwrap());
+    assert!(start.elapsed() < SECOND / 4 && held.check().is_ok(), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lock_that_comes_too_late_is_given_back() {
     let (redlock, fake) = fake();
     fake.next_acquires([Fate::Slow(Duration::from_millis(95))]);

@@ -130,6 +130,66 @@ async fn a_claim_that_is_refused_joins_anew_with_a_fresh_owner() {
     assert_ne!(granted(waiter).await.owner(), called);
 }
 
+/// Not in the end of the window in which the claim should have come.
+#[tokio::test(start_paused = true)]
+async fn what_is_not_claimed_for_sure_is_freed_at_once() {
+    let server = Server::new();
+    let holder = holds(&server.client()).await;
+    let waiter = waits(&server.client()).await;
+    tokio::time::sleep(SECOND / 2).await;
+    server.next("acquire", [Fate::Refused(NodeErrorKind::Loading, false)]);
+    let start = Instant::now();
+    holder.release().await.unwrap();
+    drop(granted(waiter).await);
+    assert!(start.elapsed() < WINDOW / 4, "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_cannot_look_stays_in_line() {
+    let server = Server::new();
+    let holder = holds(&server.client()).await;
+    let waiter = waits(&server.client()).await;
+    server.take_log();
+    server.next("look", [Fate::Refused(NodeErrorKind::Loading, false)]);
+    server.disturb();
+    tokio::time::sleep(SECOND / 2).await;
+    assert_eq!((server.take_verbs(), server.waiting()), (vec!["look".to_owned(); 2], 1));
+    holder.release().await.unwrap();
+    drop(granted(waiter).await);
+}
+
+/// A server that does not know the line, say: the clerk asks it now and then instead.
+#[tokio::test(start_paused = true)]
+async fn whoever_is_refused_by_the_line_does_not_try_it_again() {
+    let server = Server::new();
+    let holder = holds(&server.client()).await;
+    server.next("join", [Fate::Refused(NodeErrorKind::Refused, false)]);
+    let waiter = waits(&server.client()).await;
+    tokio::time::sleep(SECOND).await;
+    assert_eq!((waiter.is_finished(), server.waiting()), (false, 0));
+    let start = Instant::now();
+    holder.release().await.unwrap();
+    drop(granted(waiter).await);
+    assert!(start.elapsed() < SECOND / 4, "{:?}", start.elapsed());
+}
+
+/// Those who wait behind a holder of their own process have asked nobody before.
+#[tokio::test(start_paused = true)]
+async fn who_finds_a_stranger_in_the_place_of_its_own_process_joins_the_line_at_once() {
+    let server = Server::new();
+    let redlock = server.client();
+    let guard = holds(&redlock).await;
+    let waiter = waits(&redlock).await;
+    server.remove("k");
+    let stranger = holds(&server.client()).await;
+    assert_eq!(guard.lost().await, LostReason::Stolen);
+    drop(guard);
+    tokio::time::sleep(MOMENT).await;
+    assert_eq!(server.waiting(), 1);
+    stranger.release().await.unwrap();
+    drop(granted(waiter).await);
+}
+
 #[tokio::test(start_paused = true)]
 async fn whoever_was_disturbed_looks_at_once() {
     let server = Server::new();

@@ -10,6 +10,7 @@ use metrics::{
 };
 
 use super::fake::{Fate, fake};
+use crate::error::NodeErrorKind;
 use crate::options::Wait;
 
 /// `name{label=value,..}` to a sum of counts, a level, or the number of values.
@@ -109,20 +110,27 @@ fn a_program_sees_what_its_locks_do() {
             drop(held);
             let still_held = redlock.lock("b").acquire().await.unwrap();
             std::mem::forget(still_held);
+
+            fake.next_acquires([Fate::Refused(NodeErrorKind::NoPermission, true)]);
+            assert!(redlock.lock("c").acquire().await.is_err());
+            let forgetful = async || fake.store.remove("c");
+            redlock.lock("c").run(forgetful()).await.unwrap();
         });
     });
     let seen = recorder.0.lock().unwrap().clone();
     let t = "template=(programmatic)";
     for (name, expected) in [
-        (format!("redlock_attempts_total{{{t}}}"), 3.0),
-        (format!("redlock_acquire_total{{{t},result=acquired}}"), 2.0),
+        (format!("redlock_attempts_total{{{t}}}"), 5.0),
+        (format!("redlock_acquire_total{{{t},result=acquired}}"), 3.0),
         (format!("redlock_acquire_total{{{t},result=timeout}}"), 1.0),
-        (format!("redlock_wait_seconds{{{t}}}"), 2.0),
+        (format!("redlock_acquire_total{{{t},result=unavailable}}"), 1.0),
+        (format!("redlock_wait_seconds{{{t}}}"), 3.0),
         (format!("redlock_held{{{t}}}"), 1.0),
-        (format!("redlock_hold_seconds{{{t}}}"), 1.0),
+        (format!("redlock_hold_seconds{{{t}}}"), 2.0),
         (format!("redlock_renew_total{{{t},result=renewed}}"), 1.0),
         (format!("redlock_renew_total{{{t},result=unconfirmed}}"), 1.0),
         (format!("redlock_lost_total{{{t},reason=expired}}"), 1.0),
+        (format!("redlock_unprotected_total{{{t}}}"), 1.0),
     ] {
         assert_eq!(seen.get(&name), Some(&expected), "{name} in {seen:#?}");
     }

@@ -1,4 +1,5 @@
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -8,6 +9,13 @@ use super::*;
 use crate::acquire::acquiring::Granted;
 use crate::acquire::attempt::Terms;
 use crate::acquire::state::GRANTS_TO_FORGET;
+use crate::backend::{Backend, Claim, FencingTokens, Memory, MemoryStore};
+use crate::clock::Clock;
+use crate::fencing::FencingToken;
+use crate::owner::Owner;
+use crate::renewal::{Confirmed, Grant};
+
+const EXPIRE: Duration = Duration::from_secs(10);
 
 fn key(name: &str) -> LockKey {
     LockKey::new("", name).unwrap()
@@ -20,9 +28,33 @@ fn at(seconds: u64) -> Moment {
 /// A caller that waits until `end`, for as long as the receiver is kept.
 fn waiter(id: u64, end: Moment) -> (Waiter, oneshot::Receiver<Granted>) {
     let (reply, answer) = oneshot::channel();
-    let expire = Duration::from_secs(10);
-    let terms = Terms { template: "k", expire, max_renew: None, started: Moment::ZERO };
+    let terms = Terms { template: "k", expire: EXPIRE, max_renew: None, started: Moment::ZERO };
     (Waiter { id, terms, end, asked_before: 0, reply }, answer)
+}
+
+/// Two holds that could be of one key, one after the other; and what the first one has.
+fn two_holds() -> (Arc<Hold>, Arc<Hold>, Tenure) {
+    let backend: Arc<dyn Backend> = Arc::new(Memory::new(MemoryStore::new()));
+    let claim = Claim { key: key("a"), owner: Owner::fresh("test"), expire: EXPIRE };
+    let fencing_token = FencingToken::new(1).unwrap();
+    let confirmed = Confirmed { sent: at(100), lease: EXPIRE };
+    let hold = || {
+        Arc::new(Hold::new(Grant {
+            client: 1,
+            template: "a",
+            claim: claim.clone(),
+            fencing_token,
+            max_renew: None,
+            backend: Arc::clone(&backend),
+            reply_timeout: EXPIRE,
+            clock: Clock::Boot,
+            confirmed,
+            granted: at(100),
+            waited: Duration::ZERO,
+        }))
+    };
+    let fencing_tokens = FencingTokens { first: fencing_token, last: fencing_token };
+    (hold(), hold(), Tenure::new(claim.clone(), confirmed, fencing_tokens))
 }
 
 /// Has the clerk been told to look?
@@ -170,4 +202,22 @@ fn a_newer_queue_of_the_same_key_stays() {
     let _new = queues.join(&key("a"));
     drop(old);
     assert_eq!(queues.shared.queues().len(), 1);
+}
+
+/// One that lets go late, after another has the lock already, takes nothing from that one.
+#[test]
+fn only_the_holder_is_forgotten_when_it_lets_go() {
+    let seat = Queues::new(9).join(&key("a"));
+    let (former, holder, tenure) = two_holds();
+    seat.now_holds(&holder);
+    let holds = || seat.queue.state().holder.as_ref().map(|hold| hold.id);
+    seat.let_go(&former);
+    assert_eq!(holds(), Some(holder.id));
+    let Next::Nobody(tenure) = seat.next(&former, tenure, at(100)) else { panic!("who?") };
+    assert_eq!(holds(), Some(holder.id));
+    assert!(matches!(seat.next(&holder, tenure, at(100)), Next::Nobody(_)));
+    assert_eq!(holds(), None);
+    seat.now_holds(&holder);
+    seat.let_go(&holder);
+    assert_eq!(holds(), None);
 }
