@@ -296,17 +296,22 @@ mod tests {
                 take(&memory, &format!("{name}-{number}"));
             }
         };
-        // A lock and its counter each: at the last of these there are enough to look.
-        fill("a", FIRST_SWEEP / 2 - 1);
+        let half = FIRST_SWEEP / 2;
+        fill("a", 10);
         tokio::time::advance(EXPIRE).await;
-        assert_eq!(sizes(), (FIRST_SWEEP / 2 - 1, FIRST_SWEEP / 2 - 1));
-        fill("b", 1);
-        assert_eq!(sizes(), (1, FIRST_SWEEP / 2), "the counters outlive their locks");
-        // What is left, 513, has to double: the next sweep comes at 1,026.
-        fill("c", 256);
-        assert_eq!(sizes(), (257, FIRST_SWEEP / 2 + 256));
-        tokio::time::advance(FENCE_LIFE + EXPIRE).await;
+        fill("a", half - 2);
+        assert_eq!(sizes(), (half - 2, half - 2), "too few to look");
+        tokio::time::advance(EXPIRE).await;
+        fill("b", 2);
+        assert_eq!(sizes(), (2, half), "the counters outlive their locks");
+        tokio::time::advance(EXPIRE).await;
+        // What is left, 514, has to double: the next sweep comes at 1,028.
+        fill("c", half / 2);
+        assert_eq!(sizes(), (2 + half / 2, half + half / 2));
         fill("d", 1);
-        assert_eq!(sizes(), (1, 1));
+        assert_eq!(sizes(), (1 + half / 2, half + half / 2 + 1));
+        tokio::time::advance(FENCE_LIFE + EXPIRE).await;
+        fill("e", half + 1);
+        assert_eq!(sizes(), (half + 1, half + 1), "at 2,052 the counters are over, too");
     }
 }
