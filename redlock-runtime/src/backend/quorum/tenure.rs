@@ -20,12 +20,10 @@ pub(super) struct Tenures {
 /// What one node has said to the acquire of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Grant {
-    /// It does not have the lock, as far as anybody knows.
-    Absent,
+    /// It does not have the lock, or, without an answer, may have it for a moment.
+    Doubtful,
     /// It was asked, and the question is on its way.
     Asked,
-    /// It did not answer: the lock may be there for a moment.
-    Doubtful,
     /// It said yes to a question that left at this moment.
     Confirmed(Moment),
 }
@@ -36,7 +34,7 @@ impl Tenures {
     }
 
     pub(super) fn begin(&self, owner: &Owner) {
-        self.known().insert(owner.clone(), vec![Grant::Absent; self.nodes]);
+        self.known().insert(owner.clone(), vec![Grant::Doubtful; self.nodes]);
     }
 
     /// The owner lets go, or got nothing: no node may be asked for it any more.
@@ -63,8 +61,7 @@ impl Tenures {
         if let Some(grants) = self.known().get_mut(owner) {
             grants[node] = match answer {
                 Ok(Acquired::Granted { .. }) => Grant::Confirmed(sent),
-                Err(fault) if fault.is_unknown => Grant::Doubtful,
-                Ok(Acquired::Refused { .. }) | Err(_) => Grant::Absent,
+                Ok(Acquired::Refused { .. }) | Err(_) => Grant::Doubtful,
             };
         }
     }
@@ -74,7 +71,7 @@ impl Tenures {
     pub(super) fn confirmed(&self, owner: &Owner, node: usize) -> Option<Moment> {
         match self.known().get(owner)?[node] {
             Grant::Confirmed(sent) => Some(sent),
-            Grant::Absent | Grant::Asked | Grant::Doubtful => None,
+            Grant::Asked | Grant::Doubtful => None,
         }
     }
 
