@@ -9,7 +9,8 @@ use metrics::{
     SharedString, Unit,
 };
 
-use super::fake::{Fate, fake};
+use super::fake::{Fate, fake, fake_with};
+use super::restart_guard::{client, group};
 use crate::error::NodeErrorKind;
 use crate::options::Wait;
 
@@ -90,40 +91,49 @@ impl Recorder for Sheet {
     }
 }
 
-#[test]
-fn a_program_sees_what_its_locks_do() {
+/// What is recorded while `work` runs, in virtual time.
+fn recorded(work: impl Future<Output = ()>) -> HashMap<String, f64> {
     let recorder = Sheet::default();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build()
         .unwrap();
-    metrics::with_local_recorder(&recorder, || {
-        runtime.block_on(async {
-            let (redlock, fake) = fake();
-            let held = redlock.lock("a").expire(Duration::from_secs(10)).acquire().await.unwrap();
-            assert!(redlock.lock("a").wait(Wait::Never).acquire().await.is_err());
-            fake.next_renews([Fate::LostReply]);
-            tokio::time::sleep(Duration::from_secs(9)).await;
-            fake.store.remove("a");
-            held.lost().await;
-            drop(held);
-            let still_held = redlock.lock("b").acquire().await.unwrap();
-            std::mem::forget(still_held);
+    metrics::with_local_recorder(&recorder, || runtime.block_on(work));
+    let sums = recorder.0.lock().unwrap();
+    sums.clone()
+}
 
-            fake.next_acquires([Fate::Refused(NodeErrorKind::NoPermission, true)]);
-            assert!(redlock.lock("c").acquire().await.is_err());
-            let forgetful = async || fake.store.remove("c");
-            redlock.lock("c").run(forgetful()).await.unwrap();
-        });
+#[test]
+fn a_program_sees_what_its_locks_do() {
+    let seen = recorded(async {
+        let (redlock, fake) = fake();
+        let held = redlock.lock("a").expire(Duration::from_secs(10)).acquire().await.unwrap();
+        assert!(redlock.lock("a").wait(Wait::Never).acquire().await.is_err());
+        fake.next_renews([Fate::LostReply]);
+        tokio::time::sleep(Duration::from_secs(9)).await;
+        fake.store.remove("a");
+        held.lost().await;
+        drop(held);
+        let still_held = redlock.lock("b").acquire().await.unwrap();
+        std::mem::forget(still_held);
+
+        fake.next_acquires([Fate::Refused(NodeErrorKind::NoPermission, true)]);
+        assert!(redlock.lock("c").acquire().await.is_err());
+        let forgetful = async || fake.store.remove("c");
+        redlock.lock("c").run(forgetful()).await.unwrap();
+
+        let (nobody_waits, fake) = fake_with(0);
+        fake.store.set("d", "somebody", Duration::from_secs(60));
+        assert!(nobody_waits.lock("d").acquire().await.is_err());
     });
-    let seen = recorder.0.lock().unwrap().clone();
     let t = "template=(programmatic)";
     for (name, expected) in [
-        (format!("redlock_attempts_total{{{t}}}"), 5.0),
+        (format!("redlock_attempts_total{{{t}}}"), 6.0),
         (format!("redlock_acquire_total{{{t},result=acquired}}"), 3.0),
         (format!("redlock_acquire_total{{{t},result=timeout}}"), 1.0),
         (format!("redlock_acquire_total{{{t},result=unavailable}}"), 1.0),
+        (format!("redlock_acquire_total{{{t},result=too_many_waiters}}"), 1.0),
         (format!("redlock_wait_seconds{{{t}}}"), 3.0),
         (format!("redlock_held{{{t}}}"), 1.0),
         (format!("redlock_hold_seconds{{{t}}}"), 2.0),
@@ -139,4 +149,20 @@ fn a_program_sees_what_its_locks_do() {
     assert_eq!(seen.get("redlock_renewal_lag_seconds{}"), Some(&3.0));
     let lag = seen["redlock_renewal_lag_seconds{} sum"];
     assert!((1.033..1.05).contains(&lag), "{lag}");
+}
+
+#[test]
+fn a_program_sees_which_nodes_are_in_doubt() {
+    let seen = recorded(async {
+        let nodes = group(3).await;
+        for (node, offset) in nodes.iter().zip([5, 60_000_000, -5]) {
+            node.clock_offset(offset);
+        }
+        drop(client(&nodes).lock("k").acquire().await.unwrap());
+    });
+    let doubts: Vec<_> = seen.iter().filter(|(name, _)| name.contains("doubts")).collect();
+    let (name, count) = doubts[0];
+    assert_eq!((doubts.len(), *count), (1, 1.0), "{doubts:?}");
+    assert!(name.starts_with("redlock_node_doubts_total{node="), "{name}");
+    assert!(name.ends_with(",cause=clock_differs}"), "{name}");
 }

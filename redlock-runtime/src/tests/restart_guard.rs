@@ -18,7 +18,7 @@ const DOWN: Fate = Fate::Refused(NodeErrorKind::Unreachable, false);
 const DAYS: Duration = Duration::from_secs(3 * 24 * 3600);
 
 /// A client of its own, as another process would be.
-fn client(nodes: &[Arc<Fake>]) -> Redlock {
+pub(super) fn client(nodes: &[Arc<Fake>]) -> Redlock {
     with_guard(nodes, Some(RestartGuard::new(Clock::Tokio, "roll".into(), Duration::ZERO)))
 }
 
@@ -32,7 +32,7 @@ fn now() -> Moment {
 }
 
 /// Nodes that began together, and a clock that has run for days.
-async fn group(count: usize) -> Vec<Arc<Fake>> {
+pub(super) async fn group(count: usize) -> Vec<Arc<Fake>> {
     tokio::time::sleep(DAYS).await;
     let nodes = nodes(count);
     for (index, node) in nodes.iter().enumerate() {
