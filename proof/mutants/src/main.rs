@@ -12,7 +12,6 @@ mod tree;
 mod trial;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Parser;
 
@@ -34,9 +33,15 @@ struct Options {
     /// Only mutants that this file names, say, the output of an earlier run: those it calls missed.
     #[arg(long)]
     missed_in: Option<PathBuf>,
-    /// What one mutant may cost, in seconds: the slowest tests are left out.
+    /// What one mutant may cost, in seconds: the tests that come last are left out.
     #[arg(long, default_value_t = 60)]
     budget: u64,
+    /// The slowest tests come first, for what the quick ones have missed; otherwise the quickest.
+    #[arg(long)]
+    slow: bool,
+    /// Tests at a time; without this, one for each core. Those on real servers mostly wait.
+    #[arg(long)]
+    jobs: Option<usize>,
     /// Tests with this in their names are left out.
     #[arg(long)]
     skip: Vec<String>,
@@ -72,8 +77,7 @@ fn main() {
         if missed.is_empty() {
             break;
         }
-        let budget = Duration::from_secs(options.budget);
-        let suite = Suite::new(program, target.home(&copy), &options.skip, budget);
+        let suite = Suite::new(program, target.home(&copy), &options);
         println!("{} tests judge {} of {} mutants", suite.len(), missed.len(), mutants.len());
         let verdicts = suite.judge(&missed, |mutant, verdict| report.tell(mutant, verdict));
         report.add(verdicts);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::{process, runtime, time};
 
-use crate::chooser;
+use crate::{Options, chooser};
 
 /// How much longer than alone, and at least, a test may take with a mutant in it.
 const PATIENCE: (u32, Duration) = (8, Duration::from_secs(15));
@@ -23,10 +23,12 @@ pub struct Suite {
     directory: PathBuf,
     /// Where the tests put their files.
     scratch: PathBuf,
-    /// The quickest first.
+    /// In the order in which they are asked.
     tests: Vec<Test>,
     /// What one mutant may cost.
     budget: Duration,
+    /// How many run side by side.
+    jobs: usize,
 }
 
 #[derive(Debug)]
@@ -64,22 +66,27 @@ enum Ended {
 
 impl Suite {
     /// Runs each test of `program` once, alone, in `directory`. Left out are those that fail, and
-    /// those with one of `skip` in their names.
-    pub fn new(program: PathBuf, directory: PathBuf, skip: &[String], budget: Duration) -> Self {
+    /// those whose names the options skip.
+    pub fn new(program: PathBuf, directory: PathBuf, options: &Options) -> Self {
         let scratch = std::env::temp_dir().join(format!("redlock-mutants-{}", std::process::id()));
         fs::create_dir_all(&scratch).expect("a directory");
-        let mut suite = Self { program, directory, scratch, tests: Vec::new(), budget };
-        let names = suite.names();
-        let names: Vec<_> =
-            names.into_iter().filter(|name| !skip.iter().any(|part| name.contains(part))).collect();
+        let cores = || thread::available_parallelism().map_or(1, usize::from);
+        let jobs = options.jobs.unwrap_or_else(cores);
+        let budget = Duration::from_secs(options.budget);
+        let mut suite = Self { program, directory, scratch, tests: Vec::new(), budget, jobs };
+        let is_skipped = |name: &String| options.skip.iter().any(|part| name.contains(part));
+        let names: Vec<_> = suite.names().into_iter().filter(|name| !is_skipped(name)).collect();
         let tests = Mutex::new(Vec::new());
-        side_by_side(names.len(), |index| {
+        side_by_side(jobs, names.len(), |index| {
             if let Some(test) = suite.measure(&names[index], index) {
                 tests.lock().expect("no test panics").push(test);
             }
         });
         suite.tests = tests.into_inner().expect("no test panics");
         suite.tests.sort_by_key(|test| test.took);
+        if options.slow {
+            suite.tests.reverse();
+        }
         suite
     }
 
@@ -94,7 +101,7 @@ impl Suite {
         tell: impl Fn(usize, &Verdict) + Sync,
     ) -> BTreeMap<usize, Verdict> {
         let verdicts = Mutex::new(BTreeMap::new());
-        side_by_side(mutants.len(), |index| {
+        side_by_side(self.jobs, mutants.len(), |index| {
             let verdict = self.verdict(mutants[index]);
             tell(mutants[index], &verdict);
             verdicts.lock().expect("no test panics").insert(mutants[index], verdict);
@@ -190,12 +197,11 @@ impl Drop for Suite {
     }
 }
 
-/// Calls `work` with each number below `count`, on as many threads as there are cores.
-fn side_by_side(count: usize, work: impl Fn(usize) + Sync) {
+/// Calls `work` with each number below `count`, on `jobs` threads.
+fn side_by_side(jobs: usize, count: usize, work: impl Fn(usize) + Sync) {
     let next = AtomicUsize::new(0);
-    let cores = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
-        for _ in 0..cores {
+        for _ in 0..jobs {
             scope.spawn(|| {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
