@@ -2,8 +2,9 @@
 
 use futures_core::Stream;
 
-use crate::line::{Lock, lock};
-use crate::support::{Server, secs, unique_prefix};
+use crate::clients::{client, raw};
+use crate::line::{Lock, NOBODY, lock};
+use crate::support::{Server, eventually, secs, unique_prefix};
 
 async fn calls(lock: &Lock, command: &str) -> u64 {
     let stats = lock.raw.cmd(&["INFO", "commandstats"]).await;
@@ -56,4 +57,18 @@ async fn the_message_says_what_was_handed_over_to_whom() {
     };
     let message = tokio::time::timeout(secs(15), heard).await.unwrap();
     assert_eq!(message, format!("{} {last} 1000 5 a 1 b{}", last - 7, lock.key));
+}
+
+/// It is not told either, and nobody who waits would look: the one who let go hands it on.
+#[tokio::test]
+async fn what_was_handed_to_the_dead_goes_to_the_next_when_the_claim_window_is_over() {
+    let redlock = client().await;
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    let lock = Lock::called(guard.lease().redis_key(), raw().await);
+    lock.join_on("dead", NOBODY).await.unwrap();
+    lock.join_on("next", NOBODY).await.unwrap();
+    guard.release().await.unwrap();
+    assert_eq!(lock.holder().await.as_deref(), Some("dead"));
+    eventually(secs(20), || async { lock.holder().await.as_deref() == Some("next") }).await;
+    assert_eq!(lock.waiting().await, 0);
 }
