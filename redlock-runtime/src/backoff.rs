@@ -8,9 +8,15 @@ const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
 /// How long the first in line goes without a look.
 const FALLBACK: Duration = Duration::from_secs(1);
-/// The pause while the holder is in this process: its release wakes the waiter, this is for a
-/// holder that lost its lock without knowing.
-pub(crate) const LOCAL_HOLDER: Duration = Duration::from_millis(100);
+/// How much later than the one before it each place in line looks.
+const APART: Duration = Duration::from_millis(50);
+/// How long nobody in line goes without a look.
+const SLOWEST: Duration = Duration::from_secs(10);
+/// The pause while the holder is in this process. Its release and its loss wake the waiter; this is
+/// for a lock that is gone without a word, as its key was deleted.
+pub(crate) const HOLDER_HERE: Duration = Duration::from_secs(1);
+/// The same where nobody stands in line: others may take it at any time.
+pub(crate) const HOLDER_HERE_WITHOUT_LINE: Duration = Duration::from_millis(100);
 
 /// The pause before attempt `attempts + 1` for a lock that somebody else holds.
 ///
@@ -37,21 +43,27 @@ pub(crate) fn busy(
 
 /// When to look after a place in line, should no call come: when the holder's lease ends, in case
 /// it crashed, those further back later. A message may also be lost, so not much later.
+///
+/// Whoever looks first when the lease is over has the lock: those before it in line, who look a
+/// little earlier, are dead or frozen then. So nobody looks between the end of the lease and its turn.
 pub(crate) fn in_line(free_in: Option<Duration>, ahead: u32) -> Duration {
-    let slow = FALLBACK * (1 + ahead.min(9));
-    let apart = Duration::from_millis(50) * ahead.min(100);
-    free_in.map_or(slow, |free_in| (free_in + SHORTEST + apart).min(slow))
+    let apart = APART.saturating_mul(ahead);
+    let slow = (FALLBACK + apart).min(SLOWEST);
+    match free_in {
+        Some(free_in) if free_in <= slow => free_in + SHORTEST + apart.min(SLOWEST),
+        _ => slow,
+    }
 }
 
-/// The same for somebody whose turn cannot be told: the first in line asks as [`busy`] does, the
-/// others slowly.
+/// The same for somebody whose turn cannot be told: it looks at the pace of [`busy`], also further
+/// back, as it may become the first at any time.
 pub(crate) fn untold(
     hold_age: Duration,
     free_in: Option<Duration>,
     ahead: u32,
     random: f64,
 ) -> Duration {
-    if ahead == 0 { busy(SPINS, hold_age, free_in, random) } else { LONGEST.mul_f64(1.0 + random) }
+    busy(SPINS, hold_age, free_in, random) * (1 + ahead.min(3))
 }
 
 /// The pause after a split vote: random and not short, so that one of the rivals comes first next
@@ -110,14 +122,17 @@ mod tests {
         assert_eq!(in_line(Some(millis(300)), 4), millis(501));
         // No later than a lost message allows, and those further back more slowly.
         assert_eq!(in_line(Some(millis(60_000)), 0), FALLBACK);
-        assert_eq!((in_line(None, 0), in_line(None, 2)), (FALLBACK, 3 * FALLBACK));
-        assert_eq!(in_line(None, 500), 10 * FALLBACK);
+        assert_eq!((in_line(None, 0), in_line(None, 2)), (FALLBACK, millis(1_100)));
+        assert_eq!(in_line(None, u32::MAX), SLOWEST);
+        // Whoever is further back does not look at a lock that has just become free.
+        assert_eq!(in_line(Some(millis(1_099)), 2), millis(1_200));
+        assert_eq!(in_line(Some(millis(1_101)), 2), millis(1_100));
     }
 
     #[test]
-    fn only_the_first_in_line_asks_often_where_nobody_is_told() {
+    fn everybody_in_line_asks_often_where_nobody_is_told() {
         assert_eq!(untold(Duration::ZERO, None, 0, 1.0), SHORTEST);
-        assert_eq!(untold(Duration::ZERO, None, 1, 0.0), LONGEST);
-        assert_eq!(untold(Duration::ZERO, None, 1, 0.5), LONGEST * 3 / 2);
+        assert_eq!(untold(Duration::ZERO, None, 1, 1.0), 2 * SHORTEST);
+        assert_eq!(untold(10 * FALLBACK, None, 9, 1.0), 4 * LONGEST);
     }
 }

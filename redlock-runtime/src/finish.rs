@@ -15,12 +15,15 @@ pub(crate) fn begin(ownership: Ownership) -> Option<Answer> {
     Some(ownership.release())
 }
 
-/// Begins the release behind a finished body, and does not wait for its answer.
-pub(crate) fn in_background(ownership: Ownership) {
-    match ownership.hold().lost() {
-        Some(reason) => warn_unprotected(ownership.hold(), &reason),
-        None => ownership.release_in_background(),
+/// Begins the release behind a finished body, and does not wait for its answer. `Some`: the command
+/// has left when this resolves; only where the caller `may_wait` for that.
+pub(crate) fn in_background(ownership: Ownership, may_wait: bool) -> Option<Answer> {
+    if let Some(reason) = ownership.hold().lost() {
+        warn_unprotected(ownership.hold(), &reason);
+        return None;
     }
+    // Its drop sends it from the background thread, which waits for nobody.
+    if may_wait { ownership.release_in_background() } else { None }
 }
 
 /// Reports the answer, when it came. A release that failed is not the caller's error: its work is

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::attempt::{LAST_ATTEMPT, Outcome, Terms, Unfit, ask, grant};
+use super::attempt::{Begin, LAST_ATTEMPT, Outcome, Terms, Unfit, ask, grant};
 use super::clerk;
 use super::place::{Place, Waiter};
 use super::queue::{Asking, Seat};
@@ -68,10 +68,16 @@ impl fmt::Debug for Acquiring {
 
 async fn acquire(engine: &Arc<Engine>, order: &Order) -> Granted {
     let started = engine.clock().now();
-    let granted = match order.policy.wait() {
-        Wait::Never => ask_once(engine, order, started).await,
-        Wait::AtMost(limit) => wait(engine, order, started, started.plus(limit)).await,
-        Wait::Forever => wait(engine, order, started, Moment::NEVER).await,
+    let granted = loop {
+        let granted = match order.policy.wait() {
+            Wait::Never => ask_once(engine, order, started).await,
+            Wait::AtMost(limit) => wait(engine, order, started, started.plus(limit)).await,
+            Wait::Forever => wait(engine, order, started, Moment::NEVER).await,
+        };
+        // What was taken back, as this task was not polled for so long, is waited for again.
+        if granted.as_ref().map_or(true, Ownership::take) {
+            break granted;
+        }
     };
     match &granted {
         Ok(ownership) => {
@@ -113,7 +119,7 @@ async fn ask_once(engine: &Arc<Engine>, order: &Order, started: Moment) -> Grant
 
 async fn wait(engine: &Arc<Engine>, order: &Order, started: Moment, end: Moment) -> Granted {
     let (seat, terms) = (engine.queues.join(&order.key), order.terms(started));
-    let Some(asking) = seat.ask_first() else {
+    let Some(asking) = seat.ask_first(started) else {
         return enter(engine, seat, terms, end, 0)?.await;
     };
     let question = Question { seat, asking: Some(asking), terms };
@@ -158,7 +164,7 @@ impl Question {
         if let Some(way) = engine.way()
             && !self.seat.is_late()
         {
-            let found = self.ask_by(engine, &*way, claim, within).await?;
+            let found = self.ask_by(engine, &*way, claim, within, true).await?;
             return Ok(self.answered(found));
         }
         // Boxed: the way of the first calls only.
@@ -177,7 +183,7 @@ impl Question {
         let asking = Arc::clone(engine);
         engine.host().spawn(async move {
             let backend = Arc::clone(&asking.backend);
-            let found = self.ask_by(&asking, &*backend, &claim, within).await;
+            let found = self.ask_by(&asking, &*backend, &claim, within, false).await;
             let _ = reply.send(found.map(|found| self.answered(found)));
         })?;
         answer.await.unwrap_or_else(|_| Err(stopped()))
@@ -190,19 +196,20 @@ impl Question {
         }
     }
 
-    /// What was seen, where the lock was not granted.
+    /// What was seen, where the lock was not granted. `is_polled`: by the caller itself.
     async fn ask_by(
         &self,
         engine: &Arc<Engine>,
         way: &dyn Backend,
         claim: &Claim,
         within: Duration,
+        is_polled: bool,
     ) -> Result<Result<Ownership, Seen>, LockError> {
         let (terms, mut seen) = (self.terms, Seen::default());
         match ask(engine, way, claim, terms.template, within).await {
             Outcome::Granted(tenure) => {
-                let sent = tenure.confirmed.sent;
-                match grant(engine, self.seat.another(), tenure, terms, 1, sent) {
+                let begin = Begin { granted: tenure.confirmed.sent, is_taken: is_polled };
+                match grant(engine, self.seat.another(), tenure, terms, 1, begin) {
                     Ok(ownership) => return Ok(Ok(ownership)),
                     Err(Unfit::Uncared(error)) => return Err(error),
                     Err(Unfit::TooLate { took }) => seen.too_late(took, terms.expire),

@@ -105,6 +105,14 @@ pub(super) enum Unfit {
     Uncared(LockError),
 }
 
+/// How a hold begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Begin {
+    pub(super) granted: Moment,
+    /// The caller is being polled. Otherwise it learns of the lock later, or never.
+    pub(super) is_taken: bool,
+}
+
 /// Makes the caller of `terms`, for whom `attempts` were made, the holder: from here on a drop
 /// releases, and the lease is cared for.
 pub(super) fn grant(
@@ -113,8 +121,9 @@ pub(super) fn grant(
     tenure: Tenure,
     terms: Terms,
     attempts: u32,
-    granted: Moment,
+    begin: Begin,
 ) -> Result<Ownership, Unfit> {
+    let Begin { granted, is_taken } = begin;
     let hold = Arc::new(Hold::new(Grant {
         client: engine.id,
         template: terms.template,
@@ -127,6 +136,8 @@ pub(super) fn grant(
         confirmed: tenure.confirmed,
         granted,
         waited: granted.since(terms.started),
+        is_taken,
+        news: Arc::clone(&seat.queue.news),
     }));
     let scheduler = engine.scheduler();
     seat.now_holds(&hold);

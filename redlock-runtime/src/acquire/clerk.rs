@@ -8,12 +8,13 @@ use std::time::Duration;
 use super::acquiring::stopped;
 use super::attempt::{LAST_ATTEMPT, Outcome, Terms, ask};
 use super::fairness::{self, Fairness};
+use super::holder_here::HolderHere;
 use super::notice::{self, Notice};
 use super::place::Waiter;
 use super::queue::Seat;
 use super::seen::Seen;
 use super::stand::Stand;
-use super::state::{Clerking, State};
+use super::state::{Clerking, Rest, State};
 use super::tenure::Tenure;
 use crate::backend::Claim;
 use crate::backoff;
@@ -26,8 +27,6 @@ use crate::release;
 
 /// How long a clerk stays after those it served: they often come back.
 const LINGER: Duration = Duration::from_secs(1);
-/// How long it rests at most while the lock is held in this process.
-const LONGEST_REST: Duration = Duration::from_secs(1);
 
 /// Calls the clerk of a queue that has none.
 pub(super) fn call(engine: &Arc<Engine>, seat: Seat) -> Result<(), LockError> {
@@ -122,32 +121,36 @@ impl Clerk {
                 state.clerk = Clerking::Absent;
                 return Duty::Retire;
             }
-            return rest(&mut state, self.lingers_until, true);
+            return rest(&mut state, self.lingers_until, Rest::Idle);
         };
-        let until = self.rest_until(&mut state, now).min(state.earliest_end());
-        if now < until { rest(&mut state, until, false) } else { Duty::Ask(terms) }
+        let (until, why) = self.rest_until(&mut state, now);
+        let until = until.min(state.earliest_end());
+        if now < until { rest(&mut state, until, why) } else { Duty::Ask(terms) }
     }
 
-    /// Until when there is nothing to ask.
-    fn rest_until(&mut self, state: &mut State, now: Moment) -> Moment {
+    /// Until when there is nothing to ask, and why.
+    fn rest_until(&mut self, state: &mut State, now: Moment) -> (Moment, Rest) {
         let was_freed = std::mem::take(&mut state.is_freed);
-        if state.is_taken_here() {
-            // Its end will be news. Without a line the slow questions go on, for the case that
-            // what is known here is wrong.
-            return match self.engine.line() {
-                Some(_) => now.plus(LONGEST_REST),
-                None => self.asked_at.max(state.taken_since(now)).plus(backoff::LOCAL_HOLDER),
+        if state.ends_with_news() {
+            let pause = match self.engine.line() {
+                Some(_) => backoff::HOLDER_HERE,
+                None => backoff::HOLDER_HERE_WITHOUT_LINE,
             };
+            let since = self.asked_at.max(state.taken_since(now));
+            return (since.plus(pause), Rest::TakenHere);
+        }
+        if let Some(answered_by) = state.question_ends(now) {
+            return (answered_by, Rest::TakenHere);
         }
         if let Some(stand) = &self.stand {
-            return stand.look_at;
+            return (stand.look_at, Rest::Waits);
         }
         if was_freed {
             let pause = self.fairness.gives_way(now).then_some(fairness::WINDOW);
             self.ask_at = now.plus(pause.unwrap_or_default());
             self.is_woken = true;
         }
-        self.ask_at
+        (self.ask_at, Rest::Waits)
     }
 
     async fn rest(&mut self, until: Moment) {
@@ -169,7 +172,7 @@ impl Clerk {
         let is_contended = {
             self.seat.queue.asks();
             let state = self.seat.queue.state();
-            state.is_contended() && !state.is_taken_here()
+            state.is_contended() && !state.is_taken_here(now)
         };
         let within = self.within(now);
         if self.stand.is_some() {
@@ -195,11 +198,13 @@ impl Clerk {
         let key = self.seat.queue.key.clone();
         let claim = Claim { key, owner: self.owner.clone(), expire: terms.expire };
         let engine = Arc::clone(&self.engine);
+        let holder_here = HolderHere::of(&self.seat.queue);
         let question = ask(&engine, &*engine.backend, &claim, terms.template, within);
         let outcome = self.patiently(question).await;
         let now = self.now();
         let pause = match outcome {
             Outcome::Granted(tenure) => {
+                holder_here.learn(&self.seat.queue, None);
                 // An owner value is used for one tenure.
                 self.owner = Owner::fresh(&engine.client_name);
                 self.fairness.granted(now);
@@ -209,6 +214,10 @@ impl Clerk {
             Outcome::Busy { holder, free_in, is_split, is_spent } => {
                 if is_spent {
                     self.owner = Owner::fresh(&engine.client_name);
+                }
+                // Of several servers, one alone decides nothing.
+                if engine.line().is_some() {
+                    holder_here.learn(&self.seat.queue, Some(&holder));
                 }
                 self.seen.busy(holder, free_in, now);
                 self.seen.is_split = is_split;
@@ -327,8 +336,8 @@ impl Clerk {
     }
 }
 
-fn rest(state: &mut State, until: Moment, heeds_newcomers: bool) -> Duty {
-    state.clerk = Clerking::Resting { until, heeds_newcomers };
+fn rest(state: &mut State, until: Moment, why: Rest) -> Duty {
+    state.clerk = Clerking::Resting { until, why };
     Duty::Rest(until)
 }
 

@@ -4,6 +4,7 @@ mod acquiring;
 mod attempt;
 mod clerk;
 mod fairness;
+mod holder_here;
 mod notice;
 mod pass;
 mod place;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{Unfit, grant};
+use super::attempt::{Begin, Unfit, grant};
 use super::place::Waiter;
 use super::queue::{Next, Seat};
 use super::tenure::Tenure;
@@ -30,7 +30,8 @@ pub(super) fn give(
 ) -> Given {
     let granted = granted.unwrap_or(tenure.granted());
     let attempts = seat.queue.asked_for(&waiter);
-    match grant(engine, seat.another(), tenure, waiter.terms, attempts, granted) {
+    let begin = Begin { granted, is_taken: false };
+    match grant(engine, seat.another(), tenure, waiter.terms, attempts, begin) {
         Ok(ownership) => match waiter.reply.send(Ok(ownership)) {
             Ok(()) | Err(Err(_)) => Given::Taken,
             Err(Ok(ownership)) => match ownership.reclaim() {

@@ -2,13 +2,13 @@
 //! asks Redis for all of them.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
 use super::place::Waiter;
-use super::state::{Clerking, State};
+use super::state::{Clerking, Question, State};
 use super::tenure::Tenure;
 use crate::clock::Moment;
 use crate::key::LockKey;
@@ -38,7 +38,7 @@ pub(super) struct Queue {
     /// How many questions the clerk has asked.
     asked: AtomicU32,
     /// Something happened that the clerk should look at.
-    pub(super) news: Notify,
+    pub(super) news: Arc<Notify>,
 }
 
 impl Queues {
@@ -63,7 +63,7 @@ impl Shared {
 impl Queue {
     fn new(key: LockKey) -> Self {
         let (seats, asked) = (AtomicUsize::new(0), AtomicU32::new(0));
-        Self { key, seats, state: Mutex::default(), asked, news: Notify::new() }
+        Self { key, seats, state: Mutex::default(), asked, news: Arc::default() }
     }
 
     /// The clerk asks a question.
@@ -96,11 +96,16 @@ pub(crate) struct Seat {
 
 impl Seat {
     /// Lets a caller ask Redis by itself, if nobody came before it.
-    pub(super) fn ask_first(&self) -> Option<Asking> {
+    pub(super) fn ask_first(&self, now: Moment) -> Option<Asking> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let mut state = self.queue.state();
-        let is_first = state.waiters.is_empty() && !state.is_taken_here() && !state.is_contended();
-        state.is_asked |= is_first;
-        is_first.then(|| Asking { seat: self.another() })
+        if !state.waiters.is_empty() || state.is_taken_here(now) || state.is_contended() {
+            return None;
+        }
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        state.question = Some(Question { id, at: now });
+        drop(state);
+        Some(Asking { seat: self.another(), id })
     }
 
     /// Counts the caller as a waiter; `None`: there are too many.
@@ -121,17 +126,16 @@ impl Seat {
         } else {
             state.waiters.push_back(waiter);
         }
-        match state.clerk {
-            Clerking::Absent => {
-                state.clerk = Clerking::Busy;
-                return true;
-            }
-            Clerking::Resting { until, heeds_newcomers: false } if end >= until => return false,
-            Clerking::Busy | Clerking::Resting { .. } => {}
+        let is_absent = state.clerk == Clerking::Absent;
+        let is_news = state.needs_clerk(end);
+        if is_absent {
+            state.clerk = Clerking::Busy;
         }
         drop(state);
-        self.queue.news.notify_one();
-        false
+        if is_news && !is_absent {
+            self.queue.news.notify_one();
+        }
+        is_absent
     }
 
     /// A caller goes away.
@@ -283,6 +287,7 @@ impl Drop for Seat {
 #[derive(Debug)]
 pub(super) struct Asking {
     seat: Seat,
+    id: u64,
 }
 
 impl Drop for Asking {
@@ -290,7 +295,10 @@ impl Drop for Asking {
         let queue = &self.seat.queue;
         let is_waited_for = {
             let mut state = queue.state();
-            state.is_asked = false;
+            // It may have been given up, and another one asked since.
+            if state.question.is_some_and(|question| question.id == self.id) {
+                state.question = None;
+            }
             !state.waiters.is_empty()
         };
         if is_waited_for {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::attempt::Terms;
 use super::clerk::Clerk;
-use super::tenure::{RESERVE, Tenure};
+use super::holder_here::HolderHere;
+use super::tenure::{RESERVE, SMALL_RESERVE, Tenure};
 use crate::backend::{Call, Claim, Fault, FencingTokens, Joined, Line, Rotated, Standing, Ticket};
 use crate::backoff;
 use crate::clock::Moment;
@@ -82,16 +83,19 @@ impl Clerk {
         let engine = Arc::clone(&self.engine);
         let Some(mut stand) = self.stand.take() else { return };
         let Some(line) = engine.line() else { return stand.leave(&engine) };
+        let holder_here = HolderHere::of(&self.seat.queue);
         let sent = self.now();
         let answer = self.patiently(line.look(&stand.claim, stand.reserve, within)).await;
         match answer {
             Ok(Joined::Granted(fencing_tokens)) => {
+                holder_here.learn(&self.seat.queue, None);
                 let confirmed = Confirmed { sent, lease: stand.claim.expire };
                 let tenure = Tenure::new(stand.claim, confirmed, fencing_tokens);
                 // Begun with the question, as every hold that an answer tells of.
-                self.settle(tenure.handed_over(sent)).await;
+                self.settle(tenure.handed_over(sent, self.callers())).await;
             }
             Ok(Joined::Waiting { holder, standing }) => {
+                holder_here.learn(&self.seat.queue, Some(&holder));
                 (stand.since, stand.since_there) = (sent, standing.micros);
                 self.stand(stand);
                 self.stands(holder, standing);
@@ -108,10 +112,13 @@ impl Clerk {
     }
 
     /// A holder of this process has left its tenure, so that others are looked after.
-    pub(super) async fn give_way(&mut self, tenure: Tenure) {
+    pub(super) async fn give_way(&mut self, mut tenure: Tenure) {
         let engine = Arc::clone(&self.engine);
         let terms = self.seat.queue.state().first().map(|waiter| waiter.terms);
         let terms = terms.filter(|terms| tenure.may_become(terms.expire));
+        if terms.is_some() && tenure.pass_for_claim(self.now()) {
+            return self.settle(tenure).await;
+        }
         // Whoever stands in line already is handed what is freed.
         let line = engine.line().filter(|_| self.stand.is_none());
         let (Some(line), Some(terms)) = (line, terms) else {
@@ -172,14 +179,18 @@ impl Clerk {
     /// the lease be counted.
     fn handed_over(&self, stand: Stand, fencing_tokens: FencingTokens, lease: Duration) -> Tenure {
         let confirmed = Confirmed { sent: stand.since, lease: lease.min(stand.claim.expire) };
-        Tenure::new(stand.claim, confirmed, fencing_tokens).called(self.now())
+        Tenure::new(stand.claim, confirmed, fencing_tokens).called(self.now(), self.callers())
+    }
+
+    /// How many wait here.
+    fn callers(&self) -> usize {
+        self.seat.queue.state().waiters.len()
     }
 
     fn next_in_line(&self, line: &dyn Line, terms: Terms) -> (Claim, u32, Ticket) {
         let owner = Owner::fresh(&self.engine.client_name);
         let ticket = line.ticket(&owner);
-        let has_followers = self.seat.queue.state().waiters.len() > 1;
-        let reserve = if has_followers { RESERVE } else { 1 };
+        let reserve = if self.callers() > 1 { RESERVE } else { SMALL_RESERVE };
         (Claim { key: self.seat.queue.key.clone(), owner, expire: terms.expire }, reserve, ticket)
     }
 

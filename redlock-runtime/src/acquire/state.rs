@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::place::Waiter;
 use super::tenure::Tenure;
@@ -17,7 +18,7 @@ pub(super) struct State {
     /// How many who waited here are about to hold it: one, or none.
     pub(super) promised: u32,
     /// A caller asks Redis by itself.
-    pub(super) is_asked: bool,
+    pub(super) question: Option<Question>,
     /// Releases on their way where nobody is told when they arrive.
     pub(super) releases: u32,
     /// Releases that the keeper has to send, which a question by another way could overtake.
@@ -39,9 +40,32 @@ pub(super) enum Clerking {
     Absent,
     /// It looks at everything before it rests.
     Busy,
-    /// It wakes up by itself then. Until then newcomers matter, or they do not.
-    Resting { until: Moment, heeds_newcomers: bool },
+    /// It wakes up by itself then, if nothing happens before.
+    Resting { until: Moment, why: Rest },
 }
+
+/// Why a clerk rests. It says which news a newcomer can rely on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// Nobody waits.
+    Idle,
+    /// The lock is taken in this process. A newcomer can rely on its end only as long as that is so.
+    TakenHere,
+    /// It stands in line, or asks again after a pause.
+    Waits,
+}
+
+/// What a caller asks by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Question {
+    pub(super) id: u64,
+    /// When it was asked.
+    pub(super) at: Moment,
+}
+
+/// So long others wait for the answer to the question of a caller. It may come to a task that is not
+/// polled.
+pub(super) const QUESTION: Duration = Duration::from_millis(10);
 
 /// So many grants in a row that nobody else was in the way of make a lock one's own again.
 pub(super) const GRANTS_TO_FORGET: u32 = 16;
@@ -68,9 +92,34 @@ impl State {
     }
 
     /// Is there something that newcomers have to wait for, without asking anybody?
-    pub(super) fn is_taken_here(&self) -> bool {
-        let is_moving = self.is_asked || self.promised > 0 || self.returned.is_some();
-        is_moving || self.releases > 0 || self.is_held_here()
+    pub(super) fn is_taken_here(&self, now: Moment) -> bool {
+        self.ends_with_news() || self.question_ends(now).is_some()
+    }
+
+    /// Does this process have the lock in a way whose end will wake the clerk for those who wait?
+    pub(super) fn ends_with_news(&self) -> bool {
+        let is_moving = self.promised > 0 || self.returned.is_some() || self.releases > 0;
+        is_moving || self.is_held_here()
+    }
+
+    /// Until when the question of a caller counts, if there is one that does.
+    pub(super) fn question_ends(&self, now: Moment) -> Option<Moment> {
+        self.question.map(|question| question.at.plus(QUESTION)).filter(|ends| now < *ends)
+    }
+
+    /// Does a clerk that rests have to look at a newcomer that waits until `end`?
+    pub(super) fn needs_clerk(&self, end: Moment) -> bool {
+        match self.clerk {
+            Clerking::Absent | Clerking::Busy => true,
+            Clerking::Resting { until, why } => {
+                end < until
+                    || match why {
+                        Rest::Idle => true,
+                        Rest::TakenHere => !self.ends_with_news(),
+                        Rest::Waits => false,
+                    }
+            }
+        }
     }
 
     /// Since when it is, as far as that is known.

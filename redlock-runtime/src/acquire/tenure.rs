@@ -30,6 +30,10 @@ const ALONE: Budget = Budget { passes: RESERVE, time: Duration::from_millis(10) 
 pub(super) const RESERVE: u32 = 1 << 13;
 const _: () = assert!((RESERVE as u128) < MIN_EXPIRE.as_micros());
 
+/// The same where one caller waits: more may come before it is its turn. So few that nobody has to
+/// give them back.
+pub(super) const SMALL_RESERVE: u32 = 16;
+
 /// The time from the grant of an owner value to its release.
 #[derive(Debug)]
 pub(crate) struct Tenure {
@@ -40,6 +44,9 @@ pub(crate) struct Tenure {
     used: FencingToken,
     reserved: FencingToken,
     budget: Budget,
+    /// So many callers have their turn with it, however long that takes: those who waited when it
+    /// was handed over. So shares are by callers, not by processes.
+    turns: u32,
     passes: u32,
     since: Moment,
 }
@@ -56,19 +63,21 @@ impl Tenure {
             used: first,
             reserved: last,
             budget: ALONE,
+            turns: 0,
             passes: 0,
             since,
         }
     }
 
-    /// Handed over by another process, as a call said.
-    pub(super) fn called(self, now: Moment) -> Self {
-        Self { is_answered: false, ..self.handed_over(now) }
+    /// Handed over by another process, as a call said, for so many callers who wait.
+    pub(super) fn called(self, now: Moment, callers: usize) -> Self {
+        Self { is_answered: false, ..self.handed_over(now, callers) }
     }
 
-    /// Handed over by another process.
-    pub(super) fn handed_over(mut self, now: Moment) -> Self {
+    /// Handed over by another process, for so many callers who wait.
+    pub(super) fn handed_over(mut self, now: Moment, callers: usize) -> Self {
         self.budget = CONTESTED;
+        self.turns = u32::try_from(callers).unwrap_or(u32::MAX);
         self.since = now;
         self
     }
@@ -135,20 +144,38 @@ impl Tenure {
 
     /// The same, if reserved ones are left to be given back.
     pub(crate) fn unused(&self) -> Option<Drawn> {
-        (self.used < self.reserved).then_some(self.drawn())
+        let left = u64::from(self.reserved).saturating_sub(self.used.into());
+        (left >= SMALL_RESERVE.into()).then_some(self.drawn())
     }
 
     /// Moves it to the next caller, if that gets a full lease and a fencing token of its own, and
     /// nobody else has to be looked after first.
     pub(super) fn pass(&mut self, expire: Duration, now: Moment) -> bool {
+        let Budget { passes, time } = self.budget;
+        let is_within = self.passes < passes && now.since(self.since) < time;
+        let is_fit = self.claim.expire == expire && self.is_fresh(now);
+        is_fit && (is_within || self.has_turns()) && self.move_on()
+    }
+
+    /// Moves it to the next caller where that has to claim it first: its lease is not full any more,
+    /// but others who waited when it was handed over have not had their turn.
+    pub(super) fn pass_for_claim(&mut self, now: Moment) -> bool {
+        let is_passed = self.has_turns() && self.move_on();
+        if is_passed {
+            (self.is_answered, self.since) = (false, now);
+        }
+        is_passed
+    }
+
+    /// Are there callers who waited when it was handed over, and have not had their turn?
+    fn has_turns(&self) -> bool {
+        self.passes + 1 < self.turns
+    }
+
+    fn move_on(&mut self) -> bool {
         let Some(next) = self.used.after().filter(|next| *next <= self.reserved) else {
             return false;
         };
-        let Budget { passes, time } = self.budget;
-        let is_within = self.passes < passes && now.since(self.since) < time;
-        if !is_within || self.claim.expire != expire || !self.is_fresh(now) {
-            return false;
-        }
         self.used = next;
         self.passes += 1;
         true
@@ -190,12 +217,10 @@ mod tests {
     #[test]
     fn every_caller_has_a_larger_fencing_token_until_the_reserved_ones_are_used() {
         let mut tenure = tenure(EXPIRE, 2);
-        assert_eq!(tenure.unused().map(|drawn| drawn.used), FencingToken::new(100));
         assert!(tenure.pass(EXPIRE, at(1)));
         assert_eq!(tenure.fencing_token(), FencingToken::new(101).unwrap());
         assert!(tenure.pass(EXPIRE, at(2)));
         assert_eq!(tenure.fencing_token(), FencingToken::new(102).unwrap());
-        assert_eq!(tenure.unused(), None);
         assert!(!tenure.pass(EXPIRE, at(3)));
         assert_eq!(tenure.fencing_token(), FencingToken::new(102).unwrap());
     }
@@ -215,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_lock_that_is_not_claimed_yet_is_passed_on_at_the_beginning_of_its_window_only() {
-        let mut tenure = tenure(CLAIM_WINDOW, 9).handed_over(at(250_000));
+        let mut tenure = tenure(CLAIM_WINDOW, 9).handed_over(at(250_000), 1);
         assert!(tenure.pass(EXPIRE, at(250_000)));
         assert!(!tenure.pass(EXPIRE, at(250_001)));
     }
@@ -224,7 +249,7 @@ mod tests {
     #[test]
     fn one_who_was_called_after_a_long_wait_has_to_claim_first() {
         for lease in [EXPIRE, CLAIM_WINDOW] {
-            let called = |now| tenure(lease, 9).called(now);
+            let called = |now| tenure(lease, 9).called(now, 1);
             assert!(called(at(100_000)).suits(EXPIRE, at(100_000)), "{lease:?}");
             assert!(!called(at(2_000_000)).suits(EXPIRE, at(2_000_000)), "{lease:?}");
             let confirmed = Confirmed { sent: at(2_000_000), lease: EXPIRE };
@@ -238,11 +263,30 @@ mod tests {
         let mut alone = tenure(EXPIRE, 1 << 20);
         assert!(alone.pass(EXPIRE, at(9_999)));
         assert!(!alone.pass(EXPIRE, at(10_000)));
-        let mut contested = tenure(EXPIRE, 1 << 20).handed_over(at(0));
+        let mut contested = tenure(EXPIRE, 1 << 20).handed_over(at(0), 1);
         assert!((0..CONTESTED.passes).all(|_| contested.pass(EXPIRE, at(1_999))));
         assert!(!contested.pass(EXPIRE, at(1_999)));
-        let mut slow = tenure(EXPIRE, 1 << 20).handed_over(at(0));
+        let mut slow = tenure(EXPIRE, 1 << 20).handed_over(at(0), 1);
         assert!(!slow.pass(EXPIRE, at(2_000)));
+    }
+
+    /// However long each of them takes, as long as the lease is fresh or claimed anew.
+    #[test]
+    fn callers_who_waited_when_it_was_handed_over_have_their_turn_and_no_others() {
+        let mut tenure = tenure(EXPIRE, 1 << 20).handed_over(at(0), 4);
+        assert!(tenure.pass(EXPIRE, at(400_000)) && tenure.pass(EXPIRE, at(800_000)));
+        assert!(!tenure.pass(EXPIRE, at(1_200_000)), "too little is left of the lease");
+        let used = tenure.fencing_token();
+        assert!(tenure.pass_for_claim(at(1_200_000)) && tenure.fencing_token() > used);
+        assert!(!tenure.suits(EXPIRE, at(1_200_000)) && tenure.may_become(EXPIRE));
+        assert!(!tenure.pass_for_claim(at(1_300_000)), "four have had their turn");
+    }
+
+    #[test]
+    fn a_few_fencing_tokens_are_not_given_back() {
+        assert_eq!(tenure(EXPIRE, u64::from(SMALL_RESERVE) - 1).unused(), None);
+        let drawn = tenure(EXPIRE, SMALL_RESERVE.into()).unused();
+        assert_eq!(drawn.map(|drawn| drawn.used), FencingToken::new(100));
     }
 
     #[test]

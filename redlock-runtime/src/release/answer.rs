@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
+use tokio::task::coop::has_budget_remaining;
 
 use crate::backend::Fault;
 use crate::state::Released;
@@ -17,11 +18,22 @@ pub(crate) enum Answer {
     Now(Released),
     /// The background does it.
     Kept(oneshot::Receiver<Outcome>),
+    /// Nobody waits for it, but for the command to leave: so often others run before.
+    Leaving(u8),
     /// It is sent by whoever polls. In a mutex that nobody locks, to be `Sync`.
     Here(Mutex<Pin<Box<dyn Future<Output = Outcome> + Send>>>),
 }
 
 impl Answer {
+    /// A command was given to the task that drives its connection, on the runtime of the caller.
+    ///
+    /// That task is woken, and runs before the caller does again; but a worker thread on which the
+    /// caller goes on, and computes or blocks, does not come to it. So the caller lets it run first:
+    /// once, or twice where it has used up its time and may be put before the other.
+    pub(super) fn leaving() -> Self {
+        Self::Leaving(if has_budget_remaining() { 1 } else { 2 })
+    }
+
     pub(super) fn here(flight: impl Future<Output = Outcome> + Send + 'static) -> Self {
         Self::Here(Mutex::new(Box::pin(flight)))
     }
@@ -34,6 +46,12 @@ impl Future for Answer {
         match &mut *self {
             Self::Now(released) => Poll::Ready(Some(Ok(*released))),
             Self::Kept(answer) => Pin::new(answer).poll(cx).map(Result::ok),
+            Self::Leaving(0) => Poll::Ready(Some(Ok(Released::Released))),
+            Self::Leaving(turns) => {
+                *turns -= 1;
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
             Self::Here(flight) => {
                 let flight = flight.get_mut().unwrap_or_else(PoisonError::into_inner);
                 flight.as_mut().poll(cx).map(Some)

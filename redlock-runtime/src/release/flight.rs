@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use super::answer::Answer;
 use super::job::ReleaseJob;
 use crate::backend::{Backend, Fault};
 use crate::clock::{Clock, Moment};
@@ -102,8 +103,14 @@ impl Watched {
     }
 }
 
-/// Sends one release by `way` before it returns, and sees it through in the background.
-pub(super) fn send(job: ReleaseJob, way: Arc<dyn Backend>) {
+/// Sends one release by `way`, and sees it through in the background. It has left when what is
+/// returned is ready.
+pub(super) fn send(job: ReleaseJob, way: Arc<dyn Backend>) -> Answer {
+    begin(job, way);
+    Answer::leaving()
+}
+
+fn begin(job: ReleaseJob, way: Arc<dyn Backend>) {
     let patience = job.engine.reply_timeout / 4;
     let flight = Box::pin(here(job, way));
     let now = Clock::Boot.now();

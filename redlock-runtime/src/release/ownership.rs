@@ -44,6 +44,16 @@ impl Ownership {
         &self.hold
     }
 
+    /// Its caller learns of it, and has it from here on. `false`: it was taken back meanwhile, as the
+    /// caller was not polled.
+    pub(crate) fn take(&self) -> bool {
+        let taken = self.hold.take();
+        if taken == Some(true) {
+            self.scheduler.look_at(&self.hold);
+        }
+        taken.is_some()
+    }
+
     /// Releases the lock. The release goes on when the answer is not awaited to its end.
     pub(crate) fn release(mut self) -> Answer {
         let Some(job) = self.let_go() else { return Answer::Now(Released::Released) };
@@ -55,13 +65,16 @@ impl Ownership {
         Answer::Kept(answer)
     }
 
-    /// Releases the lock without waiting for an answer. The command has left when this returns,
-    /// ahead of all that the caller sends next.
-    pub(crate) fn release_in_background(mut self) {
-        let Some(job) = self.let_go() else { return };
+    /// Releases the lock without waiting for an answer. The command has left, ahead of all that the
+    /// caller sends next, when this returns `None`, or when what it returns is ready.
+    pub(crate) fn release_in_background(mut self) -> Option<Answer> {
+        let job = self.let_go()?;
         match self.engine.way() {
-            Some(way) if !self.engine.is_embedded() => flight::send(job, way),
-            _ => in_background(job),
+            Some(way) if !self.engine.is_embedded() => Some(flight::send(job, way)),
+            _ => {
+                in_background(job);
+                None
+            }
         }
     }
 

@@ -107,11 +107,7 @@ impl Scheduler {
 
     /// Takes a lease into care. From here on it is renewed, and stopped in time.
     pub(crate) fn register(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<(), LockError> {
-        let at = match hold.step(self.clock.now(), Duration::ZERO) {
-            Step::Sleep(at) => at,
-            // Due already: the driver looks at it as soon as it runs.
-            Step::Renew | Step::Forget => Moment::ZERO,
-        };
+        let at = hold.first_look(self.clock.now());
         let mut state = self.state();
         state.insert(hold, at);
         let wakes = state.wakes_for(at);
@@ -134,6 +130,15 @@ impl Scheduler {
         let forgotten = self.state().remove(hold);
         // Dropped outside of the mutex: it may be the last reference.
         drop(forgotten);
+    }
+
+    /// Looks at a lease as soon as possible.
+    pub(crate) fn look_at(&self, hold: &Hold) {
+        let mut state = self.state();
+        state.reschedule(hold, Moment::ZERO);
+        state.wakes_at = Moment::ZERO;
+        drop(state);
+        self.wake.notify_one();
     }
 
     /// The leases of one client.
@@ -163,10 +168,12 @@ impl Scheduler {
             let mut others = Vec::new();
             for hold in found {
                 // Outside of the mutex: a stop wakes tasks, and wakers run code of others.
-                if hold.step(now, hold.leeway()) == Step::Renew {
-                    due.entry(Arc::as_ptr(&hold.backend).cast()).or_default().push(hold);
-                } else {
-                    others.push(hold);
+                match hold.step(now, hold.leeway()) {
+                    Step::Renew => {
+                        due.entry(Arc::as_ptr(&hold.backend).cast()).or_default().push(hold);
+                    }
+                    Step::Withdraw => self.free(hold),
+                    Step::Sleep(_) | Step::Forget => others.push(hold),
                 }
             }
             self.plan(&others, now, 0.0);
@@ -178,6 +185,13 @@ impl Scheduler {
         let mut state = self.state();
         state.wakes_at = state.schedule.next().map_or(Moment::NEVER, |(at, _)| at);
         (batches, state.wakes_at)
+    }
+
+    /// Releases a lock that was taken back from its caller. When nobody answers, it is free at the
+    /// end of its lease: it is renewed no more.
+    fn free(&self, hold: Arc<Hold>) {
+        self.forget(&hold);
+        tokio::spawn(async move { hold.backend.release(&hold.claim, hold.reply_timeout).await });
     }
 
     /// One batch: one script, its answers, and what each lease does next.
@@ -207,13 +221,18 @@ impl Scheduler {
     fn plan(&self, holds: &[Arc<Hold>], now: Moment, head_start: f64) {
         let steps: Vec<Step> = holds.iter().map(|hold| hold.step(now, Duration::ZERO)).collect();
         // Dropped outside of the mutex: it may have the last references.
-        let mut over = Vec::new();
+        let (mut over, mut withdrawn) = (Vec::new(), Vec::new());
         let mut state = self.state();
         let mut wakes = false;
         for (hold, step) in holds.iter().zip(steps) {
             let at = match step {
                 Step::Sleep(at) => at.minus(early(hold).mul_f64(head_start)),
                 Step::Renew => retry_at(hold, now),
+                Step::Withdraw => {
+                    over.push(state.remove(hold));
+                    withdrawn.push(Arc::clone(hold));
+                    continue;
+                }
                 Step::Forget => {
                     over.push(state.remove(hold));
                     continue;
@@ -223,6 +242,7 @@ impl Scheduler {
             wakes |= state.wakes_for(at);
         }
         drop(state);
+        withdrawn.into_iter().for_each(|hold| self.free(hold));
         if wakes {
             self.wake.notify_one();
         }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 use crate::backend::{Backend, Claim};
 use crate::clock::{Clock, Moment};
 use crate::fencing::FencingToken;
@@ -21,6 +23,10 @@ pub(crate) struct Grant {
     /// When the hold begins.
     pub(crate) granted: Moment,
     pub(crate) waited: Duration,
+    /// Its caller is being polled. Otherwise it is an offer, which is taken back after a while.
+    pub(crate) is_taken: bool,
+    /// Tells those who wait here that the lease was lost.
+    pub(crate) news: Arc<Notify>,
 }
 
 /// What is known of a lease on the server.

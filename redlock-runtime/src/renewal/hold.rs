@@ -8,6 +8,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::grant::{Confirmed, Grant};
+use super::ledger::{End, Ledger};
+use super::offer::{Offer, Take, Untaken};
 use crate::backend::{Backend, Claim};
 use crate::clock::{Clock, Moment};
 use crate::error::LockError;
@@ -15,9 +17,6 @@ use crate::fencing::FencingToken;
 use crate::state::{LeaseState, LostReason};
 use crate::telemetry;
 use crate::validity;
-
-/// How long a body may run under a lock that was handed over before the lock is claimed.
-const CLAIM_AFTER: Duration = Duration::from_millis(5);
 
 /// A lock that was granted, and what has become of it since.
 pub(crate) struct Hold {
@@ -43,32 +42,12 @@ pub(crate) struct Hold {
     ledger: Mutex<Ledger>,
     /// Wakes those who wait for the end.
     over: Notify,
+    /// Until its caller knows of it.
+    offer: Offer,
+    /// Wakes those of this process who wait for the lock, when it is lost.
+    news: Arc<Notify>,
     /// Its place in the schedule. Used under the mutex of the schedule only.
     pub(super) place: AtomicUsize,
-}
-
-#[derive(Debug)]
-struct Ledger {
-    /// When the command of the last confirmed acquire or renewal was sent.
-    sent: Moment,
-    /// What the server granted from then on: `expire`, or less before the lock is claimed.
-    lease: Duration,
-    renewals: u32,
-    /// A renewal failed and none has been confirmed since.
-    is_uncertain: bool,
-    ended: Option<Ended>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Ended {
-    at: Moment,
-    how: End,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
-    Released,
-    Lost(LostReason),
 }
 
 /// What a person wants to see of it.
@@ -89,6 +68,8 @@ impl fmt::Debug for Hold {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Renew,
+    /// Its caller has not taken it in time: it was taken back, and is to be released.
+    Withdraw,
     /// Nothing before this moment.
     Sleep(Moment),
     /// It is over; there is nothing left to do.
@@ -107,7 +88,7 @@ impl Hold {
             claim.expire,
             max_renew,
         ));
-        let ledger = Ledger { sent, lease, renewals: 0, is_uncertain: false, ended: None };
+        let ledger = Ledger::new(claim.expire, grant.confirmed);
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             client,
@@ -123,6 +104,8 @@ impl Hold {
             stop: AtomicU64::new(stop.nanos()),
             ledger: Mutex::new(ledger),
             over: Notify::new(),
+            offer: Offer::new((!grant.is_taken).then(|| clock.now()), stop),
+            news: grant.news,
             place: AtomicUsize::new(usize::MAX),
         }
     }
@@ -140,13 +123,11 @@ impl Hold {
         let Some(ended) = ledger.ended else { return Ok(()) };
         let key = self.claim.key.name().to_owned();
         Err(match ended.how {
-            End::Released => LockError::NotHeld { key },
-            End::Lost(reason) => LockError::Lost {
-                key,
-                reason,
-                held_for: ended.at.since(self.granted),
-                renewals: ledger.renewals,
-            },
+            End::Released | End::Withdrawn => LockError::NotHeld { key },
+            End::Lost(reason) => {
+                let held_for = ended.at.since(self.granted);
+                LockError::Lost { key, reason, held_for, renewals: ledger.renewals }
+            }
         })
     }
 
@@ -186,7 +167,7 @@ impl Hold {
         self.stop_if_due(self.clock.now());
         match self.ledger().ended?.how {
             End::Lost(reason) => Some(reason),
-            End::Released => None,
+            End::Released | End::Withdrawn => None,
         }
     }
 
@@ -202,29 +183,15 @@ impl Hold {
 
     /// When the next renewal is, or was, due.
     pub(super) fn due_at(&self) -> Moment {
-        self.due(&self.ledger())
-    }
-
-    fn due(&self, ledger: &Ledger) -> Moment {
-        if self.is_claimed(ledger) {
-            validity::renewal_due(ledger.sent, ledger.lease)
-        } else {
-            // Most bodies are done before, and never need to claim.
-            self.granted.plus(CLAIM_AFTER)
-        }
-    }
-
-    /// A lock that was handed over stands for a moment only, until its new holder asks for more.
-    fn is_claimed(&self, ledger: &Ledger) -> bool {
-        ledger.lease >= self.claim.expire
+        self.ledger().due(self.granted)
     }
 
     /// How long the server is asked for an answer to a renewal.
     pub(super) fn renewal_reply(&self) -> Duration {
         let ledger = self.ledger();
         let reply =
-            if self.is_claimed(&ledger) { validity::renewal_reply } else { validity::claim_reply };
-        reply(ledger.lease, self.reply_timeout)
+            if ledger.is_claimed() { validity::renewal_reply } else { validity::claim_reply };
+        reply(ledger.confirmed.lease, self.reply_timeout)
     }
 
     /// When the hold began.
@@ -234,15 +201,14 @@ impl Hold {
 
     /// What was confirmed of the lease last.
     pub(crate) fn confirmed(&self) -> Confirmed {
-        let ledger = self.ledger();
-        Confirmed { sent: ledger.sent, lease: ledger.lease }
+        self.ledger().confirmed
     }
 
     /// When the last lease ends on the server at the latest, as far as this clock can tell. A
     /// renewal that nobody heard of may have made it a full one.
     pub(crate) fn server_end(&self) -> Moment {
         let expire = self.claim.expire;
-        self.ledger().sent.plus(expire).plus(validity::drift(expire))
+        self.ledger().confirmed.sent.plus(expire).plus(validity::drift(expire))
     }
 
     /// Ends the hold because its holder lets go. `false`: it had ended before.
@@ -263,8 +229,40 @@ impl Hold {
                 renewals = self.renewals(),
                 "lease lost"
             );
+            self.news.notify_one();
         }
         is_first
+    }
+
+    /// Its caller learns of it. `None`: it was taken back meanwhile, or its lease is over.
+    /// `Some(true)`: a renewal was put off until now.
+    pub(crate) fn take(&self) -> Option<bool> {
+        if self.offer.is_taken() {
+            return Some(false);
+        }
+        let take = self.offer.take();
+        let is_held = take != Take::Withdrawn && self.check().is_ok();
+        is_held.then_some(take == Take::TakenLate)
+    }
+
+    /// Takes it back from a caller that has not learned of it.
+    fn withdraw(&self) {
+        self.finish(End::Withdrawn);
+        let key = self.claim.key.name();
+        tracing::debug!(key, "lock taken back: it was granted to a caller that is not polled");
+        self.news.notify_one();
+    }
+
+    /// When the scheduler looks at it first.
+    pub(super) fn first_look(&self, now: Moment) -> Moment {
+        if self.offer.is_open() {
+            return self.offer.first_look(self.due_at());
+        }
+        match self.step(now, Duration::ZERO) {
+            Step::Sleep(at) => at,
+            // Due already: the driver looks at it as soon as it runs.
+            Step::Renew | Step::Withdraw | Step::Forget => Moment::ZERO,
+        }
     }
 
     /// A renewal sent at `sent` was confirmed. After the stop it does not bring the lease back.
@@ -278,10 +276,9 @@ impl Hold {
                 return;
             }
             // To claim what was handed over is not a renewal of it.
-            let is_renewal = self.is_claimed(&ledger);
+            let is_renewal = ledger.is_claimed();
             ledger.renewals = ledger.renewals.saturating_add(is_renewal.into());
-            ledger.sent = sent;
-            ledger.lease = self.claim.expire;
+            ledger.confirmed = Confirmed { sent, lease: self.claim.expire };
             ledger.is_uncertain = false;
             let stop = validity::stop(sent, self.claim.expire).min(self.longest_hold());
             self.stop.store(stop.nanos(), Ordering::Release);
@@ -323,6 +320,16 @@ impl Hold {
 
     /// What is to be done at `now`; loses the lease when its time is up.
     pub(super) fn step(&self, now: Moment, leeway: Duration) -> Step {
+        if self.offer.is_open() && !self.is_over() {
+            match self.offer.look(now, self.due_at()) {
+                Some(Untaken::Wait(until)) => return Step::Sleep(until),
+                Some(Untaken::Withdrawn) => {
+                    self.withdraw();
+                    return Step::Withdraw;
+                }
+                None => {}
+            }
+        }
         if self.stop_if_due(now) {
             return Step::Forget;
         }
@@ -330,8 +337,8 @@ impl Hold {
         if ledger.ended.is_some() {
             return Step::Forget;
         }
-        let due = self.due(&ledger);
-        if self.is_used_up(&ledger) {
+        let due = ledger.due(self.granted);
+        if ledger.is_used_up(self.max_renew) {
             Step::Sleep(self.stop_at())
         } else if now < due.minus(leeway) {
             Step::Sleep(due.min(self.stop_at()))
@@ -359,7 +366,7 @@ impl Hold {
             if ledger.ended.is_some() {
                 return true;
             }
-            if self.is_used_up(&ledger) || now >= self.longest_hold() {
+            if ledger.is_used_up(self.max_renew) || now >= self.longest_hold() {
                 LostReason::RenewalLimit
             } else if ledger.is_uncertain {
                 LostReason::Unreachable
@@ -375,17 +382,13 @@ impl Hold {
         validity::longest_hold(self.granted, self.claim.expire, self.max_renew)
     }
 
-    fn is_used_up(&self, ledger: &Ledger) -> bool {
-        self.is_claimed(ledger) && self.max_renew.is_some_and(|limit| ledger.renewals >= limit)
-    }
-
     fn finish(&self, how: End) -> bool {
         {
             let mut ledger = self.ledger();
             if ledger.ended.is_some() {
                 return false;
             }
-            ledger.ended = Some(Ended { at: self.clock.now(), how });
+            ledger.end(self.clock.now(), how);
             self.stop.store(Moment::ZERO.nanos(), Ordering::Release);
         }
         telemetry::ended(self.template, self.held_for());

@@ -4,6 +4,8 @@ mod driver;
 mod gates;
 mod grant;
 mod hold;
+mod ledger;
+mod offer;
 mod schedule;
 
 pub(crate) use driver::Scheduler;

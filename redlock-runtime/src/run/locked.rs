@@ -13,6 +13,8 @@ use crate::key::Key;
 
 /// Where the output waits while the release is awaited.
 pub trait Slot<T>: Sized {
+    /// Does it keep outputs at all?
+    const KEEPS: bool;
     /// Keeps the output, or hands it straight back.
     fn put(value: T) -> Result<Self, T>;
     /// The output that was kept.
@@ -26,6 +28,8 @@ pub trait Slot<T>: Sized {
 pub struct Kept<T>(Box<Mutex<T>>);
 
 impl<T> Slot<T> for Kept<T> {
+    const KEEPS: bool = true;
+
     #[inline]
     fn put(value: T) -> Result<Self, T> {
         Ok(Self(Box::new(Mutex::new(value))))
@@ -42,6 +46,8 @@ impl<T> Slot<T> for Kept<T> {
 pub enum Handed {}
 
 impl<T> Slot<T> for Handed {
+    const KEEPS: bool = false;
+
     #[inline]
     fn put(value: T) -> Result<Self, T> {
         Err(value)
@@ -112,7 +118,7 @@ where
                 Ok(output) => {
                     // The user's locals and arguments are gone before the release.
                     this.body.set(Body::Gone);
-                    if !this.stage.begin_release() {
+                    if !this.stage.begin_release(S::KEEPS) {
                         return Poll::Ready(output);
                     }
                     match S::put(output) {

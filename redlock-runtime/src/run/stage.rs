@@ -84,18 +84,20 @@ impl Stage {
         watch.step(cx, |cx| span.in_scope(|| step(cx)))
     }
 
-    /// The body is done: begins the release. Returns whether there is an answer to wait for.
-    pub(super) fn begin_release(&mut self) -> bool {
+    /// The body is done: begins the release. Returns whether there is something to wait for.
+    /// `may_wait`: there is a place for the output until then.
+    pub(super) fn begin_release(&mut self, may_wait: bool) -> bool {
         let Self::Holding { spec, watch, ownership, .. } = std::mem::replace(self, Self::Done)
         else {
             after_completion()
         };
         let Some(ownership) = ownership else { return false };
-        if spec.releases_in_background {
-            finish::in_background(ownership);
-            return false;
-        }
-        let Some(answer) = finish::begin(ownership) else { return false };
+        let answer = if spec.releases_in_background {
+            finish::in_background(ownership, may_wait)
+        } else {
+            finish::begin(ownership)
+        };
+        let Some(answer) = answer else { return false };
         *self = Self::Releasing { hold: Arc::clone(watch.hold()), answer };
         true
     }

@@ -18,3 +18,4 @@ mod renewal;
 mod restart_guard;
 mod server;
 mod simulation;
+mod waiting;

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::acquire::acquiring::Granted;
 use crate::acquire::attempt::Terms;
-use crate::acquire::state::GRANTS_TO_FORGET;
+use crate::acquire::state::{GRANTS_TO_FORGET, QUESTION, Rest};
 use crate::backend::{Backend, Claim, FencingTokens, Memory, MemoryStore};
 use crate::clock::Clock;
 use crate::fencing::FencingToken;
@@ -51,6 +51,8 @@ fn two_holds() -> (Arc<Hold>, Arc<Hold>, Tenure) {
             confirmed,
             granted: at(100),
             waited: Duration::ZERO,
+            is_taken: true,
+            news: Arc::default(),
         }))
     };
     let fencing_tokens = FencingTokens { first: fencing_token, last: fencing_token };
@@ -107,13 +109,13 @@ fn waiters_are_bounded_and_counted_back() {
 fn one_caller_asks_by_itself_at_a_time_and_none_while_others_want_the_lock() {
     let queues = Queues::new(1);
     let seat = queues.join(&key("a"));
-    let asking = seat.ask_first().unwrap();
-    assert!(seat.ask_first().is_none());
+    let asking = seat.ask_first(at(100)).unwrap();
+    assert!(seat.ask_first(at(100)).is_none());
     drop(asking);
     assert!(seat.queue.state().contend());
-    assert!(seat.ask_first().is_none());
+    assert!(seat.ask_first(at(100)).is_none());
     (0..GRANTS_TO_FORGET).for_each(|_| seat.queue.state().calm());
-    assert!(seat.ask_first().is_some());
+    assert!(seat.ask_first(at(100)).is_some());
 }
 
 #[test]
@@ -138,10 +140,39 @@ fn a_newcomer_wakes_the_clerk_where_it_would_rest_for_longer_than_that_one_waits
         assert!(!seat.enter(waiter, 0));
         has_news(&seat)
     };
-    let resting = |heeds_newcomers| Clerking::Resting { until: at(5), heeds_newcomers };
-    assert!(wakes(resting(false), 4));
-    assert!(!wakes(resting(false), 5) && !wakes(resting(false), 6));
-    assert!(wakes(resting(true), 6) && wakes(Clerking::Busy, 6));
+    let resting = |why| Clerking::Resting { until: at(5), why };
+    assert!(wakes(resting(Rest::Waits), 4));
+    assert!(!wakes(resting(Rest::Waits), 5) && !wakes(resting(Rest::Waits), 6));
+    assert!(wakes(resting(Rest::Idle), 6) && wakes(Clerking::Busy, 6));
+}
+
+/// The clerk rests because the lock was taken here. Only as long as that is so is there somebody who
+/// will wake it.
+#[test]
+fn a_newcomer_wakes_a_clerk_that_rests_for_a_holder_who_has_gone() {
+    let seat = Queues::new(9).join(&key("a"));
+    let (hold, ..) = two_holds();
+    seat.queue.state().clerk = Clerking::Resting { until: at(5), why: Rest::TakenHere };
+    seat.now_holds(&hold);
+    let (first, _first) = waiter(1, at(9));
+    assert!(!seat.enter(first, 0) && !has_news(&seat));
+    hold.end();
+    let (second, _second) = waiter(2, at(9));
+    assert!(!seat.enter(second, 0) && has_news(&seat));
+}
+
+/// Its answer may come to a task that nobody polls.
+#[test]
+fn the_question_of_a_caller_counts_for_a_moment_only() {
+    let seat = Queues::new(9).join(&key("a"));
+    let first = seat.ask_first(at(100)).unwrap();
+    let later = at(100).plus(QUESTION);
+    assert!(seat.ask_first(later.minus(Duration::from_nanos(1))).is_none());
+    let second = seat.ask_first(later).unwrap();
+    drop(first);
+    assert!(seat.ask_first(later).is_none(), "the second one counts");
+    drop(second);
+    assert!(seat.ask_first(later).is_some());
 }
 
 #[test]
@@ -158,9 +189,9 @@ fn whoever_leaves_is_news_only_where_it_waited() {
 #[test]
 fn a_caller_that_asked_by_itself_wakes_the_clerk_for_those_who_came_meanwhile() {
     let seat = Queues::new(9).join(&key("a"));
-    drop(seat.ask_first());
+    drop(seat.ask_first(at(100)));
     assert!(!has_news(&seat), "nobody waits");
-    let asking = seat.ask_first();
+    let asking = seat.ask_first(at(100));
     let (waiter, _answer) = waiter(1, at(9));
     seat.enter(waiter, 0);
     drop(asking);
@@ -172,14 +203,14 @@ fn a_lock_that_is_promised_or_being_released_is_taken() {
     let seat = Queues::new(9).join(&key("a"));
     let (waiter, _answer) = waiter(1, at(9));
     seat.enter(waiter, 0);
-    assert!(!seat.queue.state().is_taken_here());
+    assert!(!seat.queue.state().is_taken_here(at(100)));
     assert!(seat.queue.state().promise().is_some());
-    assert!(seat.queue.state().is_taken_here() && seat.ask_first().is_none());
+    assert!(seat.queue.state().is_taken_here(at(100)) && seat.ask_first(at(100)).is_none());
     seat.queue.state().promised = 0;
     let freeing = seat.another().freeing();
-    assert!(seat.queue.state().is_taken_here());
+    assert!(seat.queue.state().is_taken_here(at(100)));
     drop(freeing);
-    assert!(!seat.queue.state().is_taken_here() && has_news(&seat));
+    assert!(!seat.queue.state().is_taken_here(at(100)) && has_news(&seat));
 }
 
 #[test]

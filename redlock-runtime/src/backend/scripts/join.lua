@@ -1,5 +1,6 @@
 -- join: takes a lock that is free and nobody waits for; otherwise puts its owner at the end of the
--- line, or looks for it there. An owner joins once.
+-- line, or looks for it there. An owner joins once. Whoever looks and finds the lock free has it,
+-- also before those who stand ahead of it: they are dead or frozen, or would have looked.
 -- KEYS[1] the lock, KEYS[2] its fencing counter, KEYS[3] its line (same hash slot)
 -- ARGV[1] owner, ARGV[2] expire in ms, ARGV[3] life of the counter in ms, ARGV[4] fencing tokens,
 -- ARGV[5] channel, or '' to look, ARGV[6] 'cluster' on a cluster
@@ -17,20 +18,19 @@ local function grant(last, count)
   return {1, digits(first), last_one, now}
 end
 
-if not holder then
-  local head = redis.call('LINDEX', line, 0)
+if not holder and ARGV[5] == '' then
   local own = find(line, owner)
-  if ARGV[5] == '' and not own then
+  if not own then
     -- Nobody waits for what would be granted here.
     return {2, now}
   end
-  local is_first = not head or own == head
-  if is_first or not hand_over(lock, counter, line, ARGV[6] == 'cluster') then
-    local granted = grant(redis.call('GET', counter), ARGV[4])
-    if head and is_first then
-      redis.call('LPOP', line)
-    end
-    return granted
+  local granted = grant(redis.call('GET', counter), ARGV[4])
+  redis.call('LREM', line, 1, own)
+  return granted
+end
+if not holder then
+  if not hand_over(lock, counter, line, ARGV[6] == 'cluster') then
+    return grant(redis.call('GET', counter), ARGV[4])
   end
   holder = redis.call('GET', lock)
 end

@@ -62,17 +62,13 @@ impl Node {
         }
         let (key, server_time) = (&entry.claim.key, self.server_time(now));
         if self.record(key).live(now).is_none() {
-            match self.hand_over(key, Some(&entry.claim.owner), None, now) {
-                Handed::Over => {}
-                Handed::ToSelf => {
-                    self.record(key).line.pop_front();
-                    return self.take(entry, now);
-                }
-                Handed::Nobody => {
-                    self.record(key).lease = None;
-                    return Answer::Joined(Joined::Unknown);
-                }
-            }
+            let record = self.record(key);
+            record.lease = None;
+            let Some(ahead) = record.position(&entry.claim.owner) else {
+                return Answer::Joined(Joined::Unknown);
+            };
+            record.line.remove(ahead);
+            return self.take(entry, now);
         }
         let record = self.record(key);
         if record.is_owned_by(&entry.claim.owner, now) {
