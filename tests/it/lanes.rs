@@ -1,10 +1,12 @@
 //! Runtimes with a connection of their own: what they ask comes behind what they have let go of.
 
+use std::sync::mpsc;
+
 use redlock::{LockError, Redlock, redis_lock};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::clients::client;
-use crate::support::{Server, secs, unique_prefix};
+use crate::support::{Server, eventually, secs, unique_prefix};
 
 /// More calls than a runtime makes before it gets a connection of its own.
 const MANY: usize = 200;
@@ -60,4 +62,36 @@ fn runtimes_that_end_leave_no_lock_behind() {
         let left = raw.keys(&format!("*{prefix}*")).await;
         assert!(left.iter().all(|key| key.ends_with(":fence")), "{left:?}");
     });
+}
+
+/// The caller computes from then on, and does not come back to its runtime: on one of several worker
+/// threads, and on the only one. The background thread would take over after 25 s.
+#[test]
+fn a_background_release_has_left_when_the_call_returns() {
+    let several = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+    for callers in [several, runtime()] {
+        let prefix = unique_prefix();
+        let redlock = callers.block_on(async {
+            let server = Server::shared().await;
+            let builder = Redlock::builder().url(server.url()).prefix(prefix.as_str());
+            builder.reply_timeout(secs(100)).build().await.unwrap()
+        });
+        let key = format!("{prefix}k-1");
+        let computing = async move {
+            for _ in 0..MANY {
+                in_background(&redlock, 1).await.unwrap();
+            }
+            let (tell, told) = mpsc::channel();
+            let observer = std::thread::spawn(move || {
+                runtime().block_on(async {
+                    let raw = Server::shared().await.raw();
+                    eventually(secs(20), || async { raw.get(&key).await.is_none() }).await;
+                    let _ = tell.send(());
+                });
+            });
+            assert!(told.recv_timeout(secs(15)).is_ok(), "the release has not left");
+            observer.join().unwrap();
+        };
+        callers.block_on(async { tokio::spawn(computing).await.unwrap() });
+    }
 }
