@@ -12,8 +12,11 @@ use std::fmt;
 use crate::log::{Event, Line, Moment};
 use crate::store::{Access, Verb};
 
+mod idle;
 #[cfg(test)]
 mod tests;
+
+pub use idle::{Idle, check_idle, idle_times};
 
 /// One tenure of a lock, as its holder saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub struct Hold {
     pub over: Option<Moment>,
     /// Steps that began when the lease said that it was over.
     pub late_steps: usize,
+    /// The first of these steps.
+    pub late_at: Option<Moment>,
 }
 
 impl Hold {
@@ -58,6 +63,8 @@ pub enum Violation {
     Fence { key: String, what: String },
     /// (e) A lock outlives its owner by more than its lease.
     Leftover(Leftover),
+    /// (f) A key was free though an attempt waited for it, for longer than the bound of the plan.
+    Idle { key: String, waiter: String, after_ms: u64, lasts_ms: u64 },
 }
 
 impl Violation {
@@ -68,6 +75,7 @@ impl Violation {
             Violation::Late { .. } => 'c',
             Violation::Fence { .. } => 'd',
             Violation::Leftover(_) => 'e',
+            Violation::Idle { .. } => 'f',
         }
     }
 }
@@ -89,6 +97,10 @@ impl fmt::Display for Violation {
             }
             Violation::Fence { key, what } => write!(f, "{key}: {what}"),
             Violation::Leftover(left) => write!(f, "left behind: {left:?}"),
+            Violation::Idle { key, waiter, after_ms, lasts_ms } => write!(
+                f,
+                "{key} was free for {lasts_ms} ms, from {after_ms} ms on, while {waiter} waited"
+            ),
         }
     }
 }
@@ -113,19 +125,27 @@ pub fn holds(lines: &[Line]) -> Vec<Hold> {
                     deadline: *at,
                     over: None,
                     late_steps: 0,
+                    late_at: None,
                 };
                 tenures.insert(attempt, hold);
             }
             Event::Step { deadline } => {
                 let hold = tenures.get_mut(attempt.as_str()).expect("a grant comes before steps");
                 hold.deadline = hold.deadline.max(deadline.unwrap_or(0));
-                hold.late_steps += usize::from(deadline.is_none());
+                if deadline.is_none() {
+                    hold.late_steps += 1;
+                    hold.late_at.get_or_insert(*at);
+                }
             }
             Event::Over => {
                 let hold = tenures.get_mut(attempt.as_str()).expect("a grant comes before the end");
                 hold.over = Some(*at);
             }
-            Event::Failed { .. } => {}
+            Event::Failed { .. }
+            | Event::Stalled
+            | Event::Resumed
+            | Event::Killed
+            | Event::Gone { .. } => {}
         }
     }
     let mut holds: Vec<Hold> = tenures.into_values().collect();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use fault_kit::{Process, ms, secs, time_passes};
 use tokio::sync::Mutex;
 
-use crate::log::{Line, Moment, now, parse};
+use crate::log::{Line, Moment, now, read_all};
 use crate::plan::{Fault, Kind};
 
 /// What the workers are told.
@@ -73,11 +73,7 @@ impl Fleet {
         for worker in &self.workers {
             worker.lock().await.process.sigkill();
         }
-        let entries = std::fs::read_dir(&self.orders.dir).expect("the directory is there");
-        let paths = entries.map(|entry| entry.expect("an entry").path());
-        let logs = paths.filter(|path| path.extension().is_some_and(|ext| ext == "log"));
-        let text = |path: PathBuf| std::fs::read_to_string(path).expect("a log can be read");
-        logs.flat_map(|path| parse(&text(path))).collect()
+        read_all(&self.orders.dir)
     }
 }
 

@@ -9,11 +9,14 @@ use fault_kit::{Server, ms, secs, time_passes};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::arena::Arena;
-use crate::checker::{Hold, Leftover, Violation, check_holds, check_leftovers, check_store, holds};
+use crate::checker::{
+    Idle, Leftover, Violation, check_holds, check_idle, check_leftovers, check_store, holds,
+    idle_times,
+};
 use crate::fleet::{Fleet, Orders};
 use crate::log::{Event, Line, now};
 use crate::plan::{Kind, Plan};
-use crate::store::{Store, Totals};
+use crate::store::{Access, Store, Totals};
 use crate::worker::LONGEST_MS;
 
 /// How much is done in a history.
@@ -37,6 +40,17 @@ pub struct Outcome {
     /// All that were found, and those of them that must not be under these faults.
     pub violations: Vec<Violation>,
     pub failures: Vec<String>,
+    /// Of a history without faults.
+    pub idle: Option<Idleness>,
+}
+
+/// How long keys were free while somebody waited.
+#[derive(Debug, Clone, Copy)]
+pub struct Idleness {
+    pub longest_ms: u64,
+    /// How many such times were longer than 10 ms.
+    pub over_10_ms: usize,
+    pub bound_ms: u64,
 }
 
 impl Outcome {
@@ -51,6 +65,7 @@ impl Outcome {
             totals: Totals::default(),
             violations: Vec::new(),
             failures: vec![format!("it broke off: {panic}")],
+            idle: None,
         }
     }
 }
@@ -129,15 +144,39 @@ impl Run {
         let leftovers = leftovers(&self.arena, LONGEST_MS + jumped_ms).await;
         let fleet = Arc::into_inner(self.fleet).expect("no fault is under way");
         let lines = fleet.logs().await;
-        let holds = holds(&lines);
-        let mut violations = check_holds(&holds);
-        violations.extend(check_store(&self.store.accesses()));
-        violations.extend(check_leftovers(&leftovers));
-        let totals = self.store.totals();
-        let failures = failures(&plan, &violations, totals);
-        let outcome = outcome(plan, &lines, &holds, faults, totals, violations, failures);
+        let verdict = Verdict::of(&plan, &lines, &self.store.accesses(), &leftovers);
+        let outcome = outcome(plan, &lines, faults, self.store.totals(), verdict);
         tidy_up(&self.dir, &outcome);
         outcome
+    }
+}
+
+/// What the checker says.
+#[derive(Debug)]
+pub struct Verdict {
+    holds: usize,
+    violations: Vec<Violation>,
+    idle: Option<Idleness>,
+}
+
+impl Verdict {
+    pub fn of(plan: &Plan, lines: &[Line], accesses: &[Access], left: &[Leftover]) -> Verdict {
+        let holds = holds(lines);
+        let mut violations = check_holds(&holds);
+        violations.extend(check_store(accesses));
+        violations.extend(check_leftovers(left));
+        let idle = plan.calm.as_ref().map(|calm| {
+            let idle = idle_times(lines, &holds);
+            let start = lines.iter().map(|line| line.at).min().unwrap_or(0);
+            let bound_ms = calm.bound_ms();
+            violations.extend(check_idle(&idle, start, bound_ms));
+            Idleness {
+                longest_ms: idle.iter().map(Idle::lasts).max().unwrap_or(0) / 1_000_000,
+                over_10_ms: idle.iter().filter(|idle| idle.lasts() > 10_000_000).count(),
+                bound_ms,
+            }
+        });
+        Verdict { holds: holds.len(), violations, idle }
     }
 }
 
@@ -147,7 +186,10 @@ fn failures(plan: &Plan, violations: &[Violation], totals: Totals) -> Vec<String
     let is_promised = |violation: &&Violation| match violation {
         Violation::Overlap { .. } => promise.exclusion,
         Violation::Order { .. } => promise.order,
-        Violation::Late { .. } | Violation::Fence { .. } | Violation::Leftover(_) => true,
+        Violation::Late { .. }
+        | Violation::Fence { .. }
+        | Violation::Leftover(_)
+        | Violation::Idle { .. } => true,
     };
     let mut failures: Vec<_> =
         violations.iter().filter(is_promised).map(ToString::to_string).collect();
@@ -157,14 +199,12 @@ fn failures(plan: &Plan, violations: &[Violation], totals: Totals) -> Vec<String
     failures
 }
 
-fn outcome(
+pub fn outcome(
     plan: Plan,
     lines: &[Line],
-    holds: &[Hold],
     faults: BTreeMap<Kind, usize>,
     totals: Totals,
-    violations: Vec<Violation>,
-    failures: Vec<String>,
+    verdict: Verdict,
 ) -> Outcome {
     let attempts = lines.iter().filter(|line| matches!(line.event, Event::Begin { .. })).count();
     let mut failed = BTreeMap::new();
@@ -173,13 +213,14 @@ fn outcome(
             *failed.entry(why.clone()).or_default() += 1;
         }
     }
-    let holds = holds.len();
-    Outcome { plan, attempts, failed, holds, faults, totals, violations, failures }
+    let Verdict { holds, violations, idle } = verdict;
+    let failures = failures(&plan, &violations, totals);
+    Outcome { plan, attempts, failed, holds, faults, totals, violations, failures, idle }
 }
 
 /// The lock keys that stand although nobody works any more. A few may be on their way out; those
 /// that will not end by themselves, or do not, are returned.
-async fn leftovers(arena: &Arena, longest_ms: u64) -> Vec<Leftover> {
+pub async fn leftovers(arena: &Arena, longest_ms: u64) -> Vec<Leftover> {
     let start = Instant::now();
     loop {
         let mut left = Vec::new();
@@ -212,7 +253,7 @@ async fn lock_keys(server: &Server, longest_ms: u64) -> Vec<Leftover> {
 }
 
 /// The logs of a good history are of no interest.
-fn tidy_up(dir: &Path, outcome: &Outcome) {
+pub fn tidy_up(dir: &Path, outcome: &Outcome) {
     if outcome.failures.is_empty() {
         let _ = std::fs::remove_dir_all(dir);
     } else {

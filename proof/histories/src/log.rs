@@ -19,7 +19,7 @@ pub fn now() -> Moment {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// One call that wants a lock: `<process>/<number>`.
+    /// One call that wants a lock: `<process>.<task>/<number>`.
     pub attempt: String,
     pub at: Moment,
     pub event: Event,
@@ -37,6 +37,14 @@ pub enum Event {
     Over,
     /// The call ended without a body that is done.
     Failed { why: String },
+    /// From here on the caller does not poll its call.
+    Stalled,
+    /// The caller polls its call again.
+    Resumed,
+    /// The parent kills a process, which stands in the place of the attempt.
+    Killed,
+    /// The parent deletes the key of a lock.
+    Gone { key: String },
 }
 
 impl fmt::Display for Line {
@@ -48,6 +56,10 @@ impl fmt::Display for Line {
             Event::Step { deadline } => write!(f, "step {}", deadline.unwrap_or(0)),
             Event::Over => write!(f, "over -"),
             Event::Failed { why } => write!(f, "failed {why}"),
+            Event::Stalled => write!(f, "stalled -"),
+            Event::Resumed => write!(f, "resumed -"),
+            Event::Killed => write!(f, "killed -"),
+            Event::Gone { key } => write!(f, "gone {key}"),
         }
     }
 }
@@ -67,6 +79,10 @@ impl FromStr for Line {
             "step" => Event::Step { deadline: Some(number(rest)?).filter(|&at| at > 0) },
             "over" => Event::Over,
             "failed" => Event::Failed { why: rest.to_owned() },
+            "stalled" => Event::Stalled,
+            "resumed" => Event::Resumed,
+            "killed" => Event::Killed,
+            "gone" => Event::Gone { key: rest.to_owned() },
             _ => return Err(bad()),
         };
         Ok(Line { attempt: attempt.to_owned(), at: number(at)?, event })
@@ -78,6 +94,15 @@ pub fn parse(text: &str) -> Vec<Line> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let parse = |line: &str| line.parse().unwrap_or_else(|error| panic!("{error}"));
     whole.lines().map(parse).collect()
+}
+
+/// The lines of all logs in a directory.
+pub fn read_all(dir: &Path) -> Vec<Line> {
+    let entries = std::fs::read_dir(dir).expect("the directory is there");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let logs = paths.filter(|path| path.extension().is_some_and(|ext| ext == "log"));
+    let text = |path| std::fs::read_to_string(path).expect("a log can be read");
+    logs.flat_map(|path| parse(&text(path))).collect()
 }
 
 /// A log that one process appends to.

@@ -2,6 +2,7 @@
 //! what must hold all the same. `--help` says how.
 
 mod arena;
+mod calm;
 mod checker;
 mod fleet;
 mod history;
@@ -23,10 +24,11 @@ use fault_kit::process::{Role, block_on, play};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::calm::Calm;
 use crate::history::{Outcome, Size};
 use crate::plan::{Guard, Kind, Plan, Precautions, Suffering, Topology};
 
-const ROLES: &[(&str, Role)] = &[("worker", worker::work)];
+const ROLES: &[(&str, Role)] = &[("worker", worker::work), ("calm", calm::load::work)];
 
 /// Histories of real processes and servers under faults, checked exactly.
 #[derive(Debug, Parser)]
@@ -61,6 +63,14 @@ struct Options {
     /// Faults of this kind and no other.
     #[arg(long, value_enum)]
     only: Option<Kind>,
+    /// How many histories without faults, with the seeds `seed`, `seed + 1` and so on: callers of
+    /// all kinds, and no key may be free for long while somebody waits for it. None of them, unless
+    /// this says so, where `--only` or `--parity` is given, and six otherwise.
+    #[arg(long)]
+    calm: Option<u64>,
+    /// How long the work of one history without faults lasts, in milliseconds.
+    #[arg(long, default_value_t = 2_500)]
+    calm_ms: u64,
     /// In place of histories: so many fenced increments by three processes, which must be exact.
     #[arg(long)]
     parity: Option<u64>,
@@ -78,10 +88,14 @@ fn main() -> ExitCode {
                 let topology = options.topology.unwrap_or(Topology::Three);
                 vec![parity::run(total, topology, options.seed, options.precautions()).await]
             }
-            None => histories(&options).await,
+            None => {
+                let mut outcomes = histories(&options).await;
+                outcomes.extend(calm_histories(&options).await);
+                outcomes
+            }
         }
     });
-    let is_good = report::print(&outcomes, |seed| options.replay(seed));
+    let is_good = report::print(&outcomes, |plan| options.replay(plan));
     println!("{} s", start.elapsed().as_secs());
     if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -102,16 +116,39 @@ async fn histories(options: &Options) -> Vec<Outcome> {
         let plan = Plan::of(seed, suffering);
         running.spawn(async move {
             let _place = places.acquire_owned().await.expect("never closed");
-            // A server that does not come back, say, must not end the other histories.
-            let run = tokio::spawn(history::run(plan.clone(), size));
-            let outcome = run.await.unwrap_or_else(|panic| Outcome::broken(plan, &panic));
-            eprintln!("{}", report::summary(&outcome));
-            outcome
+            judged(plan.clone(), history::run(plan, size)).await
         });
     }
     let mut outcomes = running.join_all().await;
     outcomes.sort_by_key(|outcome| outcome.plan.seed);
     outcomes
+}
+
+/// They run by themselves, after the others: faults elsewhere must not slow them down.
+async fn calm_histories(options: &Options) -> Vec<Outcome> {
+    let count = options.calm.unwrap_or(if options.only.is_some() { 0 } else { 6 });
+    let places = Arc::new(Semaphore::new(options.parallel));
+    let mut running = JoinSet::new();
+    for seed in options.seed..options.seed + count {
+        let places = Arc::clone(&places);
+        let calm = Calm::of(seed, options.topology);
+        let run = calm::run::run(calm.clone(), options.calm_ms);
+        running.spawn(async move {
+            let _place = places.acquire_owned().await.expect("never closed");
+            judged(Plan::calm(calm), run).await
+        });
+    }
+    let mut outcomes = running.join_all().await;
+    outcomes.sort_by_key(|outcome| outcome.plan.seed);
+    outcomes
+}
+
+/// A server that does not come back, say, must not end the other histories.
+async fn judged(plan: Plan, run: impl Future<Output = Outcome> + Send + 'static) -> Outcome {
+    let run = tokio::spawn(run);
+    let outcome = run.await.unwrap_or_else(|panic| Outcome::broken(plan, &panic));
+    eprintln!("{}", report::summary(&outcome));
+    outcome
 }
 
 impl Options {
@@ -120,11 +157,15 @@ impl Options {
     }
 
     /// The command that runs one of the histories again.
-    fn replay(&self, seed: u64) -> String {
-        let Options { length_ms, faults, workers, min_replicas, .. } = self;
+    fn replay(&self, plan: &Plan) -> String {
+        let seed = plan.seed;
+        let Options { length_ms, calm_ms, faults, workers, min_replicas, .. } = self;
         let work = match self.parity {
             Some(total) => format!("--parity {total}"),
-            None => "--histories 1".to_owned(),
+            None if plan.calm.is_some() => {
+                format!("--histories 0 --calm 1 --calm-ms {calm_ms}")
+            }
+            None => "--histories 1 --calm 0".to_owned(),
         };
         let guard = option("guard", Some(self.guard));
         let topology = option("topology", self.topology);

@@ -5,6 +5,8 @@ use std::fmt;
 
 use fastrand::Rng;
 
+use crate::calm::Calm;
+
 /// The servers of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Topology {
@@ -173,6 +175,8 @@ pub struct Plan {
     pub topology: Topology,
     pub precautions: Precautions,
     pub faults: Vec<Fault>,
+    /// In place of faults: callers of all kinds.
+    pub calm: Option<Calm>,
 }
 
 /// Where the restart guard is on.
@@ -235,7 +239,7 @@ impl Plan {
             kinds.push(rng.choice(WITHIN).unwrap_or(Kind::Reset));
         }
         rng.shuffle(&mut kinds);
-        let plan = Plan { seed, topology, precautions, faults: Vec::new() };
+        let plan = Plan { seed, topology, precautions, faults: Vec::new(), calm: None };
         let mut plan = plan.spread(&kinds, length_ms, &mut rng);
         if !is_beyond {
             let chosen = rng.usize(0..1_000);
@@ -257,8 +261,15 @@ impl Plan {
             kind => *kind != Kind::Clock,
         });
         rng.shuffle(&mut kinds);
-        let plan = Plan { seed, topology, precautions, faults: Vec::new() };
+        let plan = Plan { seed, topology, precautions, faults: Vec::new(), calm: None };
         plan.spread(&kinds, length_ms, &mut rng)
+    }
+
+    /// A history without faults.
+    pub fn calm(calm: Calm) -> Plan {
+        let (seed, topology) = (calm.seed, calm.topology);
+        let precautions = Precautions { guard: Guard::Off, min_replicas: 0 };
+        Plan { seed, topology, precautions, faults: Vec::new(), calm: Some(calm) }
     }
 
     fn spread(mut self, kinds: &[Kind], length_ms: u64, rng: &mut Rng) -> Plan {
@@ -308,7 +319,8 @@ impl Plan {
         let doubtful: BTreeSet<_> =
             SURVIVED.into_iter().flat_map(|kind| self.targets(kind)).collect();
         let most = if self.is_guarded() { self.topology.minority() } else { 0 };
-        let forgets = has(Kind::FlushAll) || has(Kind::Failover) || has(Kind::Blip);
+        let forgets = self.calm.as_ref().is_some_and(|calm| !calm.keeps_exclusion());
+        let forgets = forgets || has(Kind::FlushAll) || has(Kind::Failover) || has(Kind::Blip);
         let jumps = has(Kind::Clock) || has(Kind::Blip);
         let loses_data = has(Kind::FlushAll) || has(Kind::Failover) || has(Kind::RestartEmpty);
         Promise { exclusion: !forgets && doubtful.len() <= most, order: !(loses_data && jumps) }
@@ -328,7 +340,7 @@ mod tests {
         let fault = |&(kind, target)| Fault { kind, at_ms: 0, lasts_ms: 0, target, choice: 0 };
         let faults = kinds.iter().map(fault).collect();
         let precautions = Precautions { guard, min_replicas: 0 };
-        Plan { seed: 0, topology, precautions, faults }.promise()
+        Plan { seed: 0, topology, precautions, faults, calm: None }.promise()
     }
 
     #[test]

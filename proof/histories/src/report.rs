@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use crate::history::Outcome;
-use crate::plan::{Kind, Topology};
+use crate::plan::{Kind, Plan, Topology};
 
 const LEGEND: &str = "(a) two holders  (b) token not greater  (c) steps after the deadline\n\
-    (d) fenced resource at fault  (e) left behind";
-const COLUMNS: [(&str, usize); 13] = [
+    (d) fenced resource at fault  (e) left behind  (f) free while somebody waits";
+const COLUMNS: [(&str, usize); 14] = [
     ("runs", 6),
     ("calls", 8),
     ("holds", 8),
@@ -18,6 +18,7 @@ const COLUMNS: [(&str, usize); 13] = [
     ("(c)", 6),
     ("(d)", 6),
     ("(e)", 6),
+    ("(f)", 6),
     ("fenced", 9),
     ("refused", 9),
     ("unfenced", 9),
@@ -31,8 +32,8 @@ struct Row {
     attempts: usize,
     holds: usize,
     faults: usize,
-    /// Violations of (a) to (e).
-    found: [usize; 5],
+    /// Violations of (a) to (f).
+    found: [usize; 6],
     writes: u64,
     refused: u64,
     sets: u64,
@@ -46,7 +47,7 @@ impl Row {
         self.holds += outcome.holds;
         self.faults += outcome.faults.values().sum::<usize>();
         for violation in &outcome.violations {
-            self.found["abcde".find(violation.class()).unwrap_or(0)] += 1;
+            self.found["abcdef".find(violation.class()).unwrap_or(0)] += 1;
         }
         self.writes += outcome.totals.writes;
         self.refused += outcome.totals.refused;
@@ -77,34 +78,48 @@ pub fn summary(outcome: &Outcome) -> String {
     let found: Vec<_> = violations.iter().take(3).map(|found| format!("\n  {found}")).collect();
     let (seed, topology, failures, found) =
         (plan.seed, plan.topology, failures.len(), found.concat());
-    format!("seed {seed}, {topology}: {holds} holds, {faults} faults, {failures} failures{found}")
+    let (Some(calm), Some(idle)) = (&plan.calm, &outcome.idle) else {
+        return format!(
+            "seed {seed}, {topology}: {holds} holds, {faults} faults, {failures} failures{found}"
+        );
+    };
+    format!(
+        "calm seed {seed}, {topology}: {calm}: {holds} holds, longest idle time {} ms of at most \
+         {}, {} over 10 ms, {failures} failures{found}",
+        idle.longest_ms, idle.bound_ms, idle.over_10_ms
+    )
 }
 
 /// Prints everything; true if nothing failed.
-pub fn print(outcomes: &[Outcome], replay: impl Fn(u64) -> String) -> bool {
+pub fn print(outcomes: &[Outcome], replay: impl Fn(&Plan) -> String) -> bool {
     figures(outcomes);
     faults(outcomes);
     errors(outcomes);
     let failing: Vec<_> = outcomes.iter().filter(|one| !one.failures.is_empty()).collect();
     for outcome in &failing {
-        println!("\nFAILED: seed {}, {}", outcome.plan.seed, outcome.plan.topology);
+        let calm = if outcome.plan.calm.is_some() { "calm " } else { "" };
+        println!("\nFAILED: {calm}seed {}, {}", outcome.plan.seed, outcome.plan.topology);
         outcome.failures.iter().take(10).for_each(|failure| println!("  {failure}"));
-        println!("  {} in all; again: {}", outcome.failures.len(), replay(outcome.plan.seed));
+        println!("  {} in all; again: {}", outcome.failures.len(), replay(&outcome.plan));
     }
     println!("\n{} of {} histories failed", failing.len(), outcomes.len());
     // One history may pass without a lock, when its servers are never all there. All may not.
-    failing.is_empty() && outcomes.iter().any(|outcome| outcome.totals.writes > 0)
+    failing.is_empty() && outcomes.iter().any(|outcome| outcome.holds > 0)
 }
 
 fn figures(outcomes: &[Outcome]) {
     println!("\n{LEGEND}\n\n{}", line("", COLUMNS.map(|(name, _)| name)));
-    let mut rows: BTreeMap<(bool, Topology), Row> = BTreeMap::new();
+    let mut rows: BTreeMap<(&str, Topology), Row> = BTreeMap::new();
     for outcome in outcomes {
-        let row = rows.entry((outcome.plan.is_beyond(), outcome.plan.topology)).or_default();
-        row.add(outcome);
+        let kind = match &outcome.plan {
+            plan if plan.calm.is_some() => "calm",
+            plan if plan.is_beyond() => "beyond",
+            _ => "within",
+        };
+        rows.entry((kind, outcome.plan.topology)).or_default().add(outcome);
     }
-    for ((is_beyond, topology), row) in &rows {
-        let name = format!("{topology}, {}", if *is_beyond { "beyond" } else { "within" });
+    for ((kind, topology), row) in &rows {
+        let name = format!("{topology}, {kind}");
         println!("{}", line(&name, row.cells()));
     }
 }

@@ -217,7 +217,7 @@ async fn by_attribute(call: &Call<'_>) -> Result<u64, LockError> {
 }
 
 /// The name of an error without its fields.
-fn word(error: &LockError) -> String {
+pub fn word(error: &LockError) -> String {
     let text = format!("{error:?}");
     text.split([' ', '{', '(']).next().unwrap_or_default().to_owned()
 }

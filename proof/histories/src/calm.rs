@@ -1,0 +1,291 @@
+//! Histories without faults: what their callers do, and how long a key may be free while somebody
+//! waits for it. A seed is a plan, and the processes of a history compute it from the seed, too.
+
+pub mod caller;
+pub mod load;
+pub mod run;
+
+use std::fmt;
+use std::ops::Range;
+
+use fastrand::Rng;
+
+use crate::plan::Topology;
+
+/// What all bounds contain for a machine with two cores and other work: well below the 700 to
+/// 1,000 ms of a caller that nobody wakes.
+const SLACK_MS: u64 = 400;
+/// A client that nobody can tell of a release asks again after this time at most.
+const POLL_MS: u64 = 100;
+/// A grant that its caller does not take is taken back after this time, and a waiting process looks
+/// after its place in the queue once in this time.
+const WINDOW_MS: u64 = 1_000;
+/// By how much later each process looks than the one before it in the queue.
+const PLACE_MS: u64 = 50;
+
+/// What is peculiar to a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scene {
+    /// Callers that pause between their calls.
+    Pauses,
+    /// Callers that arrive by chance, whether or not those before them are served.
+    Arrivals,
+    /// One caller begins to acquire and does not poll that for a while.
+    Stalls,
+    /// One caller keeps its guard after the end of its lease.
+    Losses,
+    /// Some clients or all take their connections from pools.
+    Pools,
+    /// The key of a lock is deleted by hand.
+    Deletions,
+    /// Many callers at once, then none.
+    Bursts,
+    /// Callers that give up, and leases of different lengths.
+    Cancellations,
+    /// Processes are killed.
+    Deaths,
+}
+
+impl Scene {
+    pub const ALL: [Scene; 9] = [
+        Scene::Pauses,
+        Scene::Arrivals,
+        Scene::Stalls,
+        Scene::Losses,
+        Scene::Pools,
+        Scene::Deletions,
+        Scene::Bursts,
+        Scene::Cancellations,
+        Scene::Deaths,
+    ];
+}
+
+/// How a client of the library gets its connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Door {
+    Url,
+    Pool,
+}
+
+/// One history without faults.
+#[derive(Debug, Clone)]
+pub struct Calm {
+    pub seed: u64,
+    pub topology: Topology,
+    pub scene: Scene,
+    /// The clients of each process.
+    pub processes: Vec<Vec<Door>>,
+    /// The callers of each process; of bursts and arrivals, how many there are at most at a time.
+    pub callers: u64,
+    pub keys: u64,
+    /// How long callers pause between calls, in microseconds.
+    pub pause_us: Range<u32>,
+    /// How long bodies last, in microseconds.
+    pub hold_us: Range<u64>,
+    /// The leases, in milliseconds.
+    pub expires: Vec<u64>,
+    pub wait_ms: Range<u64>,
+    /// One of so many calls is dropped after a while.
+    pub drops: Option<u32>,
+    /// For arrivals: how much of the time the locks would be held, if all else cost nothing.
+    pub percent: u64,
+    /// When the parent deletes a key or kills a process, in milliseconds from the start.
+    pub strikes: Vec<u64>,
+}
+
+impl Calm {
+    /// Seeds go through the scenes in turn. The first of each scene is its plainest case, and the
+    /// others are random.
+    pub fn of(seed: u64, topology: Option<Topology>) -> Calm {
+        let count = Scene::ALL.len() as u64;
+        let scene = Scene::ALL[usize::try_from(seed % count).unwrap_or(0)];
+        let round = seed / count;
+        let turns = [Topology::One, Topology::One, Topology::Three, Topology::Replicated];
+        let turn = turns[usize::try_from(round % 4).unwrap_or(0)];
+        let plain = Calm {
+            seed,
+            topology: topology.unwrap_or(turn),
+            scene,
+            processes: vec![vec![Door::Url]; 2],
+            callers: 2,
+            keys: 1,
+            pause_us: 1_000..1_001,
+            hold_us: 0..1,
+            expires: vec![30_000],
+            wait_ms: 5_000..5_001,
+            drops: None,
+            percent: 50,
+            strikes: Vec::new(),
+        };
+        let mut rng = Rng::with_seed(seed);
+        let calm = if round == 0 { plain } else { plain.vary(&mut rng) };
+        calm.stage(round == 0, &mut rng)
+    }
+
+    /// Whatever any scene may have.
+    fn vary(mut self, rng: &mut Rng) -> Calm {
+        const URL: Door = Door::Url;
+        const POOL: Door = Door::Pool;
+        let doors = [vec![URL], vec![URL], vec![URL, URL], vec![POOL], vec![URL, POOL]];
+        let processes = rng.usize(1..4);
+        let mixed = rng.bool();
+        let one = rng.choice(&doors).unwrap_or(&doors[0]).clone();
+        let choose = |_| match mixed {
+            true => rng.choice(&doors).unwrap_or(&doors[0]).clone(),
+            false => one.clone(),
+        };
+        self.processes = (0..processes).map(choose).collect();
+        self.callers = rng.u64(1..6);
+        self.keys = rng.u64(1..3);
+        let ends = [(); 2].map(|()| log_uniform(rng, 100..1_500_000));
+        self.pause_us = ends[0].min(ends[1])..ends[0].max(ends[1]) + 1;
+        self.hold_us = 0..rng.choice([1, 300, 3_000, 30_000]).unwrap_or(1);
+        self.percent = rng.u64(5..96);
+        self
+    }
+
+    /// What the scene needs.
+    fn stage(mut self, is_plain: bool, rng: &mut Rng) -> Calm {
+        match self.scene {
+            Scene::Pauses => {}
+            Scene::Arrivals => {
+                self.hold_us = 1_000..12_000;
+                self.callers = 64;
+            }
+            Scene::Bursts => {
+                self.callers = rng.u64(4..40);
+                self.pause_us = 20_000..400_000;
+            }
+            // One caller, one process: the others depend on what the caller does.
+            Scene::Stalls | Scene::Losses | Scene::Deletions => {
+                if is_plain {
+                    self.processes.truncate(1);
+                    self.callers = 3;
+                }
+                self.keys = 1;
+                self.pause_us.end = self.pause_us.end.min(50_000);
+                self.pause_us.start = self.pause_us.start.min(self.pause_us.end - 1);
+                if self.scene == Scene::Deletions {
+                    self.strikes = vec![rng.u64(300..800), rng.u64(1_700..2_300)];
+                }
+            }
+            Scene::Pools => {
+                if is_plain || self.processes.concat().iter().all(|door| *door == Door::Url) {
+                    self.processes[0] = vec![Door::Pool];
+                }
+            }
+            Scene::Cancellations => {
+                self.expires = vec![50, 300, 1_000, 5_000];
+                self.wait_ms = 0..1_500;
+                self.drops = Some(3);
+            }
+            Scene::Deaths => {
+                self.processes.resize(self.processes.len().max(3), vec![Door::Url]);
+                self.hold_us = 500..20_000;
+                self.expires = vec![600];
+                self.keys = 1;
+                self.pause_us = 100..20_000;
+                self.strikes = vec![rng.u64(300..1_000), rng.u64(1_200..2_000)];
+            }
+        }
+        self
+    }
+
+    /// How long a key may be free while somebody waits for it.
+    pub fn bound_ms(&self) -> u64 {
+        let is_told = self.topology != Topology::Three
+            && self.topology != Topology::Five
+            && self.processes.concat().iter().all(|door| *door == Door::Url);
+        let news_ms = if is_told { 0 } else { POLL_MS };
+        let clients = self.processes.concat().len() as u64;
+        SLACK_MS
+            + news_ms
+            + match self.scene {
+                Scene::Stalls | Scene::Deletions | Scene::Deaths => WINDOW_MS + PLACE_MS * clients,
+                Scene::Losses => PLACE_MS * clients,
+                _ => 0,
+            }
+    }
+
+    /// A key that is deleted by hand is a lock that two may have.
+    pub fn keeps_exclusion(&self) -> bool {
+        self.scene != Scene::Deletions
+    }
+
+    pub fn longest_expire_ms(&self) -> u64 {
+        self.expires.iter().copied().max().unwrap_or(0)
+    }
+}
+
+impl fmt::Display for Calm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of", self.scene)?;
+        for doors in &self.processes {
+            let letters = doors.iter().map(|door| if *door == Door::Url { 'u' } else { 'p' });
+            write!(f, " {}", letters.collect::<String>())?;
+        }
+        write!(f, ", {} callers each", self.callers)
+    }
+}
+
+/// Small values are as likely as large ones.
+fn log_uniform(rng: &mut Rng, range: Range<u32>) -> u32 {
+    let (low, high) = (f64::from(range.start).ln(), f64::from(range.end).ln());
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the range")]
+    let value = (low + rng.f64() * (high - low)).exp() as u32;
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_a_plan() {
+        for seed in 0..200 {
+            let calm = Calm::of(seed, None);
+            assert_eq!(format!("{calm:?}"), format!("{:?}", Calm::of(seed, None)));
+            assert!(!calm.pause_us.is_empty() && !calm.hold_us.is_empty(), "{calm:?}");
+            assert!(!calm.wait_ms.is_empty(), "{calm:?}");
+            assert!((SLACK_MS..2_000).contains(&calm.bound_ms()), "{calm:?}");
+            let strikes = matches!(calm.scene, Scene::Deletions | Scene::Deaths);
+            assert_eq!(strikes, !calm.strikes.is_empty(), "{calm:?}");
+        }
+        let other = Calm::of(3, Some(Topology::Five));
+        assert_eq!(other.topology, Topology::Five);
+    }
+
+    #[test]
+    fn each_scene_begins_with_its_plainest_case() {
+        let plain = |scene: Scene| Calm::of(scene as u64, None);
+        for scene in Scene::ALL {
+            assert_eq!((plain(scene).scene, plain(scene).topology), (scene, Topology::One));
+        }
+        assert_eq!(plain(Scene::Pauses).to_string(), "Pauses of u u, 2 callers each");
+        assert_eq!(plain(Scene::Pools).to_string(), "Pools of p u, 2 callers each");
+        assert_eq!(plain(Scene::Stalls).to_string(), "Stalls of u, 3 callers each");
+    }
+
+    #[test]
+    fn the_bound_depends_on_who_is_told_and_on_what_happens() {
+        let bound = |seed, topology| Calm::of(seed, Some(topology)).bound_ms();
+        assert_eq!(bound(Scene::Pauses as u64, Topology::One), 400);
+        assert_eq!(bound(Scene::Pauses as u64, Topology::Three), 500);
+        assert_eq!(bound(Scene::Pools as u64, Topology::One), 500);
+        assert_eq!(bound(Scene::Losses as u64, Topology::One), 450);
+        assert_eq!(bound(Scene::Deletions as u64, Topology::Replicated), 1_450);
+        assert_eq!(bound(Scene::Deaths as u64, Topology::One), 1_550);
+    }
+
+    #[test]
+    fn all_doors_and_loads_come_up() {
+        let calms: Vec<_> = (0..200).map(|seed| Calm::of(seed, None)).collect();
+        let has = |what: &dyn Fn(&Calm) -> bool| calms.iter().any(what);
+        assert!(has(&|calm| calm.processes.concat().iter().all(|door| *door == Door::Pool)));
+        assert!(has(&|calm| calm.processes.iter().any(|doors| doors.len() == 2)));
+        assert!(has(&|calm| calm.pause_us.start < 300));
+        assert!(has(&|calm| calm.pause_us.end > 1_000_000));
+        assert!(has(&|calm| calm.scene == Scene::Arrivals && calm.percent < 20));
+        assert!(has(&|calm| calm.scene == Scene::Arrivals && calm.percent > 80));
+    }
+}

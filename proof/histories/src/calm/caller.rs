@@ -1,0 +1,227 @@
+//! One caller of a history without faults, and those who behave oddly.
+
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use fastrand::Rng;
+use fault_kit::{block_thread, ms, time_passes};
+use redlock::{LockError, LockGuard, LockRequest};
+
+use super::load::Load;
+use super::log_uniform;
+use crate::log::{Event, now};
+use crate::watched::Watched;
+use crate::worker::word;
+
+/// Bodies and guards write down their deadline so often: a renewal is seen soon.
+const TICK: Duration = ms(10);
+
+#[derive(Debug)]
+pub struct Caller {
+    load: &'static Load,
+    task: u64,
+    calls: u64,
+    rng: Rng,
+}
+
+/// What one call asks for.
+#[derive(Debug)]
+pub struct Terms {
+    key: String,
+    expire: Duration,
+    wait: Duration,
+    hold: Duration,
+    patience: Option<Duration>,
+    /// `run` in place of a guard.
+    runs: bool,
+    client: usize,
+}
+
+impl Terms {
+    pub fn random(load: &Load, rng: &mut Rng) -> Terms {
+        let calm = &load.calm;
+        let is_dropped = calm.drops.is_some_and(|one_of| rng.u32(0..one_of) == 0);
+        Terms {
+            key: format!("k-{}", rng.u64(0..calm.keys)),
+            expire: ms(rng.choice(&calm.expires).copied().unwrap_or(1_000)),
+            wait: ms(rng.u64(calm.wait_ms.clone())),
+            hold: Duration::from_micros(rng.u64(calm.hold_us.clone())),
+            patience: is_dropped.then(|| Duration::from_micros(rng.u64(100..100_000))),
+            runs: rng.bool(),
+            client: rng.usize(0..load.clients.len()),
+        }
+    }
+
+    fn request(&self, load: &Load) -> LockRequest {
+        load.clients[self.client].lock(&self.key).expire(self.expire).wait(self.wait)
+    }
+}
+
+impl Caller {
+    pub fn new(load: &'static Load, task: u64, rng: Rng) -> Caller {
+        Caller { load, task, calls: 0, rng }
+    }
+
+    /// Calls and pauses until the time is over.
+    pub async fn work(mut self) {
+        while now() < self.load.until {
+            self.call(Terms::random).await;
+            self.pause().await;
+        }
+    }
+
+    /// One call, from its `begin` to its end.
+    pub async fn call(&mut self, terms: impl FnOnce(&Load, &mut Rng) -> Terms) {
+        let (terms, attempt) = self.begin(terms);
+        let load = self.load;
+        let locked = locked(load, &terms, &attempt);
+        let outcome = match terms.patience {
+            None => locked.await.err().map(|error| word(&error)),
+            Some(patience) => match tokio::time::timeout(patience, locked).await {
+                Ok(outcome) => outcome.err().map(|error| word(&error)),
+                Err(_) => Some("Dropped".to_owned()),
+            },
+        };
+        if let Some(why) = outcome {
+            load.log.write(&attempt, now(), Event::Failed { why });
+        }
+    }
+
+    /// Begins to acquire, polls that once, and turns to something else for up to two seconds: half
+    /// of the times in a way that blocks the thread. To be run on a thread of its own.
+    pub async fn stall(mut self) {
+        let load = self.load;
+        while now() < load.until {
+            let (terms, attempt) = self.begin(Terms::random);
+            let mut acquire = pin!(terms.request(load).acquire());
+            let first = std::future::poll_fn(|cx| Poll::Ready(acquire.as_mut().poll(cx))).await;
+            let guard = match first {
+                Poll::Ready(guard) => guard,
+                Poll::Pending => {
+                    load.log.write(&attempt, now(), Event::Stalled);
+                    let length = ms(self.rng.u64(200..2_000));
+                    if self.rng.bool() {
+                        block_thread(length);
+                    } else {
+                        time_passes(length).await;
+                    }
+                    load.log.write(&attempt, now(), Event::Resumed);
+                    acquire.await
+                }
+            };
+            let outcome = match guard {
+                Ok(guard) => hold(load, &terms, &attempt, guard).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = outcome {
+                load.log.write(&attempt, now(), Event::Failed { why: word(&error) });
+            }
+            self.pause().await;
+        }
+    }
+
+    /// Keeps its guards for more than a second after the end of their lease.
+    pub async fn outstay(mut self) {
+        while now() < self.load.until {
+            let (terms, attempt) = self.begin(Terms::random);
+            let request = terms.request(self.load).expire(ms(300));
+            match request.max_renew(self.rng.u32(0..2)).acquire().await {
+                Ok(guard) => self.outstay_one(&attempt, guard).await,
+                Err(error) => {
+                    let why = word(&error);
+                    self.load.log.write(&attempt, now(), Event::Failed { why });
+                }
+            }
+            self.pause().await;
+        }
+    }
+
+    async fn outstay_one(&mut self, attempt: &str, guard: LockGuard) {
+        let log = &self.load.log;
+        log.write(attempt, now(), Event::Granted { fencing: guard.fencing_token().into() });
+        loop {
+            let (at, remaining) = (now(), guard.remaining());
+            let deadline = (!remaining.is_zero()).then_some(at + nanos(remaining));
+            log.write(attempt, at, Event::Step { deadline });
+            if deadline.is_none() {
+                break;
+            }
+            time_passes(TICK).await;
+        }
+        time_passes(ms(self.rng.u64(1_000..1_500))).await;
+        log.write(attempt, now(), Event::Over);
+        drop(guard);
+    }
+
+    /// Holds for most of the history at first, so that its key is deleted under it.
+    pub async fn keep(mut self) {
+        self.call(|load, rng| Terms { hold: ms(2_500), ..Terms::random(load, rng) }).await;
+        self.work().await;
+    }
+
+    fn begin(&mut self, terms: impl FnOnce(&Load, &mut Rng) -> Terms) -> (Terms, String) {
+        self.calls += 1;
+        let terms = terms(self.load, &mut self.rng);
+        let attempt = format!("{}.{}/{}", self.load.process, self.task, self.calls);
+        self.load.log.write(&attempt, now(), Event::Begin { key: terms.key.clone() });
+        (terms, attempt)
+    }
+
+    async fn pause(&mut self) {
+        let pause = log_uniform(&mut self.rng, self.load.calm.pause_us.clone());
+        rest(Duration::from_micros(pause.into())).await;
+    }
+}
+
+async fn locked(load: &Load, terms: &Terms, attempt: &str) -> Result<(), LockError> {
+    let request = terms.request(load);
+    if terms.runs {
+        return request.run(watched(load, terms, attempt)).await;
+    }
+    let guard = request.acquire().await?;
+    hold(load, terms, attempt, guard).await
+}
+
+async fn hold(
+    load: &Load,
+    terms: &Terms,
+    attempt: &str,
+    guard: LockGuard,
+) -> Result<(), LockError> {
+    guard.protect(watched(load, terms, attempt)).await?;
+    // What it finds is told by the history.
+    let _ = guard.release().await;
+    Ok(())
+}
+
+fn watched<'a>(
+    load: &'a Load,
+    terms: &'a Terms,
+    attempt: &'a str,
+) -> Watched<'a, impl Future<Output = ()>> {
+    let body = async {
+        let mut left = terms.hold;
+        while !left.is_zero() {
+            let tick = left.min(TICK);
+            rest(tick).await;
+            left -= tick;
+        }
+    };
+    Watched::new(&load.log, attempt, terms.expire, body)
+}
+
+/// Timers are exact to a millisecond; what is shorter gives way to other tasks until it is over.
+pub async fn rest(time: Duration) {
+    if time >= Duration::from_micros(500) {
+        return time_passes(time).await;
+    }
+    let until = now() + nanos(time);
+    while now() < until {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
