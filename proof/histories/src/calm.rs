@@ -77,6 +77,7 @@ pub struct Calm {
     pub processes: Vec<Vec<Door>>,
     /// The callers of each process; of bursts and arrivals, how many there are at most at a time.
     pub callers: u64,
+    /// Tasks have them in turn.
     pub keys: u64,
     /// How long callers pause between calls, in microseconds.
     pub pause_us: Range<u32>,
@@ -147,6 +148,8 @@ impl Calm {
     /// What the scene needs.
     fn stage(mut self, is_plain: bool, rng: &mut Rng) -> Calm {
         match self.scene {
+            // Two callers of each process for each of four keys: four chances at a time.
+            Scene::Pauses if is_plain => (self.callers, self.keys) = (8, 4),
             Scene::Pauses => {}
             Scene::Arrivals => {
                 self.hold_us = 1_000..12_000;
@@ -224,7 +227,7 @@ impl fmt::Display for Calm {
             let letters = doors.iter().map(|door| if *door == Door::Url { 'u' } else { 'p' });
             write!(f, " {}", letters.collect::<String>())?;
         }
-        write!(f, ", {} callers each", self.callers)
+        write!(f, ", {} callers each, {} keys", self.callers, self.keys)
     }
 }
 
@@ -261,9 +264,9 @@ mod tests {
         for scene in Scene::ALL {
             assert_eq!((plain(scene).scene, plain(scene).topology), (scene, Topology::One));
         }
-        assert_eq!(plain(Scene::Pauses).to_string(), "Pauses of u u, 2 callers each");
-        assert_eq!(plain(Scene::Pools).to_string(), "Pools of p u, 2 callers each");
-        assert_eq!(plain(Scene::Stalls).to_string(), "Stalls of u, 3 callers each");
+        assert_eq!(plain(Scene::Pauses).to_string(), "Pauses of u u, 8 callers each, 4 keys");
+        assert_eq!(plain(Scene::Pools).to_string(), "Pools of p u, 2 callers each, 1 keys");
+        assert_eq!(plain(Scene::Stalls).to_string(), "Stalls of u, 3 callers each, 1 keys");
     }
 
     #[test]

@@ -39,11 +39,12 @@ pub struct Terms {
 }
 
 impl Terms {
-    pub fn random(load: &Load, rng: &mut Rng) -> Terms {
+    /// Each task has its key, and the rest is chance.
+    pub fn random(load: &Load, task: u64, rng: &mut Rng) -> Terms {
         let calm = &load.calm;
         let is_dropped = calm.drops.is_some_and(|one_of| rng.u32(0..one_of) == 0);
         Terms {
-            key: format!("k-{}", rng.u64(0..calm.keys)),
+            key: format!("k-{}", task % calm.keys),
             expire: ms(rng.choice(&calm.expires).copied().unwrap_or(1_000)),
             wait: ms(rng.u64(calm.wait_ms.clone())),
             hold: Duration::from_micros(rng.u64(calm.hold_us.clone())),
@@ -72,7 +73,7 @@ impl Caller {
     }
 
     /// One call, from its `begin` to its end.
-    pub async fn call(&mut self, terms: impl FnOnce(&Load, &mut Rng) -> Terms) {
+    pub async fn call(&mut self, terms: impl FnOnce(&Load, u64, &mut Rng) -> Terms) {
         let (terms, attempt) = self.begin(terms);
         let load = self.load;
         let locked = locked(load, &terms, &attempt);
@@ -100,7 +101,9 @@ impl Caller {
                 Poll::Ready(guard) => guard,
                 Poll::Pending => {
                     load.log.write(&attempt, now(), Event::Stalled);
-                    let length = ms(self.rng.u64(200..2_000));
+                    // Long enough to be noticed, or a little more than nothing.
+                    let lengths = if self.rng.bool() { 1_800..2_000 } else { 100..1_000 };
+                    let length = ms(self.rng.u64(lengths));
                     if self.rng.bool() {
                         block_thread(length);
                     } else {
@@ -156,13 +159,14 @@ impl Caller {
 
     /// Holds for most of the history at first, so that its key is deleted under it.
     pub async fn keep(mut self) {
-        self.call(|load, rng| Terms { hold: ms(2_500), ..Terms::random(load, rng) }).await;
+        self.call(|load, task, rng| Terms { hold: ms(2_500), ..Terms::random(load, task, rng) })
+            .await;
         self.work().await;
     }
 
-    fn begin(&mut self, terms: impl FnOnce(&Load, &mut Rng) -> Terms) -> (Terms, String) {
+    fn begin(&mut self, terms: impl FnOnce(&Load, u64, &mut Rng) -> Terms) -> (Terms, String) {
         self.calls += 1;
-        let terms = terms(self.load, &mut self.rng);
+        let terms = terms(self.load, self.task, &mut self.rng);
         let attempt = format!("{}.{}/{}", self.load.process, self.task, self.calls);
         self.load.log.write(&attempt, now(), Event::Begin { key: terms.key.clone() });
         (terms, attempt)
