@@ -1,18 +1,34 @@
 //! Logs made by hand, one for each way in which a history can be wrong.
 
-use super::{Leftover, Violation, check_holds, check_leftovers, check_store, holds};
-use crate::log::parse;
+use super::{
+    Leftover, Violation, check_holds, check_idle, check_leftovers, check_store, holds, idle_times,
+};
+use crate::log::{Line, parse};
 use crate::store::{Access, Verb};
 
 /// Attempts by moments in microseconds, logs of several processes one after the other.
-fn classes(log: &str) -> String {
+fn lines(log: &str) -> Vec<Line> {
     let lines: Vec<_> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let mut lines = parse(&format!("{}\n", lines.join("\n")));
     for line in &mut lines {
         line.at *= 1_000;
     }
-    let found = check_holds(&holds(&lines));
+    lines
+}
+
+fn classes(log: &str) -> String {
+    let found = check_holds(&holds(&lines(log)));
     found.iter().map(Violation::class).collect()
+}
+
+/// The idle times of a log: who waited, from when, and until when.
+fn idle(log: &str) -> String {
+    let lines = lines(log);
+    let found = idle_times(&lines, &holds(&lines));
+    let words = found.iter().map(|idle| {
+        format!("{} {} {}-{}", idle.key, idle.waiter, idle.from / 1_000, idle.until / 1_000)
+    });
+    words.collect::<Vec<_>>().join(", ")
 }
 
 const FINE: &str = "a/1 10 begin k
@@ -110,4 +126,94 @@ fn what_is_left_must_expire_within_a_lease() {
     let left = |left_ms| Leftover { key: "k".to_owned(), left_ms, longest_ms: 1_000 };
     assert_eq!(check_leftovers(&[left(Some(1_000))]), []);
     assert_eq!(check_leftovers(&[left(Some(1_001)), left(None)]).len(), 2);
+}
+
+/// Two callers of two processes, one after the other.
+const SERVED: &str = "w0.0.1/1 10 begin k
+    w0.0.1/1 20 granted 5
+    w0.0.1/1 20 step 90000
+    w0.0.1/1 60 over -
+    w1.0.1/1 15 begin k
+    w1.0.1/1 65 granted 6
+    w1.0.1/1 65 step 99000
+    w1.0.1/1 70 over -
+    ";
+
+#[test]
+fn a_key_is_idle_while_it_is_free_and_somebody_waits() {
+    assert_eq!(idle(SERVED), "k w0.0.1/1 10-20, k w1.0.1/1 60-65");
+    let nobody = SERVED.replace("w1.0.1/1 15 begin", "w1.0.1/1 64 begin");
+    assert_eq!(idle(&nobody), "k w0.0.1/1 10-20, k w1.0.1/1 64-65");
+    let other_key = SERVED.replace("15 begin k", "15 begin q");
+    assert_eq!(idle(&other_key), "k w0.0.1/1 10-20, q w1.0.1/1 15-65");
+    let at_once = SERVED.replace("w1.0.1/1 65", "w1.0.1/1 60");
+    assert_eq!(idle(&at_once), "k w0.0.1/1 10-20");
+}
+
+#[test]
+fn an_idle_time_goes_on_as_long_as_anybody_waits() {
+    let fails = "w0.0.1/1 10 begin k
+        w0.0.1/1 30 failed Timeout
+        w1.0.1/1 30 begin k
+        w1.0.1/1 50 failed Timeout
+        w1.0.1/2 51 begin k";
+    assert_eq!(idle(fails), "k w0.0.1/1 10-50", "what waits at the end has not waited long yet");
+    assert_eq!(
+        idle(&format!("{fails}\nw0.0.2/1 90 begin q")),
+        "k w0.0.1/1 10-50, k w1.0.1/2 51-90"
+    );
+    let hold = "w2.0.1/1 5 begin q
+        w2.0.1/1 40 granted 7
+        w2.0.1/1 40 step 40
+        w2.0.1/1 40 over -";
+    let broken = format!("{fails}\n{}", hold.replace("begin q", "begin k"));
+    assert_eq!(idle(&broken), "k w2.0.1/1 5-40, k w1.0.1/1 40-50", "even by a hold of no length");
+}
+
+#[test]
+fn who_does_not_poll_does_not_wait() {
+    let stalls = SERVED
+        .replace(
+            "w1.0.1/1 65 granted",
+            "w1.0.1/1 16 stalled -\nw1.0.1/1 80 resumed -\nw1.0.1/1 85 granted",
+        )
+        .replace("w1.0.1/1 65 step", "w1.0.1/1 85 step")
+        .replace("w1.0.1/1 70", "w1.0.1/1 90");
+    assert_eq!(idle(&stalls), "k w0.0.1/1 10-20, k w1.0.1/1 80-85");
+    let other = format!("{stalls}w0.0.2/1 62 begin k\nw0.0.2/1 83 failed Timeout");
+    assert_eq!(idle(&other), "k w0.0.1/1 10-20, k w0.0.2/1 62-85");
+}
+
+#[test]
+fn a_killed_process_holds_until_its_lease_ends_and_waits_no_longer() {
+    let killed = |at: u64| {
+        let log = SERVED.replace("w0.0.1/1 60 over -", "").replace("90000", "61000");
+        format!("{log}w0.0 {at} killed -\nw0.0.2/1 12 begin k")
+    };
+    assert_eq!(idle(&killed(40)), "k w0.0.1/1 10-20, k w1.0.1/1 61-65");
+    let later = killed(80).replace("w1.0.1/1 15 begin", "w1.0.1/1 64 begin");
+    assert_eq!(idle(&later), "k w0.0.1/1 10-20, k w0.0.2/1 61-65, k w0.0.2/1 70-80");
+    assert_eq!(idle(&killed(8)), "k w1.0.1/1 15-20, k w1.0.1/1 61-65");
+}
+
+#[test]
+fn a_hold_ends_for_others_with_its_lease_or_its_key() {
+    let outstays = SERVED.replace("w0.0.1/1 60 over", "w0.0.1/1 55 step 0\nw0.0.1/1 500 over");
+    assert_eq!(idle(&outstays), "k w0.0.1/1 10-20, k w1.0.1/1 55-65");
+    let deleted = format!("{SERVED}parent 30 gone k\nparent 12 gone k\nparent 62 gone k");
+    assert_eq!(idle(&deleted), "k w0.0.1/1 10-20, k w1.0.1/1 30-65", "once for each hold");
+    assert_eq!(idle(&deleted.replace("gone k", "gone q")), idle(SERVED), "of its own key");
+    let renewed = SERVED.replace("90000", "40000");
+    assert_eq!(idle(&renewed), idle(SERVED), "no step has seen the renewal");
+}
+
+#[test]
+fn an_idle_time_is_a_violation_beyond_the_bound_only() {
+    let log = lines(&SERVED.replace("w1.0.1/1 65", "w1.0.1/1 460060"));
+    let idle = idle_times(&log, &holds(&log));
+    assert_eq!(check_idle(&idle, 10_000, 460), []);
+    let [found] = &check_idle(&idle, 10_000, 459)[..] else { panic!("it was not found") };
+    assert_eq!(found.class(), 'f');
+    let said = "(f) k was free for 460 ms, from 0 ms on, while w1.0.1/1 waited";
+    assert_eq!(found.to_string(), said);
 }
