@@ -112,7 +112,7 @@ impl Calm {
             keys: 1,
             pause_us: 1_000..1_001,
             hold_us: 0..1,
-            expires: vec![30_000],
+            expires: vec![5_000],
             wait_ms: 5_000..5_001,
             drops: None,
             percent: 50,
@@ -131,9 +131,9 @@ impl Calm {
         let processes = rng.usize(1..4);
         let mixed = rng.bool();
         let one = rng.choice(&doors).unwrap_or(&doors[0]).clone();
-        let choose = |_| match mixed {
-            true => rng.choice(&doors).unwrap_or(&doors[0]).clone(),
-            false => one.clone(),
+        let choose = |_| match rng.choice(&doors) {
+            Some(doors) if mixed => doors.clone(),
+            _ => one.clone(),
         };
         self.processes = (0..processes).map(choose).collect();
         self.callers = rng.u64(1..6);

@@ -49,8 +49,11 @@ pub struct Outcome {
 pub struct Idleness {
     pub longest_ms: u64,
     /// How many such times were longer than 10 ms.
-    pub over_10_ms: usize,
+    pub noticeable: usize,
     pub bound_ms: u64,
+    /// By how much the machine was late at most when it woke the parent: what an idle time may owe
+    /// to other work.
+    pub late_ms: u64,
 }
 
 impl Outcome {
@@ -172,8 +175,9 @@ impl Verdict {
             violations.extend(check_idle(&idle, start, bound_ms));
             Idleness {
                 longest_ms: idle.iter().map(Idle::lasts).max().unwrap_or(0) / 1_000_000,
-                over_10_ms: idle.iter().filter(|idle| idle.lasts() > 10_000_000).count(),
+                noticeable: idle.iter().filter(|idle| idle.lasts() > 10_000_000).count(),
                 bound_ms,
+                late_ms: 0,
             }
         });
         Verdict { holds: holds.len(), violations, idle }

@@ -83,17 +83,13 @@ fn main() -> ExitCode {
     let options = Options::parse();
     let start = Instant::now();
     let outcomes = block_on(async {
-        match options.parity {
-            Some(total) => {
-                let topology = options.topology.unwrap_or(Topology::Three);
-                vec![parity::run(total, topology, options.seed, options.precautions()).await]
-            }
-            None => {
-                let mut outcomes = histories(&options).await;
-                outcomes.extend(calm_histories(&options).await);
-                outcomes
-            }
+        if let Some(total) = options.parity {
+            let topology = options.topology.unwrap_or(Topology::Three);
+            return vec![parity::run(total, topology, options.seed, options.precautions()).await];
         }
+        let mut outcomes = histories(&options).await;
+        outcomes.extend(calm_histories(&options).await);
+        outcomes
     });
     let is_good = report::print(&outcomes, |plan| options.replay(plan));
     println!("{} s", start.elapsed().as_secs());

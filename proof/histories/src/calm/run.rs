@@ -11,6 +11,7 @@ use crate::history::{Outcome, Verdict, leftovers, outcome, tidy_up};
 use crate::log::{Event, Line, Log, Moment, now, read_all};
 use crate::plan::{Plan, Topology};
 use crate::store::Totals;
+use crate::worker::LONGEST_MS;
 
 /// The parent's log; the other logs are called after their processes.
 const PARENT: &str = "parent";
@@ -31,15 +32,30 @@ pub async fn run(calm: Calm, length_ms: u64) -> Outcome {
     let arena = Arena::start(calm.topology, calm.seed).await;
     let start = now();
     let mut crew = Crew::start(&calm, arena, &dir, start + length_ms * 1_000_000);
+    let lateness = tokio::spawn(lateness(start + length_ms * 1_000_000));
     crew.strike().await;
     crew.idle().await;
-    let left = leftovers(&crew.arena, calm.longest_expire_ms()).await;
+    let left = leftovers(&crew.arena, calm.longest_expire_ms().max(LONGEST_MS)).await;
     let lines = crew.end(&dir);
     let plan = Plan::calm(calm.clone());
     let verdict = Verdict::of(&plan, &lines, &[], &left);
-    let outcome = outcome(plan, &lines, BTreeMap::new(), Totals::default(), verdict);
+    let mut outcome = outcome(plan, &lines, BTreeMap::new(), Totals::default(), verdict);
+    if let Some(idle) = &mut outcome.idle {
+        idle.late_ms = lateness.await.expect("it only looks at the clock");
+    }
     tidy_up(&dir, &outcome);
     outcome
+}
+
+/// By how many milliseconds a timer of this process was late at most.
+async fn lateness(until: Moment) -> u64 {
+    let mut most = 0;
+    while now() < until {
+        let before = now();
+        time_passes(ms(5)).await;
+        most = most.max((now() - before) / 1_000_000 - 5);
+    }
+    most
 }
 
 impl Crew<'_> {

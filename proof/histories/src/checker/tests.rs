@@ -180,6 +180,8 @@ fn who_does_not_poll_does_not_wait() {
         .replace("w1.0.1/1 65 step", "w1.0.1/1 85 step")
         .replace("w1.0.1/1 70", "w1.0.1/1 90");
     assert_eq!(idle(&stalls), "k w0.0.1/1 10-20, k w1.0.1/1 80-85");
+    let later = stalls.replace("16 stalled", "62 stalled");
+    assert_eq!(idle(&later), "k w0.0.1/1 10-20, k w1.0.1/1 60-62, k w1.0.1/1 80-85");
     let other = format!("{stalls}w0.0.2/1 62 begin k\nw0.0.2/1 83 failed Timeout");
     assert_eq!(idle(&other), "k w0.0.1/1 10-20, k w0.0.2/1 62-85");
 }
