@@ -168,6 +168,10 @@ impl Calm {
                 self.keys = 1;
                 self.pause_us.end = self.pause_us.end.min(50_000);
                 self.pause_us.start = self.pause_us.start.min(self.pause_us.end - 1);
+                // With leases of one length, a tenure is passed on within the process.
+                if self.scene == Scene::Losses && rng.bool() {
+                    self.expires = vec![300];
+                }
                 if self.scene == Scene::Deletions {
                     self.strikes = vec![rng.u64(300..800), rng.u64(1_700..2_300)];
                 }

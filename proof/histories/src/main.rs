@@ -64,8 +64,8 @@ struct Options {
     #[arg(long, value_enum)]
     only: Option<Kind>,
     /// How many histories without faults, with the seeds `seed`, `seed + 1` and so on: callers of
-    /// all kinds, and no key may be free for long while somebody waits for it. None of them, unless
-    /// this says so, where `--only` or `--parity` is given, and six otherwise.
+    /// all kinds, and no key may be free for long while somebody waits for it. Six by default, and
+    /// none with `--only`.
     #[arg(long)]
     calm: Option<u64>,
     /// How long the work of one history without faults lasts, in milliseconds.
