@@ -2,6 +2,7 @@
 //! those behind a holder that lost its lock.
 
 use std::pin::pin;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -174,4 +175,41 @@ async fn a_place_far_back_is_looked_after_while_the_line_moves() {
     let start = Instant::now();
     drop(granted(waiter).await);
     assert!(start.elapsed() <= 2 * SECOND, "{:?}", start.elapsed());
+}
+
+/// Shares are by callers: the eight of one process have eight holds for each one of another's.
+#[tokio::test(start_paused = true)]
+async fn a_turn_serves_as_many_callers_as_waited_when_it_began() {
+    // Leases that stay fresh for all of them, and leases that have to be claimed in between.
+    for expire in [100 * SECOND, SECOND] {
+        let server = Server::new();
+        let holder = server.set("k", EXPIRE);
+        let (crowd, single) = (server.client(), server.client());
+        let served = Arc::new(Mutex::new(Vec::new()));
+        let call = async |redlock: &Redlock, name: &'static str| {
+            let (request, served) = (redlock.lock("k").expire(expire), Arc::clone(&served));
+            let call = tokio::spawn(async move {
+                let guard = request.wait(Wait::Forever).acquire().await.unwrap();
+                served.lock().unwrap().push(name);
+                tokio::time::sleep(100 * MOMENT).await;
+                guard.release().await.unwrap();
+            });
+            tokio::time::sleep(MOMENT).await;
+            call
+        };
+        let mut calls = Vec::new();
+        for _ in 0..4 {
+            calls.push(call(&crowd, "crowd").await);
+        }
+        calls.push(call(&single, "single").await);
+        server.free(&holder);
+        tokio::time::sleep(MOMENT).await;
+        calls.push(call(&crowd, "late").await);
+        for call in calls {
+            call.await.unwrap();
+        }
+        let expected = ["crowd", "crowd", "crowd", "crowd", "single", "late"];
+        assert_eq!(*served.lock().unwrap(), expected, "{expire:?}");
+        assert_eq!((server.owner("k"), server.waiting()), (None, 0));
+    }
 }
