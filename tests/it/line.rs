@@ -3,7 +3,7 @@
 use crate::support::{Raw, Server, eventually, lines_of, ms, secs, unique_prefix};
 
 pub const HEAD: &str = include_str!("../../redlock-runtime/src/backend/scripts/hand_over.lua");
-const JOIN: &str = include_str!("../../redlock-runtime/src/backend/scripts/join.lua");
+pub const JOIN: &str = include_str!("../../redlock-runtime/src/backend/scripts/join.lua");
 pub const RELEASE: &str = include_str!("../../redlock-runtime/src/backend/scripts/release.lua");
 pub const ROTATE: &str = include_str!("../../redlock-runtime/src/backend/scripts/rotate.lua");
 const NUDGE: &str = include_str!("../../redlock-runtime/src/backend/scripts/nudge.lua");

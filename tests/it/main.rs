@@ -48,6 +48,7 @@ mod line;
 mod line_calls;
 mod line_denied;
 mod line_far;
+mod mailbox;
 mod min_replicas;
 mod notice;
 mod observability;

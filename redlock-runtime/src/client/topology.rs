@@ -102,6 +102,7 @@ impl Topology {
         let is_guarded = self.restart_guard.unwrap_or(count > 1);
         let roll_key: Arc<str> = format!("{prefix}nodes:fence").into();
         let options = NodeOptions {
+            prefix: prefix.into(),
             roll_key: is_guarded.then(|| Arc::clone(&roll_key)),
             min_replicas: self.min_replicas,
         };

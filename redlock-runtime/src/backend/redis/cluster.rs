@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use deadpool::managed::Manager as _;
 use deadpool_redis::cluster::{ClusterClient, ClusterClientBuilder, ClusterConnection, Pool};
-use deadpool_redis::redis::aio::PubSub;
 use deadpool_redis::redis::cluster_routing::{
     MultipleNodeRoutingInfo, ResponsePolicy, Route, RoutingInfo, SingleNodeRoutingInfo, Slot,
     SlotAddr,
@@ -20,6 +19,7 @@ use tokio::time::Instant;
 use super::address;
 use super::node::{NodeOptions, RedisNode};
 use super::source::Source;
+use super::subscription::{self, Listener, Subscription};
 use crate::backend::{Acquired, Awaited, Backend, Claim, Duty, Fault, Found, Line, Reply, Told};
 use crate::error::LockError;
 use crate::fencing::FencingToken;
@@ -226,18 +226,18 @@ impl Source for Shards {
     }
 
     /// What is published anywhere in a cluster is heard everywhere.
-    async fn subscribe(&self) -> RedisResult<Option<PubSub>> {
+    async fn subscribe(&self, listener: Listener) -> RedisResult<Option<Subscription>> {
         let Self::Client { seeds, .. } = self else { return Ok(None) };
-        let mut heard = Ok(None);
+        let mut failed = Ok(None);
         for seed in seeds {
             let made = async { Client::open(seed.clone())?.get_async_pubsub().await };
-            heard = match tokio::time::timeout(CLIENT_CONNECT, made).await {
-                Ok(Ok(pubsub)) => return Ok(Some(pubsub)),
+            failed = match tokio::time::timeout(CLIENT_CONNECT, made).await {
+                Ok(Ok(pubsub)) => return subscription::subscribe(pubsub, listener).await.map(Some),
                 Ok(Err(error)) => Err(error),
                 Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
             };
         }
-        heard
+        failed
     }
 }
 

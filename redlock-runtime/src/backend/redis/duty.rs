@@ -3,19 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_redis::redis::aio::{PubSubSink, PubSubStream};
-use deadpool_redis::redis::{self, RedisResult};
-use tokio::time::{Instant, MissedTickBehavior, timeout};
+use deadpool_redis::redis::{self, RedisResult, Value};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
 
 use super::exchange::{Call, exchange, unheard};
 use super::line_reply;
 use super::link::Link;
 use super::node::{Core, RedisNode};
-use super::notices::{Phase, next};
+use super::notices::Phase;
 use super::presence::Watched;
 use super::release::Release;
 use super::script::{NUDGE, cluster_flag};
 use super::source::Source;
+use super::subscription::{News, Subscription, broken};
+use super::{mailbox, roll};
 use crate::backend::{CLAIM_WINDOW, Claim, Duty};
 use crate::key::LockKey;
 
@@ -27,8 +29,12 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Between two attempts of a user who is not allowed to hear.
 const DENIED_PAUSE: Duration = Duration::from_secs(60);
-/// How often a silent connection is asked for a sign of life.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Shows that the channel works. It tells nobody anything.
+const OWN_MESSAGE: &str = "";
+
+/// What is heard of a subscription.
+type Heard = mpsc::UnboundedReceiver<News>;
 
 /// Serves those who wait at a node, over connections of the runtime it runs on.
 struct Duties<S: Source> {
@@ -69,14 +75,14 @@ impl<S: Source> Duties<S> {
         let mut was_heard = false;
         loop {
             match timeout(CONNECT, self.subscribe()).await {
-                Ok(Ok(Some((sink, stream)))) => {
+                Ok(Ok(Some((subscription, heard)))) => {
                     let since = Instant::now();
                     notices.enter(Phase::Heard);
                     if was_heard {
                         notices.disturb();
                     }
                     was_heard = true;
-                    self.hear(sink, stream).await;
+                    self.hear(subscription, heard).await;
                     notices.enter(Phase::Wanted);
                     if since.elapsed() > LONGEST_PAUSE {
                         pause = SHORTEST_PAUSE;
@@ -101,44 +107,69 @@ impl<S: Source> Duties<S> {
         }
     }
 
-    /// A connection on which a message of our own was heard. `None`: there is no way to make one.
-    async fn subscribe(&self) -> RedisResult<Option<(PubSubSink, PubSubStream)>> {
-        let Some(pubsub) = self.core.source.subscribe().await? else { return Ok(None) };
+    /// A subscription on which a message of our own was heard. `None`: there is no way to make one.
+    async fn subscribe(&self) -> RedisResult<Option<(Subscription, Heard)>> {
+        let (listener, mut heard) = self.core.notices.listener();
+        let made = self.core.source.subscribe(listener).await?;
+        let Some(mut subscription) = made else { return Ok(None) };
+        let shown = tokio::select! {
+            biased;
+            error = &mut subscription => Err(error),
+            shown = self.show(&mut heard) => shown,
+        };
+        shown.map(|()| Some((subscription, heard)))
+    }
+
+    /// Sends a message of our own, and waits until it is heard.
+    async fn show(&self, heard: &mut Heard) -> RedisResult<()> {
         let channel = &self.core.notices.channel;
-        let (mut sink, mut stream) = pubsub.split();
-        sink.subscribe(channel).await?;
-        let mut loan = self.calls.borrow().await?;
-        let mut publish = redis::cmd("PUBLISH");
-        publish.arg(channel).arg("");
-        publish.query_async::<redis::Value>(&mut loan.connection).await?;
-        match next(&mut stream).await {
-            Some(_) => Ok(Some((sink, stream))),
-            None => Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into()),
+        let connection = &mut self.calls.borrow().await?.connection;
+        match mailbox::key_of(channel) {
+            Some(key) => {
+                let put = mailbox::put(key, OWN_MESSAGE);
+                put.query_async::<Value>(connection).await.map_err(roll::first)?;
+            }
+            None => {
+                let mut publish = redis::cmd("PUBLISH");
+                publish.arg(channel).arg(OWN_MESSAGE);
+                publish.query_async::<Value>(connection).await?;
+            }
+        }
+        loop {
+            match heard.recv().await {
+                Some(News::Message(message)) if message == OWN_MESSAGE.as_bytes() => return Ok(()),
+                // From before: a mailbox keeps what came while nobody fetched it.
+                Some(news) => self.pass_on(&news),
+                None => return Err(broken()),
+            }
         }
     }
 
     /// Passes on what is heard, until the connection breaks.
-    async fn hear(&self, mut sink: PubSubSink, mut stream: PubSubStream) {
-        let mut heartbeat = tokio::time::interval(HEARTBEAT);
-        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    async fn hear(&self, mut subscription: Subscription, mut heard: Heard) {
         loop {
             tokio::select! {
-                message = next(&mut stream) => match message {
-                    Some(message) => {
-                        if let Some(claim) = self.core.notices.tell(&message) {
-                            self.free(claim);
-                        }
-                    }
-                    None => return,
-                },
-                // Subscribing once more changes nothing, and needs no other permission.
-                _ = heartbeat.tick() => {
-                    let again = sink.subscribe(&self.core.notices.channel);
-                    if !matches!(timeout(CONNECT, again).await, Ok(Ok(()))) {
-                        return;
-                    }
+                biased;
+                error = &mut subscription => {
+                    tracing::debug!(node = self.core.name, %error, "calls are not heard any more");
+                    break;
+                }
+                Some(news) = heard.recv() => self.pass_on(&news),
+            }
+        }
+        while let Ok(news) = heard.try_recv() {
+            self.pass_on(&news);
+        }
+    }
+
+    fn pass_on(&self, news: &News) {
+        match news {
+            News::Message(message) => {
+                if let Some(claim) = self.core.notices.tell(message) {
+                    self.free(claim);
                 }
             }
+            News::Gap => self.core.notices.disturb(),
         }
     }
 

@@ -137,7 +137,13 @@ impl<S: Source> RedisNode<S> {
             Joined::Waiting { holder, standing } => {
                 Joined::Waiting { holder, standing: self.told(standing) }
             }
-            joined => joined,
+            Joined::Unknown => {
+                if self.core.notices.is_heard() {
+                    self.core.notices.doubt();
+                }
+                Joined::Unknown
+            }
+            granted @ Joined::Granted(_) => granted,
         })
     }
 

@@ -11,6 +11,7 @@ mod lane;
 mod line;
 mod line_reply;
 mod link;
+mod mailbox;
 mod node;
 mod notice;
 mod notices;
@@ -27,6 +28,7 @@ mod scripted;
 #[cfg(feature = "sentinel")]
 mod sentinel;
 mod source;
+mod subscription;
 mod voter;
 mod watch;
 

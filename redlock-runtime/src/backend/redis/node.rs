@@ -61,6 +61,8 @@ pub(super) struct Core<S: Source> {
 /// What is wanted of a node beside its commands.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NodeOptions {
+    /// Begins the keys of the locks.
+    pub(crate) prefix: Arc<str>,
     /// Find out whether it was restarted, and whether this key outlived that.
     pub(crate) roll_key: Option<Arc<str>>,
     pub(crate) min_replicas: Option<MinReplicas>,
@@ -85,6 +87,7 @@ impl RedisNode {
 impl<S: Source> RedisNode<S> {
     pub(super) fn new(name: String, source: S, options: NodeOptions) -> Self {
         let presence = Arc::new(Presence::new(name.clone(), options.roll_key));
+        let notices = Arc::new(Notices::new(source.channel(&options.prefix)));
         let source = Arc::new(Watched { source, presence: Arc::clone(&presence) });
         let lanes = |replicas| (replicas, Lanes::new(Arc::clone(&source)));
         let calls = Arc::new(Link::new(Arc::clone(&source)));
@@ -95,7 +98,7 @@ impl<S: Source> RedisNode<S> {
             replicated: options.min_replicas.map(lanes),
             source,
             behind: Behind::default(),
-            notices: Arc::default(),
+            notices,
             hand_overs: HandOvers::default(),
             is_lineless: AtomicBool::new(false),
         };

@@ -2,16 +2,13 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::pin::Pin;
 use std::str;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use deadpool_redis::redis::aio::PubSubStream;
-use futures_core::Stream;
-use tokio::sync::{mpsc, watch};
-use uuid::Uuid;
+use tokio::sync::{Notify, mpsc, watch};
 
+use super::subscription::{Listener, News};
 use crate::backend::{Awaited, Call, Claim, FencingTokens, Ticket, Told};
 use crate::fencing::FencingToken;
 use crate::owner::Owner;
@@ -26,6 +23,7 @@ const MOST_FORMER: usize = 1024;
 pub(super) struct Notices {
     pub(super) channel: String,
     phase: watch::Sender<Phase>,
+    doubts: Arc<Notify>,
     listeners: Mutex<Listeners>,
 }
 
@@ -50,17 +48,29 @@ struct Listeners {
     former: VecDeque<Claim>,
 }
 
-impl Default for Notices {
-    fn default() -> Self {
+impl Notices {
+    /// `channel`: of publish and subscribe, or a mailbox.
+    pub(super) fn new(channel: String) -> Self {
         Self {
-            channel: format!("redlock:{}", Uuid::new_v4().simple()),
+            channel,
             phase: watch::Sender::new(Phase::Unused),
+            doubts: Arc::default(),
             listeners: Mutex::default(),
         }
     }
-}
 
-impl Notices {
+    /// What listens on the channel, and where its news arrive.
+    pub(super) fn listener(&self) -> (Listener, mpsc::UnboundedReceiver<News>) {
+        let (news, heard) = mpsc::unbounded_channel();
+        let (channel, doubts) = (self.channel.clone(), Arc::clone(&self.doubts));
+        (Listener { channel, news, doubts }, heard)
+    }
+
+    /// A call seems to have been missed: does the subscription listen where it is called?
+    pub(super) fn doubt(&self) {
+        self.doubts.notify_one();
+    }
+
     /// The channel to be told on, once somebody listens there; [`NOBODY`] if that takes longer
     /// than `within`. Cancel safe.
     pub(super) async fn channel_within(&self, within: Duration) -> &str {
@@ -94,8 +104,13 @@ impl Notices {
         let _ = phase.wait_for(|phase| *phase != Phase::Unused).await;
     }
 
+    /// Whoever is in line looks at once when calls are not heard any more, and from then on as often
+    /// as somebody who is not told: until the calls are heard again, none will come.
     pub(super) fn enter(&self, phase: Phase) {
-        self.phase.send_replace(phase);
+        let before = self.phase.send_replace(phase);
+        if before == Phase::Heard && phase != Phase::Heard {
+            self.disturb();
+        }
     }
 
     pub(super) fn ticket(self: &Arc<Self>, owner: &Owner) -> Ticket {
@@ -199,16 +214,11 @@ fn parse_free(message: &[u8]) -> Option<&str> {
     str::from_utf8(words.next()?.get(..length)?).ok()
 }
 
-/// The next message. `None`: the connection broke. Cancel safe.
-pub(super) async fn next(stream: &mut PubSubStream) -> Option<Vec<u8>> {
-    let message = std::future::poll_fn(|context| Pin::new(&mut *stream).poll_next(context)).await;
-    message.map(|message| message.get_payload_bytes().to_vec())
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use super::super::subscription;
     use super::*;
     use crate::key::LockKey;
 
@@ -230,7 +240,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_reaches_its_ticket_whatever_the_client_is_called() {
-        let notices = Arc::new(Notices::default());
+        let notices = Arc::new(Notices::new(subscription::channel()));
         for client in ["web-3", "a web 4 ", "\u{1F512} 12 "] {
             let (claim, other) = (claim(client), claim(client));
             let mut ticket = notices.ticket(&claim.owner);
@@ -242,7 +252,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_lock_for_an_owner_that_gave_up_is_let_go_of_once() {
-        let notices = Arc::new(Notices::default());
+        let notices = Arc::new(Notices::new(subscription::channel()));
         let claim = claim("web-3");
         notices.gave_up(&claim);
         assert_eq!(notices.tell(&message(&claim)).unwrap().owner, claim.owner);
@@ -252,7 +262,7 @@ mod tests {
     /// It may hold the lock: a look can bring the news before the call does.
     #[test]
     fn a_lock_for_an_owner_without_a_ticket_is_left_alone() {
-        let notices = Arc::new(Notices::default());
+        let notices = Arc::new(Notices::new(subscription::channel()));
         let claim = claim("web-3");
         drop(notices.ticket(&claim.owner));
         assert!(notices.listeners().tickets.is_empty());
@@ -261,14 +271,14 @@ mod tests {
 
     #[test]
     fn the_owners_that_gave_up_do_not_pile_up() {
-        let notices = Notices::default();
+        let notices = Notices::new(subscription::channel());
         (0..2 * MOST_FORMER).for_each(|_| notices.gave_up(&claim("web-3")));
         assert_eq!(notices.listeners().former.len(), MOST_FORMER);
     }
 
     #[test]
     fn who_waits_for_a_release_is_told_until_it_wants_no_more() {
-        let notices = Arc::new(Notices::default());
+        let notices = Arc::new(Notices::new(subscription::channel()));
         let claim = claim("a web 4 ");
         let owner = claim.owner.as_str();
         let message = format!("free {} {owner}{}", owner.len(), claim.key.redis_key());
@@ -290,7 +300,7 @@ mod tests {
 
     #[tokio::test]
     async fn everybody_is_disturbed() {
-        let notices = Arc::new(Notices::default());
+        let notices = Arc::new(Notices::new(subscription::channel()));
         let mut tickets = [claim("a"), claim("b")].map(|claim| notices.ticket(&claim.owner));
         notices.disturb();
         for ticket in &mut tickets {
@@ -299,8 +309,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn everybody_looks_at_once_when_calls_are_not_heard_any_more() {
+        for deaf in [Phase::Wanted, Phase::Silent] {
+            let notices = Arc::new(Notices::new(subscription::channel()));
+            notices.enter(Phase::Wanted);
+            notices.enter(Phase::Heard);
+            let mut ticket = notices.ticket(&claim("a").owner);
+            notices.enter(deaf);
+            assert!(!notices.is_heard());
+            let start = tokio::time::Instant::now();
+            assert_eq!(ticket.called().await, Call::Disturbed);
+            // Once: what was not heard before is no news.
+            notices.enter(Phase::Silent);
+            let again = tokio::time::timeout(Duration::from_secs(1), ticket.called()).await;
+            assert!(again.is_err(), "{deaf:?}");
+            assert_eq!(start.elapsed(), Duration::from_secs(1));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn who_is_not_heard_in_time_is_not_told() {
-        let notices = Notices::default();
+        let notices = Notices::new(subscription::channel());
         let within = Duration::from_millis(100);
         assert_eq!(notices.channel_within(within).await, NOBODY);
         notices.enter(Phase::Silent);
@@ -313,7 +342,7 @@ mod tests {
 
     #[test]
     fn anything_else_is_not_a_message() {
-        let notices = Arc::new(Notices::default());
+        let notices = Arc::new(Notices::new(subscription::channel()));
         for odd in ["free ", "free x", "free 9 short", "free -1 x"] {
             assert!(parse_free(odd.as_bytes()).is_none(), "{odd}");
         }

@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use deadpool_redis::redis::aio::{ConnectionLike, PubSub};
+use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{self, RedisResult};
 
 use super::offset::{OffsetWatch, Sample};
 use super::probe::field;
 use super::source::Source;
+use super::subscription::{Listener, Subscription};
 use crate::backend::{Cause, Recall};
 use crate::clock::{Clock, Moment};
 use crate::telemetry;
@@ -147,8 +148,15 @@ impl<S: Source> Source for Watched<S> {
         S::leads(connection, key)
     }
 
-    fn subscribe(&self) -> impl Future<Output = RedisResult<Option<PubSub>>> + Send {
-        self.source.subscribe()
+    fn channel(&self, prefix: &str) -> String {
+        self.source.channel(prefix)
+    }
+
+    fn subscribe(
+        &self,
+        listener: Listener,
+    ) -> impl Future<Output = RedisResult<Option<Subscription>>> + Send {
+        self.source.subscribe(listener)
     }
 
     const IS_PORTABLE: bool = S::IS_PORTABLE;

@@ -29,7 +29,7 @@ pub(super) async fn call(
 }
 
 /// What the server said: the error of a pipeline has no code, and would pass for a refusal.
-fn first(error: RedisError) -> RedisError {
+pub(super) fn first(error: RedisError) -> RedisError {
     match error.clone().into_server_errors().as_deref() {
         Some([(_, said), ..]) => said.clone().into(),
         _ => error,

@@ -149,10 +149,10 @@ mod tests {
         assert_eq!(RAISE.digest(), "4142d34a29712ce86779aa433658e95e74bf0588");
         assert_eq!(RENEW.digest(), "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13");
         assert_eq!(NOTICE.digest(), "20632bbef39757069aa270fb99e091f2140dd47b");
-        assert_eq!(JOIN.digest(), "fdecd0c0d8e8e2a5ea22a83a76071bfe2d60d58b");
-        assert_eq!(ROTATE.digest(), "ffdb898e35b627a392b31de944cc68cdb0bd5d8f");
-        assert_eq!(NUDGE.digest(), "ee50817ef277c4b5a8ec3db5a2a31794a029cc1a");
-        assert_eq!(RELEASE.digest(), "efc2e373402175eb5de0a98f014006268e1383da");
+        assert_eq!(JOIN.digest(), "a7a454ebfb6ea6df477dc839c912cb806d562b0d");
+        assert_eq!(ROTATE.digest(), "14306cd0ed2ed2b066a221a0bc8c5545f793371e");
+        assert_eq!(NUDGE.digest(), "1e235ef759c4be07ac205aa2f69ec8563f62398a");
+        assert_eq!(RELEASE.digest(), "14b7920863d198b097446cc1fc8b4d00de3ca23f");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The master of now, as its sentinels name it.
 
 use deadpool::managed::Manager as _;
-use deadpool_redis::redis::aio::{MultiplexedConnection, PubSub};
+use deadpool_redis::redis::aio::MultiplexedConnection;
 use deadpool_redis::redis::sentinel::SentinelClient;
 use deadpool_redis::redis::{ConnectionAddr, RedisError, RedisResult};
 use deadpool_redis::sentinel::{
@@ -9,9 +9,10 @@ use deadpool_redis::sentinel::{
 };
 use tokio::sync::Mutex;
 
-use super::address;
 use super::node::{NodeOptions, RedisNode};
 use super::source::{NO_LIMIT, Source};
+use super::subscription::{self, Listener, Subscription};
+use super::{address, mailbox};
 use crate::error::LockError;
 
 /// Asks the sentinels anew for every connection.
@@ -68,10 +69,16 @@ impl Source for Sentinels {
         Ok(connection)
     }
 
-    async fn subscribe(&self) -> RedisResult<Option<PubSub>> {
-        let Some(client) = &self.client else { return Ok(None) };
+    fn channel(&self, prefix: &str) -> String {
+        if self.client.is_some() { subscription::channel() } else { mailbox::channel(prefix) }
+    }
+
+    async fn subscribe(&self, listener: Listener) -> RedisResult<Option<Subscription>> {
+        let Some(client) = &self.client else {
+            return mailbox::subscribe(self.connect().await?, listener).await;
+        };
         let master = client.lock().await.async_get_client().await?;
-        master.get_async_pubsub().await.map(Some)
+        subscription::subscribe(master.get_async_pubsub().await?, listener).await.map(Some)
     }
 }
 

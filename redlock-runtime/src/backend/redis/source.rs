@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use deadpool::managed::Manager;
 use deadpool_redis::Pool;
-use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection, PubSub};
+use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection};
 use deadpool_redis::redis::{Client, RedisResult};
+
+use super::mailbox;
+use super::subscription::{self, Listener, Subscription};
 
 /// Longer than any timeout of ours: the client's own, set by whoever made the pool, must not fire
 /// before ours does.
@@ -32,8 +35,16 @@ pub(crate) trait Source: Send + Sync + 'static {
         std::future::ready(true)
     }
 
-    /// A new connection that hears what is published. `None`: this source makes no such ones.
-    fn subscribe(&self) -> impl Future<Output = RedisResult<Option<PubSub>>> + Send {
+    /// The channel of a client, fresh: of publish and subscribe, or a mailbox below `prefix`.
+    fn channel(&self, _prefix: &str) -> String {
+        subscription::channel()
+    }
+
+    /// Listens on a connection of its own. `None`: this source cannot, and never will.
+    fn subscribe(
+        &self,
+        _listener: Listener,
+    ) -> impl Future<Output = RedisResult<Option<Subscription>>> + Send {
         std::future::ready(Ok(None))
     }
 
@@ -44,8 +55,8 @@ pub(crate) trait Source: Send + Sync + 'static {
 /// One server, whose address is known.
 pub(crate) struct Direct {
     pool: Pool,
-    /// `None`: somebody else made the pool. Its connections have timeouts of their own, and where
-    /// they lead is not told.
+    /// `None`: somebody else made the pool. Its connections have timeouts of their own, and it does
+    /// not tell where they lead, so that none of them can subscribe.
     client: Option<Client>,
 }
 
@@ -68,11 +79,15 @@ impl Source for Direct {
         Ok(connection)
     }
 
-    async fn subscribe(&self) -> RedisResult<Option<PubSub>> {
-        match &self.client {
-            Some(client) => client.get_async_pubsub().await.map(Some),
-            None => Ok(None),
-        }
+    fn channel(&self, prefix: &str) -> String {
+        if self.client.is_some() { subscription::channel() } else { mailbox::channel(prefix) }
+    }
+
+    async fn subscribe(&self, listener: Listener) -> RedisResult<Option<Subscription>> {
+        let Some(client) = &self.client else {
+            return mailbox::subscribe(self.connect().await?, listener).await;
+        };
+        subscription::subscribe(client.get_async_pubsub().await?, listener).await.map(Some)
     }
 
     const IS_PORTABLE: bool = true;

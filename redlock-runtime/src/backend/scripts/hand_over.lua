@@ -1,13 +1,17 @@
 -- hand_over: the common head of the scripts that give a lock to the first in line.
 -- KEYS and ARGV are those of the script behind it; nothing here depends on them.
 -- An entry of the line: "<expire in ms> <life of the counter in ms> <fencing tokens> <channel> <owner>".
--- Channel "-": its process is not told, and asks now and then. Expire "0": it wants to be told that
--- the lock is free, and nothing else.
+-- Channel "-": its process is not told, and asks now and then. "@<key>": it is told by a mailbox, the
+-- list of that name. Expire "0": it wants to be told that the lock is free, and nothing else.
 -- Returns nothing by itself. A release must not fail because of the line: what it needs for that,
 -- and an older user may be denied, is called by pcall.
 local line_life = 60000
 -- So long, in ms, has the next owner to claim the lock.
 local claim_window = 1000
+-- So many messages lie in a mailbox at most. Whoever has fetched none of them is gone.
+local most_messages = 64
+-- So long, in ms, does a mailbox last behind its last message.
+local mailbox_life = 60000
 
 local function clock()
   local time = redis.call('TIME')
@@ -42,6 +46,23 @@ local function find(line, owner)
   end
 end
 
+-- Tells whoever listens to a channel. How many there are; nil: this user may not tell.
+-- A mailbox that cannot be used belongs to nobody who could be told.
+local function tell(channel, message)
+  if string.sub(channel, 1, 1) ~= '@' then
+    local listeners = redis.pcall('PUBLISH', channel, message)
+    return type(listeners) == 'number' and listeners or nil
+  end
+  local mailbox = string.sub(channel, 2)
+  local length = redis.pcall('LLEN', mailbox)
+  if type(length) ~= 'number' or length >= most_messages
+    or type(redis.pcall('RPUSH', mailbox, message)) ~= 'number' then
+    return 0
+  end
+  redis.pcall('PEXPIRE', mailbox, mailbox_life)
+  return 1
+end
+
 -- last: the last fencing token that was used, where that is known.
 -- True: the lock has the next owner, and its process was told. False: nobody is there to have it;
 -- the lock may have the name of somebody who is gone.
@@ -56,8 +77,7 @@ local function hand_over(lock, counter, line, is_cluster, last)
       string.match(entry, '^(%d+) (%d+) (%d+) (%S+) (.+)$')
     local listeners = 0
     if owner and expire == '0' then
-      local told = redis.pcall('PUBLISH', channel, string.format('free %d ', #owner) .. owner .. lock)
-      listeners = type(told) == 'number' and told or 0
+      listeners = tell(channel, string.format('free %d ', #owner) .. owner .. lock) or 0
     elseif owner then
       first = first or token_behind(last or redis.pcall('GET', counter), clock())
       if not first then
@@ -71,8 +91,8 @@ local function hand_over(lock, counter, line, is_cluster, last)
         return false
       end
       local call = string.format('%s %s %d %d ', digits(first), last_one, lease, #owner)
-      listeners = channel == '-' and 1 or redis.pcall('PUBLISH', channel, call .. owner .. lock)
-      if type(listeners) ~= 'number' then
+      listeners = channel == '-' and 1 or tell(channel, call .. owner .. lock)
+      if not listeners then
         return false
       end
     end
