@@ -20,7 +20,6 @@ pub struct Lock {
     pub fence: String,
     pub queue: String,
     head: String,
-    cluster: &'static str,
 }
 
 impl Lock {
@@ -31,7 +30,7 @@ impl Lock {
     pub fn called(key: &str, raw: Raw) -> Self {
         let key = key.to_owned();
         let (fence, queue) = (format!("{{{key}}}:fence"), format!("{{{key}}}:queue"));
-        Self { raw, key, fence, queue, head: HEAD.to_owned(), cluster: "" }
+        Self { raw, key, fence, queue, head: HEAD.to_owned() }
     }
 
     pub async fn run(&self, text: &str, args: &[&str]) -> Result<Vec<String>, String> {
@@ -41,7 +40,7 @@ impl Lock {
     }
 
     pub async fn join_on(&self, owner: &str, channel: &str) -> Result<Vec<String>, String> {
-        let args = [owner, EXPIRE, LIFE, "8", channel, self.cluster];
+        let args = [owner, EXPIRE, LIFE, "8", channel];
         self.run(&[&self.head, JOIN].concat(), &args).await
     }
 
@@ -65,7 +64,7 @@ impl Lock {
     }
 
     async fn let_go_of(&self, owner: &str, used: &str, reserved: &str, leave: &str) -> String {
-        let args = [owner, self.cluster, leave, used, reserved, LIFE];
+        let args = [owner, leave, used, reserved, LIFE];
         self.run(&[&self.head, RELEASE].concat(), &args).await.unwrap().remove(0)
     }
 
@@ -76,12 +75,12 @@ impl Lock {
 
     async fn rotate_of(&self, owner: &str, used: u64, reserved: &str, next: &str) -> Vec<String> {
         let used = used.to_string();
-        let args = [owner, &used, reserved, next, EXPIRE, LIFE, "8", NOBODY, self.cluster];
+        let args = [owner, &used, reserved, next, EXPIRE, LIFE, "8", NOBODY];
         self.run(&[&self.head, ROTATE].concat(), &args).await.unwrap()
     }
 
     async fn nudge(&self) -> Vec<String> {
-        self.run(&[&self.head, NUDGE].concat(), &[self.cluster]).await.unwrap()
+        self.run(&[&self.head, NUDGE].concat(), &[]).await.unwrap()
     }
 
     /// The fencing token.
@@ -219,15 +218,6 @@ async fn a_process_that_is_gone_is_passed_over_at_once() {
     assert!(lock.counter().await > before);
     assert_eq!(lock.release("a").await, "1", "nobody is left who lives");
     assert_eq!((lock.holder().await, lock.waiting().await), (None, 0));
-}
-
-#[tokio::test]
-async fn a_cluster_does_not_count_listeners() {
-    let lock = Lock { cluster: "cluster", ..lock().await };
-    lock.join("holder").await;
-    lock.join_on("a", "redlock:elsewhere").await.unwrap();
-    assert_eq!(lock.release("holder").await, "2");
-    assert_eq!(lock.holder().await.as_deref(), Some("a"));
 }
 
 /// It listens, but never claims the lock: a nudge after the claim window.

@@ -1,13 +1,11 @@
 //! What a hand-over costs the server, and who hears of it.
 
-use futures_core::Stream;
-use redlock::Redlock;
-
 use crate::clients::{client, raw};
 use crate::line::{Lock, NOBODY, lock};
-use crate::support::{Cluster, Server, eventually, secs, unique_prefix};
+use crate::support::{Server, eventually, secs, unique_prefix};
+use futures_core::Stream;
 
-async fn calls(lock: &Lock, command: &str) -> u64 {
+pub async fn calls(lock: &Lock, command: &str) -> u64 {
     let stats = lock.raw.cmd(&["INFO", "commandstats"]).await;
     let stats: String = deadpool_redis::redis::from_redis_value(stats).unwrap();
     let line = stats.lines().find_map(|line| {
@@ -75,17 +73,4 @@ async fn what_was_handed_to_the_dead_goes_to_the_next_when_the_claim_window_is_o
         eventually(secs(20), || async { lock.holder().await.as_deref() == Some(owner) }).await;
     }
     assert_eq!(lock.waiting().await, 0);
-}
-
-/// A server of a cluster sees those who listen at itself only: whoever gave a channel is there.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_hands_over_to_those_who_listen_at_another_server() {
-    let cluster = Cluster::start_with(secs(60), &[]).await;
-    let redlock = Redlock::builder().cluster(cluster.urls()).build().await.unwrap();
-    let guard = redlock.lock("k").acquire().await.unwrap();
-    let lease = guard.lease();
-    let lock = Lock::called(lease.redis_key(), cluster.master_of(lease.redis_key()).await.raw());
-    lock.join_on("elsewhere", "redlock:elsewhere").await.unwrap();
-    guard.release().await.unwrap();
-    assert_eq!(lock.holder().await.as_deref(), Some("elsewhere"));
 }

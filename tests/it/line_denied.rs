@@ -1,10 +1,13 @@
 //! Where a line cannot be: a release works all the same, and whoever would join is told so.
 
+use std::time::Instant;
+
 use redlock::Redlock;
 
 use crate::line::{Lock, NOBODY, lock};
+use crate::line_calls::calls;
 use crate::security::user;
-use crate::support::{Proxy, Raw, Server, secs};
+use crate::support::{Proxy, Raw, Server, eventually, secs};
 
 #[tokio::test]
 async fn a_line_of_another_type_is_left_alone() {
@@ -85,4 +88,30 @@ async fn a_user_who_may_not_touch_lines_has_locks_all_the_same() {
     proxy.forget();
     redlock.lock("stock-42").run(async {}).await.unwrap();
     assert_eq!(proxy.command_log(), ["EVALSHA"; 2]);
+}
+
+/// Their subscription is refused for good while they wait. Those who were told would look after a
+/// second, two, three and four.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_not_told_any_more_looks_at_once() {
+    const WAITERS: usize = 4;
+    let server = Server::builder().acl(&user("acl")).start().await;
+    let build = async || Redlock::connect(server.url_for("locks", "secret")).await.unwrap();
+    let guard = build().await.lock("k").expire(secs(60)).acquire().await.unwrap();
+    let lock = Lock::called("lock:k", server.raw());
+    let mut waiting = Vec::new();
+    for _ in 0..WAITERS {
+        waiting.push(tokio::spawn(build().await.lock("k").wait(secs(50)).run(async {})));
+    }
+    eventually(secs(20), || async { lock.waiting().await == 4 }).await;
+    lock.raw.cmd(&["CONFIG", "RESETSTAT"]).await;
+    lock.raw.cmd(&["ACL", "SETUSER", "locks", "resetchannels"]).await;
+    let freed = Instant::now();
+    guard.release().await.unwrap();
+    for waiter in waiting {
+        waiter.await.unwrap().unwrap();
+    }
+    let (waited, asked) = (freed.elapsed(), calls(&lock, "evalsha").await);
+    assert!(waited < secs(3), "{waited:?}");
+    assert!(asked < 1000, "{asked} questions in {waited:?}");
 }

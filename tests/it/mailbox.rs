@@ -154,6 +154,33 @@ async fn clients_of_pools_take_turns_without_looking() {
     assert!(looks < HOLDS / 2, "{looks} looks for {} holds", 2 * HOLDS);
 }
 
+/// Where there is no line: a release on each of several servers.
+#[tokio::test]
+async fn a_release_is_told_of_by_mailboxes_too() {
+    let servers = [Server::start().await, Server::start().await, Server::start().await];
+    let prefix = unique_prefix();
+    let connect = async || {
+        let pools = servers.iter().map(|server| pool_of(server.url()));
+        Redlock::builder().pools(pools).prefix(&prefix).build().await.unwrap()
+    };
+    let (holder, waiter) = (connect().await, connect().await);
+    let guard = holder.lock("k").expire(secs(60)).acquire().await.unwrap();
+    let waiting = tokio::spawn(waiter.lock("k").wait(secs(50)).acquire());
+    let queue = format!("{{{prefix}k}}:queue");
+    let mut monitors = Vec::new();
+    for server in &servers {
+        let raw = server.raw();
+        eventually(secs(20), || async { raw.int(&["LLEN", &queue]).await == 1 }).await;
+        monitors.push(Monitor::of(server).await);
+    }
+    guard.release().await.unwrap();
+    for monitor in &monitors {
+        eventually(secs(20), || async { monitor.messages().await == 1 }).await;
+        assert!(monitor.lines().await.iter().any(|line| line.contains("\"free ")));
+    }
+    waiting.await.unwrap().unwrap().release().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_mailbox_that_nobody_empties_belongs_to_the_dead() {
     let lock = lock().await;

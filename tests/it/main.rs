@@ -40,6 +40,7 @@ mod attribute_shape;
 mod attribute_wait;
 mod bounds;
 mod cluster;
+mod cluster_line;
 mod cluster_slots;
 mod contract;
 mod interop;

@@ -15,6 +15,7 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("count", crate::parity::count),
         ("count-in-tasks", crate::parity::count_in_tasks),
         ("take-turns", crate::hand_over_worker::work),
+        ("wait-in-a-cluster", crate::cluster_line::wait),
         ("hold", fault_roles::hold),
         ("drop-and-end", fault_roles::drop_and_end),
         ("end-and-drop", fault_roles::end_and_drop),

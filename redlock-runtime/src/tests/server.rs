@@ -49,12 +49,7 @@ struct State {
 impl Server {
     pub(super) fn new() -> Arc<Self> {
         let listener = Listener { can_hear: true, cuts: Vec::new(), ends: NEVER };
-        let line = LinePlan {
-            window: WINDOW,
-            is_cluster: true,
-            denied_from: NEVER,
-            listeners: vec![listener],
-        };
+        let line = LinePlan { window: WINDOW, denied_from: NEVER, listeners: vec![listener] };
         let plan = NodePlan {
             rate: 0,
             origin: ORIGIN,

@@ -1,7 +1,6 @@
 //! A Redis Cluster: one client of many servers, each of which has its part of the keys.
 
 use std::collections::HashMap;
-use std::io;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -13,13 +12,13 @@ use deadpool_redis::redis::cluster_routing::{
     SlotAddr,
 };
 use deadpool_redis::redis::io::tcp::TcpSettings;
-use deadpool_redis::redis::{self, Client, ConnectionInfo, RedisResult, Value};
+use deadpool_redis::redis::{self, ConnectionInfo, RedisResult, Value};
 use tokio::time::Instant;
 
-use super::address;
 use super::node::{NodeOptions, RedisNode};
 use super::source::Source;
-use super::subscription::{self, Listener, Subscription};
+use super::subscription::{Listener, Subscription};
+use super::{address, masters};
 use crate::backend::{Acquired, Awaited, Backend, Claim, Duty, Fault, Found, Line, Reply, Told};
 use crate::error::LockError;
 use crate::fencing::FencingToken;
@@ -172,7 +171,9 @@ impl Backend for RedisCluster {
 }
 
 /// Awaits all of them.
-async fn at_once<T>(mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>) -> Vec<T> {
+pub(super) async fn at_once<T>(
+    mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>,
+) -> Vec<T> {
     let mut outputs: Vec<Option<T>> = futures.iter().map(|_| None).collect();
     std::future::poll_fn(|context| {
         for (future, output) in futures.iter_mut().zip(&mut outputs) {
@@ -225,19 +226,9 @@ impl Source for Shards {
         matches!(answer.await, Ok(Value::SimpleString(_) | Value::ServerError(_)))
     }
 
-    /// What is published anywhere in a cluster is heard everywhere.
     async fn subscribe(&self, listener: Listener) -> RedisResult<Option<Subscription>> {
         let Self::Client { seeds, .. } = self else { return Ok(None) };
-        let mut failed = Ok(None);
-        for seed in seeds {
-            let made = async { Client::open(seed.clone())?.get_async_pubsub().await };
-            failed = match tokio::time::timeout(CLIENT_CONNECT, made).await {
-                Ok(Ok(pubsub)) => return subscription::subscribe(pubsub, listener).await.map(Some),
-                Ok(Err(error)) => Err(error),
-                Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
-            };
-        }
-        failed
+        masters::subscribe(seeds, listener).await.map(Some)
     }
 }
 

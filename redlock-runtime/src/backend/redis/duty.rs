@@ -14,7 +14,7 @@ use super::node::{Core, RedisNode};
 use super::notices::Phase;
 use super::presence::Watched;
 use super::release::Release;
-use super::script::{NUDGE, cluster_flag};
+use super::script::NUDGE;
 use super::source::Source;
 use super::subscription::{News, Subscription, broken};
 use super::{mailbox, roll};
@@ -124,16 +124,13 @@ impl<S: Source> Duties<S> {
     async fn show(&self, heard: &mut Heard) -> RedisResult<()> {
         let channel = &self.core.notices.channel;
         let connection = &mut self.calls.borrow().await?.connection;
-        match mailbox::key_of(channel) {
-            Some(key) => {
-                let put = mailbox::put(key, OWN_MESSAGE);
-                put.query_async::<Value>(connection).await.map_err(roll::first)?;
-            }
-            None => {
-                let mut publish = redis::cmd("PUBLISH");
-                publish.arg(channel).arg(OWN_MESSAGE);
-                publish.query_async::<Value>(connection).await?;
-            }
+        if let Some(key) = mailbox::key_of(channel) {
+            let put = mailbox::put(key, OWN_MESSAGE);
+            put.query_async::<Value>(connection).await.map_err(roll::first)?;
+        } else {
+            let mut publish = redis::cmd("PUBLISH");
+            publish.arg(channel).arg(OWN_MESSAGE);
+            publish.query_async::<Value>(connection).await?;
         }
         loop {
             match heard.recv().await {
@@ -197,8 +194,7 @@ impl<S: Source> Duties<S> {
     async fn nudge(&self, key: &LockKey) {
         let (fence, queue) = (key.fence_key(), key.queue_key());
         let keys = [key.redis_key(), &fence, &queue];
-        let args = [cluster_flag::<S>()];
-        let call = Call::new(&NUDGE, &keys, &args);
+        let call = Call::new(&NUDGE, &keys, &[]);
         let nudged =
             exchange(&self.core.name, &self.calls, &call, REPLY, line_reply::nudged, unheard).await;
         // Who stays in line looks by itself, if this fails.

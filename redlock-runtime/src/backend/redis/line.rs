@@ -9,7 +9,7 @@ use super::line_reply;
 use super::link::Loan;
 use super::node::{RedisNode, fence_life};
 use super::release::Release;
-use super::script::{JOIN, ROTATE, cluster_flag};
+use super::script::{JOIN, ROTATE};
 use super::source::Source;
 use crate::backend::{Claim, Drawn, Fault, Found, Joined, Line, Reply, Rotated, Standing, Ticket};
 use crate::owner::Owner;
@@ -85,7 +85,6 @@ impl<S: Source> Line for RedisNode<S> {
                 &fence_life,
                 &reserve,
                 channel,
-                cluster_flag::<S>(),
             ];
             let call = Call { may_repeat: false, ..Call::new(&ROTATE, &keys, &args) };
             let unheard = |loan: Loan<S::Connection>| {
@@ -126,8 +125,7 @@ impl<S: Source> RedisNode<S> {
         let keys = [claim.key.redis_key(), &fence, &queue];
         let (expire, fence_life) = (claim.expire.as_millis().to_string(), fence_life(claim));
         let reserve = reserve.to_string();
-        let args =
-            [claim.owner.as_str(), &expire, &fence_life, &reserve, channel, cluster_flag::<S>()];
+        let args = [claim.owner.as_str(), &expire, &fence_life, &reserve, channel];
         let call = Call { may_repeat: channel.is_empty(), ..Call::new(&JOIN, &keys, &args) };
         let name = &self.core.name;
         let answer =

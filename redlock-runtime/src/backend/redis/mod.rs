@@ -12,6 +12,8 @@ mod line;
 mod line_reply;
 mod link;
 mod mailbox;
+#[cfg(feature = "cluster")]
+mod masters;
 mod node;
 mod notice;
 mod notices;

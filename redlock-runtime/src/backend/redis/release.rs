@@ -10,7 +10,7 @@ use super::link::{Link, Loan};
 use super::node::{Core, fence_life};
 use super::presence::Watched;
 use super::reply;
-use super::script::{RELEASE, cluster_flag};
+use super::script::RELEASE;
 use super::source::Source;
 use crate::backend::{Claim, Drawn, Fault, Found};
 use crate::error::{NodeError, NodeErrorKind};
@@ -43,11 +43,11 @@ impl<'a> Release<'a> {
     /// Sends it on this connection and no other, in one command: by text, because a NOSCRIPT could
     /// not be answered any more. Whether it was answered.
     pub(super) async fn on<S: Source>(&self, loan: &mut Loan<S::Connection>) -> bool {
-        let call = self.call::<S>(false);
+        let call = self.call(false);
         call.invocation.run_text(&mut loan.connection).await.is_ok()
     }
 
-    fn call<S: Source>(&self, is_lineless: bool) -> Call {
+    fn call(&self, is_lineless: bool) -> Call {
         let Self { claim, drawn, is_leaving } = *self;
         let (fence, queue) = (claim.key.fence_key(), claim.key.queue_key());
         let keys = [claim.key.redis_key(), &fence, &queue];
@@ -58,7 +58,7 @@ impl<'a> Release<'a> {
             }
             None => Default::default(),
         };
-        let args = [claim.owner.as_str(), cluster_flag::<S>(), leave, &used, &reserved, &life];
+        let args = [claim.owner.as_str(), leave, &used, &reserved, &life];
         // What is empty at the end says nothing. Each word costs the server time.
         let said = args.iter().rposition(|arg| !arg.is_empty()).map_or(0, |last| last + 1);
         Call::new(&RELEASE, if is_lineless { &keys[..1] } else { &keys }, &args[..said])
@@ -77,9 +77,9 @@ impl<S: Source> Core<S> {
         let ask = async |call: &Call, within| {
             exchange(&self.name, calls, call, within, reply::released, unheard).await
         };
-        let answer = match ask(&release.call::<S>(is_lineless), within).await {
+        let answer = match ask(&release.call(is_lineless), within).await {
             Err(failure) if !is_lineless && is_out_of_reach::<S>(&failure.error) => {
-                let call = release.call::<S>(true);
+                let call = release.call(true);
                 let alone = Box::pin(ask(&call, end - Instant::now())).await?;
                 // A slot that moves comes to rest again; an ACL stays as it is.
                 let is_denied = failure.error.kind() == NodeErrorKind::NoPermission;

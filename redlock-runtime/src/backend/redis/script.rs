@@ -6,8 +6,6 @@ use std::sync::OnceLock;
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{self, Arg, Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 
-use super::source::Source;
-
 /// A script behind the common head.
 macro_rules! with_head {
     ($file:literal) => {
@@ -27,11 +25,6 @@ pub(super) static RELEASE: Script = with_head!("release.lua");
 pub(super) static JOIN: Script = with_head!("join.lua").before(&RELEASE);
 pub(super) static ROTATE: Script = with_head!("rotate.lua");
 pub(super) static NUDGE: Script = with_head!("nudge.lua");
-
-/// Tells a script that PUBLISH counts the listeners of one server of several.
-pub(super) fn cluster_flag<S: Source>() -> &'static str {
-    if S::LEADS_TO_ONE { "" } else { "cluster" }
-}
 
 pub(super) struct Script {
     text: &'static str,
@@ -149,10 +142,10 @@ mod tests {
         assert_eq!(RAISE.digest(), "4142d34a29712ce86779aa433658e95e74bf0588");
         assert_eq!(RENEW.digest(), "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13");
         assert_eq!(NOTICE.digest(), "20632bbef39757069aa270fb99e091f2140dd47b");
-        assert_eq!(JOIN.digest(), "a7a454ebfb6ea6df477dc839c912cb806d562b0d");
-        assert_eq!(ROTATE.digest(), "14306cd0ed2ed2b066a221a0bc8c5545f793371e");
-        assert_eq!(NUDGE.digest(), "1e235ef759c4be07ac205aa2f69ec8563f62398a");
-        assert_eq!(RELEASE.digest(), "14b7920863d198b097446cc1fc8b4d00de3ca23f");
+        assert_eq!(JOIN.digest(), "6535904d6a14b0c21f706b81071d261393124877");
+        assert_eq!(ROTATE.digest(), "31f9a143918a0e5e239bca31eb4d63b8454b8e21");
+        assert_eq!(NUDGE.digest(), "9b3fb8253764403c49266656f9afe5fb79a1fb27");
+        assert_eq!(RELEASE.digest(), "cc1bbfc9276598d6e835220a57bcb2feeeff3528");
     }
 
     #[test]

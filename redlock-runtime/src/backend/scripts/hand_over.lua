@@ -66,7 +66,7 @@ end
 -- last: the last fencing token that was used, where that is known.
 -- True: the lock has the next owner, and its process was told. False: nobody is there to have it;
 -- the lock may have the name of somebody who is gone.
-local function hand_over(lock, counter, line, is_cluster, last)
+local function hand_over(lock, counter, line, last)
   local first
   while true do
     local entry = redis.pcall('LINDEX', line, 0)
@@ -96,8 +96,7 @@ local function hand_over(lock, counter, line, is_cluster, last)
         return false
       end
     end
-    -- A cluster counts the listeners of one server only.
-    local is_told = owner and (is_cluster or listeners > 0)
+    local is_told = owner and listeners > 0
     local is_handed = is_told and expire ~= '0'
     if type(redis.pcall('LPOP', line)) ~= 'string' then
       redis.pcall('DEL', line)

@@ -3,7 +3,7 @@
 -- also before those who stand ahead of it: they are dead or frozen, or would have looked.
 -- KEYS[1] the lock, KEYS[2] its fencing counter, KEYS[3] its line (same hash slot)
 -- ARGV[1] owner, ARGV[2] expire in ms, ARGV[3] life of the counter in ms, ARGV[4] fencing tokens,
--- ARGV[5] channel, or '' to look, ARGV[6] 'cluster' on a cluster
+-- ARGV[5] channel, or '' to look
 -- Returns {1, first fencing token, last, time}: granted; {0, remaining ms of the holder, holder,
 -- time, how many before it, 1 if it is told}: in line; {2, time}: the line does not know it
 local lock, counter, line, owner = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
@@ -29,7 +29,7 @@ if not holder and ARGV[5] == '' then
   return granted
 end
 if not holder then
-  if not hand_over(lock, counter, line, ARGV[6] == 'cluster') then
+  if not hand_over(lock, counter, line) then
     return grant(redis.call('GET', counter), ARGV[4])
   end
   holder = redis.call('GET', lock)

@@ -1,10 +1,9 @@
 -- nudge: hands a lock that is free to the first in line: the one before may have died.
 -- KEYS[1] the lock, KEYS[2] its fencing counter, KEYS[3] its line (same hash slot)
--- ARGV[1] 'cluster' on a cluster
+-- ARGV[] is empty
 -- Returns {remaining ms of the lock (-2: free), how many wait}
 local lock, counter, line = KEYS[1], KEYS[2], KEYS[3]
-if not redis.call('GET', lock)
-  and not hand_over(lock, counter, line, ARGV[1] == 'cluster') then
+if not redis.call('GET', lock) and not hand_over(lock, counter, line) then
   redis.call('DEL', lock)
 end
 return {redis.call('PTTL', lock), redis.call('LLEN', line)}

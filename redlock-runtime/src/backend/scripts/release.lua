@@ -2,12 +2,12 @@
 -- waits. An owner that stands in line itself leaves it.
 -- KEYS[1] the lock, KEYS[2] its fencing counter, KEYS[3] its line (same hash slot); the lock alone:
 -- the line is left out
--- ARGV[1] owner, ARGV[2] 'cluster' on a cluster, ARGV[3] 'leave' for one in line, ARGV[4] the last
--- fencing token that was used, or '': all that were reserved, ARGV[5] the last that was reserved,
--- ARGV[6] life of the counter in ms. What is empty may be left out at the end.
+-- ARGV[1] owner, ARGV[2] 'leave' for one in line, ARGV[3] the last fencing token that was used, or
+-- '': all that were reserved, ARGV[4] the last that was reserved, ARGV[5] life of the counter in ms.
+-- What is empty may be left out at the end.
 -- Returns 1 (released), 2 (handed over), 0 (gone) or -1 (another owner)
-local lock, counter, line, owner, used = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[4]
-if line and ARGV[3] == 'leave' then
+local lock, counter, line, owner, used = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[3]
+if line and ARGV[2] == 'leave' then
   local entry = find(line, owner)
   if entry then
     redis.pcall('LREM', line, 1, entry)
@@ -18,12 +18,12 @@ if holder ~= owner then
   return holder and -1 or 0
 end
 if line then
-  local last = used and used ~= '' and last_used(counter, used, ARGV[5])
-  if hand_over(lock, counter, line, ARGV[2] == 'cluster', last) then
+  local last = used and used ~= '' and last_used(counter, used, ARGV[4])
+  if hand_over(lock, counter, line, last) then
     return 2
   end
   if last and last == used then
-    redis.pcall('SET', counter, used, 'PX', ARGV[6])
+    redis.pcall('SET', counter, used, 'PX', ARGV[5])
   end
 end
 redis.call('DEL', lock)

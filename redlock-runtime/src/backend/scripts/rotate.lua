@@ -3,7 +3,7 @@
 -- KEYS[1] the lock, KEYS[2] its fencing counter, KEYS[3] its line (same hash slot)
 -- ARGV[1] owner, ARGV[2] the last fencing token that was used, ARGV[3] the last that was reserved,
 -- ARGV[4] the next owner, ARGV[5] expire in ms, ARGV[6] life of the counter in ms,
--- ARGV[7] fencing tokens, ARGV[8] channel, ARGV[9] 'cluster' on a cluster
+-- ARGV[7] fencing tokens, ARGV[8] channel
 -- Returns {1, first fencing token, last, time}: kept; {2, remaining ms of the holder, holder, time,
 -- how many before it, 1 if it is told}: passed on; {0, time} (gone) or {-1, time} (another owner)
 local lock, counter, line, owner = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
@@ -13,7 +13,7 @@ if holder ~= owner then
   return {holder and -1 or 0, now}
 end
 local last = last_used(counter, ARGV[2], ARGV[3])
-if hand_over(lock, counter, line, ARGV[9] == 'cluster', last) then
+if hand_over(lock, counter, line, last) then
   local entry = table.concat({ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[4]}, ' ')
   local length = redis.call('RPUSH', line, entry)
   redis.call('PEXPIRE', line, line_life)

@@ -201,7 +201,7 @@ impl Node {
             if is_told {
                 self.notices.push(Notice { process, owner: claim.owner, fencing_tokens, lease });
             }
-            if !is_told || plan.is_cluster || plan.has_listener(process, now / 1000) {
+            if !is_told || plan.has_listener(process, now / 1000) {
                 return Handed::Over;
             }
         }

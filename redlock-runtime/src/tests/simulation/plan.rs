@@ -56,8 +56,6 @@ pub(super) enum Promise {
 pub(crate) struct LinePlan {
     /// How long a lock that was handed over waits to be claimed.
     pub(crate) window: Duration,
-    /// The server does not know who hears what it publishes.
-    pub(crate) is_cluster: bool,
     /// When the clients lose the right to use it.
     pub(crate) denied_from: Tick,
     /// One for each process.
@@ -209,7 +207,7 @@ impl LinePlan {
             ends: schedule.ends(),
         });
         let listeners = listeners.collect();
-        Self { window, is_cluster: random.u8(..4) == 0, denied_from, listeners }
+        Self { window, denied_from, listeners }
     }
 
     /// What the server thinks.
