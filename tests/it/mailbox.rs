@@ -9,7 +9,7 @@ use redlock::{Redlock, RedlockBuilder};
 
 use crate::line::{HEAD, JOIN, Lock, NOBODY, RELEASE, lock};
 use crate::security::user;
-use crate::support::{Server, eventually, lines_of, ms, secs, unique_prefix};
+use crate::support::{Server, eventually, lines_of, ms, secs, time_passes, unique_prefix};
 
 fn pool_of(url: String) -> Pool {
     Config::from_url(url).create_pool(Some(Runtime::Tokio1)).unwrap()
@@ -140,9 +140,9 @@ async fn clients_of_pools_take_turns_without_looking() {
         players.push(tokio::spawn(async move {
             for _ in 0..HOLDS {
                 let guard = redlock.lock("k").wait(secs(60)).acquire().await.unwrap();
-                tokio::time::sleep(ms(2)).await;
+                time_passes(ms(2)).await;
                 guard.release().await.unwrap();
-                tokio::time::sleep(ms(1)).await;
+                time_passes(ms(1)).await;
             }
         }));
     }

@@ -94,8 +94,8 @@ impl RedlockBuilder {
     }
 
     /// Uses the server of this pool. The pool is the source of connections: they are made with its
-    /// settings and credentials, on the background thread, and do not count against its size. One of
-    /// them waits on a list for calls to those in line, which takes `+blpop` from a user with an ACL.
+    /// settings and credentials, on the background thread, and do not count against its size. One
+    /// of them waits on a list for the turns of those in line; a user with an ACL needs `+blpop`.
     pub fn pool(self, pool: Pool) -> Self {
         self.pools([pool])
     }

@@ -104,8 +104,8 @@ impl Notices {
         let _ = phase.wait_for(|phase| *phase != Phase::Unused).await;
     }
 
-    /// Whoever is in line looks at once when calls are not heard any more, and from then on as often
-    /// as somebody who is not told: until the calls are heard again, none will come.
+    /// Whoever is in line looks at once when calls are not heard any more, and from then on as
+    /// often as somebody who is not told: until calls are heard again, none will come.
     pub(super) fn enter(&self, phase: Phase) {
         let before = self.phase.send_replace(phase);
         if before == Phase::Heard && phase != Phase::Heard {
