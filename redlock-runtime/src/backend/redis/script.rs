@@ -142,10 +142,10 @@ mod tests {
         assert_eq!(RAISE.digest(), "4142d34a29712ce86779aa433658e95e74bf0588");
         assert_eq!(RENEW.digest(), "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13");
         assert_eq!(NOTICE.digest(), "20632bbef39757069aa270fb99e091f2140dd47b");
-        assert_eq!(JOIN.digest(), "6535904d6a14b0c21f706b81071d261393124877");
-        assert_eq!(ROTATE.digest(), "31f9a143918a0e5e239bca31eb4d63b8454b8e21");
-        assert_eq!(NUDGE.digest(), "9b3fb8253764403c49266656f9afe5fb79a1fb27");
-        assert_eq!(RELEASE.digest(), "cc1bbfc9276598d6e835220a57bcb2feeeff3528");
+        assert_eq!(JOIN.digest(), "4134c40afd4ddf6bb4dfe2e1de9e3ed492dfa15d");
+        assert_eq!(ROTATE.digest(), "4494083177d0b437d6d9a3378fecd652dc90b8fd");
+        assert_eq!(NUDGE.digest(), "1c53cfabd91276ce252a04add64237759aa87d84");
+        assert_eq!(RELEASE.digest(), "e88948ad8699031b438f1338a387e5eb3c7515c0");
     }
 
     #[test]

@@ -8,6 +8,9 @@
 local line_life = 60000
 -- So long, in ms, has the next owner to claim the lock.
 local claim_window = 1000
+-- One hand-over in so many goes to the first in line though it cannot be told, and others behind it
+-- can: it would sleep while it has the lock. A prime number, so that no clock keeps missing it.
+local untold_share = 17
 -- So many messages lie in a mailbox at most. Whoever has fetched none of them is gone.
 local most_messages = 64
 -- So long, in ms, does a mailbox last behind its last message.
@@ -63,14 +66,32 @@ local function tell(channel, message)
   return 1
 end
 
+-- The entry of the one who is to have the lock next; nil: nobody. Those who cannot be told are passed
+-- over where somebody behind them can be, mostly.
+local function next_in(line)
+  local first, position = redis.pcall('LINDEX', line, 0), 0
+  local entry = first
+  while type(entry) == 'string' and string.match(entry, '^%d+ %d+ %d+ %- ') do
+    if position == 0 and clock() % untold_share == 0 then
+      return first
+    end
+    position = position + 1
+    entry = redis.pcall('LINDEX', line, position)
+  end
+  if type(entry) ~= 'string' then
+    entry = first
+  end
+  return type(entry) == 'string' and entry or nil
+end
+
 -- last: the last fencing token that was used, where that is known.
 -- True: the lock has the next owner, and its process was told. False: nobody is there to have it;
 -- the lock may have the name of somebody who is gone.
 local function hand_over(lock, counter, line, last)
   local first
   while true do
-    local entry = redis.pcall('LINDEX', line, 0)
-    if type(entry) ~= 'string' then
+    local entry = next_in(line)
+    if not entry then
       return false
     end
     local expire, life, count, channel, owner =
@@ -98,7 +119,7 @@ local function hand_over(lock, counter, line, last)
     end
     local is_told = owner and listeners > 0
     local is_handed = is_told and expire ~= '0'
-    if type(redis.pcall('LPOP', line)) ~= 'string' then
+    if redis.pcall('LREM', line, 1, entry) ~= 1 then
       redis.pcall('DEL', line)
       return is_handed
     end

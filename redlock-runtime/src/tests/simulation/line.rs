@@ -28,13 +28,8 @@ pub(crate) struct Notice {
     pub(crate) lease: Duration,
 }
 
-/// What became of a lock that was to be handed over.
-enum Handed {
-    Over,
-    /// The one who asks is the first in line.
-    ToSelf,
-    Nobody,
-}
+/// One hand-over in so many goes to the first in line though it cannot be told (`hand_over.lua`).
+const UNTOLD_SHARE: u64 = 17;
 
 impl Node {
     pub(crate) fn join(&mut self, entry: &Entry, now: Micros) -> Answer {
@@ -42,11 +37,8 @@ impl Node {
             return Answer::Denied;
         }
         let (key, server_time) = (&entry.claim.key, self.server_time(now));
-        if self.record(key).live(now).is_none() {
-            match self.hand_over(key, Some(&entry.claim.owner), None, now) {
-                Handed::Over => {}
-                Handed::ToSelf | Handed::Nobody => return self.take(entry, now),
-            }
+        if self.record(key).live(now).is_none() && !self.hand_over(key, None, now) {
+            return self.take(entry, now);
         }
         let record = self.record(key);
         if record.is_owned_by(&entry.claim.owner, now) {
@@ -98,7 +90,7 @@ impl Node {
             return Answer::Freed(other, false);
         }
         let last = self.record(&claim.key).last_used(drawn);
-        if matches!(self.hand_over(&claim.key, None, drawn, now), Handed::Over) {
+        if self.hand_over(&claim.key, drawn, now) {
             return Answer::Freed(Found::Ours, true);
         }
         let record = self.record(&claim.key);
@@ -124,7 +116,7 @@ impl Node {
         }
         let server_time = self.server_time(now);
         let last = self.record(&held.key).last_used(Some(drawn));
-        if matches!(self.hand_over(&held.key, None, Some(drawn), now), Handed::Over) {
+        if self.hand_over(&held.key, Some(drawn), now) {
             let record = self.record(&held.key);
             record.line.push_back(next.clone());
             let Joined::Waiting { holder, standing } =
@@ -143,9 +135,7 @@ impl Node {
     }
 
     pub(crate) fn nudge(&mut self, key: &LockKey, now: Micros) -> Answer {
-        if self.record(key).live(now).is_none()
-            && matches!(self.hand_over(key, None, None, now), Handed::Nobody)
-        {
+        if self.record(key).live(now).is_none() && !self.hand_over(key, None, now) {
             self.record(key).lease = None;
         }
         let record = self.record(key);
@@ -171,29 +161,19 @@ impl Node {
         Answer::Joined(Joined::Granted(range(record.last_token, record.last_token)))
     }
 
-    /// Gives a lock to the first in line who can be told, up to `asks`.
-    fn hand_over(
-        &mut self,
-        key: &LockKey,
-        asks: Option<&Owner>,
-        drawn: Option<Drawn>,
-        now: Micros,
-    ) -> Handed {
+    /// Gives a lock to the next one in line whose process is there. Is there one?
+    fn hand_over(&mut self, key: &LockKey, drawn: Option<Drawn>, now: Micros) -> bool {
         if self.denies(now) {
-            return Handed::Nobody;
+            return false;
         }
         let server_time = self.server_time(now);
-        let Some(plan) = self.line.clone() else { return Handed::Nobody };
+        let Some(plan) = self.line.clone() else { return false };
         let record = self.record(key);
         let first = server_time.max(record.last_used(drawn) + 1);
-        while let Some(next) = self.record(key).line.front().cloned() {
-            if asks == Some(&next.claim.owner) {
-                return Handed::ToSelf;
-            }
+        while let Some(next) = self.record(key).take_next(server_time) {
             let lease = next.claim.expire.min(plan.window);
             let ends = now + self.real(lease);
             let record = self.record(key);
-            record.line.pop_front();
             record.last_token = first + u64::from(next.reserve) - 1;
             record.begin_for(&next.claim.owner, ends);
             let fencing_tokens = range(first, record.last_token);
@@ -202,10 +182,10 @@ impl Node {
                 self.notices.push(Notice { process, owner: claim.owner, fencing_tokens, lease });
             }
             if !is_told || plan.has_listener(process, now / 1000) {
-                return Handed::Over;
+                return true;
             }
         }
-        Handed::Nobody
+        false
     }
 
     fn denies(&self, now: Micros) -> bool {
@@ -214,6 +194,14 @@ impl Node {
 }
 
 impl Record {
+    /// The first in line, mostly one who can be told.
+    fn take_next(&mut self, server_time: u64) -> Option<Entry> {
+        let is_turn_of_untold = server_time.is_multiple_of(UNTOLD_SHARE);
+        let first_told = self.line.iter().position(|entry| entry.is_told);
+        let next = first_told.filter(|_| !is_turn_of_untold).unwrap_or(0);
+        self.line.remove(next)
+    }
+
     /// Of those that an owner reserved, unless somebody has drawn since.
     fn last_used(&self, drawn: Option<Drawn>) -> u64 {
         match drawn {
