@@ -1,12 +1,15 @@
 //! What the clients of a history do: they want the lock, work under it, and change their minds.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::plan::{Tick, millis};
-use super::world::World;
+use super::plan::{KEYS, Tick, millis};
+use super::world::{Waits, World};
 use crate::client::{LockRequest, Redlock};
 use crate::error::{LockError, NodeErrorKind};
 use crate::guard::LockGuard;
@@ -14,13 +17,14 @@ use crate::lease::Lease;
 use crate::options::Wait;
 use crate::renewal::Hold;
 
-const KEYS: [&str; 2] = ["hot", "warm"];
 const TURNS: usize = 3;
 
 pub(super) struct Client {
     pub(super) world: Arc<World>,
     pub(super) redlock: Redlock,
     pub(super) process: usize,
+    /// The first of its process, and that of the history.
+    pub(super) is_first: bool,
     pub(super) random: Rng,
 }
 
@@ -38,7 +42,7 @@ struct Work {
 impl Client {
     pub(super) async fn work(mut self) {
         for _ in 0..TURNS {
-            let pause = self.random.u64(..8);
+            let pause = self.world.plan.habits.pause(&mut self.random, self.world.now());
             self.world.sleep(pause).await;
             self.turn().await;
         }
@@ -50,20 +54,24 @@ impl Client {
         let expire = millis(self.world.plan.expire);
         let patience = self.patience(2 * expire);
         let started = self.world.now();
+        let waits = self.world.waits(self.process, work.key);
         if self.random.u8(..5) == 0 {
             let run = request.run(async move {
+                drop(waits);
                 let Some(lease) = Lease::current() else { return };
                 work.world.enter(work.key, lease.hold());
                 work.run(lease.hold()).await;
             });
             if let Some(Err(error)) = within(patience, run).await {
-                self.told(&error, wait, started);
+                self.told(&error, wait, started, 0);
             }
             return;
         }
-        match within(patience, request.acquire()).await {
+        let stall = self.world.plan.habits.stall(&mut self.random, self.is_first);
+        let acquiring = stalling(&self.world, waits, stall, request.acquire());
+        match within(patience, acquiring).await {
             None => {}
-            Some(Err(error)) => self.told(&error, wait, started),
+            Some(Err(error)) => self.told(&error, wait, started, stall.unwrap_or_default()),
             Some(Ok(guard)) => {
                 self.world.enter(work.key, guard.lease().hold());
                 self.hold(guard, work).await;
@@ -126,6 +134,10 @@ impl Client {
                 world.state().witness.tally.lost += 1;
             }
         }
+        if hold.max_renew.is_some() {
+            let kept = world.plan.habits.kept(&mut self.random);
+            world.sleep(kept).await;
+        }
         world.state().witness.tally.renewals += u64::from(guard.renewals());
         match self.random.u8(..4) {
             0 => drop(guard),
@@ -135,7 +147,7 @@ impl Client {
     }
 
     /// A caller that waited in vain was told in time.
-    fn told(&self, error: &LockError, wait: Wait, started: Tick) {
+    fn told(&self, error: &LockError, wait: Wait, started: Tick, stall: Tick) {
         self.world.state().witness.tally.refused += 1;
         self.world.note(|| format!("process {} is told: {}", self.process, brief(error)));
         let is_expected = match error {
@@ -154,7 +166,7 @@ impl Client {
             Wait::Forever => Duration::MAX,
         };
         let (_, schedule) = &self.world.plan.processes[self.process];
-        let bound = millis(bound).saturating_add(schedule.lost_time()).saturating_add(LATE);
+        let bound = millis(bound).saturating_add(schedule.lost_time()).saturating_add(LATE + stall);
         let waited = self.world.now() - started;
         if !is_expected || waited > bound {
             self.world.report(&format!("told after {waited} ms of {wait:?}: {error}"));
@@ -176,6 +188,27 @@ impl Work {
         }
         world.write(key, hold, self.delay, base);
     }
+}
+
+/// Polls a call once and, where it waits then, not again before a stall is over.
+async fn stalling<F: Future>(
+    world: &World,
+    waits: Waits,
+    stall: Option<Tick>,
+    call: F,
+) -> F::Output {
+    let mut call = pin!(call);
+    if let Some(stall) = stall {
+        let polled = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await;
+        if let Poll::Ready(output) = polled {
+            return output;
+        }
+        waits.stalls_until(world.now() + stall);
+        world.sleep(stall).await;
+    }
+    let output = call.await;
+    drop(waits);
+    output
 }
 
 /// Without the owner value of a holder, which differs from one run to the next.

@@ -57,7 +57,7 @@ fn work(histories: u64, next: &AtomicU64, failed: &Mutex<Option<(u64, String)>>)
     }
 }
 
-fn number(variable: &str) -> Option<u64> {
+pub(super) fn number(variable: &str) -> Option<u64> {
     let value = std::env::var(variable).ok()?;
     Some(value.parse().unwrap_or_else(|error| panic!("{variable}={value}: {error}")))
 }

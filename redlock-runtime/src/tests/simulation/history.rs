@@ -61,10 +61,10 @@ async fn run(world: &Arc<World>, mut random: Rng) {
     let mut clients = Vec::new();
     for (process, (count, schedule)) in world.plan.processes.iter().enumerate() {
         let redlock = connect(world, process);
-        for _ in 0..*count {
+        for number in 0..*count {
             let (world, redlock) = (Arc::clone(world), redlock.clone());
-            let client =
-                Client { world: Arc::clone(&world), redlock, process, random: random.fork() };
+            let (is_first, random) = (process == 0 && number == 0, random.fork());
+            let client = Client { world: Arc::clone(&world), redlock, process, is_first, random };
             let work = tokio::spawn(Scheduled::new(world, process, client.work()));
             clients.push((work, schedule.ends()));
         }

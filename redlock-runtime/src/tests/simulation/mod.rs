@@ -3,19 +3,25 @@
 //! The engines are the real ones. Simulated is what they cannot control: the nodes with their
 //! clocks (`node`) and their lines (`line`), the way there and back (`network`, `wire`, `waiting`,
 //! `notice`), and how processes are scheduled
-//! (`process`). A `plan` decides beforehand what goes wrong when, a `witness` that sees everything
-//! checks every step, and `histories` plays one seed after the other.
+//! (`process`). A `plan` decides beforehand what goes wrong when, and what the clients are like
+//! (`habits`). A `witness` that sees everything checks every step, and `liveness` how long callers
+//! wait for a lock that is free (`vacancy`, `bounds`). `histories` plays one seed after the other.
 
+mod bounds;
 mod client;
+pub(super) mod habits;
 mod histories;
 mod history;
 pub(super) mod line;
+mod liveness;
 mod network;
 pub(super) mod node;
 pub(super) mod notice;
 pub(super) mod plan;
 mod process;
 mod resource;
+mod survey;
+mod vacancy;
 mod waiting;
 mod wire;
 mod witness;

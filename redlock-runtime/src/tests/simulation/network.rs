@@ -7,8 +7,9 @@ use std::fmt;
 use fastrand::Rng;
 
 use super::line::Notice;
-use super::node::{Answer, Command, Node};
-use super::plan::{Failure, LinePlan, NEVER, Plan, Tick, Upheaval, Weather};
+use super::node::{Answer, Command, Node, Record};
+use super::plan::{Failure, KEYS, LinePlan, NEVER, Plan, Tick, Upheaval, Weather, millis};
+use super::vacancy::{Vacancies, Vacancy, concerns};
 
 /// The nodes, and everything that has been sent to them. What has landed is carried out when
 /// somebody looks: nobody can tell the difference, and it needs no timer.
@@ -23,6 +24,9 @@ pub(super) struct Network {
     /// When the last command of each connection lands: they keep their order.
     connections: HashMap<Connection, Tick>,
     sent: u64,
+    vacancies: Vacancies,
+    /// When the last mishap on the way was over, of each key.
+    mishaps: [Option<Tick>; KEYS.len()],
     weather: Weather,
     random: Rng,
 }
@@ -49,6 +53,8 @@ enum Load {
     /// A command, and where its answer goes.
     Command(Command, Option<usize>),
     Upheaval(Upheaval),
+    /// A person deletes a key.
+    Deletion(usize),
 }
 
 /// How a command will go, as far as its sender can ever know.
@@ -91,12 +97,17 @@ impl Network {
             answers: Vec::new(),
             connections: HashMap::new(),
             sent: 0,
+            vacancies: Vacancies::new(plan.nodes.len()),
+            mishaps: [None; KEYS.len()],
             weather: plan.weather,
             random,
         };
         for (index, node) in plan.nodes.iter().enumerate() {
             for (at, upheaval) in &node.upheavals {
                 network.fly(*at, index, Load::Upheaval(*upheaval));
+            }
+            for (at, key) in &plan.habits.deletions {
+                network.fly(*at, index, Load::Deletion(*key));
             }
         }
         network
@@ -122,6 +133,9 @@ impl Network {
         if course.lands != NEVER {
             self.connections.insert(connection, course.lands);
         }
+        if let Some(until) = course.mishap(plan, at) {
+            self.trouble(command, until);
+        }
         let ticket = self.answers.len();
         self.answers.push(None);
         if course.lands != NEVER {
@@ -129,6 +143,7 @@ impl Network {
         }
         if course.was_cut {
             let late = course.lands.saturating_add(self.random.u64(1..400));
+            self.trouble(command, late);
             self.fly(late, node, Load::Command(command.clone(), None));
         }
         (ticket, course)
@@ -137,12 +152,16 @@ impl Network {
     /// Sends a command without waiting for it, that lands no earlier than `after`. Returns when.
     pub(super) fn send_behind(
         &mut self,
+        plan: &Plan,
         node: usize,
         command: Command,
         at: Tick,
         after: Tick,
     ) -> Tick {
         let lands = self.arrival(at).max(after);
+        if lands > at + plan.weather.latency {
+            self.trouble(&command, lands);
+        }
         self.fly(lands, node, Load::Command(command, None));
         lands
     }
@@ -159,6 +178,11 @@ impl Network {
             let node = &mut self.nodes[flight.node];
             match flight.load {
                 Load::Upheaval(upheaval) => node.upset(upheaval),
+                Load::Deletion(key) => {
+                    let is_deleted = |record: &&mut Record| record.key.name() == KEYS[key];
+                    let deleted = node.records.iter_mut().filter(is_deleted);
+                    deleted.for_each(|record| record.lease = None);
+                }
                 Load::Command(command, ticket) => {
                     let answer = node.execute(&command, flight.lands);
                     let notices = node.notices.drain(..).map(|notice| (flight.lands, notice));
@@ -168,6 +192,7 @@ impl Network {
                     }
                 }
             }
+            self.vacancies.note(flight.node, &self.nodes[flight.node], flight.lands);
         }
     }
 
@@ -182,8 +207,14 @@ impl Network {
                 fate if fate < lost_replies + twice => 2,
                 _ => 1,
             };
+            if copies == 0 {
+                self.trouble_all(sent);
+            }
             for _ in 0..copies {
                 let at = self.arrival(sent);
+                if at > sent + plan.weather.latency {
+                    self.trouble_all(at);
+                }
                 let is_heard = |line: &LinePlan| line.hears(notice.process, sent, at);
                 if plan.line.as_ref().is_some_and(is_heard) {
                     arrive.push((at, notice.clone()));
@@ -195,6 +226,30 @@ impl Network {
 
     pub(super) fn answer(&mut self, ticket: usize) -> Option<(Answer, usize)> {
         self.answers[ticket].take()
+    }
+
+    /// Something that concerns the same keys as a command went wrong, and is over at `until`.
+    fn trouble(&mut self, command: &Command, until: Tick) {
+        let concerned = self.mishaps.iter_mut().zip(KEYS).filter(|(_, key)| concerns(command, key));
+        for (mishap, _) in concerned {
+            *mishap = (*mishap).max(Some(until));
+        }
+    }
+
+    /// The same for a message that may be about any key.
+    fn trouble_all(&mut self, until: Tick) {
+        for mishap in &mut self.mishaps {
+            *mishap = (*mishap).max(Some(until));
+        }
+    }
+
+    /// When the last mishap with a key on the way to the nodes or back was over.
+    pub(super) fn mishap(&self, key: usize) -> Option<Tick> {
+        self.mishaps[key]
+    }
+
+    pub(super) fn vacancy(&self, plan: &Plan, key: usize, now: Tick) -> Option<Vacancy> {
+        self.vacancies.of(KEYS[key], plan.quorum(), now)
     }
 
     fn fly(&mut self, lands: Tick, node: usize, load: Load) {
@@ -243,6 +298,18 @@ impl Network {
         let Weather { latency, slow, .. } = self.weather;
         let is_slow = slow > 0 && self.random.u16(..1000) < slow;
         at + if is_slow { self.random.u64(1..150) } else { self.random.u64(..=latency) }
+    }
+}
+
+impl Course {
+    /// When what went wrong on the way of a command that left at `at` is over, if something did.
+    fn mishap(self, plan: &Plan, at: Tick) -> Option<Tick> {
+        let landed = if self.lands == NEVER { at } else { self.lands };
+        match self.end {
+            End::Answered(back) if back <= at + 2 * plan.weather.latency => None,
+            End::Answered(back) | End::Broken(back) | End::Refused(back) => Some(back.max(landed)),
+            End::Silence => Some(landed.max(at + millis(plan.reply_timeout))),
+        }
     }
 }
 

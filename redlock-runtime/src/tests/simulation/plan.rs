@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
+use super::habits::Habits;
 use super::notice::Cut;
 use super::process::Schedule;
 
@@ -21,6 +22,8 @@ const MINUTE: u64 = 60_000_000;
 const RATE: i64 = 10_000;
 /// From here on nothing goes wrong any more.
 pub(super) const CALM_FROM: Tick = 900;
+/// The locks that clients want; most histories have the first one only.
+pub(super) const KEYS: [&str; 2] = ["hot", "warm"];
 
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -38,6 +41,7 @@ pub(super) struct Plan {
     pub(super) is_calm: bool,
     /// The node keeps those who wait in line.
     pub(super) line: Option<LinePlan>,
+    pub(super) habits: Habits,
 }
 
 /// What is promised in this history.
@@ -121,9 +125,6 @@ pub(super) struct Weather {
     pub(super) twice: u16,
 }
 
-/// So many processes wait for one lock at most.
-const MOST_IN_LINE: Tick = 4;
-
 impl Plan {
     pub(super) fn new(random: &mut Rng) -> Self {
         let is_calm = random.u8(..6) == 0;
@@ -161,12 +162,19 @@ impl Plan {
                 promise = Promise::Exclusion;
             }
         }
-        let processes: Vec<_> = (0..random.usize(2..=4))
-            .map(|_| (random.usize(1..=3), Schedule::new(random, pauses, expire, CALM_FROM)))
+        let is_alone = random.u8(..6) == 0;
+        let (processes, most) = if is_alone { (1, 8) } else { (random.usize(2..=4), 3) };
+        let processes: Vec<_> = (0..processes)
+            .map(|_| (random.usize(1..=most), Schedule::new(random, pauses, expire, CALM_FROM)))
             .collect();
         let reply_timeout = Duration::from_millis([40, 100, 250][random.usize(..3)]);
         let has_guard = promise == Promise::Exclusion || count > 1 && random.bool();
         let keys = 1 + usize::from(random.u8(..4) == 0);
+        let mut habits = Habits::new(random);
+        if !is_calm && random.u8(..8) == 0 {
+            habits.delete(random, keys);
+            promise = Promise::Fencing;
+        }
         let has_line = count == 1 && random.u8(..6) > 0;
         let line = has_line.then(|| LinePlan::new(random, is_calm, &processes));
         Self {
@@ -180,14 +188,8 @@ impl Plan {
             has_guard,
             is_calm,
             line,
+            habits,
         }
-    }
-
-    /// How long a lock may be free while somebody stands in line for it: until the watch of the one
-    /// who left it, or a look of those in line, has landed; with bad weather the second or third.
-    pub(super) fn longest_idle(&self) -> Tick {
-        // Who becomes the first because another leaves looks up to 50 ms a place later.
-        if self.is_calm { 20 + 50 * MOST_IN_LINE } else { 3 * millis(self.reply_timeout) + 1000 }
     }
 
     pub(super) fn quorum(&self) -> usize {

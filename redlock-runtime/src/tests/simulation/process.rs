@@ -40,6 +40,16 @@ impl Schedule {
         self.pauses.iter().fold(now, pass)
     }
 
+    /// Since when the process has been running, if it runs at `now`.
+    pub(super) fn ran_since(&self, now: Tick) -> Tick {
+        self.changes().filter(|at| *at <= now).max().unwrap_or_default()
+    }
+
+    /// When the process stops and goes on.
+    pub(super) fn changes(&self) -> impl Iterator<Item = Tick> {
+        self.pauses.iter().flat_map(|(from, until)| [*from, *until])
+    }
+
     /// When the process ends; [`NEVER`]: not at all.
     pub(super) fn ends(&self) -> Tick {
         let end = self.pauses.iter().find(|(_, until)| *until == NEVER);

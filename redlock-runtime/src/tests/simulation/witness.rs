@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::liveness::Queue;
 use super::network::Network;
 use super::plan::{Plan, Promise, Tick};
 use super::resource::{LostUpdate, Resource};
@@ -11,7 +12,7 @@ use crate::renewal::Hold;
 
 #[derive(Debug, Default)]
 pub(super) struct Witness {
-    keys: Vec<Key>,
+    pub(super) keys: Vec<Key>,
     pub(super) tally: Tally,
     /// The first promise that was broken.
     pub(super) violation: Option<String>,
@@ -47,13 +48,12 @@ impl Tally {
 }
 
 #[derive(Debug, Default)]
-struct Key {
+pub(super) struct Key {
     /// Everybody who was told that the lock is theirs, and may still believe it.
     holders: Vec<Arc<Hold>>,
     /// The highest fencing token, and those before it, with the times at which they were told.
     granted: Vec<(Tick, FencingToken)>,
-    /// Since when it is free though somebody stands in line for it.
-    idle_since: Option<Tick>,
+    pub(super) queue: Queue,
     /// Who was told last.
     owner: Option<Owner>,
     resource: Resource,
@@ -75,6 +75,10 @@ impl Witness {
         now: Tick,
     ) {
         self.tally.holds += 1;
+        // Whoever was held up may hear of it when it is over, and takes no step.
+        if hold.remaining().is_zero() {
+            return;
+        }
         let fencing_token = hold.fencing_token;
         // Outside of the promise a grant may overtake another on its way back.
         let is_strict = plan.promise != Promise::Fencing;
@@ -88,6 +92,7 @@ impl Witness {
         self.keys[key].owner = Some(hold.claim.owner.clone());
         self.keys[key].granted.push((now, fencing_token));
         self.keys[key].holders.push(Arc::clone(hold));
+        self.keys[key].queue.enter(hold);
         self.is_alone(plan, key, hold, now);
     }
 
@@ -153,13 +158,6 @@ impl Witness {
         if self.keys[key].resource.settle(now) == Err(LostUpdate) {
             self.report(now, "the fenced resource lost an update");
         }
-    }
-
-    /// Since when a key has been idle.
-    pub(super) fn idle(&mut self, key: usize, is_idle: bool, now: Tick) -> Tick {
-        let since = self.keys[key].idle_since.filter(|_| is_idle).unwrap_or(now);
-        self.keys[key].idle_since = is_idle.then_some(since);
-        since
     }
 
     pub(super) fn report(&mut self, now: Tick, what: &str) {

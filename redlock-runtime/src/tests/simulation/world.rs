@@ -9,10 +9,11 @@ use fastrand::Rng;
 use tokio::time::Instant;
 
 use super::line::{Entry, Notice};
+use super::liveness::{Circumstances, Verdict};
 use super::network::{Connection, Course, Network};
-use super::node::{Answer, Command, Record};
+use super::node::{Answer, Command};
 use super::notice::Tickets;
-use super::plan::{CALM_FROM, NEVER, Plan, Tick, millis};
+use super::plan::{NEVER, Plan, Tick, millis};
 use super::witness::Witness;
 use crate::backend::{Call, Claim};
 use crate::clock::{Clock, Moment};
@@ -37,13 +38,15 @@ pub(super) struct State {
     pub(super) trace: Option<String>,
     /// Owner values are random: a trace names them by the order in which they came.
     owners: Vec<Owner>,
+    /// How many calls have begun to wait.
+    callers: u64,
 }
 
 impl World {
     pub(super) fn new(plan: Plan, random: Rng, is_traced: bool) -> Arc<Self> {
         let (network, witness) = (Network::new(&plan, random), Witness::new(&plan));
         let trace = is_traced.then(|| format!("{plan:#?}\n"));
-        let state = Mutex::new(State { network, witness, trace, owners: Vec::new() });
+        let state = Mutex::new(State { network, witness, trace, owners: Vec::new(), callers: 0 });
         let (start, origin) = (Instant::now(), Clock::Tokio.now());
         let (tickets, is_over) = (Tickets::default(), AtomicBool::new(false));
         let world = Arc::new(Self { plan, start, origin, tickets, is_over, state });
@@ -75,7 +78,6 @@ impl World {
     /// Carries out everything that has landed, and delivers what was published.
     fn settle(&self, state: &mut State, now: Tick) {
         state.network.settle(now);
-        self.check_the_line(state, now);
         for (at, notice) in state.network.published(&self.plan) {
             let Notice { process, owner, fencing_tokens, lease } = notice;
             state.witness.tally.hand_overs += u64::from(self.tickets.has(&owner));
@@ -85,24 +87,45 @@ impl World {
         }
     }
 
-    /// Nobody waits for long in line for a lock that nobody has.
-    fn check_the_line(&self, state: &mut State, now: Tick) {
-        let is_waited_for = |record: &Record| {
-            let waits = |entry: &Entry| self.tickets.has(&entry.claim.owner);
-            record.live(now * 1000).is_none() && record.line.iter().any(waits)
-        };
-        if self.plan.line.as_ref().is_none_or(|line| line.denied_from <= now) {
-            return;
+    /// A caller begins to wait. It does so until what is returned is dropped.
+    pub(super) fn waits(self: &Arc<Self>, process: usize, key: usize) -> Waits {
+        let now = self.now();
+        let mut state = self.state();
+        state.callers += 1;
+        let id = state.callers;
+        let queue = &mut state.witness.keys[key].queue;
+        queue.waits(id, process, now);
+        if !std::mem::replace(&mut queue.is_watched, true) {
+            self.look_after(key, now + self.plan.longest_vacant(true) + 1);
         }
-        let idle: Vec<_> = state.network.nodes[0].records.iter().map(is_waited_for).collect();
-        for (key, is_idle) in idle.into_iter().enumerate() {
-            let since = state.witness.idle(key, is_idle, now);
-            // Whoever stops or is stopped, and the node that is away, are back by then.
-            let since = since.max(if self.plan.is_calm { 0 } else { 3 * CALM_FROM });
-            if now.saturating_sub(since) > self.plan.longest_idle() {
-                state.witness.report(now, "a lock is free, and nobody in line is told");
+        Waits { world: Arc::clone(self), key, id }
+    }
+
+    /// Looks whether somebody waits for too long, and goes on while somebody waits: also, and above
+    /// all, when nothing else happens.
+    fn look_after(self: &Arc<Self>, key: usize, at: Tick) {
+        let world = Arc::downgrade(self);
+        self.at(at, move || {
+            let Some(world) = world.upgrade().filter(|world| !world.is_over()) else { return };
+            let now = world.now();
+            let mut state = world.state();
+            world.settle(&mut state, now);
+            let State { network, witness, .. } = &mut *state;
+            let circumstances = Circumstances {
+                vacancy: network.vacancy(&world.plan, key, now),
+                troubled_until: network.mishap(key).max(world.plan.troubled_until(now)),
+                origin: world.origin,
+                now,
+            };
+            let queue = &mut witness.keys[key].queue;
+            let verdict = queue.look(&world.plan, circumstances);
+            queue.is_watched = matches!(verdict, Verdict::Later(_));
+            match verdict {
+                Verdict::Quiet => {}
+                Verdict::Later(at) => world.look_after(key, at),
+                Verdict::Stalled(what) => witness.report(now, &what),
             }
-        }
+        });
     }
 
     /// What lands in a line may be news for others: somebody has to look in time.
@@ -178,7 +201,7 @@ impl World {
         at: Tick,
         after: Tick,
     ) -> Tick {
-        let lands = self.state().network.send_behind(node, command, at, after);
+        let lands = self.state().network.send_behind(&self.plan, node, command, at, after);
         self.look_at(lands);
         lands
     }
@@ -224,6 +247,34 @@ impl World {
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap()
+    }
+}
+
+/// One caller that waits.
+#[derive(Debug)]
+pub(super) struct Waits {
+    world: Arc<World>,
+    key: usize,
+    id: u64,
+}
+
+impl Waits {
+    /// Nobody polls the call before `at`.
+    pub(super) fn stalls_until(&self, at: Tick) {
+        if let Some(key) = self.world.state().witness.keys.get_mut(self.key) {
+            key.queue.polled_from(self.id, at);
+        }
+        let Self { key, id, .. } = self;
+        self.world.note(|| format!("caller {id} of key {key} is not polled before {at} ms"));
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        // A history that is over has no witness any more.
+        if let Some(key) = self.world.state().witness.keys.get_mut(self.key) {
+            key.queue.ends(self.id);
+        }
     }
 }
 

@@ -1,0 +1,89 @@
+//! How long a caller may wait for a lock that is free: what the documentation promises, in the
+//! terms of a plan.
+
+use super::plan::{NEVER, Plan, Tick, Upheaval, millis};
+use crate::backend::CLAIM_WINDOW;
+
+/// What the simulation may round up, one millisecond for each of a few timers.
+const ROUNDING: Tick = 5;
+/// For so long others of a process rely on the question of a caller, which may not be polled.
+const QUESTION: Tick = 10;
+/// A client that asks now and then does so once in this time, jitter included.
+const LONGEST_PACE: Tick = 100;
+/// The same for one that stands in line, is not the first, and cannot be told.
+const LONGEST_UNTOLD: Tick = 200;
+/// Those in line look this much apart when a lease runs out.
+const APART: Tick = 50;
+/// A place in line that nobody calls is looked after once in this time.
+const LOOK: Tick = 1000;
+/// The longest pause behind a command that failed.
+const LONGEST_BACKOFF: Tick = 320;
+
+impl Plan {
+    /// How long a lock may be free on the nodes, with nobody who believes to hold it, while a
+    /// caller waits: the answer to a release comes back and a question leaves, twice where a
+    /// question of a caller that is not polled is in the way; or a poll is due.
+    pub(super) fn longest_vacant(&self, was_freed: bool) -> Tick {
+        let asked = 2 * self.round_trip() + QUESTION + ROUNDING;
+        let noticed = if was_freed { 0 } else { APART * self.places() };
+        asked + noticed + self.pace()
+    }
+
+    /// How long callers may wait while nobody believes to hold the lock, though it may stand on
+    /// the nodes: it was granted to a caller that does not take it, or handed to a process that
+    /// cannot be told, one after the other, or its last holder died.
+    pub(super) fn longest_unserved(&self) -> Tick {
+        let window = self.line.as_ref().map_or(0, |line| {
+            let untold = line.listeners.iter().filter(|listener| !listener.can_hear).count();
+            millis(line.window) * Tick::try_from(untold).unwrap_or(NEVER)
+        });
+        millis(CLAIM_WINDOW) + millis(self.expire) + window + self.longest_vacant(false)
+    }
+
+    /// For how long a fault may have its effect behind its end: a command that it hit is given up
+    /// and tried again, a lease or a claim window runs out, and whoever has to notice it looks.
+    pub(super) fn longest_aftermath(&self) -> Tick {
+        let window = self.line.as_ref().map_or(0, |line| millis(line.window));
+        let retried = millis(self.reply_timeout) + LONGEST_BACKOFF;
+        retried + millis(self.expire) + window + LOOK + self.longest_vacant(false)
+    }
+
+    /// When the last fault that was planned ended, at `now`; `None`: there was none so far. Faults
+    /// that begin and end far apart count twice.
+    pub(super) fn troubled_until(&self, now: Tick) -> Option<Tick> {
+        let pauses = self.processes.iter().flat_map(|(_, schedule)| schedule.changes());
+        let outages = self.nodes.iter().flat_map(|node| &node.outages);
+        let outages = outages.filter(|outage| outage.from <= now);
+        let upheavals = self.nodes.iter().flat_map(|node| &node.upheavals);
+        let upheavals = upheavals.filter(|(at, _)| *at <= now).map(|(at, upheaval)| {
+            // Until a node that was restarted counts again.
+            let is_kept_out = self.has_guard && *upheaval == Upheaval::Forget;
+            at + if is_kept_out { 2 * millis(self.expire) } else { 0 }
+        });
+        let cuts = self.line.iter().flat_map(|line| &line.listeners);
+        let cuts = cuts.flat_map(|listener| &listener.cuts).filter(|cut| cut.from <= now);
+        let denied = self.line.iter().map(|line| line.denied_from);
+        let deletions = self.habits.deletions.iter().map(|(at, _)| *at);
+        let instants = pauses.chain(denied).chain(deletions).filter(|at| *at <= now);
+        let spans = outages.map(|outage| outage.until).chain(cuts.map(|cut| cut.until));
+        instants.chain(upheavals).chain(spans.map(|until| until.min(now))).max()
+    }
+
+    fn round_trip(&self) -> Tick {
+        2 * self.weather.latency
+    }
+
+    fn places(&self) -> Tick {
+        Tick::try_from(self.processes.len()).unwrap_or(NEVER)
+    }
+
+    /// How long it takes until everybody who is not told has asked.
+    fn pace(&self) -> Tick {
+        let Some(line) = &self.line else { return LONGEST_PACE };
+        let is_told = line.listeners.iter().all(|listener| listener.can_hear);
+        match line.denied_from {
+            NEVER if is_told => 0,
+            _ => LONGEST_UNTOLD,
+        }
+    }
+}
