@@ -17,8 +17,6 @@ use crate::lease::Lease;
 use crate::options::Wait;
 use crate::renewal::Hold;
 
-const TURNS: usize = 3;
-
 pub(super) struct Client {
     pub(super) world: Arc<World>,
     pub(super) redlock: Redlock,
@@ -41,7 +39,7 @@ struct Work {
 
 impl Client {
     pub(super) async fn work(mut self) {
-        for _ in 0..TURNS {
+        for _ in 0..self.world.plan.habits.turns() {
             let pause = self.world.plan.habits.pause(&mut self.random, self.world.now());
             self.world.sleep(pause).await;
             self.turn().await;
@@ -84,10 +82,15 @@ impl Client {
         let random = &mut self.random;
         let expire = millis(world.plan.expire);
         let key = random.usize(..world.plan.keys);
-        let steps = random.u64(1..=3);
+        let is_quick = world.plan.habits.is_quick && random.u8(..4) > 0;
+        let steps = if is_quick { 1 } else { random.u64(1..=3) };
         // Most holds are short, some need renewals.
         let is_long = random.u8(..4) == 0;
-        let pause = if is_long { random.u64(expire / 4..expire) } else { random.u64(..9) };
+        let pause = match (is_quick, is_long) {
+            (true, _) => random.u64(..2),
+            (_, true) => random.u64(expire / 4..expire),
+            _ => random.u64(..9),
+        };
         let delay = if random.u8(..6) == 0 { random.u64(..2 * expire) } else { 0 };
         Work { world, key, steps, pause, delay }
     }

@@ -9,6 +9,8 @@ use super::plan::{CALM_FROM, Tick};
 #[derive(Debug)]
 pub(super) struct Habits {
     pace: Pace,
+    /// Holds are over in a moment, so that locks are passed on in their process.
+    pub(super) is_quick: bool,
     /// The first client of the first process leaves a call that waits without a poll for a while.
     pub(super) has_staller: bool,
     /// Guards are kept for long after the last renewal that they may have.
@@ -35,13 +37,15 @@ pub(super) const LONGEST_STALL: Tick = 3000;
 
 impl Habits {
     pub(super) fn new(random: &mut Rng) -> Self {
+        let longest = [100, 400, LONGEST_PAUSE][random.usize(..3)];
         let pace = match random.u8(..4) {
-            0 => Pace::Spread(random.u64(10..=LONGEST_PAUSE)),
-            1 => Pace::Bursts(random.u64(20..=LONGEST_PAUSE)),
+            0 => Pace::Spread(random.u64(10..=longest)),
+            1 => Pace::Bursts(random.u64(20..=longest)),
             _ => Pace::Closed,
         };
-        let (has_staller, keeps_guards) = (random.u8(..6) == 0, random.u8(..4) == 0);
-        Self { pace, has_staller, keeps_guards, deletions: Vec::new() }
+        let (has_staller, keeps_guards) = (random.u8(..6) == 0, random.u8(..6) == 0);
+        let is_quick = random.u8(..3) == 0;
+        Self { pace, is_quick, has_staller, keeps_guards, deletions: Vec::new() }
     }
 
     /// Keys are deleted: only fencing protects what the lock is for.
@@ -49,6 +53,14 @@ impl Habits {
         let deletions =
             (0..random.u8(1..=3)).map(|_| (random.u64(..2 * CALM_FROM), random.usize(..keys)));
         self.deletions = deletions.collect();
+    }
+
+    /// How often a client wants a lock: more often where it pauses for long, which costs nothing.
+    pub(super) fn turns(&self) -> usize {
+        match self.pace {
+            Pace::Closed => 3,
+            Pace::Spread(_) | Pace::Bursts(_) => 6,
+        }
     }
 
     /// How long a client pauses at `now` before its next turn.

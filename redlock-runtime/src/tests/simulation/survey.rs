@@ -9,7 +9,7 @@ use super::histories::number;
 use super::history::play;
 
 /// So many seeds are named for each kind of violation.
-const NAMED: usize = 8;
+const NAMED: usize = 40;
 
 #[test]
 #[ignore = "breaks nothing: prints what is broken"]

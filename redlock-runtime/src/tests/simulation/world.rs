@@ -13,7 +13,7 @@ use super::liveness::{Circumstances, Verdict};
 use super::network::{Connection, Course, Network};
 use super::node::{Answer, Command};
 use super::notice::Tickets;
-use super::plan::{NEVER, Plan, Tick, millis};
+use super::plan::{KEYS, NEVER, Plan, Tick, millis};
 use super::witness::Witness;
 use crate::backend::{Call, Claim};
 use crate::clock::{Clock, Moment};
@@ -98,6 +98,7 @@ impl World {
         if !std::mem::replace(&mut queue.is_watched, true) {
             self.look_after(key, now + self.plan.longest_vacant(true) + 1);
         }
+        state.note(now, |_| format!("caller {id} of process {process} wants {}", KEYS[key]));
         Waits { world: Arc::clone(self), key, id }
     }
 
@@ -264,17 +265,17 @@ impl Waits {
         if let Some(key) = self.world.state().witness.keys.get_mut(self.key) {
             key.queue.polled_from(self.id, at);
         }
-        let Self { key, id, .. } = self;
-        self.world.note(|| format!("caller {id} of key {key} is not polled before {at} ms"));
+        self.world.note(|| format!("caller {} is not polled before {at} ms", self.id));
     }
 }
 
 impl Drop for Waits {
     fn drop(&mut self) {
+        let mut state = self.world.state();
         // A history that is over has no witness any more.
-        if let Some(key) = self.world.state().witness.keys.get_mut(self.key) {
-            key.queue.ends(self.id);
-        }
+        let Some(key) = state.witness.keys.get_mut(self.key) else { return };
+        key.queue.ends(self.id);
+        state.note(self.world.now(), |_| format!("caller {} waits no more", self.id));
     }
 }
 
