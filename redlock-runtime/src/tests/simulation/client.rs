@@ -99,7 +99,8 @@ impl Client {
         let random = &mut self.random;
         let wait = match random.u8(..8) {
             0 => Wait::Never,
-            1 => Wait::Forever,
+            1 | 2 => Wait::Forever,
+            3 | 4 => Wait::AtMost(Duration::from_millis(random.u64(800..3000))),
             _ => Wait::AtMost(Duration::from_millis(random.u64(20..1200))),
         };
         let full = self.world.plan.expire;

@@ -38,13 +38,13 @@ pub(super) const LONGEST_STALL: Tick = 3000;
 impl Habits {
     pub(super) fn new(random: &mut Rng) -> Self {
         let longest = [100, 400, LONGEST_PAUSE][random.usize(..3)];
-        let pace = match random.u8(..4) {
-            0 => Pace::Spread(random.u64(10..=longest)),
-            1 => Pace::Bursts(random.u64(20..=longest)),
+        let pace = match random.u8(..5) {
+            0 | 1 => Pace::Spread(random.u64(10..=longest)),
+            2 => Pace::Bursts(random.u64(20..=longest)),
             _ => Pace::Closed,
         };
         let (has_staller, keeps_guards) = (random.u8(..6) == 0, random.u8(..6) == 0);
-        let is_quick = random.u8(..3) == 0;
+        let is_quick = random.u8(..5) < 2;
         Self { pace, is_quick, has_staller, keeps_guards, deletions: Vec::new() }
     }
 

@@ -127,7 +127,7 @@ pub(super) struct Weather {
 
 impl Plan {
     pub(super) fn new(random: &mut Rng) -> Self {
-        let is_calm = random.u8(..6) == 0;
+        let is_calm = random.u8(..4) == 0;
         let expire = Duration::from_millis(random.u64(100..=300));
         let count = [1, 1, 3, 5][random.usize(..4)];
         // Which kinds of faults come together; each is absent from half of the histories.
@@ -162,7 +162,7 @@ impl Plan {
                 promise = Promise::Exclusion;
             }
         }
-        let is_alone = random.u8(..6) == 0;
+        let is_alone = random.u8(..5) == 0;
         let (processes, most) = if is_alone { (1, 8) } else { (random.usize(2..=4), 3) };
         let processes: Vec<_> = (0..processes)
             .map(|_| (random.usize(1..=most), Schedule::new(random, pauses, expire, CALM_FROM)))

@@ -1,4 +1,5 @@
-//! Which promises are broken how often: for work on the engines, while a cure is not complete.
+//! Which promises are broken how often, in what kind of history: for work on the engines, while a
+//! cure is not complete.
 //!
 //! `REDLOCK_HISTORIES=2000 cargo test --release -p redlock-runtime --lib -- --ignored survey --nocapture`
 
@@ -7,39 +8,66 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::histories::number;
 use super::history::play;
+use super::witness::Tally;
 
 /// So many seeds are named for each kind of violation.
-const NAMED: usize = 40;
+const NAMED: usize = 20;
+/// What a history is sorted by.
+const TAGS: [&str; 4] =
+    ["is_calm: true", "has_staller: true", "keeps_guards: true", "can_hear: false"];
+
+struct Broken {
+    seed: u64,
+    violation: String,
+    tags: String,
+}
 
 #[test]
-#[ignore = "breaks nothing: prints what is broken"]
+#[ignore = "finds no fault with anything: it prints what is broken"]
 fn survey_of_simulated_histories() {
     let histories = number("REDLOCK_HISTORIES").unwrap_or(2000);
     let next = AtomicU64::new(0);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut broken: Vec<(u64, String)> = std::thread::scope(|scope| {
+    let (mut total, mut broken) = (Tally::default(), Vec::new());
+    std::thread::scope(|scope| {
         let workers: Vec<_> = (0..cores).map(|_| scope.spawn(|| work(histories, &next))).collect();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect()
+        for (tally, found) in workers.into_iter().map(|worker| worker.join().unwrap()) {
+            total = total.plus(tally);
+            broken.extend(found);
+        }
     });
-    broken.sort_unstable();
-    let mut kinds: BTreeMap<String, Vec<(u64, String)>> = BTreeMap::new();
-    for (seed, violation) in broken {
+    broken.sort_unstable_by_key(|broken| broken.seed);
+    let mut kinds: BTreeMap<String, Vec<Broken>> = BTreeMap::new();
+    for broken in broken {
         // Without the numbers, which differ.
-        let words = violation.split_whitespace().skip(3);
-        let kind: Vec<_> = words.filter(|word| word.parse::<u64>().is_err()).collect();
-        kinds.entry(kind.join(" ")).or_default().push((seed, violation));
+        let words = broken.violation.split_whitespace().skip(3).take(8);
+        let words: Vec<_> = words.filter(|word| word.parse::<u64>().is_err()).collect();
+        kinds.entry(format!("{} {}", words.join(" "), broken.tags)).or_default().push(broken);
     }
-    eprintln!("{histories} histories");
-    for (kind, seeds) in kinds {
-        eprintln!("{} times: {kind}", seeds.len());
-        for (seed, violation) in seeds.iter().take(NAMED) {
+    eprintln!("{histories} histories: {total:?}");
+    for (kind, found) in kinds {
+        eprintln!("{} times: {kind}", found.len());
+        for Broken { seed, violation, .. } in found.iter().take(NAMED) {
             eprintln!("    seed {seed}: {violation}");
         }
     }
 }
 
-fn work(histories: u64, next: &AtomicU64) -> Vec<(u64, String)> {
-    let seeds = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
-    let seeds = seeds.take_while(|seed| *seed < histories);
-    seeds.filter_map(|seed| Some((seed, play(seed, false).violation?))).collect()
+fn work(histories: u64, next: &AtomicU64) -> (Tally, Vec<Broken>) {
+    let (mut total, mut broken) = (Tally::default(), Vec::new());
+    loop {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= histories {
+            return (total, broken);
+        }
+        let played = play(seed, false);
+        total = total.plus(played.tally);
+        if let Some(violation) = played.violation {
+            let trace = play(seed, true).trace.unwrap_or_default();
+            let tags: Vec<_> = TAGS.into_iter().filter(|tag| trace.contains(tag)).collect();
+            let nodes = trace.matches("NodePlan").count();
+            let tags = format!("[{}; {nodes} nodes]", tags.join(", "));
+            broken.push(Broken { seed, violation, tags });
+        }
+    }
 }
