@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::history::{Played, play};
+use super::survey::survey;
 use super::witness::Tally;
 
 /// Enough for a look in passing; `scripts/simulate` plays more.
@@ -16,6 +17,9 @@ fn simulated_histories_keep_every_promise() {
         eprintln!("{}{tally:#?}", trace.unwrap_or_default());
         assert_eq!(violation, None, "seed {seed}");
         return;
+    }
+    if let Some(histories) = number("REDLOCK_SURVEY") {
+        return survey(histories);
     }
     let histories = number("REDLOCK_HISTORIES").unwrap_or(HISTORIES);
     let next = AtomicU64::new(0);
@@ -57,7 +61,7 @@ fn work(histories: u64, next: &AtomicU64, failed: &Mutex<Option<(u64, String)>>)
     }
 }
 
-pub(super) fn number(variable: &str) -> Option<u64> {
+fn number(variable: &str) -> Option<u64> {
     let value = std::env::var(variable).ok()?;
     Some(value.parse().unwrap_or_else(|error| panic!("{variable}={value}: {error}")))
 }

@@ -5,7 +5,8 @@
 //! `notice`), and how processes are scheduled
 //! (`process`). A `plan` decides beforehand what goes wrong when, and what the clients are like
 //! (`habits`). A `witness` that sees everything checks every step, and `liveness` how long callers
-//! wait for a lock that is free (`vacancy`, `bounds`). `histories` plays one seed after the other.
+//! wait for a lock that is free (`vacancy`, `bounds`). `histories` plays one seed after the other,
+//! and `survey` counts what is broken.
 
 mod bounds;
 mod client;

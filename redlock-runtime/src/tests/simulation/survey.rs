@@ -1,12 +1,11 @@
 //! Which promises are broken how often, in what kind of history: for work on the engines, while a
 //! cure is not complete.
 //!
-//! `REDLOCK_HISTORIES=2000 cargo test --release -p redlock-runtime --lib -- --ignored survey --nocapture`
+//! `REDLOCK_SURVEY=2000 scripts/simulate` surveys so many.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::histories::number;
 use super::history::play;
 use super::witness::Tally;
 
@@ -22,10 +21,8 @@ struct Broken {
     tags: String,
 }
 
-#[test]
-#[ignore = "finds no fault with anything: it prints what is broken"]
-fn survey_of_simulated_histories() {
-    let histories = number("REDLOCK_HISTORIES").unwrap_or(2000);
+/// Plays so many histories to their ends, whatever is broken in them, and prints it.
+pub(super) fn survey(histories: u64) {
     let next = AtomicU64::new(0);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let (mut total, mut broken) = (Tally::default(), Vec::new());
