@@ -5,6 +5,7 @@ use crate::exclusion::{self, Exclusion, ONE_HOLDER, Restarts};
 use crate::fencing::{DISTINCT, Fencing, Numbers};
 use crate::guard_scheduler::{self as guard, Process};
 use crate::line::{self, DEAD_ONES, EMPTY, JOINS_ONCE, LEFT, Line, RISING, SERVED};
+use crate::waiting::{self, NO_ENTRY, PROMPT, Waiting};
 
 const V3: Fencing<3, 3> = Fencing {
     numbers: Numbers::MaxPlusOne,
@@ -44,6 +45,8 @@ pub(crate) fn daily() -> Vec<Case> {
         guard_controls(),
         line(),
         line_controls(),
+        waiting(),
+        waiting_controls(),
     ]
     .into_iter()
     .flatten()
@@ -210,6 +213,43 @@ fn line_controls() -> Vec<Case> {
         fair("a leave that keeps the lock", line::Bug::LeaveKeepsLock, LEFT),
         Case::violates("a leave that stays in line", EMPTY, staying),
         fair("nobody in line looks", line::Bug::NoFallback, SERVED),
+    ]
+}
+
+const WAITING: Waiting<2, 2> =
+    Waiting { bug: waiting::Bug::None, stalls: 1, losses: 0, cuts: 0, has_untold: false };
+
+fn waiting() -> Vec<Case> {
+    let one = Waiting::<1, 2> {
+        bug: waiting::Bug::None,
+        stalls: 2,
+        losses: 1,
+        cuts: 0,
+        has_untold: false,
+    };
+    vec![
+        Case::holds("one process", one),
+        Case::holds("one that is not told", Waiting { has_untold: true, ..one }),
+        Case::holds("two processes", WAITING),
+    ]
+}
+
+fn waiting_controls() -> Vec<Case> {
+    let with =
+        |variant, bug, property| Case::violates(variant, property, Waiting { bug, ..WAITING });
+    let losing = |variant, bug, property| {
+        Case::violates(variant, property, Waiting { bug, losses: 1, ..WAITING })
+    };
+    vec![
+        with("a newcomer is no news", waiting::Bug::NewcomerUnheard, PROMPT),
+        with("a newcomer relies on a question", waiting::Bug::AnythingTakenIsNews, PROMPT),
+        with("a question counts for ever", waiting::Bug::QuestionForEver, PROMPT),
+        with("an answer that is not read stands", waiting::Bug::AnswerForEver, PROMPT),
+        with("a grant that is not taken is renewed", waiting::Bug::GrantForEver, PROMPT),
+        losing("a lost lease is no news", waiting::Bug::LossUnheard, PROMPT),
+        losing("a holder is not looked after", waiting::Bug::NeverBehindHolder, PROMPT),
+        with("the last waiter's leave is no news", waiting::Bug::LeaveUnheard, NO_ENTRY),
+        with("a question's end is no news", waiting::Bug::EndUnheard, PROMPT),
     ]
 }
 

@@ -14,6 +14,7 @@ mod exclusion;
 mod fencing;
 mod guard_scheduler;
 mod line;
+mod waiting;
 
 const HELP: &str = "\
 Explores the models of the lock protocol, and compares what is found with what is expected.
