@@ -228,7 +228,10 @@ fn waiting() -> Vec<Case> {
         has_untold: false,
     };
     vec![
-        Case::holds("one process", one),
+        Case::holds("one process 10", Waiting { stalls: 1, losses: 0, ..one }),
+        Case::holds("one process 01", Waiting { stalls: 0, losses: 1, ..one }),
+        Case::holds("one process 11", Waiting { stalls: 1, losses: 1, ..one }),
+        Case::holds("one process 20", Waiting { stalls: 2, losses: 0, ..one }),
         Case::holds("one that is not told", Waiting { has_untold: true, ..one }),
         Case::holds("two processes", WAITING),
     ]

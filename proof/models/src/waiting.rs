@@ -25,7 +25,7 @@ pub(crate) const IN_TIME: &str = "who waits is served within the times that are 
 pub(crate) const NO_ENTRY: &str = "a process where no caller waits leaves the line";
 
 /// No more commands of a process are on their way when a caller asks by itself.
-const ON_THEIR_WAY: usize = 2;
+const ON_THEIR_WAY: usize = 1;
 
 /// What is wrong with the protocol: the negative controls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,10 @@ pub(crate) enum Bug {
     NeverBehindHolder,
     /// A caller that goes away is no news.
     LeaveUnheard,
+    /// A holder passes the lock on to the last waiter of a process that is in line, which is no news.
+    LastOneUnheard,
+    /// A tenure that is left to the poller takes the place of one that was left before.
+    ReturnOverReturn,
     /// The end of a question of a caller is no news.
     EndUnheard,
 }
@@ -212,12 +216,12 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
             Action::Resume(at, caller) => state.processes[at].callers[caller].is_stalled = false,
             Action::ReadAnswer(at, caller) => self.read_answer(state, at, caller),
             Action::TakeGrant(at, caller) => Self::take_grant(&mut state.processes[at], caller),
-            Action::Pass(at, caller) => Self::finish(&mut state.processes[at], caller, true),
-            Action::Return(at, caller) => Self::finish(&mut state.processes[at], caller, false),
+            Action::Pass(at, caller) => self.finish(&mut state.processes[at], caller, true),
+            Action::Return(at, caller) => self.finish(&mut state.processes[at], caller, false),
             Action::LetGo(at, caller) => Self::let_go(&mut state.processes[at], caller),
             Action::Outdate(at, caller) => Self::outdate(&mut state.processes[at], caller),
             Action::Undo(at, caller) => self.undo(&mut state.processes[at], caller),
-            Action::TakeBack(at, caller) => Self::take_back(&mut state.processes[at], caller),
+            Action::TakeBack(at, caller) => self.take_back(&mut state.processes[at], caller),
             Action::Land(at, command) => self.land(state, at, command),
             Action::Step(at) => self.step(state, at),
             Action::ReadReply(at) => self.read_reply(state, at),

@@ -94,7 +94,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
                     this.notify();
                 }
             }
-            Phase::Granted { .. } => Self::finish(this, caller, true),
+            Phase::Granted { .. } => self.finish(this, caller, true),
             _ => this.callers[caller].is_stalled = is_stalled,
         }
     }
@@ -110,14 +110,14 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
     }
 
     /// A grant that its caller has not taken goes on to the next one.
-    pub(super) fn take_back(this: &mut Process<C>, caller: usize) {
+    pub(super) fn take_back(&self, this: &mut Process<C>, caller: usize) {
         this.callers[caller].is_stalled = false;
-        Self::finish(this, caller, true);
+        self.finish(this, caller, true);
     }
 
     /// A holder lets go. `passes`: the next caller of this process has the lock at once, otherwise
     /// once the poller has looked after other processes (`Seat::next`).
-    pub(super) fn finish(this: &mut Process<C>, caller: usize, passes: bool) {
+    pub(super) fn finish(&self, this: &mut Process<C>, caller: usize, passes: bool) {
         let (slot, is_over) = match this.callers[caller].phase {
             Phase::Granted { slot } => (slot, false),
             Phase::Holding { slot, is_over } => (slot, is_over),
@@ -133,6 +133,12 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
             this.callers[caller].phase = Phase::LettingGo { slot };
         } else if passes {
             Self::grant_first(this, slot);
+            if this.queue.is_empty() && this.entry.is_some() && self.bug != Bug::LastOneUnheard {
+                this.notify();
+            }
+        } else if this.returned.is_some() && self.bug != Bug::ReturnOverReturn {
+            // Two believed to hold the lock: the poller can look after one tenure only.
+            this.callers[caller].phase = Phase::LettingGo { slot };
         } else {
             this.returned = Some(slot);
             this.notify();

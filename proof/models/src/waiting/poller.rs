@@ -39,8 +39,8 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
         let this = &mut state.processes[at];
         let Poller::Awake { is_due } = this.poller else { return };
         if let Some(slot) = this.returned.take() {
-            // A tenure that is returned while this process is in line is freed: the line has it.
-            match fresh.filter(|_| this.entry.is_none()) {
+            // Whoever is in line already, or cannot be, frees the lock.
+            match fresh.filter(|_| this.entry.is_none() && !self.is_untold(at)) {
                 Some(next) => {
                     this.ask(Asked::Rotate(next), Command::Rotate { slot, next });
                 }

@@ -57,8 +57,14 @@ impl<T: Copy + PartialEq, const N: usize> List<T, N> {
         first
     }
 
-    pub(super) fn change(&mut self, change: impl Fn(&mut T)) {
-        self.0.iter_mut().flatten().for_each(change);
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.iter_mut().flatten()
+    }
+
+    pub(super) fn retain(&mut self, keeps: impl Fn(T) -> bool) {
+        let mut kept = Self::EMPTY;
+        self.iter().filter(|item| keeps(*item)).for_each(|item| kept.push(item));
+        *self = kept;
     }
 
     pub(super) fn remove(&mut self, item: T) {
@@ -154,7 +160,11 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    pub(super) fn slot(self) -> Option<Slot> {
+    pub(super) fn slot(mut self) -> Option<Slot> {
+        self.slot_mut().copied()
+    }
+
+    pub(super) fn slot_mut(&mut self) -> Option<&mut Slot> {
         match self {
             Self::Away | Self::Waiting => None,
             Self::Asking { slot, .. }
@@ -307,7 +317,11 @@ impl<const C: usize> Process<C> {
     pub(super) fn uses(&self, slot: Slot) -> bool {
         let is_callers = self.callers.iter().any(|caller| caller.phase.slot() == Some(slot));
         let is_sent = self.commands.iter().any(|command| command.slots().contains(&slot));
-        let is_asked = matches!(self.poller, Poller::Asked(asked, _) if asked.slot() == Some(slot));
+        let is_asked = match self.poller {
+            Poller::Asked(Asked::Verify(asked), _) => asked == slot,
+            Poller::Asked(asked, _) => asked.slot() == Some(slot),
+            _ => false,
+        };
         let places = [self.entry, self.told, self.returned];
         is_callers || is_sent || is_asked || places.contains(&Some(slot))
     }
