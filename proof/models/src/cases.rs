@@ -227,13 +227,30 @@ fn waiting() -> Vec<Case> {
         cuts: 0,
         has_untold: false,
     };
+    let three = Waiting::<1, 3> {
+        bug: waiting::Bug::None,
+        stalls: 1,
+        losses: 1,
+        cuts: 0,
+        has_untold: false,
+    };
+    let two = Waiting::<2, 1> {
+        bug: waiting::Bug::None,
+        stalls: 1,
+        losses: 1,
+        cuts: 1,
+        has_untold: false,
+    };
     vec![
-        Case::holds("one process 10", Waiting { stalls: 1, losses: 0, ..one }),
-        Case::holds("one process 01", Waiting { stalls: 0, losses: 1, ..one }),
-        Case::holds("one process 11", Waiting { stalls: 1, losses: 1, ..one }),
-        Case::holds("one process 20", Waiting { stalls: 2, losses: 0, ..one }),
+        Case::holds("one process", one),
+        Case::holds("three callers", three),
         Case::holds("one that is not told", Waiting { has_untold: true, ..one }),
-        Case::holds("two processes", WAITING),
+        Case::holds("two processes", Waiting { stalls: 0, ..WAITING }),
+        Case::holds("the same, with faults", two),
+        Case::holds(
+            "the same, one is not told",
+            Waiting { has_untold: true, losses: 0, cuts: 0, ..two },
+        ),
     ]
 }
 
@@ -252,6 +269,8 @@ fn waiting_controls() -> Vec<Case> {
         losing("a lost lease is no news", waiting::Bug::LossUnheard, PROMPT),
         losing("a holder is not looked after", waiting::Bug::NeverBehindHolder, PROMPT),
         with("the last waiter's leave is no news", waiting::Bug::LeaveUnheard, NO_ENTRY),
+        with("the last waiter's grant is no news", waiting::Bug::LastOneUnheard, NO_ENTRY),
+        losing("returned over what was returned", waiting::Bug::ReturnOverReturn, PROMPT),
         with("a question's end is no news", waiting::Bug::EndUnheard, PROMPT),
     ]
 }
@@ -273,6 +292,13 @@ pub(crate) fn larger() -> Vec<Case> {
         restarts: Restarts::Guarded { quarantine: 3 },
         wins_back: false,
     };
+    let untold = Waiting::<2, 1> {
+        bug: waiting::Bug::None,
+        stalls: 1,
+        losses: 1,
+        cuts: 0,
+        has_untold: true,
+    };
     vec![
         Case::holds("V3: highest + 1, to its owner", V3),
         Case::holds("V3: as built", built),
@@ -280,5 +306,8 @@ pub(crate) fn larger() -> Vec<Case> {
         Case::holds("nodes restart empty, guarded", three),
         Case::holds("longer leases", Line { expire: 4, doubts: 1, ..TWO }),
         Case::holds("a longer window, too", Line { expire: 4, window: 3, ..TWO }),
+        Case::holds("two processes, one is not told", untold),
+        Case::holds("two processes, a caller stalls", WAITING),
+        Case::holds("two processes, a key goes", Waiting { stalls: 0, losses: 1, ..WAITING }),
     ]
 }

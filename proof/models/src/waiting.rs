@@ -311,7 +311,7 @@ impl<const P: usize, const C: usize> Proof for Waiting<P, C> {
         if self.losses > 0 {
             all.push(("a holder goes on, and another one has the lock", lost as _));
         }
-        if P > 1 {
+        if P > 1 && self.losses > 0 && !self.has_untold {
             all.push(("all processes wait in line, and the lock is free", in_line as _));
         }
         all
@@ -319,7 +319,8 @@ impl<const P: usize, const C: usize> Proof for Waiting<P, C> {
 }
 
 fn let_go<const P: usize, const C: usize>(state: &State<P, C>) -> bool {
-    let rests = |process: &Process<C>| matches!(process.poller, Poller::Resting(Rest::TakenHere(_)));
+    let rests =
+        |process: &Process<C>| matches!(process.poller, Poller::Resting(Rest::TakenHere(_)));
     state.server.key.is_none() && state.processes.iter().any(rests)
 }
 
@@ -337,7 +338,11 @@ fn untaken<const P: usize, const C: usize>(state: &State<P, C>) -> bool {
 
 fn lost<const P: usize, const C: usize>(state: &State<P, C>) -> bool {
     let holds = |process: &Process<C>| {
-        process.callers.iter().filter(|caller| matches!(caller.phase, Phase::Holding { .. })).count()
+        process
+            .callers
+            .iter()
+            .filter(|caller| matches!(caller.phase, Phase::Holding { .. }))
+            .count()
     };
     state.processes.iter().map(holds).sum::<usize>() > 1
 }

@@ -1,8 +1,6 @@
 //! States that differ in names only are one.
 
-use super::state::{
-    Asked, Command, Gone, List, Owner, Phase, Poller, Process, SLOTS, Slot, State,
-};
+use super::state::{Asked, Command, Gone, List, Owner, Phase, Poller, Process, SLOTS, Slot, State};
 
 impl<const P: usize, const C: usize> State<P, C> {
     /// Callers of a process are interchangeable, and so are processes that are alike.
@@ -83,10 +81,8 @@ impl<const C: usize> Process<C> {
         let places = [&mut self.entry, &mut self.told, &mut self.returned];
         places.into_iter().flatten().for_each(&mut *number);
         if let Poller::Asked(asked, _) = &mut self.poller {
-            let (Asked::Lock(slot)
-            | Asked::Look(slot)
-            | Asked::Rotate(slot)
-            | Asked::Verify(slot)) = asked;
+            let (Asked::Lock(slot) | Asked::Look(slot) | Asked::Rotate(slot) | Asked::Verify(slot)) =
+                asked;
             number(slot);
         }
         for command in self.commands.iter_mut() {
@@ -135,8 +131,10 @@ impl<const C: usize> Process<C> {
         self.queue.iter_mut().for_each(|waiter| *waiter = new(*waiter));
         self.holder = self.holder.map(new);
         self.callers = callers;
-        debug_assert!(self.queue.iter().all(|waiter| {
-            self.callers[usize::from(waiter)].phase == Phase::Waiting
-        }));
+        debug_assert!(
+            self.queue
+                .iter()
+                .all(|waiter| { self.callers[usize::from(waiter)].phase == Phase::Waiting })
+        );
     }
 }

@@ -2,7 +2,7 @@
 //! that is possible. When there is none, the shortest timer fires that is named for what has
 //! happened. No other timer does.
 
-use super::state::{Gone, Phase, Poller, Process, Rest, State, Until};
+use super::state::{Gone, Owner, Phase, Poller, Process, Rest, State, Until};
 use super::{Action, Waiting};
 
 /// How long a question of a caller counts, in milliseconds.
@@ -53,10 +53,10 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
     }
 
     fn live_waiters(process: &Process<C>) -> u32 {
-        let waits = |phase| {
-            matches!(phase, Phase::Asking { .. } | Phase::Waiting | Phase::Granted { .. })
-        };
-        let live = process.callers.iter().filter(|caller| !caller.is_stalled && waits(caller.phase));
+        let waits =
+            |phase| matches!(phase, Phase::Asking { .. } | Phase::Waiting | Phase::Granted { .. });
+        let live =
+            process.callers.iter().filter(|caller| !caller.is_stalled && waits(caller.phase));
         live.count().try_into().unwrap_or(u32::MAX)
     }
 
@@ -84,22 +84,20 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
             if self.is_untold(at) {
                 named += PACE * (1 + Self::live_waiters(process));
             }
-            let is_key = |slot| {
-                state.server.key.is_some_and(|key| key.at() == at && key.slot == slot)
-            };
+            let is_key =
+                |slot| state.server.key.is_some_and(|key| key.at() == at && key.slot == slot);
             looks += u32::from(process.granted().any(|slot| !is_key(slot)));
             looks += u32::from(Self::is_unheard(state, at));
         }
         named + looks * SECOND
     }
 
-    /// Was the lock handed to this process, and the message lost?
+    /// Was the lock handed to the entry of this process, and the message lost?
     fn is_unheard(state: &State<P, C>, at: usize) -> bool {
         let process = &state.processes[at];
-        let is_own = state.server.key.is_some_and(|key| {
-            key.at() == at && process.entry == Some(key.slot)
-        });
-        is_own && process.told.is_none()
+        let is_own = |entry: Owner| entry.at() == at && process.is_in_line(entry.slot);
+        let has_entry = process.has_entry();
+        has_entry && process.told.is_none() && !state.server.line.iter().any(is_own)
     }
 
     /// The shortest timer that is set and named for what has happened.
@@ -132,9 +130,8 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
         let process = &state.processes[at];
         match process.poller {
             Poller::Resting(Rest::TakenHere(Until::Look)) => {
-                let is_own = |slot| {
-                    state.server.key.is_some_and(|key| key.at() == at && key.slot == slot)
-                };
+                let is_own =
+                    |slot| state.server.key.is_some_and(|key| key.at() == at && key.slot == slot);
                 process.held().is_some_and(|slot| !is_own(slot))
             }
             Poller::Resting(Rest::InQueue) => {
@@ -180,7 +177,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
     fn ends(state: &State<P, C>, (at, bodies): (usize, Bodies), steps: &mut Vec<Action>) {
         for (number, caller) in state.processes[at].callers.iter().enumerate() {
             if let Phase::Holding { slot, is_over } = caller.phase {
-                let is_own = |key: super::state::Owner| key.at() == at && key.slot == slot;
+                let is_own = |key: Owner| key.at() == at && key.slot == slot;
                 let has_key = !is_over && state.server.key.is_some_and(is_own);
                 if has_key || bodies == Bodies::End {
                     steps.push(Action::Pass(at, number));

@@ -1,8 +1,6 @@
 //! The task that asks for all who wait in a process (`acquire/{clerk,stand,settle}.rs`).
 
-use super::state::{
-    Asked, Command, Poller, Process, Reply, Rest, Slot, State, Until,
-};
+use super::state::{Asked, Command, Poller, Process, Reply, Rest, Slot, State, Until};
 use super::{Bug, Waiting};
 
 impl<const P: usize, const C: usize> Waiting<P, C> {

@@ -153,7 +153,10 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
 impl Asked {
     fn is(self, command: Command) -> bool {
         match (self, command) {
-            (Self::Lock(slot), Command::Acquire { slot: other } | Command::Join { slot: other })
+            (
+                Self::Lock(slot),
+                Command::Acquire { slot: other } | Command::Join { slot: other },
+            )
             | (Self::Look(slot), Command::Look { slot: other })
             | (Self::Rotate(slot), Command::Rotate { next: other, .. })
             | (Self::Verify(slot), Command::Verify { slot: other }) => slot == other,

@@ -353,6 +353,19 @@ impl<const C: usize> Process<C> {
         is_joining || self.entry == Some(entry)
     }
 
+    /// Does it stand there, also if it has not read so yet?
+    pub(super) fn is_in_line(&self, entry: Slot) -> bool {
+        let has_joined = matches!(
+            self.poller,
+            Poller::Asked(asked, Some(Reply::InLine)) if asked.slot() == Some(entry)
+        );
+        has_joined || self.entry == Some(entry)
+    }
+
+    pub(super) fn has_entry(&self) -> bool {
+        self.entry.is_some() || matches!(self.poller, Poller::Asked(_, Some(Reply::InLine)))
+    }
+
     /// Wakes the poller (`tokio::sync::Notify::notify_one`).
     pub(super) fn notify(&mut self) {
         if matches!(self.poller, Poller::Resting(_)) {
