@@ -246,7 +246,7 @@ fn waiting() -> Vec<Case> {
         Case::holds("three callers", three),
         Case::holds("one that is not told", Waiting { has_untold: true, ..one }),
         Case::holds("two processes", Waiting { stalls: 0, ..WAITING }),
-        Case::holds("the same, with faults", two),
+        Case::holds("the same, with faults", Waiting { stalls: 0, ..two }),
         Case::holds(
             "the same, one is not told",
             Waiting { has_untold: true, losses: 0, cuts: 0, ..two },
@@ -257,6 +257,13 @@ fn waiting() -> Vec<Case> {
 fn waiting_controls() -> Vec<Case> {
     let with =
         |variant, bug, property| Case::violates(variant, property, Waiting { bug, ..WAITING });
+    let twice = Waiting::<1, 2> {
+        bug: waiting::Bug::ReturnOverReturn,
+        stalls: 0,
+        losses: 1,
+        cuts: 0,
+        has_untold: false,
+    };
     let losing = |variant, bug, property| {
         Case::violates(variant, property, Waiting { bug, losses: 1, ..WAITING })
     };
@@ -270,7 +277,7 @@ fn waiting_controls() -> Vec<Case> {
         losing("a holder is not looked after", waiting::Bug::NeverBehindHolder, PROMPT),
         with("the last waiter's leave is no news", waiting::Bug::LeaveUnheard, NO_ENTRY),
         with("the last waiter's grant is no news", waiting::Bug::LastOneUnheard, NO_ENTRY),
-        losing("returned over what was returned", waiting::Bug::ReturnOverReturn, PROMPT),
+        Case::violates("returned over what was returned", PROMPT, twice),
         with("a question's end is no news", waiting::Bug::EndUnheard, PROMPT),
     ]
 }
@@ -307,7 +314,6 @@ pub(crate) fn larger() -> Vec<Case> {
         Case::holds("longer leases", Line { expire: 4, doubts: 1, ..TWO }),
         Case::holds("a longer window, too", Line { expire: 4, window: 3, ..TWO }),
         Case::holds("two processes, one is not told", untold),
-        Case::holds("two processes, a caller stalls", WAITING),
-        Case::holds("two processes, a key goes", Waiting { stalls: 0, losses: 1, ..WAITING }),
+        Case::holds("two processes, with faults", Waiting { cuts: 1, has_untold: false, ..untold }),
     ]
 }

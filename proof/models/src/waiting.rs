@@ -302,8 +302,10 @@ impl<const P: usize, const C: usize> Proof for Waiting<P, C> {
     }
 
     fn goals(&self) -> Vec<Goal<State<P, C>>> {
-        let mut all: Vec<Goal<State<P, C>>> =
-            vec![("a poller rests for a holder, and the lock is free", let_go as _)];
+        let mut all: Vec<Goal<State<P, C>>> = Vec::new();
+        if C > 1 {
+            all.push(("a poller rests for a holder, and the lock is free", let_go as _));
+        }
         if self.stalls > 0 {
             all.push(("the answer to a caller that is not polled is a grant", unread as _));
             all.push(("a caller that is not polled is granted the lock", untaken as _));

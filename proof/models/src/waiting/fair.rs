@@ -107,7 +107,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
             for (number, caller) in process.callers.iter().enumerate() {
                 self.caller_timers(*caller, (at, number), &mut timers);
             }
-            if self.may_wake(state, at) {
+            if Self::may_wake(state, at) {
                 timers.push(Action::Wake(at));
             }
         }
@@ -126,7 +126,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
 
     /// Does the timer of this poller count? A look is named where the server told no process that
     /// the lock is free, and the pace where another process had it.
-    fn may_wake(&self, state: &State<P, C>, at: usize) -> bool {
+    fn may_wake(state: &State<P, C>, at: usize) -> bool {
         let process = &state.processes[at];
         match process.poller {
             Poller::Resting(Rest::TakenHere(Until::Look)) => {
