@@ -6,6 +6,7 @@
 
 mod harness;
 mod histogram;
+mod monotonic;
 mod plan;
 mod report;
 mod worker;

@@ -7,6 +7,10 @@
 //! Life of a worker process: the plan is its argument; it connects and warms up on keys of its
 //! own; prints `ready`; reads one line; works; prints an [`Answer`]; ends.
 //!
+//! In an open loop nobody repeats anything: each worker gets a list of arrivals with the line that
+//! starts it (a [`Start`]), and begins a task for each when its time has come, whatever became of
+//! those before it. The wait counts from the scheduled time.
+//!
 //! On a hot key the body is an unprotected read and write of a shared cell, so that a lock that
 //! excludes nobody shows as a wrong sum. The cell is three little-endian u64: the counter, the
 //! last worker plus 1, and the moment at which the last body ended (`CLOCK_MONOTONIC`, ns).
@@ -37,9 +41,28 @@ pub struct Plan {
     pub limit: u64,
     /// How long the body sleeps.
     pub body_ms: f64,
+    /// An open loop: the line that starts the process is a [`Start`], `seconds` is when whoever
+    /// has not been served gives up, and a body that sleeps does so precisely.
+    pub is_open: bool,
+    /// How many arrivals of this process may be under way in an open loop.
+    pub outstanding: usize,
     /// The file of the cell; without one it is in the memory of the process.
     pub cell: Option<String>,
 }
+
+/// The line that starts an open loop.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Start {
+    /// `CLOCK_MONOTONIC`, ns: the same moment for all processes, shortly after the line.
+    pub begin: u64,
+    /// Of each worker, ns after `begin`, in order.
+    pub arrivals: Vec<Vec<u64>>,
+}
+
+/// What became of one arrival: when it was scheduled, when acquire was called, when the body
+/// began and when it ended, ns after [`Start::begin`]. 0 is what did not happen: an arrival
+/// without a call was dropped, as too many others were under way.
+pub type Arrival = [u64; 4];
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Answer {
@@ -51,6 +74,9 @@ pub struct Answer {
     /// From the end of another one's body to the beginning of ours, ns; between processes where
     /// there are several.
     pub passed: Histogram,
+    /// Of an open loop.
+    #[serde(default)]
+    pub arrivals: Vec<Arrival>,
     /// Figures of subjects that measure something else.
     #[serde(default)]
     pub extra: std::collections::BTreeMap<String, f64>,

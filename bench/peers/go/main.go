@@ -23,6 +23,9 @@ type Plan struct {
 	WarmUpS         float64 `json:"warm_up_s"`
 	Seconds         float64 `json:"seconds"`
 	BodyMs          float64 `json:"body_ms"`
+	IsOpen          bool    `json:"is_open"`
+	ClientEach      bool    `json:"client_each"`
+	Outstanding     int64   `json:"outstanding"`
 	Cell            *string `json:"cell"`
 }
 
@@ -41,6 +44,8 @@ type Answer struct {
 	Wait    *Histogram `json:"wait"`
 	Cycle   *Histogram `json:"cycle"`
 	Passed  *Histogram `json:"passed"`
+	// Of an open loop.
+	Arrivals [][4]int64 `json:"arrivals"`
 }
 
 // A Hold acquires the lock of a key, calls the body, releases. Each worker has one of its own.
@@ -58,20 +63,31 @@ func main() {
 		panic(err)
 	}
 	cell := openCell(plan.Cell)
-	newHold := subjects[plan.Subject](plan.URL)
+	connect := func() func() Hold { return subjects[plan.Subject](plan.URL) }
+	newHold := connect()
 	workers := make([]*worker, plan.Tasks)
 	for n := range workers {
+		if plan.ClientEach && n > 0 {
+			newHold = connect()
+		}
 		workers[n] = newWorker(&plan, n, newHold(), cell)
 	}
 	warm := nanos() + int64(plan.WarmUpS*1e9)
 	all(workers, func(w *worker) { w.warmUp(warm) })
 	fmt.Println("ready")
-	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+	line, err := bufio.NewReader(os.Stdin).ReadBytes('\n')
+	if err != nil {
 		panic(err)
 	}
-	until := nanos() + int64(plan.Seconds*1e9)
-	all(workers, func(w *worker) { w.work(until) })
-	answer := Answer{Wait: newHistogram(), Cycle: newHistogram(), Passed: newHistogram()}
+	answer := Answer{
+		Wait: newHistogram(), Cycle: newHistogram(), Passed: newHistogram(), Arrivals: [][4]int64{},
+	}
+	if plan.IsOpen {
+		answer.Arrivals = openLoop(&plan, workers, line)
+	} else {
+		until := nanos() + int64(plan.Seconds*1e9)
+		all(workers, func(w *worker) { w.work(until) })
+	}
 	for _, w := range workers {
 		answer.Workers = append(answer.Workers, &w.tally)
 		answer.Wait.merge(w.wait)

@@ -56,10 +56,10 @@ const answer = {
 };
 
 // Defaults (200 ms and a jitter of 200 ms between tries), but as many tries as it takes.
-const client = new Redis(plan.url);
-const locks = new Redlock([client], { retryCount: -1 });
+const connect = () => new Redlock([new Redis(plan.url)], { retryCount: -1 });
+const shared = connect();
 
-async function hold(key, body) {
+async function hold(key, body, locks = shared) {
   const lock = await locks.acquire([key], LEASE_MS);
   const seen = await body();
   await lock.release();
@@ -114,13 +114,70 @@ async function work(worker, until) {
   }
 }
 
+// An open loop: each arrival is a call of its own, which waits for none of the others.
+let isClosed = false;
+let outstanding = 0;
+
+async function serve(worker, locks, tally, begin, entry) {
+  while (entry[2] === 0 && !isClosed) {
+    try {
+      await hold(plan.key, () => visitOpen(worker, begin, entry), locks);
+    } catch (error) {
+      tally.errors += 1;
+      tally.first_error ??= String(error);
+    }
+  }
+  if (entry[3] > 0) tally.holds += 1;
+  outstanding -= 1;
+}
+
+async function visitOpen(worker, begin, entry) {
+  if (isClosed) return;
+  entry[2] = nanos() - begin;
+  const [counter] = cell.read();
+  if (plan.body_ms > 0) await pause(plan.body_ms);
+  if (isClosed) return;
+  cell.write([counter + 1, worker + 1, nanos()]);
+  entry[3] = nanos() - begin;
+}
+
+async function generate(worker, locks, begin, scheduled) {
+  const tally = { holds: 0, hand_overs: 0, late: 0, errors: 0, first_error: null };
+  answer.workers.push(tally);
+  for (const after of scheduled) {
+    // When it was scheduled, when it called, when its body began and ended.
+    const entry = [after, 0, 0, 0];
+    answer.arrivals.push(entry);
+    while (nanos() < begin + after) await pause((begin + after - nanos()) / 1e6);
+    if (outstanding >= plan.outstanding) continue;
+    outstanding += 1;
+    entry[1] = nanos() - begin;
+    serve(worker, locks, tally, begin, entry);
+  }
+}
+
+async function openLoop({ begin, arrivals }) {
+  const each = plan.client_each ? workers.map(connect) : workers.map(() => shared);
+  answer.arrivals = [];
+  await Promise.all(
+    workers.map((worker, n) => generate(worker, each[n], begin, arrivals[n])),
+  );
+  const givesUp = begin + plan.seconds * 1e9;
+  while (outstanding > 0 && nanos() < givesUp) await pause(5);
+  isClosed = true;
+}
+
 const workers = Array.from({ length: plan.tasks }, (_, n) => plan.first_worker + n);
 const warm = nanos() + plan.warm_up_s * 1e9;
 await Promise.all(workers.map((worker) => warmUp(worker, warm)));
 console.log("ready");
 const lines = readline.createInterface({ input: process.stdin });
-await new Promise((resolve) => lines.once("line", resolve));
-const until = nanos() + plan.seconds * 1e9;
-await Promise.all(workers.map((worker) => work(worker, until)));
-console.log(JSON.stringify(answer));
-process.exit(0);
+const line = await new Promise((resolve) => lines.once("line", resolve));
+if (plan.is_open) {
+  await openLoop(JSON.parse(line));
+} else {
+  const until = nanos() + plan.seconds * 1e9;
+  await Promise.all(workers.map((worker) => work(worker, until)));
+}
+// A pipe takes a long line in parts.
+process.stdout.write(`${JSON.stringify(answer)}\n`, () => process.exit(0));

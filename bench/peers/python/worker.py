@@ -56,6 +56,7 @@ class Worker:
         # Its defaults: a try every 100 ms, for as long as it takes.
         self.lock = client.lock(key, timeout=LEASE_S)
         self.warm_lock = client.lock(f"warm-up-{number}", timeout=LEASE_S)
+        self.arrivals = []
         self.tally = {"holds": 0, "hand_overs": 0, "late": 0, "errors": 0, "first_error": None}
         self.wait, self.cycle, self.passed = Histogram(), Histogram(), Histogram()
 
@@ -104,6 +105,76 @@ class Worker:
             self.passed.count(began - ended)
 
 
+class Gate:
+    """What all workers of an open loop share."""
+
+    lock = threading.Lock()
+    outstanding = 0
+    is_closed = False
+
+
+class Generator:
+    """The arrivals of one worker: a thread each, which waits for none of the others."""
+
+    def __init__(self, worker, begin, scheduled):
+        self.worker, self.begin = worker, begin
+        # When each was scheduled, when it called, when its body began and ended.
+        worker.arrivals = [[after, 0, 0, 0] for after in scheduled]
+
+    def work(self):
+        for entry in self.worker.arrivals:
+            time.sleep(max(self.begin + entry[0] - nanos(), 0) / 1e9)
+            with Gate.lock:
+                if Gate.outstanding >= PLAN["outstanding"]:
+                    continue
+                Gate.outstanding += 1
+            entry[1] = nanos() - self.begin
+            threading.Thread(target=self.serve, args=(entry,), daemon=True).start()
+
+    def serve(self, entry):
+        while not entry[2] and not Gate.is_closed:
+            try:
+                with self.worker.lock:
+                    self.visit(entry)
+            except redis.RedisError as error:
+                with Gate.lock:
+                    self.worker.tally["errors"] += 1
+                    self.worker.tally["first_error"] = str(error)
+        with Gate.lock:
+            Gate.outstanding -= 1
+
+    def visit(self, entry):
+        if Gate.is_closed:
+            return
+        entry[2] = nanos() - self.begin
+        counter = self.worker.cell.read()[0]
+        if PLAN["body_ms"] > 0:
+            time.sleep(PLAN["body_ms"] / 1e3)
+        with Gate.lock:
+            if not Gate.is_closed:
+                self.worker.cell.write(counter + 1, self.worker.number + 1, nanos())
+                entry[3] = nanos() - self.begin
+                self.worker.tally["holds"] += 1
+
+
+def open_loop(workers, start):
+    """Ends when all were served, or when it is time to give up."""
+    begin = start["begin"]
+    lists = zip(workers, start["arrivals"])
+    run_all([Generator(worker, begin, scheduled).work for worker, scheduled in lists])
+    gives_up = begin + int(PLAN["seconds"] * 1e9)
+    while Gate.outstanding and nanos() < gives_up:
+        time.sleep(0.01)
+    with Gate.lock:
+        Gate.is_closed = True
+
+
+def connect():
+    # Its default are 100 connections; a thread without one fails.
+    most = max(100, PLAN["tasks"], PLAN["outstanding"])
+    return redis.Redis.from_url(PLAN["url"], max_connections=most)
+
+
 def run_all(steps):
     threads = [threading.Thread(target=step) for step in steps]
     for thread in threads:
@@ -113,25 +184,33 @@ def run_all(steps):
 
 
 def main():
-    # Its default are 100 connections; a thread without one fails.
-    client = redis.Redis.from_url(PLAN["url"], max_connections=max(100, PLAN["tasks"]))
+    client = connect()
     cell = Cell(PLAN["cell"]) if PLAN["cell"] else None
     numbers = range(PLAN["first_worker"], PLAN["first_worker"] + PLAN["tasks"])
-    workers = [Worker(number, client, cell) for number in numbers]
+    workers = [
+        Worker(number, connect() if PLAN["client_each"] else client, cell) for number in numbers
+    ]
     warm = nanos() + int(PLAN["warm_up_s"] * 1e9)
     run_all([lambda worker=worker: worker.warm_up(warm) for worker in workers])
     print("ready", flush=True)
-    if not sys.stdin.readline():
+    line = sys.stdin.readline()
+    if not line:
         return
-    until = nanos() + int(PLAN["seconds"] * 1e9)
-    run_all([lambda worker=worker: worker.work(until) for worker in workers])
+    if PLAN["is_open"]:
+        open_loop(workers, json.loads(line))
+    else:
+        until = nanos() + int(PLAN["seconds"] * 1e9)
+        run_all([lambda worker=worker: worker.work(until) for worker in workers])
     answer = {"workers": [worker.tally for worker in workers]}
+    answer["arrivals"] = [entry for worker in workers for entry in worker.arrivals]
     for name in ("wait", "cycle", "passed"):
         merged = Histogram()
         for worker in workers:
             merged.merge(getattr(worker, name))
         answer[name] = {"buckets": merged.buckets, "max": merged.max}
     print(json.dumps(answer), flush=True)
+    # Threads that still wait for the lock are not waited for.
+    os._exit(0)
 
 
 main()

@@ -44,7 +44,13 @@ impl Worker {
     }
 
     pub async fn go(&mut self) -> Result<(), Failure> {
-        self.stdin.write_all(b"go\n").await?;
+        self.go_with("go").await
+    }
+
+    /// `line` is what an open loop starts with.
+    pub async fn go_with(&mut self, line: &str) -> Result<(), Failure> {
+        self.stdin.write_all(line.as_bytes()).await?;
+        self.stdin.write_all(b"\n").await?;
         Ok(self.stdin.flush().await?)
     }
 

@@ -7,6 +7,7 @@ use std::process::Command;
 use fault_kit::Server;
 use redis::aio::MultiplexedConnection;
 
+use super::open::Pace;
 use super::options::Options;
 use super::subjects::{Program, SUBJECTS};
 use crate::Failure;
@@ -23,6 +24,9 @@ pub struct Lab {
     pub scratch: PathBuf,
     /// How to start the workers of each directory of `bench/peers`, or why that cannot be.
     pub peers: BTreeMap<&'static str, Result<Vec<String>, String>>,
+    pub round: usize,
+    /// What a round trip and a body take, measured once in a round where it is needed.
+    pub pace: Option<Pace>,
     /// It ends with the laboratory.
     _server: Server,
 }
@@ -43,7 +47,24 @@ impl Lab {
         std::fs::create_dir_all(&scratch)?;
         let options = options.clone();
         let url = server.url();
-        Ok(Lab { options, url, connection, root, target, scratch, peers, _server: server })
+        let (round, pace) = (0, None);
+        Ok(Lab {
+            options,
+            url,
+            connection,
+            root,
+            target,
+            scratch,
+            peers,
+            round,
+            pace,
+            _server: server,
+        })
+    }
+
+    pub fn begin_round(&mut self, round: usize) {
+        self.round = round;
+        self.pace = None;
     }
 
     /// The program of a subject's workers with its first arguments.

@@ -9,7 +9,7 @@ use super::lab::Lab;
 use super::scenario::{Kind, Scenario};
 use super::subjects::{Program, Role, Subject};
 use super::usage::Usage;
-use super::{compile_time, idle};
+use super::{compile_time, idle, open};
 use crate::Failure;
 use crate::plan::{Answer, Plan};
 
@@ -30,6 +30,7 @@ pub async fn measure(
     redis::cmd("FLUSHALL").exec_async(&mut lab.connection).await?;
     match scenario.kind {
         Kind::Compile => compile_time::measure(lab),
+        Kind::Open(percent) => open::measure(lab, scenario, subject, percent).await,
         Kind::Idle => idle::measure(lab, scenario, subject).await,
         _ => with_workers(lab, scenario, subject).await,
     }
@@ -125,6 +126,8 @@ pub fn plan(lab: &Lab, scenario: &Scenario, subject: &Subject, cell: &Cell) -> P
         seconds,
         limit,
         body_ms: scenario.body_ms,
+        is_open: false,
+        outstanding: 0,
         cell: cell.0.as_ref().map(|path| path.to_string_lossy().into_owned()),
     }
 }
@@ -137,8 +140,8 @@ impl Cell {
         Cell(None)
     }
 
-    fn new(lab: &Lab, scenario: &Scenario, subject: &Subject) -> Result<Cell, Failure> {
-        let is_hot = matches!(scenario.kind, Kind::Hot | Kind::Exact(_));
+    pub fn new(lab: &Lab, scenario: &Scenario, subject: &Subject) -> Result<Cell, Failure> {
+        let is_hot = matches!(scenario.kind, Kind::Hot | Kind::Exact(_) | Kind::Open(_));
         if !is_hot || (scenario.processes == 1 && subject.program == Program::Own) {
             return Ok(Cell(None));
         }
@@ -148,7 +151,7 @@ impl Cell {
     }
 
     /// What the counter shows at the end.
-    fn counter(&self, answers: &[Answer]) -> Result<u64, Failure> {
+    pub fn counter(&self, answers: &[Answer]) -> Result<u64, Failure> {
         let Some(path) = &self.0 else {
             return Ok(answers.iter().map(|answer| answer.counter).sum());
         };
@@ -158,12 +161,12 @@ impl Cell {
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn note_counter(figures: &mut Figures, counter: u64, expected: u64) {
+pub fn note_counter(figures: &mut Figures, counter: u64, expected: u64) {
     figures.insert("counter".to_owned(), counter as f64);
     figures.insert("increments".to_owned(), expected as f64);
 }
 
-fn tell_errors(subject: &Subject, answers: &[Answer]) {
+pub fn tell_errors(subject: &Subject, answers: &[Answer]) {
     let mut tallies = answers.iter().flat_map(|answer| &answer.workers);
     if let Some(error) = tallies.find_map(|tally| tally.first_error.as_ref()) {
         eprintln!("bench: {}: {error}", subject.name);

@@ -16,7 +16,8 @@ pub struct Options {
     /// One short round, to see that all works: 3 minutes. Its figures mean little.
     #[arg(long)]
     pub quick: bool,
-    /// Measure only these scenarios or subjects, by name; see --list.
+    /// Measure only these scenarios or subjects, by name; see --list. `open` names all scenarios
+    /// that begin with it.
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub only: Vec<String>,
     /// How often everything is measured; the tables show medians [default: 3, with --quick 1].
@@ -36,6 +37,14 @@ pub struct Options {
     /// Print the names of scenarios and subjects, measure nothing.
     #[arg(long)]
     pub list: bool,
+}
+
+/// All scenarios whose names begin with it.
+const GROUP: &str = "open";
+
+/// Whether what was given to --only means the scenario or subject of this name.
+pub fn names(only: &str, name: &str) -> bool {
+    only == name || (only == GROUP && name.starts_with("open-"))
 }
 
 impl Options {
@@ -62,7 +71,7 @@ impl Options {
 
     /// Whether `name` is to be measured; `kind` are all names of its kind.
     pub fn wants<'a>(&self, name: &str, kind: impl IntoIterator<Item = &'a str>) -> bool {
-        let named = |name: &str| self.only.iter().any(|only| only == name);
+        let named = |name: &str| self.only.iter().any(|only| names(only, name));
         named(name) || !kind.into_iter().any(named)
     }
 }

@@ -6,10 +6,10 @@ use std::time::Instant;
 use super::lab::Lab;
 use super::machine::Machine;
 use super::measure::measure;
-use super::options::Options;
+use super::options::{self, Options};
 use super::results::Results;
 use super::scenario::{Kind, SCENARIOS, Scenario};
-use super::subjects::{Program, SUBJECTS, Subject};
+use super::subjects::{Program, Role, SUBJECTS, Subject};
 use crate::{Failure, report};
 
 pub fn run(options: &Options) -> Result<(), Failure> {
@@ -19,7 +19,9 @@ pub fn run(options: &Options) -> Result<(), Failure> {
     }
     let names = || SCENARIOS.iter().map(|scenario| scenario.name);
     let names = || names().chain(SUBJECTS.iter().map(|subject| subject.name));
-    if let Some(unknown) = options.only.iter().find(|only| names().all(|name| name != *only)) {
+    if let Some(unknown) =
+        options.only.iter().find(|only| !names().any(|name| options::names(only, name)))
+    {
         return Err(format!("--only: there is no {unknown}, see --list").into());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -59,6 +61,7 @@ async fn all(options: &Options) -> Result<(), Failure> {
 
 async fn play(lab: &mut Lab, round: usize, results: &mut Results, begin: Instant) {
     let options = lab.options.clone();
+    lab.begin_round(round);
     for scenario in SCENARIOS.iter().filter(|scenario| is_due(&options, scenario, round)) {
         for subject in in_turn(&options, scenario, round) {
             if results.not_measured.contains_key(subject.name) {
@@ -83,8 +86,13 @@ fn is_due(options: &Options, scenario: &Scenario, round: usize) -> bool {
 /// Each round begins with another subject: who comes first has the machine as the others left it.
 fn in_turn(options: &Options, scenario: &Scenario, round: usize) -> Vec<&'static Subject> {
     let names = || SUBJECTS.iter().map(|subject| subject.name);
+    let is_chosen = |subject: &Subject| {
+        let all = subject.role != Role::Peer || scenario.peers.is_empty();
+        all || scenario.peers.contains(&subject.name)
+    };
     let takes_part = |subject: &&Subject| {
-        scenario.roles.contains(&subject.role) && options.wants(subject.name, names())
+        let has_role = scenario.roles.contains(&subject.role) && is_chosen(subject);
+        has_role && options.wants(subject.name, names())
     };
     let mut subjects: Vec<_> = SUBJECTS.iter().filter(takes_part).collect();
     let turn = round % subjects.len().max(1);

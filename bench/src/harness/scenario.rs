@@ -17,6 +17,8 @@ pub enum Kind {
     ReEntry,
     Leases,
     Compile,
+    /// Arrivals by chance, at so many percent of the rate that a perfect lock could serve.
+    Open(u32),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +36,8 @@ pub struct Scenario {
     pub is_once: bool,
     /// Who takes part.
     pub roles: &'static [Role],
+    /// The peers among them; empty: all.
+    pub peers: &'static [&'static str],
 }
 
 const ONE: Scenario = Scenario {
@@ -46,12 +50,52 @@ const ONE: Scenario = Scenario {
     seconds: 1.0,
     is_once: false,
     roles: &[Role::Raw, Role::Ours, Role::Variant, Role::Peer],
+    peers: &[],
 };
 
 const HOT: Scenario =
     Scenario { kind: Kind::Hot, seconds: 2.0, roles: &[Role::Ours, Role::Peer], ..ONE };
 
 const EXACT: Scenario = Scenario { seconds: 60.0, roles: &[Role::Ours], ..HOT };
+
+/// All take part at half the load with a body.
+const OPEN: Scenario = Scenario {
+    kind: Kind::Open(50),
+    body_ms: 1.0,
+    seconds: 3.0,
+    roles: &[Role::Perfect, Role::Ours, Role::Topology, Role::Memory, Role::Peer],
+    ..HOT
+};
+
+/// Each client is one as a process has it, or 24 of them would be no others than three.
+const OPEN_CROWD: Scenario = Scenario {
+    processes: 3,
+    tasks: 8,
+    client_each: true,
+    roles: &[Role::Perfect, Role::Ours, Role::Peer],
+    ..OPEN
+};
+
+/// At other loads and without a body: ours, and the peers with the best waits of the closed loops.
+const OPEN_FEW: Scenario = Scenario {
+    roles: &[Role::Perfect, Role::Ours, Role::Memory, Role::Peer],
+    peers: &["distributed-lock-redis", "rueidislock"],
+    ..OPEN
+};
+
+/// One of [`OPEN_FEW`] for each part of the load; without a body there are many more arrivals.
+const fn few(name: &'static str, percent: u32, body_ms: f64) -> Scenario {
+    let seconds = if body_ms == 0.0 { 1.5 } else { OPEN.seconds };
+    Scenario { name, kind: Kind::Open(percent), body_ms, seconds, ..OPEN_FEW }
+}
+
+const fn in_three(scenario: Scenario) -> Scenario {
+    Scenario { processes: 3, roles: OPEN_CROWD.roles, ..scenario }
+}
+
+const fn in_crowd(scenario: Scenario) -> Scenario {
+    Scenario { tasks: OPEN_CROWD.tasks, client_each: true, ..in_three(scenario) }
+}
 
 /// In the order in which they are measured and shown.
 pub const SCENARIOS: &[Scenario] = &[
@@ -69,6 +113,29 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "exact-3-processes", kind: Kind::Exact(10_000), processes: 3, ..EXACT },
     Scenario { name: "exact-3x8", kind: Kind::Exact(1_250), processes: 3, tasks: 8, ..EXACT },
     Scenario { name: "idle", kind: Kind::Idle, processes: 3, tasks: 33, is_once: true, ..HOT },
+    few("open-10-1ms-1", 10, 1.0),
+    Scenario { name: "open-50-1ms-1", ..OPEN },
+    few("open-80-1ms-1", 80, 1.0),
+    in_three(few("open-10-1ms-3", 10, 1.0)),
+    Scenario {
+        name: "open-50-1ms-3",
+        processes: 3,
+        roles: &[Role::Perfect, Role::Ours, Role::Topology, Role::Peer],
+        ..OPEN
+    },
+    in_three(few("open-80-1ms-3", 80, 1.0)),
+    in_crowd(few("open-10-1ms-3x8", 10, 1.0)),
+    Scenario { name: "open-50-1ms-3x8", ..OPEN_CROWD },
+    in_crowd(few("open-80-1ms-3x8", 80, 1.0)),
+    few("open-10-0ms-1", 10, 0.0),
+    few("open-50-0ms-1", 50, 0.0),
+    few("open-80-0ms-1", 80, 0.0),
+    in_three(few("open-10-0ms-3", 10, 0.0)),
+    in_three(few("open-50-0ms-3", 50, 0.0)),
+    in_three(few("open-80-0ms-3", 80, 0.0)),
+    in_crowd(few("open-10-0ms-3x8", 10, 0.0)),
+    in_crowd(few("open-50-0ms-3x8", 50, 0.0)),
+    in_crowd(few("open-80-0ms-3x8", 80, 0.0)),
     Scenario { name: "re-entry", kind: Kind::ReEntry, roles: &[Role::ReEntry], ..ONE },
     Scenario { name: "compile", kind: Kind::Compile, roles: &[Role::Compile], ..ONE },
     Scenario { name: "leases", kind: Kind::Leases, is_once: true, roles: &[Role::Leases], ..ONE },

@@ -8,7 +8,13 @@ pub enum Role {
     Ours,
     /// Ours in another form.
     Variant,
+    /// Ours on several servers.
+    Topology,
+    /// Ours without a server: for one process.
+    Memory,
     Peer,
+    /// What no lock can be better than, by arithmetic.
+    Perfect,
     ReEntry,
     Leases,
     Compile,
@@ -46,6 +52,13 @@ const OWN: Subject = Subject {
 };
 
 pub const SUBJECTS: &[Subject] = &[
+    Subject {
+        name: "perfect",
+        role: Role::Perfect,
+        about: "a lock that serves in the order of arrival and takes the body and one round trip \
+                for each hold (two without a body): arithmetic",
+        ..OWN
+    },
     Subject { name: "raw-ping", role: Role::Ping, about: "`PING` on one bare connection", ..OWN },
     Subject {
         name: "raw-set",
@@ -74,6 +87,12 @@ pub const SUBJECTS: &[Subject] = &[
         ..OWN
     },
     Subject {
+        name: "redlock-pool",
+        role: Role::Ours,
+        about: "the same on a `deadpool_redis::Pool`",
+        ..OWN
+    },
+    Subject {
         name: "redlock-background",
         role: Role::Variant,
         about: "`#[redis_lock(release = \"background\")]`",
@@ -83,6 +102,30 @@ pub const SUBJECTS: &[Subject] = &[
         name: "redlock-guard",
         role: Role::Variant,
         about: "`lock(..).acquire()`, `guard.release()`",
+        ..OWN
+    },
+    Subject {
+        name: "redlock-memory",
+        role: Role::Memory,
+        about: "`#[redis_lock]` without a server",
+        ..OWN
+    },
+    Subject {
+        name: "redlock-cluster",
+        role: Role::Topology,
+        about: "`#[redis_lock]` on a Redis Cluster of three masters, each with a replica",
+        ..OWN
+    },
+    Subject {
+        name: "redlock-min-replicas",
+        role: Role::Topology,
+        about: "`#[redis_lock]` with `min_replicas(1, ..)` on a master with one replica",
+        ..OWN
+    },
+    Subject {
+        name: "redlock-3-masters",
+        role: Role::Topology,
+        about: "`#[redis_lock]` on three independent masters",
         ..OWN
     },
     Subject { name: "redlock-leases", role: Role::Leases, about: "guards that are held", ..OWN },

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::goals::goals;
+use super::open;
 use super::plot::{Bar, BarKind, Plot};
 use super::table::Table;
 use super::tables;
@@ -46,16 +47,17 @@ fn generated(results: &Results, images: &[String]) -> String {
         machine.memory,
         machine.kernel
     );
-    let mut section = |title: &str, tables: Vec<Table>| {
+    let mut section = |title: &str, about: &str, tables: Vec<Table>| {
         let tables: Vec<_> =
             tables.iter().filter(|table| !table.is_empty()).map(Table::markdown).collect();
         if !tables.is_empty() {
-            text.extend(["\n### ", title, "\n\n", &tables.join("\n")]);
+            text.extend(["\n### ", title, "\n\n", about, &tables.join("\n")]);
         }
     };
-    section("Goals", vec![goals(results)]);
+    section("Goals", "", vec![goals(results)]);
     section(
         "Uncontended",
+        "",
         vec![
             tables::one_task(results),
             tables::many_tasks(results, "uncontended-64"),
@@ -63,11 +65,12 @@ fn generated(results: &Results, images: &[String]) -> String {
         ],
     );
     let hot = ["hot-3-tasks", "hot-3-processes", "hot-3x8", "crowd"];
-    section("A hot key", hot.map(|scenario| tables::hot(results, scenario)).into());
-    section("Hand-over between two processes", vec![tables::latency(results)]);
-    section("Waiting while nothing changes", vec![tables::idle(results)]);
-    section("What only redlock was measured for", vec![tables::single(results)]);
-    section("Who was measured", vec![tables::subjects(results)]);
+    section("A hot key", "", hot.map(|scenario| tables::hot(results, scenario)).into());
+    section("Hand-over between two processes", "", vec![tables::latency(results)]);
+    section("Waiting while nothing changes", "", vec![tables::idle(results)]);
+    section("Open loop", &(open::TEXT.to_owned() + "\n"), open::tables(results));
+    section("What only redlock was measured for", "", vec![tables::single(results)]);
+    section("Who was measured", "", vec![tables::subjects(results)]);
     if !images.is_empty() {
         text.extend(["\n### Plots\n\n", &images.join("\n")]);
     }
@@ -126,14 +129,22 @@ const DRAWINGS: &[Drawing] = &[
         "wait_max_us",
         true,
     ),
+    (
+        "open-50-1ms-3",
+        "Arrivals by chance in 3 processes, half of the load, bodies of 1 ms",
+        "p99 of the wait in microseconds, logarithmic, shorter is better",
+        "open-50-1ms-3",
+        "wait_p99_us",
+        true,
+    ),
 ];
 
 fn plots(results: &Results) -> Vec<(&'static str, Plot)> {
     let plots = DRAWINGS.iter().filter_map(|(name, title, subtitle, scenario, figure, is_log)| {
         let bars = SUBJECTS.iter().filter_map(|subject| {
             let kind = match subject.role {
-                Role::Ours | Role::Variant => BarKind::Ours,
-                Role::Raw => BarKind::Raw,
+                Role::Ours | Role::Variant | Role::Topology | Role::Memory => BarKind::Ours,
+                Role::Raw | Role::Perfect => BarKind::Raw,
                 _ => BarKind::Peer,
             };
             let value = results.median(scenario, subject.name, figure)?;

@@ -1,6 +1,7 @@
 //! What was to be reached, and whether it was.
 
 use super::number::{number, spread};
+use super::open;
 use super::table::Table;
 use super::tables::sum;
 use crate::harness::{Program, Results, Role, SUBJECTS};
@@ -22,7 +23,11 @@ fn bound(value: Option<f64>, is_met: impl Fn(f64) -> bool) -> Option<Row> {
 
 pub fn goals(results: &Results) -> Table {
     let mut table = Table::new(&["figure", "goal", "reached", "met"]);
-    let all = uncontended(results).into_iter().chain(hot(results)).chain(others(results));
+    let open = open::goals(results).into_iter().map(|(figure, goal, reached)| {
+        (figure, goal, reached.map(|(reached, is_met)| Row { reached, is_met }))
+    });
+    let closed = uncontended(results).into_iter().chain(hot(results));
+    let all = closed.chain(open).chain(others(results));
     for (figure, goal, row) in all {
         let (reached, met) = match row {
             Some(row) => (row.reached, if row.is_met { "yes" } else { "**no**" }),

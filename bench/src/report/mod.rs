@@ -3,6 +3,7 @@
 mod document;
 mod goals;
 mod number;
+mod open;
 mod plot;
 mod table;
 mod tables;

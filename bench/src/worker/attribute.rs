@@ -1,12 +1,16 @@
 //! Ours: the attribute, with the default lease and both ways to release.
 
+use std::marker::PhantomData;
+
 use redlock::{LockError, Redlock, redis_lock};
 
+use super::places::{OneServer, Place};
 use super::subject::{Body, Subject, Visit};
 use crate::Failure;
 
+/// With the client of a place.
 #[derive(Clone)]
-pub struct Attribute(Redlock);
+pub struct Attribute<P = OneServer>(Redlock, PhantomData<P>);
 
 #[derive(Clone)]
 pub struct Background(Redlock);
@@ -21,9 +25,9 @@ async fn locked_in_background(locks: &Redlock, key: &str, body: Body) -> Result<
     Ok(body.run().await)
 }
 
-impl Subject for Attribute {
+impl<P: Place> Subject for Attribute<P> {
     async fn connect(url: &str) -> Result<Self, Failure> {
-        Ok(Self(Redlock::connect(url).await?))
+        Ok(Self(P::client(url).await?, PhantomData))
     }
 
     async fn hold(&self, key: &str, body: Body) -> Result<Visit, Failure> {

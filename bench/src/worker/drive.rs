@@ -1,14 +1,16 @@
 //! The loop that every Rust subject runs in.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::cell::Cell;
-use super::monotonic;
+use super::open::Generator;
 use super::run::{say, wait_for_go};
 use super::subject::{Body, Subject, Visit};
 use crate::Failure;
 use crate::histogram::Recorder;
-use crate::plan::{Answer, Plan, Tally};
+use crate::monotonic;
+use crate::plan::{Answer, Plan, Start, Tally};
 
 /// Connects, warms up, waits for the start, works.
 pub async fn drive<S: Subject>(plan: &Plan) -> Result<Answer, Failure> {
@@ -20,8 +22,20 @@ pub async fn drive<S: Subject>(plan: &Plan) -> Result<Answer, Failure> {
     let workers = workers::<S>(plan, &cell).await?;
     warm_up(plan, &workers).await?;
     say("ready");
-    wait_for_go().await?;
+    let line = wait_for_go().await?;
+    let mut answer = if plan.is_open {
+        open(plan, workers, serde_json::from_str(&line)?).await?
+    } else {
+        closed(plan, workers).await?
+    };
+    if matches!(cell, Cell::Memory(_)) {
+        answer.counter = cell.read().counter;
+    }
+    Ok(answer)
+}
 
+/// Each worker repeats its cycle until the time is over.
+async fn closed<S: Subject>(plan: &Plan, workers: Vec<Worker<S>>) -> Result<Answer, Failure> {
     let until = monotonic::now() + nanos(plan.seconds);
     let tasks = workers.into_iter().map(|worker| tokio::spawn(worker.work(until)));
     let tasks: Vec<_> = tasks.collect();
@@ -29,8 +43,32 @@ pub async fn drive<S: Subject>(plan: &Plan) -> Result<Answer, Failure> {
     for task in tasks {
         task.await?.finish(&mut answer);
     }
-    if matches!(cell, Cell::Memory(_)) {
-        answer.counter = cell.read().counter;
+    Ok(answer)
+}
+
+/// Each worker starts its arrivals when they are due.
+async fn open<S: Subject>(
+    plan: &Plan,
+    workers: Vec<Worker<S>>,
+    start: Start,
+) -> Result<Answer, Failure> {
+    let outstanding = Arc::default();
+    let generators = workers.into_iter().zip(start.arrivals).map(|(worker, scheduled)| Generator {
+        subject: worker.subject,
+        key: worker.key,
+        body: worker.body,
+        scheduled,
+        begin: start.begin,
+        gives_up: start.begin + nanos(plan.seconds),
+        outstanding: Arc::clone(&outstanding),
+        at_most: plan.outstanding,
+    });
+    let tasks: Vec<_> = generators.map(|one| tokio::spawn(one.work())).collect();
+    let mut answer = Answer::default();
+    for task in tasks {
+        let (tally, arrivals) = task.await?;
+        answer.workers.push(tally);
+        answer.arrivals.extend(arrivals);
     }
     Ok(answer)
 }
@@ -63,7 +101,7 @@ async fn workers<S: Subject>(plan: &Plan, cell: &Cell) -> Result<Vec<Worker<S>>,
         workers.push(Worker {
             subject,
             key,
-            body: Body { cell: cell.clone(), worker: number.into(), sleep },
+            body: Body { cell: cell.clone(), worker: number.into(), sleep, entry: None },
             tasks_per_process: plan.tasks_per_process.into(),
             limit: if plan.limit == 0 { u64::MAX } else { plan.limit },
             record: Record {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use redlock::{LeaseState, LockGuard, Redlock};
 use tokio::task::JoinSet;
 
-use super::monotonic;
 use super::pipelined::seconds_since;
 use super::run::{say, wait_for_go};
 use super::subject::{LEASE, WAIT};
 use crate::Failure;
+use crate::monotonic;
 use crate::plan::{Answer, Plan};
 
 const AT_ONCE: usize = 256;

@@ -8,9 +8,10 @@ mod distributed_lock;
 mod drive;
 mod guard;
 mod leases;
-mod monotonic;
+mod open;
 mod ping;
 mod pipelined;
+mod places;
 mod plain_set;
 mod raw_scripts;
 mod redis_lock;
@@ -18,5 +19,6 @@ mod reentry;
 mod rslock;
 mod run;
 mod subject;
+mod timer;
 
 pub use run::run;

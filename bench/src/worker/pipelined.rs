@@ -5,10 +5,10 @@ use redis::aio::MultiplexedConnection;
 use redis::{Client, Pipeline};
 
 use super::capture::{Cycle, capture};
-use super::monotonic;
 use super::run::{say, wait_for_go};
 use crate::Failure;
 use crate::histogram::Recorder;
+use crate::monotonic;
 use crate::plan::{Answer, Plan, Tally};
 
 /// One is written and one is read while the server works on others.

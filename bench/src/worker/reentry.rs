@@ -2,10 +2,10 @@
 
 use redlock::{LockError, Redlock, redis_lock};
 
-use super::monotonic;
 use super::pipelined::seconds_since;
 use super::run::{say, wait_for_go};
 use crate::Failure;
+use crate::monotonic;
 use crate::plan::{Answer, Plan, Tally};
 
 const CALLS: u32 = 100_000;

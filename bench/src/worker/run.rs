@@ -7,6 +7,7 @@ use super::attribute::{Attribute, Background};
 use super::distributed_lock::DistributedLock;
 use super::drive::drive;
 use super::guard::Guard;
+use super::places::{InCluster, InMemory, InPool, ThreeMasters, WithReplica};
 use super::plain_set::PlainSet;
 use super::raw_scripts::RawScripts;
 use super::redis_lock::RedisLock;
@@ -31,6 +32,11 @@ async fn measure(plan: Plan) -> Result<Answer, Failure> {
         "raw-pipelined" => pipelined::measure(&plan).await,
         "raw-ping" => ping::measure(&plan).await,
         "redlock" => drive::<Attribute>(&plan).await,
+        "redlock-pool" => drive::<Attribute<InPool>>(&plan).await,
+        "redlock-memory" => drive::<Attribute<InMemory>>(&plan).await,
+        "redlock-cluster" => drive::<Attribute<InCluster>>(&plan).await,
+        "redlock-min-replicas" => drive::<Attribute<WithReplica>>(&plan).await,
+        "redlock-3-masters" => drive::<Attribute<ThreeMasters>>(&plan).await,
         "redlock-background" => drive::<Background>(&plan).await,
         "redlock-guard" => drive::<Guard>(&plan).await,
         "redlock-leases" => leases::measure(&plan).await,
@@ -50,10 +56,10 @@ pub fn say(line: &str) {
 }
 
 /// One line from the harness.
-pub async fn wait_for_go() -> Result<(), Failure> {
-    let read = || std::io::stdin().read_line(&mut String::new());
-    match tokio::task::spawn_blocking(read).await?? {
-        0 => Err("the harness is gone".into()),
-        _ => Ok(()),
+pub async fn wait_for_go() -> Result<String, Failure> {
+    let read = || std::io::stdin().lines().next();
+    match tokio::task::spawn_blocking(read).await? {
+        None => Err("the harness is gone".into()),
+        Some(line) => Ok(line?),
     }
 }

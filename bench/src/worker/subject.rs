@@ -1,10 +1,13 @@
 //! What is measured, and the body that it protects.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::cell::{Cell, Content};
-use super::monotonic;
+use super::open::Entry;
+use super::timer;
 use crate::Failure;
+use crate::monotonic;
 
 /// A lock library with its recommended options. A clone shares the client.
 pub trait Subject: Clone + Send + Sync + 'static {
@@ -25,6 +28,8 @@ pub struct Body {
     pub cell: Cell,
     pub worker: u64,
     pub sleep: Duration,
+    /// In an open loop, where also the sleep is precise.
+    pub entry: Option<Arc<Entry>>,
 }
 
 /// What a body saw.
@@ -37,14 +42,22 @@ pub struct Visit {
 impl Body {
     pub async fn run(self) -> Visit {
         let began_at = monotonic::now();
+        if let Some(entry) = &self.entry {
+            entry.begin(began_at);
+        }
         let before = self.cell.read();
-        if !self.sleep.is_zero() {
-            tokio::time::sleep(self.sleep).await;
+        match &self.entry {
+            _ if self.sleep.is_zero() => {}
+            Some(_) => timer::sleep(self.sleep).await,
+            None => tokio::time::sleep(self.sleep).await,
         }
         if !matches!(self.cell, Cell::None) {
             let counter = before.counter + 1;
             let last_worker = self.worker + 1;
             self.cell.write(Content { counter, last_worker, ended_at: monotonic::now() });
+        }
+        if let Some(entry) = &self.entry {
+            entry.end(monotonic::now());
         }
         Visit { began_at, before }
     }

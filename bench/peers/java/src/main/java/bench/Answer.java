@@ -9,4 +9,6 @@ final class Answer {
     public final Histogram wait = new Histogram();
     public final Histogram cycle = new Histogram();
     public final Histogram passed = new Histogram();
+    /** Of an open loop. */
+    public final List<long[]> arrivals = new ArrayList<>();
 }

@@ -15,21 +15,28 @@ public final class Main {
     public static void main(String[] arguments) throws Exception {
         Gson json = new Gson();
         Plan plan = json.fromJson(arguments[0], Plan.class);
-        Config config = new Config();
-        config.useSingleServer().setAddress(plan.url);
-        RedissonClient client = Redisson.create(config);
+        RedissonClient client = connect(plan);
         Cell cell = plan.cell == null ? null : new Cell(plan.cell);
         List<Worker> workers = new ArrayList<>();
         for (int n = 0; n < plan.tasks; n++) {
+            if (plan.client_each && n > 0) {
+                client = connect(plan);
+            }
             workers.add(new Worker(plan, plan.first_worker + n, client, cell));
         }
         long warm = System.nanoTime() + (long) (plan.warm_up_s * 1e9);
         all(workers, worker -> worker.warmUp(warm));
         System.out.println("ready");
-        new BufferedReader(new InputStreamReader(System.in)).readLine();
-        long until = System.nanoTime() + (long) (plan.seconds * 1e9);
-        all(workers, worker -> worker.work(until));
+        String line = new BufferedReader(new InputStreamReader(System.in)).readLine();
         Answer answer = new Answer();
+        if (plan.is_open) {
+            OpenLoop open = new OpenLoop(plan, json.fromJson(line, OpenLoop.Start.class));
+            all(workers, worker -> open.generate(worker, workers.indexOf(worker)));
+            answer.arrivals.addAll(open.finish());
+        } else {
+            long until = System.nanoTime() + (long) (plan.seconds * 1e9);
+            all(workers, worker -> worker.work(until));
+        }
         for (Worker worker : workers) {
             answer.workers.add(worker.tally);
             answer.wait.merge(worker.wait);
@@ -39,6 +46,12 @@ public final class Main {
         System.out.println(json.toJson(answer));
         System.out.flush();
         Runtime.getRuntime().halt(0);
+    }
+
+    private static RedissonClient connect(Plan plan) {
+        Config config = new Config();
+        config.useSingleServer().setAddress(plan.url);
+        return Redisson.create(config);
     }
 
     private static void all(List<Worker> workers, Consumer<Worker> work) throws Exception {

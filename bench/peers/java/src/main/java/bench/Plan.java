@@ -14,5 +14,7 @@ final class Plan {
     public double seconds;
     public long limit;
     public double body_ms;
+    public boolean is_open;
+    public int outstanding;
     public String cell;
 }

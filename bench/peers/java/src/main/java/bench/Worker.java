@@ -9,10 +9,10 @@ final class Worker {
     final Histogram wait = new Histogram();
     final Histogram cycle = new Histogram();
     final Histogram passed = new Histogram();
+    final int number;
+    final Cell cell;
+    final RLock lock;
     private final Plan plan;
-    private final int number;
-    private final Cell cell;
-    private final RLock lock;
     private final RLock warmLock;
 
     Worker(Plan plan, int number, RedissonClient client, Cell cell) {
