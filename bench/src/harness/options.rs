@@ -13,7 +13,7 @@ use clap::Parser;
 #[derive(Debug, Clone, Parser)]
 #[command(name = "scripts/bench", max_term_width = 100)]
 pub struct Options {
-    /// One short round, to see that all works: 3 minutes. Its figures mean little.
+    /// One short round, to see that all works: 7 minutes. Its figures mean little.
     #[arg(long)]
     pub quick: bool,
     /// Measure only these scenarios or subjects, by name; see --list. `open` names all scenarios

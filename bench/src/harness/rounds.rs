@@ -92,7 +92,8 @@ fn in_turn(options: &Options, scenario: &Scenario, round: usize) -> Vec<&'static
     };
     let takes_part = |subject: &&Subject| {
         let has_role = scenario.roles.contains(&subject.role) && is_chosen(subject);
-        has_role && options.wants(subject.name, names())
+        // Arithmetic costs nothing, and all others are compared with it.
+        has_role && (subject.role == Role::Perfect || options.wants(subject.name, names()))
     };
     let mut subjects: Vec<_> = SUBJECTS.iter().filter(takes_part).collect();
     let turn = round % subjects.len().max(1);

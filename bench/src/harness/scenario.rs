@@ -62,7 +62,7 @@ const EXACT: Scenario = Scenario { seconds: 60.0, roles: &[Role::Ours], ..HOT };
 const OPEN: Scenario = Scenario {
     kind: Kind::Open(50),
     body_ms: 1.0,
-    seconds: 3.0,
+    seconds: 2.5,
     roles: &[Role::Perfect, Role::Ours, Role::Topology, Role::Memory, Role::Peer],
     ..HOT
 };
@@ -83,9 +83,14 @@ const OPEN_FEW: Scenario = Scenario {
     ..OPEN
 };
 
-/// One of [`OPEN_FEW`] for each part of the load; without a body there are many more arrivals.
+/// One of [`OPEN_FEW`] for each part of the load. Without a body there are many more arrivals, at
+/// a small load few.
 const fn few(name: &'static str, percent: u32, body_ms: f64) -> Scenario {
-    let seconds = if body_ms == 0.0 { 1.5 } else { OPEN.seconds };
+    let seconds = match percent {
+        _ if body_ms == 0.0 => 1.2,
+        10 => 3.0,
+        _ => OPEN.seconds,
+    };
     Scenario { name, kind: Kind::Open(percent), body_ms, seconds, ..OPEN_FEW }
 }
 

@@ -73,8 +73,8 @@ async fn with_workers(
     let servers = servers::start(subject).await?;
     let cell = Cell::new(lab, scenario, subject)?;
     let plan = plan(lab, scenario, subject, &cell);
-    // After the window there is as much time again for those who wait.
-    let gives_up = 2.0 * window;
+    // After the window there is half of its time for those who still wait.
+    let gives_up = 1.5 * window;
     let plan = Plan {
         url: servers.url().unwrap_or(plan.url),
         seconds: gives_up / 1e9,
