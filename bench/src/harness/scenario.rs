@@ -76,10 +76,10 @@ const OPEN_CROWD: Scenario = Scenario {
     ..OPEN
 };
 
-/// At other loads and without a body: ours, and the peers with the best waits of the closed loops.
+/// At other loads and without a body: ours, and the peers with the best waits of `open-50-1ms-3x8`.
 const OPEN_FEW: Scenario = Scenario {
     roles: &[Role::Perfect, Role::Ours, Role::Memory, Role::Peer],
-    peers: &["distributed-lock-redis", "rueidislock"],
+    peers: &["distributed-lock-redis", "rslock"],
     ..OPEN
 };
 
