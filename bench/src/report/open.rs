@@ -8,14 +8,16 @@ const PERFECT: &str = "perfect";
 
 /// How to read the tables.
 pub const TEXT: &str = "\
-Arrivals come by chance, at so many percent of the rate that a perfect lock could serve, and none waits for those before
-it: each wants the one key as soon as it has come. A wait goes from the moment for which the arrival was *scheduled* to the
-first line of the body. `perfect` is arithmetic: the same arrivals, served in their order, each for the body and one round
-trip (two round trips where the body is empty). *x perfect* compares the p99. *Idle* is the longest time in which somebody
-waited and nobody was in a body, and in how many such times it was longer than 10 ms. *Dropped* arrivals found 2,000
-others under way; *unserved* ones did not get the lock within half of a window after it. A *late
-call* is the part of a wait for which no lock was to blame: the process woke up after the scheduled moment. Names say the
-load in percent, the body, and the layout: one process, three, or three with eight clients each.\n";
+Arrivals come by chance, at so many percent of the rate that a perfect lock could serve, and none
+waits for those before it: each wants the one key as soon as it has come. A wait goes from the
+moment for which the arrival was *scheduled* to the first line of the body. `perfect` is
+arithmetic: the same arrivals, served in their order, each for the body and one round trip (two
+round trips where the body is empty). *x perfect* compares the p99. *Idle* is the longest time in
+which somebody waited and nobody was in a body, and in how many such times it was longer than 10
+ms. *Dropped* arrivals found 2,000 others under way; *unserved* ones did not get the lock within
+half of a window after it. A *late call* is the part of a wait for which no lock was to blame: the
+process woke up after the scheduled moment. Names say the load in percent, the body, and the
+layout: one process, three, or three with eight clients each.\n";
 
 fn scenarios() -> impl Iterator<Item = &'static Scenario> {
     SCENARIOS.iter().filter(|scenario| matches!(scenario.kind, Kind::Open(_)))
