@@ -169,6 +169,8 @@ impl Seat {
         let holder = if is_holder { state.holder.take() } else { None };
         let next = match state.first().map(|waiter| waiter.terms.expire) {
             None => Next::Nobody(tenure),
+            // Two holders, as a key was deleted under the first: the clerk takes one back.
+            Some(_) if state.returned.is_some() => Next::Nobody(tenure),
             Some(expire) if tenure.pass(expire, now) => match state.promise() {
                 Some(waiter) => Next::Waiter(waiter, tenure),
                 None => Next::Nobody(tenure),
@@ -178,10 +180,12 @@ impl Seat {
                 Next::Clerk
             }
         };
+        // A clerk in line stands there for nobody from here on.
+        let stands_for_nobody = state.waiters.is_empty() && state.clerk.is_waiting();
         drop(state);
         // Outside of the mutex: it may be the last reference.
         drop(holder);
-        if matches!(next, Next::Clerk) {
+        if matches!(next, Next::Clerk) || stands_for_nobody {
             self.queue.news.notify_one();
         }
         next

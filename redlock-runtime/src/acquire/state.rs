@@ -44,6 +44,13 @@ pub(super) enum Clerking {
     Resting { until: Moment, why: Rest },
 }
 
+impl Clerking {
+    /// Does it stand in line, or pause between two questions?
+    pub(super) fn is_waiting(self) -> bool {
+        matches!(self, Self::Resting { why: Rest::Waits, .. })
+    }
+}
+
 /// Why a clerk rests. It says which news a newcomer can rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rest {
