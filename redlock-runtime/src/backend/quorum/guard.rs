@@ -49,15 +49,24 @@ impl RestartGuard {
         self.longest.fetch_max(nanos, Ordering::Relaxed);
     }
 
-    /// Gets to know the group, once.
+    /// Gets to know the group, once. A task of its own does it: others wait for the same, and the one
+    /// that came first may not be polled any more.
     pub(super) async fn enroll(
         self: &Arc<Self>,
         members: &[Arc<Member>],
         quorum: usize,
         within: Duration,
     ) -> Result<(), Fault> {
-        let found = || self.call_the_roll(members, quorum, within);
-        self.roll.get_or_try_init(found).await.map(|_| ())
+        if self.roll.initialized() {
+            return Ok(());
+        }
+        let (guard, members) = (Arc::clone(self), members.to_vec());
+        let enrolling = tokio::spawn(async move {
+            let found = || guard.call_the_roll(&members, quorum, within);
+            guard.roll.get_or_try_init(found).await.map(|_| ())
+        });
+        // It breaks off with the runtime alone, whose tasks nobody polls any more.
+        enrolling.await.unwrap_or_else(|_| Err(broken_off()))
     }
 
     async fn call_the_roll(
@@ -162,6 +171,11 @@ impl RestartGuard {
             });
         }
     }
+}
+
+fn broken_off() -> Fault {
+    let node = NodeError::new("", NodeErrorKind::Unreachable, "the roll was broken off");
+    Fault { nodes: vec![node], is_unknown: false, is_final: false }
 }
 
 fn rolls(answers: &Answers<RollCall>) -> impl Iterator<Item = &str> {
