@@ -49,6 +49,7 @@ mod line;
 mod line_calls;
 mod line_denied;
 mod line_far;
+mod line_turns;
 mod mailbox;
 mod min_replicas;
 mod notice;

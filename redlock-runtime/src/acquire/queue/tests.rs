@@ -252,3 +252,42 @@ fn only_the_holder_is_forgotten_when_it_lets_go() {
     seat.let_go(&holder);
     assert_eq!(holds(), None);
 }
+
+/// A key was deleted under the first holder, so that there were two: one tenure for the clerk, and the
+/// other one is freed.
+#[test]
+fn a_second_tenure_that_comes_back_does_not_replace_the_first() {
+    let seat = Queues::new(9).join(&key("a"));
+    let (waiting, _answer) = waiter(1, at(9));
+    seat.enter(waiting, 0);
+    let (first, second, _) = two_holds();
+    let tenure = || two_holds().2;
+    seat.now_holds(&first);
+    assert!(matches!(seat.next(&first, tenure(), at(100)), Next::Clerk));
+    seat.now_holds(&second);
+    assert!(matches!(seat.next(&second, tenure(), at(100)), Next::Nobody(_)));
+    assert!(seat.queue.state().returned.is_some());
+}
+
+/// It would be handed a lock that nobody wants.
+#[test]
+fn a_clerk_in_line_hears_that_the_last_waiter_was_served() {
+    let seat = Queues::new(9).join(&key("a"));
+    let (hold, _, tenure) = two_holds();
+    let reserved = FencingToken::new(9).unwrap();
+    let fencing_tokens = FencingTokens { first: tenure.fencing_token(), last: reserved };
+    let confirmed = Confirmed { sent: at(100), lease: EXPIRE };
+    let (waiting, _answer) = waiter(1, at(900));
+    seat.enter(waiting, 0);
+    seat.now_holds(&hold);
+    for (why, is_news) in [(Rest::TakenHere, false), (Rest::Waits, true)] {
+        let (waiting, _answer) = waiter(2, at(900));
+        seat.queue.state().waiters.clear();
+        seat.queue.state().waiters.push_back(waiting);
+        seat.queue.state().clerk = Clerking::Resting { until: at(800), why };
+        let _ = has_news(&seat);
+        let tenure = Tenure::new(tenure.claim.clone(), confirmed, fencing_tokens);
+        assert!(matches!(seat.next(&hold, tenure, at(100)), Next::Waiter(..)));
+        assert_eq!(has_news(&seat), is_news, "{why:?}");
+    }
+}

@@ -142,10 +142,10 @@ mod tests {
         assert_eq!(RAISE.digest(), "4142d34a29712ce86779aa433658e95e74bf0588");
         assert_eq!(RENEW.digest(), "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13");
         assert_eq!(NOTICE.digest(), "20632bbef39757069aa270fb99e091f2140dd47b");
-        assert_eq!(JOIN.digest(), "4134c40afd4ddf6bb4dfe2e1de9e3ed492dfa15d");
-        assert_eq!(ROTATE.digest(), "4494083177d0b437d6d9a3378fecd652dc90b8fd");
-        assert_eq!(NUDGE.digest(), "1c53cfabd91276ce252a04add64237759aa87d84");
-        assert_eq!(RELEASE.digest(), "e88948ad8699031b438f1338a387e5eb3c7515c0");
+        assert_eq!(JOIN.digest(), "0e183f1409f15713dc3f665d5537572159179aa1");
+        assert_eq!(ROTATE.digest(), "383bce82322f229db978a43178582660220139ad");
+        assert_eq!(NUDGE.digest(), "4f2eeb8e5c32c40480f5c8edd2889c8fd6ee85ce");
+        assert_eq!(RELEASE.digest(), "9283500d2c486d77b13b55fbbcf28aa4ae787c6c");
     }
 
     #[test]

@@ -11,6 +11,8 @@ local claim_window = 1000
 -- One hand-over in so many goes to the first in line though it cannot be told, and others behind it
 -- can: it would sleep while it has the lock. A prime number, so that no clock keeps missing it.
 local untold_share = 17
+-- So many of them are passed over at most.
+local most_passed_over = 16
 -- So many messages lie in a mailbox at most. Whoever has fetched none of them is gone.
 local most_messages = 64
 -- So long, in ms, does a mailbox last behind its last message.
@@ -66,22 +68,29 @@ local function tell(channel, message)
   return 1
 end
 
--- The entry of the one who is to have the lock next; nil: nobody. Those who cannot be told are passed
--- over where somebody behind them can be, mostly.
+-- The entry of the one who is to have the lock next, and how many stand before it; nil: nobody. Those
+-- who cannot be told are passed over where somebody behind them can be, mostly.
 local function next_in(line)
   local first, position = redis.pcall('LINDEX', line, 0), 0
   local entry = first
   while type(entry) == 'string' and string.match(entry, '^%d+ %d+ %d+ %- ') do
     if position == 0 and clock() % untold_share == 0 then
-      return first
+      return first, 0
     end
     position = position + 1
-    entry = redis.pcall('LINDEX', line, position)
+    entry = position <= most_passed_over and redis.pcall('LINDEX', line, position)
   end
   if type(entry) ~= 'string' then
-    entry = first
+    entry, position = first, 0
   end
-  return type(entry) == 'string' and entry or nil
+  return type(entry) == 'string' and entry or nil, position
+end
+
+local function take_out(line, entry, position)
+  if position == 0 then
+    return redis.pcall('LPOP', line) == entry
+  end
+  return redis.pcall('LREM', line, 1, entry) == 1
 end
 
 -- last: the last fencing token that was used, where that is known.
@@ -90,7 +99,7 @@ end
 local function hand_over(lock, counter, line, last)
   local first
   while true do
-    local entry = next_in(line)
+    local entry, position = next_in(line)
     if not entry then
       return false
     end
@@ -119,7 +128,7 @@ local function hand_over(lock, counter, line, last)
     end
     local is_told = owner and listeners > 0
     local is_handed = is_told and expire ~= '0'
-    if redis.pcall('LREM', line, 1, entry) ~= 1 then
+    if not take_out(line, entry, position) then
       redis.pcall('DEL', line)
       return is_handed
     end
