@@ -9,8 +9,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::gates::{Gate, Gates};
-use super::hold::{Hold, Step};
+use super::hold::Hold;
 use super::schedule::Schedule;
+use super::step::Step;
 use crate::backend::{Claim, Fault, Found};
 use crate::clock::{Clock, Moment};
 use crate::error::LockError;

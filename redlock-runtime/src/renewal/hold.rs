@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use super::grant::{Confirmed, Grant};
 use super::ledger::{End, Ledger};
 use super::offer::{Offer, Take, Untaken};
+use super::step::Step;
 use crate::backend::{Backend, Claim};
 use crate::clock::{Clock, Moment};
 use crate::error::LockError;
@@ -62,18 +63,6 @@ impl fmt::Debug for Hold {
             .field("remaining", &self.remaining())
             .finish_non_exhaustive()
     }
-}
-
-/// What the scheduler should do about a lease now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
-    Renew,
-    /// Its caller has not taken it in time: it was taken back, and is to be released.
-    Withdraw,
-    /// Nothing before this moment.
-    Sleep(Moment),
-    /// It is over; there is nothing left to do.
-    Forget,
 }
 
 impl Hold {

@@ -7,6 +7,7 @@ mod hold;
 mod ledger;
 mod offer;
 mod schedule;
+mod step;
 
 pub(crate) use driver::Scheduler;
 pub(crate) use grant::{Confirmed, Grant};
