@@ -45,7 +45,8 @@ pub(crate) fn busy(
 /// it crashed, those further back later. A message may also be lost, so not much later.
 ///
 /// Whoever looks first when the lease is over has the lock: those before it in line, who look a
-/// little earlier, are dead or frozen then. So nobody looks between the end of the lease and its turn.
+/// little earlier, are dead or frozen then. So nobody looks between the end of the lease and its
+/// turn.
 pub(crate) fn in_line(free_in: Option<Duration>, ahead: u32) -> Duration {
     let apart = APART.saturating_mul(ahead);
     let slow = (FALLBACK + apart).min(SLOWEST);

@@ -64,8 +64,8 @@ fn runtimes_that_end_leave_no_lock_behind() {
     });
 }
 
-/// The caller computes from then on, and does not come back to its runtime: on one of several worker
-/// threads, and on the only one. The background thread would take over after 25 s.
+/// The caller computes from then on, and does not come back to its runtime: on one of several
+/// worker threads, and on the only one. The background thread would take over after 25 s.
 #[test]
 fn a_background_release_has_left_when_the_call_returns() {
     let several = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();

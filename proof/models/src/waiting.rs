@@ -47,7 +47,8 @@ pub(crate) enum Bug {
     NeverBehindHolder,
     /// A caller that goes away is no news.
     LeaveUnheard,
-    /// A holder passes the lock on to the last waiter of a process that is in line, which is no news.
+    /// A holder passes the lock on to the last waiter of a process that is in line, which is no
+    /// news.
     LastOneUnheard,
     /// A tenure that is left to the poller takes the place of one that was left before.
     ReturnOverReturn,

@@ -1,7 +1,7 @@
 //! A holder of this process, as those see it who wait behind it and ask the server all the same.
 //!
-//! A holder learns at its next renewal that its key is gone. Those who wait look more often, and what
-//! they find is news for the holder, too.
+//! A holder learns at its next renewal that its key is gone. Those who wait look more often, and
+//! what they find is news for the holder, too.
 
 use std::sync::Arc;
 

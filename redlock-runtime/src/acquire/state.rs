@@ -56,7 +56,8 @@ impl Clerking {
 pub(super) enum Rest {
     /// Nobody waits.
     Idle,
-    /// The lock is taken in this process. A newcomer can rely on its end only as long as that is so.
+    /// The lock is taken in this process. A newcomer can rely on its end only as long as that is
+    /// so.
     TakenHere,
     /// It stands in line, or asks again after a pause.
     Waits,
@@ -70,8 +71,8 @@ pub(super) struct Question {
     pub(super) at: Moment,
 }
 
-/// So long others wait for the answer to the question of a caller. It may come to a task that is not
-/// polled.
+/// So long others wait for the answer to the question of a caller. It may come to a task that is
+/// not polled.
 pub(super) const QUESTION: Duration = Duration::from_millis(10);
 
 /// So many grants in a row that nobody else was in the way of make a lock one's own again.

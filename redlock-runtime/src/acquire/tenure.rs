@@ -157,8 +157,8 @@ impl Tenure {
         is_fit && (is_within || self.has_turns()) && self.move_on()
     }
 
-    /// Moves it to the next caller where that has to claim it first: its lease is not full any more,
-    /// but others who waited when it was handed over have not had their turn.
+    /// Moves it to the next caller where that has to claim it first: its lease is not full any
+    /// more, but others who waited when it was handed over have not had their turn.
     pub(super) fn pass_for_claim(&mut self, now: Moment) -> bool {
         let is_passed = self.has_turns() && self.move_on();
         if is_passed {

@@ -28,8 +28,8 @@ impl Answer {
     /// A command was given to the task that drives its connection, on the runtime of the caller.
     ///
     /// That task is woken, and runs before the caller does again; but a worker thread on which the
-    /// caller goes on, and computes or blocks, does not come to it. So the caller lets it run first:
-    /// once, or twice where it has used up its time and may be put before the other.
+    /// caller goes on, and computes or blocks, does not come to it. So the caller lets it run
+    /// first: once, or twice where it has used up its time and may be put before the other.
     pub(super) fn leaving() -> Self {
         Self::Leaving(if has_budget_remaining() { 1 } else { 2 })
     }

@@ -44,8 +44,8 @@ impl Ownership {
         &self.hold
     }
 
-    /// Its caller learns of it, and has it from here on. `false`: it was taken back meanwhile, as the
-    /// caller was not polled.
+    /// Its caller learns of it, and has it from here on. `false`: it was taken back meanwhile, as
+    /// the caller was not polled.
     pub(crate) fn take(&self) -> bool {
         let taken = self.hold.take();
         if taken == Some(true) {

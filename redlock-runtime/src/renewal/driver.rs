@@ -243,7 +243,9 @@ impl Scheduler {
             wakes |= state.wakes_for(at);
         }
         drop(state);
-        withdrawn.into_iter().for_each(|hold| self.free(hold));
+        for hold in withdrawn {
+            self.free(hold);
+        }
         if wakes {
             self.wake.notify_one();
         }

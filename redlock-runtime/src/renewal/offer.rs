@@ -1,7 +1,7 @@
 //! A lock that was granted to a caller, until the caller takes it.
 //!
-//! A caller learns of its grant when its future is polled, which may be late, or never: the arm of a
-//! `select!` that takes long, a stalled stream, a blocked runtime. Until then the lease is not
+//! A caller learns of its grant when its future is polled, which may be late, or never: the arm of
+//! a `select!` that takes long, a stalled stream, a blocked runtime. Until then the lease is not
 //! renewed, and after a while others may have the lock.
 
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -1,5 +1,5 @@
-//! Whoever waits is served as soon as the lock is free: callers that pause, that are not polled, and
-//! those behind a holder that lost its lock.
+//! Whoever waits is served as soon as the lock is free: callers that pause, that are not polled,
+//! and those behind a holder that lost its lock.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -146,8 +146,8 @@ async fn who_waits_behind_a_holder_of_its_process_looks_whether_the_lock_is_stil
     }
 }
 
-/// Five processes that died while they waited, and their holder with them: nobody is left to hand the
-/// lock on.
+/// Five processes that died while they waited, and their holder with them: nobody is left to hand
+/// the lock on.
 #[tokio::test(start_paused = true)]
 async fn who_waits_behind_the_dead_of_a_crash_is_served_when_the_lease_is_over() {
     let server = Server::new();

@@ -81,8 +81,8 @@ impl<const C: usize> Process<C> {
         let places = [&mut self.entry, &mut self.told, &mut self.returned];
         places.into_iter().flatten().for_each(&mut *number);
         if let Poller::Asked(asked, _) = &mut self.poller {
-            let (Asked::Lock(slot) | Asked::Look(slot) | Asked::Rotate(slot) | Asked::Verify(slot)) =
-                asked;
+            use Asked::{Lock, Look, Rotate, Verify};
+            let (Lock(slot) | Look(slot) | Rotate(slot) | Verify(slot)) = asked;
             number(slot);
         }
         for command in self.commands.iter_mut() {

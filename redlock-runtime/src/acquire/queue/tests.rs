@@ -146,8 +146,8 @@ fn a_newcomer_wakes_the_clerk_where_it_would_rest_for_longer_than_that_one_waits
     assert!(wakes(resting(Rest::Idle), 6) && wakes(Clerking::Busy, 6));
 }
 
-/// The clerk rests because the lock was taken here. Only as long as that is so is there somebody who
-/// will wake it.
+/// The clerk rests because the lock was taken here. Only as long as that is so is there somebody
+/// who will wake it.
 #[test]
 fn a_newcomer_wakes_a_clerk_that_rests_for_a_holder_who_has_gone() {
     let seat = Queues::new(9).join(&key("a"));
@@ -253,8 +253,8 @@ fn only_the_holder_is_forgotten_when_it_lets_go() {
     assert_eq!(holds(), None);
 }
 
-/// A key was deleted under the first holder, so that there were two: one tenure for the clerk, and the
-/// other one is freed.
+/// A key was deleted under the first holder, so that there were two: one tenure for the clerk, and
+/// the other one is freed.
 #[test]
 fn a_second_tenure_that_comes_back_does_not_replace_the_first() {
     let seat = Queues::new(9).join(&key("a"));

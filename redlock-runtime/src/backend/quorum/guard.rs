@@ -49,8 +49,8 @@ impl RestartGuard {
         self.longest.fetch_max(nanos, Ordering::Relaxed);
     }
 
-    /// Gets to know the group, once. A task of its own does it: others wait for the same, and the one
-    /// that came first may not be polled any more.
+    /// Gets to know the group, once. A task of its own does it: others wait for the same, and the
+    /// one that came first may not be polled any more.
     pub(super) async fn enroll(
         self: &Arc<Self>,
         members: &[Arc<Member>],
