@@ -85,9 +85,9 @@ async fn a_lock_that_its_caller_never_takes_is_not_renewed_and_goes_to_others() 
     server.take_log();
     holder.release().await.unwrap();
     let start = Instant::now();
-    let served = others.map(|other| tokio::spawn(async { drop(granted(other).await) }));
-    for other in served {
-        other.await.unwrap();
+    let turns = others.map(|other| tokio::spawn(async { drop(granted(other).await) }));
+    for turn in turns {
+        turn.await.unwrap();
     }
     assert!(start.elapsed() <= CLAIM_WINDOW + AT_ONCE, "{:?}", start.elapsed());
     assert!(!server.take_verbs().contains(&"renew".to_owned()));
@@ -185,31 +185,30 @@ async fn a_turn_serves_as_many_callers_as_waited_when_it_began() {
         let server = Server::new();
         let holder = server.set("k", EXPIRE);
         let (crowd, single) = (server.client(), server.client());
-        let served = Arc::new(Mutex::new(Vec::new()));
-        let call = async |redlock: &Redlock, name: &'static str| {
-            let (request, served) = (redlock.lock("k").expire(expire), Arc::clone(&served));
-            let call = tokio::spawn(async move {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut calls = Vec::new();
+        let mut call = async |redlock: &Redlock, name: &'static str| {
+            let (request, order) = (redlock.lock("k").expire(expire), Arc::clone(&order));
+            calls.push(tokio::spawn(async move {
                 let guard = request.wait(Wait::Forever).acquire().await.unwrap();
-                served.lock().unwrap().push(name);
+                order.lock().unwrap().push(name);
                 tokio::time::sleep(100 * MOMENT).await;
                 guard.release().await.unwrap();
-            });
+            }));
             tokio::time::sleep(MOMENT).await;
-            call
         };
-        let mut calls = Vec::new();
         for _ in 0..4 {
-            calls.push(call(&crowd, "crowd").await);
+            call(&crowd, "crowd").await;
         }
-        calls.push(call(&single, "single").await);
+        call(&single, "single").await;
         server.free(&holder);
         tokio::time::sleep(MOMENT).await;
-        calls.push(call(&crowd, "late").await);
+        call(&crowd, "late").await;
         for call in calls {
             call.await.unwrap();
         }
         let expected = ["crowd", "crowd", "crowd", "crowd", "single", "late"];
-        assert_eq!(*served.lock().unwrap(), expected, "{expire:?}");
+        assert_eq!(*order.lock().unwrap(), expected, "{expire:?}");
         assert_eq!((server.owner("k"), server.waiting()), (None, 0));
     }
 }
