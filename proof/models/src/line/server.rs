@@ -43,6 +43,12 @@ impl<const P: usize> Line<P> {
         if is_look && !is_in_line {
             return Reply::Gone;
         }
+        // Whoever looks and finds the lock free has it, wherever it stands.
+        if is_look && state.lock.owner.is_none() {
+            state.line.remove(owner);
+            let (first, last) = self.take(state, owner);
+            return Reply::Granted { first, last };
+        }
         while state.lock.owner.is_none() {
             let first = state.line.first();
             if first.is_none_or(|first| first == owner) {
