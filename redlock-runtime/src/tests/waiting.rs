@@ -87,8 +87,8 @@ async fn a_lock_that_its_caller_never_takes_is_not_renewed_and_goes_to_others() 
     let start = Instant::now();
     let turns = others.map(|other| tokio::spawn(async { drop(granted(other).await) }));
     for turn in turns {
-        let served = tokio::time::timeout(EXPIRE, turn).await;
-        served.expect("the lock goes to others").unwrap();
+        let ended = tokio::time::timeout(EXPIRE, turn).await;
+        ended.expect("the lock goes to others").unwrap();
     }
     assert!(start.elapsed() <= CLAIM_WINDOW + AT_ONCE, "{:?}", start.elapsed());
     assert!(!server.take_verbs().contains(&"renew".to_owned()));
