@@ -186,7 +186,7 @@ async fn a_mailbox_that_nobody_empties_belongs_to_the_dead() {
     let lock = lock().await;
     let mailbox = format!("{}mailbox:1", unique_prefix());
     let channel = format!("@{mailbox}");
-    for _ in 0..63 {
+    for _ in 0..1023 {
         lock.raw.cmd(&["RPUSH", &mailbox, "x"]).await;
     }
     lock.join_on("holder", &channel).await.unwrap();
@@ -196,13 +196,13 @@ async fn a_mailbox_that_nobody_empties_belongs_to_the_dead() {
     lock.join_on("c", NOBODY).await.unwrap();
     assert_eq!(lock.release("holder").await, "2");
     assert_eq!(lock.holder().await.as_deref(), Some("a"));
-    let messages = lines_of(lock.raw.cmd(&["LRANGE", &mailbox, "63", "-1"]).await);
+    let messages = lines_of(lock.raw.cmd(&["LRANGE", &mailbox, "1023", "-1"]).await);
     let last: u64 = lock.raw.get(&lock.fence).await.unwrap().parse().unwrap();
     assert_eq!(messages, [format!("{} {last} 1000 1 a{}", last - 7, lock.key)]);
     assert!(lock.raw.pttl(&mailbox).await.unwrap() > secs(50));
     assert_eq!(lock.release("a").await, "2");
     assert_eq!(lock.holder().await.as_deref(), Some("c"), "the mailbox is full");
-    assert_eq!(lock.raw.int(&["LLEN", &mailbox]).await, 64);
+    assert_eq!(lock.raw.int(&["LLEN", &mailbox]).await, 1024);
 }
 
 #[tokio::test]

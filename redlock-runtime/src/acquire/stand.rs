@@ -179,7 +179,10 @@ impl Clerk {
     /// the lease be counted.
     fn handed_over(&self, stand: Stand, fencing_tokens: FencingTokens, lease: Duration) -> Tenure {
         let confirmed = Confirmed { sent: stand.since, lease: lease.min(stand.claim.expire) };
-        Tenure::new(stand.claim, confirmed, fencing_tokens).called(self.now(), self.callers())
+        let tenure = Tenure::new(stand.claim, confirmed, fencing_tokens);
+        let tenure = tenure.called(self.now(), self.callers());
+        let is_certain = self.engine.line().is_none_or(Line::is_call_certain);
+        if is_certain { tenure } else { tenure.doubted() }
     }
 
     /// How many wait here.

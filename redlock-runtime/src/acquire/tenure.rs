@@ -41,6 +41,8 @@ pub(crate) struct Tenure {
     pub(super) confirmed: Confirmed,
     /// An answer has just said so. Otherwise a call did, to one who may have waited for long.
     is_answered: bool,
+    /// It has to be claimed before anybody holds it: the call may be meant for nobody any more.
+    is_doubtful: bool,
     used: FencingToken,
     reserved: FencingToken,
     budget: Budget,
@@ -60,6 +62,7 @@ impl Tenure {
             claim,
             confirmed,
             is_answered: true,
+            is_doubtful: false,
             used: first,
             reserved: last,
             budget: ALONE,
@@ -72,6 +75,11 @@ impl Tenure {
     /// Handed over by another process, as a call said, for so many callers who wait.
     pub(super) fn called(self, now: Moment, callers: usize) -> Self {
         Self { is_answered: false, ..self.handed_over(now, callers) }
+    }
+
+    /// The call was not certain.
+    pub(super) fn doubted(self) -> Self {
+        Self { is_doubtful: true, ..self }
     }
 
     /// Handed over by another process, for so many callers who wait.
@@ -101,13 +109,14 @@ impl Tenure {
         }
         self.claim = claim.claim;
         self.confirmed = claim.confirmed;
-        self.is_answered = true;
+        (self.is_answered, self.is_doubtful) = (true, false);
         self
     }
 
     /// Is it what a caller wants that asks for leases of `expire`?
     pub(super) fn suits(&self, expire: Duration, now: Moment) -> bool {
-        self.claim.expire == expire && (self.is_answered || self.is_fresh(now))
+        let is_known = self.is_answered || (!self.is_doubtful && self.is_fresh(now));
+        self.claim.expire == expire && is_known
     }
 
     /// May its lease become one of `expire`? It does not grow: a late command of its past would cut
@@ -280,6 +289,16 @@ mod tests {
         assert!(tenure.pass_for_claim(at(1_200_000)) && tenure.fencing_token() > used);
         assert!(!tenure.suits(EXPIRE, at(1_200_000)) && tenure.may_become(EXPIRE));
         assert!(!tenure.pass_for_claim(at(1_300_000)), "four have had their turn");
+    }
+
+    #[test]
+    fn a_call_that_is_not_certain_has_to_be_claimed_however_fresh_it_is() {
+        let called = || tenure(CLAIM_WINDOW, 9).called(at(1), 1);
+        assert!(called().suits(EXPIRE, at(1)));
+        assert!(!called().doubted().suits(EXPIRE, at(1)));
+        let confirmed = Confirmed { sent: at(1), lease: EXPIRE };
+        let claim = Tenure { confirmed, ..tenure(EXPIRE, 9) };
+        assert!(called().doubted().claimed(claim).suits(EXPIRE, at(1)));
     }
 
     #[test]

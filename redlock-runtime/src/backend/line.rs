@@ -108,6 +108,12 @@ pub(crate) trait Line: fmt::Debug + Send + Sync {
     /// To be taken before its owner joins: a call may come before the answer.
     fn ticket(&self, owner: &Owner) -> Ticket;
 
+    /// Is a lock handed over to everybody who hears a call? Otherwise a call may be heard that was
+    /// counted as heard by nobody, so that another one has the lock.
+    fn is_call_certain(&self) -> bool {
+        true
+    }
+
     /// Takes the lock if it is free and nobody waits; otherwise the owner is put at the end of the
     /// line. An owner joins once. When the outcome is unknown, the backend has already sent a
     /// [`leave`](Self::leave) behind the command, on the same connection.

@@ -13,6 +13,7 @@ use super::hold::Hold;
 use super::schedule::Schedule;
 use super::step::Step;
 use crate::backend::{Claim, Fault, Found};
+use crate::backoff;
 use crate::clock::{Clock, Moment};
 use crate::error::LockError;
 use crate::host::Host;
@@ -188,11 +189,21 @@ impl Scheduler {
         (batches, state.wakes_at)
     }
 
-    /// Releases a lock that was taken back from its caller. When nobody answers, it is free at the
-    /// end of its lease: it is renewed no more.
+    /// Releases a lock that was taken back from its caller, until that is answered, or the lease is
+    /// over: it is renewed no more.
     fn free(&self, hold: Arc<Hold>) {
         self.forget(&hold);
-        tokio::spawn(async move { hold.backend.release(&hold.claim, hold.reply_timeout).await });
+        let clock = self.clock;
+        tokio::spawn(async move {
+            let mut failures = 0;
+            while clock.now() < hold.server_end()
+                && hold.backend.release(&hold.claim, hold.reply_timeout).await.is_err()
+            {
+                let pause = backoff::failed(failures, fastrand::f64());
+                clock.sleep_until(clock.now().plus(pause)).await;
+                failures += 1;
+            }
+        });
     }
 
     /// One batch: one script, its answers, and what each lease does next.
@@ -220,13 +231,16 @@ impl Scheduler {
     /// Writes down when to look at each of these next, and lets go of those that are over.
     /// `head_start` is a share of what they may be early by.
     fn plan(&self, holds: &[Arc<Hold>], now: Moment, head_start: f64) {
-        let steps: Vec<Step> = holds.iter().map(|hold| hold.step(now, Duration::ZERO)).collect();
+        let look = |hold: &Arc<Hold>| (hold.is_offered(), hold.step(now, Duration::ZERO));
+        let steps: Vec<(bool, Step)> = holds.iter().map(look).collect();
         // Dropped outside of the mutex: it may have the last references.
         let (mut over, mut withdrawn) = (Vec::new(), Vec::new());
         let mut state = self.state();
         let mut wakes = false;
-        for (hold, step) in holds.iter().zip(steps) {
+        for (hold, (was_offered, step)) in holds.iter().zip(steps) {
             let at = match step {
+                // Taken meanwhile: whoever took it may have asked for a look before this.
+                Step::Sleep(_) if was_offered && !hold.is_offered() => Moment::ZERO,
                 Step::Sleep(at) => at.minus(early(hold).mul_f64(head_start)),
                 Step::Renew => retry_at(hold, now),
                 Step::Withdraw => {

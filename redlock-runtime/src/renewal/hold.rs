@@ -234,12 +234,21 @@ impl Hold {
         is_held.then_some(take == Take::TakenLate)
     }
 
-    /// Takes it back from a caller that has not learned of it.
-    fn withdraw(&self) {
-        self.finish(End::Withdrawn);
+    /// Takes it back from a caller that has not learned of it. `false`: it was let go of meanwhile,
+    /// and its owner value may be used by the next one already.
+    fn withdraw(&self) -> bool {
+        if !self.finish(End::Withdrawn) {
+            return false;
+        }
         let key = self.claim.key.name();
         tracing::debug!(key, "lock taken back: it was granted to a caller that is not polled");
         self.news.notify_one();
+        true
+    }
+
+    /// Has its caller not learned of it yet?
+    pub(super) fn is_offered(&self) -> bool {
+        self.offer.is_open()
     }
 
     /// When the scheduler looks at it first.
@@ -313,8 +322,7 @@ impl Hold {
             match self.offer.look(now, self.due_at()) {
                 Some(Untaken::Wait(until)) => return Step::Sleep(until),
                 Some(Untaken::Withdrawn) => {
-                    self.withdraw();
-                    return Step::Withdraw;
+                    return if self.withdraw() { Step::Withdraw } else { Step::Forget };
                 }
                 None => {}
             }

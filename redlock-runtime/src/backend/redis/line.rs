@@ -22,6 +22,12 @@ impl<S: Source> Line for RedisNode<S> {
         self.core.notices.ticket(owner)
     }
 
+    /// What is published in a cluster comes over its bus as well, and a script counts only those who
+    /// listen at its own server.
+    fn is_call_certain(&self) -> bool {
+        S::LEADS_TO_ONE
+    }
+
     fn join<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Joined> {
         Box::pin(async move {
             let end = Instant::now() + within;

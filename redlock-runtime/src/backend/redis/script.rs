@@ -142,10 +142,10 @@ mod tests {
         assert_eq!(RAISE.digest(), "4142d34a29712ce86779aa433658e95e74bf0588");
         assert_eq!(RENEW.digest(), "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13");
         assert_eq!(NOTICE.digest(), "20632bbef39757069aa270fb99e091f2140dd47b");
-        assert_eq!(JOIN.digest(), "0e183f1409f15713dc3f665d5537572159179aa1");
-        assert_eq!(ROTATE.digest(), "383bce82322f229db978a43178582660220139ad");
-        assert_eq!(NUDGE.digest(), "4f2eeb8e5c32c40480f5c8edd2889c8fd6ee85ce");
-        assert_eq!(RELEASE.digest(), "9283500d2c486d77b13b55fbbcf28aa4ae787c6c");
+        assert_eq!(JOIN.digest(), "0a28c79689ce9072568426902024095ed0b10ad8");
+        assert_eq!(ROTATE.digest(), "c54e7b5e7ad57f6d8dec46ada15c64e72ad6f810");
+        assert_eq!(NUDGE.digest(), "847e3b76a58656d49b6e5efa9e2cef2919502689");
+        assert_eq!(RELEASE.digest(), "0a1cff1deeda323e0d7c0ea7c8b9cf4d5e05291f");
     }
 
     #[test]

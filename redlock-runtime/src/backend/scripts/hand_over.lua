@@ -14,7 +14,7 @@ local untold_share = 17
 -- So many of them are passed over at most.
 local most_passed_over = 16
 -- So many messages lie in a mailbox at most. Whoever has fetched none of them is gone.
-local most_messages = 64
+local most_messages = 1024
 -- So long, in ms, does a mailbox last behind its last message.
 local mailbox_life = 60000
 
