@@ -22,8 +22,8 @@ impl<S: Source> Line for RedisNode<S> {
         self.core.notices.ticket(owner)
     }
 
-    /// What is published in a cluster comes over its bus as well, and a script counts only those who
-    /// listen at its own server.
+    /// What is published in a cluster comes over its bus as well, and a script counts only those
+    /// who listen at its own server.
     fn is_call_certain(&self) -> bool {
         S::LEADS_TO_ONE
     }
