@@ -1,5 +1,6 @@
 //! Sees everything, and checks at every step what is promised.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::liveness::Queue;
@@ -56,7 +57,16 @@ pub(super) struct Key {
     pub(super) queue: Queue,
     /// Who was told last.
     owner: Option<Owner>,
+    /// When the tenure of each owner began.
+    tenures: HashMap<Owner, Tick>,
     resource: Resource,
+}
+
+impl Key {
+    /// When the tenure of an owner began, of which a hold begins at `now`.
+    fn tenure_since(&mut self, owner: &Owner, now: Tick) -> Tick {
+        *self.tenures.entry(owner.clone()).or_insert(now)
+    }
 }
 
 impl Witness {
@@ -80,8 +90,10 @@ impl Witness {
             return;
         }
         let fencing_token = hold.fencing_token;
-        // Outside of the promise a grant may overtake another on its way back.
+        // Outside of the promise a grant may overtake another on its way back; and a tenure may go on in
+        // its process for a while after its key was deleted, with the tokens that it has.
         let is_strict = plan.promise != Promise::Fencing;
+        let since = self.keys[key].tenure_since(&hold.claim.owner, since);
         let earlier = self.keys[key].granted.iter().filter(|(at, _)| is_strict || *at < since);
         let highest = earlier.map(|(_, granted)| *granted).max();
         if highest >= Some(fencing_token) {
