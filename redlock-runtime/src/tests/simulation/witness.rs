@@ -90,8 +90,8 @@ impl Witness {
             return;
         }
         let fencing_token = hold.fencing_token;
-        // Outside of the promise a grant may overtake another on its way back; and a tenure may go on in
-        // its process for a while after its key was deleted, with the tokens that it has.
+        // Outside of the promise a grant may overtake another on its way back; and a tenure may go
+        // on in its process for a while after its key was deleted, with the tokens that it has.
         let is_strict = plan.promise != Promise::Fencing;
         let since = self.keys[key].tenure_since(&hold.claim.owner, since);
         let earlier = self.keys[key].granted.iter().filter(|(at, _)| is_strict || *at < since);
