@@ -65,7 +65,7 @@ impl RestartGuard {
             let found = || guard.call_the_roll(&members, quorum, within);
             guard.roll.get_or_try_init(found).await.map(|_| ())
         });
-        // It breaks off with the runtime alone, whose tasks nobody polls any more.
+        // A task breaks off only when its runtime ends.
         enrolling.await.unwrap_or_else(|_| Err(broken_off()))
     }
 
@@ -173,8 +173,10 @@ impl RestartGuard {
     }
 }
 
+const BROKEN_OFF: &str = "the runtime ended while the servers were asked who they are; try again";
+
 fn broken_off() -> Fault {
-    let node = NodeError::new("", NodeErrorKind::Unreachable, "the roll was broken off");
+    let node = NodeError::new("quorum", NodeErrorKind::Unreachable, BROKEN_OFF);
     Fault { nodes: vec![node], is_unknown: false, is_final: false }
 }
 
