@@ -20,7 +20,7 @@ const ARGS: &str = "REDLOCK_TEST_ARGS";
 const MARK: &str = "@@ ";
 /// The path of the test that becomes the child's main function.
 const ENTRY: &str = "roles::child_entry";
-const EVENT_BOUND: Duration = Duration::from_secs(15);
+const EVENT_BOUND: Duration = Duration::from_secs(60);
 
 /// What a child does. It ends when the function returns; a panic is exit code 101.
 pub type Role = fn(&Args);

@@ -198,5 +198,5 @@ async fn a_body_that_blocks_past_its_lease_keeps_its_result() {
         let event = captured.wait_for(secs(5), &key, "not protected").await;
         assert_eq!(event.level, tracing::Level::WARN);
     }
-    eventually(secs(5), || async { redlock.held().is_empty() }).await;
+    eventually(secs(20), || async { redlock.held().is_empty() }).await;
 }

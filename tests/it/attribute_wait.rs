@@ -106,5 +106,5 @@ async fn forever_outlasts_a_dead_holder() {
     assert!(raw().await.set_foreign_lock(&key, "dead", ms(500)).await);
     let output = tokio::time::timeout(secs(20), forever(&redlock)).await.expect("it is let in");
     assert_eq!(output.unwrap(), 3);
-    eventually(secs(5), || async { raw().await.get(&key).await.is_none() }).await;
+    eventually(secs(20), || async { raw().await.get(&key).await.is_none() }).await;
 }

@@ -57,7 +57,7 @@ async fn leases_of_one_slot_share_calls() {
 async fn leases_of_a_slot_that_is_half_moved_are_renewed_all_the_same() {
     let cluster = Cluster::start_with(secs(60), &[]).await;
     let redlock = client(&cluster).await;
-    let guards = take(&redlock, 4, 4).await;
+    let guards = take(&redlock, 4, 6).await;
     let migration = Migration::of(&cluster, "lock:{s}-0").await;
     migration.begin().await;
     for n in [0, 2] {
@@ -139,7 +139,7 @@ impl<'a> Migration<'a> {
 async fn a_lease_moves_with_its_slot() {
     let cluster = Cluster::start_with(secs(60), &[]).await;
     let redlock = client(&cluster).await;
-    let lock = |key: &'static str| redlock.lock(key).expire(secs(3)).wait(secs(60));
+    let lock = |key: &'static str| redlock.lock(key).expire(secs(6)).wait(secs(60));
     let guard = lock("{s}-held").acquire().await.unwrap();
     let migration = Migration::of(&cluster, "lock:{s}-held").await;
     migration.begin().await;

@@ -10,7 +10,7 @@ use crate::fault_kit::{LONG, NOISE, Steps, client};
 use crate::support::process::block_on;
 use crate::support::{Server, block_thread, capture, ms, secs, time_passes};
 
-const EXPIRE: Duration = ms(1200);
+const EXPIRE: Duration = secs(4);
 
 /// Somebody else, on a thread and with a connection of its own, who tries to get in all the time.
 struct Observer {
@@ -50,7 +50,7 @@ async fn block_while_holding(redlock: Redlock, prefix: String, key: &'static str
     let full = format!("{prefix}{key}");
     let run = redlock.lock(key).expire(EXPIRE).run(async move {
         let observer = Observer::start(server, full);
-        block_thread(EXPIRE * 3);
+        block_thread(EXPIRE * 2);
         observer.stop()
     });
     run.await.expect("the lease was kept")
@@ -95,7 +95,7 @@ async fn a_hold_ends_with_its_renewals_and_hands_over_by_a_release() {
     let server = Server::shared().await;
     let (redlock, prefix) = client(&server.url()).await;
     let rival = Redlock::builder().url(server.url()).prefix(prefix.clone()).build().await.unwrap();
-    let expire = ms(1200);
+    let expire = secs(4);
     let key = format!("limit-{prefix}");
     let steps = Steps::new();
     let begun = Instant::now();

@@ -186,10 +186,10 @@ async fn a_connection_that_refuses_the_login_is_not_used_again() {
 async fn a_renewal_that_failed_once_is_tried_again_in_time() {
     each(table(), |case| async move {
         let site = Site::new().await;
-        let guard = site.redlock.lock("k").expire(secs(3)).acquire().await.unwrap();
+        let guard = site.redlock.lock("k").expire(secs(6)).acquire().await.unwrap();
         let hits = site.scripted.proxy.when(command(SCRIPTS), case.then.clone());
         hits.fired().await;
-        eventually(secs(5), || async { guard.renewals() > 0 || guard.check().is_err() }).await;
+        eventually(secs(10), || async { guard.renewals() > 0 || guard.check().is_err() }).await;
         assert_eq!(guard.check(), Ok(()));
         assert_eq!(guard.state(), LeaseState::Held);
         assert_eq!(guard.release().await, Ok(Released::Released));
@@ -268,11 +268,11 @@ async fn a_release_that_keeps_failing_is_reported_and_left_to_the_lease() {
 async fn scripts_that_the_server_forgot_are_sent_again() {
     let site = Site::new().await;
     let hits = site.scripted.answer_next(&["EVALSHA"], says::NOSCRIPT);
-    let guard = site.redlock.lock("k").wait(Wait::Never).expire(secs(2)).acquire().await.unwrap();
+    let guard = site.redlock.lock("k").wait(Wait::Never).expire(secs(6)).acquire().await.unwrap();
     assert_eq!(hits.count(), 1);
     let hits = site.scripted.answer_next(&["EVALSHA"], says::NOSCRIPT);
     hits.fired().await;
-    eventually(secs(5), || async { guard.renewals() > 0 }).await;
+    eventually(secs(10), || async { guard.renewals() > 0 }).await;
     let hits = site.scripted.answer_next(&["EVALSHA"], says::NOSCRIPT);
     assert_eq!(guard.release().await, Ok(Released::Released));
     assert_eq!(hits.count(), 1);

@@ -49,8 +49,8 @@ async fn an_acl_user_needs_little_and_is_told_what_is_missing() {
         .await;
     let connect = |user: &str| Redlock::connect(server.url_for(user, "pw"));
     let little = connect("little").await.unwrap();
-    let guard = little.lock("k").expire(secs(3)).acquire().await.unwrap();
-    eventually(secs(5), || async { guard.renewals() > 0 }).await;
+    let guard = little.lock("k").expire(secs(6)).acquire().await.unwrap();
+    eventually(secs(15), || async { guard.renewals() > 0 }).await;
     assert_eq!(guard.release().await, Ok(Released::Released));
     for user in ["noscripts", "nokeys"] {
         let request = connect(user).await.unwrap().lock("k").wait(LONG);
@@ -89,13 +89,13 @@ async fn a_key_of_another_type_is_an_error_and_left_alone() {
 async fn out_of_memory_refuses_new_locks_at_once_and_keeps_old_ones() {
     let server = Server::builder().config("maxmemory-policy noeviction").start().await;
     let (redlock, prefix) = client(&server.url()).await;
-    let guard = redlock.lock("held").expire(secs(1)).acquire().await.unwrap();
+    let guard = redlock.lock("held").expire(secs(6)).acquire().await.unwrap();
     server.raw().cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
     let before = guard.renewals();
     let error = redlock.lock("new").wait(LONG).acquire().await.map(drop).unwrap_err();
     assert_unavailable(&error, Kind::OutOfMemory);
     assert!(error.to_string().contains("`maxmemory`"), "{error}");
-    eventually(secs(5), || async { guard.renewals() > before }).await;
+    eventually(secs(15), || async { guard.renewals() > before }).await;
     assert_eq!(guard.release().await, Ok(Released::Released));
     nothing_left(&server.raw(), &prefix, secs(1)).await;
 }

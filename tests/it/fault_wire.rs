@@ -107,10 +107,10 @@ async fn a_renewal_whose_connection_breaks_or_reply_is_lost_is_repeated() {
     let faults = breaks().into_iter().chain([Then::LoseReply, Then::LoseRequest]);
     for then in faults {
         let site = Site::new().await;
-        let guard = site.redlock.lock("k").expire(secs(2)).acquire().await.unwrap();
+        let guard = site.redlock.lock("k").expire(secs(6)).acquire().await.unwrap();
         let hits = site.proxy.when(command(&["EVALSHA"]), then);
         hits.fired().await;
-        eventually(secs(5), || async { guard.renewals() > 0 || guard.check().is_err() }).await;
+        eventually(secs(10), || async { guard.renewals() > 0 || guard.check().is_err() }).await;
         assert_eq!((guard.check(), guard.state()), (Ok(()), LeaseState::Held));
         assert_eq!(guard.release().await, Ok(Released::Released));
     }
@@ -145,7 +145,7 @@ async fn an_idle_connection_that_was_closed_costs_the_caller_no_attempt() {
         } else {
             site.proxy.cut_all();
         }
-        eventually(secs(5), || async { site.proxy.open_connections() == 0 }).await;
+        eventually(secs(20), || async { site.proxy.open_connections() == 0 }).await;
         let guard = site.redlock.lock("k").wait(Wait::Never).acquire().await.unwrap();
         assert_eq!(guard.release().await, Ok(Released::Released));
     }

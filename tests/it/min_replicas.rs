@@ -61,7 +61,7 @@ async fn too_few_replicas_are_a_typed_error_and_leave_no_lock() {
 async fn a_lease_whose_renewals_reach_no_replica_is_lost() {
     let (master, replica) = pair().await;
     let redlock = on(&master).min_replicas(1, ms(200)).build().await.unwrap();
-    let guard = redlock.lock("k").expire(secs(2)).wait(secs(30)).acquire().await.unwrap();
+    let guard = redlock.lock("k").expire(secs(6)).wait(secs(30)).acquire().await.unwrap();
     eventually(secs(30), || async { guard.renewals() >= 1 }).await;
     replica.freeze();
     assert_eq!(guard.lost().await, LostReason::Unreachable);

@@ -17,10 +17,10 @@ async fn quiet(redlock: &Redlock, key: &str) -> Result<String, LockError> {
     Ok(Lease::current().unwrap().fencing_token().to_string())
 }
 
-#[redis_lock(key = "<key>", expire = "2s", client = redlock)]
+#[redis_lock(key = "<key>", expire = "6s", client = redlock)]
 async fn long(redlock: &Redlock, key: &str) -> Result<(), LockError> {
     let lease = Lease::current().unwrap();
-    eventually(secs(20), || async { lease.renewals() >= 2 }).await;
+    eventually(secs(30), || async { lease.renewals() >= 2 }).await;
     Ok(())
 }
 

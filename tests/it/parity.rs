@@ -36,7 +36,7 @@ impl Counter {
     }
 }
 
-#[redis_lock(key = "counter", expire = "3s", wait = "forever", client = redlock)]
+#[redis_lock(key = "counter", expire = "10s", wait = "forever", client = redlock)]
 async fn increment(redlock: &Redlock, counter: &mut Counter) -> Result<(), LockError> {
     let value = counter.get().await;
     counter.set(value + 1).await;
@@ -44,7 +44,7 @@ async fn increment(redlock: &Redlock, counter: &mut Counter) -> Result<(), LockE
 }
 
 /// Takes the lock and never comes back.
-#[redis_lock(key = "counter", expire = "3s", wait = "forever", client = redlock)]
+#[redis_lock(key = "counter", expire = "10s", wait = "forever", client = redlock)]
 async fn hang(redlock: &Redlock) -> Result<(), LockError> {
     emit("holds");
     std::future::pending().await
@@ -111,7 +111,7 @@ async fn what_a_killed_worker_had_done_is_counted_once() {
     let race = Race::new().await;
     let others: Vec<_> = (1..WORKERS).map(|_| race.worker(1_000, false)).collect();
     let mut killed = race.worker(123, true);
-    killed.event_within(secs(60), "holds").await;
+    killed.event_within(secs(600), "holds").await;
     killed.sigkill();
     race.finish(others).await;
     assert_eq!(race.count().await, 2_123);
@@ -141,7 +141,7 @@ impl Race {
 
     async fn finish(&self, workers: Vec<Process>) {
         for mut worker in workers {
-            worker.event_within(secs(120), "done").await;
+            worker.event_within(secs(600), "done").await;
             assert!(worker.wait(secs(20)).await.success());
         }
     }

@@ -49,7 +49,7 @@ fn url(server: &Server) -> String {
 async fn whole_life(server: &Server) -> Result<(), LockError> {
     let redlock = Redlock::builder().url(url(server)).lazy().build().await?;
     for key in ["stock-42", "{stock}-42"] {
-        let guard = redlock.lock(key).expire(secs(2)).acquire().await?;
+        let guard = redlock.lock(key).expire(secs(6)).acquire().await?;
         assert!(redlock.lock(key).try_acquire().await?.is_none());
         tokio::select! {
             () = eventually(secs(20), || async { guard.renewals() >= 1 }) => {}

@@ -45,7 +45,7 @@ impl Wire {
     }
 
     async fn becomes(&self, value: &str) {
-        eventually(secs(5), || async { self.value().await.as_deref() == Some(value) }).await;
+        eventually(secs(20), || async { self.value().await.as_deref() == Some(value) }).await;
     }
 }
 
@@ -82,7 +82,7 @@ async fn it_passes_everything_and_counts() {
     assert_eq!(wire.proxy.command_log()[0], "SET");
     assert_eq!((wire.proxy.connections(), wire.proxy.open_connections()), (1, 1));
     drop(client);
-    eventually(secs(5), || async { wire.proxy.open_connections() == 0 }).await;
+    eventually(secs(20), || async { wire.proxy.open_connections() == 0 }).await;
 }
 
 #[tokio::test]
@@ -161,7 +161,7 @@ async fn a_cut_black_hole_forgets_what_it_held() {
     wire.proxy.black_hole();
     assert_timed_out(wire.set(&mut client, "1").await);
     wire.proxy.cut_all();
-    eventually(secs(5), || async { wire.proxy.open_connections() == 0 }).await;
+    eventually(secs(20), || async { wire.proxy.open_connections() == 0 }).await;
     wire.proxy.pass();
     wire.set(&mut wire.client().await, "2").await.unwrap();
     assert_eq!(wire.value().await.as_deref(), Some("2"));
@@ -172,7 +172,7 @@ async fn cut_is_an_end_of_stream_and_reset_is_a_reset() {
     use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
     let wire = Wire::start().await;
     let proxy = &wire.proxy;
-    let open = |n| eventually(secs(5), move || async move { proxy.open_connections() == n });
+    let open = |n| eventually(secs(20), move || async move { proxy.open_connections() == n });
     let mut stream = wire.stream().await;
     open(1).await;
     wire.proxy.cut_all();
@@ -270,7 +270,7 @@ async fn a_rule_can_act_on_the_server_in_the_right_moment() {
     assert_timed_out(set);
     hits.fired().await;
     server.thaw();
-    eventually(secs(5), || async { server.raw().get("k").await }).await;
+    eventually(secs(20), || async { server.raw().get("k").await }).await;
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ async fn a_frozen_server_is_silent_and_executes_after_the_thaw() {
     server.freeze();
     tokio::time::timeout(ms(100), raw.cmd(&["SET", "k", "late"])).await.expect_err("silence");
     server.thaw();
-    eventually(secs(5), || async { server.raw().get("k").await == Some("late".into()) }).await;
+    eventually(secs(20), || async { server.raw().get("k").await == Some("late".into()) }).await;
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use crate::support::{Server, eventually, secs, within};
 
 /// Over TLS, and by the server's own account.
 async fn whole_life(server: &TlsServer, redlock: &Redlock) {
-    let guard = redlock.lock("stock-42").expire(secs(2)).acquire().await.unwrap();
+    let guard = redlock.lock("stock-42").expire(secs(6)).acquire().await.unwrap();
     let owner = server.plain.raw().get("lock:stock-42").await;
     assert_eq!(owner.as_deref(), Some(guard.lease().owner()));
     assert!(redlock.lock("stock-42").try_acquire().await.unwrap().is_none());

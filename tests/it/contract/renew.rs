@@ -1,12 +1,18 @@
 //! A lease is renewed until it is released, lost or used up.
 
+use std::time::Duration;
+
 use redlock::{LeaseState, LockError, LockGuard, LostReason, Wait};
 
 use super::place::{KEY, Place};
 use crate::support::{eventually, ms, secs};
 
+/// A machine that is busy with other tests stands still for less than the third of it that is left
+/// when a renewal is due.
+const KEPT: Duration = secs(6);
+
 async fn lost(guard: &LockGuard) -> LostReason {
-    tokio::time::timeout(secs(15), guard.lost()).await.expect("the holder is told")
+    tokio::time::timeout(secs(30), guard.lost()).await.expect("the holder is told")
 }
 
 #[track_caller]
@@ -22,20 +28,20 @@ fn assert_lost(guard: &LockGuard, expected: LostReason, confirmed: u32) {
 
 pub async fn a_lease_is_renewed_for_as_long_as_it_is_held(place: &Place) {
     let client = place.client().await;
-    let guard = client.lock(KEY).expire(secs(2)).acquire().await.unwrap();
+    let guard = client.lock(KEY).expire(KEPT).acquire().await.unwrap();
     let (owner, fencing_token) = (guard.owner().to_owned(), guard.fencing_token());
-    eventually(secs(15), || async { guard.renewals() >= 3 }).await;
+    eventually(secs(30), || async { guard.renewals() >= 2 }).await;
     guard.check().unwrap();
     assert_eq!((guard.owner(), guard.fencing_token()), (&*owner, fencing_token));
-    assert_eq!(place.owner(KEY).await, Some(owner), "three leases later");
-    assert!(client.held()[0].renewals() >= 3);
+    assert_eq!(place.owner(KEY).await, Some(owner), "longer than one lease");
+    assert!(client.held()[0].renewals() >= 2);
     guard.release().await.unwrap();
     assert!(place.is_free(KEY).await);
 }
 
 pub async fn the_last_renewal_ends_the_lease(place: &Place) {
     let client = place.client().await;
-    let guard = client.lock(KEY).expire(secs(2)).max_renew(1).acquire().await.unwrap();
+    let guard = client.lock(KEY).expire(KEPT).max_renew(1).acquire().await.unwrap();
     assert_eq!(lost(&guard).await, LostReason::RenewalLimit);
     assert_lost(&guard, LostReason::RenewalLimit, 1);
     let error = guard.check().unwrap_err().to_string();
