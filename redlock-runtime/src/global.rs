@@ -39,9 +39,10 @@ pub async fn init(client: impl IntoRedlock) -> Result<Redlock, LockError> {
     Ok(redlock)
 }
 
-/// [`init`] from the environment: `REDLOCK_URLS` (comma-separated), else `REDIS_URL`;
-/// `REDLOCK_PREFIX`; and with the feature `tls` the paths of PEM files: `REDLOCK_TLS_CA` for a
-/// private CA, `REDLOCK_TLS_CERT` and `REDLOCK_TLS_KEY` for a client certificate.
+/// [`init`] from the environment: `REDLOCK_URLS` (comma-separated; a comma in a password is fine),
+/// else `REDIS_URL` (one server); `REDLOCK_PREFIX`; and with the feature `tls` the paths of PEM
+/// files: `REDLOCK_TLS_CA` for a private CA, `REDLOCK_TLS_CERT` and `REDLOCK_TLS_KEY` for a client
+/// certificate.
 ///
 /// # Errors
 /// As [`init`]; [`LockError::Config`] when no server is named, or a file cannot be read.
@@ -63,18 +64,36 @@ fn from_variables(
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<crate::client::RedlockBuilder, LockError> {
     let set = |name| variable(name).filter(|value| !value.trim().is_empty());
-    let Some(urls) = set("REDLOCK_URLS").or_else(|| set("REDIS_URL")) else {
+    let one = || set("REDIS_URL").map(|url| vec![url.trim().to_owned()]);
+    let Some(urls) = set("REDLOCK_URLS").map(|urls| split(&urls)).or_else(one) else {
         return Err(LockError::config(
             "no server is named; set REDIS_URL (or REDLOCK_URLS), for example to \
              redis://127.0.0.1:6379",
         ));
     };
-    let urls = urls.split(',').map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned);
     let builder = Redlock::builder().urls(urls).with_tls(Tls::from_variables(set)?);
     Ok(match variable("REDLOCK_PREFIX") {
         Some(prefix) => builder.prefix(prefix),
         None => builder,
     })
+}
+
+/// The URLs of a list. A comma in a password is no end of one: at the end of a URL, another scheme
+/// follows.
+fn split(list: &str) -> Vec<String> {
+    let is_scheme =
+        |text: &str| text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'+');
+    let begins = |part: &str| part.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme));
+    let mut urls: Vec<String> = Vec::new();
+    for part in list.split(',') {
+        match urls.last_mut() {
+            Some(url) if !begins(part.trim_start()) => url.extend([",", part]),
+            _ => urls.push(part.to_owned()),
+        }
+    }
+    let bare =
+        urls.iter().map(|url| url.trim_matches(|end: char| end == ',' || end.is_whitespace()));
+    bare.filter(|url| !url.is_empty()).map(str::to_owned).collect()
 }
 
 /// The global client.
@@ -125,6 +144,17 @@ mod tests {
         assert!(one.contains("nodes: 1") && one.contains("shop:"), "{one}");
         let many = builder(&[("REDLOCK_URLS", "redis://a, redis://b,"), ("REDIS_URL", "x")]);
         assert!(many.unwrap().contains("nodes: 2"));
+        let one = builder(&[("REDIS_URL", "redis://:pass,word@a")]).unwrap();
+        assert!(one.contains("nodes: 1"), "{one}");
+    }
+
+    #[test]
+    fn a_comma_in_a_password_does_not_end_a_url() {
+        let one = "redis://:pa,ss, word,@a";
+        assert_eq!(split(one), [one]);
+        let list = format!(" {one} ,rediss://u:,@b:1/2,,\n unix:///c , ");
+        assert_eq!(split(&list), [one, "rediss://u:,@b:1/2", "unix:///c"]);
+        assert_eq!(split(" , ,"), [""; 0]);
     }
 
     #[test]

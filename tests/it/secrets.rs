@@ -110,6 +110,9 @@ async fn a_bad_url_never_shows_the_password() {
         "unix:///nowhere.sock?db=x&pass={}",
         "user:{}@127.0.0.1:6379",
         "user:{}",
+        "{}",
+        "redis://user/{}@127.0.0.1:1",
+        "redis://{}#a@127.0.0.1:1",
         "user:{}://127.0.0.1",
     ] {
         let url = url.replace("{}", SECRET);

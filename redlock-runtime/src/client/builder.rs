@@ -12,7 +12,7 @@ use super::topology::{Assembled, Node, Topology};
 use crate::backend::{Fault, MemoryStore, MinReplicas, Tls};
 use crate::engine::{Engine, Parts};
 use crate::error::LockError;
-use crate::options::{Policy, Wait};
+use crate::options::{MAX_EXPIRE, Policy, Wait};
 use crate::owner;
 
 const DEFAULT_PREFIX: &str = "lock:";
@@ -159,8 +159,8 @@ impl RedlockBuilder {
         self
     }
 
-    /// How long one command may take, connecting included. Default 1 s. Renewals of short leases
-    /// take less: a twelfth of their `expire`.
+    /// How long one command may take, connecting included. Default 1 s, 365 days at most. Renewals
+    /// of short leases take less: a twelfth of their `expire`.
     pub fn reply_timeout(mut self, reply_timeout: Duration) -> Self {
         self.reply_timeout = reply_timeout;
         self
@@ -282,6 +282,8 @@ impl RedlockBuilder {
         if self.reply_timeout.is_zero() {
             return Err(LockError::config("`reply_timeout` is zero: no command could be answered"));
         }
+        check_length("reply_timeout", self.reply_timeout)?;
+        check_length("longest_expire", self.topology.longest_expire.unwrap_or_default())?;
         let Assembled { backend, is_embedded } =
             self.topology.assemble(&prefix, self.reply_timeout)?;
         let engine = Engine::new(Parts {
@@ -320,6 +322,14 @@ impl RedlockBuilder {
              control characters"
         )))
     }
+}
+
+/// A time that is added to others must not reach beyond what a clock can show.
+fn check_length(option: &str, length: Duration) -> Result<(), LockError> {
+    if length <= MAX_EXPIRE {
+        return Ok(());
+    }
+    Err(LockError::config(format!("`{option}` is {length:?}; it can be 365 days at most")))
 }
 
 /// Asks the backend on its own host, where its connections live.

@@ -102,3 +102,34 @@ async fn tls_is_for_urls() {
     refuse(Redlock::builder().memory().tls(tls()), "`tls`").await;
     accept(Redlock::builder().url("rediss://127.0.0.1:1").tls(tls()).lazy()).await;
 }
+
+/// A sum with such a time would panic, where it is no caller's business.
+#[tokio::test]
+async fn a_time_beyond_all_clocks_is_refused_or_without_an_end() {
+    const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+    let beyond = YEAR + Duration::from_nanos(1);
+    for time in [beyond, Duration::MAX] {
+        refuse(one().reply_timeout(time), "`reply_timeout`").await;
+        refuse(three().longest_expire(time), "`longest_expire`").await;
+        refuse(one().expire(time), "`expire`").await;
+        refuse(one().min_replicas(1, time), "`min_replicas`").await;
+    }
+    let ended = tokio::spawn(async {
+        let longest = one().reply_timeout(YEAR).longest_expire(YEAR).expire(YEAR).wait(YEAR);
+        for redlock in [accept(longest.clone()).await, accept(longest.restart_guard(true)).await] {
+            // Nobody listens there.
+            let error = redlock.lock("k").wait(Duration::ZERO).acquire().await.unwrap_err();
+            assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+            redlock.shutdown(Duration::MAX).await;
+        }
+        let redlock = accept(Redlock::builder().memory().wait(Duration::MAX)).await;
+        let guard = redlock.lock("k").wait(Duration::MAX).max_renew(u32::MAX).acquire();
+        let guard = guard.await.unwrap();
+        let mut second = Box::pin(redlock.lock("k").acquire());
+        assert!(tokio::time::timeout(Duration::ZERO, &mut second).await.is_err());
+        drop(guard);
+        drop(second.await.unwrap());
+        redlock.shutdown(Duration::MAX).await;
+    });
+    ended.await.unwrap();
+}

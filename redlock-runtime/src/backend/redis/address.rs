@@ -1,5 +1,7 @@
 //! Where a node is: a URL becomes a pool, and a name without credentials.
 
+use std::net::Ipv6Addr;
+
 use deadpool_redis::redis::io::tcp::TcpSettings;
 use deadpool_redis::redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError,
@@ -34,7 +36,7 @@ pub(super) fn open(url: &str, tls: Option<&Tls>) -> Result<(String, Pool, Client
 
 pub(super) fn parse(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
     let shown = without_credentials(url);
-    let Some((scheme, _)) = url.split_once("://") else {
+    let Some((scheme, rest)) = url.split_once("://") else {
         return Err(LockError::config(format!(
             "`{shown}` is not a redis URL: it needs a scheme, as in `redis://127.0.0.1:6379`"
         )));
@@ -52,6 +54,12 @@ pub(super) fn parse(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, Lock
             )));
         }
     };
+    if !is_socket(scheme) && has_bare_delimiter(rest) {
+        return Err(LockError::config(format!(
+            "`{shown}` has a `/`, `?` or `#` before its `@`; in a user name or a password write \
+             them as `%2F`, `%3F` and `%23`"
+        )));
+    }
     if tls.is_some() && !is_secure {
         return Err(LockError::config(format!(
             "`{shown}` does not use TLS, though `tls` is set; write `rediss://`, or leave `tls` out"
@@ -86,39 +94,73 @@ fn name(info: &ConnectionInfo) -> String {
     }
 }
 
-/// The URL with whatever stands before an `@` cut out: it may be a password, also in a URL that
-/// does not parse. The same goes for a scheme and a port that cannot be any.
+/// What is shown in place of what may be a password.
+const HIDDEN: &str = "***";
+
+/// The URL as a message may show it: scheme, host, port and database. Whatever else stands in it
+/// may be a password or a part of one, also where the URL cannot be read: what stands before an
+/// `@`, a query, a port or a database that is no number, and all of a text that does not begin as
+/// a URL of redis does.
 fn without_credentials(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let rest = rest.rsplit_once('@').map_or(rest.to_owned(), |(_, host)| format!("***@{host}"));
-    // A query may carry a password too (`unix:///run/redis.sock?pass=..`).
-    let rest = match rest.split_once('?') {
-        Some((path, _)) => format!("{path}?***"),
-        None => rest,
+    let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| is_shown(scheme)) else {
+        return HIDDEN.to_owned();
     };
-    // `redis://user:password` without a host, or `user:password`.
-    let rest = match rest.rsplit_once(':') {
-        Some((host, port)) if !is_port(host, port) && !host.starts_with('/') => {
-            format!("{host}:***")
-        }
-        _ => rest,
+    let (user, rest) = match rest.rsplit_once('@') {
+        Some((_, rest)) => ("***@", rest),
+        None => ("", rest),
     };
-    match scheme {
-        "" => rest,
-        _ if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+') => {
-            format!("{scheme}://{rest}")
-        }
-        _ => format!("***://{rest}"),
+    let end = rest.find(if is_socket(scheme) { &['?'][..] } else { &['/', '?', '#'] });
+    let (place, tail) = rest.split_at(end.unwrap_or(rest.len()));
+    let place = if is_socket(scheme) { place.to_owned() } else { shown_server(place) };
+    let tail = match tail.chars().next() {
+        Some(first) if !is_database(tail) => format!("{first}{HIDDEN}"),
+        _ => tail.to_owned(),
+    };
+    format!("{scheme}://{user}{place}{tail}")
+}
+
+fn is_shown(scheme: &str) -> bool {
+    is_socket(scheme) || matches!(scheme, "redis" | "rediss" | "valkey" | "valkeys" | "http")
+}
+
+fn is_socket(scheme: &str) -> bool {
+    matches!(scheme, "unix" | "redis+unix" | "valkey+unix")
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `/2`, or nothing, before what switches certificate checks off.
+fn is_database(tail: &str) -> bool {
+    let database = tail.strip_suffix("#insecure").unwrap_or(tail);
+    database.is_empty() || database.strip_prefix('/').is_some_and(is_number)
+}
+
+/// `host:port`. A text of another form may be `user:password`, whose host is missing.
+fn shown_server(server: &str) -> String {
+    let is_address = |host: &str| {
+        let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        address.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
+    };
+    let is_host = |host: &str| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        host.bytes().all(fits) || is_address(host)
+    };
+    if is_host(server) {
+        return server.to_owned();
+    }
+    match server.rsplit_once(':') {
+        Some((host, port)) if is_host(host) && is_number(port) => server.to_owned(),
+        Some((host, _)) if is_host(host) => format!("{host}:{HIDDEN}"),
+        _ => HIDDEN.to_owned(),
     }
 }
 
-/// Digits, with the database behind them; or the end of an IPv6 address.
-fn is_port(host: &str, text: &str) -> bool {
-    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let text = text.trim_end_matches("#insecure");
-    let (port, database) = text.split_once('/').unwrap_or((text, ""));
-    let is_bracketed = || port.ends_with(']') && host.trim_start_matches("***@").starts_with('[');
-    is_number(database) && (is_number(port) || is_bracketed())
+/// Is there a `/`, `?` or `#` before the `@`? Such a URL has another host than was meant: a part of
+/// its user name or password.
+fn has_bare_delimiter(rest: &str) -> bool {
+    rest.find(['/', '?', '#']).is_some_and(|end| rest[end..].contains('@'))
 }
 
 #[cfg(test)]
@@ -146,16 +188,20 @@ mod tests {
             "redis://[::1]",
             "redis://[::1]:6379/2",
             "unix:///run/a:b.sock",
-            "h:6379",
         ] {
             assert_eq!(without_credentials(shown), shown);
         }
         for (url, shown) in [
             ("redis://u:p@h:6379/2", "redis://***@h:6379/2"),
             ("redis://u:p@[::1]", "redis://***@[::1]"),
-            ("u:secret", "u:***"),
+            ("u:secret", "***"),
+            ("secret", "***"),
+            ("redis://u:secret", "redis://u:***"),
+            ("redis://h/secret", "redis://h/***"),
+            ("redis://h#secret", "redis://h#***"),
+            ("redis://h:1?x=secret", "redis://h:1?***"),
             ("unix:///run/redis.sock?pass=secret", "unix:///run/redis.sock?***"),
-            ("a word://h", "***://h"),
+            ("a-word://h", "***"),
         ] {
             assert_eq!(without_credentials(url), shown);
         }
@@ -231,6 +277,51 @@ mod tests {
                 let shown = format!("{error} {error:?}");
                 assert!(!shown.contains("cret"), "{url}: {shown}");
             }
+        }
+    }
+
+    /// Wherever a password stands in a text, and whatever else stands in it.
+    #[test]
+    fn no_part_of_a_password_is_shown_whatever_surrounds_it() {
+        const PIECES: [&str; 20] = [
+            "s3cret",
+            "s3cret",
+            ":",
+            "@",
+            "/",
+            "?",
+            "#",
+            ",",
+            "://",
+            "%",
+            "%40",
+            "[",
+            "]",
+            "=",
+            "&",
+            " ",
+            "\\",
+            "7",
+            "#insecure",
+            "redis://",
+        ];
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..50_000 {
+            let count = random.usize(1..6);
+            let password: String = (0..count).map(|_| PIECES[random.usize(..20)]).collect();
+            let user = ["", ":", "user:", "7:", "user"][random.usize(..5)];
+            // Without an `@` behind it, what stands behind one in it is a host by all appearance;
+            // and so is a password that stands alone behind a scheme.
+            let is_cut = password.contains('@') || !user.contains(':');
+            let host = ["@", "@h", "@h:1", "@h:1/0", "@[::1]:1", "@h:x", "@h/x", "", ":1"];
+            let host = host[random.usize(..if is_cut { 7 } else { 9 })];
+            let scheme = ["redis://", "rediss://", "http://", "redis:", ""][random.usize(..5)];
+            let url = format!("{scheme}{user}{password}{host}");
+            let shown = match open(&url, None) {
+                Ok((name, ..)) => name,
+                Err(error) => format!("{error} {error:?}"),
+            };
+            assert!(!shown.contains("s3c") && !shown.contains("cret"), "{url}: {shown}");
         }
     }
 }
