@@ -1,11 +1,14 @@
 //! The future of a locked call: acquire, body under the lease, release.
 
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
+use super::opaque::OpaqueStage;
 use super::spec::{Client, Spec};
 use super::stage::Stage;
 use crate::error::LockError;
@@ -22,12 +25,17 @@ pub trait Slot<T>: Sized {
 }
 
 /// Keeps the output until the release is done. Boxed, so that a large output does not grow the
-/// future of every caller; in a mutex, which nobody ever locks, so that the future is `Sync` when
-/// the plain one is, also where the output is not.
-#[derive(Debug)]
-pub struct Kept<T>(Box<Mutex<T>>);
+/// future of every caller, and opaque, so that a proof about that future does not follow the types
+/// of the output either (see [`super::opaque`]).
+pub struct Kept<'a, T>(Box<dyn Keep<T> + Send + Sync + UnwindSafe + RefUnwindSafe + 'a>);
 
-impl<T> Slot<T> for Kept<T> {
+impl<T> fmt::Debug for Kept<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept").finish_non_exhaustive()
+    }
+}
+
+impl<'a, T: Send + 'a> Slot<T> for Kept<'a, T> {
     const KEEPS: bool = true;
 
     #[inline]
@@ -37,7 +45,20 @@ impl<T> Slot<T> for Kept<T> {
 
     #[inline]
     fn take(self) -> T {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.0.take()
+    }
+}
+
+/// Gives the output back.
+trait Keep<T> {
+    fn take(self: Box<Self>) -> T;
+}
+
+/// A mutex, which nobody ever locks, so that the future is `Sync` when the plain one is, also where
+/// the output is not.
+impl<T> Keep<T> for Mutex<T> {
+    fn take(self: Box<Self>) -> T {
+        self.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -77,13 +98,13 @@ pin_project! {
     pub struct Locked<F, H, S> {
         #[pin]
         body: Body<F, S>,
-        stage: Box<Stage>,
+        stage: OpaqueStage,
         on_error: Option<H>,
     }
 }
 
-impl<F, H, S> std::fmt::Debug for Locked<F, H, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl<F, H, S> fmt::Debug for Locked<F, H, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Locked").field("stage", &self.stage).finish_non_exhaustive()
     }
 }
@@ -109,16 +130,17 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let mut this = self.project();
+        let stage = this.stage.stage();
         if let BodyState::Runs { future } = this.body.as_mut().project() {
-            if let Err(error) = ready!(this.stage.poll_acquire(cx)) {
+            if let Err(error) = ready!(stage.poll_acquire(cx)) {
                 this.body.set(Body::Gone);
                 return Poll::Ready(fail(this.on_error, error));
             }
-            match ready!(this.stage.step(cx, |cx| future.poll(cx))) {
+            match ready!(stage.step(cx, |cx| future.poll(cx))) {
                 Ok(output) => {
                     // The user's locals and arguments are gone before the release.
                     this.body.set(Body::Gone);
-                    if !this.stage.begin_release(S::KEEPS) {
+                    if !stage.begin_release(S::KEEPS) {
                         return Poll::Ready(output);
                     }
                     match S::put(output) {
@@ -129,12 +151,12 @@ where
                 }
                 Err(error) => {
                     this.body.set(Body::Gone);
-                    this.stage.abandon();
+                    stage.abandon();
                     return Poll::Ready(fail(this.on_error, error));
                 }
             }
         }
-        ready!(this.stage.poll_release(cx));
+        ready!(stage.poll_release(cx));
         match this.body.project_replace(Body::Gone) {
             BodyOwned::Finished { output } => Poll::Ready(output.take()),
             BodyOwned::Runs { .. } | BodyOwned::Gone => after_completion(),

@@ -2,6 +2,7 @@
 
 mod locked;
 mod on_error;
+mod opaque;
 mod pending;
 mod spec;
 mod stage;

@@ -40,7 +40,10 @@ where
 {
     /// An output that is `Send`: the release is awaited, the lock is free when the call returns.
     #[inline]
-    pub fn lock(self, spec: Spec, key: Key, client: Client) -> Locked<F, H, Kept<F::Output>> {
+    pub fn lock<'a>(self, spec: Spec, key: Key, client: Client) -> Locked<F, H, Kept<'a, F::Output>>
+    where
+        F::Output: 'a,
+    {
         Locked::new(self.body, self.on_error, spec, key, client)
     }
 }

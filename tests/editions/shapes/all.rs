@@ -8,6 +8,11 @@ pub mod bodies {
     include!("bodies.rs");
 }
 
+pub mod chains {
+    use super::redis_lock;
+    include!("chains.rs");
+}
+
 pub mod generics {
     use super::redis_lock;
     include!("generics.rs");

@@ -1,5 +1,6 @@
-// The future of a locked function is `Send` and `Sync` exactly when that of the plain one is.
+// The future of a locked function has an auto trait exactly when that of the plain one has it.
 
+use std::panic::UnwindSafe;
 use std::sync::Arc;
 
 use crate::support::{Order, Otherwise, any, probe};
@@ -17,6 +18,7 @@ macro_rules! parity {
         let name = stringify!($($name)::+);
         assert_eq!(locked.is_send(), plain.is_send(), "{}: Send", name);
         assert_eq!(locked.is_sync(), plain.is_sync(), "{}: Sync", name);
+        assert_eq!(locked.is_unwind_safe(), plain.is_unwind_safe(), "{}: UnwindSafe", name);
         parity!(@each $module $($rest)*);
     };
     (@each $module:ident) => {};
@@ -233,11 +235,15 @@ fn the_rest() {
 fn sendable() {
     fn send<T: Send>(_: T) {}
     fn sync<T: Sync>(_: T) {}
-    use crate::locked::{arguments, outputs, traits};
+    fn unwind_safe<T: UnwindSafe>(_: T) {}
+    use crate::locked::{arguments, chains, outputs, traits};
     send(arguments::by_mutable_reference(any(), any()));
     sync(arguments::by_mutable_reference(any(), any()));
     send(arguments::send_not_sync(any()));
     send(outputs::boxed_error(any()));
     send(traits::Boxed::pattern(any::<&Order>(), any()));
     send(traits::Boxed::generic(any::<&Order>(), any::<u32>()));
+    send(chains::plain39(any()));
+    send(chains::locked15(any()));
+    unwind_safe(arguments::by_value(any()));
 }

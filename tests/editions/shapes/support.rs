@@ -1,6 +1,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::UnwindSafe;
 use std::rc::Rc;
 
 use redlock::LockError;
@@ -80,6 +81,13 @@ impl<T: Sync> Probe<T> {
     }
 }
 
+impl<T: UnwindSafe> Probe<T> {
+    #[must_use]
+    pub fn is_unwind_safe(&self) -> bool {
+        true
+    }
+}
+
 /// Found only where the inherent methods do not apply.
 pub trait Otherwise {
     fn is_send(&self) -> bool {
@@ -87,6 +95,10 @@ pub trait Otherwise {
     }
 
     fn is_sync(&self) -> bool {
+        false
+    }
+
+    fn is_unwind_safe(&self) -> bool {
         false
     }
 }
