@@ -130,6 +130,16 @@ impl Server {
         self.start_again().await;
     }
 
+    /// The same for a server built `with_clock`, whose clock is off by so many seconds when it
+    /// boots, and is set right then: as a time daemon does to a machine that comes up.
+    pub async fn restart_empty_with_clock_off(&self, secs: i64) {
+        self.kill9();
+        self.settings.erase_data();
+        self.shift_clock(secs);
+        self.start_again().await;
+        self.shift_clock(-secs);
+    }
+
     /// A crash and a start with all of the data, on the same port.
     pub async fn restart_keeping_data(&self) {
         if !self.settings.append_only {

@@ -4,6 +4,7 @@
 
 mod certificates;
 mod clients;
+mod clock_at_boot;
 mod clock_jump;
 mod executor;
 mod fault_blocking;

@@ -7,7 +7,8 @@ use fault_kit::{Masters, Proxy, Replicated, Server, ServerBuilder, ms, secs, tim
 use tokio::sync::Mutex;
 
 use crate::log::{Moment, now};
-use crate::plan::{Fault, Kind, Topology};
+use crate::plan::{Fault, Kind};
+use crate::topology::Topology;
 
 /// Servers with proxies in front, to which all clients connect.
 #[derive(Debug)]
@@ -107,6 +108,14 @@ impl Arena {
             }
             Kind::RestartEmpty => {
                 server.restart_empty().await;
+                self.restore_roles().await;
+            }
+            Kind::WrongBoot => {
+                // From seconds to days, ahead or behind.
+                let off =
+                    [5, 20, 7_200, 200_000][usize::try_from(fault.choice / 2 % 4).unwrap_or(0)];
+                let off = if fault.choice.is_multiple_of(2) { off } else { -off };
+                server.restart_empty_with_clock_off(off).await;
                 self.restore_roles().await;
             }
             Kind::ServerStop => {

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use fastrand::Rng;
 
-use crate::plan::Topology;
+use crate::topology::Topology;
 
 /// What all bounds contain for a machine with two cores and other work: well below the 700 to
 /// 1,000 ms of a caller that nobody wakes.

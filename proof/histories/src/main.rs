@@ -12,6 +12,7 @@ mod plan;
 mod report;
 mod resource;
 mod store;
+mod topology;
 mod watched;
 mod worker;
 
@@ -26,7 +27,8 @@ use tokio::task::JoinSet;
 
 use crate::calm::Calm;
 use crate::history::{Outcome, Size};
-use crate::plan::{Guard, Kind, Plan, Precautions, Suffering, Topology};
+use crate::plan::{Guard, Kind, Plan, Precautions, Suffering};
+use crate::topology::Topology;
 
 const ROLES: &[(&str, Role)] = &[("worker", worker::work), ("calm", calm::load::work)];
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::history::{Outcome, Run, Size};
 use crate::log::now;
-use crate::plan::{Plan, Precautions, Topology};
+use crate::plan::{Plan, Precautions};
+use crate::topology::Topology;
 
 const WORKERS: u64 = 3;
 const WAVE_MS: u64 = 4_000;

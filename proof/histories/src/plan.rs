@@ -1,55 +1,11 @@
 //! Which faults a history suffers, and what is promised under them. A seed is a plan.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use fastrand::Rng;
 
 use crate::calm::Calm;
-
-/// The servers of a history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
-pub enum Topology {
-    One,
-    Three,
-    Five,
-    /// A master and its replica behind one address.
-    Replicated,
-}
-
-impl Topology {
-    pub const ALL: [Topology; 4] =
-        [Topology::One, Topology::Three, Topology::Five, Topology::Replicated];
-
-    pub fn servers(self) -> usize {
-        match self {
-            Topology::One => 1,
-            Topology::Replicated => 2,
-            Topology::Three => 3,
-            Topology::Five => 5,
-        }
-    }
-
-    /// So many servers that a majority is left.
-    pub fn minority(self) -> usize {
-        (self.servers() - 1) / 2
-    }
-
-    pub fn is_quorum(self) -> bool {
-        matches!(self, Topology::Three | Topology::Five)
-    }
-}
-
-impl fmt::Display for Topology {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Topology::One => "one",
-            Topology::Three => "three",
-            Topology::Five => "five",
-            Topology::Replicated => "replicated",
-        })
-    }
-}
+use crate::topology::Topology;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Kind {
@@ -79,6 +35,8 @@ pub enum Kind {
     ScriptFlush,
     /// kill -9 of a server that comes back without its data.
     RestartEmpty,
+    /// The same, with a clock that is off when it boots and is set right then.
+    WrongBoot,
     /// A server forgets all keys.
     FlushAll,
     /// A server's wall clock jumps, and stays there.
@@ -107,7 +65,7 @@ const WITHIN: [Kind; 12] = [
 
 /// What the restart guard makes of no consequence, as long as it happens to a minority. A blip is
 /// not among these: a client that asks before it and after it sees a clock that has not moved.
-const SURVIVED: [Kind; 2] = [Kind::RestartEmpty, Kind::Clock];
+const SURVIVED: [Kind; 3] = [Kind::RestartEmpty, Kind::WrongBoot, Kind::Clock];
 
 /// What breaks the promise of exclusion: lost data, a clock that jumps, or both.
 fn beyond(topology: Topology, turn: u64) -> Vec<Kind> {
@@ -121,11 +79,14 @@ fn beyond(topology: Topology, turn: u64) -> Vec<Kind> {
     if jumps {
         kinds.extend([Kind::Clock, Kind::Blip]);
     }
+    if loses_data && jumps && topology != Topology::Replicated {
+        kinds.push(Kind::WrongBoot);
+    }
     kinds
 }
 
 impl Kind {
-    pub const ALL: [Kind; 17] = [
+    pub const ALL: [Kind; 18] = [
         Kind::ServerKill,
         Kind::ServerStop,
         Kind::ClientStop,
@@ -139,6 +100,7 @@ impl Kind {
         Kind::Split,
         Kind::ScriptFlush,
         Kind::RestartEmpty,
+        Kind::WrongBoot,
         Kind::FlushAll,
         Kind::Clock,
         Kind::Blip,
@@ -230,7 +192,8 @@ impl Plan {
         if is_beyond {
             kinds = beyond(topology, seed / 8 % 3);
         } else if topology.is_quorum() && precautions.guard != Guard::Off {
-            kinds = vec![SURVIVED[usize::from(seed / 8 % 2 == 1)]; 2];
+            let chosen = usize::try_from(seed / 8).unwrap_or(0) % SURVIVED.len();
+            kinds = vec![SURVIVED[chosen]; 2];
         }
         if let Some(only) = only {
             kinds = vec![only; count];
@@ -321,8 +284,9 @@ impl Plan {
         let most = if self.is_guarded() { self.topology.minority() } else { 0 };
         let forgets = self.calm.as_ref().is_some_and(|calm| !calm.keeps_exclusion());
         let forgets = forgets || has(Kind::FlushAll) || has(Kind::Failover) || has(Kind::Blip);
-        let jumps = has(Kind::Clock) || has(Kind::Blip);
+        let jumps = has(Kind::Clock) || has(Kind::Blip) || has(Kind::WrongBoot);
         let loses_data = has(Kind::FlushAll) || has(Kind::Failover) || has(Kind::RestartEmpty);
+        let loses_data = loses_data || has(Kind::WrongBoot);
         Promise { exclusion: !forgets && doubtful.len() <= most, order: !(loses_data && jumps) }
     }
 
@@ -361,6 +325,12 @@ mod tests {
         let one = [(Kind::RestartEmpty, 1), (Kind::RestartEmpty, 4)];
         assert_eq!(promise(Topology::Three, Guard::On, &one), both, "one server, twice");
         assert_eq!(promise(Topology::One, Guard::On, &one), order);
+        let wrong = [(Kind::WrongBoot, 1), (Kind::RestartEmpty, 1)];
+        assert_eq!(
+            promise(Topology::Three, Guard::On, &wrong),
+            Promise { exclusion: true, order: false }
+        );
+        assert_eq!(promise(Topology::Three, Guard::Off, &wrong), none);
         let two = [(Kind::RestartEmpty, 1), (Kind::Clock, 2)];
         assert_eq!(promise(Topology::Three, Guard::On, &two), none);
         assert_eq!(

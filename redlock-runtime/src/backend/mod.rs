@@ -8,6 +8,7 @@ mod quorum;
 mod recall;
 mod redis;
 mod tls;
+mod witness;
 
 pub(crate) use contract::{Awaited, Backend, Claim, Duty, Reply, Told};
 pub(crate) use line::{
@@ -17,7 +18,7 @@ pub(crate) use memory::Memory;
 pub use memory::MemoryStore;
 pub(crate) use outcome::{Acquired, Fault, Found};
 pub(crate) use quorum::{Quorum, RestartGuard, Rules, majority};
-pub(crate) use recall::{Cause, Recall, RollCall, Voter};
+pub(crate) use recall::{Cause, Offer, Recall, RollCall, Voter};
 #[cfg(feature = "cluster")]
 pub(crate) use redis::RedisCluster;
 pub(crate) use redis::{MinReplicas, NodeOptions, RedisNode};
@@ -25,3 +26,4 @@ pub(crate) use redis::{MinReplicas, NodeOptions, RedisNode};
 pub(crate) use tls::Tls;
 #[cfg(feature = "tls")]
 pub use tls::Tls;
+pub(crate) use witness::Witness;

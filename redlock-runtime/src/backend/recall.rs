@@ -11,7 +11,7 @@ use crate::clock::Moment;
 /// Since when a node remembers every lease it granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Recall {
-    /// Names the process of the server, from its start to its end.
+    /// Names the process of the server, from its start or its promotion to its end.
     pub(crate) run_id: Arc<str>,
     /// What it granted before this may be forgotten.
     pub(crate) since: Moment,
@@ -21,11 +21,11 @@ pub(crate) struct Recall {
 /// What its memory began with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// It was running when it was first seen, and had been started then.
+    /// It was running when it was first met, and nobody knows since when.
     Started,
-    /// It was restarted since it was last seen.
+    /// Another process answers there than the one that was met last.
     Restarted,
-    /// Another server answers in its place: a replica was promoted, or the address moved.
+    /// A replica was promoted in its place.
     Replaced,
     /// Its clock jumped, by so many milliseconds: leases ended before their time.
     ClockJumped(i64),
@@ -49,9 +49,11 @@ impl Cause {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Started => f.write_str("the server was started"),
-            Self::Restarted => f.write_str("the server was restarted"),
-            Self::Replaced => f.write_str("another server took its place"),
+            Self::Started => f.write_str("the server was met for the first time"),
+            Self::Restarted => {
+                f.write_str("the server was restarted, or another one has its address")
+            }
+            Self::Replaced => f.write_str("a replica took its place"),
             Self::ClockJumped(by) => write!(f, "the server's clock jumped by {by} ms"),
             Self::ClockDiffers(by) => {
                 write!(f, "the server's clock is {by} ms off those of the other servers")
@@ -68,14 +70,24 @@ pub(crate) trait Voter: Backend {
     /// As of its last answer; `None`: it does not tell. Known once it has answered anything.
     fn recall(&self) -> Option<Recall>;
 
-    /// Reads the roll of the group of nodes that this one belongs to (`quorum/roll.rs`); where
-    /// there is none, writes `offer`, for the time given. Connects if it has to.
+    /// Reads the roll of the group of nodes that this one belongs to (`quorum/roll.rs`), after
+    /// `offer` was written. Connects if it has to.
     fn roll<'a>(
         &'a self,
         key: &'a str,
-        offer: Option<(&'a str, Duration)>,
+        offer: Option<Offer>,
         within: Duration,
     ) -> Reply<'a, RollCall>;
+}
+
+/// A roll to be left on a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Offer {
+    pub(crate) roll: String,
+    /// For how long it shall stand, or the one that is there already.
+    pub(crate) life: Duration,
+    /// Also where there is one already.
+    pub(crate) replaces: bool,
 }
 
 /// An answer to [`Voter::roll`].

@@ -11,7 +11,7 @@ use super::redlock::Redlock;
 use super::topology::{Assembled, Node, Topology};
 use crate::backend::{Fault, MemoryStore, MinReplicas, Tls};
 use crate::engine::{Engine, Parts};
-use crate::error::LockError;
+use crate::error::{LockError, NodeErrorKind};
 use crate::options::{MAX_EXPIRE, Policy, Wait};
 use crate::owner;
 
@@ -188,8 +188,10 @@ impl RedlockBuilder {
     /// that nobody gets a lock for that long.
     ///
     /// Switch it off for servers that lose nothing (`appendonly yes`, `appendfsync always`). The
-    /// guard needs `+info`. Errors of servers without a vote have the kind
-    /// [`Quarantined`](crate::NodeErrorKind::Quarantined).
+    /// guard needs `+info` and a `run_id` in what INFO tells: a server that does not say who it is
+    /// is not used. Errors of servers without a vote have the kind
+    /// [`Quarantined`](crate::NodeErrorKind::Quarantined). One server under two addresses is an
+    /// error of [`build`](Self::build); a [`lazy`](Self::lazy) client gives it one vote.
     ///
     /// ```no_run
     /// # async fn demo() -> Result<(), redlock::LockError> {
@@ -341,6 +343,12 @@ async fn verify(engine: &Arc<Engine>) -> Result<(), LockError> {
     })?;
     match answer.await {
         Ok(Ok(())) => Ok(()),
+        Ok(Err(fault))
+            if fault.nodes.iter().any(|node| node.kind() == NodeErrorKind::Duplicate) =>
+        {
+            let nodes: Vec<_> = fault.nodes.iter().map(ToString::to_string).collect();
+            Err(LockError::config(nodes.join("; ")))
+        }
         Ok(Err(fault)) => Err(LockError::Unavailable { key: String::new(), nodes: fault.nodes }),
         Err(_) => Err(LockError::Keeper { message: "it stopped during startup".to_owned() }),
     }

@@ -90,6 +90,8 @@ pub enum NodeErrorKind {
     /// The server was restarted or replaced, or its clock jumped: it may have forgotten leases, and
     /// has no vote until they are over.
     Quarantined,
+    /// It is the same server as another one of the group: two votes would be one.
+    Duplicate,
     /// The reply made no sense.
     Protocol,
     /// Any other error reply.
@@ -128,6 +130,7 @@ impl NodeErrorKind {
             Self::Quarantined => {
                 "it votes again by itself; `restart_guard(false)` is for servers that lose nothing"
             }
+            Self::Duplicate => "name each server once; two databases of a server are one server",
             Self::Protocol => "is this a redis server?",
             Self::Refused => "the server's log may say more",
         }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::backend::{
-    Acquired, Awaited, Backend, Claim, Fault, Found, Memory, MemoryStore, Recall, Reply, RollCall,
-    Told, Voter,
+    Acquired, Awaited, Backend, Claim, Fault, Found, Memory, MemoryStore, Offer, Recall, Reply,
+    RollCall, Told, Voter,
 };
 use crate::client::Redlock;
 use crate::engine::{Engine, Parts};
@@ -168,7 +168,12 @@ impl Fake {
         self.state.lock().unwrap().clock_offset = Some(micros);
     }
 
-    /// What the clients have left on it.
+    /// What stands on it for other clients.
+    pub(super) fn roll(&self) -> Option<String> {
+        self.state.lock().unwrap().roll.clone()
+    }
+
+    /// What the clients have left on it; it is gone then.
     pub(super) fn take_roll(&self) -> Option<String> {
         self.state.lock().unwrap().roll.take()
     }
@@ -315,14 +320,14 @@ impl Voter for Fake {
     fn roll<'a>(
         &'a self,
         _: &'a str,
-        offer: Option<(&'a str, Duration)>,
+        offer: Option<Offer>,
         within: Duration,
     ) -> Reply<'a, RollCall> {
         let fate = self.state.lock().unwrap().always;
         let run = async move {
             let mut state = self.state.lock().unwrap();
-            if let Some((roll, _)) = offer {
-                state.roll.get_or_insert_with(|| roll.to_owned());
+            if let Some(Offer { roll, replaces, .. }) = offer {
+                state.roll = state.roll.take().filter(|_| !replaces).or(Some(roll));
             }
             Ok(RollCall { roll: state.roll.clone(), clock_offset: state.clock_offset })
         };

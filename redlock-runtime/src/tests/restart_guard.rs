@@ -201,7 +201,64 @@ async fn a_server_that_was_restarted_is_given_the_roll_when_it_votes_again() {
     tokio::time::sleep(2 * EXPIRE).await;
     touch(&redlock).await;
     tokio::time::sleep(SECOND).await;
-    assert_eq!(nodes[1].take_roll().as_deref(), Some("run0 run1 run2"));
+    // And others are told for how long it was watched.
+    assert_eq!(nodes[1].take_roll().as_deref(), Some("run0 run1 run2 run1b=20000"));
+}
+
+/// Its word for it would be its uptime, which comes from a clock that may have been wrong.
+#[tokio::test(start_paused = true)]
+async fn how_long_a_restarted_server_was_watched_is_noted_from_the_first_call_on() {
+    let nodes = group(3).await;
+    let redlock = client(&nodes);
+    touch(&redlock).await;
+    restart_seen(&nodes[1], "run1b");
+    for seen in ["run1b=0", "run1b=2000", "run1b=5000"] {
+        touch(&redlock).await;
+        tokio::time::sleep(SECOND).await;
+        let roll = nodes[1].roll();
+        assert!(roll.as_ref().is_some_and(|roll| roll.ends_with(seen)), "{seen}: {roll:?}");
+        tokio::time::sleep(if seen == "run1b=0" { SECOND } else { 2 * SECOND }).await;
+    }
+}
+
+/// A roll that ended while the group is in use would make a new group of it.
+#[tokio::test(start_paused = true)]
+async fn a_group_in_use_keeps_its_roll() {
+    let nodes = group(3).await;
+    let redlock = client(&nodes);
+    touch(&redlock).await;
+    assert!(nodes[0].take_roll().is_some());
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    // Renewals are use enough.
+    tokio::time::sleep(Duration::from_secs(13 * 3600)).await;
+    assert_eq!(nodes[0].take_roll().as_deref(), Some("run0 run1 run2"));
+    assert!(guard.check().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_under_two_addresses_has_one_vote() {
+    let nodes = group(3).await;
+    let redlock = client(&nodes);
+    touch(&redlock).await;
+    started(&nodes[2], "run0", SECOND);
+    nodes[1].always(Some(DOWN));
+    let LockError::Unavailable { nodes: errors, .. } = attempt(&redlock).await.unwrap_err() else {
+        panic!("one server made a quorum of three")
+    };
+    assert!(errors.iter().any(|error| error.kind() == NodeErrorKind::Duplicate), "{errors:?}");
+    assert_eq!(nodes[2].store.owner("k"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_under_two_addresses_does_not_count_twice_in_renewals() {
+    let nodes = group(3).await;
+    let redlock = client(&nodes);
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    started(&nodes[2], "run0", SECOND);
+    nodes[1].always(Some(DOWN));
+    tokio::time::sleep(2 * EXPIRE).await;
+    assert!(guard.check().is_err());
 }
 
 #[tokio::test(start_paused = true)]

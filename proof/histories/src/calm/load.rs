@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use super::caller::{Caller, Terms, rest};
 use super::{Calm, Door, Scene, log_uniform};
 use crate::log::{Log, Moment, now};
-use crate::plan::Topology;
+use crate::topology::Topology;
 
 /// What all callers of one process share.
 #[derive(Debug)]

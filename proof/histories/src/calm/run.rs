@@ -9,8 +9,9 @@ use super::{Calm, Scene};
 use crate::arena::Arena;
 use crate::history::{Outcome, Verdict, leftovers, outcome, tidy_up};
 use crate::log::{Event, Line, Log, Moment, now, read_all};
-use crate::plan::{Plan, Topology};
+use crate::plan::Plan;
 use crate::store::Totals;
+use crate::topology::Topology;
 use crate::worker::LONGEST_MS;
 
 /// The parent's log; the other logs are called after their processes.

@@ -140,6 +140,9 @@ impl Quorum {
         };
         // Every healthy node is waited for: its answer says whether it must be won back.
         let answers = self.gather(Reach::Admitted, ask, |_| false).await;
+        if let Some(guard) = &self.guard {
+            self.members.iter().for_each(|member| guard.spread(member, within));
+        }
         let found = |member: usize, lease: usize| match &answers[member] {
             Some(Ok(found)) => found.get(lease).copied().flatten(),
             _ => None,
@@ -267,10 +270,9 @@ impl Quorum {
         if fit(&answers) < self.needed {
             return Err(tally::merge(&faults));
         }
-        match &self.guard {
-            Some(guard) => guard.enroll(&self.members, self.needed, within).await,
-            None => Ok(()),
-        }
+        let Some(guard) = &self.guard else { return Ok(()) };
+        guard.enroll(&self.members, self.needed, within).await?;
+        guard.duplicate().map_or(Ok(()), Err)
     }
 }
 
@@ -297,12 +299,12 @@ async fn vote(
     within: Duration,
 ) -> Result<Acquired, Fault> {
     let Some(guard) = guard else { return ask(member, tenures, None, claim, within).await };
+    guard.spread(member, within);
     if let Some(objection) = guard.objection(member) {
         tenures.answered(&claim.owner, member.number, Moment::ZERO, &Err(objection.clone()));
         return Err(objection);
     }
     let answer = ask(member, tenures, Some(guard), claim, within).await;
-    guard.spread(member, within);
     match answer {
         // The answer itself may have shown that the server was restarted, or that its clock jumped.
         Ok(Acquired::Granted { .. }) => guard

@@ -5,8 +5,8 @@
 //! a moment ago. What a node granted before it lost its memory is over after the longest lease in
 //! use; until then the others decide without it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::OnceCell;
@@ -15,7 +15,7 @@ use super::gather::{Answers, Question, Reach, gather};
 use super::member::Member;
 use super::roll::{self, Roll};
 use super::tally;
-use crate::backend::{Cause, Fault, Recall, RollCall};
+use crate::backend::{Cause, Fault, Offer, Recall, RollCall, Witness};
 use crate::clock::{Clock, Moment};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::telemetry;
@@ -29,12 +29,15 @@ pub(crate) struct RestartGuard {
     /// The longest lease that a node may have forgotten, in nanoseconds.
     longest: AtomicU64,
     roll: OnceCell<Roll>,
+    /// The nodes of the group, once it is known.
+    members: OnceLock<Vec<Arc<Member>>>,
 }
 
 impl RestartGuard {
     /// `longest`: of the leases of other clients; those of this one are learned.
     pub(crate) fn new(clock: Clock, roll_key: Arc<str>, longest: Duration) -> Arc<Self> {
-        let guard = Self { clock, roll_key, longest: AtomicU64::new(0), roll: OnceCell::new() };
+        let (roll, members) = (OnceCell::new(), OnceLock::new());
+        let guard = Self { clock, roll_key, longest: AtomicU64::new(0), roll, members };
         guard.expect(longest);
         Arc::new(guard)
     }
@@ -61,6 +64,7 @@ impl RestartGuard {
             return Ok(());
         }
         let (guard, members) = (Arc::clone(self), members.to_vec());
+        self.members.get_or_init(|| members.clone());
         let enrolling = tokio::spawn(async move {
             let found = || guard.call_the_roll(&members, quorum, within);
             guard.roll.get_or_try_init(found).await.map(|_| ())
@@ -81,13 +85,15 @@ impl RestartGuard {
         // One node has nobody else to ask: only its age counts.
         let begin = || match members {
             [_] => Roll::default(),
-            _ => Roll::begun(&recalls, self.clock.now()),
+            _ => Roll::begun(&recalls),
         };
         let roll = Roll::agreed(rolls(&found)).unwrap_or_else(begin);
         // Where another client was faster, what it wrote counts, too.
-        let written = self.ask(members, quorum, Some(roll.text()), within).await?;
+        let written = self.ask(members, quorum, Some(&roll), within).await?;
+        let now = self.clock.now();
         for (member, recall) in members.iter().zip(&recalls) {
-            member.has_roll(recall.as_ref());
+            let Some(recall) = recall.as_ref().filter(|recall| roll.has(recall)) else { continue };
+            member.takes_roll(&recall.run_id, now, roll::RENEW_EVERY, self.longest());
         }
         Ok(Roll::agreed(rolls(&written)).unwrap_or(roll))
     }
@@ -96,15 +102,18 @@ impl RestartGuard {
         &self,
         members: &[Arc<Member>],
         quorum: usize,
-        offer: Option<String>,
+        roll: Option<&Roll>,
         within: Duration,
     ) -> Result<Answers<RollCall>, Fault> {
         let ask = |member: Arc<Member>| -> Question<RollCall> {
-            let (key, offer) = (Arc::clone(&self.roll_key), offer.clone());
-            Box::pin(async move {
-                let offer = offer.as_deref().map(|roll| (roll, roll::LIFE));
-                member.backend.roll(&key, offer, within).await
-            })
+            let key = Arc::clone(&self.roll_key);
+            let offer = roll.map(|roll| {
+                let run_id = member.backend.recall().map_or_else(|| "?".into(), |met| met.run_id);
+                let seen = Witness { run_id, so_long: Duration::ZERO };
+                let roll = roll.update(None, seen, false);
+                Offer { roll, life: self.life(), replaces: false }
+            });
+            Box::pin(async move { member.backend.roll(&key, offer, within).await })
         };
         let answers = gather(members, quorum, Reach::All, ask, |_| false).await;
         let answered = answers.iter().filter(|answer| matches!(answer, Some(Ok(_)))).count();
@@ -129,13 +138,34 @@ impl RestartGuard {
         }
     }
 
+    /// Two nodes that are one server, and what is to be said about the second one.
+    pub(super) fn duplicate(&self) -> Option<Fault> {
+        self.members.get()?.iter().find_map(|member| self.twin(member))
+    }
+
+    /// The server of this node is that of one before it: it has one vote.
+    fn twin(&self, member: &Member) -> Option<Fault> {
+        let run_id = |member: &Member| member.backend.recall().map(|recall| recall.run_id);
+        let own = run_id(member)?;
+        let before = &self.members.get()?[..member.number];
+        let first = before.iter().find(|other| run_id(other).as_ref() == Some(&own))?;
+        let message = format!("{} leads to the same server", first.backend.name());
+        let node = NodeError::new(member.backend.name(), NodeErrorKind::Duplicate, message);
+        Some(Fault { nodes: vec![node], is_unknown: false, is_final: false })
+    }
+
     /// Why this node has no vote now; `None`: it has one.
     pub(super) fn objection(&self, member: &Member) -> Option<Fault> {
+        self.twin(member).or_else(|| self.gap(member))
+    }
+
+    /// The leases that this node may have forgotten are not over yet.
+    fn gap(&self, member: &Member) -> Option<Fault> {
         let recall = member.recall()?;
         if self.roll.get().is_some_and(|roll| roll.has(&recall)) {
             return None;
         }
-        let longest = Duration::from_nanos(self.longest.load(Ordering::Relaxed));
+        let longest = self.longest();
         let now = self.clock.now();
         let over = recall.since.plus(longest).plus(validity::drift(longest));
         if now >= over {
@@ -156,20 +186,44 @@ impl RestartGuard {
             matches!(recall.cause, Cause::ClockJumped(_) | Cause::ClockDiffers(_))
                 && granted < recall.since
         };
-        self.objection(member).is_none() || member.recall().is_some_and(kept_its_keys)
+        self.twin(member).is_none()
+            && (self.gap(member).is_none() || member.recall().is_some_and(kept_its_keys))
     }
 
-    /// Leaves the roll on a node that was restarted, for clients that come later.
+    /// Keeps the roll on a node, for clients that come later, and beside it for how long this
+    /// client has watched a node that was restarted.
     pub(super) fn spread(&self, member: &Arc<Member>, within: Duration) {
-        let Some(roll) = self.roll.get() else { return };
-        if !member.has_roll(member.backend.recall().as_ref()) {
-            let (member, key, roll) = (Arc::clone(member), Arc::clone(&self.roll_key), roll.text());
-            tokio::spawn(async move {
-                let offer = Some((roll.as_str(), roll::LIFE));
-                // A node that cannot be asked now is met again, as another one.
-                let _ = member.backend.roll(&key, offer, within).await;
-            });
+        let (Some(roll), Some(Recall { run_id, .. }), Some(Recall { since, cause, .. })) =
+            (self.roll.get(), member.backend.recall(), member.recall())
+        else {
+            return;
+        };
+        let now = self.clock.now();
+        let so_long = now.since(since);
+        let pause = roll::pause(so_long, roll.names(&run_id));
+        if !member.takes_roll(&run_id, now, pause, self.longest()) {
+            return;
         }
+        let is_doubted = matches!(cause, Cause::ClockJumped(_) | Cause::ClockDiffers(_));
+        let seen = Witness { run_id, so_long };
+        let (member, key, roll) = (Arc::clone(member), Arc::clone(&self.roll_key), roll.clone());
+        let life = self.life();
+        tokio::spawn(async move {
+            // What fails now is done when it is due again.
+            let Ok(found) = member.backend.roll(&key, None, within).await else { return };
+            let roll = roll.update(found.roll.as_deref(), seen, is_doubted);
+            let offer = Offer { roll, life, replaces: true };
+            let _ = member.backend.roll(&key, Some(offer), within).await;
+        });
+    }
+
+    fn longest(&self) -> Duration {
+        Duration::from_nanos(self.longest.load(Ordering::Relaxed))
+    }
+
+    /// A roll that ended before a lease would make a new group of the one that granted it.
+    fn life(&self) -> Duration {
+        roll::LIFE + self.longest()
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::roll;
 use crate::backend::{Claim, Fault, Recall, Voter};
 use crate::clock::Moment;
 use crate::error::NodeErrorKind;
@@ -30,8 +31,19 @@ struct Memory {
     suspicion: Option<Recall>,
     /// The gap that was reported last.
     reported: Option<Moment>,
-    /// The run id of the server that was given the roll.
-    enrolled: Option<Arc<str>>,
+    /// What was written on it last.
+    written: Option<Written>,
+}
+
+/// The roll that a node was given.
+#[derive(Debug)]
+struct Written {
+    /// The process that got it.
+    run_id: Arc<str>,
+    /// When it is to be renewed.
+    until: Moment,
+    /// The longest lease that it outlives.
+    longest: Duration,
 }
 
 #[derive(Debug)]
@@ -113,11 +125,25 @@ impl Member {
         self.memory().reported.replace(recall.since) != Some(recall.since)
     }
 
-    /// Does this server have the roll? From now on it has.
-    pub(super) fn has_roll(&self, recall: Option<&Recall>) -> bool {
-        let Some(recall) = recall else { return true };
-        let enrolled = self.memory().enrolled.replace(Arc::clone(&recall.run_id));
-        enrolled.is_some_and(|known| known == recall.run_id)
+    /// Is the roll to be written on this process? It counts as written then, until it is due again.
+    pub(super) fn takes_roll(
+        &self,
+        run_id: &Arc<str>,
+        now: Moment,
+        pause: Duration,
+        longest: Duration,
+    ) -> bool {
+        let written = &mut self.memory().written;
+        let stands = written.as_ref().is_some_and(|written| {
+            written.run_id == *run_id && now < written.until && longest <= written.longest
+        });
+        if !stands {
+            // Many leases are a little longer than the last one.
+            let longest = longest.max(roll::RENEW_EVERY) * 2;
+            let run_id = Arc::clone(run_id);
+            *written = Some(Written { run_id, until: now.plus(pause), longest });
+        }
+        !stands
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

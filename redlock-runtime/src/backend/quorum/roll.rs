@@ -1,19 +1,23 @@
 //! The roll of a group of nodes: which of them it began with. Pure.
 //!
-//! A young node may have forgotten leases, or never granted any because the whole group is new. A
-//! client alone cannot tell; the other nodes can: the first client leaves the roll on all of them.
-//! Where one of them has it, the group is older than the client, and a young node that is not on
-//! it was restarted.
+//! A node that a client meets for the first time may have forgotten leases, or never granted any
+//! because the whole group is new. Neither the client nor the node can tell: the node counts its
+//! uptime by a clock that may have been off. The other nodes can: the first client leaves the roll
+//! on all of them, and later ones renew it. Where one of them has it, the group is older than the
+//! client, and a node that is not on it was restarted. On such a node clients note for how long
+//! they have watched it ([`Witness`]).
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use crate::backend::{Cause, Recall};
-use crate::clock::Moment;
+use crate::backend::{Cause, Recall, Witness};
 
-/// How long a roll stands. Every client that meets a node without it leaves it there again.
-pub(super) const LIFE: std::time::Duration = std::time::Duration::from_secs(48 * 3600);
-/// A node that is older than this belongs to a group that exists, with or without a roll.
-const OLD: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
+/// How long a roll stands beyond the longest lease. Clients renew it while they use the group.
+pub(super) const LIFE: Duration = Duration::from_secs(48 * 3600);
+/// How often a client renews it, at least.
+pub(super) const RENEW_EVERY: Duration = Duration::from_secs(12 * 3600);
+/// And notes for how long it has watched a node that is not on it: whenever that has doubled.
+const WATCH_AT_LEAST: Duration = Duration::from_secs(1);
 /// Stands for a roll without names: an empty value would look like none.
 const NOBODY: &str = "-";
 
@@ -24,30 +28,31 @@ pub(super) struct Roll {
 }
 
 impl Roll {
+    fn parse(text: &str) -> Self {
+        let is_name = |word: &&str| *word != NOBODY && !Witness::is_one(word);
+        Self { founders: text.split(' ').filter(is_name).map(str::to_owned).collect() }
+    }
+
     /// What clients have left on the nodes. Who is on one roll and not on another is not trusted:
     /// two clients began at once, and saw different servers. `None`: nobody has left any.
     pub(super) fn agreed<'a>(rolls: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let parse = |text: &str| -> BTreeSet<String> {
-            text.split(' ').filter(|name| *name != NOBODY).map(str::to_owned).collect()
-        };
-        let founders = rolls.map(parse).reduce(|all, next| &all & &next)?;
-        Some(Self { founders })
+        let founders = rolls.map(|text| Self::parse(text).founders);
+        Some(Self { founders: founders.reduce(|all, next| &all & &next)? })
     }
 
-    /// Of a group that nobody has left a roll on.
-    pub(super) fn begun(recalls: &[Option<Recall>], now: Moment) -> Self {
-        let is_old = |recall: &Recall| now.since(recall.since) >= OLD;
-        let known = || recalls.iter().flatten();
-        if known().any(is_old) {
-            return Self::default();
-        }
+    /// Of a group that nobody has left a roll on, or nobody has used for as long as rolls stand.
+    pub(super) fn begun(recalls: &[Option<Recall>]) -> Self {
         let is_new = |recall: &&Recall| recall.cause == Cause::Started;
-        let founders = known().filter(is_new).map(|recall| recall.run_id.as_ref().to_owned());
-        Self { founders: founders.collect() }
+        let founders = recalls.iter().flatten().filter(is_new);
+        Self { founders: founders.map(|recall| recall.run_id.as_ref().to_owned()).collect() }
     }
 
     pub(super) fn has(&self, recall: &Recall) -> bool {
-        recall.cause == Cause::Started && self.founders.contains(recall.run_id.as_ref())
+        recall.cause == Cause::Started && self.names(&recall.run_id)
+    }
+
+    pub(super) fn names(&self, run_id: &str) -> bool {
+        self.founders.contains(run_id)
     }
 
     pub(super) fn text(&self) -> String {
@@ -56,6 +61,24 @@ impl Roll {
         }
         self.founders.iter().map(String::as_str).collect::<Vec<_>>().join(" ")
     }
+
+    /// What is to stand on a node on which `found` stands. Its founders stay as they are. A node
+    /// that is not among ours is given `seen`, or what others have seen, whichever is longer.
+    pub(super) fn update(&self, found: Option<&str>, seen: Witness, is_doubted: bool) -> String {
+        let founders = found.map_or_else(|| self.clone(), Self::parse);
+        if self.names(&seen.run_id) {
+            return founders.text();
+        }
+        let others = found.and_then(Witness::find).filter(|others| {
+            !is_doubted && others.run_id == seen.run_id && others.so_long > seen.so_long
+        });
+        format!("{} {}", founders.text(), others.unwrap_or(seen))
+    }
+}
+
+/// After which time a client writes on a node again, that it has watched for so long.
+pub(super) fn pause(so_long: Duration, is_founder: bool) -> Duration {
+    if is_founder { RENEW_EVERY } else { so_long.clamp(WATCH_AT_LEAST, RENEW_EVERY) }
 }
 
 /// Which clocks are far off the others, and by how many milliseconds. Only where most agree:
@@ -80,41 +103,60 @@ pub(super) fn odd_clocks(offsets: &[Option<i64>], quorum: usize) -> Vec<(usize, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Moment;
 
-    fn recall(run_id: &str, since: u64) -> Recall {
-        let since = Moment::from_nanos(since * 1_000_000_000);
+    fn recall(run_id: &str) -> Recall {
+        let since = Moment::from_nanos(1_000_000_000);
         Recall { run_id: run_id.into(), since, cause: Cause::Started }
     }
 
-    fn now() -> Moment {
-        Moment::from_nanos(1_000_000 * 1_000_000_000)
+    fn seen(run_id: &str, secs: u64) -> Witness {
+        Witness { run_id: run_id.into(), so_long: Duration::from_secs(secs) }
     }
 
     #[test]
     fn a_new_group_begins_with_the_nodes_that_are_there() {
-        let (first, second) = (recall("a", 999_990), recall("b", 999_999));
-        let roll = Roll::begun(&[Some(first.clone()), Some(second.clone()), None], now());
+        let (first, second) = (recall("a"), recall("b"));
+        let roll = Roll::begun(&[Some(first.clone()), Some(second.clone()), None]);
         assert!(roll.has(&first) && roll.has(&second));
-        assert!(!roll.has(&recall("c", 999_999)));
+        assert!(!roll.has(&recall("c")));
         assert_eq!(Roll::agreed([roll.text().as_str()].into_iter()), Some(roll));
     }
 
     #[test]
-    fn a_group_with_an_old_node_is_not_new() {
-        let young = recall("b", 999_999);
-        let roll = Roll::begun(&[Some(recall("a", 100)), Some(young.clone())], now());
-        assert_eq!(roll.text(), "-");
-        assert!(!roll.has(&young));
-        assert_eq!(Roll::agreed(["-"].into_iter()), Some(roll));
+    fn a_roll_without_names_is_a_roll() {
+        assert_eq!(Roll::agreed(["-"].into_iter()), Some(Roll::default()));
+        assert_eq!(Roll::default().text(), "-");
     }
 
-    /// And its roll stands for longer, so that an old group has one or an old node.
     #[test]
-    fn a_group_is_new_for_a_day() {
-        let roll = |age: u64| Roll::begun(&[Some(recall("a", 1_000_000 - age))], now()).text();
-        assert_eq!(roll(24 * 3600 - 1), "a");
-        assert_eq!(roll(24 * 3600), "-");
-        assert!(LIFE >= 2 * OLD);
+    fn a_node_that_was_restarted_is_left_how_long_it_was_watched() {
+        let roll = Roll::begun(&[Some(recall("a")), Some(recall("b"))]);
+        assert_eq!(roll.update(None, seen("c", 2), false), "a b c=2000");
+        // The longer one counts, unless we know better, or it was of another process.
+        let found = Some("a c=9000");
+        assert_eq!(roll.update(found, seen("c", 2), false), "a c=9000");
+        assert_eq!(roll.update(found, seen("c", 2), true), "a c=2000");
+        assert_eq!(roll.update(found, seen("d", 2), false), "a d=2000");
+        assert_eq!(roll.update(found, seen("c", 10), false), "a c=10000");
+        // It is no founder, for others neither.
+        assert_eq!(Roll::agreed(["a c=9000", "a b"].into_iter()).unwrap().text(), "a");
+        // A founder needs no witness.
+        assert_eq!(roll.update(Some("a b"), seen("b", 2), false), "a b");
+    }
+
+    #[test]
+    fn it_is_written_when_the_time_watched_has_doubled_and_long_before_it_ends() {
+        let secs = Duration::from_secs;
+        for (so_long, is_founder, expected) in [
+            (secs(0), false, secs(1)),
+            (secs(70), false, secs(70)),
+            (secs(1_000_000), false, RENEW_EVERY),
+            (secs(0), true, RENEW_EVERY),
+        ] {
+            assert_eq!(pause(so_long, is_founder), expected);
+        }
+        assert!(LIFE >= 4 * RENEW_EVERY);
     }
 
     #[test]
@@ -126,8 +168,8 @@ mod tests {
 
     #[test]
     fn a_founder_whose_memory_has_a_gap_is_judged_like_any_other() {
-        let roll = Roll::begun(&[Some(recall("a", 999_990))], now());
-        let jumped = Recall { cause: Cause::ClockJumped(60_000), ..recall("a", 999_990) };
+        let roll = Roll::begun(&[Some(recall("a"))]);
+        let jumped = Recall { cause: Cause::ClockJumped(60_000), ..recall("a") };
         assert!(!roll.has(&jumped));
     }
 

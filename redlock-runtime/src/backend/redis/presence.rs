@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deadpool_redis::redis::aio::ConnectionLike;
-use deadpool_redis::redis::{self, RedisResult};
+use deadpool_redis::redis::{self, ErrorKind, RedisError, RedisResult};
 
 use super::offset::{OffsetWatch, Sample};
 use super::probe::field;
 use super::source::Source;
 use super::subscription::{Listener, Subscription};
-use crate::backend::{Cause, Recall};
+use crate::backend::{Cause, Recall, Witness};
 use crate::clock::{Clock, Moment};
 use crate::telemetry;
 
@@ -31,12 +31,13 @@ pub(super) struct Presence {
 struct State {
     identity: Option<Identity>,
     recall: Option<Recall>,
-    /// When the last question that was answered left.
-    heard: Option<Moment>,
     offset: OffsetWatch,
+    /// It was told that the server does not say who it is.
+    is_told: bool,
 }
 
-/// What INFO says of a server.
+/// What INFO says of a server. Its uptime is not among it: a server counts that by its wall clock,
+/// which may have been off when it booted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Identity {
     run_id: Arc<str>,
@@ -44,6 +45,17 @@ struct Identity {
     history: String,
     /// It was a replica once.
     was_promoted: bool,
+}
+
+/// What proves that a server remembers leases of before this client met it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    Nothing,
+    /// Clients have watched this process for so long.
+    Watched(Duration),
+    /// It keeps every write over a restart. Clients have watched what it kept for so long;
+    /// `None`: since its group began.
+    Durable(Option<Duration>),
 }
 
 impl Presence {
@@ -55,38 +67,47 @@ impl Presence {
         self.state().recall.clone()
     }
 
-    /// Asks a new connection who is there, if anybody wants to know. A user who may not ask is
-    /// served nevertheless; what the server forgets is then not noticed.
+    /// Asks a new connection who is there, if anybody wants to know. A server that does not say it
+    /// might have been restarted at any time: it is not used.
     async fn meet(&self, connection: &mut (impl ConnectionLike + Send)) -> RedisResult<()> {
         let Some(roll_key) = &self.roll_key else { return Ok(()) };
         let info: RedisResult<String> = redis::cmd("INFO").query_async(connection).await;
         let now = CLOCK.now();
-        match info {
-            Ok(info) => {
-                if let Some((identity, uptime)) = Identity::parse(&info) {
-                    let is_durable = is_durable(&info, roll_key, connection).await?;
-                    let doubt = self.state().meet(&identity, uptime, is_durable, now);
-                    if let Some(cause) = doubt {
-                        telemetry::node_doubted(&self.node, cause.label());
-                    }
-                }
+        let info = match info {
+            Err(error) if error.code() == Some("NOPERM") => {
+                self.tell_unknown();
+                return Err(error);
             }
-            Err(error) if error.code() == Some("NOPERM") => tracing::warn!(
-                node = self.node,
-                "this user may not run INFO, so a restart of the server is not noticed; grant +info"
-            ),
-            Err(error) => return Err(error),
+            info => info?,
+        };
+        let Some(identity) = Identity::parse(&info) else {
+            self.tell_unknown();
+            return Err(RedisError::from((ErrorKind::UnexpectedReturnType, UNKNOWN)));
+        };
+        let known = self.state().identity.clone();
+        if known.as_ref() == Some(&identity) {
+            return Ok(());
+        }
+        let proof = prove(&info, &identity, known.as_ref(), roll_key, connection).await?;
+        let doubt = self.state().meet(&identity, proof, now);
+        if let Some(cause) = doubt {
+            telemetry::node_doubted(&self.node, cause.label());
         }
         Ok(())
+    }
+
+    fn tell_unknown(&self) {
+        if !std::mem::replace(&mut self.state().is_told, true) {
+            tracing::warn!(node = self.node, "no vote: {UNKNOWN}");
+        }
     }
 
     /// Learns from an answer that brought the server's time.
     pub(super) fn hear(&self, sample: Sample) {
         let millis = {
             let mut state = self.state();
-            state.heard = state.heard.max(Some(sample.sent));
             let Some(jump) = state.offset.observe(sample) else { return };
-            let run_id = state.identity.as_ref().map(|known| Arc::clone(&known.run_id));
+            let run_id = state.identity.as_ref().map(Identity::name);
             let (run_id, millis) = (run_id.unwrap_or_default(), jump / 1000);
             let cause = Cause::ClockJumped(millis);
             state.recall = Some(Recall { run_id, since: sample.received, cause });
@@ -106,23 +127,42 @@ impl Presence {
     }
 }
 
-/// Does the server keep every write over a crash, and has it kept those before this one? It syncs
-/// its log before it answers, and the roll is still there. A user who may not read the
+/// What clients have left on the server, and its configuration, prove. A user who may not read the
 /// configuration gets the careful answer.
-async fn is_durable(
+async fn prove(
     info: &str,
+    identity: &Identity,
+    known: Option<&Identity>,
     roll_key: &str,
     connection: &mut (impl ConnectionLike + Send),
-) -> RedisResult<bool> {
-    if field(info, "aof_enabled") != Some("1") {
-        return Ok(false);
-    }
+) -> RedisResult<Proof> {
     let roll: Option<String> = redis::cmd("GET").arg(roll_key).query_async(connection).await?;
+    let Some(roll) = roll else { return Ok(Proof::Nothing) };
+    let witness = Witness::find(&roll);
+    if let Some(witness) = witness.as_ref().filter(|seen| seen.run_id == identity.name()) {
+        return Ok(Proof::Watched(witness.so_long));
+    }
+    // What it has kept must be what the server kept that was here before.
+    let is_heir = known.is_none_or(|known| roll.contains(&*known.run_id));
+    if field(info, "aof_enabled") != Some("1") || identity.was_promoted || !is_heir {
+        return Ok(Proof::Nothing);
+    }
     let mut ask = redis::cmd("CONFIG");
-    ask.arg("GET").arg("appendfsync");
-    let policy: RedisResult<Vec<String>> = ask.query_async(connection).await;
-    Ok(roll.is_some() && policy.is_ok_and(|reply| reply.iter().any(|word| word == "always")))
+    ask.arg("GET").arg("*appendfsync*");
+    let settings: RedisResult<Vec<String>> = ask.query_async(connection).await;
+    let has = |settings: &[String], name, value| {
+        settings.chunks(2).any(|pair| pair.iter().map(String::as_str).eq([name, value]))
+    };
+    let is_durable = settings.is_ok_and(|settings| {
+        has(&settings, "appendfsync", "always") && has(&settings, "no-appendfsync-on-rewrite", "no")
+    });
+    let so_long = witness.map(|witness| witness.so_long);
+    Ok(if is_durable { Proof::Durable(so_long) } else { Proof::Nothing })
 }
+
+const UNKNOWN: &str = "the server does not tell who it is, so that a restart would not be noticed: \
+                       its INFO has to show `run_id`, and this user needs +info; \
+                       `restart_guard(false)` does without";
 
 /// A source that asks each new connection who is there.
 pub(super) struct Watched<S> {
@@ -164,35 +204,30 @@ impl<S: Source> Source for Watched<S> {
 
 impl State {
     /// `Some`: it may have forgotten leases since it was met last.
-    fn meet(
-        &mut self,
-        identity: &Identity,
-        uptime: Duration,
-        is_durable: bool,
-        now: Moment,
-    ) -> Option<Cause> {
-        // INFO counts whole seconds: the server may have started up to one second later.
-        let born = now.minus(uptime.saturating_sub(Duration::from_secs(1)));
-        let run_id = Arc::clone(&identity.run_id);
-        let (since, cause) = match self.identity.replace(identity.clone()) {
+    fn meet(&mut self, identity: &Identity, proof: Proof, now: Moment) -> Option<Cause> {
+        let run_id = identity.name();
+        let known = self.identity.replace(identity.clone());
+        if let Some(known) = known.as_ref().filter(|known| known.run_id == identity.run_id) {
             // A new history without a promotion: only the backlog for replicas was given up.
-            Some(known) if known.run_id == identity.run_id => {
-                if known.history == identity.history || !identity.was_promoted {
-                    return None;
-                }
-                (now, Cause::Replaced)
+            if known.history == identity.history || !identity.was_promoted {
+                return None;
             }
-            // Older than the last answer of the other one: it ran beside it.
-            Some(_) if identity.was_promoted || self.heard.is_some_and(|heard| born < heard) => {
-                (now, Cause::Replaced)
+        }
+        let cause = match known {
+            None => Cause::Started,
+            Some(_) if identity.was_promoted => Cause::Replaced,
+            Some(_) => Cause::Restarted,
+        };
+        let (since, cause) = match proof {
+            Proof::Durable(so_long) => {
+                let since = so_long.map_or(Moment::ZERO, |so_long| now.minus(so_long));
+                // A gap from before the restart is one after it: what had ended early was not kept.
+                let gap = self.recall.take().filter(|gap| gap.cause != Cause::Started);
+                let gap = gap.filter(|gap| gap.since > since);
+                gap.map_or((since, Cause::Started), |gap| (gap.since, gap.cause))
             }
-            // A gap from before the restart is one after it: what had ended early was not kept.
-            _ if is_durable => {
-                let gap = self.recall.take().filter(|recall| recall.cause != Cause::Started);
-                gap.map_or((Moment::ZERO, Cause::Started), |gap| (gap.since, gap.cause))
-            }
-            None => (born, Cause::Started),
-            Some(_) => (born, Cause::Restarted),
+            Proof::Watched(so_long) => (now.minus(so_long), cause),
+            Proof::Nothing => (now, cause),
         };
         self.recall = Some(Recall { run_id, since, cause });
         (cause != Cause::Started).then_some(cause)
@@ -201,13 +236,21 @@ impl State {
 
 impl Identity {
     /// `None`: a server that does not tell who it is.
-    fn parse(info: &str) -> Option<(Self, Duration)> {
-        let run_id = Arc::from(field(info, "run_id")?);
-        let uptime = Duration::from_secs(field(info, "uptime_in_seconds")?.parse().ok()?);
+    fn parse(info: &str) -> Option<Self> {
+        let run_id = Arc::from(field(info, "run_id").filter(|run_id| !run_id.is_empty())?);
         let history = field(info, "master_replid").unwrap_or_default().to_owned();
         let before = field(info, "master_replid2").unwrap_or_default();
         let was_promoted = before.bytes().any(|byte| byte != b'0');
-        Some((Self { run_id, history, was_promoted }, uptime))
+        Some(Self { run_id, history, was_promoted })
+    }
+
+    /// Names the process, and after a promotion the history that began with it: what clients saw
+    /// before is no evidence then.
+    fn name(&self) -> Arc<str> {
+        if !self.was_promoted {
+            return Arc::clone(&self.run_id);
+        }
+        format!("{}/{}", self.run_id, self.history).into()
     }
 }
 

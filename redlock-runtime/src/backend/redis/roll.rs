@@ -1,23 +1,27 @@
 //! Reads and writes the roll of a group of servers (`quorum/roll.rs`): a plain key.
 
-use std::time::Duration;
-
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{self, ErrorKind, RedisError, RedisResult, Value};
 
 use super::reply;
+use crate::backend::Offer;
 
-/// What stands in `key`, after an `offer` was written where nothing stood; and the server's time,
-/// in microseconds. One round trip.
+/// What stands in `key`, after `offer` was written; and the server's time, in microseconds. One
+/// round trip.
 pub(super) async fn call(
     connection: &mut (impl ConnectionLike + Send),
     key: &str,
-    offer: Option<(&str, Duration)>,
+    offer: Option<&Offer>,
 ) -> RedisResult<(Option<String>, i64)> {
     let mut pipe = redis::pipe();
-    if let Some((roll, life)) = offer {
+    if let Some(Offer { roll, life, replaces }) = offer {
         let life = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
-        pipe.cmd("SET").arg(key).arg(roll).arg("NX").arg("PX").arg(life).ignore();
+        pipe.cmd("SET").arg(key).arg(roll).arg("PX").arg(life);
+        if *replaces {
+            pipe.ignore();
+        } else {
+            pipe.arg("NX").ignore().cmd("PEXPIRE").arg(key).arg(life).ignore();
+        }
     }
     pipe.cmd("GET").arg(key).cmd("TIME");
     let answers: RedisResult<(Option<String>, Value)> = pipe.query_async(connection).await;
@@ -38,22 +42,33 @@ pub(super) fn first(error: RedisError) -> RedisError {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::scripted::{Scripted, bulk};
     use super::*;
+
+    fn offer(replaces: bool) -> Offer {
+        Offer { roll: "a c".to_owned(), life: Duration::from_secs(2), replaces }
+    }
 
     const TIME: &str = "*2\r\n$2\r\n17\r\n$1\r\n4";
 
     #[tokio::test]
-    async fn a_roll_is_written_where_nothing_stands_and_read() {
+    async fn a_roll_is_written_where_nothing_stands_or_always_and_read() {
         let mut server = Scripted::new([&bulk("a b"), TIME]);
         let answer = call(&mut server, "roll", None).await.unwrap();
         assert_eq!(answer, (Some("a b".to_owned()), 17_000_004));
         assert_eq!(server.asked(), ["GET roll", "TIME"]);
 
-        let mut server = Scripted::new(["$-1", "$-1", TIME]);
-        let offer = Some(("a c", Duration::from_secs(2)));
-        assert_eq!(call(&mut server, "roll", offer).await.unwrap(), (None, 17_000_004));
-        assert_eq!(server.asked(), ["SET roll a c NX PX 2000", "GET roll", "TIME"]);
+        let mut server = Scripted::new(["$-1", ":1", &bulk("a b"), TIME]);
+        let asked = call(&mut server, "roll", Some(&offer(false))).await.unwrap();
+        assert_eq!(asked, (Some("a b".to_owned()), 17_000_004));
+        let commands = ["SET roll a c PX 2000 NX", "PEXPIRE roll 2000", "GET roll", "TIME"];
+        assert_eq!(server.asked(), commands);
+
+        let mut server = Scripted::new(["+OK", &bulk("a c"), TIME]);
+        call(&mut server, "roll", Some(&offer(true))).await.unwrap();
+        assert_eq!(server.asked(), ["SET roll a c PX 2000", "GET roll", "TIME"]);
     }
 
     /// Busy, out of memory, without replicas: not all of it is for ever.
@@ -63,8 +78,7 @@ mod tests {
             [("BUSY", "-BUSY a script"), ("NOREPLICAS", "-NOREPLICAS few"), ("ERR", "-ERR odd")]
         {
             let mut server = Scripted::new([answer, "-LOADING", TIME]);
-            let offer = Some(("a", Duration::from_secs(2)));
-            let error = call(&mut server, "roll", offer).await.unwrap_err();
+            let error = call(&mut server, "roll", Some(&offer(true))).await.unwrap_err();
             assert_eq!(error.code(), Some(code));
         }
         let mut server = Scripted::new(["$-1", "+soon"]);

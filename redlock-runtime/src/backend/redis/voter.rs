@@ -9,7 +9,7 @@ use super::offset::Sample;
 use super::presence::CLOCK;
 use super::roll;
 use super::source::Source;
-use crate::backend::{Recall, Reply, RollCall, Voter};
+use crate::backend::{Offer, Recall, Reply, RollCall, Voter};
 
 impl<S: Source> Voter for RedisNode<S> {
     fn name(&self) -> &str {
@@ -23,14 +23,14 @@ impl<S: Source> Voter for RedisNode<S> {
     fn roll<'a>(
         &'a self,
         key: &'a str,
-        offer: Option<(&'a str, Duration)>,
+        offer: Option<Offer>,
         within: Duration,
     ) -> Reply<'a, RollCall> {
         Box::pin(async move {
             let asked = tokio::time::timeout(within, async {
                 let mut loan = self.calls.borrow().await?;
                 let sent = CLOCK.now();
-                let answer = roll::call(&mut loan.connection, key, offer).await;
+                let answer = roll::call(&mut loan.connection, key, offer.as_ref()).await;
                 if answer.is_err() {
                     self.calls.discard(&loan);
                 }

@@ -7,7 +7,7 @@ use std::fmt;
 use fastrand::Rng;
 
 use super::line::Notice;
-use super::node::{Answer, Command, Node, Record};
+use super::node::{Answer, Card, Command, Node, Record};
 use super::plan::{Failure, KEYS, LinePlan, NEVER, Plan, Tick, Upheaval, Weather, millis};
 use super::vacancy::{Vacancies, Vacancy, concerns};
 
@@ -20,7 +20,7 @@ pub(super) struct Network {
     /// What the nodes have published, and when; not on its way yet.
     notices: Vec<(Tick, Notice)>,
     /// With each, how often the node had lost its data.
-    answers: Vec<Option<(Answer, usize)>>,
+    answers: Vec<Option<(Answer, Card)>>,
     /// When the last command of each connection lands: they keep their order.
     connections: HashMap<Connection, Tick>,
     sent: u64,
@@ -188,7 +188,7 @@ impl Network {
                     let notices = node.notices.drain(..).map(|notice| (flight.lands, notice));
                     self.notices.extend(notices);
                     if let Some(ticket) = ticket {
-                        self.answers[ticket] = Some((answer, node.losses));
+                        self.answers[ticket] = Some((answer, node.card.clone()));
                     }
                 }
             }
@@ -224,7 +224,7 @@ impl Network {
         arrive
     }
 
-    pub(super) fn answer(&mut self, ticket: usize) -> Option<(Answer, usize)> {
+    pub(super) fn answer(&mut self, ticket: usize) -> Option<(Answer, Card)> {
         self.answers[ticket].take()
     }
 

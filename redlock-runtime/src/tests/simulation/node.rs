@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::line::{Entry, Notice};
 use super::plan::{LinePlan, NodePlan, Tick, Upheaval};
-use crate::backend::{Acquired, Claim, Drawn, Found, Joined, Rotated};
+use crate::backend::{Acquired, Claim, Drawn, Found, Joined, Offer, Rotated};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::owner::Owner;
@@ -17,8 +17,8 @@ pub(crate) enum Command {
     Raise(Claim, FencingToken),
     Renew(Vec<Claim>),
     Release(Claim),
-    /// Reads the roll; where there is none, leaves this one.
-    Roll(Option<String>),
+    /// Reads the roll, after this one was left.
+    Roll(Option<Offer>),
     Join(Entry),
     Look(Entry),
     Leave(Claim),
@@ -63,9 +63,17 @@ pub(crate) struct Node {
     pub(crate) line: Option<LinePlan>,
     /// What was published and is not on its way yet.
     pub(crate) notices: Vec<Notice>,
-    roll: Option<String>,
+    /// What it tells of itself.
+    pub(crate) card: Card,
+}
+
+/// What a server tells of itself beside each answer. Since when it runs is not among it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Card {
     /// How often it has lost its data.
     pub(crate) losses: usize,
+    /// What clients have left on it.
+    pub(crate) roll: Option<String>,
 }
 
 /// One key, and its fencing counter.
@@ -93,8 +101,7 @@ impl Node {
             copy: Vec::new(),
             line,
             notices: Vec::new(),
-            roll: None,
-            losses: 0,
+            card: Card::default(),
         }
     }
 
@@ -113,8 +120,11 @@ impl Node {
             }
             Command::Release(claim) => self.free(claim, None, now),
             Command::Roll(offer) => {
-                self.roll = self.roll.take().or_else(|| offer.clone());
-                Answer::Roll(self.roll.clone())
+                if let Some(Offer { roll, replaces, .. }) = offer {
+                    let kept = self.card.roll.take().filter(|_| !replaces);
+                    self.card.roll = kept.or_else(|| Some(roll.clone()));
+                }
+                Answer::Roll(self.card.roll.clone())
             }
             Command::Join(entry) => self.join(entry, now),
             Command::Look(entry) => self.look(entry, now),
@@ -129,8 +139,7 @@ impl Node {
         match upheaval {
             Upheaval::Forget => {
                 self.records.clear();
-                self.roll = None;
-                self.losses += 1;
+                self.card = Card { losses: self.card.losses + 1, roll: None };
             }
             Upheaval::Copy => self.copy.clone_from(&self.records),
             Upheaval::FailOver => self.records.clone_from(&self.copy),

@@ -253,12 +253,6 @@ impl NodePlan {
         self.outages.push(Outage { from: at - 1, until: at + 10, how: Failure::Down });
     }
 
-    /// When its memory began after so many losses.
-    pub(super) fn begins(&self, losses: usize) -> Tick {
-        let times = self.upheavals.iter().filter(|(_, upheaval)| *upheaval == Upheaval::Forget);
-        losses.checked_sub(1).and_then(|n| times.map(|(at, _)| *at).nth(n)).unwrap_or_default()
-    }
-
     pub(super) fn outage(&self, at: Tick) -> Option<Outage> {
         self.outages.iter().copied().find(|outage| (outage.from..outage.until).contains(&at))
     }

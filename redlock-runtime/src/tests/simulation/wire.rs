@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::network::{Connection, Course, End};
-use super::node::{Answer, Command};
+use super::node::{Answer, Card, Command};
 use super::plan::{NEVER, Tick, millis};
 use super::waiting::Watch;
 use super::world::World;
 use crate::backend::{
-    Acquired, Backend, Cause, Claim, Fault, Found, Line, Recall, Reply, RollCall, Voter,
+    Acquired, Backend, Cause, Claim, Fault, Found, Line, Offer, Recall, Reply, RollCall, Voter,
+    Witness,
 };
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
@@ -69,8 +70,8 @@ impl Wire {
         match end {
             End::Answered(_) => {
                 let answer = world.answer(ticket, seen);
-                let (answer, losses) = answer.unwrap_or_else(|| unreachable!("it has landed"));
-                self.remember(losses);
+                let (answer, card) = answer.unwrap_or_else(|| unreachable!("it has landed"));
+                self.remember(&card);
                 match answer {
                     Answer::Denied => Err(self.denied()),
                     answer => Ok((answer, course.was_cut)),
@@ -118,16 +119,19 @@ impl Wire {
         }
     }
 
-    /// Every answer tells how old the server is.
-    fn remember(&self, losses: usize) {
+    /// Every answer tells who the server is, and for how long others have watched it.
+    fn remember(&self, card: &Card) {
         let mut recall = self.recall.lock().unwrap();
-        let run_id: Arc<str> = format!("{}/{losses}", NAMES[self.node]).into();
+        let run_id: Arc<str> = format!("{}/{}", NAMES[self.node], card.losses).into();
         let cause = match &*recall {
             Some(known) if known.run_id == run_id => return,
             Some(_) => Cause::Restarted,
             None => Cause::Started,
         };
-        let since = self.world.moment(self.world.plan.nodes[self.node].begins(losses));
+        let witness = card.roll.as_deref().and_then(Witness::find);
+        let watched = witness.filter(|witness| witness.run_id == run_id);
+        let so_long = watched.map_or(Duration::ZERO, |witness| witness.so_long);
+        let since = self.world.moment(self.world.now()).minus(so_long);
         *recall = Some(Recall { run_id, since, cause });
     }
 
@@ -213,10 +217,10 @@ impl Voter for Wire {
     fn roll<'a>(
         &'a self,
         _: &'a str,
-        offer: Option<(&'a str, Duration)>,
+        offer: Option<Offer>,
         within: Duration,
     ) -> Reply<'a, RollCall> {
-        let command = Command::Roll(offer.map(|(roll, _)| roll.to_owned()));
+        let command = Command::Roll(offer);
         Box::pin(async move {
             match self.call(command, within).await? {
                 (Answer::Roll(roll), _) => Ok(RollCall { roll, clock_offset: None }),

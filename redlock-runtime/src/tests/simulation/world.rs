@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::line::{Entry, Notice};
 use super::liveness::{Circumstances, Verdict};
 use super::network::{Connection, Course, Network};
-use super::node::{Answer, Command};
+use super::node::{Answer, Card, Command};
 use super::notice::Tickets;
 use super::plan::{KEYS, NEVER, Plan, Tick, millis};
 use super::witness::Witness;
@@ -207,7 +207,7 @@ impl World {
         lands
     }
 
-    pub(super) fn answer(&self, ticket: usize, now: Tick) -> Option<(Answer, usize)> {
+    pub(super) fn answer(&self, ticket: usize, now: Tick) -> Option<(Answer, Card)> {
         let mut state = self.state();
         self.settle(&mut state, now);
         state.network.answer(ticket)

@@ -5,126 +5,172 @@ fn at(seconds: u64) -> Moment {
     Moment::from_nanos(seconds * 1_000_000_000)
 }
 
-fn info(run_id: &str, uptime: u64, history: &str, before: &str) -> String {
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// With an uptime that nobody is to believe.
+fn info(run_id: &str, history: &str, before: &str) -> String {
     format!(
-        "# Server\r\nrun_id:{run_id}\r\nuptime_in_seconds:{uptime}\r\n\
+        "# Server\r\nrun_id:{run_id}\r\nuptime_in_seconds:7199\r\n\
          master_replid:{history}\r\nmaster_replid2:{before}\r\n"
     )
 }
 
+fn identity(info: &str) -> Identity {
+    Identity::parse(info).unwrap()
+}
+
+/// A server is met about which nothing can be proved.
 fn meet(state: &mut State, info: &str, now: Moment) -> Recall {
-    let (identity, uptime) = Identity::parse(info).unwrap();
-    state.meet(&identity, uptime, false, now);
+    state.meet(&identity(info), Proof::Nothing, now);
     state.recall.clone().unwrap()
 }
 
 #[test]
 fn a_server_that_lost_nothing_remembers_what_it_did_before_its_restart() {
-    let mut state = State::default();
-    meet(&mut state, &info("a", 50, "h", "00"), at(100));
-    let (identity, uptime) = Identity::parse(&info("b", 3, "i", "00")).unwrap();
-    state.meet(&identity, uptime, true, at(130));
-    assert_eq!(state.recall.unwrap().since, Moment::ZERO);
+    for (so_long, since) in [(None, Moment::ZERO), (Some(secs(40)), at(90))] {
+        let mut state = State::default();
+        meet(&mut state, &info("a", "h", "00"), at(100));
+        state.meet(&identity(&info("b", "i", "00")), Proof::Durable(so_long), at(130));
+        assert_eq!(state.recall.unwrap().since, since);
+    }
 }
 
 #[test]
 fn a_restart_does_not_mend_what_a_jump_of_the_clock_has_ended() {
     let mut state = State::default();
-    meet(&mut state, &info("a", 50, "h", "00"), at(100));
+    meet(&mut state, &info("a", "h", "00"), at(100));
     let cause = Cause::ClockJumped(60_000);
     state.recall = Some(Recall { run_id: "a".into(), since: at(125), cause });
-    let (identity, uptime) = Identity::parse(&info("b", 3, "i", "00")).unwrap();
-    state.meet(&identity, uptime, true, at(130));
+    state.meet(&identity(&info("b", "i", "00")), Proof::Durable(None), at(130));
     let recall = state.recall.unwrap();
     assert_eq!((recall.since, recall.cause, &*recall.run_id), (at(125), cause, "b"));
 }
 
+/// It counts its uptime by a clock that may have been off.
 #[test]
-fn a_server_seen_first_remembers_since_its_start() {
+fn a_server_met_first_remembers_since_then_whatever_its_uptime() {
     let mut state = State::default();
-    let recall = meet(&mut state, &info("a", 11, "h", "00"), at(100));
-    assert_eq!((recall.since, recall.cause), (at(90), Cause::Started));
+    let recall = meet(&mut state, &info("a", "h", "00"), at(100));
+    assert_eq!((recall.since, recall.cause), (at(100), Cause::Started));
     // The same one on another connection.
-    let again = meet(&mut state, &info("a", 20, "h", "00"), at(109));
+    let again = meet(&mut state, &info("a", "h", "00"), at(109));
     assert_eq!(again, recall);
 }
 
 #[test]
-fn a_restart_is_another_process_that_is_younger_than_the_last_answer() {
+fn a_server_that_others_have_watched_remembers_for_as_long() {
     let mut state = State::default();
-    meet(&mut state, &info("a", 50, "h", "00"), at(100));
-    state.heard = Some(at(120));
-    let recall = meet(&mut state, &info("b", 3, "i", "00"), at(130));
-    assert_eq!((recall.since, recall.cause), (at(128), Cause::Restarted));
-    assert_eq!(&*recall.run_id, "b");
+    let watched = Proof::Watched(secs(70));
+    assert_eq!(state.meet(&identity(&info("a", "h", "00")), watched, at(100)), None);
+    assert_eq!(state.recall.as_ref().unwrap().since, at(30));
+    let cause = state.meet(&identity(&info("b", "h", "00")), watched, at(200));
+    assert_eq!((cause, state.recall.unwrap().since), (Some(Cause::Restarted), at(130)));
 }
 
 #[test]
-fn another_server_in_its_place_remembers_since_it_was_met() {
+fn a_restart_is_another_process() {
     let mut state = State::default();
-    meet(&mut state, &info("a", 50, "h", "00"), at(100));
-    state.heard = Some(at(120));
-    let recall = meet(&mut state, &info("b", 5_000, "h", "00"), at(130));
-    assert_eq!((recall.since, recall.cause), (at(130), Cause::Replaced));
+    meet(&mut state, &info("a", "h", "00"), at(100));
+    let recall = meet(&mut state, &info("b", "i", "00"), at(130));
+    assert_eq!((recall.since, recall.cause), (at(130), Cause::Restarted));
+    assert_eq!(&*recall.run_id, "b");
 }
 
 #[test]
 fn a_promotion_in_between_begins_a_new_history() {
     let mut state = State::default();
-    meet(&mut state, &info("a", 50, "h", "00"), at(100));
-    let recall = meet(&mut state, &info("a", 80, "i", "h"), at(130));
+    meet(&mut state, &info("a", "h", "00"), at(100));
+    let recall = meet(&mut state, &info("a", "i", "h"), at(130));
     assert_eq!((recall.since, recall.cause), (at(130), Cause::Replaced));
+    // What was seen before the promotion is under another name.
+    assert_eq!(&*recall.run_id, "a/i");
     // A master that lost its last replica begins a new history as well, and forgets nothing.
-    let same = meet(&mut state, &info("a", 90, "j", "00"), at(140));
+    let same = meet(&mut state, &info("a", "j", "00"), at(140));
     assert_eq!(same, recall);
+    let other = meet(&mut state, &info("b", "k", "h"), at(150));
+    assert_eq!((other.since, other.cause), (at(150), Cause::Replaced));
 }
 
 #[test]
-fn a_server_that_does_not_tell_is_not_judged() {
-    assert_eq!(Identity::parse("redis_version:7.0.15\r\n"), None);
+fn a_server_that_does_not_tell_is_not_understood() {
+    for info in ["redis_version:7.0.15\r\nuptime_in_seconds:9\r\n", "run_id:\r\n", ""] {
+        assert_eq!(Identity::parse(info), None, "{info}");
+    }
 }
 
 /// A server, seen by a client that knew another one there; and what it was asked.
 async fn meet_on_the_wire<const N: usize>(answers: [&str; N]) -> (RedisResult<Presence>, Scripted) {
     let presence = Presence::new("n".to_owned(), Some("roll".into()));
-    let (known, uptime) = Identity::parse(&info("a", 50, "h", "00")).unwrap();
-    presence.state().meet(&known, uptime, false, CLOCK.now());
+    presence.state().meet(&identity(&info("a", "h", "00")), Proof::Nothing, CLOCK.now());
     let mut server = Scripted::new(answers);
     let met = presence.meet(&mut server).await;
     (met.map(|()| presence), server)
 }
 
-fn cause(met: RedisResult<Presence>) -> Cause {
-    met.unwrap().recall().unwrap().cause
+fn recall(met: RedisResult<Presence>) -> Recall {
+    met.unwrap().recall().unwrap()
 }
 
 #[tokio::test]
 async fn only_a_server_that_syncs_and_still_has_the_roll_lost_nothing() {
-    let young = info("b", 0, "i", "00");
+    let young = info("b", "i", "00");
     let (plain, synced) = (bulk(&young), bulk(&format!("{young}aof_enabled:1\r\n")));
-    let policy = |word| format!("*2\r\n{}\r\n{}", bulk("appendfsync"), bulk(word));
-    let (roll, always, everysec) = (bulk("a b"), policy("always"), policy("everysec"));
+    let promoted = bulk(&format!("{}aof_enabled:1\r\n", info("b", "i", "h")));
+    let settings = |always, rewrite| {
+        let words = ["no-appendfsync-on-rewrite", rewrite, "appendfsync", always].map(bulk);
+        format!("*4\r\n{}", words.join("\r\n"))
+    };
+    let (roll, always) = (bulk("a b"), settings("always", "no"));
 
-    let (met, server) = meet_on_the_wire([&plain]).await;
-    assert_eq!((cause(met), server.asked()), (Cause::Restarted, vec!["INFO"]));
+    let (met, server) = meet_on_the_wire([&plain, &roll]).await;
+    assert_eq!((recall(met).cause, server.asked()), (Cause::Restarted, vec!["INFO", "GET roll"]));
 
     let (met, server) = meet_on_the_wire([&synced, &roll, &always]).await;
-    assert_eq!(met.unwrap().recall().unwrap().since, Moment::ZERO);
-    assert_eq!(server.asked(), ["INFO", "GET roll", "CONFIG GET appendfsync"]);
+    assert_eq!(recall(met).since, Moment::ZERO);
+    assert_eq!(server.asked(), ["INFO", "GET roll", "CONFIG GET *appendfsync*"]);
 
-    for [roll, policy] in
-        [["$-1", &always], [&roll, &everysec], [&roll, "-NOPERM no config"], ["$-1", "*0"]]
-    {
-        let (met, _) = meet_on_the_wire([&synced, roll, policy]).await;
-        assert_eq!(cause(met), Cause::Restarted, "{roll:?} {policy:?}");
+    for [info, roll, settings] in [
+        [&synced, "$-1", &always],
+        [&synced, &roll, &settings("everysec", "no")],
+        // It does not sync while it rewrites its log.
+        [&synced, &roll, &settings("always", "yes")],
+        [&synced, &roll, "-NOPERM no config"],
+        [&synced, &roll, "*0"],
+        // It has kept what another server had.
+        [&synced, &bulk("c d"), &always],
+        [&promoted, &roll, &always],
+    ] {
+        let (met, _) = meet_on_the_wire([info, roll, settings]).await;
+        assert_ne!(recall(met).cause, Cause::Started, "{info:?} {roll:?} {settings:?}");
     }
     assert!(meet_on_the_wire([&synced, "-LOADING soon"]).await.0.is_err());
 }
 
-/// Its locks are as good as those of a client without a guard.
 #[tokio::test]
-async fn a_user_who_may_not_ask_is_served() {
-    assert!(meet_on_the_wire(["-NOPERM no info"]).await.0.is_ok());
+async fn what_others_have_watched_counts_for_the_process_that_they_named() {
+    let plain = bulk(&info("b", "i", "00"));
+    let begun = CLOCK.now();
+    let (met, _) = meet_on_the_wire([&plain, &bulk("a c b=70000")]).await;
+    assert!(recall(met).since < begun);
+    let (met, _) = meet_on_the_wire([&plain, &bulk("a c a=70000")]).await;
+    assert!(recall(met).since >= begun);
+    // What it has kept from before its restart is as old as it was then.
+    let synced = bulk(&format!("{}aof_enabled:1\r\n", info("b", "i", "00")));
+    let settings = ["appendfsync", "always", "no-appendfsync-on-rewrite", "no"].map(bulk);
+    let settings = format!("*4\r\n{}", settings.join("\r\n"));
+    let (met, _) = meet_on_the_wire([&synced, &bulk("a c a=0"), &settings]).await;
+    assert!(recall(met).since >= begun);
+}
+
+/// A restart of it would not be noticed.
+#[tokio::test]
+async fn a_server_that_cannot_be_identified_is_not_used() {
+    assert_eq!(meet_on_the_wire(["-NOPERM no info"]).await.0.unwrap_err().code(), Some("NOPERM"));
+    let silent = bulk("redis_version:7.0.15\r\nuptime_in_seconds:9999\r\n");
+    let error = meet_on_the_wire([&silent]).await.0.unwrap_err();
+    assert!(error.to_string().contains("+info"), "{error}");
     assert!(meet_on_the_wire(["-LOADING soon"]).await.0.is_err());
 }
 
@@ -133,18 +179,20 @@ async fn every_new_connection_of_a_guarded_node_is_asked() {
     for roll_key in [None, Some(Arc::from("roll"))] {
         let is_guarded = roll_key.is_some();
         let presence = Arc::new(Presence::new("n".to_owned(), roll_key));
-        let source = Scripted::new([&bulk(&info("a", 50, "h", "00"))]);
+        let source = Scripted::new([&bulk(&info("a", "h", "00")), "$-1"]);
         let watched = Watched { source, presence: Arc::clone(&presence) };
-        let asked = watched.connect().await.unwrap().asked().len();
-        assert_eq!((asked, presence.recall().is_some()), (usize::from(is_guarded), is_guarded));
+        for questions in [2, 1] {
+            let asked = watched.connect().await.unwrap().asked().len();
+            assert_eq!(asked, if is_guarded { questions } else { 0 });
+            assert_eq!(presence.recall().is_some(), is_guarded);
+        }
     }
 }
 
 #[test]
 fn a_clock_that_jumped_is_a_gap_from_that_answer_on() {
     let presence = Presence::new("n".to_owned(), Some("roll".into()));
-    let (known, uptime) = Identity::parse(&info("a", 50, "h", "00")).unwrap();
-    presence.state().meet(&known, uptime, false, at(100));
+    presence.state().meet(&identity(&info("a", "h", "00")), Proof::Nothing, at(100));
     let started = presence.recall().unwrap();
     let sample = |sent, micros| Sample { micros, sent: at(sent), received: at(sent) };
     presence.hear(sample(101, 501_000_000));
@@ -153,34 +201,14 @@ fn a_clock_that_jumped_is_a_gap_from_that_answer_on() {
     presence.hear(sample(103, 563_000_000));
     let Recall { run_id, since, cause } = presence.recall().unwrap();
     assert_eq!((&*run_id, since, cause), ("a", at(103), Cause::ClockJumped(60_000)));
-    // An answer that was overtaken does not make the last one older.
-    presence.hear(sample(102, 562_000_000));
-    assert_eq!(presence.state().heard, Some(at(103)));
 }
 
 #[test]
 fn the_doubt_is_told_and_a_server_seen_first_is_none() {
     let mut state = State::default();
-    let mut meet = |info: &str, is_durable, now| {
-        let (identity, uptime) = Identity::parse(info).unwrap();
-        state.meet(&identity, uptime, is_durable, now)
-    };
-    assert_eq!(meet(&info("a", 50, "h", "00"), false, at(100)), None);
-    assert_eq!(meet(&info("b", 3, "h", "00"), true, at(130)), None);
-    assert_eq!(meet(&info("c", 3, "h", "00"), false, at(160)), Some(Cause::Restarted));
-    assert_eq!(meet(&info("d", 3, "i", "h"), true, at(190)), Some(Cause::Replaced));
-}
-
-/// Born at the moment of the other one's last answer, it cannot have run beside it.
-#[test]
-fn a_server_as_old_as_the_last_answer_was_started_after_it() {
-    for (heard, expected) in
-        [(127, Cause::Restarted), (128, Cause::Restarted), (129, Cause::Replaced)]
-    {
-        let mut state = State::default();
-        meet(&mut state, &info("a", 50, "h", "00"), at(100));
-        state.heard = Some(at(heard));
-        let recall = meet(&mut state, &info("b", 3, "i", "00"), at(130));
-        assert_eq!(recall.cause, expected, "{heard}");
-    }
+    let mut meet = |info: &str, proof, now| state.meet(&identity(info), proof, now);
+    assert_eq!(meet(&info("a", "h", "00"), Proof::Nothing, at(100)), None);
+    assert_eq!(meet(&info("b", "h", "00"), Proof::Durable(None), at(130)), None);
+    assert_eq!(meet(&info("c", "h", "00"), Proof::Nothing, at(160)), Some(Cause::Restarted));
+    assert_eq!(meet(&info("d", "i", "h"), Proof::Nothing, at(190)), Some(Cause::Replaced));
 }
