@@ -147,7 +147,7 @@ async fn a_hash_tag_stays_and_its_helper_key_shares_it() {
     let prefix = global().await.lock("x").acquire().await.unwrap();
     let prefix = prefix.lease().redis_key().strip_suffix('x').unwrap().to_owned();
     assert_eq!(hash_tag(5).await.unwrap(), "{shop}-5");
-    let counter = format!("{prefix}{{shop}}-5:fence");
+    let counter = format!("{prefix}{{shop}}-5::fence");
     assert!(raw().await.get(&counter).await.is_some(), "{counter}");
     // Any server of a cluster can say where a key belongs.
     let cluster = Server::builder().config("cluster-enabled yes").start().await;

@@ -71,7 +71,7 @@ async fn leases_of_a_slot_that_is_half_moved_are_renewed_all_the_same() {
 
     for n in 0..4 {
         migration.move_key(&format!("lock:{{s}}-{n}")).await;
-        migration.move_key(&format!("lock:{{s}}-{n}:fence")).await;
+        migration.move_key(&format!("lock:{{s}}-{n}::fence")).await;
     }
     migration.finish().await;
     renewed(&guards, 2).await;
@@ -159,7 +159,7 @@ async fn a_lease_moves_with_its_slot() {
     eventually(secs(30), renewed(2)).await;
     guard.check().unwrap();
     assert!(!waiting.is_finished());
-    migration.move_key("lock:{s}-held:fence").await;
+    migration.move_key("lock:{s}-held::fence").await;
     migration.finish().await;
     let moved = migration.from.try_cmd(&["GET", "lock:{s}-held"]).await.unwrap_err();
     assert_eq!(moved.code(), Some("MOVED"));

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use redlock::{InvalidKeyReason as Reason, LockError, NodeErrorKind as Kind, Redlock, redis_lock};
 
 use crate::fault_kit::{assert_unavailable, client, lock_keys, nothing_left};
-use crate::support::{Server, eventually, secs};
+use crate::support::{Server, eventually, ms, secs};
 
 /// Keys that are words of something else, and still only keys.
 const ODD: &[&str] = &[
@@ -108,6 +108,29 @@ async fn odd_values_never_share_a_key() {
         }
     }
     nothing_left(&server.raw(), &prefix, secs(5)).await;
+}
+
+/// Without a prefix, the key of one lock can be the hash tag of another.
+#[tokio::test]
+async fn a_release_hands_nothing_to_waiters_of_another_lock() {
+    let server = Server::start().await;
+    let client = || async { Redlock::builder().url(server.url()).prefix("").build().await };
+    let (holder, waiter) = (client().await.unwrap(), client().await.unwrap());
+    let raw = server.raw();
+    for (name, other, queue) in [("x", "{x}", "{x}:queue"), ("{x}", "x", "{x}::queue")] {
+        for _ in 0..10 {
+            let held = holder.lock(name).acquire().await.unwrap();
+            let released = holder.lock(other).acquire().await.unwrap();
+            let mut waits = tokio::spawn(waiter.lock(name).wait(secs(60)).acquire());
+            eventually(secs(60), || async { raw.int(&["LLEN", queue]).await == 1 }).await;
+            released.release().await.unwrap();
+            let granted = tokio::time::timeout(ms(50), &mut waits).await;
+            assert!(granted.is_err(), "a second holder of {name}");
+            held.check().unwrap();
+            held.release().await.unwrap();
+            waits.await.unwrap().unwrap().release().await.unwrap();
+        }
+    }
 }
 
 /// A cluster of one server, which checks the slots of all keys of a script.

@@ -112,7 +112,7 @@ async fn the_documented_keys_are_all_there_is() {
     let plain = plain.expire(secs(10)).acquire().await.unwrap();
     let tagged = tagged.expire(secs(10)).acquire().await.unwrap();
     let expected =
-        ["lock:stock-42", "lock:{stock}-42", "lock:{stock}-42:fence", "{lock:stock-42}:fence"];
+        ["lock:stock-42", "lock:{stock}-42", "lock:{stock}-42::fence", "{lock:stock-42}:fence"];
     assert_eq!(raw.keys("*").await, expected);
     assert_eq!(raw.get("lock:stock-42").await.as_deref(), Some(plain.owner()));
     assert!(plain.owner().starts_with("web-3:"), "{}", plain.owner());

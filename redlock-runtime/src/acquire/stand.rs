@@ -192,9 +192,10 @@ impl Clerk {
 
     fn next_in_line(&self, line: &dyn Line, terms: Terms) -> (Claim, u32, Ticket) {
         let owner = Owner::fresh(&self.engine.client_name);
-        let ticket = line.ticket(&owner);
+        let claim = Claim { key: self.seat.queue.key.clone(), owner, expire: terms.expire };
+        let ticket = line.ticket(&claim);
         let reserve = if self.callers() > 1 { RESERVE } else { SMALL_RESERVE };
-        (Claim { key: self.seat.queue.key.clone(), owner, expire: terms.expire }, reserve, ticket)
+        (claim, reserve, ticket)
     }
 
     fn stand(&mut self, stand: Stand) {

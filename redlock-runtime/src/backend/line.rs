@@ -9,7 +9,6 @@ use tokio::sync::mpsc;
 use super::contract::{Claim, Reply};
 use super::outcome::Found;
 use crate::fencing::FencingToken;
-use crate::owner::Owner;
 
 /// How long a lock that was handed over waits to be claimed. What lasts longer needs a renewal.
 pub(crate) const CLAIM_WINDOW: Duration = Duration::from_secs(1);
@@ -76,7 +75,7 @@ pub(crate) enum Call {
     Disturbed,
 }
 
-/// Hears the calls for one owner. Dropping it ends that.
+/// Hears the calls for one owner of one lock. Dropping it ends that.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     calls: mpsc::UnboundedReceiver<Call>,
@@ -106,7 +105,7 @@ impl Ticket {
 /// [`Backend`](super::Backend) do.
 pub(crate) trait Line: fmt::Debug + Send + Sync {
     /// To be taken before its owner joins: a call may come before the answer.
-    fn ticket(&self, owner: &Owner) -> Ticket;
+    fn ticket(&self, claim: &Claim) -> Ticket;
 
     /// Is a lock handed over to everybody who hears a call? Otherwise a call may be heard that was
     /// counted as heard by nobody, so that another one has the lock.

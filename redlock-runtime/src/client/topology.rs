@@ -13,6 +13,7 @@ use crate::backend::{
 };
 use crate::clock::Clock;
 use crate::error::LockError;
+use crate::key::ROLL_SUFFIX;
 
 /// One place of locks, as the options name it.
 #[derive(Clone)]
@@ -100,7 +101,7 @@ impl Topology {
             return self.cluster();
         }
         let is_guarded = self.restart_guard.unwrap_or(count > 1);
-        let roll_key: Arc<str> = format!("{prefix}nodes:fence").into();
+        let roll_key: Arc<str> = [prefix, ROLL_SUFFIX].concat().into();
         let options = NodeOptions {
             prefix: prefix.into(),
             roll_key: is_guarded.then(|| Arc::clone(&roll_key)),

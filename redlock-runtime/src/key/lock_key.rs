@@ -11,6 +11,8 @@ const MAX_LENGTH: usize = 1024;
 const FENCE_SUFFIX: &str = ":fence";
 /// The suffix of the helper key that holds the line of those who wait.
 const QUEUE_SUFFIX: &str = ":queue";
+/// The end of the key of the roll, which has no hash tag of its own.
+pub(crate) const ROLL_SUFFIX: &str = "nodes:fence";
 
 /// A valid key of a lock: the name that the user gave, behind the prefix of the client.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -23,15 +25,7 @@ impl LockKey {
     pub(crate) fn new(prefix: &str, name: &str) -> Result<Self, LockError> {
         check(name).map_err(|reason| LockError::InvalidKey { key: excerpt(name), reason })?;
         let full: Arc<str> = [prefix, name].concat().into();
-        let reason = match hash_tag(&full) {
-            None if full.contains('}') => Some(InvalidKeyReason::UnbalancedBrace),
-            // It could be the line of another lock. Without a tag it cannot: a line has one.
-            Some(_) if name.ends_with(QUEUE_SUFFIX) => {
-                Some(InvalidKeyReason::ReservedSuffix(QUEUE_SUFFIX))
-            }
-            _ => None,
-        };
-        if let Some(reason) = reason {
+        if let Some(reason) = conflict(&full) {
             return Err(LockError::InvalidKey { key: excerpt(name), reason });
         }
         Ok(Self { full, prefix_length: prefix.len() })
@@ -62,9 +56,11 @@ impl LockKey {
         self.helper_key(QUEUE_SUFFIX)
     }
 
+    /// No two lock keys share a helper key. Where the key has a tag of its own, two colons follow:
+    /// `{stock}::fence` belongs to the key `{stock}`, and `{stock}:fence` to `stock`.
     fn helper_key(&self, suffix: &str) -> String {
         match hash_tag(&self.full) {
-            Some(_) => [&*self.full, suffix].concat(),
+            Some(_) => [&*self.full, ":", suffix].concat(),
             None => ["{", &*self.full, "}", suffix].concat(),
         }
     }
@@ -92,6 +88,20 @@ fn check(name: &str) -> Result<(), InvalidKeyReason> {
     Ok(())
 }
 
+/// Why a key cannot be that of a lock, its prefix included. It may have a suffix that all helper
+/// keys have: they all have a hash tag, but for the roll. And it needs helper keys in its own slot.
+fn conflict(full: &str) -> Option<InvalidKeyReason> {
+    if hash_tag(full).is_none() {
+        return if full.contains('}') {
+            Some(InvalidKeyReason::UnbalancedBrace)
+        } else {
+            full.ends_with(ROLL_SUFFIX).then_some(InvalidKeyReason::ReservedSuffix(ROLL_SUFFIX))
+        };
+    }
+    let reserved = [FENCE_SUFFIX, QUEUE_SUFFIX].into_iter().find(|suffix| full.ends_with(suffix));
+    reserved.map(InvalidKeyReason::ReservedSuffix)
+}
+
 /// The part of a key that Redis Cluster hashes, by the rule of the cluster specification: between
 /// the first `{` and the first `}` behind it, when that is not empty.
 fn hash_tag(key: &str) -> Option<&str> {
@@ -111,6 +121,8 @@ pub(super) fn excerpt(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{HashMap, HashSet};
+
     use super::*;
 
     fn reason(name: &str) -> InvalidKeyReason {
@@ -131,10 +143,10 @@ mod tests {
     #[test]
     fn the_helper_key_always_shares_the_hash_tag() {
         for (name, fence) in [
-            ("{stock}-42", "lock:{stock}-42:fence"),
+            ("{stock}-42", "lock:{stock}-42::fence"),
             ("a{b", "{lock:a{b}:fence"),
             ("a{}{b}", ""),
-            ("a}b{c}d", "lock:a}b{c}d:fence"),
+            ("a}b{c}d", "lock:a}b{c}d::fence"),
         ] {
             match LockKey::new("lock:", name) {
                 Ok(key) => {
@@ -147,6 +159,50 @@ mod tests {
         }
     }
 
+    /// Of clients with all kinds of prefixes on one server, also the empty one.
+    #[test]
+    fn no_two_locks_share_a_key_and_no_lock_is_the_helper_of_another() {
+        const PARTS: [&str; 16] = [
+            "",
+            "{",
+            "}",
+            "{}",
+            "{x}",
+            "x",
+            "y",
+            ":",
+            "::",
+            ":queue",
+            ":fence",
+            "fence",
+            "queue",
+            "nodes:fence",
+            "nodes:",
+            ":mark",
+        ];
+        let mut random = fastrand::Rng::with_seed(11);
+        let mut hostile = |parts: usize| -> String {
+            (0..random.usize(..=parts)).map(|_| PARTS[random.usize(..PARTS.len())]).collect()
+        };
+        let mut locks = HashSet::new();
+        let mut helpers = HashMap::new();
+        for _ in 0..30_000 {
+            let prefix = hostile(3);
+            helpers.insert(format!("{prefix}{ROLL_SUFFIX}"), String::new());
+            let Ok(key) = LockKey::new(&prefix, &hostile(4)) else { continue };
+            let slot = hash_tag(key.redis_key()).unwrap_or(key.redis_key());
+            for helper in [key.fence_key(), key.queue_key()] {
+                assert_eq!(hash_tag(&helper), Some(slot), "{helper}");
+                let lock = helpers.entry(helper.clone()).or_insert_with(|| key.full.to_string());
+                assert_eq!(*lock, *key.full, "both have {helper}");
+            }
+            locks.insert(key.full.to_string());
+        }
+        assert!(locks.len() > 3_000, "{} locks", locks.len());
+        let both: Vec<_> = locks.iter().filter(|lock| helpers.contains_key(*lock)).collect();
+        assert!(both.is_empty(), "locks that are helper keys: {both:?}");
+    }
+
     #[test]
     fn keys_that_cannot_name_a_lock_are_refused() {
         assert_eq!(reason(""), InvalidKeyReason::Empty);
@@ -155,6 +211,7 @@ mod tests {
         assert_eq!(reason(&"x".repeat(1025)), InvalidKeyReason::TooLong(1025));
         assert_eq!(reason("a:fence"), InvalidKeyReason::ReservedSuffix(":fence"));
         assert_eq!(reason("{a}:queue"), InvalidKeyReason::ReservedSuffix(":queue"));
+        assert!(LockKey::new("{a}:", "queue").is_err() && LockKey::new("nodes:", "fence").is_err());
         assert_eq!(reason("a}b"), InvalidKeyReason::UnbalancedBrace);
         assert!(LockKey::new("lock:", &"x".repeat(1024)).is_ok());
         assert!(LockKey::new("lock:", "print:queue").is_ok(), "no line is called like this");

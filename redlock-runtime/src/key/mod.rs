@@ -3,5 +3,5 @@
 mod lock_key;
 mod render;
 
-pub(crate) use lock_key::LockKey;
+pub(crate) use lock_key::{LockKey, ROLL_SUFFIX};
 pub use render::{Key, KeyPart, Render, display_key, lend, literal_key, part};

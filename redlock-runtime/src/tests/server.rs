@@ -261,8 +261,8 @@ impl Backend for Server {
 }
 
 impl Line for Server {
-    fn ticket(&self, owner: &Owner) -> Ticket {
-        self.tickets.issue(0, owner)
+    fn ticket(&self, claim: &Claim) -> Ticket {
+        self.tickets.issue(0, &claim.owner)
     }
 
     fn join<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Joined> {

@@ -12,14 +12,13 @@ use super::release::Release;
 use super::script::{JOIN, ROTATE};
 use super::source::Source;
 use crate::backend::{Claim, Drawn, Fault, Found, Joined, Line, Reply, Rotated, Standing, Ticket};
-use crate::owner::Owner;
 
 /// The part of the time for a join that the connection for calls may take.
 const CONNECTING_PART: u32 = 2;
 
 impl<S: Source> Line for RedisNode<S> {
-    fn ticket(&self, owner: &Owner) -> Ticket {
-        self.core.notices.ticket(owner)
+    fn ticket(&self, claim: &Claim) -> Ticket {
+        self.core.notices.ticket(claim)
     }
 
     /// What is published in a cluster comes over its bus as well, and a script counts only those

@@ -30,7 +30,7 @@ impl<S: Source> RedisNode<S> {
             return Ok(Awaited::default());
         }
         // Before the command leaves: the notice may come before the answer.
-        let awaited = notices.expect(&claim.owner, Arc::clone(&told));
+        let awaited = notices.expect(claim, Arc::clone(&told));
         let queue = claim.key.queue_key();
         let keys = [claim.key.redis_key(), &queue];
         let call = Call::new(&NOTICE, &keys, &[claim.owner.as_str(), channel]);

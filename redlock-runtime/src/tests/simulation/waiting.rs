@@ -10,7 +10,6 @@ use super::plan::{NEVER, Tick, millis};
 use super::wire::Wire;
 use crate::backend::{Claim, Drawn, Fault, Found, Joined, Line, Reply, Rotated, Ticket};
 use crate::key::LockKey;
-use crate::owner::Owner;
 
 /// When each key was handed over last by this process.
 #[derive(Debug, Default, Clone)]
@@ -96,8 +95,8 @@ impl Wire {
 }
 
 impl Line for Wire {
-    fn ticket(&self, owner: &Owner) -> Ticket {
-        self.world.tickets.issue(self.process, owner)
+    fn ticket(&self, claim: &Claim) -> Ticket {
+        self.world.tickets.issue(self.process, &claim.owner)
     }
 
     fn join<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Joined> {
