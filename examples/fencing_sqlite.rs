@@ -17,8 +17,9 @@ const SCHEMA: &str = "
     CREATE TABLE stock (id INTEGER PRIMARY KEY, qty INTEGER NOT NULL, fence INTEGER NOT NULL);
     INSERT INTO stock VALUES (42, 10, 0);
 ";
-/// Before the read. No row: a newer holder was here.
-const CLAIM: &str = "UPDATE stock SET fence = ?2 WHERE id = ?1 AND fence < ?2";
+/// Before the read. No row: a newer holder was here. The same token may come again: a call that
+/// re-enters the lock has that of the outer call.
+const CLAIM: &str = "UPDATE stock SET fence = ?2 WHERE id = ?1 AND fence <= ?2";
 const READ: &str = "SELECT qty FROM stock WHERE id = ?1";
 /// Exactly our own claim. No row: a newer holder came in between.
 const WRITE: &str = "UPDATE stock SET qty = ?3 WHERE id = ?1 AND fence = ?2";

@@ -94,7 +94,7 @@ impl Database {
     pub(crate) fn claim(&self, id: u64, fence: i64) -> Result<bool> {
         let rows = self
             .connection()
-            .prepare_cached("UPDATE stock SET fence = ?2 WHERE id = ?1 AND fence < ?2")?
+            .prepare_cached("UPDATE stock SET fence = ?2 WHERE id = ?1 AND fence <= ?2")?
             .execute([key(id), fence])?;
         Ok(rows == 1)
     }

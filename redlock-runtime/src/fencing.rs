@@ -12,8 +12,8 @@ use std::num::TryFromIntError;
 /// matters: **claim** the token first, then read, then write.
 ///
 /// ```sql
-/// -- 1. claim, before reading; 0 rows: a newer holder was here, stop
-/// UPDATE stock SET fence = :token WHERE id = :id AND fence < :token;
+/// -- 1. claim, before reading; 0 rows: a newer holder was here (or there is no such row), stop
+/// UPDATE stock SET fence = :token WHERE id = :id AND fence <= :token;
 /// -- 2. read
 /// SELECT qty FROM stock WHERE id = :id;
 /// -- 3. write under the claim; 0 rows: a newer holder came in between, roll back
@@ -21,7 +21,11 @@ use std::num::TryFromIntError;
 /// ```
 ///
 /// A check on the write alone does not stop a lost update: the newer holder may have *read* before
-/// the old one wrote. Re-entered locks carry the token of the outer hold.
+/// the old one wrote. Calls that re-enter a lock have the token of the outer call, and may claim
+/// again: hence `<=`. The statements work one by one, and in one transaction that begins with the
+/// claim. No row at the claim may also mean that the row does not exist. `MySQL` counts a
+/// row that gets the value it had only where the connection asks for matched rows
+/// (`CLIENT_FOUND_ROWS`, as sqlx does).
 ///
 /// Tokens are `max(last + 1, server time in microseconds)`: strictly increasing for as long as the
 /// server keeps its data **or** its clock, and always below 2^53, so that they survive JSON and

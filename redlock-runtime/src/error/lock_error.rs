@@ -1,5 +1,6 @@
 //! The error of every call.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::show::{HeldBy, NodeList, On, Seconds};
@@ -24,7 +25,10 @@ use crate::state::LostReason;
 /// }
 /// # Ok(()) }
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+///
+/// `Debug` writes the message as `Display` does, since that is what `fn main() -> Result<(), LockError>`
+/// and `unwrap` print.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
     /// A function with `#[redis_lock]` was called before [`init`](crate::init).
@@ -91,7 +95,7 @@ pub enum LockError {
     },
 
     /// Redis could not be asked: nothing is known about the lock.
-    #[error("redis is unavailable{}: {}", On(.key), NodeList(.nodes))]
+    #[error("redis is unavailable{}: {}", On(.key), NodeList(.nodes, .key))]
     Unavailable {
         /// The key, without the client's prefix; empty while a client starts up.
         key: String,
@@ -161,6 +165,41 @@ impl LockError {
         Self::Config { message: message.into() }
     }
 
+    /// What happened, for somebody outside of the service: without addresses of servers, host names
+    /// and process ids, which the whole message has.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// let redlock = redlock::Redlock::builder().url("redis://10.0.0.7:1").lazy().build().await?;
+    /// let error = redlock.lock("stock-42").try_acquire().await.unwrap_err();
+    /// assert!(error.to_string().contains("10.0.0.7"));
+    /// assert_eq!(error.public_message(), "lock `stock-42` is unavailable at the moment");
+    /// # Ok(()) }
+    /// ```
+    pub fn public_message(&self) -> String {
+        match self {
+            Self::Timeout { key, .. } => format!("lock `{key}` is busy; try again later"),
+            Self::Lost { key, .. } => format!("lock `{key}` was lost, and the work was stopped"),
+            Self::Unavailable { key, .. } if !key.is_empty() => {
+                format!("lock `{key}` is unavailable at the moment")
+            }
+            Self::TooManyWaiters { key } => {
+                format!("too many calls wait for locks such as `{key}`")
+            }
+            Self::InvalidKey { .. }
+            | Self::AlreadyHeld { .. }
+            | Self::NotHeld { .. }
+            | Self::ExpireTooShort { .. } => self.to_string(),
+            Self::Unavailable { .. }
+            | Self::NotInitialized
+            | Self::AlreadyInitialized
+            | Self::Config { .. }
+            | Self::ForkedProcess
+            | Self::Keeper { .. } => "locks are unavailable".to_owned(),
+        }
+    }
+
     /// The key that the failure is about, without the client's prefix.
     ///
     /// ```
@@ -185,6 +224,12 @@ impl LockError {
     }
 }
 
+impl fmt::Debug for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// What to do about a lost lease.
 fn advice(reason: LostReason) -> &'static str {
     match reason {
@@ -200,6 +245,7 @@ fn advice(reason: LostReason) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::NodeErrorKind;
 
     fn bounds<T: std::error::Error + Send + Sync + Clone + 'static>() {}
 
@@ -207,6 +253,17 @@ mod tests {
     fn the_error_can_be_shared_cloned_and_boxed() {
         bounds::<LockError>();
         assert!(size_of::<LockError>() <= 80, "{}", size_of::<LockError>());
+    }
+
+    #[test]
+    fn main_prints_the_message() {
+        let node = NodeError::new("redis://db:1", NodeErrorKind::Unreachable, "refused");
+        let at_startup = LockError::Unavailable { key: String::new(), nodes: vec![node.clone()] };
+        let seen = format!("Error: {at_startup:?}");
+        assert!(seen.starts_with("Error: redis is unavailable: redis://db:1: refused"), "{seen}");
+        assert!(seen.contains("start one with `redis-server`"), "{seen}");
+        let later = LockError::Unavailable { key: "stock-42".into(), nodes: vec![node] };
+        assert!(!later.to_string().contains("redis-server"), "{later}");
     }
 
     #[test]

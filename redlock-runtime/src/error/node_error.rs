@@ -101,10 +101,7 @@ pub enum NodeErrorKind {
 impl NodeErrorKind {
     fn advice(self) -> &'static str {
         match self {
-            Self::Unreachable => {
-                "is the server running, and the address right? start one with `redis-server`, or \
-                 set REDIS_URL"
-            }
+            Self::Unreachable => "is the server running, and the address right?",
             Self::NoReply => "the server is overloaded, frozen or cut off",
             Self::Tls => {
                 "does the server speak TLS at this port, with a certificate for this host name? \

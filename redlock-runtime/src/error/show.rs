@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::NodeError;
+use super::{NodeError, NodeErrorKind};
 
 /// A duration as people read it: `1.234 s`, `87 ms`.
 pub(super) struct Seconds(pub(super) Duration);
@@ -26,13 +26,18 @@ impl fmt::Display for HeldBy<'_> {
     }
 }
 
-pub(super) struct NodeList<'a>(pub(super) &'a [NodeError]);
+/// What each node said about a lock; whoever starts up, and has no lock, gets advice for that, too.
+pub(super) struct NodeList<'a>(pub(super) &'a [NodeError], pub(super) &'a str);
 
 impl fmt::Display for NodeList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, node) in self.0.iter().enumerate() {
+        let Self(nodes, key) = self;
+        for (i, node) in nodes.iter().enumerate() {
             let separator = if i == 0 { "" } else { "; " };
             write!(f, "{separator}{node}")?;
+        }
+        if key.is_empty() && nodes.iter().any(|node| node.kind() == NodeErrorKind::Unreachable) {
+            f.write_str("; to try it out, start one with `redis-server`, or set REDIS_URL")?;
         }
         Ok(())
     }
