@@ -183,5 +183,5 @@ async fn a_body_reads_the_clock_itself_when_the_background_thread_is_stuck() {
     let mut child = Process::spawn("block-the-keeper", &[&server.url(), &unique_prefix()]);
     child.event("blocked").await;
     let stopped = child.event("stopped").await;
-    assert!(stopped.starts_with("false Err(Lost"), "{stopped}");
+    assert!(stopped.starts_with("false Err(lock `body` was lost"), "{stopped}");
 }
