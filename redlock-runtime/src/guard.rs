@@ -8,8 +8,8 @@ use crate::fencing::FencingToken;
 use crate::finish;
 use crate::lease::Lease;
 use crate::protect::Protect;
+use crate::reentrancy::{Link, Reentry};
 use crate::release::Ownership;
-use crate::renewal::Hold;
 use crate::state::{LeaseState, LostReason, Released};
 
 /// A held lock. It is renewed in the background until it is released, dropped, lost, or used up
@@ -18,6 +18,10 @@ use crate::state::{LeaseState, LostReason, Released};
 /// Dropping the guard releases the lock in the background, from any place: on an early return, in a
 /// panic, in a cancelled task, without a runtime. [`release`](Self::release) does the same and says
 /// what it found.
+///
+/// A guard that re-entered a lock of its task has a turn among the other calls inside of that hold:
+/// they wait until it is dropped. What is called under it belongs into [`protect`](Self::protect),
+/// or it would wait for it, too.
 ///
 /// The guard itself stops nobody: code that runs beside it must ask [`check`](Self::check), wait
 /// for [`lost`](Self::lost), or run inside of [`protect`](Self::protect).
@@ -41,15 +45,19 @@ pub struct LockGuard {
     lease: Lease,
     /// `None`: re-entered, the outer call owns the lock.
     ownership: Option<Ownership>,
+    /// Its turn, where it is re-entered.
+    reentry: Option<Reentry>,
 }
 
 impl LockGuard {
     pub(crate) fn new(ownership: Ownership) -> Self {
-        Self { lease: Lease::new(Arc::clone(ownership.hold())), ownership: Some(ownership) }
+        let lease = Lease::new(Arc::clone(ownership.hold()));
+        Self { lease, ownership: Some(ownership), reentry: None }
     }
 
-    pub(crate) fn reentered(hold: Arc<Hold>) -> Self {
-        Self { lease: Lease::new(hold), ownership: None }
+    pub(crate) fn reentered(reentry: Reentry) -> Self {
+        let lease = Lease::within(Arc::clone(reentry.link()));
+        Self { lease, ownership: None, reentry: Some(reentry) }
     }
 
     /// The key, without the client's prefix.
@@ -119,12 +127,15 @@ impl LockGuard {
     /// # Cancel safety
     /// Dropping it drops `future`; the lock stays held.
     pub async fn protect<F: Future>(&self, future: F) -> Result<F::Output, LockError> {
-        Protect::new(Arc::clone(self.lease.hold()), future).await
+        let nested = || Link::nested(Arc::clone(self.lease.hold()), None);
+        let link = self.reentry.as_ref().map_or_else(nested, |own| Arc::clone(own.link()));
+        Protect::new(link, future).await
     }
 
     /// Releases the lock, and says what was found.
     ///
-    /// A re-entered lock stays with its outer call; releasing it here only ends this guard.
+    /// A re-entered lock stays with its outer call; releasing it here only ends this guard, and
+    /// its turn among the calls inside of that one.
     ///
     /// # Errors
     /// [`LockError::Unavailable`] when Redis did not answer: the release goes on in the background

@@ -1,5 +1,6 @@
 //! `Lease`: the read side of a held lock.
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -33,14 +34,26 @@ use crate::state::{LeaseState, LostReason};
 /// redlock.lock("stock-42").run(write_stock()).await??;
 /// # Ok(()) }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Lease {
     hold: Arc<Hold>,
+    /// The call that it is from.
+    link: Option<Arc<Link>>,
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease").field("hold", &self.hold).finish_non_exhaustive()
+    }
 }
 
 impl Lease {
     pub(crate) fn new(hold: Arc<Hold>) -> Self {
-        Self { hold }
+        Self { hold, link: None }
+    }
+
+    pub(crate) fn within(link: Arc<Link>) -> Self {
+        Self { hold: Arc::clone(link.hold()), link: Some(link) }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -53,7 +66,7 @@ impl Lease {
     /// assert!(redlock::Lease::current().is_none()); // no lock here
     /// ```
     pub fn current() -> Option<Self> {
-        reentrancy::current().map(Self::new)
+        reentrancy::current().map(Self::within)
     }
 
     /// The key, without the client's prefix.
@@ -115,8 +128,9 @@ impl Lease {
     }
 
     /// Carries the lease into another task: inside of `future`, [`Lease::current`] finds it and a
-    /// nested call of the same key re-enters it. The lock does not wait for that task: join it
-    /// before the body ends, or it works on without the lock.
+    /// nested call of the same key re-enters it. Calls that re-enter one hold take turns, also from
+    /// several tasks: each waits, for its `wait` at most, until those before it are done. The lock
+    /// does not wait for that task: join it before the body ends, or it works on without the lock.
     ///
     /// ```
     /// use redlock::Lease;
@@ -132,7 +146,7 @@ impl Lease {
     /// # Ok(()) }
     /// ```
     pub fn scope<F: Future>(&self, future: F) -> Scoped<F> {
-        Scoped { future, link: Link::nested(Arc::clone(&self.hold)) }
+        Scoped { future, link: Link::nested(Arc::clone(&self.hold), self.link.as_ref()) }
     }
 }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 use crate::error::LockError;
-use crate::renewal::Hold;
+use crate::reentrancy::Link;
 use crate::watch::Watch;
 
 pin_project! {
@@ -21,8 +21,8 @@ pin_project! {
 }
 
 impl<F> Protect<F> {
-    pub(crate) fn new(hold: Arc<Hold>, future: F) -> Self {
-        Self { future: Some(future), watch: Watch::new(hold) }
+    pub(crate) fn new(link: Arc<Link>, future: F) -> Self {
+        Self { future: Some(future), watch: Watch::new(link) }
     }
 }
 

@@ -2,10 +2,26 @@
 //!
 //! Identity is the task, not the thread: the chain of holds is in place only while the body of a
 //! locked call is polled, and moves between threads with it.
+//!
+//! The calls inside of one hold are a tree. A call that re-enters it is a child of the innermost
+//! such call of its own task; a guard that re-entered is one, and a future in the scope of a lease
+//! belongs to the call that the lease is from. Children of one parent take turns, so that siblings
+//! never run side by side. A child does not wait for its parent, which waits for it.
 
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use crate::renewal::Hold;
+use tokio::sync::oneshot;
+
+use crate::clock::Clock;
+use crate::error::LockError;
+use crate::host::Host;
+use crate::options::Wait;
+use crate::renewal::{Hold, Turn, Turns};
 
 tokio::task_local! {
     static HELD: Arc<Link>;
@@ -15,43 +31,170 @@ tokio::task_local! {
 #[derive(Debug)]
 pub(crate) struct Link {
     hold: Arc<Hold>,
+    call: Call,
     outer: Option<Arc<Link>>,
 }
 
+/// To which call inside of its hold a link belongs: its children take turns.
+#[derive(Debug)]
+enum Call {
+    /// That which took the lock.
+    First,
+    /// One that re-entered, and its children's turns.
+    Reentry(Turns),
+    /// That of another link.
+    Of(Arc<Link>),
+}
+
 impl Link {
-    /// A link to `hold`, on top of what the current task holds.
-    pub(crate) fn nested(hold: Arc<Hold>) -> Arc<Self> {
-        match HELD.try_with(Arc::clone) {
-            Ok(outer) if outer.hold.id == hold.id => outer,
-            outer => Arc::new(Self { hold, outer: outer.ok() }),
+    /// A link to `hold`, on top of what the current task holds. Where that is not inside of `hold`,
+    /// it belongs to the same call as `origin`.
+    pub(crate) fn nested(hold: Arc<Hold>, origin: Option<&Arc<Link>>) -> Arc<Self> {
+        let top = HELD.try_with(Arc::clone).ok();
+        if let Some(top) = top.as_ref().filter(|top| top.hold.id == hold.id) {
+            return Arc::clone(top);
         }
+        let innermost = chain(top.as_ref()).find(|link| link.hold.id == hold.id);
+        let call = innermost.or(origin).map_or(Call::First, |link| Call::Of(Arc::clone(link)));
+        Arc::new(Self { hold, call, outer: top })
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
     }
 
     /// Runs `step` as a part of the task that holds this link.
     pub(crate) fn enter<T>(self: &Arc<Self>, step: impl FnOnce() -> T) -> T {
         HELD.sync_scope(Arc::clone(self), step)
     }
+
+    fn children(&self) -> &Turns {
+        match &self.call {
+            Call::First => &self.hold.turns,
+            Call::Reentry(children) => children,
+            Call::Of(link) => link.children(),
+        }
+    }
+}
+
+/// The links of a task, the innermost first.
+fn chain(top: Option<&Arc<Link>>) -> impl Iterator<Item = &Arc<Link>> {
+    std::iter::successors(top, |link| link.outer.as_ref())
 }
 
 /// The lock that the current task took last.
-pub(crate) fn current() -> Option<Arc<Hold>> {
-    HELD.try_with(|link| Arc::clone(&link.hold)).ok()
+pub(crate) fn current() -> Option<Arc<Link>> {
+    HELD.try_with(Arc::clone).ok()
 }
 
 /// The current task's hold of a key of one client, if it has one that still holds. `name`: the key
 /// without the client's prefix.
-pub(crate) fn find(client: u64, name: &str) -> Option<Arc<Hold>> {
-    HELD.try_with(|link| {
-        let mut next = Some(link);
-        while let Some(link) = next {
-            let hold = &link.hold;
-            if hold.client == client && hold.claim.key.name() == name {
-                return (!hold.is_over()).then(|| Arc::clone(hold));
-            }
-            next = link.outer.as_ref();
-        }
-        None
+pub(crate) fn find(client: u64, name: &str) -> Option<Held> {
+    HELD.try_with(|top| {
+        let is_it =
+            |link: &&Arc<Link>| link.hold.client == client && link.hold.claim.key.name() == name;
+        let parent = chain(Some(top)).find(is_it).filter(|link| !link.hold.is_over())?;
+        Some(Held { parent: Arc::clone(parent), top: Arc::clone(top) })
     })
     .ok()
     .flatten()
+}
+
+/// What a call finds that wants a lock which its task holds.
+#[derive(Debug)]
+pub(crate) struct Held {
+    parent: Arc<Link>,
+    top: Arc<Link>,
+}
+
+/// A call that re-entered a hold, until it is done.
+#[derive(Debug)]
+pub(crate) struct Reentry {
+    link: Arc<Link>,
+    _turn: Turn,
+}
+
+/// A call that waits until its siblings are done.
+pub(crate) struct Entering(Pin<Box<dyn Future<Output = Result<Reentry, LockError>> + Send + Sync>>);
+
+impl Future for Entering {
+    type Output = Result<Reentry, LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for Entering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entering").finish_non_exhaustive()
+    }
+}
+
+impl Reentry {
+    pub(crate) fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+}
+
+impl Held {
+    /// Re-enters if no sibling is at it.
+    pub(crate) fn enter_now(&self) -> Option<Reentry> {
+        self.parent.children().try_take().map(|turn| self.reenter(turn))
+    }
+
+    /// Re-enters once the siblings that came before are done. The timer runs on `host`, so that
+    /// neither a sibling that is not polled nor a caller without timers makes this wait longer.
+    pub(crate) fn enter(self, host: Host, clock: Clock, wait: Wait) -> Entering {
+        Entering(Box::pin(tokio::task::unconstrained(async move {
+            let started = clock.now();
+            let hold = Arc::clone(&self.parent.hold);
+            let mut turn = pin!(self.parent.children().take());
+            let (mut over, mut time_up) = (pin!(hold.over()), pin!(alarm(&host, wait)?));
+            poll_fn(|cx| {
+                if let Poll::Ready(Some(turn)) = turn.as_mut().poll(cx) {
+                    return Poll::Ready(Ok(self.reenter(turn)));
+                }
+                let key = || hold.claim.key.name().to_owned();
+                if over.as_mut().poll(cx).is_ready() {
+                    let released = || LockError::NotHeld { key: key() };
+                    return Poll::Ready(Err(hold.check().err().unwrap_or_else(released)));
+                }
+                if time_up.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                let key = key();
+                Poll::Ready(Err(LockError::TurnTaken { key, waited: clock.now().since(started) }))
+            })
+            .await
+        })))
+    }
+
+    fn reenter(&self, turn: Turn) -> Reentry {
+        // Its parent is out of sight behind it: a recursion makes no long chain.
+        let is_hidden = Arc::ptr_eq(&self.parent, &self.top);
+        let outer = if is_hidden { self.top.outer.clone() } else { Some(Arc::clone(&self.top)) };
+        let (hold, call) = (Arc::clone(&self.parent.hold), Call::Reentry(Turns::default()));
+        Reentry { link: Arc::new(Link { hold, call, outer }), _turn: turn }
+    }
+}
+
+/// Is ready when the time is up, or when nobody is left who would say so.
+fn alarm(
+    host: &Host,
+    wait: Wait,
+) -> Result<impl Future<Output = ()> + Send + Sync + use<>, LockError> {
+    let (mut ring, rings) = oneshot::channel::<()>();
+    let limit = match wait {
+        Wait::AtMost(limit) => Some(limit),
+        Wait::Never => None,
+        Wait::Forever => Some(Duration::MAX),
+    };
+    if let Some(limit) = limit {
+        host.spawn(async move {
+            // Until the call has gone, at most.
+            let _ = tokio::time::timeout(limit, ring.closed()).await;
+        })?;
+    }
+    Ok(async move { drop(rings.await) })
 }

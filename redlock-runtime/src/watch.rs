@@ -25,9 +25,8 @@ impl fmt::Debug for Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(hold: Arc<Hold>) -> Self {
-        let link = Link::nested(Arc::clone(&hold));
-        Self { hold, link, over: None }
+    pub(crate) fn new(link: Arc<Link>) -> Self {
+        Self { hold: Arc::clone(link.hold()), link, over: None }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {

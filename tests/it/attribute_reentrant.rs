@@ -92,6 +92,27 @@ async fn joined_futures_are_of_the_same_task() {
     joins(&client().await).await.unwrap();
 }
 
+#[redis_lock(key = "stock", wait = "60s", client = redlock)]
+async fn deduct(redlock: &Redlock, stock: &AtomicU32) -> Result<(), LockError> {
+    let left = stock.load(Ordering::SeqCst);
+    tokio::task::yield_now().await;
+    stock.store(left - 1, Ordering::SeqCst);
+    Ok(())
+}
+
+#[redis_lock(key = "stock", client = redlock)]
+async fn deducts_twice(redlock: &Redlock, stock: &AtomicU32) -> Result<(), LockError> {
+    let (one, two) = tokio::join!(deduct(redlock, stock), deduct(redlock, stock));
+    one.and(two)
+}
+
+#[tokio::test]
+async fn joined_calls_of_one_function_take_turns() {
+    let stock = AtomicU32::new(10);
+    deducts_twice(&client().await, &stock).await.unwrap();
+    assert_eq!(stock.load(Ordering::SeqCst), 8);
+}
+
 #[redis_lock(key = "account-<id>", client = redlock)]
 async fn spawns(redlock: &Redlock, id: u64) -> Result<(), LockError> {
     let lease = Lease::current().unwrap();

@@ -66,13 +66,14 @@ impl LockRequest {
     /// Takes the lock, waiting for it if need be. From here on it is renewed in the background.
     ///
     /// In a task that holds the lock already, inside of a locked body, the outer hold is
-    /// re-entered: the guard is there at once, with the same fencing token, and its drop releases
-    /// nothing.
+    /// re-entered, with the same fencing token: the guard is there as soon as no other call inside
+    /// of that hold is at it, and its drop releases nothing.
     ///
     /// # Errors
     /// [`LockError::Timeout`] when somebody else held the lock for the whole `wait`,
     /// [`LockError::Unavailable`] when Redis could not be asked, [`LockError::TooManyWaiters`],
-    /// [`LockError::InvalidKey`], [`LockError::Config`].
+    /// [`LockError::InvalidKey`], [`LockError::Config`]; [`LockError::TurnTaken`] when this task
+    /// holds the lock, and another call inside of that hold was not done within `wait`.
     ///
     /// # Cancel safety
     /// Safe: dropping the future gives up. A lock that was granted meanwhile is released, and a
@@ -81,8 +82,12 @@ impl LockRequest {
         let policy = self.policy()?;
         let key = self.key?;
         let engine = self.redlock.engine();
-        if let Some(hold) = reentrancy::find(engine.id, key.name()) {
-            return Ok(LockGuard::reentered(hold));
+        if let Some(held) = reentrancy::find(engine.id, key.name()) {
+            let reentry = match held.enter_now() {
+                Some(reentry) => reentry,
+                None => held.enter(engine.host(), engine.clock(), policy.wait()).await?,
+            };
+            return Ok(LockGuard::reentered(reentry));
         }
         let order = Order { template: telemetry::PROGRAMMATIC, key, policy };
         acquire::start(engine, order).await.map(LockGuard::new)
@@ -91,14 +96,14 @@ impl LockRequest {
     /// Takes the lock if it is free, with one attempt; `None`: somebody else holds it.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), without [`LockError::Timeout`].
+    /// As [`acquire`](Self::acquire), without [`LockError::Timeout`] and [`LockError::TurnTaken`].
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
         match self.wait(Wait::Never).acquire().await {
             Ok(guard) => Ok(Some(guard)),
-            Err(LockError::Timeout { .. }) => Ok(None),
+            Err(LockError::Timeout { .. } | LockError::TurnTaken { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }

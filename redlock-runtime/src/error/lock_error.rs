@@ -123,6 +123,21 @@ pub enum LockError {
         key: String,
     },
 
+    /// The task holds this lock already, and another call inside of that hold was not done within
+    /// `wait`: calls that re-enter a hold take turns.
+    #[error(
+        "lock `{key}` is held by this task, and another call inside of that hold was not done \
+         within {}: is it still polled, or does it wait for this one? Calls below a guard that \
+         re-entered belong into its `protect`",
+        Seconds(*.waited)
+    )]
+    TurnTaken {
+        /// The key, without the client's prefix.
+        key: String,
+        /// How long the call waited for its turn.
+        waited: Duration,
+    },
+
     /// A lease handle was used after its lock had been released.
     #[error("lock `{key}` was released; this lease handle outlived its lock")]
     NotHeld {
@@ -189,6 +204,7 @@ impl LockError {
             }
             Self::InvalidKey { .. }
             | Self::AlreadyHeld { .. }
+            | Self::TurnTaken { .. }
             | Self::NotHeld { .. }
             | Self::ExpireTooShort { .. } => self.to_string(),
             Self::Unavailable { .. }
@@ -213,6 +229,7 @@ impl LockError {
             | Self::Unavailable { key, .. }
             | Self::TooManyWaiters { key }
             | Self::AlreadyHeld { key }
+            | Self::TurnTaken { key, .. }
             | Self::NotHeld { key }
             | Self::ExpireTooShort { key, .. } => Some(key),
             Self::NotInitialized

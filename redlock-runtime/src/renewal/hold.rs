@@ -11,6 +11,7 @@ use super::grant::{Confirmed, Grant};
 use super::ledger::{End, Ledger};
 use super::offer::{Offer, Take, Untaken};
 use super::step::Step;
+use super::turns::Turns;
 use crate::backend::{Backend, Claim};
 use crate::clock::{Clock, Moment};
 use crate::error::LockError;
@@ -47,6 +48,8 @@ pub(crate) struct Hold {
     offer: Offer,
     /// Wakes those of this process who wait for the lock, when it is lost.
     news: Arc<Notify>,
+    /// Calls that re-enter it take turns.
+    pub(crate) turns: Turns,
     /// Its place in the schedule. Used under the mutex of the schedule only.
     pub(super) place: AtomicUsize,
 }
@@ -95,6 +98,7 @@ impl Hold {
             over: Notify::new(),
             offer: Offer::new((!grant.is_taken).then(|| clock.now()), stop),
             news: grant.news,
+            turns: Turns::default(),
             place: AtomicUsize::new(usize::MAX),
         }
     }
@@ -193,8 +197,7 @@ impl Hold {
         self.ledger().confirmed
     }
 
-    /// When the last lease ends on the server at the latest, as far as this clock can tell. A
-    /// renewal that nobody heard of may have made it a full one.
+    /// When the last lease ends on the server at the latest, also after a renewal not answered.
     pub(crate) fn server_end(&self) -> Moment {
         let expire = self.claim.expire;
         self.ledger().confirmed.sent.plus(expire).plus(validity::drift(expire))
@@ -307,8 +310,7 @@ impl Hold {
         }
     }
 
-    /// By how much a renewal may be early. Not at all where renewals are counted: each that is
-    /// early makes the longest hold shorter.
+    /// By how much a renewal may be early. One that is counted makes the longest hold shorter.
     pub(super) fn leeway(&self) -> Duration {
         match self.max_renew {
             Some(_) => Duration::ZERO,
@@ -321,9 +323,8 @@ impl Hold {
         if self.offer.is_open() && !self.is_over() {
             match self.offer.look(now, self.due_at()) {
                 Some(Untaken::Wait(until)) => return Step::Sleep(until),
-                Some(Untaken::Withdrawn) => {
-                    return if self.withdraw() { Step::Withdraw } else { Step::Forget };
-                }
+                Some(Untaken::Withdrawn) if self.withdraw() => return Step::Withdraw,
+                Some(Untaken::Withdrawn) => return Step::Forget,
                 None => {}
             }
         }
@@ -380,14 +381,13 @@ impl Hold {
     }
 
     fn finish(&self, how: End) -> bool {
-        {
-            let mut ledger = self.ledger();
-            if ledger.ended.is_some() {
-                return false;
-            }
-            ledger.end(self.clock.now(), how);
-            self.stop.store(Moment::ZERO.nanos(), Ordering::Release);
+        let mut ledger = self.ledger();
+        if ledger.ended.is_some() {
+            return false;
         }
+        ledger.end(self.clock.now(), how);
+        self.stop.store(Moment::ZERO.nanos(), Ordering::Release);
+        drop(ledger);
         telemetry::ended(self.template, self.held_for());
         // Outside of the mutex: wakers may run code that looks at this hold.
         self.over.notify_waiters();

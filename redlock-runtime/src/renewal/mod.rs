@@ -8,7 +8,9 @@ mod ledger;
 mod offer;
 mod schedule;
 mod step;
+mod turns;
 
 pub(crate) use driver::Scheduler;
 pub(crate) use grant::{Confirmed, Grant};
 pub(crate) use hold::Hold;
+pub(crate) use turns::{Turn, Turns};

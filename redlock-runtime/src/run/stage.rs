@@ -13,7 +13,7 @@ use crate::acquire::{self, Acquiring, Order};
 use crate::error::LockError;
 use crate::finish;
 use crate::key::{Key, LockKey};
-use crate::reentrancy;
+use crate::reentrancy::{self, Entering, Link, Reentry};
 use crate::release::{Answer, Ownership};
 use crate::renewal::Hold;
 use crate::watch::Watch;
@@ -31,12 +31,19 @@ pub(super) enum Stage {
         spec: Spec,
         answer: Acquiring,
     },
+    /// Waits until other calls inside of the hold are done.
+    Entering {
+        spec: Spec,
+        entering: Entering,
+    },
     Holding {
         spec: Spec,
         watch: Watch,
         span: Span,
         /// `None`: re-entered, an outer call owns the lock.
         ownership: Option<Ownership>,
+        /// Its turn, where it is re-entered.
+        _reentry: Option<Reentry>,
     },
     Releasing {
         hold: Arc<Hold>,
@@ -67,7 +74,13 @@ impl Stage {
                     let spec = *spec;
                     *self = Self::Done;
                     let ownership = granted?;
-                    *self = hold(spec, Arc::clone(ownership.hold()), Some(ownership));
+                    *self = hold(spec, ownership);
+                }
+                Self::Entering { spec, entering } => {
+                    let entered = ready!(Pin::new(entering).poll(cx));
+                    let spec = *spec;
+                    *self = Self::Done;
+                    *self = reenter(spec, entered?);
                 }
                 Self::Releasing { .. } | Self::Done => after_completion(),
             }
@@ -123,11 +136,16 @@ fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
     let redlock = client.resolve()?;
     let engine = redlock.engine();
     // A key that is held has been checked before.
-    if let Some(outer) = reentrancy::find(engine.id, &text) {
+    if let Some(held) = reentrancy::find(engine.id, &text) {
         if !spec.is_reentrant {
             return Err(LockError::AlreadyHeld { key: text.into_owned() });
         }
-        return Ok(hold(spec, outer, None));
+        if let Some(reentry) = held.enter_now() {
+            return Ok(reenter(spec, reentry));
+        }
+        let policy = redlock.policy().with(spec.expire, spec.wait, spec.max_renew)?;
+        let entering = held.enter(engine.host(), engine.clock(), policy.wait());
+        return Ok(Stage::Entering { spec, entering });
     }
     let key = LockKey::new(redlock.prefix(), &text)?;
     let policy = redlock.policy().with(spec.expire, spec.wait, spec.max_renew)?;
@@ -135,14 +153,25 @@ fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
     Ok(Stage::Acquiring { spec, answer })
 }
 
-fn hold(spec: Spec, hold: Arc<Hold>, ownership: Option<Ownership>) -> Stage {
-    let waited = if ownership.is_some() { hold.waited } else { Duration::ZERO };
-    let span = tracing::debug_span!(
+fn hold(spec: Spec, ownership: Ownership) -> Stage {
+    let hold = ownership.hold();
+    let span = span(spec, hold, hold.waited);
+    let watch = Watch::new(Link::nested(Arc::clone(hold), None));
+    Stage::Holding { spec, watch, span, ownership: Some(ownership), _reentry: None }
+}
+
+fn reenter(spec: Spec, reentry: Reentry) -> Stage {
+    let span = span(spec, reentry.link().hold(), Duration::ZERO);
+    let watch = Watch::new(Arc::clone(reentry.link()));
+    Stage::Holding { spec, watch, span, ownership: None, _reentry: Some(reentry) }
+}
+
+fn span(spec: Spec, hold: &Hold, waited: Duration) -> Span {
+    tracing::debug_span!(
         "redlock",
         key = hold.claim.key.name(),
         template = spec.template,
         fencing_token = %hold.fencing_token,
         ?waited,
-    );
-    Stage::Holding { spec, watch: Watch::new(hold), span, ownership }
+    )
 }

@@ -17,5 +17,6 @@ mod release;
 mod renewal;
 mod restart_guard;
 mod server;
+mod siblings;
 mod simulation;
 mod waiting;

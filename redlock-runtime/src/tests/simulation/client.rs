@@ -9,6 +9,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::plan::{KEYS, Tick, millis};
+use super::siblings;
 use super::world::{Waits, World};
 use crate::client::{LockRequest, Redlock};
 use crate::error::{LockError, NodeErrorKind};
@@ -29,6 +30,7 @@ pub(super) struct Client {
 /// One work under the lock.
 struct Work {
     world: Arc<World>,
+    redlock: Redlock,
     key: usize,
     steps: u64,
     /// Between two steps.
@@ -92,7 +94,8 @@ impl Client {
             _ => random.u64(..9),
         };
         let delay = if random.u8(..6) == 0 { random.u64(..2 * expire) } else { 0 };
-        Work { world, key, steps, pause, delay }
+        let redlock = self.redlock.clone();
+        Work { world, redlock, key, steps, pause, delay }
     }
 
     fn request(&mut self, key: usize) -> (LockRequest, Wait) {
@@ -186,6 +189,9 @@ impl Work {
         let (world, key) = (&self.world, self.key);
         world.step(key, hold);
         let Some(base) = world.claim(key, hold) else { return };
+        if world.plan.habits.has_siblings {
+            siblings::re_enter(world, &self.redlock, key, hold).await;
+        }
         for _ in 0..self.steps {
             world.sleep(self.pause).await;
             world.step(key, hold);

@@ -7,6 +7,7 @@ use super::plan::{CALM_FROM, Tick};
 
 /// What the clients of a history are like.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a habit of its own")]
 pub(super) struct Habits {
     pace: Pace,
     /// Holds are over in a moment, so that locks are passed on in their process.
@@ -15,6 +16,8 @@ pub(super) struct Habits {
     pub(super) has_staller: bool,
     /// Guards are kept for long after the last renewal that they may have.
     pub(super) keeps_guards: bool,
+    /// Bodies call functions that re-enter their hold, side by side.
+    pub(super) has_siblings: bool,
     /// When a person deletes which key on every node.
     pub(super) deletions: Vec<(Tick, usize)>,
 }
@@ -44,8 +47,9 @@ impl Habits {
             _ => Pace::Closed,
         };
         let (has_staller, keeps_guards) = (random.u8(..6) == 0, random.u8(..6) == 0);
-        let is_quick = random.u8(..5) < 2;
-        Self { pace, is_quick, has_staller, keeps_guards, deletions: Vec::new() }
+        let (is_quick, has_siblings) = (random.u8(..5) < 2, random.u8(..6) == 0);
+        let deletions = Vec::new();
+        Self { pace, is_quick, has_staller, keeps_guards, has_siblings, deletions }
     }
 
     /// Keys are deleted: only fencing protects what the lock is for.

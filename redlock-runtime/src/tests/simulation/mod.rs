@@ -21,6 +21,7 @@ pub(super) mod notice;
 pub(super) mod plan;
 mod process;
 mod resource;
+mod siblings;
 mod survey;
 mod vacancy;
 mod waiting;

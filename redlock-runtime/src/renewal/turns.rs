@@ -1,0 +1,33 @@
+//! Whose turn it is among calls that are inside of one hold, and not inside of each other.
+
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// One turn at a time, in the order in which they were asked for. Nothing is made before the first
+/// one is.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    queue: OnceLock<Arc<Semaphore>>,
+}
+
+/// A turn; dropping it ends it.
+pub(crate) type Turn = OwnedSemaphorePermit;
+
+impl Turns {
+    /// The turn, if nobody has it and nobody waits for it.
+    pub(crate) fn try_take(&self) -> Option<Turn> {
+        Arc::clone(self.queue()).try_acquire_owned().ok()
+    }
+
+    /// Waits for the turn. Dropping the future leaves the queue.
+    pub(crate) fn take(&self) -> impl Future<Output = Option<Turn>> + Send + Sync + use<> {
+        let queue = Arc::clone(self.queue());
+        // It is never closed.
+        async move { queue.acquire_owned().await.ok() }
+    }
+
+    fn queue(&self) -> &Arc<Semaphore> {
+        self.queue.get_or_init(|| Arc::new(Semaphore::new(1)))
+    }
+}
