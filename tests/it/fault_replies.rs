@@ -85,6 +85,8 @@ impl Site {
         let server = Server::shared().await;
         let scripted = Scripted::start(server);
         let (redlock, prefix) = client(&scripted.url()).await;
+        // What it asked while it connected does not count.
+        scripted.proxy.forget();
         Site { scripted, redlock, prefix, raw: server.raw() }
     }
 

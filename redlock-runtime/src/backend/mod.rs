@@ -7,6 +7,7 @@ mod outcome;
 mod quorum;
 mod recall;
 mod redis;
+mod shared_work;
 mod tls;
 mod witness;
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use deadpool_redis::Pool;
 use tokio::sync::oneshot;
+use tokio::task::coop::unconstrained;
 
 use super::redlock::Redlock;
 use super::topology::{Assembled, Node, Topology};
@@ -160,7 +161,8 @@ impl RedlockBuilder {
     }
 
     /// How long one command may take, connecting included. Default 1 s, 365 days at most. Renewals
-    /// of short leases take less: a twelfth of their `expire`.
+    /// of short leases take less: a twelfth of their `expire`. A connect that takes longer goes on
+    /// in the background, for up to 10 s, and serves the commands that come later.
     pub fn reply_timeout(mut self, reply_timeout: Duration) -> Self {
         self.reply_timeout = reply_timeout;
         self
@@ -341,7 +343,8 @@ async fn verify(engine: &Arc<Engine>) -> Result<(), LockError> {
     engine.host().spawn(async move {
         let _ = reply.send(asked.backend.verify(asked.reply_timeout).await);
     })?;
-    match answer.await {
+    // Not bound by the budget of the task: it may block on this, and would never hear.
+    match unconstrained(answer).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(fault))
             if fault.nodes.iter().any(|node| node.kind() == NodeErrorKind::Duplicate) =>

@@ -83,6 +83,7 @@ impl<S: Source> RedisNode<S> {
             let undo = undo(&claim);
             // What it found does not matter here: the engine asks once more, on a fresh connection.
             if let Ok(true) = tokio::time::timeout(claim.expire, undo.on::<S>(&mut loan)).await {
+                loan.heard();
                 behind.over(&claim.owner);
             }
         });

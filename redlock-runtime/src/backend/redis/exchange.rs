@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisResult, Value};
-use tokio::time::Instant;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, Timeout, timeout_at};
 
 use super::diagnosis::diagnose;
 use super::link::{Link, Loan};
@@ -34,7 +35,7 @@ pub(super) async fn exchange<S: Source, T>(
         let loan = match link.at_hand() {
             Some(loan) => loan,
             // Boxed: it is large, and seldom needed.
-            None => match tokio::time::timeout_at(end, Box::pin(link.borrow())).await {
+            None => match bounded(link, end, Box::pin(link.borrow())).await {
                 Ok(Ok(loan)) => loan,
                 Ok(Err(error)) => {
                     let why = diagnose(node, &error);
@@ -46,8 +47,9 @@ pub(super) async fn exchange<S: Source, T>(
         };
         let mut way = OnItsWay { loan, is_over: false, unheard: &unheard };
         let sent = CLOCK.now();
-        match tokio::time::timeout_at(end, call.send(&mut way.loan)).await {
+        match bounded(link, end, call.send(&mut way.loan)).await {
             Ok(Ok((value, confirmed))) => {
+                way.loan.heard();
                 let Some(found) = decode(&value) else {
                     // Whatever answers there, its next reply may be just as wrong.
                     link.failed(&way.loan, &call.invocation.key());
@@ -60,6 +62,9 @@ pub(super) async fn exchange<S: Source, T>(
             Ok(Err(error)) => {
                 way.is_over = true;
                 let why = diagnose(node, &error);
+                if !why.broke {
+                    way.loan.heard();
+                }
                 if why.discard {
                     link.failed(&way.loan, &call.invocation.key());
                 }
@@ -71,11 +76,17 @@ pub(super) async fn exchange<S: Source, T>(
                 return Err(Failure::new(why.error, is_unknown || why.broke, is_final));
             }
             Err(_) => {
-                link.failed(&way.loan, &call.invocation.key());
+                link.gave_no_answer(&way.loan, sent, &call.invocation.key());
                 return Err(no_reply(node, "no reply", within, true));
             }
         }
     }
+}
+
+/// `future` until `end`, by a timer that goes on when the caller blocks its own runtime.
+fn bounded<S: Source, F: Future>(link: &Link<S>, end: Instant, future: F) -> Timeout<F> {
+    let _timer = link.timer().map(Handle::enter);
+    timeout_at(end, future)
 }
 
 /// For calls with nothing to clean up behind them.

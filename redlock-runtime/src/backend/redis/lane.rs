@@ -7,13 +7,11 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::runtime::{self, Handle, RuntimeFlavor};
-use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::link::Link;
 use super::node::RedisNode;
 use super::source::Source;
 use crate::backend::Backend;
@@ -23,8 +21,10 @@ use crate::backend::Backend;
 const CALLS_BEFORE: u32 = 64;
 /// So many runtimes are kept in mind before those without a lane are forgotten.
 const MOST_PLACES: usize = 256;
-/// How long the connection of a lane may take.
-const CONNECT: Duration = Duration::from_secs(5);
+/// After a lane that gave no answer, so many times as many go by way of the keeper. A caller that
+/// blocks its runtime while it waits keeps a lane from answering.
+const CALLS_AFTER_SILENCE: u32 = 16;
+const MOST_CALLS_BEFORE: u32 = 16 * 1024;
 
 /// What only a node itself has, and its lanes have not.
 pub(super) struct Stem<S: Source> {
@@ -51,8 +51,9 @@ impl<S: Source> Stem<S> {
         (!self.is_on_duty.swap(true, Ordering::Relaxed)).then(|| self.over.clone())
     }
 
-    fn open(&self, lane: Arc<RedisNode<S>>, home: &Handle) {
-        let opening = Opening { places: Arc::downgrade(&self.places), id: home.id() };
+    fn open(&self, lane: Arc<RedisNode<S>>, home: &Handle, calls_before: u32) {
+        let places = Arc::downgrade(&self.places);
+        let opening = Opening { places, id: home.id(), calls_before };
         home.spawn(opening.stay(lane, self.over.clone()));
     }
 }
@@ -63,13 +64,17 @@ struct Places<S: Source> {
 }
 
 enum Place<S: Source> {
-    /// It would have been used as often: too seldom for a connection of its own.
+    /// It would have been used as often, and is made after so many calls.
     Wanted {
         calls: u32,
+        calls_before: u32,
     },
     /// Its connection is being made.
     Opening,
-    Open(Arc<RedisNode<S>>),
+    Open {
+        lane: Arc<RedisNode<S>>,
+        calls_before: u32,
+    },
     /// This runtime cannot have one.
     Closed,
 }
@@ -100,30 +105,37 @@ impl<S: Source> RedisNode<S> {
             return None;
         }
         let mut places = stem.places.lock();
-        let lane = match places.entry(here.id()) {
+        let (lane, calls_before) = match places.entry(here.id()) {
             Entry::Occupied(mut place) => match place.get_mut() {
-                Place::Open(lane) if lane.calls.is_connected() => {
+                Place::Open { lane, .. } if lane.calls.is_connected() => {
                     return Some(Arc::clone(lane) as Arc<dyn Backend>);
                 }
-                Place::Open(lane) => {
-                    let lane = Arc::clone(lane);
+                Place::Open { lane, calls_before } if lane.calls.fell_silent() => {
+                    let more = calls_before.saturating_mul(CALLS_AFTER_SILENCE);
+                    let calls_before = more.min(MOST_CALLS_BEFORE);
+                    place.insert(Place::Wanted { calls: 1, calls_before });
+                    return None;
+                }
+                Place::Open { lane, calls_before } => {
+                    let lane = (Arc::clone(lane), *calls_before);
                     place.insert(Place::Opening);
                     lane
                 }
-                Place::Wanted { calls } if *calls < CALLS_BEFORE => {
+                Place::Wanted { calls, calls_before } if *calls < *calls_before => {
                     *calls += 1;
                     return None;
                 }
                 // The server may be one that refuses us: the keeper's connection shows it.
                 Place::Wanted { .. } if !self.calls.is_connected() => return None,
-                Place::Wanted { .. } => {
+                Place::Wanted { calls_before, .. } => {
+                    let calls_before = *calls_before;
                     place.insert(Place::Opening);
-                    Arc::new(self.lane_on(&here))
+                    (Arc::new(self.lane_on(&here)), calls_before)
                 }
                 Place::Opening | Place::Closed => return None,
             },
             Entry::Vacant(place) => {
-                place.insert(Place::Wanted { calls: 1 });
+                place.insert(Place::Wanted { calls: 1, calls_before: CALLS_BEFORE });
                 if places.len() > MOST_PLACES {
                     // Most of these runtimes have ended since, which nobody told us.
                     places.retain(|_, place| !matches!(place, Place::Wanted { .. }));
@@ -132,12 +144,12 @@ impl<S: Source> RedisNode<S> {
             }
         };
         drop(places);
-        stem.open(lane, &here);
+        stem.open(lane, &here, calls_before);
         None
     }
 
     fn lane_on(&self, home: &Handle) -> Self {
-        let calls = Arc::new(Link::new(Arc::clone(&self.core.source)));
+        let calls = Arc::new(self.calls.on(home.clone()));
         Self { core: Arc::clone(&self.core), calls, home: Some(home.clone()), stem: None }
     }
 }
@@ -146,18 +158,17 @@ impl<S: Source> RedisNode<S> {
 struct Opening<S: Source> {
     places: Weak<Places<S>>,
     id: runtime::Id,
+    calls_before: u32,
 }
 
 impl<S: Source> Opening<S> {
     /// Opens the lane, and stays until its runtime or its node ends.
     async fn stay(self, lane: Arc<RedisNode<S>>, over: CancellationToken) {
-        let calls = Arc::clone(&lane.calls);
-        let connect = async move { timeout(CONNECT, calls.borrow()).await };
-        // Without I/O or time this panics: in a task of its own, where that harms nobody.
-        let place = match tokio::spawn(connect).await {
-            Ok(Ok(Ok(_))) => Place::Open(lane),
-            Ok(Ok(Err(_)) | Err(_)) => return,
-            Err(_) => Place::Closed,
+        // Without I/O or time a connect panics: in a task of its own, where that harms nobody.
+        let place = match lane.calls.make().await {
+            Some(Ok(_)) => Place::Open { lane, calls_before: self.calls_before },
+            Some(Err(_)) => return,
+            None => Place::Closed,
         };
         if let Some(places) = self.places.upgrade() {
             places.lock().insert(self.id, place);
@@ -218,7 +229,7 @@ mod tests {
     fn open(node: &RedisNode) {
         let (stem, here) = (node.stem.as_ref().unwrap(), Handle::current());
         stem.places.lock().insert(here.id(), Place::Opening);
-        stem.open(Arc::new(node.lane_on(&here)), &here);
+        stem.open(Arc::new(node.lane_on(&here)), &here, CALLS_BEFORE);
     }
 
     #[test]

@@ -1,41 +1,95 @@
 //! One shared connection to a node, made when it is needed and replaced when it is broken.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deadpool_redis::redis::RedisResult;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
 
+use super::connecting::connect;
+use super::presence::CLOCK;
+use super::script::Script;
 use super::source::Source;
+use super::subscription::broken;
+use crate::backend::shared_work::SharedWork;
+use crate::clock::Moment;
 
-/// How long another connection may take before it is given up.
-const REPLACEMENT: Duration = Duration::from_secs(5);
 /// How long a connection may take to show that it leads somewhere.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+/// A connection that says nothing for so long is given up, however long it took to be made.
+const LONGEST_SILENCE: Duration = Duration::from_secs(1);
 
 /// A connection on loan. Clones share the socket; commands are pipelined in the order of sending.
 #[derive(Clone)]
 pub(super) struct Loan<C> {
     pub(super) connection: C,
     generation: u64,
+    silence: Arc<Silence>,
+}
+
+/// Whether a connection answers.
+struct Silence {
+    /// In nanoseconds, when the first of the commands left whose callers have gone without a reply.
+    /// Zero: the last command that was waited for was answered.
+    since: AtomicU64,
+    /// How long it may last. To be made, the connection needed more than one round trip: a command
+    /// that was waited for less than that has not shown that the connection is broken.
+    longest: Duration,
 }
 
 pub(super) struct Link<S: Source> {
     source: Arc<S>,
     current: Arc<Mutex<Current<S::Connection>>>,
-    connecting: tokio::sync::Mutex<()>,
+    connecting: SharedWork<RedisResult<Loan<S::Connection>>>,
+    /// Of a lane; `None`: the runtime of whoever asks first.
+    home: Option<Home>,
+    /// What its commands run, which a new connection shows to the server.
+    script: Option<&'static Script>,
+}
+
+/// Where the connection of a lane lives.
+struct Home {
+    runtime: Handle,
+    /// The runtime of the node's own connection, which nobody blocks.
+    timer: Option<Handle>,
 }
 
 struct Current<C> {
     loan: Option<Loan<C>>,
     generation: u64,
     is_being_replaced: bool,
+    /// Where the last connection was made.
+    made_on: Option<Handle>,
+    /// The last one was given up as it did not answer.
+    fell_silent: bool,
 }
 
 impl<S: Source> Link<S> {
     pub(super) fn new(source: Arc<S>) -> Self {
-        let current = Current { loan: None, generation: 0, is_being_replaced: false };
+        let current = Current {
+            loan: None,
+            generation: 0,
+            is_being_replaced: false,
+            made_on: None,
+            fell_silent: false,
+        };
         let current = Arc::new(Mutex::new(current));
-        Self { source, current, connecting: tokio::sync::Mutex::default() }
+        Self { source, current, connecting: SharedWork::default(), home: None, script: None }
+    }
+
+    /// For commands that run `script`, without keys of any lock at first: then it does nothing. A
+    /// server that does not know it needs a second round trip, for which a caller may have no time.
+    pub(super) fn of(source: Arc<S>, script: &'static Script) -> Self {
+        Self { script: S::LEADS_TO_ONE.then_some(script), ..Self::new(source) }
+    }
+
+    /// Another one of the same source, whose connection lives on `runtime`.
+    pub(super) fn on(&self, runtime: Handle) -> Self {
+        let timer = self.current().made_on.clone();
+        let home = Some(Home { runtime, timer });
+        Self { home, ..Self::new(Arc::clone(&self.source)) }
     }
 
     /// The shared connection, if there is one.
@@ -44,22 +98,56 @@ impl<S: Source> Link<S> {
     }
 
     /// The shared connection, made now if there is none. Callers that come meanwhile wait for the
-    /// same one. Cancel safe: a connection half made is dropped.
+    /// same one. Cancel safe: it is made all the same, for whoever comes next.
     pub(super) async fn borrow(&self) -> RedisResult<Loan<S::Connection>> {
-        if let Some(loan) = self.at_hand() {
-            return Ok(loan);
+        match self.at_hand() {
+            Some(loan) => Ok(loan),
+            None => self.make().await.unwrap_or_else(|| Err(broken())),
         }
-        let _one_at_a_time = self.connecting.lock().await;
-        if let Some(loan) = self.at_hand() {
-            return Ok(loan);
-        }
-        let connection = self.source.connect().await?;
-        Ok(self.current().install(connection))
     }
 
-    /// The connection broke, gave no answer or a wrong one when it was asked about `key`.
+    /// As [`borrow`](Self::borrow). `None`: the runtime ended, or cannot have a connection.
+    pub(super) async fn make(&self) -> Option<RedisResult<Loan<S::Connection>>> {
+        let home = match &self.home {
+            Some(home) => home.runtime.clone(),
+            None => Handle::try_current().ok()?,
+        };
+        let (source, current) = (Arc::clone(&self.source), Arc::clone(&self.current));
+        let script = self.script;
+        let made = self.connecting.join(&home, || async move {
+            // It may have been made since the caller looked.
+            if let Some(loan) = lock(&current).loan.clone() {
+                return Ok(loan);
+            }
+            let begun = Instant::now();
+            let connection = connect(&*source, script).await?;
+            Ok(lock(&current).install(connection, begun.elapsed()))
+        });
+        made.await
+    }
+
+    /// The runtime whose timers bound the commands of a lane: that of the lane may be blocked by
+    /// the very caller that waits for them.
+    pub(super) fn timer(&self) -> Option<&Handle> {
+        self.home.as_ref()?.timer.as_ref()
+    }
+
+    /// The connection broke, gave a wrong answer or none when it was asked about `key`.
     pub(super) fn failed(&self, loan: &Loan<S::Connection>, key: &str) {
         if S::LEADS_TO_ONE { self.discard(loan) } else { self.replace(loan, key) }
+    }
+
+    /// Nobody waits any more for the answer to a command about `key` that was `sent`.
+    pub(super) fn gave_no_answer(&self, loan: &Loan<S::Connection>, sent: Moment, key: &str) {
+        if loan.is_silent(sent, CLOCK.now()) {
+            self.current().fell_silent = true;
+            self.failed(loan, key);
+        }
+    }
+
+    /// Was the last connection given up because it did not answer?
+    pub(super) fn fell_silent(&self) -> bool {
+        self.current().fell_silent
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -81,8 +169,9 @@ impl<S: Source> Link<S> {
         let (source, current) = (Arc::clone(&self.source), Arc::clone(&self.current));
         let (mut loan, key) = (loan.clone(), key.to_owned());
         tokio::spawn(async move {
-            let made = tokio::time::timeout(REPLACEMENT, source.connect()).await;
-            let mut made = made.ok().and_then(RedisResult::ok);
+            let begun = Instant::now();
+            let mut made = connect(&*source, None).await.ok();
+            let took = begun.elapsed();
             let is_better = match &mut made {
                 Some(connection) => leads::<S>(connection, Some(&key)).await,
                 None => false,
@@ -99,7 +188,7 @@ impl<S: Source> Link<S> {
                 current.forget(&loan);
             }
             if let Some(connection) = made.filter(|_| is_better || is_dead) {
-                current.install(connection);
+                current.install(connection, took);
             }
         });
     }
@@ -109,11 +198,37 @@ impl<S: Source> Link<S> {
     }
 }
 
+impl<C> Loan<C> {
+    /// It answers.
+    pub(super) fn heard(&self) {
+        if self.silence.since.load(Ordering::Relaxed) != 0 {
+            self.silence.since.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Has it been silent for too long, now that nobody waits any more for a command that was
+    /// `sent`?
+    fn is_silent(&self, sent: Moment, now: Moment) -> bool {
+        let Silence { since, longest } = &*self.silence;
+        let first =
+            match since.compare_exchange(0, sent.nanos(), Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => sent,
+                Err(first) => Moment::from_nanos(first),
+            };
+        now.since(first) >= *longest
+    }
+}
+
 impl<C: Clone> Current<C> {
-    fn install(&mut self, connection: C) -> Loan<C> {
+    /// Takes a connection into use that `took` so long to be made.
+    fn install(&mut self, connection: C, took: Duration) -> Loan<C> {
         self.generation += 1;
-        let loan = Loan { connection, generation: self.generation };
+        let silence = Silence { since: AtomicU64::new(0), longest: took.min(LONGEST_SILENCE) };
+        let silence = Arc::new(silence);
+        let loan = Loan { connection, generation: self.generation, silence };
         self.loan = Some(loan.clone());
+        self.made_on = Handle::try_current().ok();
+        self.fell_silent = false;
         loan
     }
 

@@ -4,6 +4,7 @@ mod address;
 mod behind;
 #[cfg(feature = "cluster")]
 mod cluster;
+mod connecting;
 mod diagnosis;
 mod duty;
 mod exchange;

@@ -94,7 +94,7 @@ impl<S: Source> RedisNode<S> {
         let core = Core {
             name,
             presence,
-            renewals: Link::new(Arc::clone(&source)),
+            renewals: Link::of(Arc::clone(&source), &RENEW),
             replicated: options.min_replicas.map(lanes),
             source,
             behind: Behind::default(),
@@ -239,10 +239,13 @@ impl<S: Source> Backend for RedisNode<S> {
         Box::pin(async move {
             let end = Instant::now() + within;
             let verdict = tokio::time::timeout_at(end, async {
-                let mut loan = self.calls.borrow().await?;
-                let verdict = probe::probe(&self.core.name, &mut loan.connection).await;
-                // Ahead of its first use: the renewal of a short lease has no time to connect.
-                self.core.renewals.borrow().await?;
+                // Both ahead of their first use: the renewal of a short lease has no time to
+                // connect.
+                let (loan, renewals) =
+                    tokio::join!(self.calls.borrow(), self.core.renewals.borrow());
+                let mut loan = loan?;
+                let verdict = probe::probe::<S>(&self.core.name, &mut loan.connection).await;
+                renewals?;
                 if verdict.is_err() {
                     self.calls.discard(&loan);
                 }

@@ -1,16 +1,46 @@
 //! Is the server fit to hold locks? Asked once, at startup.
 
+use std::time::Duration;
+
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{self, RedisResult, Value};
+use tokio::time::timeout;
 
+use super::source::Source;
+use super::subscription::silent;
 use crate::error::{NodeError, NodeErrorKind};
 
 /// The oldest version whose scripts replicate their effects and may read the clock before a write.
 const OLDEST: (u32, u32) = (5, 0);
 
-/// Connects, authenticates, and reads what INFO tells. A user who may not run INFO is served
-/// nevertheless; what it would have told is then not checked. `Some`: why it is not fit.
-pub(super) async fn probe(
+/// How long the servers of a cluster may take. One that is silent must not keep a client from the
+/// others.
+const PARTS: Duration = Duration::from_secs(2);
+
+/// Is the server fit? Of several behind one connection, those that do not answer are left out.
+/// `Some`: why it is not fit.
+pub(super) async fn probe<S: Source>(
+    node: &str,
+    connection: &mut S::Connection,
+) -> RedisResult<Option<NodeError>> {
+    if S::LEADS_TO_ONE {
+        return ask(node, connection).await;
+    }
+    let failed = match timeout(PARTS, ask(node, connection)).await {
+        Ok(Err(error)) if error.code().is_none() => error,
+        Ok(verdict) => return verdict,
+        Err(_) => silent(),
+    };
+    if !matches!(timeout(PARTS, S::leads(connection, None)).await, Ok(true)) {
+        return Err(failed);
+    }
+    tracing::warn!(node, error = %failed, "a part of the servers does not answer now");
+    Ok(None)
+}
+
+/// Reads what INFO tells. A user who may not run INFO is served nevertheless; what it would have
+/// told is then not checked.
+async fn ask(
     node: &str,
     connection: &mut (impl ConnectionLike + Send),
 ) -> RedisResult<Option<NodeError>> {
@@ -93,7 +123,7 @@ mod tests {
     /// What stands against a server that answers this to INFO.
     async fn found(answer: &str) -> RedisResult<Option<String>> {
         let mut server = Scripted::new([answer]);
-        let unfit = probe("n", &mut server).await;
+        let unfit = probe::<Scripted>("n", &mut server).await;
         assert_eq!(server.asked(), ["INFO"]);
         unfit.map(|error| error.map(|error| error.to_string()))
     }
