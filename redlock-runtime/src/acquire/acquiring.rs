@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::task::coop::unconstrained;
 
 use super::attempt::{Begin, LAST_ATTEMPT, Outcome, Terms, Unfit, ask, grant};
 use super::clerk;
@@ -48,7 +49,14 @@ pub(crate) struct Acquiring {
 /// Begins to acquire a lock. Nothing happens before the first poll.
 pub(crate) fn start(engine: &Arc<Engine>, order: Order) -> Acquiring {
     let engine = Arc::clone(engine);
-    Acquiring { work: Mutex::new(Box::pin(async move { acquire(&engine, &order).await })) }
+    let is_embedded = engine.is_embedded();
+    let acquire = async move { acquire(&engine, &order).await };
+    if is_embedded {
+        return Acquiring { work: Mutex::new(Box::pin(acquire)) };
+    }
+    // Every answer comes from another thread or over a socket, so that others have their turn. A
+    // task that has used up its budget, and blocks on a lock, would never hear of it.
+    Acquiring { work: Mutex::new(Box::pin(unconstrained(acquire))) }
 }
 
 impl Future for Acquiring {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::task::coop::unconstrained;
 
 use super::builder::RedlockBuilder;
 use super::held::HeldLock;
@@ -131,7 +132,7 @@ impl Redlock {
             let _ = done.send(());
         });
         if waiting.is_ok() {
-            let _ = finished.await;
+            let _ = unconstrained(finished).await;
         }
         self.engine().pending.count()
     }

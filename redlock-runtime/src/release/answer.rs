@@ -1,12 +1,12 @@
 //! What a release found, when it comes.
 
 use std::fmt;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
-use tokio::task::coop::has_budget_remaining;
+use tokio::task::coop::{has_budget_remaining, unconstrained};
 
 use crate::backend::Fault;
 use crate::state::Released;
@@ -45,7 +45,8 @@ impl Future for Answer {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut *self {
             Self::Now(released) => Poll::Ready(Some(Ok(*released))),
-            Self::Kept(answer) => Pin::new(answer).poll(cx).map(Result::ok),
+            // Not bound by the budget of the task: one that blocks on a release would never hear.
+            Self::Kept(answer) => pin!(unconstrained(answer)).poll(cx).map(Result::ok),
             Self::Leaving(0) => Poll::Ready(Some(Ok(Released::Released))),
             Self::Leaving(turns) => {
                 *turns -= 1;
@@ -54,7 +55,7 @@ impl Future for Answer {
             }
             Self::Here(flight) => {
                 let flight = flight.get_mut().unwrap_or_else(PoisonError::into_inner);
-                flight.as_mut().poll(cx).map(Some)
+                pin!(unconstrained(flight)).poll(cx).map(Some)
             }
         }
     }
