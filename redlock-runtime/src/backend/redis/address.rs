@@ -19,19 +19,22 @@ pub(super) fn open(url: &str, tls: Option<&Tls>) -> Result<(String, Pool, Client
     let info = parse(url, tls)?;
     let name = name(&info);
     let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
-    // Every command has a timeout of ours, which knows what it was for.
-    let config = AsyncConnectionConfig::new()
-        .set_response_timeout(None)
-        .set_connection_timeout(None)
-        .set_pipeline_buffer_size(PIPELINE_DEPTH);
     let failed = |error: RedisError| LockError::config(format!("{name}: {error}"));
     let client = Client::open(info.clone()).map_err(failed)?;
-    let manager = Manager::new_with_config(info, config).map_err(failed)?;
+    let manager = Manager::new_with_config(info, settings()).map_err(failed)?;
     let pool = Pool::builder(manager)
         .runtime(Runtime::Tokio1)
         .build()
         .map_err(|error| LockError::config(format!("{name}: {error}")))?;
     Ok((name, pool, client))
+}
+
+/// Without limits: every connect and every command has one of ours, which knows what it was for.
+pub(super) fn settings() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        .set_response_timeout(None)
+        .set_connection_timeout(None)
+        .set_pipeline_buffer_size(PIPELINE_DEPTH)
 }
 
 pub(super) fn parse(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {

@@ -3,23 +3,26 @@
 use deadpool::managed::Manager as _;
 use deadpool_redis::redis::aio::MultiplexedConnection;
 use deadpool_redis::redis::sentinel::SentinelClient;
-use deadpool_redis::redis::{ConnectionAddr, RedisError, RedisResult};
-use deadpool_redis::sentinel::{
-    Manager, Pool, SentinelNodeConnectionInfo, SentinelServerType, TlsMode,
-};
-use tokio::sync::Mutex;
+use deadpool_redis::redis::{Client, ConnectionAddr, ConnectionInfo, RedisResult};
+use deadpool_redis::sentinel::{Pool, SentinelNodeConnectionInfo, SentinelServerType, TlsMode};
 
+use super::connecting::{Attempt, Race};
 use super::node::{NodeOptions, RedisNode};
 use super::source::{NO_LIMIT, Source};
-use super::subscription::{self, Listener, Subscription};
+use super::subscription::{self, Listener, Subscription, broken};
 use super::{address, mailbox};
 use crate::error::LockError;
 
 /// Asks the sentinels anew for every connection.
-pub(crate) struct Sentinels {
-    pool: Pool,
-    /// The same question for connections that hear; `None`: somebody else made the pool.
-    client: Option<Mutex<SentinelClient>>,
+pub(crate) enum Sentinels {
+    /// All of them at once. One that is silent must not stand before the others.
+    Each {
+        sentinels: Vec<ConnectionInfo>,
+        master: String,
+        login: Option<SentinelNodeConnectionInfo>,
+    },
+    /// As the pool of somebody else does it: in the order of its list.
+    Pool(Pool),
 }
 
 impl RedisNode<Sentinels> {
@@ -36,25 +39,39 @@ impl RedisNode<Sentinels> {
         }
         let sentinels =
             urls.iter().map(|url| address::parse(url, None)).collect::<Result<Vec<_>, _>>()?;
-        let failed = |error: RedisError| LockError::config(format!("{name}: {error}"));
-        let client = SentinelClient::build(
-            sentinels.clone(),
-            master.clone(),
-            login.clone().map(Into::into),
-            SentinelServerType::Master.into(),
-        );
-        let client = Some(Mutex::new(client.map_err(failed)?));
-        let manager = Manager::new(sentinels, master, login, SentinelServerType::Master);
-        let manager = manager.map_err(failed)?;
-        let pool = Pool::builder(manager)
-            .build()
-            .map_err(|error| LockError::config(format!("{name}: {error}")))?;
-        Ok(Self::new(name, Sentinels { pool, client }, options))
+        for sentinel in &sentinels {
+            ask(sentinel.clone(), master.clone(), login.clone())
+                .map_err(|error| LockError::config(format!("{name}: {error}")))?;
+        }
+        Ok(Self::new(name, Sentinels::Each { sentinels, master, login }, options))
     }
 
     pub(crate) fn from_sentinel_pool(pool: Pool, index: usize, options: NodeOptions) -> Self {
         let name = format!("sentinel pool {index}");
-        Self::new(name, Sentinels { pool, client: None }, options)
+        Self::new(name, Sentinels::Pool(pool), options)
+    }
+}
+
+/// A client that knows one sentinel.
+fn ask(
+    sentinel: ConnectionInfo,
+    master: String,
+    login: Option<SentinelNodeConnectionInfo>,
+) -> RedisResult<SentinelClient> {
+    let kind = SentinelServerType::Master.into();
+    SentinelClient::build(vec![sentinel], master, login.map(Into::into), kind)
+}
+
+impl Sentinels {
+    /// The master, as the first sentinel says that has one to name. `None`: only the pool of
+    /// somebody else knows the way.
+    async fn master(&self) -> Option<RedisResult<Client>> {
+        let Self::Each { sentinels, master, login } = self else { return None };
+        let attempt = |sentinel: &ConnectionInfo| -> Attempt<'_, Client> {
+            let asked = ask(sentinel.clone(), master.clone(), login.clone());
+            Box::pin(async move { asked?.async_get_client().await })
+        };
+        Some(Race::of(sentinels.iter().map(attempt)).won().await)
     }
 }
 
@@ -64,21 +81,28 @@ impl Source for Sentinels {
     /// To a server that said of itself a moment ago that it is a master: sentinels that have not
     /// heard of a failover name the old one.
     async fn connect(&self) -> RedisResult<MultiplexedConnection> {
-        let mut connection = self.pool.manager().create().await?;
+        if let Some(master) = self.master().await {
+            let settings = address::settings();
+            return master?.get_multiplexed_async_connection_with_config(&settings).await;
+        }
+        let Self::Pool(pool) = self else { return Err(broken()) };
+        let mut connection = pool.manager().create().await?;
         connection.set_response_timeout(NO_LIMIT);
         Ok(connection)
     }
 
     fn channel(&self, prefix: &str) -> String {
-        if self.client.is_some() { subscription::channel() } else { mailbox::channel(prefix) }
+        match self {
+            Self::Each { .. } => subscription::channel(),
+            Self::Pool(_) => mailbox::channel(prefix),
+        }
     }
 
     async fn subscribe(&self, listener: Listener) -> RedisResult<Option<Subscription>> {
-        let Some(client) = &self.client else {
+        let Some(master) = self.master().await else {
             return mailbox::subscribe(self.connect().await?, listener).await;
         };
-        let master = client.lock().await.async_get_client().await?;
-        subscription::subscribe(master.get_async_pubsub().await?, listener).await.map(Some)
+        subscription::subscribe(master?.get_async_pubsub().await?, listener).await.map(Some)
     }
 }
 
