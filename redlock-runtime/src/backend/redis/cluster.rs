@@ -15,6 +15,7 @@ use deadpool_redis::redis::io::tcp::TcpSettings;
 use deadpool_redis::redis::{self, ConnectionInfo, RedisResult, Value};
 use tokio::time::Instant;
 
+use super::connecting::CONNECT;
 use super::node::{NodeOptions, RedisNode};
 use super::source::Source;
 use super::subscription::{Listener, Subscription};
@@ -144,8 +145,9 @@ impl Backend for RedisCluster {
         self.node.release(claim, within)
     }
 
+    /// The client library waits for every server that is silent, before it serves the others.
     fn verify(&self, within: Duration) -> Reply<'_, ()> {
-        self.node.verify(within)
+        self.node.verify(within.max(CONNECT))
     }
 
     fn line(&self) -> Option<&dyn Line> {

@@ -15,6 +15,7 @@ use futures_core::Stream;
 use tokio::time::{Instant, timeout};
 
 use super::cluster::at_once;
+use super::connecting::{Attempt, Race};
 use super::reply::text;
 use super::subscription::{HEARTBEAT, Listener, News, Subscription, broken, silent};
 
@@ -233,31 +234,27 @@ async fn masters(
     seeds: &[ConnectionInfo],
     known: &[(Address, PubSubSink)],
 ) -> RedisResult<(ConnectionInfo, Vec<Address>)> {
-    let mut failed = broken();
     let mut servers = seeds.to_vec();
     if let Some(seed) = seeds.first() {
         for (address, _) in known {
             servers.push(seed.clone().set_addr(place(seed.addr(), address)));
         }
     }
-    for server in servers {
-        let ask = async {
-            let client = Client::open(server.clone())?;
-            let mut connection = client.get_multiplexed_async_connection().await?;
-            redis::cmd("CLUSTER").arg("SLOTS").query_async::<Value>(&mut connection).await
-        };
-        match timeout(CONNECT, ask).await {
-            Ok(Ok(slots)) => {
-                let masters = parse(&slots, host(server.addr()));
-                if !masters.is_empty() {
-                    return Ok((server, masters));
-                }
-            }
-            Ok(Err(error)) => failed = error,
-            Err(_) => failed = silent(),
-        }
-    }
-    Err(failed)
+    // All at once: one that is silent must not stand before the others.
+    let ask = |server: ConnectionInfo| -> Attempt<'static, (ConnectionInfo, Vec<Address>)> {
+        Box::pin(async move {
+            let asked = timeout(CONNECT, slots(server.clone())).await;
+            let masters = parse(&asked.unwrap_or_else(|_| Err(silent()))?, host(server.addr()));
+            if masters.is_empty() { Err(broken()) } else { Ok((server, masters)) }
+        })
+    };
+    Race::of(servers.into_iter().map(ask)).won().await
+}
+
+/// What a server answers to CLUSTER SLOTS.
+async fn slots(server: ConnectionInfo) -> RedisResult<Value> {
+    let mut connection = Client::open(server)?.get_multiplexed_async_connection().await?;
+    redis::cmd("CLUSTER").arg("SLOTS").query_async(&mut connection).await
 }
 
 /// Subscribing once more changes nothing, and needs no other permission.
