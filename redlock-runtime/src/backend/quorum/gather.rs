@@ -2,8 +2,10 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
 
 use super::member::{Admission, Member};
 use crate::backend::Fault;
@@ -21,6 +23,8 @@ pub(super) enum Reach {
     Admitted,
     /// Every node, whatever is known of it.
     All,
+    /// Every node; once enough have answered, the others have as long again, and at least this.
+    AllFor(Duration),
 }
 
 /// Asks every node. Returns as soon as `is_decided`, or when nobody is left to wait for.
@@ -46,7 +50,7 @@ pub(super) async fn gather<T: Send + 'static>(
             Admission::Probe(_) | Admission::Skip(_) if is_desperate => None,
             // It may carry the command out, and nobody will know.
             Admission::Probe(fault) => Some((Fault { is_unknown: true, ..fault }, true)),
-            Admission::Skip(fault) => Some((fault, reach == Reach::All)),
+            Admission::Skip(fault) => Some((fault, reach != Reach::Admitted)),
         };
         let is_asked = stand_in.as_ref().is_none_or(|(_, is_asked)| *is_asked);
         awaited += usize::from(stand_in.is_none());
@@ -63,8 +67,19 @@ pub(super) async fn gather<T: Send + 'static>(
         }
     }
     drop(sender);
+    let begun = Instant::now();
+    let mut limit = None;
     while awaited > 0 && !is_decided(&answers) {
-        let Some((index, answer)) = receiver.recv().await else { break };
+        if let Reach::AllFor(patience) = reach
+            && answers.iter().flatten().flatten().count() >= enough
+        {
+            limit = limit.or(Some(begun + patience.max(2 * begun.elapsed())));
+        }
+        let next = match limit {
+            Some(limit) => timeout_at(limit, receiver.recv()).await.unwrap_or_default(),
+            None => receiver.recv().await,
+        };
+        let Some((index, answer)) = next else { break };
         awaited -= usize::from(answers[index].is_none());
         answers[index] = Some(answer);
     }

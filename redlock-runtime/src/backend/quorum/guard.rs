@@ -9,12 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::OnceCell;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 use super::gather::{Answers, Question, Reach, gather};
 use super::member::Member;
 use super::roll::{self, Roll};
 use super::tally;
+use crate::backend::shared_work::SharedWork;
 use crate::backend::{Cause, Fault, Offer, Recall, RollCall, Witness};
 use crate::clock::{Clock, Moment};
 use crate::error::{NodeError, NodeErrorKind};
@@ -28,7 +30,8 @@ pub(crate) struct RestartGuard {
     roll_key: Arc<str>,
     /// The longest lease that a node may have forgotten, in nanoseconds.
     longest: AtomicU64,
-    roll: OnceCell<Roll>,
+    roll: OnceLock<Roll>,
+    enrolling: SharedWork<Result<(), Fault>>,
     /// The nodes of the group, once it is known.
     members: OnceLock<Vec<Arc<Member>>>,
 }
@@ -36,8 +39,14 @@ pub(crate) struct RestartGuard {
 impl RestartGuard {
     /// `longest`: of the leases of other clients; those of this one are learned.
     pub(crate) fn new(clock: Clock, roll_key: Arc<str>, longest: Duration) -> Arc<Self> {
-        let (roll, members) = (OnceCell::new(), OnceLock::new());
-        let guard = Self { clock, roll_key, longest: AtomicU64::new(0), roll, members };
+        let guard = Self {
+            clock,
+            roll_key,
+            longest: AtomicU64::new(0),
+            roll: OnceLock::new(),
+            enrolling: SharedWork::default(),
+            members: OnceLock::new(),
+        };
         guard.expect(longest);
         Arc::new(guard)
     }
@@ -52,25 +61,33 @@ impl RestartGuard {
         self.longest.fetch_max(nanos, Ordering::Relaxed);
     }
 
-    /// Gets to know the group, once. A task of its own does it: others wait for the same, and the
-    /// one that came first may not be polled any more.
+    /// Gets to know the group, once for all who wait for it. It goes on when they have gone.
     pub(super) async fn enroll(
         self: &Arc<Self>,
         members: &[Arc<Member>],
         quorum: usize,
         within: Duration,
     ) -> Result<(), Fault> {
-        if self.roll.initialized() {
+        if self.roll.get().is_some() {
             return Ok(());
         }
-        let (guard, members) = (Arc::clone(self), members.to_vec());
-        self.members.get_or_init(|| members.clone());
-        let enrolling = tokio::spawn(async move {
-            let found = || guard.call_the_roll(&members, quorum, within);
-            guard.roll.get_or_try_init(found).await.map(|_| ())
+        self.members.get_or_init(|| members.to_vec());
+        let home = Handle::current();
+        let enrolling = self.enrolling.join(&home, || {
+            let (guard, members) = (Arc::clone(self), members.to_vec());
+            async move {
+                // Somebody may have done it since the caller looked.
+                if guard.roll.get().is_none() {
+                    let roll = guard.call_the_roll(&members, quorum, within).await?;
+                    let _ = guard.roll.set(roll);
+                }
+                Ok(())
+            }
         });
-        // A task breaks off only when its runtime ends.
-        enrolling.await.unwrap_or_else(|_| Err(broken_off()))
+        match timeout(within, enrolling).await {
+            Ok(outcome) => outcome.unwrap_or_else(|| Err(broken_off())),
+            Err(_) => Err(unknown_group(members, within)),
+        }
     }
 
     async fn call_the_roll(
@@ -98,6 +115,7 @@ impl RestartGuard {
         Ok(Roll::agreed(rolls(&written)).unwrap_or(roll))
     }
 
+    /// Asks all of them, and waits not much longer for more than a quorum than for the quorum.
     async fn ask(
         &self,
         members: &[Arc<Member>],
@@ -115,7 +133,7 @@ impl RestartGuard {
             });
             Box::pin(async move { member.backend.roll(&key, offer, within).await })
         };
-        let answers = gather(members, quorum, Reach::All, ask, |_| false).await;
+        let answers = gather(members, quorum, Reach::AllFor(within / 3), ask, |_| false).await;
         let answered = answers.iter().filter(|answer| matches!(answer, Some(Ok(_)))).count();
         if answered >= quorum { Ok(answers) } else { Err(tally::merge(&tally::faults(&answers))) }
     }
@@ -232,6 +250,16 @@ const BROKEN_OFF: &str = "the runtime ended while the servers were asked who the
 fn broken_off() -> Fault {
     let node = NodeError::new("quorum", NodeErrorKind::Unreachable, BROKEN_OFF);
     Fault { nodes: vec![node], is_unknown: false, is_final: false }
+}
+
+/// Those who wait have gone, and too few nodes have answered.
+fn unknown_group(members: &[Arc<Member>], within: Duration) -> Fault {
+    let message = format!("did not say who it is within {} ms", within.as_millis());
+    let node = |member: &Arc<Member>| {
+        NodeError::new(member.backend.name(), NodeErrorKind::NoReply, message.clone())
+    };
+    let silent = members.iter().filter(|member| member.backend.recall().is_none()).map(node);
+    Fault { nodes: silent.collect(), is_unknown: false, is_final: false }
 }
 
 fn rolls(answers: &Answers<RollCall>) -> impl Iterator<Item = &str> {
