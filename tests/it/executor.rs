@@ -20,7 +20,7 @@ impl Wake for Unpark {
 }
 
 /// The smallest executor: polls, and parks the thread in between.
-fn park_on<F: Future>(future: F) -> F::Output {
+pub fn park_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut future = pin!(future);
     loop {

@@ -44,6 +44,8 @@ mod bounds;
 mod cluster;
 mod cluster_line;
 mod cluster_slots;
+mod connecting;
+mod connecting_parts;
 mod contract;
 mod interop;
 mod lanes;

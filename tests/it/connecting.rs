@@ -1,0 +1,148 @@
+//! Connections that take longer to be made than the call that wants them may take, and callers that
+//! block their runtime.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use redlock::{LockError, LockGuard, Redlock, redis_lock};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+
+use crate::executor::park_on;
+use crate::support::proxy::Proxy;
+use crate::support::{Masters, Server, eventually, ms, secs, unique_prefix, within};
+
+/// A renewal of a lease of six seconds may take half a second: more than this round trip, and less
+/// than a connect and this round trip.
+const EXPIRE: Duration = secs(6);
+const ROUND_TRIP: Duration = ms(300);
+
+/// Far away from now on, and every connection breaks.
+fn cut(proxies: &[Proxy]) {
+    for proxy in proxies {
+        proxy.delay_replies(ROUND_TRIP);
+        proxy.cut_all();
+    }
+}
+
+async fn is_renewed(guard: &LockGuard) {
+    eventually(secs(30), || async { guard.renewals() >= 2 || guard.check().is_err() }).await;
+    guard.check().expect("the connection is back before the lease is over");
+}
+
+#[tokio::test]
+async fn renewals_come_back_when_a_connect_takes_longer_than_they_may() {
+    let server = Server::shared().await;
+    let proxies = [Proxy::start(server)];
+    let builder = Redlock::builder().url(proxies[0].url()).prefix(unique_prefix());
+    let redlock = builder.build().await.unwrap();
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    cut(&proxies);
+    is_renewed(&guard).await;
+}
+
+#[tokio::test]
+async fn renewals_of_three_masters_come_back_too() {
+    let masters = Masters::start(3).await;
+    let proxies: Vec<Proxy> = masters.iter().map(Proxy::start).collect();
+    let urls = proxies.iter().map(Proxy::url);
+    let redlock = Redlock::builder().urls(urls).build().await.unwrap();
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    cut(&proxies);
+    is_renewed(&guard).await;
+}
+
+/// Each of them gives up before a connection is made; the next one finds it.
+#[tokio::test]
+async fn calls_that_wait_shorter_than_a_connect_takes_find_it_made() {
+    let proxies = [Proxy::start(Server::shared().await)];
+    let builder = Redlock::builder().url(proxies[0].url()).prefix(unique_prefix());
+    let redlock = builder.build().await.unwrap();
+    cut(&proxies);
+    let before = proxies[0].connections();
+    let call = || redlock.lock("k").wait(ms(500)).run(async {});
+    eventually(secs(10), || async { call().await }).await;
+    // Two for commands and one for calls, each of which may have had company.
+    let made = proxies[0].connections() - before;
+    assert!(made <= 9, "{made} connections were made");
+}
+
+/// The first thing that is said on each of them gets no answer.
+#[tokio::test]
+async fn a_connect_that_is_silent_gets_company() {
+    let proxies = [Proxy::start(Server::shared().await)];
+    let builder = Redlock::builder().url(proxies[0].url()).prefix(unique_prefix());
+    let redlock = builder.reply_timeout(secs(60)).build().await.unwrap();
+    proxies[0].cut_all();
+    eventually(secs(10), || async { proxies[0].open_connections() == 0 }).await;
+    proxies[0].drop_next_replies(2);
+    within(secs(30), redlock.lock("k").wait(secs(60)).run(async {})).await.unwrap();
+}
+
+/// They try to get to know the group together, not one after another.
+#[tokio::test]
+async fn calls_on_frozen_masters_end_with_their_wait() {
+    let masters = Masters::start(3).await;
+    let redlock = Redlock::builder().urls(masters.urls()).lazy().build().await.unwrap();
+    masters.iter().for_each(Server::freeze);
+    let calls: Vec<_> = (0..20)
+        .map(|n| {
+            let call = redlock.lock(format!("k-{n}")).wait(secs(1)).acquire();
+            tokio::spawn(async move {
+                let start = Instant::now();
+                (call.await.map(drop), start.elapsed())
+            })
+        })
+        .collect();
+    for call in calls {
+        let (outcome, took) = call.await.unwrap();
+        assert!(matches!(outcome, Err(LockError::Unavailable { .. })), "{outcome:?}");
+        assert!(took < secs(8), "{took:?}");
+    }
+    masters.iter().for_each(Server::thaw);
+    redlock.lock("k").wait(secs(60)).run(async {}).await.unwrap();
+}
+
+#[redis_lock(key = "k", client = redlock)]
+async fn locked(redlock: &Redlock) -> Result<(), LockError> {
+    Ok(())
+}
+
+/// What callers must not do, and do: a task that blocks on a lock keeps its worker thread from all
+/// that would have to run there. More often than a runtime asks before it has a lane, and than a
+/// task has turns.
+fn block_in_a_task(runtime: &Handle) -> Result<Result<(), LockError>, RecvTimeoutError> {
+    let (tell, told) = mpsc::channel();
+    runtime.spawn(async move {
+        let server = Server::shared().await;
+        let builder = Redlock::builder().url(server.url()).prefix(unique_prefix());
+        let redlock = builder.build().await.unwrap();
+        let call = || {
+            park_on(async {
+                let guard = redlock.lock("guard").acquire().await?;
+                guard.release().await?;
+                locked(&redlock).await
+            })
+        };
+        tell.send((0..300).try_for_each(|_| call()))
+    });
+    told.recv_timeout(secs(60))
+}
+
+#[test]
+fn a_task_that_blocks_on_a_lock_is_served_beside_others() {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let outcome = block_in_a_task(runtime.handle());
+    runtime.shutdown_background();
+    outcome.expect("it hangs").unwrap();
+}
+
+#[test]
+fn a_task_that_blocks_on_a_lock_is_served_on_the_only_thread() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let handle = runtime.handle().clone();
+    let (stop, stopped) = oneshot::channel::<()>();
+    std::thread::spawn(move || runtime.block_on(stopped));
+    block_in_a_task(&handle).expect("it hangs").unwrap();
+    drop(stop);
+}
