@@ -6,6 +6,8 @@
 mod args;
 mod attribute;
 mod backend;
+#[path = "../../redlock-macros/src/control.rs"]
+mod control;
 #[path = "../../redlock-macros/src/delimiters.rs"]
 mod delimiters;
 #[path = "../../redlock-macros/src/diagnostics.rs"]
@@ -42,6 +44,8 @@ mod shape;
 mod state;
 #[path = "../../redlock-macros/src/template.rs"]
 mod template;
+#[path = "../../redlock-macros/src/traps.rs"]
+mod traps;
 #[path = "../../redlock-macros/src/values.rs"]
 mod values;
 

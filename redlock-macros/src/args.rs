@@ -1,6 +1,7 @@
 //! The options between the parentheses: `name = value, ..`, with recovery at every comma.
 
 use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Error, Expr, Ident, LitStr, Path, Token};
@@ -52,6 +53,15 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
     unread.into_iter().filter(|_| is_whole).for_each(|unread| errors.push(unread));
     let mut seen: Vec<&str> = Vec::new();
     for Assignment { name, value } in options {
+        if args.formats(&name, value.is_err()) {
+            let meant = value.map_or(name.to_string(), |value| value.to_token_stream().to_string());
+            let message = format!(
+                "`key` is a template, not a format string: write `<{meant}>` in it, as in \
+                 `key = \"stock-<{meant}>\"`"
+            );
+            errors.at(name.span(), message);
+            continue;
+        }
         let Some(known) = known(&name, &mut seen, errors) else { continue };
         if let Some(value) = errors.keep(value) {
             args.set(known, values::ungroup(value), errors);
@@ -106,17 +116,31 @@ fn assignment(input: ParseStream<'_>) -> syn::Result<Assignment> {
         let example = "expected an option such as `key = \"stock-<id>\"`";
         Error::new(start, format!("{example}; the options are {options}"))
     })?;
-    let value = if input.peek(Token![=]) && !input.peek(Token![==]) {
-        input.parse::<Token![=]>()?;
-        if input.is_empty() || input.peek(Token![,]) {
-            Err(needs_value(&name))
-        } else {
-            input.call(Expr::parse)
-        }
-    } else {
-        Err(needs_value(&name))
-    };
-    Ok(Assignment { name, value })
+    Ok(Assignment { value: value(input, &name), name })
+}
+
+fn value(input: ParseStream<'_>, name: &Ident) -> syn::Result<Expr> {
+    if input.is_empty() || input.peek(Token![,]) {
+        return Err(needs_value(name));
+    }
+    if !input.peek(Token![=]) || input.peek(Token![==]) {
+        let message = format!("expected `=`, as in `{name} = ..`");
+        return Err(Error::new(input.span(), message));
+    }
+    input.parse::<Token![=]>()?;
+    if input.is_empty() || input.peek(Token![,]) {
+        return Err(needs_value(name));
+    }
+    // A keyword where a word in quotes is meant: `release = await`.
+    let ahead = input.fork();
+    if let Ok(word) = ahead.call(Ident::parse_any)
+        && (ahead.is_empty() || ahead.peek(Token![,]))
+        && syn::parse_str::<Expr>(&word.to_string()).is_err()
+    {
+        let message = format!("`{word}` is a keyword; write it in quotes: `{name} = \"{word}\"`");
+        return Err(Error::new(word.span(), message));
+    }
+    input.call(Expr::parse)
 }
 
 fn needs_value(name: &Ident) -> Error {
@@ -146,6 +170,15 @@ fn known(name: &Ident, seen: &mut Vec<&str>, errors: &mut Errors) -> Option<&'st
 }
 
 impl Args {
+    /// Is `name` not an option, but what a key with braces should be formatted with?
+    fn formats(&self, name: &Ident, is_bare: bool) -> bool {
+        let Some(Key::Template(template)) = &self.key else { return false };
+        let text = template.value();
+        let is_named = text.contains(&format!("{{{name}"));
+        !KNOWN.iter().any(|known| name.unraw() == known)
+            && (is_named || is_bare && text.contains('{'))
+    }
+
     fn set(&mut self, name: &'static str, value: Expr, errors: &mut Errors) {
         match name {
             "key" => self.key = values::key(value, errors),

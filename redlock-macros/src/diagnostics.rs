@@ -25,6 +25,10 @@ impl Errors {
         self.push(Error::new_spanned(tokens, message));
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Unwraps `result`, keeping its error.
     pub(crate) fn keep<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()

@@ -15,6 +15,11 @@ pub(crate) fn parse_ms(text: &str) -> Result<u64, String> {
         if after.starts_with(['.', ',']) {
             return Err(fraction(rest));
         }
+        if after.starts_with('_') {
+            let (shown, _) = split(rest, |c| !c.is_whitespace());
+            let plain = shown.replace('_', "");
+            return Err(format!("`{shown}` has a `_`; write \"{plain}\""));
+        }
         let (unit, after) = split(after.trim_start(), char::is_alphabetic);
         let ms = match unit {
             "ms" => 1,
@@ -27,9 +32,7 @@ pub(crate) fn parse_ms(text: &str) -> Result<u64, String> {
                     "`{digits}` has no unit; write \"{digits}s\" or \"{digits}ms\""
                 ));
             }
-            other => {
-                return Err(format!("unknown time unit `{other}`; the units are ms, s, m, h, d"));
-            }
+            other => return Err(unknown_unit(digits, other)),
         };
         let number = digits.parse::<u64>().ok();
         total = number
@@ -48,9 +51,43 @@ fn no_number(rest: &str) -> String {
     format!("expected a number at `{rest}`; write for example \"10s\" or \"1m30s\"")
 }
 
+fn unknown_unit(digits: &str, unit: &str) -> String {
+    let hint = match unit.to_lowercase().as_str() {
+        "s" | "sec" | "secs" | "second" | "seconds" => Some("s"),
+        "ms" | "msec" | "msecs" | "milli" | "millis" | "millisecond" | "milliseconds" => Some("ms"),
+        // Not `M`, which is as near to a month.
+        "min" | "mins" | "minute" | "minutes" => Some("m"),
+        "h" | "hr" | "hrs" | "hour" | "hours" => Some("h"),
+        "d" | "day" | "days" => Some("d"),
+        _ => None,
+    };
+    let hint = hint.map_or(String::new(), |unit| format!("write \"{digits}{unit}\"; "));
+    format!("unknown time unit `{unit}`; {hint}the units are ms, s, m, h, d")
+}
+
 fn fraction(rest: &str) -> String {
     let (shown, _) = split(rest, |c| !c.is_whitespace());
-    format!("`{shown}` has a fraction; write it in a smaller unit, as in \"1500ms\" for 1.5s")
+    let hint = in_a_smaller_unit(shown)
+        .map_or("as in \"1500ms\" for 1.5s".to_owned(), |smaller| format!("\"{smaller}\""));
+    format!("`{shown}` has a fraction; write it in a smaller unit, {hint}")
+}
+
+/// `500ms` for `0.5s`, when it comes out even.
+fn in_a_smaller_unit(written: &str) -> Option<String> {
+    let (number, unit) = split(written, |c| c.is_ascii_digit() || matches!(c, '.' | ','));
+    let (whole, fraction) = number.split_once(['.', ','])?;
+    let (smaller, factor) = match unit {
+        "s" => ("ms", 1000),
+        "m" => ("s", 60),
+        "h" => ("m", 60),
+        "d" => ("h", 24),
+        _ => return None,
+    };
+    let scale = 10_u64.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let whole: u64 = whole.parse().ok()?;
+    let fraction: u64 = fraction.parse().ok()?;
+    let total = whole.checked_mul(scale)?.checked_add(fraction)?.checked_mul(factor)?;
+    (total % scale == 0).then(|| format!("{}{smaller}", total / scale))
 }
 
 /// The longest prefix whose characters satisfy `keep`, and what follows.
@@ -91,6 +128,13 @@ mod tests {
             ("-5s", "cannot be negative"),
             ("1.5s", "`1.5s` has a fraction"),
             ("1,5s", "`1,5s` has a fraction"),
+            ("0.5s", "write it in a smaller unit, \"500ms\""),
+            ("1.5h", "\"90m\""),
+            ("0.0001s", "as in \"1500ms\""),
+            ("10S", "write \"10s\""),
+            ("10mins", "write \"10m\""),
+            ("10M", "unknown time unit `M`; the units"),
+            ("1_000ms", "write \"1000ms\""),
             ("99999999999999999999s", "too large"),
             ("18446744073709551615d", "too large"),
             ("18446744073709551615ms 1ms", "too large"),

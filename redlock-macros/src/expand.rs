@@ -6,10 +6,11 @@
 use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Expr, LitStr};
+use syn::{Expr, LitStr, Signature};
 
 use crate::args::{OnError, Time};
 use crate::hygiene;
+use crate::item::Binding;
 use crate::lend::{self, Lent};
 use crate::plan::{KeyPlan, Plan};
 use crate::returns::{self, Returns};
@@ -18,47 +19,94 @@ use crate::template::{Part, Template, Value};
 
 pub(crate) fn expand(plan: &Plan) -> TokenStream {
     let function = &plan.function;
-    let (attrs, vis, sig) = (&function.attrs, &function.vis, &function.sig);
+    let (attrs, vis) = (&function.attrs, &function.vis);
     let inner_attrs = &function.inner_attrs;
-    let body = match &plan.shape {
+    let (sig, body) = match &plan.shape {
         Shape::Async => around_body(plan),
-        Shape::Built(built) => inside_built(plan, built),
+        Shape::Built(built) => (function.sig.clone(), inside_built(plan, built)),
     };
-    let mut body = Group::new(Delimiter::Brace, quote!(#inner_attrs #body));
-    body.set_span(function.body.span());
+    let body = braces(quote!(#inner_attrs #body), function.body.span());
     quote!(#(#attrs)* #vis #sig #body)
 }
 
 /// `async fn`: its body becomes the locked future.
-fn around_body(plan: &Plan) -> TokenStream {
-    let returns = returns::of_async(&plan.function.sig);
+fn around_body(plan: &Plan) -> (Signature, TokenStream) {
+    let function = &plan.function;
+    let returns = returns::of_async(&function.sig);
     let edge = return_edge(&returns);
-    let block = &plan.function.body;
+    let block = &function.body;
+    let captured = captured(plan, &function.bindings(), &block.stream());
     // Parentheses keep `unused_braces` quiet without an `allow` that would reach into the body.
-    let future = quote_spanned!(Span::mixed_site()=> async move { #edge (#block) });
-    let prepared = prepare(plan);
+    let future = quote_spanned!(Span::mixed_site()=> async move { #captured #edge (#block) });
+    let lent = plan.key.as_ref().and_then(|key| lend::lent(key, function));
+    let mut sig = function.sig.clone();
+    if let Some(lent) = &lent {
+        lend::take_mutability(&mut sig, lent);
+    }
+    let prepared = prepare(plan, lent.as_ref());
     let run = run(plan, &returns, &future);
-    quote!(#prepared #run)
+    (sig, quote!(#prepared #run))
 }
 
 /// `{ before; Box::pin(async move { .. }) }`: the lock goes into the box.
 fn inside_built(plan: &Plan, built: &Built) -> TokenStream {
     let returns = returns::of_built(&plan.function.sig);
-    let (block, before) = (&built.block, &built.before);
-    let prepared = prepare(plan);
-    // Rendered when the function is called, so that the future need not capture the arguments;
-    // only names that async-trait unpacks inside of the block force the key inside.
+    let before = &built.before;
+    let prepared = prepare(plan, None);
+    // Attributes below ours take the hygiene of their own names from these braces.
+    let at = built.block.brace_token.span.join();
+    // Rendered when the function is called, so that the future need not capture the arguments,
+    // unless it captures them anyway: async-trait unpacks some inside of the block, and attributes
+    // below expect nothing outside of the box.
     let (outside, inside, block) = match &plan.hoisted {
-        None => (prepared, TokenStream::new(), block.to_token_stream()),
+        None => (prepared, TokenStream::new(), built.block.to_token_stream()),
         Some(hoisted) => {
-            let lets = &hoisted.lets;
-            (TokenStream::new(), quote!(#lets #prepared), hoisted.rest.clone())
+            let (lets, rest) = (&hoisted.lets, &hoisted.rest);
+            let bindings: Vec<Binding> = hoisted.names.iter().cloned().map(Binding::of).collect();
+            let captured = captured(plan, &bindings, rest);
+            let block = braces(quote!(#captured #rest), at).to_token_stream();
+            (TokenStream::new(), quote!(#lets #prepared), block)
         }
     };
     let run = run(plan, &returns, &quote_spanned!(Span::mixed_site()=> async move #block));
-    let future = quote_spanned!(Span::mixed_site()=> async move { #inside #run });
+    let block = braces(quote!(#inside #run), at);
+    let future = quote_spanned!(Span::mixed_site()=> async move #block);
     let future = built.boxed.as_ref().map_or_else(|| future.clone(), |pin| quote!(#pin(#future)));
     quote!(#outside #before #future)
+}
+
+fn braces(tokens: TokenStream, span: Span) -> Group {
+    let mut braces = Group::new(Delimiter::Brace, tokens);
+    braces.set_span(span);
+    braces
+}
+
+/// Moves what `body` mentions into it, the last argument first: captured in this order, they are
+/// dropped in this order before the release, as in a plain function.
+fn captured(plan: &Plan, bindings: &[Binding], body: &TokenStream) -> TokenStream {
+    let is_mentioned =
+        |binding: &&Binding| hygiene::mentions(body.clone(), std::slice::from_ref(&binding.name));
+    taken(plan, bindings.iter().rev().filter(is_mentioned))
+}
+
+/// Takes variables by value where it never comes to it: neither a borrow nor, for lints, unused.
+fn taken<'a>(plan: &Plan, bindings: impl Iterator<Item = &'a Binding>) -> TokenStream {
+    let at = Span::mixed_site();
+    let private = private(plan, at);
+    let taken: TokenStream = bindings
+        .map(|Binding { name, cfgs, .. }| quote_spanned!(at=> #(#cfgs)* #private::take(#name);))
+        .collect();
+    if taken.is_empty() {
+        return taken;
+    }
+    quote_spanned! {at=>
+        if let ::core::option::Option::Some(__never) =
+            ::core::option::Option::None::<#private::Never>
+        {
+            #taken
+            match __never {}
+        }
+    }
 }
 
 /// Gives the block the function's return type, so that the body infers as in the plain function.
@@ -78,8 +126,7 @@ fn return_edge(returns: &Returns) -> TokenStream {
 
 /// What is evaluated before the body captures the arguments: one statement each, so that nothing
 /// of it is held across an `.await`.
-fn prepare(plan: &Plan) -> TokenStream {
-    let key = key(plan);
+fn prepare(plan: &Plan, lent: Option<&Lent>) -> TokenStream {
     let spec = (!is_constant(plan)).then(|| {
         let spec = spec(plan);
         quote_spanned!(Span::mixed_site()=> let __spec = #spec;)
@@ -90,28 +137,30 @@ fn prepare(plan: &Plan) -> TokenStream {
         let client = quote_spanned!(at=> #private::client(#client));
         quote_spanned!(Span::mixed_site()=> let __client = #client;)
     });
-    let key = bind_key(plan, &key);
+    let key = bind_key(plan, lent);
     quote_spanned!(Span::mixed_site()=> #key #spec #client)
 }
 
-fn bind_key(plan: &Plan, key: &TokenStream) -> TokenStream {
-    let at = Span::mixed_site();
-    // The key of a boxed future is rendered outside of any future.
-    let lent = match (&plan.shape, &plan.key) {
-        (Shape::Async, Some(KeyPlan::Template(template))) => lend::lent(template, &plan.function),
-        _ => None,
-    };
-    let Some(Lent { names, by_move }) = lent else {
+fn bind_key(plan: &Plan, lent: Option<&Lent>) -> TokenStream {
+    let (at, key) = (Span::mixed_site(), key(plan));
+    let Some(Lent { bindings, by_move }) = lent else {
         return quote_spanned!(at=> let __key = #key;);
     };
     let private = private(plan, at);
-    let names: Vec<_> = names.iter().map(|name| hygiene::parameter(name, &plan.names)).collect();
+    let names: Vec<_> = bindings.iter().map(|binding| &binding.name).collect();
+    let mutability = bindings.iter().map(|binding| binding.mutability);
     let by_move = by_move.then(|| quote_spanned!(at=> move));
+    let body = plan.function.body.stream();
+    let is_left =
+        |binding: &&Binding| !hygiene::mentions(body.clone(), std::slice::from_ref(&binding.name));
+    let taken = taken(plan, bindings.iter().filter(is_left));
     quote_spanned! {at=>
-        let (__key, #(#names),*) = #private::lend(#by_move || {
-            let __key = #key;
-            (__key, #(#names),*)
-        });
+        let (__key, #(#mutability #names),*) =
+            #private::lend((#(#names,)*), #by_move |(#(#names,)*)| {
+                let __key = #key;
+                (__key, #(#names),*)
+            });
+        #taken
     }
 }
 
@@ -125,7 +174,9 @@ fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
         }
         OnError::Panic => {
             let private = private(plan, at);
-            quote_spanned!(at=> #private::handle(#future, #private::panic_on))
+            // Called by a closure: the panic names the place of the attribute.
+            let panic_on = quote_spanned!(at=> |__error| #private::panic_on(__error));
+            quote_spanned!(at=> #private::handle(#future, #panic_on))
         }
         OnError::With(handler) => {
             let at = mixed(handler.span());
@@ -257,7 +308,8 @@ fn rendered(plan: &Plan, template: &Template) -> TokenStream {
 fn placeholder(plan: &Plan, value: &Value) -> TokenStream {
     let at = mixed(value.span);
     let private = private(plan, at);
-    let (name, expr) = (value.source.trim(), adopt(plan, &value.expr));
+    let name = value.source.trim();
+    let expr = hygiene::raw_keywords(adopt(plan, &value.expr));
     let arguments = if value.format.is_empty() {
         // One error in our words for a type that has no `Display`, instead of two of rustc's.
         let part = quote_spanned!(at=> #private::part(&&(#expr)));

@@ -2,26 +2,35 @@
 
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::ToTokens;
-use syn::{Expr, ExprPath, Pat};
+use syn::ext::IdentExt;
+use syn::punctuated::Punctuated;
+use syn::{Expr, ExprPath, Macro, Pat, PatIdent, Token};
 
 /// The names that `pattern` binds.
 pub(crate) fn bound(pattern: &Pat, out: &mut Vec<Ident>) {
+    each_binding(&mut pattern.clone(), &mut |pattern| out.push(pattern.ident.clone()));
+}
+
+/// Visits every part of `pattern` that binds a name.
+pub(crate) fn each_binding(pattern: &mut Pat, visit: &mut impl FnMut(&mut PatIdent)) {
     match pattern {
         Pat::Ident(name) => {
-            out.push(name.ident.clone());
-            if let Some((_, inner)) = &name.subpat {
-                bound(inner, out);
+            visit(name);
+            if let Some((_, inner)) = &mut name.subpat {
+                each_binding(inner, visit);
             }
         }
-        Pat::Reference(inner) => bound(&inner.pat, out),
-        Pat::Paren(inner) => bound(&inner.pat, out),
-        Pat::Type(inner) => bound(&inner.pat, out),
-        Pat::Tuple(tuple) => tuple.elems.iter().for_each(|pattern| bound(pattern, out)),
-        Pat::TupleStruct(tuple) => tuple.elems.iter().for_each(|pattern| bound(pattern, out)),
-        Pat::Struct(fields) => fields.fields.iter().for_each(|field| bound(&field.pat, out)),
-        Pat::Slice(slice) => slice.elems.iter().for_each(|pattern| bound(pattern, out)),
+        Pat::Reference(inner) => each_binding(&mut inner.pat, visit),
+        Pat::Paren(inner) => each_binding(&mut inner.pat, visit),
+        Pat::Type(inner) => each_binding(&mut inner.pat, visit),
+        Pat::Tuple(all) => all.elems.iter_mut().for_each(|inner| each_binding(inner, visit)),
+        Pat::TupleStruct(all) => all.elems.iter_mut().for_each(|inner| each_binding(inner, visit)),
+        Pat::Struct(all) => all.fields.iter_mut().for_each(|field| {
+            each_binding(&mut field.pat, visit);
+        }),
+        Pat::Slice(all) => all.elems.iter_mut().for_each(|inner| each_binding(inner, visit)),
         // Every alternative binds the same names.
-        Pat::Or(or) => or.cases.iter().take(1).for_each(|pattern| bound(pattern, out)),
+        Pat::Or(or) => or.cases.iter_mut().take(1).for_each(|inner| each_binding(inner, visit)),
         _ => {}
     }
 }
@@ -44,13 +53,43 @@ pub(crate) fn is_constant(name: &Ident) -> bool {
     name.to_string().chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// Does any token of `tokens` have one of these names? Errs on the side of yes.
+/// Does any token of `tokens` have one of these names, or any literal contain one, as the string of
+/// `format!` does? Errs on the side of yes.
 pub(crate) fn mentions(tokens: TokenStream, names: &[Ident]) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(ident) => names.contains(&ident),
         TokenTree::Group(group) => mentions(group.stream(), names),
-        _ => false,
+        TokenTree::Literal(literal) => {
+            let text = literal.to_string();
+            names.iter().any(|name| captures(&text, &name.unraw().to_string()))
+        }
+        TokenTree::Punct(_) => false,
     })
+}
+
+/// Does the format string `text` contain the word `name`, as in `{name}` or `{:name$}`?
+fn captures(text: &str, name: &str) -> bool {
+    let is_word = |c: char| c == '_' || c.is_alphanumeric();
+    text.match_indices(name).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + name.len()..]);
+        let is_open = before.rfind('{') > before.rfind('}');
+        is_open && !before.ends_with(is_word) && !after.starts_with(is_word)
+    })
+}
+
+/// `gen` is a keyword in the edition of this crate, though not in those of all callers: in a
+/// template, whose names are ours, it has to be raw.
+pub(crate) fn raw_keywords(tokens: TokenStream) -> TokenStream {
+    let raw = |token: TokenTree| match token {
+        TokenTree::Ident(ident) if ident == "gen" => Ident::new_raw("gen", ident.span()).into(),
+        TokenTree::Group(group) => {
+            let mut raw = Group::new(group.delimiter(), raw_keywords(group.stream()));
+            raw.set_span(group.span());
+            raw.into()
+        }
+        other => other,
+    };
+    tokens.into_iter().map(raw).collect()
 }
 
 /// Gives every mention of a parameter the hygiene of the parameter itself, so that it resolves
@@ -84,11 +123,6 @@ pub(crate) fn adopt(tokens: TokenStream, names: &[Ident], this: Option<&Ident>) 
     tokens.into_iter().map(adopt_one).collect()
 }
 
-/// The parameter that `name` stands for, as the function writes it.
-pub(crate) fn parameter(name: &Ident, names: &[Ident]) -> Ident {
-    names.iter().find(|known| *known == name).unwrap_or(name).clone()
-}
-
 /// What a placeholder may not contain: anything but reading a value.
 pub(crate) fn forbidden_in_template(expr: &Expr) -> Option<&'static str> {
     let what = match expr {
@@ -109,20 +143,12 @@ pub(crate) fn forbidden_in_template(expr: &Expr) -> Option<&'static str> {
         Expr::Assign(_) => "an assignment",
         Expr::Binary(binary) if is_assignment(&binary.op) => "an assignment",
         Expr::Closure(_) => "a closure",
+        Expr::Macro(call) => {
+            return arguments(&call.mac).iter().find_map(forbidden_in_template);
+        }
         _ => return children(expr).into_iter().find_map(forbidden_in_template),
     };
     Some(what)
-}
-
-/// What would suspend or leave the function in the middle of an option's value.
-pub(crate) fn leaves(expr: &Expr) -> Option<(&'static str, TokenStream)> {
-    let what = match expr {
-        Expr::Await(_) => "`.await`",
-        Expr::Try(_) => "`?`",
-        Expr::Return(_) => "`return`",
-        _ => return children(expr).into_iter().find_map(leaves),
-    };
-    Some((what, expr.to_token_stream()))
 }
 
 fn is_assignment(op: &syn::BinOp) -> bool {
@@ -134,8 +160,19 @@ fn is_comparison(op: &syn::BinOp) -> bool {
     matches!(op, Eq(_) | Le(_) | Ge(_) | Ne(_))
 }
 
+/// The arguments of a macro that is called like a function. Those of others stay unknown.
+pub(crate) fn arguments(call: &Macro) -> Vec<Expr> {
+    let arguments = call.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated);
+    let value = |argument| match argument {
+        // `name = value`, as `format!` has it.
+        Expr::Assign(named) => *named.right,
+        value => value,
+    };
+    arguments.map(|all| all.into_iter().map(value).collect()).unwrap_or_default()
+}
+
 /// The direct parts of an expression that is evaluated as a whole (nothing deferred, no blocks).
-fn children(expr: &Expr) -> Vec<&Expr> {
+pub(crate) fn children(expr: &Expr) -> Vec<&Expr> {
     match expr {
         Expr::Field(field) => vec![&field.base],
         Expr::Index(index) => vec![&index.expr, &index.index],

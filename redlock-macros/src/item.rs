@@ -3,10 +3,27 @@
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::parse::{Parse, ParseStream};
-use syn::{Attribute, Error, FnArg, GenericParam, LitStr, Signature, Token, Visibility};
+use syn::{Attribute, Error, FnArg, GenericParam, LitStr, Pat, Signature, Token, Type, Visibility};
 
 use crate::diagnostics::Errors;
-use crate::hygiene;
+use crate::{hygiene, returns};
+
+/// A name that a parameter binds.
+pub(crate) struct Binding {
+    pub(crate) name: Ident,
+    /// `#[cfg(..)]`s of the parameter, which are not evaluated yet.
+    pub(crate) cfgs: Vec<Attribute>,
+    pub(crate) mutability: Option<Token![mut]>,
+    /// A name that is all of its parameter, and small by its type: a primitive or a reference.
+    pub(crate) is_small: bool,
+}
+
+impl Binding {
+    /// Nothing but a name.
+    pub(crate) fn of(name: Ident) -> Binding {
+        Binding { name, cfgs: Vec::new(), mutability: None, is_small: false }
+    }
+}
 
 /// Parsing the body would cost compile time and would lose half-typed ones, and with them the
 /// editor's completion.
@@ -33,14 +50,38 @@ pub(crate) fn parse(item: TokenStream, errors: &mut Errors) -> Option<Function> 
 impl Function {
     /// Every name that the parameters bind, `self` included.
     pub(crate) fn names(&self) -> Vec<Ident> {
-        let mut names = Vec::new();
+        self.bindings().into_iter().map(|binding| binding.name).collect()
+    }
+
+    /// What the parameters bind, in their order, `self` included.
+    pub(crate) fn bindings(&self) -> Vec<Binding> {
+        let mut bindings = Vec::new();
         for input in &self.sig.inputs {
-            match input {
-                FnArg::Receiver(this) => names.push(Ident::new("self", this.self_token.span)),
-                FnArg::Typed(typed) => hygiene::bound(&typed.pat, &mut names),
-            }
+            let typed = match input {
+                FnArg::Typed(typed) => typed,
+                FnArg::Receiver(this) => {
+                    bindings.push(Binding::of(Ident::new("self", this.self_token.span)));
+                    continue;
+                }
+            };
+            let is_whole = matches!(&*typed.pat, Pat::Ident(pattern) if pattern.subpat.is_none());
+            hygiene::each_binding(&mut typed.pat.clone(), &mut |pattern| {
+                bindings.push(Binding {
+                    name: pattern.ident.clone(),
+                    cfgs: cfgs(&typed.attrs),
+                    mutability: pattern.mutability.filter(|_| pattern.by_ref.is_none()),
+                    is_small: is_whole && is_small(&typed.ty),
+                });
+            });
         }
-        names
+        bindings
+    }
+
+    /// Was this an `async fn` before async-trait or async-recursion boxed its future? Such a future
+    /// may borrow every argument.
+    pub(crate) fn boxed_by_attribute(&self) -> bool {
+        let mut lifetimes = self.sig.generics.lifetimes();
+        lifetimes.any(|one| BOXING.iter().any(|name| one.lifetime.ident == name))
     }
 
     pub(crate) fn is_const_generic(&self, name: &Ident) -> bool {
@@ -49,12 +90,20 @@ impl Function {
     }
 
     pub(crate) fn not_async(&self) -> Error {
-        let message = format!(
-            "`#[redis_lock]` needs an `async fn`, but `{}` is not async here. If another attribute \
-             such as `#[tokio::main]` or `#[tokio::test]` stands above, move `#[redis_lock]` above \
-             it",
-            self.sig.ident
-        );
+        let name = &self.sig.ident;
+        let message = if returns::is_future(&self.sig) {
+            format!(
+                "`#[redis_lock]` has to see the body that it locks: make `{name}` an `async fn`, or \
+                 end it with `Box::pin(async move {{ .. }})` or `async move {{ .. }}`, awaiting \
+                 inside what it returns now"
+            )
+        } else {
+            format!(
+                "`#[redis_lock]` needs an `async fn`, but `{name}` is not async here. If another \
+                 attribute such as `#[tokio::main]` or `#[tokio::test]` stands above, move \
+                 `#[redis_lock]` above it"
+            )
+        };
         Error::new_spanned(self.sig.fn_token, message)
     }
 }
@@ -82,6 +131,31 @@ impl Parse for Function {
         Ok(Function { attrs, vis, sig, inner_attrs, body })
     }
 }
+
+/// Attributes that decide whether the parameter exists.
+fn cfgs(attrs: &[Attribute]) -> Vec<Attribute> {
+    let decides =
+        |attr: &&Attribute| attr.path().is_ident("cfg") || attr.path().is_ident("cfg_attr");
+    attrs.iter().filter(decides).cloned().collect()
+}
+
+/// By its look: a wrong guess costs some bytes of the future, nothing else.
+fn is_small(ty: &Type) -> bool {
+    const PRIMITIVES: [&str; 16] = [
+        "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16",
+        "u32", "u64", "u128", "usize",
+    ];
+    match ty {
+        Type::Reference(_) => true,
+        Type::Path(path) => {
+            path.path.get_ident().is_some_and(|name| PRIMITIVES.iter().any(|p| name == p))
+        }
+        _ => false,
+    }
+}
+
+/// The lifetimes that those attributes add.
+const BOXING: [&str; 2] = ["async_trait", "async_recursion"];
 
 /// Is this `fn`, after any qualifiers?
 fn is_function(input: ParseStream<'_>) -> bool {

@@ -1,90 +1,89 @@
-//! Lends arguments to the key without leaving a copy of them in the future.
+//! What the arguments go through on their way into the body.
 //!
 //! A variable that was borrowed once keeps its place in an async function's future, although it is
-//! moved into the body right after (rust-lang/rust#96084). So large arguments that a key reads are
-//! moved through a closure and back: the borrow happens in the closure's own frame.
+//! moved into the body right after (rust-lang/rust#96084). So arguments that a key reads are passed
+//! through a closure and back: the borrow happens in the closure's own frame. They go in as its
+//! arguments, so that nothing depends on which of them are `Copy`.
 
-use proc_macro2::{Ident, TokenStream};
-use syn::{FnArg, Pat, PatIdent, Type};
+use proc_macro2::Ident;
+use quote::ToTokens;
+use syn::{Expr, FnArg, Receiver, ReceiverKind, Signature};
 
 use crate::hygiene;
-use crate::item::Function;
-use crate::template::{Part, Template};
+use crate::item::{Binding, Function};
+use crate::plan::KeyPlan;
+use crate::template::Part;
 
 /// The arguments that go through the closure.
 pub(crate) struct Lent {
-    pub(crate) names: Vec<Ident>,
-    /// Whether the closure may take everything it reads by value.
+    pub(crate) bindings: Vec<Binding>,
+    /// Whether the closure may take what else it reads by value: `&self`, or nothing.
     pub(crate) by_move: bool,
 }
 
 /// `None`: nothing is worth it.
-pub(crate) fn lent(template: &Template, function: &Function) -> Option<Lent> {
-    let mut names: Vec<Ident> = Vec::new();
-    let mut by_move = true;
-    for name in read_by(template) {
-        match kind(function, name) {
-            Kind::Large if names.contains(name) => {}
-            Kind::Large if is_read_by_body(function, name) => names.push(name.clone()),
-            Kind::Copied => {}
-            Kind::Large | Kind::Other => by_move = false,
+pub(crate) fn lent(key: &KeyPlan, function: &Function) -> Option<Lent> {
+    let exprs = borrowing(key)?;
+    let body = function.body.stream();
+    let reads = |expr: &Expr, name: &Ident| {
+        hygiene::mentions(expr.to_token_stream(), std::slice::from_ref(name))
+    };
+    // A method may consume an argument that the body does not want back.
+    let comes_back = |Binding { name, .. }: &Binding| {
+        hygiene::mentions(body.clone(), std::slice::from_ref(name))
+            || exprs.iter().all(|expr| is_place(expr) || !reads(expr, name))
+    };
+    let (this, bindings): (Vec<_>, Vec<_>) = function
+        .bindings()
+        .into_iter()
+        .filter(|binding| exprs.iter().any(|expr| reads(expr, &binding.name)))
+        .partition(|binding| binding.name == "self");
+    let (bindings, rest): (Vec<_>, Vec<_>) =
+        bindings.into_iter().partition(|binding| binding.cfgs.is_empty() && comes_back(binding));
+    let is_shared = this.is_empty() || function.sig.receiver().is_some_and(is_shared);
+    let is_worth_it = bindings.iter().any(|binding| !binding.is_small);
+    is_worth_it.then_some(Lent { bindings, by_move: rest.is_empty() && is_shared })
+}
+
+/// The expressions of a key that is known to borrow what it names: a template, `format!(..)`, or a
+/// variable.
+fn borrowing(key: &KeyPlan) -> Option<Vec<Expr>> {
+    match key {
+        KeyPlan::Template(template) => {
+            Some(template.parts.iter().filter_map(Part::expr).cloned().collect())
         }
+        KeyPlan::Value(Expr::Macro(call)) if call.mac.path.is_ident("format") => {
+            Some(hygiene::arguments(&call.mac))
+        }
+        KeyPlan::Value(expr) => is_place(expr).then(|| vec![expr.clone()]),
     }
-    (!names.is_empty()).then_some(Lent { names, by_move })
 }
 
-fn read_by(template: &Template) -> impl Iterator<Item = &Ident> {
-    template.parts.iter().flat_map(|part| match part {
-        Part::Value(value) => hygiene::reads(&value.expr),
-        Part::Text(_) => Vec::new(),
-    })
-}
-
-enum Kind {
-    /// By value, and of any size.
-    Large,
-    /// Small, and still there after it was taken by value.
-    Copied,
-    /// `self`, parts of a pattern, `mut` arguments, constants: left where they are.
-    Other,
-}
-
-fn kind(function: &Function, name: &Ident) -> Kind {
-    for input in &function.sig.inputs {
-        let FnArg::Typed(typed) = input else { continue };
-        let Pat::Ident(PatIdent { by_ref: None, mutability, ident, subpat: None, .. }) =
-            &*typed.pat
-        else {
-            continue;
-        };
-        if ident == name {
-            return match (&*typed.ty, mutability) {
-                (ty, _) if is_copied(ty) => Kind::Copied,
-                // Moved back it would need its own `mut`, and the argument's would be too much.
-                (Type::Reference(_), _) | (_, Some(_)) => Kind::Other,
-                _ => Kind::Large,
-            };
-        }
-    }
-    if hygiene::is_constant(name) { Kind::Copied } else { Kind::Other }
-}
-
-fn is_copied(ty: &Type) -> bool {
-    const PRIMITIVES: [&str; 16] = [
-        "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16",
-        "u32", "u64", "u128", "usize",
-    ];
-    match ty {
-        Type::Reference(reference) => reference.mutability.is_none(),
-        Type::Path(path) => {
-            path.path.get_ident().is_some_and(|name| PRIMITIVES.iter().any(|p| name == p))
-        }
+/// An expression that is borrowed, whatever its type.
+fn is_place(expr: &Expr) -> bool {
+    match expr {
+        Expr::Path(_) | Expr::Lit(_) => true,
+        Expr::Field(field) => is_place(&field.base),
+        Expr::Index(index) => is_place(&index.expr) && is_place(&index.index),
+        Expr::Paren(inner) => is_place(&inner.expr),
+        Expr::Reference(inner) => is_place(&inner.expr),
         _ => false,
     }
 }
 
-/// An argument that only the key reads is not moved into the body: it stays where it is.
-fn is_read_by_body(function: &Function, name: &Ident) -> bool {
-    let body: TokenStream = function.body.stream();
-    hygiene::mentions(body, std::slice::from_ref(name))
+/// `&self`
+fn is_shared(receiver: &Receiver) -> bool {
+    matches!(&receiver.kind, ReceiverKind::Reference(_, _, None))
+}
+
+/// What is lent comes back as new variables, which are `mut` in the place of the arguments.
+pub(crate) fn take_mutability(sig: &mut Signature, lent: &Lent) {
+    for input in &mut sig.inputs {
+        let FnArg::Typed(typed) = input else { continue };
+        hygiene::each_binding(&mut typed.pat, &mut |pattern| {
+            if lent.bindings.iter().any(|binding| binding.name == pattern.ident) {
+                pattern.mutability = pattern.mutability.filter(|_| pattern.by_ref.is_some());
+            }
+        });
+    }
 }

@@ -5,6 +5,7 @@
 //! collects what is wrong on the way, so that one compile reports all of it.
 
 mod args;
+mod control;
 mod delimiters;
 mod diagnostics;
 mod duration;
@@ -17,6 +18,7 @@ mod returns;
 mod scan;
 mod shape;
 mod template;
+mod traps;
 mod values;
 
 use proc_macro2::TokenStream;

@@ -10,6 +10,7 @@ use crate::hygiene;
 use crate::item::Function;
 use crate::shape::{self, Hoisted, Shape};
 use crate::template::{self, Part, Template, Value};
+use crate::{traps, values};
 
 /// Everything that the expansion quotes.
 pub(crate) struct Plan {
@@ -42,15 +43,25 @@ pub(crate) fn plan(mut args: Args, function: Function, errors: &mut Errors) -> O
         Shape::Async => None,
         Shape::Built(built) => Some(built.hoist(&names)),
     };
+    let known: Vec<Ident> =
+        names.iter().chain(hoisted.iter().flat_map(|hoisted| &hoisted.names)).cloned().collect();
     let hoisted = hoisted.filter(|hoisted| {
         let is_new = |name: &&Ident| !names.contains(name) && Some(*name) != hoisted.this.as_ref();
         let new: Vec<Ident> = hoisted.names.iter().filter(is_new).cloned().collect();
-        hygiene::mentions(read_by(&args, key.as_ref()), &new)
+        function.boxed_by_attribute() || hygiene::mentions(read_by(&args, key.as_ref()), &new)
     });
     names.extend(hoisted.iter().flat_map(|hoisted| hoisted.names.clone()));
     if let Some(KeyPlan::Template(template)) = &key {
         check_names(template, &function, &names, errors);
     }
+    if errors.is_empty() {
+        let trap = key.as_ref().and_then(|key| match key {
+            KeyPlan::Template(template) => traps::in_template(template, &known),
+            KeyPlan::Value(value) => traps::in_expression(value, &known),
+        });
+        trap.into_iter().for_each(|trap| errors.push(trap));
+    }
+    check_words(&args, &known, errors);
     Some(Plan { function, args, key, shape, hoisted, names })
 }
 
@@ -92,6 +103,19 @@ fn check_names(template: &Template, function: &Function, names: &[Ident], errors
                 let message = not_an_argument(name, function, names);
                 errors.push(template::error(&template.literal, value.start, value.end, message));
             }
+        }
+    }
+}
+
+/// `wait = forever` would be a name that rustc does not find.
+fn check_words(args: &Args, names: &[Ident], errors: &mut Errors) {
+    for (option, time) in [("expire", &args.expire), ("wait", &args.wait)] {
+        let Some(Time::Value(Expr::Path(path))) = time else { continue };
+        let Some(word) = path.path.get_ident().filter(|word| !names.contains(word)) else {
+            continue;
+        };
+        if let Some(message) = values::instead_of_word(option, &word.to_string()) {
+            errors.at(word.span(), message);
         }
     }
 }

@@ -34,6 +34,22 @@ pub(crate) fn of_built(sig: &Signature) -> Returns {
         .map_or_else(|| Returns { ty: unknown(ty.span()), span: ty.span(), never: false }, of_type)
 }
 
+/// Does a function that is not async return a future, by the look of its type?
+pub(crate) fn is_future(sig: &Signature) -> bool {
+    let is_named = |token: &TokenTree| matches!(token, TokenTree::Ident(name) if name.to_string().contains("Future"));
+    match &sig.output {
+        ReturnType::Default => false,
+        ReturnType::Type(_, ty) => any_token(ty.to_token_stream(), &is_named),
+    }
+}
+
+fn any_token(tokens: TokenStream, is_it: &impl Fn(&TokenTree) -> bool) -> bool {
+    tokens.into_iter().any(|token| match &token {
+        TokenTree::Group(group) => any_token(group.stream(), is_it),
+        token => is_it(token),
+    })
+}
+
 fn of_type(ty: &Type) -> Returns {
     let never = matches!(ty, Type::Never(_));
     // Naming `!` as a type argument is unstable; it is inferred.

@@ -27,7 +27,7 @@ pub(crate) struct Hoisted {
     /// What `self` has been moved into.
     pub(crate) this: Option<Ident>,
     pub(crate) names: Vec<Ident>,
-    /// The block without the `let`s.
+    /// The statements of the block without the `let`s.
     pub(crate) rest: TokenStream,
 }
 
@@ -78,7 +78,7 @@ impl Built {
                 }
             }
         }
-        Hoisted { lets, this, names, rest: quote!({ #rest }) }
+        Hoisted { lets, this, names, rest }
     }
 }
 

@@ -19,6 +19,16 @@ pub(crate) enum Part {
     Value(Value),
 }
 
+impl Part {
+    /// The expression of a placeholder.
+    pub(crate) fn expr(&self) -> Option<&Expr> {
+        match self {
+            Part::Value(value) => Some(&value.expr),
+            Part::Text(_) => None,
+        }
+    }
+}
+
 pub(crate) struct Value {
     pub(crate) expr: Expr,
     /// What follows the `:`, for `format!`; empty for plain `Display`.
@@ -65,6 +75,8 @@ fn parts(literal: &LitStr, errors: &mut Errors) -> Vec<Part> {
     }
     let bytes = template.as_bytes();
     let (mut parts, mut text, mut at) = (Vec::new(), String::new(), 0);
+    // What begins behind a bad placeholder is most likely a part of it.
+    let mut is_good = true;
     while let Some(c) = template[at..].chars().next() {
         let doubled = matches!(c, '<' | '>') && bytes.get(at + 1) == Some(&bytes[at]);
         if c == '<' && !doubled {
@@ -77,13 +89,16 @@ fn parts(literal: &LitStr, errors: &mut Errors) -> Vec<Part> {
             if !text.is_empty() {
                 parts.push(Part::Text(std::mem::take(&mut text)));
             }
-            parts.extend(errors.keep(value(literal, &template, at, &ends)).map(Part::Value));
+            let value = errors.keep(value(literal, &template, at, &ends));
+            is_good &= value.is_some();
+            parts.extend(value.map(Part::Value));
             at = ends.close + 1;
             continue;
         }
         if c == '>' && !doubled {
-            let message = "unmatched `>` in the lock key; write `>>` for a literal `>`";
-            errors.push(error(literal, at, at + 1, message));
+            if is_good {
+                errors.push(unmatched(literal, &template, at));
+            }
             return parts;
         }
         text.push(c);
@@ -94,6 +109,29 @@ fn parts(literal: &LitStr, errors: &mut Errors) -> Vec<Part> {
     }
     check_text(literal, &parts, errors);
     parts
+}
+
+/// The `>` at `at` closes nothing. It may belong to an expression that was taken to end before.
+fn unmatched(literal: &LitStr, template: &str, at: usize) -> Error {
+    let starts = template[..at].match_indices('<').map(|(open, _)| open + 1);
+    let ends = || template[at..].match_indices('>').map(|(close, _)| at + close);
+    let whole = starts
+        .flat_map(|start| ends().map(move |end| (start, end)))
+        .filter(|(start, end)| template[*start..*end].contains('>'))
+        .find(|(start, end)| syn::parse_str::<Expr>(&template[*start..*end]).is_ok());
+    match whole {
+        Some((start, end)) => {
+            let source = template[start..end].trim();
+            let message = format!(
+                "a `>` ends a placeholder; put an expression with one in parentheses: `<({source})>`"
+            );
+            error(literal, start - 1, end + 1, message)
+        }
+        None => {
+            let message = "unmatched `>` in the lock key; write `>>` for a literal `>`";
+            error(literal, at, at + 1, message)
+        }
+    }
 }
 
 /// The placeholder between the `<` at `open` and its end.
@@ -119,8 +157,17 @@ fn value(literal: &LitStr, template: &str, open: usize, ends: &scan::Ends) -> sy
         return Err(error(literal, start, end, message));
     }
     let format = ends.colon.map_or("", |colon| &template[colon + 1..ends.close]);
-    if let (Some(colon), Some(problem)) = (ends.colon, format_problem(format)) {
-        return Err(error(literal, colon + 1, ends.close, problem));
+    if let Some(colon) = ends.colon {
+        let behind = &template[ends.close + 1..];
+        // `<id:>5>`
+        let is_aligned = behind.starts_with(|c: char| c.is_ascii_digit()) && behind.contains('>');
+        let problem = match format_problem(format) {
+            Some(_) if is_aligned && format.chars().count() <= 1 => Some(ALIGNED),
+            problem => problem,
+        };
+        if let Some(problem) = problem {
+            return Err(error(literal, colon + 1, ends.close, problem));
+        }
     }
     let (format, source) = (format.to_owned(), source.to_owned());
     Ok(Value { expr, format, source, start, end, span })
@@ -144,10 +191,7 @@ fn not_an_expression(source: &str) -> String {
 /// whose `<` and `>` are the template's own brackets, and without arguments of its own.
 fn format_problem(format: &str) -> Option<&'static str> {
     if format.contains(['<', '^']) {
-        return Some(
-            "fill and alignment are not supported in a lock key; pad a number with zeros, as in \
-             `<id:05>`",
-        );
+        return Some(ALIGNED);
     }
     let digits = |text: &str| text.trim_start_matches(|c: char| c.is_ascii_digit()).to_owned();
     let rest = format.strip_prefix(['+', '-']).unwrap_or(format);
@@ -183,14 +227,41 @@ fn check_text(literal: &LitStr, parts: &[Part], errors: &mut Errors) {
             format!("the lock key has {length} bytes of text; a key may have {LONGEST_TEXT} bytes");
         errors.at(literal.span(), message);
     }
-    if matches!(parts.last(), Some(Part::Text(text)) if text.ends_with(RESERVED_END)) {
-        let end = literal.value().len();
-        let message = format!(
-            "a lock key cannot end in `{RESERVED_END}`: keys of that form hold the fencing tokens \
-             of other locks"
-        );
-        errors.push(error(literal, end - RESERVED_END.len(), end, message));
+    let has_tag = has_tag(parts);
+    for (reserved, what) in RESERVED_ENDS {
+        // Without a hash tag the queue of a lock never has the name of another lock.
+        let applies = reserved == FENCE || has_tag;
+        if applies && matches!(parts.last(), Some(Part::Text(text)) if text.ends_with(reserved)) {
+            let end = literal.value().len();
+            let message = format!(
+                "a lock key cannot end in `{reserved}`: keys of that form hold {what} of other locks"
+            );
+            errors.push(error(literal, end - reserved.len(), end, message));
+        }
     }
+    // The first mistake found is more likely the cause.
+    if !has_tag && texts().any(|text| text.contains('}')) && errors.is_empty() {
+        let text = literal.value();
+        let at = text.find("{}").or_else(|| text.find('}')).unwrap_or_default();
+        let end = text[at..].find('}').map_or(at + 1, |close| at + close + 1);
+        let message = "braces in a lock key are the hash tag of Redis Cluster, which cannot be \
+                       empty and has to be opened before it is closed, as in `{stock}-<id>`; write \
+                       an argument as `<id>`";
+        errors.push(error(literal, at, end, message));
+    }
+}
+
+/// Is there something between the first `{` and the first `}` behind it? Values are never empty.
+fn has_tag(parts: &[Part]) -> bool {
+    let shape: String = parts
+        .iter()
+        .map(|part| match part {
+            Part::Text(text) => text.as_str(),
+            Part::Value(_) => "v",
+        })
+        .collect();
+    let tag = shape.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+    tag.is_some_and(|(tag, _)| !tag.is_empty())
 }
 
 /// The span of a byte range, where the compiler can give it (nightly) and offsets in the literal's
@@ -215,14 +286,20 @@ fn respan(tokens: TokenStream, span: Span) -> TokenStream {
     tokens.into_iter().map(respan_one).collect()
 }
 
+const ALIGNED: &str = "fill and alignment are not supported in a lock key; pad a number with \
+                       zeros, as in `<id:05>`";
+
 const BAD_FORMAT: &str =
     "invalid format after `:`; use what `format!` accepts, as in `<id:05>` or `<id:?>`";
 
 /// The longest key that the runtime takes; more literal text than that can never fit.
 const LONGEST_TEXT: usize = 1024;
 
-/// Keys with this end hold the runtime's own data.
-const RESERVED_END: &str = ":fence";
+const FENCE: &str = ":fence";
+
+/// Keys with these ends hold the runtime's own data.
+const RESERVED_ENDS: [(&str, &str); 2] =
+    [(FENCE, "the fencing tokens"), (":queue", "the waiting queues")];
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use syn::{Expr, ExprLit, ExprUnary, Lit, Path, UnOp};
 
 use crate::args::{Key, OnError, Time};
 use crate::diagnostics::Errors;
-use crate::{duration, hygiene};
+use crate::{control, duration};
 
 /// Values of `macro_rules!` fragments arrive wrapped in invisible groups.
 pub(crate) fn ungroup(mut value: Expr) -> Expr {
@@ -72,6 +72,14 @@ pub(crate) fn max_renew(value: &Expr, errors: &mut Errors) -> Option<u32> {
 pub(crate) fn on_error(value: Expr, errors: &mut Errors) -> Option<OnError> {
     match value {
         Expr::Path(path) if path.path.is_ident("panic") => Some(OnError::Panic),
+        Expr::Closure(handler)
+            if handler.asyncness.is_some() || matches!(&*handler.body, Expr::Async(_)) =>
+        {
+            let message = "`on_error` cannot be async: it gives what the function returns when there \
+                           is no lock; write `|error| ..`, and await where the function is called";
+            errors.over(handler, message);
+            None
+        }
         Expr::Closure(_) | Expr::Path(_) => Some(OnError::With(value)),
         other => {
             let message = "`on_error` takes `panic`, a closure `|error| ..` or the path of a \
@@ -117,7 +125,7 @@ pub(crate) fn krate(value: Expr, errors: &mut Errors) -> Option<Path> {
 
 /// An expression that is evaluated where the key is: before the body, so it cannot leave it.
 pub(crate) fn plain(name: &str, value: Expr, errors: &mut Errors) -> Option<Expr> {
-    let Some((what, at)) = hygiene::leaves(&value) else { return Some(value) };
+    let Some((what, at)) = control::leaves(&value) else { return Some(value) };
     let message = format!(
         "{what} is not allowed in `{name}`, which is evaluated before the lock is taken; compute \
          the value before the call or inside a method"
@@ -126,19 +134,46 @@ pub(crate) fn plain(name: &str, value: Expr, errors: &mut Errors) -> Option<Expr
     None
 }
 
+/// What to write instead of a word that is no duration.
+pub(crate) fn instead_of_word(name: &str, word: &str) -> Option<String> {
+    const ENDLESS: [&str; 6] = ["forever", "never", "always", "infinite", "unlimited", "none"];
+    if !ENDLESS.contains(&word.to_lowercase().as_str()) {
+        return None;
+    }
+    Some(if name == "wait" {
+        format!(
+            "`{word}` is not a duration; write `wait = \"forever\"` to wait without an end, or \
+             `wait = \"0s\"` to try once"
+        )
+    } else {
+        format!(
+            "`{word}` is not a duration, and a lock has to expire: write `{name} = \"30s\"`. It is \
+             renewed while the body runs"
+        )
+    })
+}
+
 fn time(name: &str, value: Expr, errors: &mut Errors) -> Option<Time> {
     match value {
-        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => match text.value().trim() {
-            "forever" => Some(Time::Forever),
-            written => match duration::parse_ms(written) {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
+            let written = text.value();
+            if written.trim() == "forever" {
+                return Some(Time::Forever);
+            }
+            let millis = match instead_of_word(name, written.trim()) {
+                Some(message) => Err(message),
+                None => duration::parse_ms(&written)
+                    .map_err(|problem| format!("invalid `{name}`: {problem}")),
+            };
+            match millis {
                 Ok(0) => Some(Time::Never),
                 Ok(ms) => Some(Time::Millis(ms)),
-                Err(problem) => {
-                    errors.over(text, format!("invalid `{name}`: {problem}"));
+                Err(message) => {
+                    errors.over(text, message);
                     None
                 }
-            },
-        },
+            }
+        }
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
             let n = number.base10_digits();
             let message =

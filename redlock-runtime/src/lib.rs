@@ -46,11 +46,12 @@ pub use state::{LeaseState, LostReason, Released};
 /// What `#[redis_lock]` expands to. Not a part of the API: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
+    pub use core::convert::Infallible as Never;
     pub use core::format_args;
     pub use core::time::Duration;
 
     pub use crate::Wait;
-    pub use crate::key::{Key, KeyPart, Render, display_key, lend, literal_key, part};
+    pub use crate::key::{Key, KeyPart, Render, display_key, lend, literal_key, part, take};
     pub use crate::run::{
         Client, FromLockError, Handed, Kept, LockLocal, Locked, Pending, Slot, Spec, client,
         convert, global, handle, panic_on, wait,

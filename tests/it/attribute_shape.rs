@@ -1,5 +1,7 @@
 //! Every shape of an `async fn` runs under its lock: methods, traits, generics, recursion.
 
+use std::sync::Mutex;
+
 use async_recursion::async_recursion;
 use async_trait::async_trait;
 use redlock::{LockError, Redlock, redis_lock};
@@ -185,4 +187,52 @@ async fn recursion_and_generics() {
     assert!(redlock.held().is_empty());
     assert_eq!(opaque(&redlock).await.unwrap().sum::<u32>(), 12);
     assert_eq!(generic::<_, 2>(&redlock, 'x').await.unwrap(), ['x', 'x']);
+}
+
+/// Notes its name when it is dropped, and whether the lock is held then.
+struct Noted<'a>(&'static str, &'a Redlock, &'a Mutex<Vec<String>>);
+
+impl Noted<'_> {
+    fn touch(&self) {}
+}
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        let when = if self.1.held().is_empty() { "late" } else { "locked" };
+        self.2.lock().unwrap().push(format!("{} {when}", self.0));
+    }
+}
+
+impl std::fmt::Display for Noted<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+#[redis_lock(key = "drops-<b>-<d>", client = redlock)]
+async fn drops(
+    redlock: &Redlock,
+    a: Noted<'_>,
+    b: Noted<'_>,
+    mut c: Noted<'_>,
+    d: Noted<'_>,
+) -> Result<(), LockError> {
+    key_here().await;
+    // Not in the order of the arguments.
+    b.touch();
+    c.0 = "c";
+    a.touch();
+    Ok(())
+}
+
+/// As a plain function does it: the last argument first, and those that the body uses while the lock
+/// is held. What only the key reads is not the body's, and goes after the release.
+#[tokio::test]
+async fn arguments_are_dropped_in_the_order_of_a_plain_function() {
+    let redlock = client().await;
+    let log = Mutex::new(Vec::new());
+    let noted = |name| Noted(name, &redlock, &log);
+    drops(&redlock, noted("a"), noted("b"), noted("?"), noted("d")).await.unwrap();
+    let log = log.into_inner().unwrap();
+    assert_eq!(log, ["c locked", "b locked", "a locked", "d late"]);
 }

@@ -110,7 +110,7 @@ fn each_option_changes_its_part() {
         (quote!(client = &c), "__key,__client)"),
         (quote!(crate = a::b), "usea::b::__private::LockLocalas_;"),
         (quote!(on_error = panic), "__private::handle(asyncmove{"),
-        (quote!(on_error = panic), ",::redlock::__private::panic_on).lock("),
+        (quote!(on_error = panic), ",|__error|::redlock::__private::panic_on(__error)).lock("),
         (quote!(on_error = |e| x), ",|e|x).lock("),
         (quote!(on_error = a::b), ",move|__error|a::b(__error)).lock("),
     ] {
@@ -172,4 +172,43 @@ fn hoisted_keys_come_after_the_patterns() {
     let outside = flat(lock(quote!(key = "<self.id>"), item));
     assert!(outside.contains("{let__key=::redlock::__private::Render::new()"), "{outside}");
     assert!(outside.contains("part(&&(self.id))"), "{outside}");
+}
+
+/// What async-trait made is nothing but a box, for attributes below that look no further.
+#[test]
+fn nothing_stands_outside_of_a_box_by_async_trait() {
+    let item = quote!(
+        fn f<'life0, 'async_trait>(&'life0 self, id: u64) -> Pin<Box<dyn Future<Output = R>>> {
+            Box::pin(async move {
+                let __self = self;
+                let id = id;
+                let __ret: R = { body };
+                __ret
+            })
+        }
+    );
+    let found = flat(lock(quote!(key = "<id>", client = &self.locks), item));
+    let boxed = "{Box::pin(asyncmove{let__self=self;letid=id;let__key=";
+    assert!(found.contains(boxed), "{found}");
+    assert!(found.contains("&__self.locks"), "{found}");
+}
+
+/// Arguments are lent to the key without a guess which of them are `Copy`, and come back.
+#[test]
+fn arguments_are_lent_to_the_key() {
+    let item = quote!(
+        async fn f(mut a: A, (_1, b): (B, C), only: D) -> R {
+            a + _1
+        }
+    );
+    let found = flat(lock(quote!(key = "<a>-<_1>-<only>"), item));
+    for part in [
+        "asyncfnf(a:A,(_1,b):(B,C),only:D)",
+        "let(__key,muta,_1,only)=::redlock::__private::lend((a,_1,only,),move|(a,_1,only,)|{",
+        "(__key,a,_1,only)});",
+        "{::redlock::__private::take(only);match__never{}}let__locked",
+        "{::redlock::__private::take(_1);::redlock::__private::take(a);match__never{}}if",
+    ] {
+        assert!(found.contains(part), "{part}\n{found}");
+    }
 }

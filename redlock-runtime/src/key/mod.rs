@@ -4,4 +4,4 @@ mod lock_key;
 mod render;
 
 pub(crate) use lock_key::{LockKey, ROLL_SUFFIX};
-pub use render::{Key, KeyPart, Render, display_key, lend, literal_key, part};
+pub use render::{Key, KeyPart, Render, display_key, lend, literal_key, part, take};

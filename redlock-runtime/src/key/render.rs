@@ -34,9 +34,13 @@ pub fn part<'a, T: KeyPart + ?Sized>(value: &'a &'a T) -> &'a dyn Display {
 
 /// Runs `render` in a frame of its own: what it borrows leaves no place in the caller's future.
 #[inline]
-pub fn lend<T>(render: impl FnOnce() -> T) -> T {
-    render()
+pub fn lend<A, T>(arguments: A, render: impl FnOnce(A) -> T) -> T {
+    render(arguments)
 }
+
+/// Named by the expansion where a variable is to be moved, and never called.
+#[inline]
+pub fn take<T>(_: T) {}
 
 /// A template without placeholders.
 #[inline]

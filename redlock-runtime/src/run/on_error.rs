@@ -15,6 +15,8 @@ pub trait FromLockError: Sized {
     fn from_lock_error(error: LockError) -> Self;
 }
 
+// The message above says more than that one of the error types of the program is missing.
+#[diagnostic::do_not_recommend]
 impl<T, E: From<LockError>> FromLockError for Result<T, E> {
     fn from_lock_error(error: LockError) -> Self {
         Err(E::from(error))

@@ -23,6 +23,11 @@ pub mod keys {
     include!("keys.rs");
 }
 
+pub mod lent {
+    use super::redis_lock;
+    include!("lent.rs");
+}
+
 pub mod methods {
     use super::redis_lock;
     include!("methods.rs");

@@ -1,7 +1,10 @@
 // The future of a locked function has an auto trait exactly when that of the plain one has it.
 
-use std::panic::UnwindSafe;
+use std::cell::Cell;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, UnwindSafe};
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use crate::support::{Order, Otherwise, any, probe};
 
@@ -113,6 +116,20 @@ parity! { keys:
     [constant_expression] ();
     [match_expression] (any());
     [block_expression] (any());
+}
+
+parity! { lent:
+    [mentioned_as_a_field] (any(), any());
+    [mentioned_as_a_local] (any());
+    [mentioned_as_a_closures_argument] (any());
+    [mentioned_in_a_string] (any());
+    [names_like_constants] (any());
+    [upper_case] (any(), any());
+    [twins] (any(), any());
+    [mutable_parts] (any(), any());
+    [by_reference] (any());
+    [consumed] (any(), any());
+    [formatted] (any(), any());
 }
 
 parity! { methods:
@@ -246,4 +263,21 @@ fn sendable() {
     send(chains::plain39(any()));
     send(chains::locked15(any()));
     unwind_safe(arguments::by_value(any()));
+}
+
+// Not a place inside of the standard library, which called a handler.
+#[test]
+fn a_panic_names_the_place_of_the_attribute() {
+    thread_local!(static PLACE: Cell<Option<String>> = const { Cell::new(None) });
+    let others = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        PLACE.with(|place| place.set(panic.location().map(|place| place.file().to_owned())));
+        others(panic);
+    }));
+    // Nothing is initialized here, which is a failure of the lock.
+    let mut call = Box::pin(crate::locked::outputs::explicit_unit());
+    let poll = || call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+    assert!(std::panic::catch_unwind(AssertUnwindSafe(poll)).is_err());
+    let place = PLACE.with(Cell::take).unwrap_or_default();
+    assert!(place.ends_with("outputs.rs"), "{}", place);
 }

@@ -1,0 +1,181 @@
+//! What would suspend or leave the function in the middle of an option's value.
+//!
+//! A value is evaluated where the key is: before the lock. A `return` in it would return without
+//! the lock, however deep it stands.
+
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::{Block, Expr, Pat, Stmt};
+
+use crate::hygiene;
+
+/// The first `.await`, `?` or `return` that belongs to the function itself.
+pub(crate) fn leaves(expr: &Expr) -> Option<(&'static str, TokenStream)> {
+    let what = match expr {
+        Expr::Await(_) => "`.await`",
+        Expr::Try(_) => "`?`",
+        Expr::Return(_) => "`return`",
+        _ => return within(expr),
+    };
+    Some((what, expr.to_token_stream()))
+}
+
+fn within(expr: &Expr) -> Option<(&'static str, TokenStream)> {
+    match expr {
+        // These leave themselves, not the function.
+        Expr::Closure(_) | Expr::Async(_) | Expr::Const(_) | Expr::TryBlock(_) => None,
+        Expr::Block(inner) => block(&inner.block),
+        Expr::Unsafe(inner) => block(&inner.block),
+        Expr::Loop(inner) => block(&inner.body),
+        Expr::While(inner) => leaves(&inner.cond).or_else(|| block(&inner.body)),
+        Expr::ForLoop(inner) => leaves(&inner.expr).or_else(|| block(&inner.body)),
+        Expr::If(inner) => {
+            leaves(&inner.cond).or_else(|| block(&inner.then_branch)).or_else(|| {
+                let (_, otherwise) = inner.else_branch.as_ref()?;
+                leaves(otherwise)
+            })
+        }
+        Expr::Match(inner) => leaves(&inner.expr).or_else(|| {
+            inner.arms.iter().find_map(|arm| guard(&arm.pat).or_else(|| leaves(&arm.body)))
+        }),
+        Expr::Let(inner) => leaves(&inner.expr),
+        Expr::Assign(inner) => leaves(&inner.left).or_else(|| leaves(&inner.right)),
+        Expr::Break(inner) => inner.expr.as_deref().and_then(leaves),
+        Expr::Macro(call) => hygiene::arguments(&call.mac).iter().find_map(leaves),
+        other => hygiene::children(other).into_iter().find_map(leaves),
+    }
+}
+
+fn guard(pattern: &Pat) -> Option<(&'static str, TokenStream)> {
+    match pattern {
+        Pat::Guard(pattern) => leaves(&pattern.guard),
+        _ => None,
+    }
+}
+
+fn block(block: &Block) -> Option<(&'static str, TokenStream)> {
+    block.stmts.iter().find_map(|stmt| match stmt {
+        Stmt::Local(local) => {
+            let init = local.init.as_ref()?;
+            let otherwise = init.diverge.as_ref().map(|(_, otherwise)| &**otherwise);
+            leaves(&init.expr).or_else(|| otherwise.and_then(leaves))
+        }
+        Stmt::Expr(expr, _) => leaves(expr),
+        Stmt::Macro(call) => hygiene::arguments(&call.mac).iter().find_map(leaves),
+        Stmt::Item(_) => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::*;
+
+    fn found(value: TokenStream) -> Option<&'static str> {
+        let expr: syn::Result<Expr> = syn::parse2(value);
+        expr.ok().and_then(|expr| leaves(&expr)).map(|(what, _)| what)
+    }
+
+    #[test]
+    fn ways_out_are_found_however_deep() {
+        for (value, what) in [
+            (
+                quote!({
+                    if n == 0 {
+                        return Ok(1);
+                    }
+                    n
+                }),
+                "`return`",
+            ),
+            (
+                quote!(match n {
+                    0 => f().await,
+                    _ => 1,
+                }),
+                "`.await`",
+            ),
+            (
+                quote!({
+                    let x = f()?;
+                    x
+                }),
+                "`?`",
+            ),
+            (
+                quote!({
+                    let Some(x) = n else { return Ok(1) };
+                    x
+                }),
+                "`return`",
+            ),
+            (quote!(if f()? { 1 } else { 2 }), "`?`"),
+            (quote!(if a { 1 } else { g()? }), "`?`"),
+            (
+                quote!(loop {
+                    break f()?;
+                }),
+                "`?`",
+            ),
+            (
+                quote!({
+                    for x in f()? {}
+                    1
+                }),
+                "`?`",
+            ),
+            (
+                quote!({
+                    while let Some(x) = f().await {}
+                    1
+                }),
+                "`.await`",
+            ),
+            (
+                quote!(match n {
+                    0 if f()? => 1,
+                    _ => 2,
+                }),
+                "`?`",
+            ),
+            (quote!(format!("{}", f()?)), "`?`"),
+            (
+                quote!({
+                    println!("{}", f().await);
+                    1
+                }),
+                "`.await`",
+            ),
+            (quote!(unsafe { f()? }), "`?`"),
+            (quote!(S { a: [1, f()?] }), "`?`"),
+        ] {
+            assert_eq!(found(value.clone()), Some(what), "{value}");
+        }
+    }
+
+    #[test]
+    fn closures_and_blocks_leave_themselves() {
+        for value in [
+            quote!(n.map(|x| {
+                if x == 0 {
+                    return 1;
+                }
+                x
+            })),
+            quote!((|| -> Option<u8> { Some(f()? + 1) })()),
+            quote!(drop(async { f().await? })),
+            quote!({
+                fn g() -> u8 {
+                    return 1;
+                }
+                g()
+            }),
+            quote!(loop {
+                break 1;
+            }),
+        ] {
+            assert_eq!(found(value.clone()), None, "{value}");
+        }
+    }
+}

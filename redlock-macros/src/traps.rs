@@ -1,0 +1,71 @@
+//! Keys that compile and mean one lock for everybody: an argument that is named in plain text.
+
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::ext::IdentExt;
+use syn::{Error, Expr, LitStr};
+
+use crate::hygiene;
+use crate::template::{self, Part, Template};
+
+/// A template without placeholders in which `{id}`, or the `<id>` of `<<id>>`, names an argument.
+pub(crate) fn in_template(template: &Template, names: &[Ident]) -> Option<Error> {
+    let [Part::Text(text)] = template.parts.as_slice() else { return None };
+    let written = template.literal.value();
+    let (open, close, inner) = [('{', '}'), ('<', '>')]
+        .into_iter()
+        .find_map(|(open, close)| Some((open, close, named(text, open, close, names)?)))?;
+    let shown = if open == '{' { format!("{{{inner}}}") } else { format!("<<{inner}>>") };
+    let message = format!(
+        "`{shown}` is plain text in a template, so that all calls would share one lock; write \
+         `<{inner}>`. Where {} are meant, give the key as an expression, such as a constant",
+        if close == '}' { "the braces" } else { "the brackets" }
+    );
+    let start = written.find(&shown).unwrap_or_default();
+    Some(template::error(&template.literal, start, start + shown.len(), message))
+}
+
+/// An expression with a string in which `<id>` names an argument that is not read otherwise.
+pub(crate) fn in_expression(expr: &Expr, names: &[Ident]) -> Option<Error> {
+    let tokens = expr.to_token_stream();
+    let unread: Vec<Ident> = names
+        .iter()
+        .filter(|name| !hygiene::mentions(tokens.clone(), std::slice::from_ref(name)))
+        .cloned()
+        .collect();
+    strings(tokens).into_iter().find_map(|literal| {
+        let text = literal.value();
+        let inner = named(&text, '<', '>', &unread)?;
+        let message = format!(
+            "`<{inner}>` is plain text here, not a placeholder, so that calls would share one \
+             lock; a template is a string literal alone, as in `key = \"stock-<{inner}>\"`"
+        );
+        Some(Error::new(literal.span(), message))
+    })
+}
+
+/// What stands between the first brackets that begin with one of `names`.
+fn named<'a>(text: &'a str, open: char, close: char, names: &[Ident]) -> Option<&'a str> {
+    text.match_indices(open).find_map(|(at, _)| {
+        let inner = &text[at + open.len_utf8()..];
+        let inner = &inner[..inner.find(close)?];
+        let is_word = |c: char| c == '_' || c.is_alphanumeric();
+        let word = inner.trim_start();
+        let word = &word[..word.find(|c| !is_word(c)).unwrap_or(word.len())];
+        names.iter().any(|name| name.unraw() == word).then_some(inner)
+    })
+}
+
+fn strings(tokens: TokenStream) -> Vec<LitStr> {
+    let mut found = Vec::new();
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => found.extend(strings(group.stream())),
+            TokenTree::Literal(literal) => {
+                found.extend(syn::parse2::<LitStr>(TokenTree::Literal(literal).into()));
+            }
+            _ => {}
+        }
+    }
+    found
+}
