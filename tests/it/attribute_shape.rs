@@ -236,3 +236,26 @@ async fn arguments_are_dropped_in_the_order_of_a_plain_function() {
     let log = log.into_inner().unwrap();
     assert_eq!(log, ["c locked", "b locked", "a locked", "d late"]);
 }
+
+#[redis_lock(key = "upper", wait = "0s", client = redlock)]
+#[redis_lock(key = "lower", wait = "0s", client = redlock)]
+async fn two_locks(redlock: &Redlock) -> Result<usize, LockError> {
+    Ok(redlock.held().len())
+}
+
+/// From the bottom up: the lower one is asked for first.
+#[tokio::test]
+async fn two_locks_on_one_function_are_taken_from_the_bottom_up() {
+    let redlock = client().await;
+    assert_eq!(two_locks(&redlock).await.unwrap(), 2);
+    let busy = |outcome| match outcome {
+        Err(LockError::Timeout { key, .. }) => key,
+        other => panic!("{other:?}"),
+    };
+    let upper = redlock.lock("upper").acquire().await.unwrap();
+    assert_eq!(busy(two_locks(&redlock).await), "upper");
+    let _lower = redlock.lock("lower").acquire().await.unwrap();
+    assert_eq!(busy(two_locks(&redlock).await), "lower");
+    upper.release().await.unwrap();
+    assert_eq!(busy(two_locks(&redlock).await), "lower");
+}
