@@ -59,7 +59,9 @@ pub(crate) fn plan(mut args: Args, function: Function, errors: &mut Errors) -> O
             KeyPlan::Template(template) => traps::in_template(template, &known),
             KeyPlan::Value(value) => traps::in_expression(value, &known),
         });
-        trap.into_iter().for_each(|trap| errors.push(trap));
+        if let Some(trap) = trap {
+            errors.push(trap);
+        }
     }
     check_words(&args, &known, errors);
     Some(Plan { function, args, key, shape, hoisted, names })

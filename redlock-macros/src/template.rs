@@ -119,19 +119,15 @@ fn unmatched(literal: &LitStr, template: &str, at: usize) -> Error {
         .flat_map(|start| ends().map(move |end| (start, end)))
         .filter(|(start, end)| template[*start..*end].contains('>'))
         .find(|(start, end)| syn::parse_str::<Expr>(&template[*start..*end]).is_ok());
-    match whole {
-        Some((start, end)) => {
-            let source = template[start..end].trim();
-            let message = format!(
-                "a `>` ends a placeholder; put an expression with one in parentheses: `<({source})>`"
-            );
-            error(literal, start - 1, end + 1, message)
-        }
-        None => {
-            let message = "unmatched `>` in the lock key; write `>>` for a literal `>`";
-            error(literal, at, at + 1, message)
-        }
-    }
+    let Some((start, end)) = whole else {
+        let message = "unmatched `>` in the lock key; write `>>` for a literal `>`";
+        return error(literal, at, at + 1, message);
+    };
+    let source = template[start..end].trim();
+    let message = format!(
+        "a `>` ends a placeholder; put an expression with one in parentheses: `<({source})>`"
+    );
+    error(literal, start - 1, end + 1, message)
 }
 
 /// The placeholder between the `<` at `open` and its end.

@@ -35,6 +35,7 @@ pub async fn mentioned_in_on_error(id: String) -> usize {
 }
 
 #[redis_lock(key = "<_1>-<_2>")]
+#[allow(clippy::just_underscores_and_digits, clippy::used_underscore_binding)]
 pub async fn names_like_constants((_1, _2): (String, String)) -> Locked<usize> {
     Ok(_1.len() + _2.len())
 }
