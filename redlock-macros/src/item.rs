@@ -77,8 +77,8 @@ impl Function {
         bindings
     }
 
-    /// Was this an `async fn` before async-trait or async-recursion boxed its future? Such a future
-    /// may borrow every argument.
+    /// Was this an `async fn` before async-trait or async-recursion boxed its future? Such a
+    /// future may borrow every argument.
     pub(crate) fn boxed_by_attribute(&self) -> bool {
         let mut lifetimes = self.sig.generics.lifetimes();
         lifetimes.any(|one| BOXING.iter().any(|name| one.lifetime.ident == name))
@@ -93,8 +93,8 @@ impl Function {
         let name = &self.sig.ident;
         let message = if returns::is_future(&self.sig) {
             format!(
-                "`#[redis_lock]` has to see the body that it locks: make `{name}` an `async fn`, or \
-                 end it with `Box::pin(async move {{ .. }})` or `async move {{ .. }}`, awaiting \
+                "`#[redis_lock]` has to see the body that it locks: make `{name}` an `async fn`, \
+                 or end it with `Box::pin(async move {{ .. }})` or `async move {{ .. }}`, awaiting \
                  inside what it returns now"
             )
         } else {

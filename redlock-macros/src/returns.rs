@@ -36,17 +36,17 @@ pub(crate) fn of_built(sig: &Signature) -> Returns {
 
 /// Does a function that is not async return a future, by the look of its type?
 pub(crate) fn is_future(sig: &Signature) -> bool {
-    let is_named = |token: &TokenTree| matches!(token, TokenTree::Ident(name) if name.to_string().contains("Future"));
     match &sig.output {
         ReturnType::Default => false,
-        ReturnType::Type(_, ty) => any_token(ty.to_token_stream(), &is_named),
+        ReturnType::Type(_, ty) => names_future(ty.to_token_stream()),
     }
 }
 
-fn any_token(tokens: TokenStream, is_it: &impl Fn(&TokenTree) -> bool) -> bool {
-    tokens.into_iter().any(|token| match &token {
-        TokenTree::Group(group) => any_token(group.stream(), is_it),
-        token => is_it(token),
+fn names_future(tokens: TokenStream) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Group(group) => names_future(group.stream()),
+        TokenTree::Ident(name) => name.to_string().contains("Future"),
+        _ => false,
     })
 }
 

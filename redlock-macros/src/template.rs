@@ -230,7 +230,8 @@ fn check_text(literal: &LitStr, parts: &[Part], errors: &mut Errors) {
         if applies && matches!(parts.last(), Some(Part::Text(text)) if text.ends_with(reserved)) {
             let end = literal.value().len();
             let message = format!(
-                "a lock key cannot end in `{reserved}`: keys of that form hold {what} of other locks"
+                "a lock key cannot end in `{reserved}`: keys of that form hold {what} of other \
+                 locks"
             );
             errors.push(error(literal, end - reserved.len(), end, message));
         }

@@ -75,8 +75,9 @@ pub(crate) fn on_error(value: Expr, errors: &mut Errors) -> Option<OnError> {
         Expr::Closure(handler)
             if handler.asyncness.is_some() || matches!(&*handler.body, Expr::Async(_)) =>
         {
-            let message = "`on_error` cannot be async: it gives what the function returns when there \
-                           is no lock; write `|error| ..`, and await where the function is called";
+            let message = "`on_error` cannot be async: it gives what the function returns when \
+                           there is no lock; write `|error| ..`, and await where the function is \
+                           called";
             errors.over(handler, message);
             None
         }

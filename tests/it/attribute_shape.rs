@@ -194,6 +194,10 @@ struct Noted<'a>(&'static str, &'a Redlock, &'a Mutex<Vec<String>>);
 
 impl Noted<'_> {
     fn touch(&self) {}
+
+    fn rename(&mut self, name: &'static str) {
+        self.0 = name;
+    }
 }
 
 impl Drop for Noted<'_> {
@@ -220,13 +224,13 @@ async fn drops(
     key_here().await;
     // Not in the order of the arguments.
     b.touch();
-    c.0 = "c";
+    c.rename("c");
     a.touch();
     Ok(())
 }
 
-/// As a plain function does it: the last argument first, and those that the body uses while the lock
-/// is held. What only the key reads is not the body's, and goes after the release.
+/// As a plain function does it: the last argument first, and those that the body uses while the
+/// lock is held. What only the key reads is not the body's, and goes after the release.
 #[tokio::test]
 async fn arguments_are_dropped_in_the_order_of_a_plain_function() {
     let redlock = client().await;
