@@ -26,8 +26,8 @@ use crate::state::LostReason;
 /// # Ok(()) }
 /// ```
 ///
-/// `Debug` writes the message as `Display` does, since that is what `fn main() -> Result<(), LockError>`
-/// and `unwrap` print.
+/// `Debug` writes the message as `Display` does, since that is what `unwrap` and
+/// `fn main() -> Result<(), LockError>` print.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
