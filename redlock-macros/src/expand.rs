@@ -82,11 +82,18 @@ fn braces(tokens: TokenStream, span: Span) -> Group {
 }
 
 /// Moves what `body` mentions into it, the last argument first: captured in this order, they are
-/// dropped in this order before the release, as in a plain function.
+/// dropped in this order before the release, as in a plain function. Not what `on_error` may need a
+/// part of.
 fn captured(plan: &Plan, bindings: &[Binding], body: &TokenStream) -> TokenStream {
-    let is_mentioned =
-        |binding: &&Binding| hygiene::mentions(body.clone(), std::slice::from_ref(&binding.name));
-    taken(plan, bindings.iter().rev().filter(is_mentioned))
+    let handler = match &plan.args.on_error {
+        OnError::With(handler) => handler.to_token_stream(),
+        OnError::Convert | OnError::Panic => TokenStream::new(),
+    };
+    let is_captured = |binding: &&Binding| {
+        let name = std::slice::from_ref(&binding.name);
+        hygiene::mentions(body.clone(), name) && !hygiene::mentions(handler.clone(), name)
+    };
+    taken(plan, bindings.iter().rev().filter(is_captured))
 }
 
 /// Takes variables by value where it never comes to it: neither a borrow nor, for lints, unused.
