@@ -29,7 +29,7 @@ use crate::telemetry;
 /// Which lock, and on what terms.
 #[derive(Debug)]
 pub(crate) struct Order {
-    /// What the key was rendered from: the label of metrics.
+    /// What the key was rendered from, or `LockRequest::label`: the label of metrics.
     pub(crate) template: &'static str,
     pub(crate) key: LockKey,
     pub(crate) policy: Policy,
@@ -76,6 +76,7 @@ impl fmt::Debug for Acquiring {
 
 async fn acquire(engine: &Arc<Engine>, order: &Order) -> Granted {
     let started = engine.clock().now();
+    let attempt = Attempt::begin(order);
     let granted = loop {
         let granted = match order.policy.wait() {
             Wait::Never => ask_once(engine, order, started).await,
@@ -87,13 +88,40 @@ async fn acquire(engine: &Arc<Engine>, order: &Order) -> Granted {
             break granted;
         }
     };
-    match &granted {
-        Ok(ownership) => {
-            telemetry::acquired(order.template, ownership.hold().waited);
-        }
-        Err(error) => telemetry::not_acquired(order.template, error),
-    }
+    attempt.end(&granted);
     granted
+}
+
+/// A call that is counted; one that is dropped before its end was cancelled.
+struct Attempt<'a> {
+    order: &'a Order,
+    has_ended: bool,
+}
+
+impl<'a> Attempt<'a> {
+    fn begin(order: &'a Order) -> Self {
+        telemetry::attempt(order.template);
+        Self { order, has_ended: false }
+    }
+
+    fn end(mut self, granted: &Granted) {
+        self.has_ended = true;
+        let Order { template, policy, .. } = self.order;
+        match granted {
+            Ok(ownership) => telemetry::acquired(template, ownership.hold().waited),
+            Err(error) => {
+                telemetry::not_acquired(template, error, policy.wait() != Wait::Never);
+            }
+        }
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            telemetry::gave_up(self.order.template);
+        }
+    }
 }
 
 impl Order {

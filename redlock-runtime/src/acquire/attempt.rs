@@ -68,7 +68,7 @@ pub(super) async fn ask(
     template: &'static str,
     within: Duration,
 ) -> Outcome {
-    telemetry::attempt(template);
+    telemetry::question(template);
     let _pending = engine.pending.begin();
     // Before the command leaves: the server may begin the lease at any time after this.
     let sent = engine.clock().now();

@@ -51,7 +51,7 @@ impl Clerk {
     pub(super) async fn join(&mut self, terms: Terms, within: Duration) {
         let engine = Arc::clone(&self.engine);
         let Some(line) = engine.line() else { return };
-        telemetry::attempt(terms.template);
+        telemetry::question(terms.template);
         let (claim, reserve, ticket) = self.next_in_line(line, terms);
         let _pending = engine.pending.begin();
         // Before the command leaves: the lock may be handed over at any time after this.

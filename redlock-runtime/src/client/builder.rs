@@ -15,6 +15,7 @@ use crate::engine::{Engine, Parts};
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::{MAX_EXPIRE, Policy, Wait};
 use crate::owner;
+use crate::telemetry;
 
 const DEFAULT_PREFIX: &str = "lock:";
 const DEFAULT_REPLY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -280,6 +281,7 @@ impl RedlockBuilder {
     /// # Cancel safety
     /// Dropping the future gives the client up; nothing is left behind.
     pub async fn build(self) -> Result<Redlock, LockError> {
+        telemetry::describe();
         let policy = Policy::DEFAULT.with(self.expire, self.wait, self.max_renew)?;
         let prefix = self.checked_prefix()?;
         let client_name = self.checked_client_name()?;

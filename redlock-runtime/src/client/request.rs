@@ -36,11 +36,19 @@ pub struct LockRequest {
     expire: Option<Duration>,
     wait: Option<Wait>,
     max_renew: Option<u32>,
+    label: &'static str,
 }
 
 impl LockRequest {
     pub(super) fn new(redlock: Redlock, key: Result<LockKey, LockError>) -> Self {
-        Self { redlock, key, expire: None, wait: None, max_renew: None }
+        Self {
+            redlock,
+            key,
+            expire: None,
+            wait: None,
+            max_renew: None,
+            label: telemetry::PROGRAMMATIC,
+        }
     }
 
     /// The lease: how long the lock outlives a holder that died. 10 ms to 365 days.
@@ -60,6 +68,22 @@ impl LockRequest {
     /// The longest hold is `max_renew * 2/3 * expire + 0.94 * expire`.
     pub fn max_renew(mut self, max_renew: u32) -> Self {
         self.max_renew = Some(max_renew);
+        self
+    }
+
+    /// What metrics call this lock, in the place of the attribute's template: `import`, not the key
+    /// of one import. The default is `(programmatic)`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("import-2026-11-22").label("import").acquire().await?;
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
+    pub fn label(mut self, label: &'static str) -> Self {
+        self.label = label;
         self
     }
 
@@ -89,7 +113,7 @@ impl LockRequest {
             };
             return Ok(LockGuard::reentered(reentry));
         }
-        let order = Order { template: telemetry::PROGRAMMATIC, key, policy };
+        let order = Order { template: self.label, key, policy };
         acquire::start(engine, order).await.map(LockGuard::new)
     }
 

@@ -5,9 +5,12 @@ use std::time::Duration;
 use crate::error::LockError;
 use crate::state::LostReason;
 
+pub(crate) fn describe() {}
 pub(crate) fn attempt(_: &'static str) {}
 pub(crate) fn acquired(_: &'static str, _: Duration) {}
-pub(crate) fn not_acquired(_: &'static str, _: &LockError) {}
+pub(crate) fn not_acquired(_: &'static str, _: &LockError, _: bool) {}
+pub(crate) fn gave_up(_: &'static str) {}
+pub(crate) fn question(_: &'static str) {}
 pub(crate) fn held(_: &'static str) {}
 pub(crate) fn ended(_: &'static str, _: Duration) {}
 pub(crate) fn lost(_: &'static str, _: LostReason) {}

@@ -2,31 +2,66 @@
 
 use std::time::Duration;
 
-use metrics::{counter, gauge, histogram};
+use metrics::{
+    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
 
 use crate::error::LockError;
 use crate::state::LostReason;
 
-/// One question to the backend.
-pub(crate) fn attempt(template: &'static str) {
-    counter!("redlock_attempts_total", "template" => template).increment(1);
+/// Tells the recorder what each metric means. A recorder that is installed later does not hear it.
+pub(crate) fn describe() {
+    describe_counter!("redlock_attempts_total", "Calls that wanted a lock.");
+    describe_counter!("redlock_acquire_total", "Calls that ended, by what came of them.");
+    describe_gauge!("redlock_waiting", "Calls that want a lock and have no answer yet.");
+    describe_histogram!("redlock_wait_seconds", Unit::Seconds, "From a call to its lock.");
+    describe_counter!("redlock_questions_total", "Requests for a lock that were sent to Redis.");
+    describe_gauge!("redlock_held", "Locks that are held.");
+    describe_histogram!("redlock_hold_seconds", Unit::Seconds, "From a lock to its end.");
+    describe_counter!("redlock_renew_total", "Renewals, confirmed or not.");
+    describe_histogram!("redlock_renewal_lag_seconds", Unit::Seconds, "How late renewals began.");
+    describe_counter!("redlock_lost_total", "Leases that ended before their release, by reason.");
+    describe_counter!("redlock_unprotected_total", "Bodies that finished without their lock.");
+    describe_counter!("redlock_node_doubts_total", "Servers that may have forgotten leases.");
 }
 
-/// A lock was granted.
+/// A call wants a lock. One of the next three functions ends it.
+pub(crate) fn attempt(template: &'static str) {
+    counter!("redlock_attempts_total", "template" => template).increment(1);
+    gauge!("redlock_waiting", "template" => template).increment(1.0);
+}
+
+/// It was granted.
 pub(crate) fn acquired(template: &'static str, waited: Duration) {
-    counter!("redlock_acquire_total", "template" => template, "result" => "acquired").increment(1);
+    end_attempt(template, "acquired");
     histogram!("redlock_wait_seconds", "template" => template).record(waited.as_secs_f64());
 }
 
-/// A call ended without its lock.
-pub(crate) fn not_acquired(template: &'static str, error: &LockError) {
+/// It was not. `has_waited`: the call would have waited for it.
+pub(crate) fn not_acquired(template: &'static str, error: &LockError, has_waited: bool) {
     let result = match error {
-        LockError::Timeout { .. } => "timeout",
+        LockError::Timeout { .. } if has_waited => "timeout",
+        LockError::Timeout { .. } => "refused",
         LockError::Unavailable { .. } => "unavailable",
         LockError::TooManyWaiters { .. } => "too_many_waiters",
         _ => "error",
     };
+    end_attempt(template, result);
+}
+
+/// The caller dropped the call.
+pub(crate) fn gave_up(template: &'static str) {
+    end_attempt(template, "cancelled");
+}
+
+fn end_attempt(template: &'static str, result: &'static str) {
+    gauge!("redlock_waiting", "template" => template).decrement(1.0);
     counter!("redlock_acquire_total", "template" => template, "result" => result).increment(1);
+}
+
+/// One question to the backend.
+pub(crate) fn question(template: &'static str) {
+    counter!("redlock_questions_total", "template" => template).increment(1);
 }
 
 /// A hold began.

@@ -1,107 +1,39 @@
 //! What a recorder sees.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use metrics::{
-    Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
-    SharedString, Unit,
-};
+use metrics_exporter_prometheus::PrometheusBuilder;
 
 use super::fake::{Fate, fake, fake_with};
 use super::restart_guard::{client, group};
+use crate::client::Redlock;
 use crate::error::NodeErrorKind;
 use crate::options::Wait;
 
-/// `name{label=value,..}` to a sum of counts, a level, or the number of values.
-type Sums = Arc<Mutex<HashMap<String, f64>>>;
-
-struct Sum {
-    name: String,
-    sums: Sums,
-}
-
-impl Sum {
-    fn add(&self, value: f64) {
-        *self.sums.lock().unwrap().entry(self.name.clone()).or_default() += value;
-    }
-}
-
-impl CounterFn for Sum {
-    fn increment(&self, value: u64) {
-        self.add(f64::from(u32::try_from(value).unwrap()));
-    }
-
-    fn absolute(&self, _: u64) {
-        unreachable!("counters only grow here")
-    }
-}
-
-impl GaugeFn for Sum {
-    fn increment(&self, value: f64) {
-        self.add(value);
-    }
-
-    fn decrement(&self, value: f64) {
-        self.add(-value);
-    }
-
-    fn set(&self, _: f64) {
-        unreachable!("gauges only move here")
-    }
-}
-
-/// How many values, and beside it what they add up to.
-impl HistogramFn for Sum {
-    fn record(&self, value: f64) {
-        self.add(1.0);
-        let sum = format!("{} sum", self.name);
-        *self.sums.lock().unwrap().entry(sum).or_default() += value;
-    }
-}
-
-#[derive(Default)]
-struct Sheet(Sums);
-
-impl Sheet {
-    fn sum(&self, key: &Key) -> Arc<Sum> {
-        let labels: Vec<String> =
-            key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
-        let name = format!("{}{{{}}}", key.name(), labels.join(","));
-        Arc::new(Sum { name, sums: Arc::clone(&self.0) })
-    }
-}
-
-impl Recorder for Sheet {
-    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
-
-    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
-        Counter::from_arc(self.sum(key))
-    }
-
-    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::from_arc(self.sum(key))
-    }
-
-    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
-        Histogram::from_arc(self.sum(key))
-    }
-}
-
-/// What is recorded while `work` runs, in virtual time.
-fn recorded(work: impl Future<Output = ()>) -> HashMap<String, f64> {
-    let recorder = Sheet::default();
+/// What a scrape of Prometheus shows after `work`, in virtual time.
+fn scraped(work: impl Future<Output = ()>) -> String {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build()
         .unwrap();
     metrics::with_local_recorder(&recorder, || runtime.block_on(work));
-    let sums = recorder.0.lock().unwrap();
-    sums.clone()
+    handle.render()
+}
+
+/// `name{label="value",..}` to its value.
+fn recorded(work: impl Future<Output = ()>) -> BTreeMap<String, f64> {
+    let text = scraped(work);
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let samples = lines.filter_map(|line| line.rsplit_once(' '));
+    samples.map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect()
+}
+
+fn sum(seen: &BTreeMap<String, f64>, metric: &str) -> f64 {
+    seen.iter().filter(|(name, _)| name.starts_with(metric)).map(|(_, value)| value).sum()
 }
 
 #[test]
@@ -127,28 +59,77 @@ fn a_program_sees_what_its_locks_do() {
         fake.store.set("d", "somebody", Duration::from_secs(60));
         assert!(nobody_waits.lock("d").acquire().await.is_err());
     });
-    let t = "template=(programmatic)";
+    let t = "template=\"(programmatic)\"";
     for (name, expected) in [
         (format!("redlock_attempts_total{{{t}}}"), 6.0),
-        (format!("redlock_acquire_total{{{t},result=acquired}}"), 3.0),
-        (format!("redlock_acquire_total{{{t},result=timeout}}"), 1.0),
-        (format!("redlock_acquire_total{{{t},result=unavailable}}"), 1.0),
-        (format!("redlock_acquire_total{{{t},result=too_many_waiters}}"), 1.0),
-        (format!("redlock_wait_seconds{{{t}}}"), 3.0),
+        (format!("redlock_questions_total{{{t}}}"), 6.0),
+        (format!("redlock_acquire_total{{{t},result=\"acquired\"}}"), 3.0),
+        (format!("redlock_acquire_total{{{t},result=\"refused\"}}"), 1.0),
+        (format!("redlock_acquire_total{{{t},result=\"unavailable\"}}"), 1.0),
+        (format!("redlock_acquire_total{{{t},result=\"too_many_waiters\"}}"), 1.0),
+        (format!("redlock_wait_seconds_count{{{t}}}"), 3.0),
+        (format!("redlock_waiting{{{t}}}"), 0.0),
         (format!("redlock_held{{{t}}}"), 1.0),
-        (format!("redlock_hold_seconds{{{t}}}"), 2.0),
-        (format!("redlock_renew_total{{{t},result=renewed}}"), 1.0),
-        (format!("redlock_renew_total{{{t},result=unconfirmed}}"), 1.0),
-        (format!("redlock_lost_total{{{t},reason=expired}}"), 1.0),
+        (format!("redlock_hold_seconds_count{{{t}}}"), 2.0),
+        (format!("redlock_renew_total{{{t},result=\"renewed\"}}"), 1.0),
+        (format!("redlock_renew_total{{{t},result=\"unconfirmed\"}}"), 1.0),
+        (format!("redlock_lost_total{{{t},reason=\"expired\"}}"), 1.0),
         (format!("redlock_unprotected_total{{{t}}}"), 1.0),
     ] {
         assert_eq!(seen.get(&name), Some(&expected), "{name} in {seen:#?}");
     }
     // The first was due at 6.667 s and had no answer for 0.833 s; it was tried again 0.2 s later.
     // The next one, which found no lock, was in time again.
-    assert_eq!(seen.get("redlock_renewal_lag_seconds{}"), Some(&3.0));
-    let lag = seen["redlock_renewal_lag_seconds{} sum"];
+    assert_eq!(seen.get("redlock_renewal_lag_seconds_count"), Some(&3.0));
+    let lag = seen["redlock_renewal_lag_seconds_sum"];
     assert!((1.033..1.05).contains(&lag), "{lag}");
+}
+
+/// Also where the lock is passed on in the process without a question, and where callers leave.
+#[test]
+fn every_attempt_has_one_result() {
+    let seen = recorded(async {
+        let (redlock, _) = fake();
+        let lock = || redlock.lock("k").label("import");
+        let tasks: Vec<_> = (0..20)
+            .map(|n| {
+                // Every fifth leaves before its turn.
+                let limit = Duration::from_millis(if n % 5 == 4 { 5 } else { 60_000 });
+                let hold = lock().run(tokio::time::sleep(Duration::from_millis(10)));
+                tokio::spawn(tokio::time::timeout(limit, hold))
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        assert!(lock().try_acquire().await.unwrap().is_none());
+        assert!(lock().wait(Duration::from_millis(1)).acquire().await.is_err());
+        for task in tasks {
+            let _ = task.await.unwrap();
+        }
+    });
+    let result = |result: &str| {
+        let name = format!("redlock_acquire_total{{template=\"import\",result=\"{result}\"}}");
+        seen.get(&name).copied().unwrap_or_default().to_string()
+    };
+    let results = ["acquired", "refused", "timeout", "cancelled"].map(result);
+    assert_eq!(results, ["16", "1", "1", "4"], "{seen:#?}");
+    let sums = ["redlock_attempts_total", "redlock_acquire_total", "redlock_waiting"];
+    assert_eq!(sums.map(|metric| sum(&seen, metric).to_string()), ["22", "22", "0"]);
+    assert!(sum(&seen, "redlock_questions_total") < 22.0, "most were passed on");
+}
+
+#[test]
+fn every_metric_says_what_it_means() {
+    let text = scraped(async {
+        let redlock = Redlock::builder().memory().build().await.unwrap();
+        let held = redlock.lock("a").max_renew(1).acquire().await.unwrap();
+        held.lost().await;
+        assert!(redlock.lock("a").run(async {}).await.is_ok());
+    });
+    assert!(text.contains("redlock_renew_total"), "{text}");
+    for line in text.lines().filter(|line| line.starts_with("# TYPE ")) {
+        let name = line.split(' ').nth(2).unwrap();
+        assert!(text.contains(&format!("# HELP {name} ")), "{name} in {text}");
+    }
 }
 
 #[test]
@@ -163,6 +144,6 @@ fn a_program_sees_which_nodes_are_in_doubt() {
     let doubts: Vec<_> = seen.iter().filter(|(name, _)| name.contains("doubts")).collect();
     let (name, count) = doubts[0];
     assert_eq!((doubts.len(), *count), (1, 1.0), "{doubts:?}");
-    assert!(name.starts_with("redlock_node_doubts_total{node="), "{name}");
-    assert!(name.ends_with(",cause=clock_differs}"), "{name}");
+    assert!(name.starts_with("redlock_node_doubts_total{node=\""), "{name}");
+    assert!(name.ends_with(",cause=\"clock_differs\"}"), "{name}");
 }
