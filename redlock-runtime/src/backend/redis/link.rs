@@ -251,3 +251,69 @@ async fn leads<S: Source>(connection: &mut S::Connection, key: Option<&str>) -> 
 fn lock<C>(current: &Mutex<Current<C>>) -> MutexGuard<'_, Current<C>> {
     current.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use tokio::time::{sleep, timeout};
+
+    use super::super::scripted::Scripted;
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Far away: its connections take three seconds to be made, and are counted.
+    #[derive(Default)]
+    struct Far {
+        made: AtomicU32,
+    }
+
+    impl Source for Far {
+        type Connection = Scripted;
+
+        // Without company.
+        const LEADS_TO_ONE: bool = false;
+
+        async fn connect(&self) -> RedisResult<Scripted> {
+            self.made.fetch_add(1, Ordering::Relaxed);
+            sleep(3 * SECOND).await;
+            Ok(Scripted::default())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connect_outlives_those_who_wait_for_it() {
+        let far = Arc::new(Far::default());
+        let link = Link::new(Arc::clone(&far));
+        for _ in 0..2 {
+            assert!(timeout(SECOND, link.borrow()).await.is_err());
+        }
+        assert!(timeout(2 * SECOND, link.borrow()).await.unwrap().is_ok());
+        assert_eq!(far.made.load(Ordering::Relaxed), 1);
+        assert!(link.is_connected());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_given_as_long_to_answer_as_it_took_to_be_made() {
+        let link = Link::new(Arc::new(Scripted::default()));
+        let install = |took| lock(&link.current).install(Scripted::default(), took);
+        let before = |silence| CLOCK.now().minus(silence);
+        let loan = install(SECOND);
+        let now = CLOCK.now();
+        assert!(!loan.is_silent(now, now.plus(SECOND / 2)), "its answer may be on the way");
+        loan.heard();
+        assert!(!loan.is_silent(now.plus(SECOND), now.plus(SECOND * 3 / 2)), "it has answered");
+        assert!(loan.is_silent(now.plus(2 * SECOND), now.plus(2 * SECOND)), "since the first");
+
+        for took in [SECOND / 2, 100 * SECOND] {
+            let loan = install(took);
+            // Sent a moment ago, however long this test takes.
+            link.gave_no_answer(&loan, CLOCK.now().plus(3600 * SECOND), "k");
+            loan.heard();
+            assert!(link.is_connected() && !link.fell_silent());
+            link.gave_no_answer(&loan, before(2 * SECOND), "k");
+            assert!(!link.is_connected() && link.fell_silent());
+        }
+    }
+}
