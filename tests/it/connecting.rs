@@ -109,14 +109,18 @@ async fn locked(redlock: &Redlock) -> Result<(), LockError> {
 }
 
 /// What callers must not do, and do: a task that blocks on a lock keeps its worker thread from all
-/// that would have to run there. More often than a runtime asks before it has a lane, and than a
-/// task has turns.
+/// that would have to run there, the driver of its lane among them. More often than a task has
+/// turns.
 fn block_in_a_task(runtime: &Handle) -> Result<Result<(), LockError>, RecvTimeoutError> {
     let (tell, told) = mpsc::channel();
     runtime.spawn(async move {
         let server = Server::shared().await;
         let builder = Redlock::builder().url(server.url()).prefix(unique_prefix());
         let redlock = builder.build().await.unwrap();
+        // Until this runtime has a lane.
+        for _ in 0..200 {
+            locked(&redlock).await.unwrap();
+        }
         let call = || {
             park_on(async {
                 let guard = redlock.lock("guard").acquire().await?;
