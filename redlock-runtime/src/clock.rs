@@ -3,6 +3,8 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use tokio::runtime::{Handle, RuntimeFlavor};
+
 /// A point in time: what a [`Clock`] showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Moment(u64);
@@ -84,6 +86,22 @@ impl Clock {
             tokio::time::sleep(moment.since(now)).await;
         }
     }
+}
+
+/// The runtime of the caller, if a test has paused its clock. It stands still while nothing is
+/// awaited, and jumps while something is. All other clocks are real time.
+pub(crate) fn paused_runtime() -> Option<Handle> {
+    let here = Handle::try_current().ok()?;
+    // Elsewhere clocks cannot be paused.
+    if here.runtime_flavor() == RuntimeFlavor::MultiThread {
+        return None;
+    }
+    let shown = tokio::time::Instant::now();
+    let real = std::time::Instant::now();
+    while real.elapsed().is_zero() {
+        std::hint::spin_loop();
+    }
+    shown.elapsed().is_zero().then_some(here)
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]

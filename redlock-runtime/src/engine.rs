@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use tokio::runtime;
 
-use crate::acquire::Queues;
+use crate::acquire::{Queues, Seat};
 use crate::backend::{Backend, Line};
 use crate::clock::Clock;
 use crate::host::Host;
 use crate::keeper;
+use crate::key::LockKey;
 use crate::release::Pending;
 use crate::renewal::{Hold, Scheduler};
 
@@ -23,7 +24,7 @@ pub(crate) struct Engine {
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) client_name: String,
     pub(crate) reply_timeout: Duration,
-    pub(crate) queues: Queues,
+    queues: Queues,
     pub(crate) pending: Pending,
     place: Place,
     /// The server does not let us use its line.
@@ -35,8 +36,8 @@ pub(crate) struct Engine {
 enum Place {
     /// On the keeper, in real time.
     Keeper(Arc<Scheduler>),
-    /// On the runtime of each caller, on its clock: a test's paused clock drives renewals too.
-    /// Keyed by runtime; `None` stands for callers without one, who are served by the keeper.
+    /// On the clock of each caller: one that a test has paused drives renewals, too. Keyed by the
+    /// runtime of such a clock; `None` stands for real time, by which the keeper serves callers.
     Callers(Mutex<HashMap<Option<runtime::Id>, Arc<Scheduler>>>),
 }
 
@@ -86,13 +87,19 @@ impl Engine {
     pub(crate) fn host(&self) -> Host {
         match self.place {
             Place::Keeper(_) => Host::Keeper,
-            Place::Callers(_) => Host::of_caller(),
+            Place::Callers(_) => Host::of_clock(),
         }
     }
 
     /// Are answers of the backend there at once, without I/O?
     pub(crate) fn is_embedded(&self) -> bool {
         matches!(self.place, Place::Callers(_))
+    }
+
+    /// A share in the queue of a key. Callers of one queue have one clock, by which they are
+    /// served.
+    pub(crate) fn seat(&self, key: &LockKey) -> Seat {
+        self.queues.join(key, self.host().runtime_id())
     }
 
     /// The quickest way to the backend that can be awaited here, if there is one: otherwise it is
@@ -124,7 +131,7 @@ impl Engine {
         match &self.place {
             Place::Keeper(scheduler) => Arc::clone(scheduler),
             Place::Callers(schedulers) => {
-                let host = Host::of_caller();
+                let host = Host::of_clock();
                 let id = host.runtime_id();
                 let mut schedulers = schedulers.lock().unwrap_or_else(PoisonError::into_inner);
                 // A runtime that ended left a scheduler that nobody else refers to.
@@ -154,8 +161,8 @@ mod tests {
     use super::*;
     use crate::backend::{Memory, MemoryStore};
 
-    /// Callers on runtimes that come and go, as tests do: each has renewals of its own, and what
-    /// was there for those that are gone does not pile up.
+    /// Callers on paused clocks that come and go, as in tests: each has renewals of its own, and
+    /// what was there for those that are gone does not pile up.
     #[test]
     fn each_runtime_has_a_scheduler_of_its_own_until_it_ends() {
         let engine = Engine::new(Parts {
@@ -166,7 +173,9 @@ mod tests {
             is_embedded: true,
         });
         let on_a_runtime = || {
-            let runtime = runtime::Builder::new_current_thread().build().unwrap();
+            let runtime =
+                runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+            let runtime = runtime.unwrap();
             runtime.block_on(async {
                 assert!(Arc::ptr_eq(&engine.scheduler(), &engine.scheduler()));
                 engine.scheduler()

@@ -2,6 +2,7 @@
 
 use tokio::runtime::{self, Handle};
 
+use crate::clock::paused_runtime;
 use crate::error::LockError;
 use crate::keeper;
 
@@ -10,14 +11,15 @@ use crate::keeper;
 pub(crate) enum Host {
     /// The keeper: independent of every runtime of the program.
     Keeper,
-    /// One runtime of the program, whose clock may be paused.
+    /// One runtime of the program, whose clock a test has paused.
     Runtime(Handle),
 }
 
 impl Host {
-    /// The runtime of the caller, or the keeper where there is none.
-    pub(crate) fn of_caller() -> Self {
-        Handle::try_current().map_or(Self::Keeper, Self::Runtime)
+    /// Where the clock of the caller is driven: real time by the keeper, which nobody can block, or
+    /// leave without a drive.
+    pub(crate) fn of_clock() -> Self {
+        paused_runtime().map_or(Self::Keeper, Self::Runtime)
     }
 
     /// `None`: the keeper.

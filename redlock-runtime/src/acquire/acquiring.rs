@@ -141,7 +141,7 @@ impl Order {
 
 /// One question, whoever else waits.
 async fn ask_once(engine: &Arc<Engine>, order: &Order, started: Moment) -> Granted {
-    let seat = engine.queues.join(&order.key);
+    let seat = engine.seat(&order.key);
     let question = Question { seat, asking: None, terms: order.terms(started) };
     let claim = order.claim(engine);
     match question.ask(engine, &claim, engine.reply_timeout).await? {
@@ -154,7 +154,7 @@ async fn ask_once(engine: &Arc<Engine>, order: &Order, started: Moment) -> Grant
 }
 
 async fn wait(engine: &Arc<Engine>, order: &Order, started: Moment, end: Moment) -> Granted {
-    let (seat, terms) = (engine.queues.join(&order.key), order.terms(started));
+    let (seat, terms) = (engine.seat(&order.key), order.terms(started));
     let Some(asking) = seat.ask_first(started) else {
         return enter(engine, seat, terms, end, 0)?.await;
     };

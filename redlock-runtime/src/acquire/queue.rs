@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::runtime;
 use tokio::sync::Notify;
 
 use super::place::Waiter;
@@ -22,16 +23,20 @@ pub(crate) struct Queues {
 
 #[derive(Debug)]
 struct Shared {
-    queues: Mutex<HashMap<Arc<str>, Arc<Queue>>>,
+    queues: Mutex<HashMap<Place, Arc<Queue>>>,
     waiting: AtomicUsize,
     max_waiters: usize,
 }
+
+/// A key, and the clock by which its queue waits: `None` for real time.
+type Place = (Option<runtime::Id>, Arc<str>);
 
 /// The queue of one key. Redis alone decides who holds the lock; what is known here only spares
 /// questions.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) key: LockKey,
+    clock: Option<runtime::Id>,
     /// How many sit here. Rises from zero under the mutex of the map only.
     seats: AtomicUsize,
     state: Mutex<State>,
@@ -47,23 +52,24 @@ impl Queues {
         Self { shared: Arc::new(shared) }
     }
 
-    pub(crate) fn join(&self, key: &LockKey) -> Seat {
+    pub(crate) fn join(&self, key: &LockKey, clock: Option<runtime::Id>) -> Seat {
         let mut queues = self.shared.queues();
-        let queue = queues.entry(key.shared()).or_insert_with(|| Arc::new(Queue::new(key.clone())));
+        let queue = queues.entry((clock, key.shared()));
+        let queue = queue.or_insert_with(|| Arc::new(Queue::new(key.clone(), clock)));
         Seat::take(&self.shared, queue)
     }
 }
 
 impl Shared {
-    fn queues(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Queue>>> {
+    fn queues(&self) -> MutexGuard<'_, HashMap<Place, Arc<Queue>>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Queue {
-    fn new(key: LockKey) -> Self {
+    fn new(key: LockKey, clock: Option<runtime::Id>) -> Self {
         let (seats, asked) = (AtomicUsize::new(0), AtomicU32::new(0));
-        Self { key, seats, state: Mutex::default(), asked, news: Arc::default() }
+        Self { key, clock, seats, state: Mutex::default(), asked, news: Arc::default() }
     }
 
     /// The clerk asks a question.
@@ -277,10 +283,10 @@ impl Drop for Seat {
         }
         let mut queues = self.shared.queues();
         // Somebody may have joined since, and left again, and another queue may be in its place.
-        let key = self.queue.key.redis_key();
-        let is_ours = queues.get(key).is_some_and(|known| Arc::ptr_eq(known, &self.queue));
+        let place = (self.queue.clock, self.queue.key.shared());
+        let is_ours = queues.get(&place).is_some_and(|known| Arc::ptr_eq(known, &self.queue));
         if is_ours && self.queue.seats.load(Ordering::Acquire) == 0 {
-            let forgotten = queues.remove(key);
+            let forgotten = queues.remove(&place);
             drop(queues);
             drop(forgotten);
         }

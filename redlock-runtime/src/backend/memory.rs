@@ -5,8 +5,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::{Acquired, Backend, Claim, Found, Reply};
-use crate::clock::{Clock, Moment};
+use tokio::runtime;
+
+use super::{Acquired, Backend, Claim, Fault, Found, Reply};
+use crate::clock::{Clock, Moment, paused_runtime};
+use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
 
@@ -18,6 +21,11 @@ const FIRST_SWEEP: usize = 1024;
 
 /// Where the locks of the `memory` backend stand. Clients that share a store exclude each other,
 /// as processes on one Redis do; the store can also play the faults a test wants to see.
+///
+/// Leases are counted on the clock of the runtime that takes them. A key that was taken on a paused
+/// clock and is wanted on another one is an error of the kind
+/// [`OtherClock`](crate::NodeErrorKind::OtherClock): nobody can tell when the lease is over. Tests
+/// with paused clocks that run side by side need stores of their own.
 ///
 /// ```
 /// use redlock::{MemoryStore, Redlock, Wait};
@@ -74,7 +82,7 @@ impl MemoryStore {
     /// ```
     pub fn set(&self, redis_key: &str, owner: &str, expire: Duration) {
         let ends = Clock::Tokio.now().plus(expire);
-        let record = Record { owner: owner.to_owned(), ends };
+        let record = Record { owner: owner.to_owned(), ends, clock: clock_here() };
         self.tables().locks.insert(redis_key.to_owned(), record);
     }
 
@@ -106,6 +114,8 @@ struct Tables {
 struct Record {
     owner: String,
     ends: Moment,
+    /// The runtime whose paused clock it is counted on; `None`: real time.
+    clock: Option<runtime::Id>,
 }
 
 struct Counter {
@@ -115,7 +125,10 @@ struct Counter {
 
 impl Tables {
     fn live(&mut self, redis_key: &str, now: Moment) -> Option<&mut Record> {
-        self.locks.get_mut(redis_key).filter(|record| now < record.ends)
+        let clock = clock_here();
+        // Whether a lease is over that is counted on another clock, nobody can tell here.
+        let is_live = |record: &&mut Record| record.clock != clock || now < record.ends;
+        self.locks.get_mut(redis_key).filter(is_live)
     }
 
     /// The record of a lock that its owner still holds, or what stands there instead.
@@ -135,14 +148,24 @@ impl Tables {
         FencingToken::new(next).unwrap_or_else(|| unreachable!("the clock shows the year 2255"))
     }
 
-    fn sweep(&mut self, now: Moment) {
+    fn sweep(&mut self, now: Moment, clock: Option<runtime::Id>) {
         if self.locks.len() + self.fences.len() < self.next_sweep.max(FIRST_SWEEP) {
             return;
         }
-        self.locks.retain(|_, record| now < record.ends);
+        self.locks.retain(|_, record| record.clock != clock || now < record.ends);
         self.fences.retain(|_, counter| now < counter.ends);
         self.next_sweep = 2 * (self.locks.len() + self.fences.len());
     }
+}
+
+fn clock_here() -> Option<runtime::Id> {
+    paused_runtime().map(|runtime| runtime.id())
+}
+
+fn other_clock() -> Fault {
+    let message = "the lease in this store is counted on another clock, which may be paused";
+    let node = NodeError::new("memory", NodeErrorKind::OtherClock, message);
+    Fault { nodes: vec![node], is_unknown: false, is_final: true }
 }
 
 fn micros_since_epoch() -> u64 {
@@ -161,27 +184,32 @@ impl Memory {
         Self { store }
     }
 
-    fn take(&self, claim: &Claim) -> Acquired {
-        let now = Clock::Tokio.now();
+    fn take(&self, claim: &Claim) -> Result<Acquired, Fault> {
+        let (now, clock) = (Clock::Tokio.now(), clock_here());
         let mut tables = self.store.tables();
         let key = claim.key.redis_key();
+        if tables.locks.get(key).is_some_and(|record| record.clock != clock) {
+            return Err(other_clock());
+        }
         let ends = now.plus(claim.expire);
         let last = tables.fences.get(key).map(|counter| counter.last);
         if let Some(record) = tables.live(key, now) {
             if record.owner != claim.owner.as_str() {
                 let (holder, free_in) = (record.owner.clone(), Some(record.ends.since(now)));
-                return Acquired::Refused { holder, free_in, was_cut: false, is_split: false };
+                let refused =
+                    Acquired::Refused { holder, free_in, was_cut: false, is_split: false };
+                return Ok(refused);
             }
             if let Some(fencing_token) = last.and_then(FencingToken::new) {
                 record.ends = ends;
-                return Acquired::Granted { fencing_token };
+                return Ok(Acquired::Granted { fencing_token });
             }
         }
         let fencing_token = tables.next_token(&claim.key, now, claim.expire);
-        let record = Record { owner: claim.owner.as_str().to_owned(), ends };
+        let record = Record { owner: claim.owner.as_str().to_owned(), ends, clock };
         tables.locks.insert(key.to_owned(), record);
-        tables.sweep(now);
-        Acquired::Granted { fencing_token }
+        tables.sweep(now, clock);
+        Ok(Acquired::Granted { fencing_token })
     }
 
     fn extend(&self, claim: &Claim) -> Found {
@@ -219,7 +247,7 @@ impl Memory {
 impl Backend for Memory {
     fn acquire<'a>(&'a self, claim: &'a Claim, _: Duration) -> Reply<'a, Acquired> {
         let answer = self.take(claim);
-        Box::pin(async move { Ok(answer) })
+        Box::pin(async move { answer })
     }
 
     fn raise<'a>(
@@ -258,8 +286,8 @@ mod tests {
         let key = LockKey::new("", key).unwrap();
         let claim = Claim { key, owner: Owner::fresh("test"), expire: EXPIRE };
         match memory.take(&claim) {
-            Acquired::Granted { fencing_token } => fencing_token.into(),
-            refused @ Acquired::Refused { .. } => panic!("{refused:?}"),
+            Ok(Acquired::Granted { fencing_token }) => fencing_token.into(),
+            refused => panic!("{refused:?}"),
         }
     }
 

@@ -92,6 +92,8 @@ pub enum NodeErrorKind {
     Quarantined,
     /// It is the same server as another one of the group: two votes would be one.
     Duplicate,
+    /// The lock stands in a `memory` store, on the paused clock of another runtime.
+    OtherClock,
     /// The reply made no sense.
     Protocol,
     /// Any other error reply.
@@ -128,6 +130,7 @@ impl NodeErrorKind {
                 "it votes again by itself; `restart_guard(false)` is for servers that lose nothing"
             }
             Self::Duplicate => "name each server once; two databases of a server are one server",
+            Self::OtherClock => "give each test a store of its own: `.memory()` on the builder",
             Self::Protocol => "is this a redis server?",
             Self::Refused => "the server's log may say more",
         }

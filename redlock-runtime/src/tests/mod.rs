@@ -16,6 +16,7 @@ mod reentrancy;
 mod release;
 mod renewal;
 mod restart_guard;
+mod runtimes;
 mod server;
 mod siblings;
 mod simulation;

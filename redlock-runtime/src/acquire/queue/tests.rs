@@ -68,7 +68,7 @@ fn has_news(seat: &Seat) -> bool {
 #[test]
 fn an_empty_queue_leaves_nothing_behind() {
     let queues = Queues::new(1);
-    let (first, second) = (queues.join(&key("a")), queues.join(&key("a")));
+    let (first, second) = (queues.join(&key("a"), None), queues.join(&key("a"), None));
     let third = first.another();
     drop((first, second));
     assert_eq!(queues.shared.queues().len(), 1);
@@ -83,7 +83,7 @@ fn whoever_leaves_last_leaves_nothing_behind() {
     for _ in 0..2_000 {
         let start = std::sync::Barrier::new(2);
         std::thread::scope(|scope| {
-            for seat in [queues.join(&key("a")), queues.join(&key("a"))] {
+            for seat in [queues.join(&key("a"), None), queues.join(&key("a"), None)] {
                 let start = &start;
                 scope.spawn(move || {
                     start.wait();
@@ -98,7 +98,7 @@ fn whoever_leaves_last_leaves_nothing_behind() {
 #[test]
 fn waiters_are_bounded_and_counted_back() {
     let queues = Queues::new(1);
-    let seat = queues.join(&key("a"));
+    let seat = queues.join(&key("a"), None);
     let waiting = seat.wait().unwrap();
     assert!(seat.wait().is_none());
     drop(waiting);
@@ -108,7 +108,7 @@ fn waiters_are_bounded_and_counted_back() {
 #[test]
 fn one_caller_asks_by_itself_at_a_time_and_none_while_others_want_the_lock() {
     let queues = Queues::new(1);
-    let seat = queues.join(&key("a"));
+    let seat = queues.join(&key("a"), None);
     let asking = seat.ask_first(at(100)).unwrap();
     assert!(seat.ask_first(at(100)).is_none());
     drop(asking);
@@ -120,7 +120,7 @@ fn one_caller_asks_by_itself_at_a_time_and_none_while_others_want_the_lock() {
 
 #[test]
 fn who_asked_by_itself_stands_before_those_who_came_meanwhile() {
-    let seat = Queues::new(9).join(&key("a"));
+    let seat = Queues::new(9).join(&key("a"), None);
     let (first, _first) = waiter(1, at(9));
     let (second, _second) = waiter(2, at(9));
     let (third, _third) = waiter(3, at(9));
@@ -133,7 +133,7 @@ fn who_asked_by_itself_stands_before_those_who_came_meanwhile() {
 
 #[test]
 fn a_newcomer_wakes_the_clerk_where_it_would_rest_for_longer_than_that_one_waits() {
-    let seat = Queues::new(9).join(&key("a"));
+    let seat = Queues::new(9).join(&key("a"), None);
     let wakes = |clerk: Clerking, end: u64| {
         seat.queue.state().clerk = clerk;
         let (waiter, _answer) = waiter(1, at(end));
@@ -150,7 +150,7 @@ fn a_newcomer_wakes_the_clerk_where_it_would_rest_for_longer_than_that_one_waits
 /// who will wake it.
 #[test]
 fn a_newcomer_wakes_a_clerk_that_rests_for_a_holder_who_has_gone() {
-    let seat = Queues::new(9).join(&key("a"));
+    let seat = Queues::new(9).join(&key("a"), None);
     let (hold, ..) = two_holds();
     seat.queue.state().clerk = Clerking::Resting { until: at(5), why: Rest::TakenHere };
     seat.now_holds(&hold);
@@ -164,7 +164,7 @@ fn a_newcomer_wakes_a_clerk_that_rests_for_a_holder_who_has_gone() {
 /// Its answer may come to a task that nobody polls.
 #[test]
 fn the_question_of_a_caller_counts_for_a_moment_only() {
-    let seat = Queues::new(9).join(&key("a"));
+    let seat = Queues::new(9).join(&key("a"), None);
     let first = seat.ask_first(at(100)).unwrap();
     let later = at(100).plus(QUESTION);
     assert!(seat.ask_first(later.minus(Duration::from_nanos(1))).is_none());
@@ -177,7 +177,7 @@ fn the_question_of_a_caller_counts_for_a_moment_only() {
 
 #[test]
 fn whoever_leaves_is_news_only_where_it_waited() {
-    let seat = Queues::new(9).join(&key("a"));
+    let seat = Queues::new(9).join(&key("a"), None);
     let (waiter, _answer) = waiter(1, at(9));
     seat.enter(waiter, 0);
     seat.leave(2);
@@ -188,7 +188,7 @@ fn whoever_leaves_is_news_only_where_it_waited() {
 
 #[test]
 fn a_caller_that_asked_by_itself_wakes_the_clerk_for_those_who_came_meanwhile() {
-    let seat = Queues::new(9).join(&key("a"));
+    let seat = Queues::new(9).join(&key("a"), None);
     drop(seat.ask_first(at(100)));
     assert!(!has_news(&seat), "nobody waits");
     let asking = seat.ask_first(at(100));
@@ -200,7 +200,7 @@ fn a_caller_that_asked_by_itself_wakes_the_clerk_for_those_who_came_meanwhile() 
 
 #[test]
 fn a_lock_that_is_promised_or_being_released_is_taken() {
-    let seat = Queues::new(9).join(&key("a"));
+    let seat = Queues::new(9).join(&key("a"), None);
     let (waiter, _answer) = waiter(1, at(9));
     seat.enter(waiter, 0);
     assert!(!seat.queue.state().is_taken_here(at(100)));
@@ -215,7 +215,7 @@ fn a_lock_that_is_promised_or_being_released_is_taken() {
 
 #[test]
 fn late_releases_are_counted_one_by_one() {
-    let seat = Queues::new(9).join(&key("a"));
+    let seat = Queues::new(9).join(&key("a"), None);
     assert!(!seat.is_late());
     let (first, second) = (seat.another().late(), seat.another().late());
     drop(first);
@@ -228,9 +228,9 @@ fn late_releases_are_counted_one_by_one() {
 #[test]
 fn a_newer_queue_of_the_same_key_stays() {
     let queues = Queues::new(9);
-    let old = queues.join(&key("a"));
+    let old = queues.join(&key("a"), None);
     queues.shared.queues().clear();
-    let _new = queues.join(&key("a"));
+    let _new = queues.join(&key("a"), None);
     drop(old);
     assert_eq!(queues.shared.queues().len(), 1);
 }
@@ -238,7 +238,7 @@ fn a_newer_queue_of_the_same_key_stays() {
 /// One that lets go late, after another has the lock already, takes nothing from that one.
 #[test]
 fn only_the_holder_is_forgotten_when_it_lets_go() {
-    let seat = Queues::new(9).join(&key("a"));
+    let seat = Queues::new(9).join(&key("a"), None);
     let (former, holder, tenure) = two_holds();
     seat.now_holds(&holder);
     let holds = || seat.queue.state().holder.as_ref().map(|hold| hold.id);
@@ -257,7 +257,7 @@ fn only_the_holder_is_forgotten_when_it_lets_go() {
 /// the other one is freed.
 #[test]
 fn a_second_tenure_that_comes_back_does_not_replace_the_first() {
-    let seat = Queues::new(9).join(&key("a"));
+    let seat = Queues::new(9).join(&key("a"), None);
     let (waiting, _answer) = waiter(1, at(9));
     seat.enter(waiting, 0);
     let (first, second, _) = two_holds();
@@ -272,7 +272,7 @@ fn a_second_tenure_that_comes_back_does_not_replace_the_first() {
 /// It would be handed a lock that nobody wants.
 #[test]
 fn a_clerk_in_line_hears_that_the_last_waiter_was_served() {
-    let seat = Queues::new(9).join(&key("a"));
+    let seat = Queues::new(9).join(&key("a"), None);
     let (hold, _, tenure) = two_holds();
     let reserved = FencingToken::new(9).unwrap();
     let fencing_tokens = FencingTokens { first: tenure.fencing_token(), last: reserved };

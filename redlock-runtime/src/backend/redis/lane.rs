@@ -7,14 +7,14 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Instant;
 
-use tokio::runtime::{self, Handle, RuntimeFlavor};
+use tokio::runtime::{self, Handle};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::node::RedisNode;
 use super::source::Source;
 use crate::backend::Backend;
+use crate::clock::paused_runtime;
 
 /// So many commands of a runtime go by way of the keeper first: one that ends after a few is not
 /// worth a connection.
@@ -100,8 +100,8 @@ impl<S: Source> RedisNode<S> {
         }
         let stem = self.stem.as_ref().filter(|stem| stem.process == std::process::id())?;
         let here = Handle::try_current().ok()?;
-        // Elsewhere clocks cannot be paused.
-        if here.runtime_flavor() != RuntimeFlavor::MultiThread && is_clock_paused() {
+        // A clock that jumps while a reply is awaited cannot bound a command.
+        if paused_runtime().is_some() {
             return None;
         }
         let mut places = stem.places.lock();
@@ -186,17 +186,6 @@ impl<S: Source> Drop for Opening<S> {
     }
 }
 
-/// Does a test drive the clock of this runtime? It stands still while nothing is awaited, and jumps
-/// while a reply is: it cannot bound a command.
-fn is_clock_paused() -> bool {
-    let shown = tokio::time::Instant::now();
-    let real = Instant::now();
-    while real.elapsed().is_zero() {
-        std::hint::spin_loop();
-    }
-    shown.elapsed().is_zero()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,12 +201,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_paused_clock_is_seen_at_once_and_gets_no_lane() {
-        assert!(is_clock_paused());
+        assert!(paused_runtime().is_some());
         let node = node();
         assert!(node.lane().is_none());
         assert_eq!(places(&node), 0);
         tokio::time::resume();
-        assert!(!is_clock_paused());
+        assert!(paused_runtime().is_none());
     }
 
     #[test]
