@@ -26,7 +26,7 @@ pub trait Slot<T>: Sized {
 
 /// Keeps the output until the release is done. Boxed, so that a large output does not grow the
 /// future of every caller, and opaque, so that a proof about that future does not follow the types
-/// of the output either (see [`super::opaque`]).
+/// of the output either (`run/opaque.rs`).
 pub struct Kept<'a, T>(Box<dyn Keep<T> + Send + Sync + UnwindSafe + RefUnwindSafe + 'a>);
 
 impl<T> fmt::Debug for Kept<'_, T> {
