@@ -115,3 +115,44 @@ async fn who_is_not_told_any_more_looks_at_once() {
     assert!(waited < secs(3), "{waited:?}");
     assert!(asked < 1000, "{asked} questions in {waited:?}");
 }
+
+/// A server that failed over may have forgotten that it took them out.
+#[tokio::test]
+async fn an_owner_that_has_had_the_lock_is_not_handed_it_again() {
+    let lock = lock().await;
+    lock.join_on("holder", NOBODY).await.unwrap();
+    for owner in ["a", "b"] {
+        lock.join_on(owner, NOBODY).await.unwrap();
+    }
+    lock.raw.cmd(&["SET", &lock.key, "a", "PX", "10000"]).await;
+    assert_eq!(lock.release("a").await, "2");
+    assert_eq!((lock.holder().await.as_deref(), lock.waiting().await), (Some("b"), 0));
+
+    lock.join_on("c", NOBODY).await.unwrap();
+    lock.raw.cmd(&["SET", &lock.key, "c", "PX", "10000"]).await;
+    assert_eq!(lock.join_on("c", "").await.unwrap()[0], "1", "it looks, and has it");
+    assert_eq!((lock.holder().await.as_deref(), lock.waiting().await), (Some("c"), 0));
+}
+
+#[tokio::test]
+async fn an_entry_that_nobody_can_be_handed_a_lock_for_is_taken_out() {
+    let lock = lock().await;
+    for odd in [
+        "",
+        "10000 3610000 8 -",
+        "10000 0 8 - somebody",
+        "10000 99999999999999999999999 8 - somebody",
+        "99999999999999999999 3610000 8 - somebody",
+        "10000 3610000 0 - somebody",
+        "10000 3610000 99999999999999999 - somebody",
+        "-1 3610000 8 - somebody",
+    ] {
+        lock.raw.cmd(&["SET", &lock.key, "holder", "PX", "10000"]).await;
+        lock.raw.cmd(&["RPUSH", &lock.queue, odd]).await;
+        lock.join_on("next", NOBODY).await.unwrap();
+        assert_eq!(lock.release("holder").await, "2", "{odd:?}");
+        let found = (lock.holder().await, lock.waiting().await);
+        assert_eq!(found, (Some("next".to_owned()), 0), "{odd:?}");
+        assert_eq!(lock.release("next").await, "1");
+    }
+}

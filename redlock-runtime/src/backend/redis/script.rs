@@ -142,10 +142,10 @@ mod tests {
         assert_eq!(RAISE.digest(), "4142d34a29712ce86779aa433658e95e74bf0588");
         assert_eq!(RENEW.digest(), "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13");
         assert_eq!(NOTICE.digest(), "20632bbef39757069aa270fb99e091f2140dd47b");
-        assert_eq!(JOIN.digest(), "0a28c79689ce9072568426902024095ed0b10ad8");
-        assert_eq!(ROTATE.digest(), "c54e7b5e7ad57f6d8dec46ada15c64e72ad6f810");
-        assert_eq!(NUDGE.digest(), "847e3b76a58656d49b6e5efa9e2cef2919502689");
-        assert_eq!(RELEASE.digest(), "0a1cff1deeda323e0d7c0ea7c8b9cf4d5e05291f");
+        assert_eq!(JOIN.digest(), "41e32560c730cd48c08966b825c2a518542fbf95");
+        assert_eq!(ROTATE.digest(), "00f1edc047a5ef2e0a942cd106f21fdd9205bc53");
+        assert_eq!(NUDGE.digest(), "94bf39d6aead0bc256bcac551745ade49e63175c");
+        assert_eq!(RELEASE.digest(), "36220a635a409f92f61b312a2933639098bb5ba6");
     }
 
     #[test]

@@ -18,6 +18,9 @@ local most_messages = 1024
 -- So long, in ms, does a mailbox last behind its last message.
 local mailbox_life = 60000
 
+-- So large is a number of an entry at most.
+local most = 10000000000000
+
 local function clock()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
@@ -93,10 +96,17 @@ local function take_out(line, entry, position)
   return redis.pcall('LREM', line, 1, entry) == 1
 end
 
+-- Can a command or a fencing token do with it?
+local function is_fit(number)
+  number = tonumber(number)
+  return number >= 1 and number <= most
+end
+
+-- but: an owner whose entry is taken out, and not handed the lock: it has it, or lets go of it.
 -- last: the last fencing token that was used, where that is known.
 -- True: the lock has the next owner, and its process was told. False: nobody is there to have it;
 -- the lock may have the name of somebody who is gone.
-local function hand_over(lock, counter, line, last)
+local function hand_over(lock, counter, line, but, last)
   local first
   while true do
     local entry, position = next_in(line)
@@ -108,7 +118,7 @@ local function hand_over(lock, counter, line, last)
     local listeners = 0
     if owner and expire == '0' then
       listeners = tell(channel, string.format('free %d ', #owner) .. owner .. lock) or 0
-    elseif owner then
+    elseif owner and owner ~= but and is_fit(expire) and is_fit(life) and is_fit(count) then
       first = first or token_behind(last or redis.pcall('GET', counter), clock())
       if not first then
         return false

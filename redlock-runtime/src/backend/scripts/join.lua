@@ -29,13 +29,17 @@ if not holder and ARGV[5] == '' then
   return granted
 end
 if not holder then
-  if not hand_over(lock, counter, line) then
+  if not hand_over(lock, counter, line, owner) then
     return grant(redis.call('GET', counter), ARGV[4])
   end
   holder = redis.call('GET', lock)
 end
 if holder == owner then
   -- It was handed over meanwhile. Nobody has used any of its fencing tokens: the last is left.
+  local own = ARGV[5] == '' and find(line, owner)
+  if own then
+    redis.call('LREM', line, 1, own)
+  end
   local last = redis.call('GET', counter)
   if not last then
     return grant(last, 1)

@@ -19,7 +19,7 @@ if holder ~= owner then
 end
 if line then
   local last = used and used ~= '' and last_used(counter, used, ARGV[4])
-  if hand_over(lock, counter, line, last) then
+  if hand_over(lock, counter, line, owner, last) then
     return 2
   end
   if last and last == used then

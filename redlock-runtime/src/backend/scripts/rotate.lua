@@ -13,7 +13,7 @@ if holder ~= owner then
   return {holder and -1 or 0, now}
 end
 local last = last_used(counter, ARGV[2], ARGV[3])
-if hand_over(lock, counter, line, last) then
+if hand_over(lock, counter, line, owner, last) then
   local entry = table.concat({ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[4]}, ' ')
   local length = redis.call('RPUSH', line, entry)
   redis.call('PEXPIRE', line, line_life)

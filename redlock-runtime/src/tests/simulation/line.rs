@@ -37,7 +37,9 @@ impl Node {
             return Answer::Denied;
         }
         let (key, server_time) = (&entry.claim.key, self.server_time(now));
-        if self.record(key).live(now).is_none() && !self.hand_over(key, None, now) {
+        if self.record(key).live(now).is_none()
+            && !self.hand_over(key, Some(&entry.claim.owner), None, now)
+        {
             return self.take(entry, now);
         }
         let record = self.record(key);
@@ -64,6 +66,7 @@ impl Node {
         }
         let record = self.record(key);
         if record.is_owned_by(&entry.claim.owner, now) {
+            record.leave(&entry.claim.owner);
             return self.take_over(entry, now);
         }
         Answer::Joined(match record.position(&entry.claim.owner) {
@@ -79,7 +82,7 @@ impl Node {
 
     pub(crate) fn leave(&mut self, claim: &Claim, now: Micros) -> Answer {
         if !self.denies(now) {
-            self.record(&claim.key).line.retain(|entry| entry.claim.owner != claim.owner);
+            self.record(&claim.key).leave(&claim.owner);
         }
         self.free(claim, None, now)
     }
@@ -90,7 +93,7 @@ impl Node {
             return Answer::Freed(other, false);
         }
         let last = self.record(&claim.key).last_used(drawn);
-        if self.hand_over(&claim.key, drawn, now) {
+        if self.hand_over(&claim.key, Some(&claim.owner), drawn, now) {
             return Answer::Freed(Found::Ours, true);
         }
         let record = self.record(&claim.key);
@@ -116,7 +119,7 @@ impl Node {
         }
         let server_time = self.server_time(now);
         let last = self.record(&held.key).last_used(Some(drawn));
-        if self.hand_over(&held.key, Some(drawn), now) {
+        if self.hand_over(&held.key, Some(&held.owner), Some(drawn), now) {
             let record = self.record(&held.key);
             record.line.push_back(next.clone());
             let Joined::Waiting { holder, standing } =
@@ -135,7 +138,7 @@ impl Node {
     }
 
     pub(crate) fn nudge(&mut self, key: &LockKey, now: Micros) -> Answer {
-        if self.record(key).live(now).is_none() && !self.hand_over(key, None, now) {
+        if self.record(key).live(now).is_none() && !self.hand_over(key, None, None, now) {
             self.record(key).lease = None;
         }
         let record = self.record(key);
@@ -161,8 +164,15 @@ impl Node {
         Answer::Joined(Joined::Granted(range(record.last_token, record.last_token)))
     }
 
-    /// Gives a lock to the next one in line whose process is there. Is there one?
-    fn hand_over(&mut self, key: &LockKey, drawn: Option<Drawn>, now: Micros) -> bool {
+    /// Gives a lock to the next one in line whose process is there, and who is not `but`. Is there
+    /// one?
+    fn hand_over(
+        &mut self,
+        key: &LockKey,
+        but: Option<&Owner>,
+        drawn: Option<Drawn>,
+        now: Micros,
+    ) -> bool {
         if self.denies(now) {
             return false;
         }
@@ -171,6 +181,9 @@ impl Node {
         let record = self.record(key);
         let first = server_time.max(record.last_used(drawn) + 1);
         while let Some(next) = self.record(key).take_next(server_time) {
+            if but == Some(&next.claim.owner) {
+                continue;
+            }
             let lease = next.claim.expire.min(plan.window);
             let ends = now + self.real(lease);
             let record = self.record(key);
@@ -200,6 +213,10 @@ impl Record {
         let first_told = self.line.iter().position(|entry| entry.is_told);
         let next = first_told.filter(|_| !is_turn_of_untold).unwrap_or(0);
         self.line.remove(next)
+    }
+
+    fn leave(&mut self, owner: &Owner) {
+        self.line.retain(|entry| entry.claim.owner != *owner);
     }
 
     /// Of those that an owner reserved, unless somebody has drawn since.
