@@ -289,7 +289,7 @@ fn enter(
     };
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let (reply, answer) = oneshot::channel();
-    let waiter = Waiter { id, terms, end, asked_before: 0, reply };
+    let waiter = Waiter::new(id, terms, end, reply);
     let needs_clerk = seat.enter(waiter, asked);
     let place = Place::new(seat.another(), id, answer, waiting);
     if needs_clerk {

@@ -1,7 +1,6 @@
 //! The clerk of a queue: asks Redis on behalf of all who wait for one key in this process, and
 //! sends those home whose time is up.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,7 +123,7 @@ impl Clerk {
             return rest(&mut state, self.lingers_until, Rest::Idle);
         };
         let (until, why) = self.rest_until(&mut state, now);
-        let until = until.min(state.earliest_end());
+        let until = until.min(state.waiters.earliest_end());
         if now < until { rest(&mut state, until, why) } else { Duty::Ask(terms) }
     }
 
@@ -187,7 +186,7 @@ impl Clerk {
 
     /// How long a question may take: as long as somebody waits for its answer.
     pub(super) fn within(&self, now: Moment) -> Duration {
-        let end = self.seat.queue.state().first().map_or(now, |waiter| waiter.end);
+        let end = self.seat.queue.state().first().map_or(now, Waiter::end);
         self.engine.reply_timeout.min(end.since(now).max(LAST_ATTEMPT))
     }
 
@@ -289,7 +288,7 @@ impl Clerk {
     pub(super) async fn patiently<T>(&self, command: impl Future<Output = T>) -> T {
         let mut command = std::pin::pin!(command);
         loop {
-            let overdue = self.seat.queue.state().earliest_end().plus(LAST_ATTEMPT);
+            let overdue = self.seat.queue.state().waiters.earliest_end().plus(LAST_ATTEMPT);
             tokio::select! {
                 biased;
                 answer = &mut command => return answer,
@@ -310,17 +309,11 @@ impl Clerk {
     fn dismiss(&self, now: Moment) {
         let gone = {
             let mut state = self.seat.queue.state();
-            if state.earliest_end() > now {
-                return;
-            }
             let is_hopeless = self.seen.fault.is_some();
-            let (gone, left): (VecDeque<_>, VecDeque<_>) =
-                state.waiters.drain(..).partition(|waiter| {
-                    let had_its_last = self.asked_at >= waiter.end || is_hopeless;
-                    waiter.end <= now && (had_its_last || waiter.end.plus(LAST_ATTEMPT) <= now)
-                });
-            state.waiters = left;
-            gone
+            state.waiters.take_overdue(now, |waiter| {
+                let had_its_last = self.asked_at >= waiter.end() || is_hopeless;
+                had_its_last || waiter.end().plus(LAST_ATTEMPT) <= now
+            })
         };
         for waiter in gone {
             self.refuse(waiter);
@@ -369,7 +362,7 @@ impl Drop for Clerk {
             state.clerk = Clerking::Absent;
             std::mem::take(&mut state.waiters)
         };
-        for waiter in orphans {
+        for waiter in orphans.into_iter() {
             let _ = waiter.reply.send(Err(stopped()));
         }
     }

@@ -14,6 +14,7 @@ mod settle;
 mod stand;
 mod state;
 mod tenure;
+mod waiters;
 
 pub(crate) use acquiring::{Acquiring, Order, start};
 pub(crate) use pass::{Passed, pass_on};

@@ -16,14 +16,30 @@ use crate::clock::Moment;
 pub(super) struct Waiter {
     pub(super) id: u64,
     pub(super) terms: Terms,
-    /// It waits no longer than until here.
-    pub(super) end: Moment,
+    end: Moment,
     /// How many questions had been asked when it came, less its own.
     pub(super) asked_before: u32,
     pub(super) reply: oneshot::Sender<Granted>,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has looked at one who waits.
+    pub(super) static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 impl Waiter {
+    /// One who waits no longer than until `end`.
+    pub(super) fn new(id: u64, terms: Terms, end: Moment, reply: oneshot::Sender<Granted>) -> Self {
+        Self { id, terms, end, asked_before: 0, reply }
+    }
+
+    pub(super) fn end(&self) -> Moment {
+        #[cfg(test)]
+        LOOKS.set(LOOKS.get() + 1);
+        self.end
+    }
+
     pub(super) fn is_gone(&self) -> bool {
         self.reply.is_closed()
     }

@@ -126,7 +126,7 @@ impl Seat {
     pub(super) fn enter(&self, mut waiter: Waiter, asked: u32) -> bool {
         let mut state = self.queue.state();
         waiter.asked_before = self.queue.asked.load(Ordering::Relaxed).wrapping_sub(asked);
-        let end = waiter.end;
+        let end = waiter.end();
         if asked > 0 {
             state.waiters.push_front(waiter);
         } else {
@@ -148,8 +148,7 @@ impl Seat {
     pub(super) fn leave(&self, id: u64) {
         let gone = {
             let mut state = self.queue.state();
-            let at = state.waiters.iter().position(|waiter| waiter.id == id);
-            at.and_then(|at| state.waiters.remove(at))
+            state.waiters.remove(id)
         };
         // Outside of the mutex: it may wake somebody.
         if gone.is_some() {

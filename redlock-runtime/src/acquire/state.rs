@@ -1,18 +1,18 @@
 //! What this process knows of one key.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::place::Waiter;
 use super::tenure::Tenure;
+use super::waiters::Waiters;
 use crate::clock::Moment;
 use crate::renewal::Hold;
 
 /// What is known of one key.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    pub(super) waiters: VecDeque<Waiter>,
+    pub(super) waiters: Waiters,
     /// Who holds the lock here, or did last.
     pub(super) holder: Option<Arc<Hold>>,
     /// How many who waited here are about to hold it: one, or none.
@@ -149,10 +149,5 @@ impl State {
         let waiter = self.waiters.pop_front();
         self.promised += u32::from(waiter.is_some());
         waiter
-    }
-
-    /// When the first of those who wait gives up.
-    pub(super) fn earliest_end(&self) -> Moment {
-        self.waiters.iter().map(|waiter| waiter.end).min().unwrap_or(Moment::NEVER)
     }
 }

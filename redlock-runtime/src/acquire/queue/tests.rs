@@ -8,7 +8,9 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::acquire::acquiring::Granted;
 use crate::acquire::attempt::Terms;
+use crate::acquire::place::LOOKS;
 use crate::acquire::state::{GRANTS_TO_FORGET, QUESTION, Rest};
+use crate::acquire::waiters::Waiters;
 use crate::backend::{Backend, Claim, FencingTokens, Memory, MemoryStore};
 use crate::clock::Clock;
 use crate::fencing::FencingToken;
@@ -29,7 +31,7 @@ fn at(seconds: u64) -> Moment {
 fn waiter(id: u64, end: Moment) -> (Waiter, oneshot::Receiver<Granted>) {
     let (reply, answer) = oneshot::channel();
     let terms = Terms { template: "k", expire: EXPIRE, max_renew: None, started: Moment::ZERO };
-    (Waiter { id, terms, end, asked_before: 0, reply }, answer)
+    (Waiter::new(id, terms, end, reply), answer)
 }
 
 /// Two holds that could be of one key, one after the other; and what the first one has.
@@ -127,8 +129,44 @@ fn who_asked_by_itself_stands_before_those_who_came_meanwhile() {
     assert!(seat.enter(second, 0), "nobody else calls a clerk");
     assert!(!seat.enter(third, 0));
     assert!(!seat.enter(first, 1));
-    let order: Vec<u64> = seat.queue.state().waiters.iter().map(|waiter| waiter.id).collect();
-    assert_eq!(order, [1, 2, 3]);
+    let mut state = seat.queue.state();
+    let order = std::iter::from_fn(|| state.waiters.pop_front()).map(|waiter| waiter.id);
+    assert_eq!(order.collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+/// In steps, not in time: the clerk is woken by each of them, and looks who is the first, and whose
+/// time is up next.
+#[test]
+fn a_crowd_that_is_cancelled_costs_a_few_steps_for_each_of_it() {
+    const CROWD: usize = 4_000;
+    let seat = Queues::new(CROWD).join(&key("a"), None);
+    let come = |id: usize| {
+        let (waiter, answer) = waiter(id as u64, at(10_000 - id as u64));
+        seat.enter(waiter, 0);
+        answer
+    };
+    let answers: Vec<_> = (0..CROWD).map(come).collect();
+    let before = LOOKS.get();
+    let mut patient = Vec::new();
+    for (id, answer) in answers.into_iter().enumerate() {
+        if id % 100 == 0 {
+            patient.push(answer);
+            continue;
+        }
+        drop(answer);
+        seat.leave(id as u64);
+        let mut state = seat.queue.state();
+        assert_eq!(state.first().map(|first| first.id), Some(0));
+        assert!(state.waiters.take_overdue(at(0), |_| true).is_empty());
+        let last = (CROWD - 1) - (CROWD - 1) % 100;
+        let earliest = if id > last { last } else { CROWD - 1 };
+        assert!(state.waiters.earliest_end() <= at(10_000 - earliest as u64));
+    }
+    let steps = LOOKS.get() - before;
+    assert!(steps <= 4 * CROWD, "{steps} steps for {CROWD}");
+    assert_eq!(seat.queue.state().waiters.len(), patient.len());
+    let gone = seat.queue.state().waiters.take_overdue(at(10_000), |waiter| waiter.id > 0);
+    assert_eq!(gone.len(), patient.len() - 1);
 }
 
 #[test]
@@ -282,7 +320,7 @@ fn a_clerk_in_line_hears_that_the_last_waiter_was_served() {
     seat.now_holds(&hold);
     for (why, is_news) in [(Rest::TakenHere, false), (Rest::Waits, true)] {
         let (waiting, _answer) = waiter(2, at(900));
-        seat.queue.state().waiters.clear();
+        seat.queue.state().waiters = Waiters::default();
         seat.queue.state().waiters.push_back(waiting);
         seat.queue.state().clerk = Clerking::Resting { until: at(800), why };
         let _ = has_news(&seat);
