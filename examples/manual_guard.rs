@@ -44,6 +44,7 @@ async fn main() -> Result<(), LockError> {
     // Dropping the guard releases as well, in the background; this says what it found.
     match guard.release().await? {
         Released::Released => println!("released"),
+        Released::Unknown => println!("released, as far as is known: an answer was lost"),
         late => println!("the lock was gone before we released it: {late:?}"),
     }
     println!("held now: {:?}", redlock.held());

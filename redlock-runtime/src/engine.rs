@@ -1,7 +1,7 @@
 //! What the engines of one client share.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use tokio::runtime;
 use crate::acquire::{Queues, Seat};
 use crate::backend::{Backend, Line};
 use crate::clock::Clock;
+use crate::denial::Denial;
 use crate::host::Host;
 use crate::keeper;
 use crate::key::LockKey;
@@ -28,7 +29,7 @@ pub(crate) struct Engine {
     pub(crate) pending: Pending,
     place: Place,
     /// The server does not let us use its line.
-    shuns_line: AtomicBool,
+    line_denial: Denial,
 }
 
 /// Where the client's background work happens, and on which clock.
@@ -72,7 +73,7 @@ impl Engine {
             queues: Queues::new(max_waiters),
             pending: Pending::default(),
             place,
-            shuns_line: AtomicBool::new(false),
+            line_denial: Denial::default(),
         })
     }
 
@@ -113,17 +114,22 @@ impl Engine {
 
     /// Where waiting processes stand in line, if they do and this client may.
     pub(crate) fn line(&self) -> Option<&dyn Line> {
-        if self.shuns_line.load(Ordering::Relaxed) { None } else { self.backend.line() }
+        if self.line_denial.lasts(|| self.clock().now()) { None } else { self.backend.line() }
     }
 
-    /// Does without the line from here on.
-    pub(crate) fn shun_line(&self) {
-        if !self.shuns_line.swap(true, Ordering::Relaxed) {
+    /// Does without the line for a while.
+    pub(crate) fn line_denied(&self) {
+        if self.line_denial.denied(self.clock().now()) {
             tracing::warn!(
                 "this user may not queue for locks on the server, so waiting callers ask again \
-                 and again; grant what docs/security.md lists"
+                 and again; grant what docs/security.md lists, which is noticed within a minute"
             );
         }
+    }
+
+    /// The line was of use.
+    pub(crate) fn line_allowed(&self) {
+        self.line_denial.allowed();
     }
 
     /// The scheduler for a lease that is granted here.

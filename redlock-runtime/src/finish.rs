@@ -31,7 +31,8 @@ pub(crate) fn in_background(ownership: Ownership, may_wait: bool) -> Option<Answ
 pub(crate) fn report(hold: &Hold, answer: Option<Result<Released, Fault>>) {
     let key = hold.claim.key.name();
     match answer {
-        Some(Ok(Released::Released)) => {}
+        // What is not known is not told as a loss.
+        Some(Ok(Released::Released | Released::Unknown)) => {}
         Some(Ok(Released::Expired)) => warn_unprotected(hold, &"the key was gone"),
         Some(Ok(Released::Stolen)) => warn_unprotected(hold, &"another owner holds the key"),
         Some(Err(fault)) => {

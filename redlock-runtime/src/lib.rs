@@ -5,6 +5,7 @@ mod backend;
 mod backoff;
 mod client;
 mod clock;
+mod denial;
 mod engine;
 mod error;
 mod fencing;

@@ -70,4 +70,8 @@ pub enum Released {
     Expired,
     /// The key belonged to another owner, and was left alone.
     Stolen,
+    /// The lock is not ours any more, and nobody knows since when: the release was sent twice, as
+    /// the connection broke, and only the second one was answered. Most likely the first one
+    /// freed the lock, or handed it to the next one who waited.
+    Unknown,
 }

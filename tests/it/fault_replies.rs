@@ -232,7 +232,13 @@ async fn a_release_that_failed_once_goes_on_in_the_background() {
         site.scripted.proxy.when(command(SCRIPTS), case.then.clone());
         let outcome = guard.release().await;
         match case.once {
-            Repaired => assert_eq!(outcome, Ok(Released::Released)),
+            // Where only the reply was lost, the second try finds nothing.
+            Repaired => {
+                assert!(
+                    matches!(outcome, Ok(Released::Released | Released::Unknown)),
+                    "{outcome:?}"
+                );
+            }
             Retried => site.assert_named(&outcome.unwrap_err(), case.kind),
             Final => {
                 site.assert_named(&outcome.unwrap_err(), case.kind);

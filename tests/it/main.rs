@@ -49,6 +49,7 @@ mod connecting_parts;
 mod contract;
 mod interop;
 mod lanes;
+mod left_behind;
 mod line;
 mod line_calls;
 mod line_denied;

@@ -76,10 +76,11 @@ pub(super) async fn ask(
     let answer = way.acquire(claim, within).await;
     unanswered.claim = None;
     match answer {
-        Ok(Acquired::Granted { fencing_token }) => {
+        Ok(Acquired::Granted { fencing_token, was_cut }) => {
             let fencing_tokens = FencingTokens { first: fencing_token, last: fencing_token };
             let confirmed = Confirmed { sent, lease: claim.expire };
-            Outcome::Granted(Tenure::new(claim.clone(), confirmed, fencing_tokens))
+            let tenure = Tenure::new(claim.clone(), confirmed, fencing_tokens);
+            Outcome::Granted(if was_cut { tenure.cut() } else { tenure })
         }
         Ok(Acquired::Refused { holder, free_in, was_cut, is_split }) => {
             if was_cut {

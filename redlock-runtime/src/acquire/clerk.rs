@@ -18,6 +18,7 @@ use super::tenure::Tenure;
 use crate::backend::Claim;
 use crate::backoff;
 use crate::clock::Moment;
+use crate::denial::Denial;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::keeper;
@@ -43,8 +44,8 @@ pub(super) struct Clerk {
     notice: Option<Notice>,
     /// The next question follows a release, not the clock.
     is_woken: bool,
-    /// The line did not work for this clerk: it asks now and then instead.
-    pub(super) shuns_line: bool,
+    /// The line did not work for this clerk: it asks now and then instead, for a while.
+    pub(super) line_denial: Denial,
     /// Asks with it until it is granted, or an outcome is unknown.
     owner: Owner,
     fairness: Fairness,
@@ -78,7 +79,7 @@ impl Clerk {
             stand: None,
             notice: None,
             is_woken: false,
-            shuns_line: false,
+            line_denial: Denial::default(),
             fairness: Fairness::default(),
             polls: 0,
             ask_at: Moment::ZERO,
@@ -168,20 +169,27 @@ impl Clerk {
 
     async fn ask(&mut self, terms: Terms) {
         let now = self.now();
+        // Who has lost its place asks anew in the same turn: it may be the last one.
+        if self.stand.is_none() || !self.look().await {
+            self.ask_anew(terms).await;
+        }
+        self.asked_at = now;
+    }
+
+    async fn ask_anew(&mut self, terms: Terms) {
+        let now = self.now();
         let is_contended = {
             self.seat.queue.asks();
             let state = self.seat.queue.state();
             state.is_contended() && !state.is_taken_here(now)
         };
         let within = self.within(now);
-        if self.stand.is_some() {
-            self.look(within).await;
-        } else if is_contended && !self.shuns_line && self.engine.line().is_some() {
+        let is_denied = self.line_denial.lasts(|| now);
+        if is_contended && !is_denied && self.engine.line().is_some() {
             self.join(terms, within).await;
         } else {
             self.poll(terms, within).await;
         }
-        self.asked_at = now;
     }
 
     /// How long a question may take: as long as somebody waits for its answer.

@@ -19,4 +19,4 @@ mod waiters;
 pub(crate) use acquiring::{Acquiring, Order, start};
 pub(crate) use pass::{Passed, pass_on};
 pub(crate) use queue::{Freeing, Late, Queues, Seat};
-pub(crate) use tenure::Tenure;
+pub(crate) use tenure::{Remains, Tenure};

@@ -78,11 +78,16 @@ impl Clerk {
         }
     }
 
-    /// Looks after its place: a call may have been missed.
-    pub(super) async fn look(&mut self, within: Duration) {
+    /// Looks after its place: a call may have been missed. `false`: there is none any more.
+    pub(super) async fn look(&mut self) -> bool {
         let engine = Arc::clone(&self.engine);
-        let Some(mut stand) = self.stand.take() else { return };
-        let Some(line) = engine.line() else { return stand.leave(&engine) };
+        let Some(mut stand) = self.stand.take() else { return false };
+        let Some(line) = engine.line() else {
+            stand.leave(&engine);
+            return false;
+        };
+        self.seat.queue.asks();
+        let within = self.within(self.now());
         let holder_here = HolderHere::of(&self.seat.queue);
         let sent = self.now();
         let answer = self.patiently(line.look(&stand.claim, stand.reserve, within)).await;
@@ -100,15 +105,19 @@ impl Clerk {
                 self.stand(stand);
                 self.stands(holder, standing);
             }
-            // Called and not heard in time. Its owner has had its turn; the next one joins anew.
-            Ok(Joined::Unknown) => self.ask_at = Moment::ZERO,
-            Err(fault) if self.shuns(&fault) => stand.leave(&engine),
+            // Called and not heard in time, or the queue was lost. The next owner joins anew.
+            Ok(Joined::Unknown) => return false,
+            Err(fault) if self.shuns(&fault) => {
+                stand.leave(&engine);
+                return false;
+            }
             Err(fault) => {
                 let pause = self.failed(fault);
                 stand.look_at = self.now().plus(pause);
                 self.stand(stand);
             }
         }
+        true
     }
 
     /// A holder of this process has left its tenure, so that others are looked after.
@@ -199,6 +208,8 @@ impl Clerk {
     }
 
     fn stand(&mut self, stand: Stand) {
+        self.engine.line_allowed();
+        self.line_denial.allowed();
         self.seat.queue.state().contend();
         self.stand = Some(stand);
         self.linger();
@@ -230,11 +241,12 @@ impl Clerk {
     /// without one, and its callers are not told of it.
     fn shuns(&mut self, fault: &Fault) -> bool {
         let is = |kind| fault.nodes.iter().any(|node| node.kind() == kind);
-        if is(NodeErrorKind::NoPermission) {
-            self.engine.shun_line();
+        let (is_denied, is_refused) = (is(NodeErrorKind::NoPermission), is(NodeErrorKind::Refused));
+        if is_denied {
+            self.engine.line_denied();
+        } else if is_refused {
+            self.line_denial.denied(self.now());
         }
-        let shuns = is(NodeErrorKind::NoPermission) || is(NodeErrorKind::Refused);
-        self.shuns_line |= shuns;
-        shuns
+        is_denied || is_refused
     }
 }

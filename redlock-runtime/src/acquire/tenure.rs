@@ -34,6 +34,15 @@ const _: () = assert!((RESERVE as u128) < MIN_EXPIRE.as_micros());
 /// give them back.
 pub(super) const SMALL_RESERVE: u32 = 16;
 
+/// What an owner may leave behind that its release alone does not take away.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Remains {
+    /// A command that broke off may take the lock again, after its release.
+    pub(crate) was_cut: bool,
+    /// The server has forgotten that it handed the lock over, and may still have the owner in line.
+    pub(crate) may_be_in_line: bool,
+}
+
 /// The time from the grant of an owner value to its release.
 #[derive(Debug)]
 pub(crate) struct Tenure {
@@ -43,6 +52,7 @@ pub(crate) struct Tenure {
     is_answered: bool,
     /// It has to be claimed before anybody holds it: the call may be meant for nobody any more.
     is_doubtful: bool,
+    remains: Remains,
     used: FencingToken,
     reserved: FencingToken,
     budget: Budget,
@@ -63,6 +73,7 @@ impl Tenure {
             confirmed,
             is_answered: true,
             is_doubtful: false,
+            remains: Remains::default(),
             used: first,
             reserved: last,
             budget: ALONE,
@@ -75,6 +86,16 @@ impl Tenure {
     /// Handed over by another process, as a call said, for so many callers who wait.
     pub(super) fn called(self, now: Moment, callers: usize) -> Self {
         Self { is_answered: false, ..self.handed_over(now, callers) }
+    }
+
+    /// It was granted to the second try of a command.
+    pub(super) fn cut(mut self) -> Self {
+        self.remains.was_cut = true;
+        self
+    }
+
+    pub(crate) fn remains(&self) -> Remains {
+        self.remains
     }
 
     /// The call was not certain.
@@ -98,18 +119,20 @@ impl Tenure {
         fencing_tokens: FencingTokens,
     ) -> Self {
         self.claim.expire = expire;
-        Self::new(self.claim, confirmed, fencing_tokens)
+        Self { remains: self.remains, ..Self::new(self.claim, confirmed, fencing_tokens) }
     }
 
     /// Claimed after it was handed over: a full lease, and the tokens that were reserved with it.
     pub(super) fn claimed(mut self, claim: Self) -> Self {
         if claim.used != self.reserved {
-            // The counter was lost meanwhile.
+            // The counter was lost meanwhile, or the lock and all that is known of it.
             (self.used, self.reserved) = (claim.used, claim.reserved);
+            self.remains.may_be_in_line = true;
         }
         self.claim = claim.claim;
         self.confirmed = claim.confirmed;
         (self.is_answered, self.is_doubtful) = (true, false);
+        self.remains.was_cut |= claim.remains.was_cut;
         self
     }
 

@@ -202,14 +202,14 @@ impl Memory {
             }
             if let Some(fencing_token) = last.and_then(FencingToken::new) {
                 record.ends = ends;
-                return Ok(Acquired::Granted { fencing_token });
+                return Ok(Acquired::Granted { fencing_token, was_cut: false });
             }
         }
         let fencing_token = tables.next_token(&claim.key, now, claim.expire);
         let record = Record { owner: claim.owner.as_str().to_owned(), ends, clock };
         tables.locks.insert(key.to_owned(), record);
         tables.sweep(now, clock);
-        Ok(Acquired::Granted { fencing_token })
+        Ok(Acquired::Granted { fencing_token, was_cut: false })
     }
 
     fn extend(&self, claim: &Claim) -> Found {
@@ -286,7 +286,7 @@ mod tests {
         let key = LockKey::new("", key).unwrap();
         let claim = Claim { key, owner: Owner::fresh("test"), expire: EXPIRE };
         match memory.take(&claim) {
-            Ok(Acquired::Granted { fencing_token }) => fencing_token.into(),
+            Ok(Acquired::Granted { fencing_token, .. }) => fencing_token.into(),
             refused => panic!("{refused:?}"),
         }
     }

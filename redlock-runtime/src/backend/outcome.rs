@@ -10,6 +10,9 @@ use crate::fencing::FencingToken;
 pub(crate) enum Acquired {
     Granted {
         fencing_token: FencingToken,
+        /// An earlier try of the same call broke off and may still land: it takes the lock again if
+        /// that is free by then. A clean-up must go behind the release.
+        was_cut: bool,
     },
     Refused {
         /// The owner value that stands in the key.
@@ -33,6 +36,9 @@ pub(crate) enum Found {
     Gone,
     /// The key had another owner.
     Stolen,
+    /// A release only: the lock is not ours any more, but an earlier try of the same release was
+    /// not answered, and may have freed it or handed it over.
+    Unclear,
 }
 
 /// A command failed.

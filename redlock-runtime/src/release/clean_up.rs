@@ -42,7 +42,7 @@ fn free_until_answered(
         while clock.now() < until {
             let pause = match free(&engine, &claim, reserve).await {
                 Ok(Found::Ours) => return,
-                Ok(Found::Gone | Found::Stolen) => {
+                Ok(Found::Gone | Found::Stolen | Found::Unclear) => {
                     drop(pending.take());
                     let Some(pause) = repeats.next() else { return };
                     *pause

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::clean_up::clean_up;
 use super::flush::Unsent;
 use super::pending::PendingGuard;
-use crate::acquire::{Freeing, Late, Seat, Tenure};
+use crate::acquire::{Freeing, Late, Remains, Seat, Tenure};
 use crate::backend::{Backend, Claim, Drawn, Fault, Found};
 use crate::backoff;
 use crate::clock::Moment;
@@ -20,6 +21,7 @@ pub(super) struct ReleaseJob {
     pub(super) claim: Claim,
     /// Where fencing tokens that were reserved are to be given back.
     pub(super) unused: Option<Drawn>,
+    pub(super) remains: Remains,
     /// The server has dropped the lease by itself from here on.
     pub(super) until: Moment,
     /// An earlier try was not answered.
@@ -51,6 +53,7 @@ impl ReleaseJob {
             engine: Arc::clone(engine),
             claim: tenure.claim.clone(),
             unused: tenure.unused(),
+            remains: tenure.remains(),
             until,
             is_unknown: false,
             reply: None,
@@ -101,6 +104,7 @@ impl ReleaseJob {
         Question {
             claim: self.claim.clone(),
             unused: self.unused,
+            is_leaving: self.remains.may_be_in_line,
             within: self.engine.reply_timeout,
         }
     }
@@ -108,13 +112,16 @@ impl ReleaseJob {
     pub(super) fn finish(self, found: Found) -> Released {
         let released = match found {
             Found::Ours => Released::Released,
-            // An earlier try that was never answered may have been the one that freed it, or handed
-            // it over.
-            Found::Gone | Found::Stolen if self.is_unknown => Released::Released,
+            Found::Unclear => Released::Unknown,
+            // An earlier try that was never answered may have freed it, or handed it over.
+            Found::Gone | Found::Stolen if self.is_unknown => Released::Unknown,
             Found::Gone => Released::Expired,
             Found::Stolen => Released::Stolen,
         };
         tracing::debug!(key = self.claim.key.name(), ?released, "lock released");
+        if self.remains.was_cut {
+            clean_up(&self.engine, self.claim.clone(), None);
+        }
         drop((self.freeing, self.late));
         if let Some(reply) = self.reply {
             let _ = reply.send(Ok(released));
@@ -140,12 +147,14 @@ impl ReleaseJob {
 pub(super) struct Question {
     claim: Claim,
     unused: Option<Drawn>,
+    is_leaving: bool,
     within: Duration,
 }
 
 impl Question {
     pub(super) async fn ask(&self, way: &dyn Backend) -> Result<Found, Fault> {
         match (way.line(), self.unused) {
+            (Some(line), _) if self.is_leaving => line.leave(&self.claim, 0, self.within).await,
             (Some(line), Some(drawn)) => line.give_back(&self.claim, drawn, self.within).await,
             _ => way.release(&self.claim, self.within).await,
         }

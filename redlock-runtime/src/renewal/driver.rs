@@ -284,7 +284,7 @@ fn settle(batch: &[Arc<Hold>], sent: Moment, answer: &Result<Vec<Option<Found>>,
                     Some(Found::Ours) => hold.extend(sent),
                     Some(Found::Gone) => drop(hold.lose(LostReason::Expired)),
                     Some(Found::Stolen) => drop(hold.lose(LostReason::Stolen)),
-                    None => hold.doubt("too few nodes answered"),
+                    Some(Found::Unclear) | None => hold.doubt("too few nodes answered"),
                 }
             }
         }

@@ -22,6 +22,8 @@ use crate::options::Policy;
 pub(super) enum Fate {
     /// It is answered, after a while.
     Slow(Duration),
+    /// It arrives after a while.
+    Late(Duration),
     /// It is carried out, but nobody hears of it until the time given to it is up.
     LostReply,
     /// It never arrives; nobody knows until the time given to it is up.
@@ -210,6 +212,10 @@ pub(super) async fn meet<T>(
             let answer = run.await;
             tokio::time::sleep(delay).await;
             answer
+        }
+        Some(Fate::Late(delay)) => {
+            tokio::time::sleep(delay).await;
+            run.await
         }
         Some(Fate::Slow(_) | Fate::LostReply) => {
             drop(run.await);

@@ -25,7 +25,7 @@ pub(super) async fn waits(redlock: &Redlock) -> Waiter {
     waits_for(redlock, EXPIRE, Wait::Forever).await
 }
 
-async fn waits_for(redlock: &Redlock, expire: Duration, wait: Wait) -> Waiter {
+pub(super) async fn waits_for(redlock: &Redlock, expire: Duration, wait: Wait) -> Waiter {
     let waiter = tokio::spawn(redlock.lock("k").expire(expire).wait(wait).acquire());
     tokio::time::sleep(MOMENT).await;
     waiter

@@ -11,6 +11,7 @@ mod line;
 mod metrics;
 mod notice;
 mod options;
+mod queue_lost;
 mod quorum;
 mod reentrancy;
 mod release;

@@ -245,6 +245,20 @@ async fn a_node_is_not_won_back_for_a_holder_that_let_go_meanwhile() {
     assert_eq!(held(&nodes, "k"), 0);
 }
 
+/// The acquire was on its way when the release overtook it.
+#[tokio::test(start_paused = true)]
+async fn what_a_node_grants_after_its_owner_let_go_is_freed() {
+    let nodes = nodes(3);
+    let redlock = on(&nodes);
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    forget(&nodes[2..], "k");
+    nodes[2].next_acquires([Fate::Late(SECOND / 2)]);
+    tokio::time::sleep(EXPIRE * 2 / 3 + SECOND / 4).await;
+    guard.release().await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(held(&nodes, "k"), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_failed_leaves_nothing_on_any_node() {
     for fate in [Fate::LostReply, Fate::LostRequest, DOWN] {

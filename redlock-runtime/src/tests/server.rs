@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::fake::{Fate, client, meet};
 use super::simulation::line::{Entry, Notice};
-use super::simulation::node::{Answer, Command, Node};
+use super::simulation::node::{Answer, Command, Node, Record};
 use super::simulation::notice::Tickets;
 use super::simulation::plan::{LinePlan, Listener, NEVER, NodePlan};
 use crate::backend::{
@@ -88,8 +88,12 @@ impl Server {
 
     /// Nobody may use the line any more.
     pub(super) fn deny(&self) {
-        let mut node = self.node.lock().unwrap();
-        node.line.as_mut().unwrap().denied_from = 0;
+        self.node.lock().unwrap().line.as_mut().unwrap().denied_from = 0;
+    }
+
+    /// Everybody may use it again.
+    pub(super) fn allow(&self) {
+        self.node.lock().unwrap().line.as_mut().unwrap().denied_from = NEVER;
     }
 
     pub(super) fn disturb(&self) {
@@ -115,12 +119,26 @@ impl Server {
         self.run(&Command::Release(claim.clone()));
     }
 
-    /// As if the server had lost its data.
+    /// A person deletes the lock.
     pub(super) fn remove(&self, key: &str) {
+        self.change(key, |record| record.lease = None);
+    }
+
+    /// A person deletes the queue of a lock.
+    pub(super) fn lose_queue(&self, key: &str) {
+        self.change(key, |record| record.line.clear());
+    }
+
+    /// As if the server had lost its data.
+    pub(super) fn lose_everything(&self, key: &str) {
+        self.remove(key);
+        self.lose_queue(key);
+    }
+
+    fn change(&self, key: &str, change: impl FnOnce(&mut Record)) {
         let mut node = self.node.lock().unwrap();
         let mut records = node.records.iter_mut();
-        let record = records.find(|record| record.key.redis_key() == key);
-        record.unwrap().lease = None;
+        change(records.find(|record| record.key.redis_key() == key).unwrap());
     }
 
     /// The owner that stands in a key.

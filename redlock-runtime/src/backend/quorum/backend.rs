@@ -122,7 +122,8 @@ impl Quorum {
         let is_agreed = |answers: &_| acks(answers) >= missing;
         let answers = gather(&members, missing, Reach::Admitted, ask, is_agreed).await;
         if is_agreed(&answers) {
-            return Ok(Acquired::Granted { fencing_token });
+            // The nodes themselves clean up behind tries that broke off.
+            return Ok(Acquired::Granted { fencing_token, was_cut: false });
         }
         // Granted, but without a token that may be used: given back.
         if tally::faults(&answers).is_empty() {
@@ -161,7 +162,7 @@ impl Quorum {
                 let is_astray = |member: &usize| match found(*member, lease) {
                     Some(Found::Gone) => true,
                     Some(Found::Ours) => self.tenures.confirmed(&claim.owner, *member).is_none(),
-                    Some(Found::Stolen) | None => false,
+                    Some(Found::Stolen | Found::Unclear) | None => false,
                 };
                 (0..self.members.len()).filter(is_astray).for_each(|member| {
                     self.win_back(member, claim.clone(), within);
@@ -194,13 +195,14 @@ impl Quorum {
     }
 
     async fn free(&self, claim: &Claim, within: Duration) -> Result<Found, Fault> {
-        self.tenures.end(&claim.owner);
+        let cut = self.tenures.end(&claim.owner);
         let ask = |member: Arc<Member>| -> Question<Found> {
             let claim = claim.clone();
+            let was_cut = cut.contains(&member.number);
             Box::pin(async move {
                 let answer = member.backend.release(&claim, within).await;
-                if answer.is_err() {
-                    member.release_later(claim, within);
+                if was_cut || answer.is_err() {
+                    member.release_later(claim, within, was_cut);
                 }
                 answer
             })
@@ -276,9 +278,11 @@ impl Quorum {
     }
 }
 
-/// Sends an acquire to one node, and keeps what it says.
+/// Sends an acquire to one node, and keeps what it says. What the node granted after its owner has
+/// let go is freed again: the release may have come before the acquire, which takes several steps
+/// on a server that has forgotten its scripts.
 async fn ask(
-    member: &Member,
+    member: &Arc<Member>,
     tenures: &Tenures,
     guard: Option<&RestartGuard>,
     claim: &Claim,
@@ -286,7 +290,15 @@ async fn ask(
 ) -> Result<Acquired, Fault> {
     let sent = guard.map_or(Moment::ZERO, RestartGuard::now);
     let answer = member.backend.acquire(claim, within).await;
-    tenures.answered(&claim.owner, member.number, sent, &answer);
+    let is_wanted = tenures.answered(&claim.owner, member.number, sent, &answer);
+    if let Ok(Acquired::Granted { was_cut, .. }) = answer
+        && !is_wanted
+    {
+        let freed = member.backend.release(claim, within).await;
+        if was_cut || freed.is_err() {
+            member.release_later(claim.clone(), within, was_cut);
+        }
+    }
     answer
 }
 

@@ -93,8 +93,9 @@ impl Member {
         };
     }
 
-    /// Releases here a little longer than the caller waits for it.
-    pub(super) fn release_later(self: &Arc<Self>, claim: Claim, within: Duration) {
+    /// Releases here a little longer than the caller waits for it: until it is answered, or also
+    /// after that, as a command that `was_cut` may still land.
+    pub(super) fn release_later(self: &Arc<Self>, claim: Claim, within: Duration, was_cut: bool) {
         let member = Arc::clone(self);
         tokio::spawn(async move {
             for pause in RELEASE_AGAIN {
@@ -102,7 +103,7 @@ impl Member {
                     return;
                 }
                 tokio::time::sleep(pause).await;
-                if member.backend.release(&claim, within).await.is_ok() {
+                if member.backend.release(&claim, within).await.is_ok() && !was_cut {
                     return;
                 }
             }

@@ -35,7 +35,7 @@ pub(super) fn elect(answers: &Answers<Acquired>, quorum: usize) -> Election {
         .iter()
         .enumerate()
         .filter_map(|(index, answer)| match answer {
-            Some(Ok(Acquired::Granted { fencing_token })) => Some((index, *fencing_token)),
+            Some(Ok(Acquired::Granted { fencing_token, .. })) => Some((index, *fencing_token)),
             _ => None,
         })
         .collect();
@@ -79,12 +79,13 @@ fn refusals(answers: &Answers<Acquired>) -> impl Iterator<Item = (&str, Option<D
 
 /// What a majority of all nodes found; `None`: not decided, or not decidable with these answers.
 pub(super) fn verdict(found: impl Iterator<Item = Option<Found>>, quorum: usize) -> Option<Found> {
-    let (mut ours, mut stolen, mut total, mut unknown) = (0, 0, 0, 0);
+    let (mut ours, mut stolen, mut unclear, mut total, mut unknown) = (0, 0, 0, 0, 0);
     for found in found {
         total += 1;
         match found {
             Some(Found::Ours) => ours += 1,
             Some(Found::Stolen) => stolen += 1,
+            Some(Found::Unclear) => unclear += 1,
             Some(Found::Gone) => {}
             None => unknown += 1,
         }
@@ -94,6 +95,9 @@ pub(super) fn verdict(found: impl Iterator<Item = Option<Found>>, quorum: usize)
     }
     if ours + unknown >= quorum {
         return None;
+    }
+    if ours + unknown + unclear >= quorum {
+        return Some(Found::Unclear);
     }
     let is_stolen = stolen > total - quorum;
     Some(if is_stolen { Found::Stolen } else { Found::Gone })

@@ -14,7 +14,16 @@ use crate::owner::Owner;
 #[derive(Debug)]
 pub(super) struct Tenures {
     nodes: usize,
-    known: Mutex<HashMap<Owner, Vec<Grant>>>,
+    known: Mutex<HashMap<Owner, Known>>,
+}
+
+/// What is known of one owner.
+#[derive(Debug)]
+struct Known {
+    /// One for each node.
+    grants: Vec<Grant>,
+    /// The nodes that granted the lock to the second try: the first one may still land.
+    cut: Vec<usize>,
 }
 
 /// What one node has said to the acquire of an owner.
@@ -34,42 +43,48 @@ impl Tenures {
     }
 
     pub(super) fn begin(&self, owner: &Owner) {
-        self.known().insert(owner.clone(), vec![Grant::Doubtful; self.nodes]);
+        let known = Known { grants: vec![Grant::Doubtful; self.nodes], cut: Vec::new() };
+        self.known().insert(owner.clone(), known);
     }
 
-    /// The owner lets go, or got nothing: no node may be asked for it any more.
-    pub(super) fn end(&self, owner: &Owner) {
-        self.known().remove(owner);
+    /// The owner lets go, or got nothing: no node may be asked for it any more. Returns the nodes
+    /// where a try that broke off may still take the lock.
+    pub(super) fn end(&self, owner: &Owner) -> Vec<usize> {
+        self.known().remove(owner).map_or_else(Vec::new, |known| known.cut)
     }
 
     /// An acquire is about to be sent. `false`: it must not, because the owner has let go, or
     /// because an earlier one is still on its way.
     pub(super) fn ask(&self, owner: &Owner, node: usize) -> bool {
         let mut known = self.known();
-        let Some(grants) = known.get_mut(owner) else { return false };
-        std::mem::replace(&mut grants[node], Grant::Asked) != Grant::Asked
+        let Some(known) = known.get_mut(owner) else { return false };
+        std::mem::replace(&mut known.grants[node], Grant::Asked) != Grant::Asked
     }
 
-    /// The answer to an acquire that left at `sent`.
+    /// The answer to an acquire that left at `sent`. `false`: the owner has let go meanwhile.
     pub(super) fn answered(
         &self,
         owner: &Owner,
         node: usize,
         sent: Moment,
         answer: &Result<Acquired, Fault>,
-    ) {
-        if let Some(grants) = self.known().get_mut(owner) {
-            grants[node] = match answer {
-                Ok(Acquired::Granted { .. }) => Grant::Confirmed(sent),
-                Ok(Acquired::Refused { .. }) | Err(_) => Grant::Doubtful,
-            };
-        }
+    ) -> bool {
+        let mut known = self.known();
+        let Some(known) = known.get_mut(owner) else { return false };
+        known.grants[node] = match answer {
+            Ok(Acquired::Granted { was_cut, .. }) => {
+                known.cut.extend(was_cut.then_some(node));
+                Grant::Confirmed(sent)
+            }
+            Ok(Acquired::Refused { .. }) | Err(_) => Grant::Doubtful,
+        };
+        true
     }
 
     /// When the node granted the lock, at the earliest; `None`: what it says of the lock may not
     /// hold for longer than a moment.
     pub(super) fn confirmed(&self, owner: &Owner, node: usize) -> Option<Moment> {
-        match self.known().get(owner)?[node] {
+        match self.known().get(owner)?.grants[node] {
             Grant::Confirmed(sent) => Some(sent),
             Grant::Asked | Grant::Doubtful => None,
         }
@@ -80,7 +95,7 @@ impl Tenures {
         self.known().len()
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<Owner, Vec<Grant>>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<Owner, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -95,7 +110,7 @@ mod tests {
         let fault = |is_unknown| Err(Fault { nodes: Vec::new(), is_unknown, is_final: false });
         let granted = || {
             let fencing_token = crate::fencing::FencingToken::new(7).unwrap();
-            Ok(Acquired::Granted { fencing_token })
+            Ok(Acquired::Granted { fencing_token, was_cut: true })
         };
         assert!(!tenures.ask(&owner, 0), "before its begin");
         tenures.begin(&owner);
@@ -110,7 +125,8 @@ mod tests {
         let sent = Moment::from_nanos(5);
         tenures.answered(&owner, 0, sent, &granted());
         assert_eq!(tenures.confirmed(&owner, 0), Some(sent));
-        tenures.end(&owner);
+        assert_eq!(tenures.end(&owner), [0], "the first try may still land");
+        assert!(!tenures.answered(&owner, 0, sent, &granted()));
         assert_eq!(tenures.confirmed(&owner, 0), None);
         assert!(!tenures.ask(&owner, 0), "after its end");
     }

@@ -19,6 +19,7 @@ use super::source::Source;
 use super::subscription::{News, Subscription, broken};
 use super::{mailbox, roll};
 use crate::backend::{CLAIM_WINDOW, Claim, Duty};
+use crate::denial;
 use crate::key::LockKey;
 
 /// How long a connection may take to be made and to show that it hears.
@@ -27,8 +28,6 @@ const CONNECT: Duration = Duration::from_secs(5);
 const REPLY: Duration = Duration::from_secs(1);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// Between two attempts of a user who is not allowed to hear.
-const DENIED_PAUSE: Duration = Duration::from_secs(60);
 
 /// Shows that the channel works. It tells nobody anything.
 const OWN_MESSAGE: &str = "";
@@ -72,7 +71,7 @@ impl<S: Source> Duties<S> {
         let notices = &self.core.notices;
         notices.wanted().await;
         let mut pause = SHORTEST_PAUSE;
-        let mut was_heard = false;
+        let (mut was_heard, mut denials) = (false, 0);
         loop {
             match timeout(CONNECT, self.subscribe()).await {
                 Ok(Ok(Some((subscription, heard)))) => {
@@ -81,7 +80,7 @@ impl<S: Source> Duties<S> {
                     if was_heard {
                         notices.disturb();
                     }
-                    was_heard = true;
+                    (was_heard, denials) = (true, 0);
                     self.hear(subscription, heard).await;
                     notices.enter(Phase::Wanted);
                     if since.elapsed() > LONGEST_PAUSE {
@@ -98,7 +97,8 @@ impl<S: Source> Duties<S> {
                         "this user may not subscribe and publish, so its waiters ask now and then"
                     );
                     notices.enter(Phase::Silent);
-                    pause = DENIED_PAUSE;
+                    pause = denial::pause(denials);
+                    denials += 1;
                 }
                 Ok(Err(_)) | Err(_) => notices.enter(Phase::Silent),
             }

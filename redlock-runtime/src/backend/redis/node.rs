@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use deadpool_redis::Pool;
@@ -26,6 +25,7 @@ use super::watch::HandOvers;
 use super::{address, probe, reply};
 use crate::backend::{Acquired, Awaited, Backend, Claim, Duty, Found, Line, Reply, Tls, Told};
 use crate::clock::Moment;
+use crate::denial::Denial;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 
@@ -55,7 +55,7 @@ pub(super) struct Core<S: Source> {
     pub(super) notices: Arc<Notices>,
     pub(super) hand_overs: HandOvers,
     /// This user may not touch the line of a lock.
-    pub(super) is_lineless: AtomicBool,
+    pub(super) line_denial: Denial,
 }
 
 /// What is wanted of a node beside its commands.
@@ -100,7 +100,7 @@ impl<S: Source> RedisNode<S> {
             behind: Behind::default(),
             notices,
             hand_overs: HandOvers::default(),
-            is_lineless: AtomicBool::new(false),
+            line_denial: Denial::default(),
         };
         Self { core: Arc::new(core), calls, home: None, stem: Some(Stem::default()) }
     }
@@ -130,14 +130,16 @@ impl<S: Source> RedisNode<S> {
                 let was_cut = answer.was_cut;
                 Ok(Acquired::Refused { holder, free_in, was_cut, is_split: false })
             }
-            granted @ Acquired::Granted { .. } => match self.shortage(replicas, answer.confirmed) {
-                None => Ok(granted),
-                // It stands on the master: given back like a lock that nobody knows of.
-                Some((error, is_final)) => {
-                    answer.loan.into_iter().for_each(unheard);
-                    Err(Failure::new(error, true, is_final))
+            Acquired::Granted { fencing_token, .. } => {
+                match self.shortage(replicas, answer.confirmed) {
+                    None => Ok(Acquired::Granted { fencing_token, was_cut: answer.was_cut }),
+                    // It stands on the master: given back like a lock that nobody knows of.
+                    Some((error, is_final)) => {
+                        answer.loan.into_iter().for_each(unheard);
+                        Err(Failure::new(error, true, is_final))
+                    }
                 }
-            },
+            }
         }
     }
 

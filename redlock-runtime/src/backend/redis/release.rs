@@ -1,6 +1,5 @@
 //! Lets go of a lock, or of a place in its line.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -8,7 +7,7 @@ use tokio::time::Instant;
 use super::exchange::{Call, exchange, unheard};
 use super::link::{Link, Loan};
 use super::node::{Core, fence_life};
-use super::presence::Watched;
+use super::presence::{CLOCK, Watched};
 use super::reply;
 use super::script::RELEASE;
 use super::source::Source;
@@ -73,30 +72,39 @@ impl<S: Source> Core<S> {
         within: Duration,
     ) -> Result<Found, Fault> {
         let end = Instant::now() + within;
-        let is_lineless = self.is_lineless.load(Ordering::Relaxed);
+        let is_lineless = self.line_denial.lasts(|| CLOCK.now());
         let ask = async |call: &Call, within| {
             exchange(&self.name, calls, call, within, reply::released, unheard).await
         };
         let answer = match ask(&release.call(is_lineless), within).await {
             Err(failure) if !is_lineless && is_out_of_reach::<S>(&failure.error) => {
                 let call = release.call(true);
-                let alone = Box::pin(ask(&call, end - Instant::now())).await?;
-                // A slot that moves comes to rest again; an ACL stays as it is.
-                let is_denied = failure.error.kind() == NodeErrorKind::NoPermission;
-                self.is_lineless.store(is_denied, Ordering::Relaxed);
+                let mut alone = Box::pin(ask(&call, end - Instant::now())).await?;
+                alone.was_cut |= failure.is_unknown;
+                // A slot that moves comes to rest again; an ACL mostly stays as it is.
+                if failure.error.kind() == NodeErrorKind::NoPermission {
+                    self.line_denial.denied(CLOCK.now());
+                }
                 alone
             }
-            answer => answer?,
+            answer => {
+                let answer = answer?;
+                if !is_lineless {
+                    self.line_denial.allowed();
+                }
+                answer
+            }
         };
         let (found, was_handed_over) = answer.found;
-        if was_handed_over {
+        let found = match found {
+            // The try that broke off may have freed it, or handed it over.
+            Found::Gone | Found::Stolen if answer.was_cut => Found::Unclear,
+            found => found,
+        };
+        if was_handed_over || found == Found::Unclear {
             self.hand_overs.begin(&release.claim.key);
         }
-        match found {
-            // The try that broke off may have been the one that freed it.
-            Found::Gone if answer.was_cut => Ok(Found::Ours),
-            found => Ok(found),
-        }
+        Ok(found)
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn acquired(value: &Value) -> Option<Timed<Acquired>> {
         Value::BulkString(granted) => {
             let (number, time) = std::str::from_utf8(granted).ok()?.split_once(' ')?;
             let fencing_token = FencingToken::new(number.parse().ok()?)?;
-            let found = Acquired::Granted { fencing_token };
+            let found = Acquired::Granted { fencing_token, was_cut: false };
             Some(Timed { found, micros: time.parse().ok()? })
         }
         Value::Array(items) => {
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn the_three_answers_to_an_acquire() {
         let fencing_token = FencingToken::new(1_795_000_000_000_000).unwrap();
-        let found = Acquired::Granted { fencing_token };
+        let found = Acquired::Granted { fencing_token, was_cut: false };
         assert_eq!(acquired(&bulk("1795000000000000 17")), Some(Timed { found, micros: 17 }));
 
         let refused = |millis| {

@@ -18,7 +18,7 @@ pub(super) struct Habits {
     pub(super) keeps_guards: bool,
     /// Bodies call functions that re-enter their hold, side by side.
     pub(super) has_siblings: bool,
-    /// When a person deletes which key on every node.
+    /// When a person deletes which key on every node, at even times with its queue.
     pub(super) deletions: Vec<(Tick, usize)>,
 }
 

@@ -53,7 +53,7 @@ enum Load {
     /// A command, and where its answer goes.
     Command(Command, Option<usize>),
     Upheaval(Upheaval),
-    /// A person deletes a key.
+    /// A person deletes a key, with its queue or without.
     Deletion(usize),
 }
 
@@ -181,7 +181,13 @@ impl Network {
                 Load::Deletion(key) => {
                     let is_deleted = |record: &&mut Record| record.key.name() == KEYS[key];
                     let deleted = node.records.iter_mut().filter(is_deleted);
-                    deleted.for_each(|record| record.lease = None);
+                    for record in deleted {
+                        record.lease = None;
+                        // Half of them empty the whole server.
+                        if flight.lands % 2 == 0 {
+                            record.line.clear();
+                        }
+                    }
                 }
                 Load::Command(command, ticket) => {
                     let answer = node.execute(&command, flight.lands);

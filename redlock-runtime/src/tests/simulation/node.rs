@@ -175,7 +175,7 @@ impl Node {
         let Some(fencing_token) = FencingToken::new(record.last_token) else {
             unreachable!("the clock shows the year 2255")
         };
-        Acquired::Granted { fencing_token }
+        Acquired::Granted { fencing_token, was_cut: false }
     }
 
     /// Does something to a key that is still its owner's.

@@ -40,7 +40,7 @@ impl Wire {
         }
         match answer? {
             // The try that broke off may have been the one that freed it.
-            (Answer::Freed(Found::Gone, _), true) => Ok(Found::Ours),
+            (Answer::Freed(Found::Gone | Found::Stolen, _), true) => Ok(Found::Unclear),
             (Answer::Freed(found, _), _) => Ok(found),
             (other, _) => unreachable!("{other:?}"),
         }

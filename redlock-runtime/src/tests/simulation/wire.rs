@@ -161,9 +161,9 @@ impl Backend for Wire {
             }
             match self.call(Command::Acquire(claim.clone()), within).await? {
                 (Answer::Acquired(mut acquired), is_cut) => {
-                    if let Acquired::Refused { was_cut, .. } = &mut acquired {
-                        *was_cut = is_cut;
-                    }
+                    let (Acquired::Granted { was_cut, .. } | Acquired::Refused { was_cut, .. }) =
+                        &mut acquired;
+                    *was_cut = is_cut;
                     Ok(acquired)
                 }
                 (other, _) => unreachable!("{other:?}"),

@@ -7,7 +7,7 @@ type Answer = Option<Result<Acquired, Fault>>;
 #[expect(clippy::unnecessary_wraps, reason = "as among the answers")]
 fn granted(value: u64) -> Answer {
     let fencing_token = FencingToken::new(value).unwrap();
-    Some(Ok(Acquired::Granted { fencing_token }))
+    Some(Ok(Acquired::Granted { fencing_token, was_cut: false }))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as among the answers")]
@@ -96,6 +96,11 @@ fn verdicts_need_a_quorum_and_losses_need_certainty() {
     assert_eq!(of([open; 5]), None);
     assert_eq!(of([open, open, stolen, stolen, stolen]), stolen);
     assert_eq!(of([open, open, gone, stolen, stolen]), gone);
+    let unclear = Some(Found::Unclear);
+    assert_eq!(of([ours, ours, unclear, gone, gone]), unclear);
+    assert_eq!(of([ours, unclear, unclear, stolen, stolen]), unclear);
+    assert_eq!(of([ours, ours, unclear, open, gone]), None, "it may be ours");
+    assert_eq!(of([unclear, unclear, stolen, stolen, stolen]), stolen);
 }
 
 #[test]
