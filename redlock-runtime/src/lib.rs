@@ -23,6 +23,7 @@ mod reentrancy;
 mod release;
 mod renewal;
 mod run;
+mod shield;
 mod state;
 mod telemetry;
 #[cfg(test)]

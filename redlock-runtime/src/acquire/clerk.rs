@@ -332,8 +332,7 @@ impl Clerk {
         let time = self.now().since(waiter.terms.started);
         let attempts = self.seat.queue.asked_for(&waiter);
         let error = self.seen.error(&self.seat.queue.key, time, attempts);
-        // The caller may have gone.
-        let _ = waiter.reply.send(Err(error));
+        waiter.answer(Err(error));
     }
 }
 
@@ -371,7 +370,7 @@ impl Drop for Clerk {
             std::mem::take(&mut state.waiters)
         };
         for waiter in orphans.into_iter() {
-            let _ = waiter.reply.send(Err(stopped()));
+            waiter.answer(Err(stopped()));
         }
     }
 }

@@ -9,6 +9,7 @@ use super::queue::{Next, Seat};
 use super::tenure::Tenure;
 use crate::clock::Moment;
 use crate::engine::Engine;
+use crate::release::Ownership;
 use crate::renewal::Hold;
 
 /// What became of a lock that was offered to a waiter.
@@ -32,16 +33,13 @@ pub(super) fn give(
     let attempts = seat.queue.asked_for(&waiter);
     let begin = Begin { granted, is_taken: false };
     match grant(engine, seat.another(), tenure, waiter.terms, attempts, begin) {
-        Ok(ownership) => match waiter.reply.send(Ok(ownership)) {
-            Ok(()) | Err(Err(_)) => Given::Taken,
-            Err(Ok(ownership)) => match ownership.reclaim() {
-                Some(tenure) => Given::Back(tenure),
-                None => Given::Taken,
-            },
+        Ok(ownership) => match waiter.answer(Ok(ownership)).and_then(Ownership::reclaim) {
+            Some(tenure) => Given::Back(tenure),
+            None => Given::Taken,
         },
         Err(Unfit::TooLate { took }) => Given::TooLate(waiter, took),
         Err(Unfit::Uncared(error)) => {
-            let _ = waiter.reply.send(Err(error));
+            waiter.answer(Err(error));
             Given::Taken
         }
     }

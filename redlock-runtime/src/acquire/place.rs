@@ -10,6 +10,8 @@ use super::acquiring::{Granted, stopped};
 use super::attempt::Terms;
 use super::queue::{Seat, Waiting};
 use crate::clock::Moment;
+use crate::release::Ownership;
+use crate::shield::shielded;
 
 /// One caller, as the queue sees it.
 #[derive(Debug)]
@@ -19,7 +21,7 @@ pub(super) struct Waiter {
     end: Moment,
     /// How many questions had been asked when it came, less its own.
     pub(super) asked_before: u32,
-    pub(super) reply: oneshot::Sender<Granted>,
+    reply: oneshot::Sender<Granted>,
 }
 
 #[cfg(test)]
@@ -42,6 +44,12 @@ impl Waiter {
 
     pub(super) fn is_gone(&self) -> bool {
         self.reply.is_closed()
+    }
+
+    /// Ends the wait. What a caller that has gone cannot take comes back. A waker of the caller that
+    /// panics is called once the answer is delivered.
+    pub(super) fn answer(self, granted: Granted) -> Option<Ownership> {
+        shielded(|| self.reply.send(granted).err().and_then(Result::ok)).flatten()
     }
 }
 

@@ -13,6 +13,7 @@ use crate::backend::{Backend, Claim, Drawn, Fault, Found};
 use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
+use crate::shield::shielded;
 use crate::state::Released;
 
 /// One release, tried until it is answered or the lease would be over anyway.
@@ -92,7 +93,7 @@ impl ReleaseJob {
             }
             // The caller is told at once; the work goes on without it.
             if let Some(reply) = self.reply.take() {
-                let _ = reply.send(Err(fault));
+                shielded(|| reply.send(Err(fault)));
             }
             failures += 1;
             clock.sleep_until(retry_at).await;
@@ -124,7 +125,7 @@ impl ReleaseJob {
         }
         drop((self.freeing, self.late));
         if let Some(reply) = self.reply {
-            let _ = reply.send(Ok(released));
+            shielded(|| reply.send(Ok(released)));
         }
         drop(self.pending);
         released
@@ -138,7 +139,7 @@ impl ReleaseJob {
             "lock could not be released; it is free when its lease ends"
         );
         if let Some(reply) = self.reply {
-            let _ = reply.send(Err(fault));
+            shielded(|| reply.send(Err(fault)));
         }
     }
 }

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
+use crate::shield::shielded;
+
 /// The commands of one client that are on their way and would leave a lock behind if they were cut.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
@@ -51,7 +53,7 @@ pub(crate) struct PendingGuard {
 impl Drop for PendingGuard {
     fn drop(&mut self) {
         if self.shared.count.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.shared.settled.notify_waiters();
+            shielded(|| self.shared.settled.notify_waiters());
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::backoff;
 use crate::clock::{Clock, Moment};
 use crate::error::LockError;
 use crate::host::Host;
+use crate::shield::shielded;
 use crate::state::LostReason;
 use crate::telemetry;
 
@@ -170,7 +171,7 @@ impl Scheduler {
             let mut others = Vec::new();
             for hold in found {
                 // Outside of the mutex: a stop wakes tasks, and wakers run code of others.
-                match hold.step(now, hold.leeway()) {
+                match shielded(|| hold.step(now, hold.leeway())).unwrap_or(Step::Forget) {
                     Step::Renew => {
                         due.entry(Arc::as_ptr(&hold.backend).cast()).or_default().push(hold);
                     }
@@ -280,18 +281,18 @@ fn settle(batch: &[Arc<Hold>], sent: Moment, answer: &Result<Vec<Option<Found>>,
     match answer {
         Ok(outcomes) => {
             for (hold, outcome) in batch.iter().zip(outcomes) {
-                match outcome {
+                shielded(|| match outcome {
                     Some(Found::Ours) => hold.extend(sent),
                     Some(Found::Gone) => drop(hold.lose(LostReason::Expired)),
                     Some(Found::Stolen) => drop(hold.lose(LostReason::Stolen)),
                     Some(Found::Unclear) | None => hold.doubt("too few nodes answered"),
-                }
+                });
             }
         }
         Err(fault) => {
             let nodes = fault.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
             for hold in batch {
-                hold.doubt(&nodes);
+                shielded(|| hold.doubt(&nodes));
             }
         }
     }
@@ -339,7 +340,7 @@ impl Drop for Care {
             state.schedule.drain()
         };
         for hold in orphans {
-            hold.lose(LostReason::Unreachable);
+            shielded(|| hold.lose(LostReason::Unreachable));
         }
     }
 }

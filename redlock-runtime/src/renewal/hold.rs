@@ -16,6 +16,7 @@ use crate::backend::{Backend, Claim};
 use crate::clock::{Clock, Moment};
 use crate::error::LockError;
 use crate::fencing::FencingToken;
+use crate::shield::shielded;
 use crate::state::{LeaseState, LostReason};
 use crate::telemetry;
 use crate::validity;
@@ -277,8 +278,7 @@ impl Hold {
                 return;
             }
             // To claim what was handed over is not a renewal of it.
-            let is_renewal = ledger.is_claimed();
-            ledger.renewals = ledger.renewals.saturating_add(is_renewal.into());
+            ledger.renewals = ledger.renewals.saturating_add(ledger.is_claimed().into());
             ledger.confirmed = Confirmed { sent, lease: self.claim.expire };
             ledger.is_uncertain = false;
             let stop = validity::stop(sent, self.claim.expire).min(self.longest_hold());
@@ -388,9 +388,9 @@ impl Hold {
         ledger.end(self.clock.now(), how);
         self.stop.store(Moment::ZERO.nanos(), Ordering::Release);
         drop(ledger);
-        telemetry::ended(self.template, self.held_for());
         // Outside of the mutex: wakers may run code that looks at this hold.
-        self.over.notify_waiters();
+        shielded(|| self.over.notify_waiters());
+        telemetry::ended(self.template, self.held_for());
         true
     }
 

@@ -22,3 +22,4 @@ mod server;
 mod siblings;
 mod simulation;
 mod waiting;
+mod wakers;

@@ -1,0 +1,9 @@
+//! Calls of code that is not ours: wakers, subscribers of events, recorders of metrics.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Calls code of others, and ends a panic of it here. It would end the background thread's work for
+/// every other caller, or, in a drop during another panic, the process. `None`: it panicked.
+pub(crate) fn shielded<T>(call: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(call)).ok()
+}
