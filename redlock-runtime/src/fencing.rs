@@ -29,7 +29,8 @@ use std::num::TryFromIntError;
 ///
 /// Tokens are `max(last + 1, server time in microseconds)`: strictly increasing for as long as the
 /// server keeps its data **or** its clock, and always below 2^53, so that they survive JSON and
-/// Lua numbers. They are not consecutive.
+/// Lua numbers. They are not consecutive. (`docs/protocol.md` says what is kept, and that tokens
+/// run ahead of the clock by 10 ms at most, which counts where all data is lost for a moment.)
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

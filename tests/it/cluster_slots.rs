@@ -71,14 +71,17 @@ async fn leases_of_a_slot_that_is_half_moved_are_renewed_all_the_same() {
 
     for n in 0..4 {
         migration.move_key(&format!("lock:{{s}}-{n}")).await;
-        migration.move_key(&format!("lock:{{s}}-{n}::fence")).await;
     }
+    migration.move_key(MARK).await;
     migration.finish().await;
     renewed(&guards, 2).await;
     for guard in guards {
         assert_eq!(guard.release().await.unwrap(), Released::Released);
     }
 }
+
+/// The fencing mark in the slot of `{s}`.
+const MARK: &str = "lock:{202615}:mark:fence";
 
 /// Hands the slot of `key` from its master to another, step by step.
 struct Migration<'a> {
@@ -144,7 +147,7 @@ async fn a_lease_moves_with_its_slot() {
     let migration = Migration::of(&cluster, "lock:{s}-held").await;
     migration.begin().await;
 
-    // A new lock would be made at the new master, but its two keys cannot be asked for together
+    // A new lock would be made at the new master, but its keys cannot be asked for together
     // before the slot has moved as a whole: TRYAGAIN. Its caller waits.
     let waiting = tokio::spawn(lock("{s}-new").acquire());
     let renewed = |more: u32| {
@@ -159,7 +162,7 @@ async fn a_lease_moves_with_its_slot() {
     eventually(secs(30), renewed(2)).await;
     guard.check().unwrap();
     assert!(!waiting.is_finished());
-    migration.move_key("lock:{s}-held::fence").await;
+    migration.move_key(MARK).await;
     migration.finish().await;
     let moved = migration.from.try_cmd(&["GET", "lock:{s}-held"]).await.unwrap_err();
     assert_eq!(moved.code(), Some("MOVED"));

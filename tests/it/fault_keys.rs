@@ -1,5 +1,6 @@
 //! Odd keys on real servers: typed errors, no injection, one hash slot.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 
 use redlock::{InvalidKeyReason as Reason, LockError, NodeErrorKind as Kind, Redlock, redis_lock};
@@ -98,7 +99,7 @@ async fn odd_keys_lock_exactly_themselves() {
 async fn odd_values_never_share_a_key() {
     let server = Server::shared().await;
     let (redlock, prefix) = client(&server.url()).await;
-    let mut keys = std::collections::BTreeSet::new();
+    let mut keys = BTreeSet::new();
     let values = ["1", "-", "1-", "-1", "{x}", "}", "%2D", "a b", "é", "'"];
     for a in values {
         for b in values {
@@ -161,14 +162,15 @@ async fn all_keys_of_a_lock_are_in_one_slot() {
         let raw = &raw;
         async move { raw.int(&["CLUSTER", "KEYSLOT", &key]).await }
     };
-    let counters = raw.keys("*:fence").await;
-    assert_eq!(counters.len(), ODD.len() + 1);
-    for counter in counters {
-        let lock = counter.strip_suffix(":fence").unwrap();
-        let whole = lock.strip_prefix('{').and_then(|lock| lock.strip_suffix('}'));
-        let lock = whole.filter(|lock| lock.starts_with(&prefix)).unwrap_or(lock);
-        assert_eq!(slot(counter.clone()).await, slot(lock.to_owned()).await, "{counter}");
+    let (mut marks, mut locks) = (BTreeSet::new(), BTreeSet::new());
+    for mark in raw.keys("*").await {
+        assert!(mark.ends_with(":mark:fence"), "{mark}");
+        assert!(marks.insert(slot(mark).await), "one mark for a slot");
     }
+    for name in ODD.iter().chain(&["up"]) {
+        locks.insert(slot(format!("{prefix}{name}")).await);
+    }
+    assert_eq!(marks, locks);
 }
 
 #[tokio::test]

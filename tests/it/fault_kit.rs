@@ -26,9 +26,11 @@ pub async fn client(url: &str) -> (Redlock, String) {
     (redlock, prefix)
 }
 
-/// The lock keys of a client; counters of fencing tokens begin with a brace.
+/// The lock keys of a client, without what fencing tokens come behind.
 pub async fn lock_keys(raw: &Raw, prefix: &str) -> Vec<String> {
-    raw.keys(&format!("{prefix}*")).await
+    let mut keys = raw.keys(&format!("{prefix}*")).await;
+    keys.retain(|key| !key.ends_with(":fence"));
+    keys
 }
 
 /// Waits until no lock key is left, at most `bound`.

@@ -8,7 +8,7 @@ use crate::fault_kit::{
 use crate::support::{Proxy, Server, capture, eventually, ms, secs};
 
 /// The least a lock user needs (RELIABILITY.md 7).
-const MINIMAL: &str = "-@all +eval +evalsha +script|load +set +get +del +pexpire +pttl +time \
+const MINIMAL: &str = "-@all +eval +evalsha +script|load +set +get +mget +del +pexpire +pttl +time \
                        +ping +info";
 
 #[tokio::test]

@@ -20,6 +20,7 @@ mod fault_runtimes;
 mod fault_servers;
 mod fault_store;
 mod fault_wire;
+mod fencing;
 mod fencing_recipe;
 mod hand_over_crash;
 mod hand_over_crew;

@@ -138,7 +138,7 @@ async fn every_word_of_the_documented_user_is_needed() {
         }
         tried += 1;
     }
-    assert_eq!(tried, 11, "two key patterns and nine commands");
+    assert_eq!(tried, 12, "two key patterns and ten commands");
 }
 
 #[tokio::test]

@@ -139,8 +139,8 @@ async fn a_server_that_asks_for_a_certificate_refuses_clients_without_a_good_one
 #[tokio::test]
 async fn a_user_logs_in_over_tls() {
     let ours = Authority::new("ours");
-    let user = "user shop on >secret ~lock:* ~{lock:*}:fence -@all +evalsha +eval +get +set +del \
-                +pexpire +pttl +time +info";
+    let user = "user shop on >secret ~lock:* ~{lock:*}:fence -@all +evalsha +eval +get +mget +set \
+                +del +pexpire +pttl +time +info";
     let server = ours.server_with(&ours.certify(), false, &[user]).await;
     let redlock = connect(server.url_for("shop", "secret"), ours.trust()).await.unwrap();
     whole_life(&server, &redlock).await;

@@ -23,10 +23,9 @@ const CONTESTED: Budget = Budget { passes: 256, time: Duration::from_millis(2) }
 /// While nobody else was seen to wait.
 const ALONE: Budget = Budget { passes: RESERVE, time: Duration::from_millis(10) };
 
-/// Fencing tokens that are reserved where callers of this process wait, one for each of them. They
-/// follow the server's clock, in microseconds. So few, that the clock is ahead again of a counter
-/// whose reserve nobody gave back when the shortest lease is over: otherwise tokens could be lower
-/// behind a counter that was lost.
+/// Fencing tokens that are asked for where callers of this process wait, one for each of them. The
+/// server grants at least one, and more only as far as they run ahead of its clock by the shortest
+/// lease at most. When a lease is over, its clock is ahead again.
 pub(super) const RESERVE: u32 = 1 << 13;
 const _: () = assert!((RESERVE as u128) < MIN_EXPIRE.as_micros());
 

@@ -11,12 +11,8 @@ use super::{Acquired, Backend, Claim, Fault, Found, Reply};
 use crate::clock::{Clock, Moment, paused_runtime};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
-use crate::key::LockKey;
 
-/// How long a fencing counter outlives its last grant. Tokens are seeded from the time, so a
-/// counter that was forgotten never goes back.
-const FENCE_LIFE: Duration = Duration::from_secs(3600);
-/// Expired entries are swept each time the maps have doubled since the last sweep.
+/// Expired entries are swept each time the map has doubled since the last sweep.
 const FIRST_SWEEP: usize = 1024;
 
 /// Where the locks of the `memory` backend stand. Clients that share a store exclude each other,
@@ -82,15 +78,16 @@ impl MemoryStore {
     /// ```
     pub fn set(&self, redis_key: &str, owner: &str, expire: Duration) {
         let ends = Clock::Tokio.now().plus(expire);
-        let record = Record { owner: owner.to_owned(), ends, clock: clock_here() };
-        self.tables().locks.insert(redis_key.to_owned(), record);
+        let mut tables = self.tables();
+        let fencing_token = tables.next_token();
+        let record = Record { owner: owner.to_owned(), fencing_token, ends, clock: clock_here() };
+        tables.locks.insert(redis_key.to_owned(), record);
     }
 
     /// As if the clock of this node had been ahead.
     #[cfg(test)]
-    pub(crate) fn set_last_token(&self, redis_key: &str, last: u64) {
-        let ends = Clock::Tokio.now().plus(FENCE_LIFE);
-        self.tables().fences.insert(redis_key.to_owned(), Counter { last, ends });
+    pub(crate) fn set_last_token(&self, last: u64) {
+        self.tables().last_token = last;
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -107,20 +104,17 @@ impl fmt::Debug for MemoryStore {
 #[derive(Default)]
 struct Tables {
     locks: HashMap<String, Record>,
-    fences: HashMap<String, Counter>,
+    /// Of all locks.
+    last_token: u64,
     next_sweep: usize,
 }
 
 struct Record {
     owner: String,
+    fencing_token: FencingToken,
     ends: Moment,
     /// The runtime whose paused clock it is counted on; `None`: real time.
     clock: Option<runtime::Id>,
-}
-
-struct Counter {
-    last: u64,
-    ends: Moment,
 }
 
 impl Tables {
@@ -140,21 +134,18 @@ impl Tables {
         }
     }
 
-    fn next_token(&mut self, key: &LockKey, now: Moment, expire: Duration) -> FencingToken {
-        let last = self.fences.get(key.redis_key()).map_or(0, |counter| counter.last);
-        let next = (last + 1).max(micros_since_epoch());
-        let counter = Counter { last: next, ends: now.plus(FENCE_LIFE).plus(expire) };
-        self.fences.insert(key.redis_key().to_owned(), counter);
-        FencingToken::new(next).unwrap_or_else(|| unreachable!("the clock shows the year 2255"))
+    fn next_token(&mut self) -> FencingToken {
+        self.last_token = (self.last_token + 1).max(micros_since_epoch());
+        let next = FencingToken::new(self.last_token);
+        next.unwrap_or_else(|| unreachable!("the clock shows the year 2255"))
     }
 
     fn sweep(&mut self, now: Moment, clock: Option<runtime::Id>) {
-        if self.locks.len() + self.fences.len() < self.next_sweep.max(FIRST_SWEEP) {
+        if self.locks.len() < self.next_sweep.max(FIRST_SWEEP) {
             return;
         }
         self.locks.retain(|_, record| record.clock != clock || now < record.ends);
-        self.fences.retain(|_, counter| now < counter.ends);
-        self.next_sweep = 2 * (self.locks.len() + self.fences.len());
+        self.next_sweep = 2 * self.locks.len();
     }
 }
 
@@ -192,7 +183,6 @@ impl Memory {
             return Err(other_clock());
         }
         let ends = now.plus(claim.expire);
-        let last = tables.fences.get(key).map(|counter| counter.last);
         if let Some(record) = tables.live(key, now) {
             if record.owner != claim.owner.as_str() {
                 let (holder, free_in) = (record.owner.clone(), Some(record.ends.since(now)));
@@ -200,13 +190,11 @@ impl Memory {
                     Acquired::Refused { holder, free_in, was_cut: false, is_split: false };
                 return Ok(refused);
             }
-            if let Some(fencing_token) = last.and_then(FencingToken::new) {
-                record.ends = ends;
-                return Ok(Acquired::Granted { fencing_token, was_cut: false });
-            }
+            record.ends = ends;
+            return Ok(Acquired::Granted { fencing_token: record.fencing_token, was_cut: false });
         }
-        let fencing_token = tables.next_token(&claim.key, now, claim.expire);
-        let record = Record { owner: claim.owner.as_str().to_owned(), ends, clock };
+        let fencing_token = tables.next_token();
+        let record = Record { owner: claim.owner.as_str().to_owned(), fencing_token, ends, clock };
         tables.locks.insert(key.to_owned(), record);
         tables.sweep(now, clock);
         Ok(Acquired::Granted { fencing_token, was_cut: false })
@@ -228,9 +216,7 @@ impl Memory {
         if let Err(found) = tables.ours(claim, Clock::Tokio.now()) {
             return found;
         }
-        if let Some(counter) = tables.fences.get_mut(claim.key.redis_key()) {
-            counter.last = counter.last.max(fencing_token.into());
-        }
+        tables.last_token = tables.last_token.max(fencing_token.into());
         Found::Ours
     }
 
@@ -278,6 +264,7 @@ impl Backend for Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::LockKey;
     use crate::owner::Owner;
 
     const EXPIRE: Duration = Duration::from_secs(10);
@@ -315,31 +302,20 @@ mod tests {
     async fn what_is_over_is_swept_out_each_time_the_store_has_doubled() {
         let store = MemoryStore::new();
         let memory = Memory::new(store.clone());
-        let sizes = || {
-            let tables = store.tables();
-            (tables.locks.len(), tables.fences.len())
-        };
+        let size = || store.tables().locks.len();
         let fill = |name: &str, count: usize| {
             for number in 0..count {
                 take(&memory, &format!("{name}-{number}"));
             }
         };
-        let half = FIRST_SWEEP / 2;
-        fill("a", 10);
+        fill("a", FIRST_SWEEP - 1);
+        tokio::time::advance(EXPIRE / 2).await;
+        fill("b", 1);
+        assert_eq!(size(), FIRST_SWEEP, "swept, and all of them run");
         tokio::time::advance(EXPIRE).await;
-        fill("a", half - 2);
-        assert_eq!(sizes(), (half - 2, half - 2), "too few to look");
-        tokio::time::advance(EXPIRE).await;
-        fill("b", 2);
-        assert_eq!(sizes(), (2, half), "the counters outlive their locks");
-        tokio::time::advance(EXPIRE).await;
-        // What is left, 514, has to double: the next sweep comes at 1,028.
-        fill("c", half / 2);
-        assert_eq!(sizes(), (2 + half / 2, half + half / 2));
+        fill("c", FIRST_SWEEP - 1);
+        assert_eq!(size(), 2 * FIRST_SWEEP - 1, "too few to look");
         fill("d", 1);
-        assert_eq!(sizes(), (1 + half / 2, half + half / 2 + 1));
-        tokio::time::advance(FENCE_LIFE + EXPIRE).await;
-        fill("e", half + 1);
-        assert_eq!(sizes(), (half + 1, half + 1), "at 2,052 the counters are over, too");
+        assert_eq!(size(), FIRST_SWEEP);
     }
 }

@@ -3,12 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::slot::{hash_tag, neighbour};
 use crate::error::{InvalidKeyReason, LockError};
 
 /// The longest key in bytes, without the prefix. A long key costs the server time on every command.
 const MAX_LENGTH: usize = 1024;
 /// The suffix of the helper key that holds the last fencing token.
 const FENCE_SUFFIX: &str = ":fence";
+/// The end of the key of the mark, behind a hash tag that leads to a slot.
+const MARK_SUFFIX: &str = ":mark:fence";
 /// The suffix of the helper key that holds the line of those who wait.
 const QUEUE_SUFFIX: &str = ":queue";
 /// The end of the key of the roll, which has no hash tag of its own.
@@ -44,6 +47,16 @@ impl LockKey {
     /// The same, shared.
     pub(crate) fn shared(&self) -> Arc<str> {
         Arc::clone(&self.full)
+    }
+
+    /// The key, and those of its mark, its counter and its line.
+    pub(crate) fn with_helpers(&self) -> [String; 4] {
+        [self.full.to_string(), self.mark_key(), self.fence_key(), self.queue_key()]
+    }
+
+    /// The key of the fencing mark, which all locks of a hash slot and a prefix share.
+    pub(crate) fn mark_key(&self) -> String {
+        neighbour(&self.full, &self.full[..self.prefix_length], MARK_SUFFIX)
     }
 
     /// The key of the fencing counter, in the same hash slot.
@@ -100,14 +113,6 @@ fn conflict(full: &str) -> Option<InvalidKeyReason> {
     }
     let reserved = [FENCE_SUFFIX, QUEUE_SUFFIX].into_iter().find(|suffix| full.ends_with(suffix));
     reserved.map(InvalidKeyReason::ReservedSuffix)
-}
-
-/// The part of a key that Redis Cluster hashes, by the rule of the cluster specification: between
-/// the first `{` and the first `}` behind it, when that is not empty.
-fn hash_tag(key: &str) -> Option<&str> {
-    let (_, rest) = key.split_once('{')?;
-    let (tag, _) = rest.split_once('}')?;
-    (!tag.is_empty()).then_some(tag)
 }
 
 /// Enough of a bad key to find where it comes from.
@@ -186,6 +191,7 @@ mod tests {
         };
         let mut locks = HashSet::new();
         let mut helpers = HashMap::new();
+        let mut marks = HashSet::new();
         for _ in 0..30_000 {
             let prefix = hostile(3);
             helpers.insert(format!("{prefix}{ROLL_SUFFIX}"), String::new());
@@ -197,10 +203,13 @@ mod tests {
                 assert_eq!(*lock, *key.full, "both have {helper}");
             }
             locks.insert(key.full.to_string());
+            marks.insert(key.mark_key());
         }
         assert!(locks.len() > 3_000, "{} locks", locks.len());
-        let both: Vec<_> = locks.iter().filter(|lock| helpers.contains_key(*lock)).collect();
-        assert!(both.is_empty(), "locks that are helper keys: {both:?}");
+        let is_helper = |key: &&String| helpers.contains_key(*key);
+        let both = locks.iter().filter(|lock| is_helper(lock) || marks.contains(*lock));
+        assert_eq!(both.collect::<Vec<_>>(), [""; 0], "locks that are helper keys");
+        assert_eq!(marks.iter().find(is_helper), None, "a mark that is the helper of a lock");
     }
 
     #[test]

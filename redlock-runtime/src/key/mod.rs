@@ -2,6 +2,7 @@
 
 mod lock_key;
 mod render;
+mod slot;
 
 pub(crate) use lock_key::{LockKey, ROLL_SUFFIX};
 pub use render::{Key, KeyPart, Render, display_key, lend, literal_key, part, take};

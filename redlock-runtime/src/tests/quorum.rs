@@ -279,7 +279,7 @@ async fn with_one_counter_ahead() -> (Vec<Arc<Fake>>, u64) {
     let nodes = nodes(3);
     let now = on(&nodes).lock("other").acquire().await.unwrap().fencing_token();
     let ahead = u64::from(now) + 3_600_000_000;
-    nodes[0].store.set_last_token("k", ahead);
+    nodes[0].store.set_last_token(ahead);
     nodes[2].always(Some(DOWN));
     (nodes, ahead)
 }

@@ -32,11 +32,11 @@ pub async fn fencing_tokens_grow_across_clients(place: &Place) {
     }
 }
 
-pub async fn fencing_tokens_grow_after_the_counter_is_lost(place: &Place) {
+pub async fn fencing_tokens_grow_after_the_marks_are_lost(place: &Place) {
     let client = place.client().await;
     let mut last = next(&client).await;
     for _ in 0..5 {
-        place.lose_counter(KEY).await;
+        place.lose_marks().await;
         let fencing_token = next(&client).await;
         assert!(fencing_token > last, "{fencing_token} after {last}");
         last = fencing_token;

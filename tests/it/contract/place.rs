@@ -201,15 +201,16 @@ impl Place {
         }
     }
 
-    /// Deletes the helper key, as an operator might. A store in memory has none to delete.
-    pub async fn lose_counter(&self, key: &str) {
-        if let Kind::Redis { raws, .. } = &self.kind {
-            let counter = format!("{{{}}}:fence", self.full(key));
+    /// Deletes what fencing tokens come behind, as an operator might. A store in memory has nothing
+    /// to delete.
+    pub async fn lose_marks(&self) {
+        for key in self.redis_keys().await.iter().filter(|key| key.ends_with(":mark:fence")) {
+            let Kind::Redis { raws, .. } = &self.kind else { return };
             let mut deleted = 0;
             for raw in raws {
-                deleted += usize::from(raw.del(&counter).await);
+                deleted += usize::from(raw.del(key).await);
             }
-            assert!(2 * deleted > raws.len(), "{counter} was there");
+            assert!(2 * deleted > raws.len(), "{key} was there");
         }
     }
 

@@ -43,7 +43,7 @@ on_every_backend![
     acquire::a_dropped_waiter_hands_its_turn_on,
     fencing::fencing_tokens_grow_with_every_hold,
     fencing::fencing_tokens_grow_across_clients,
-    fencing::fencing_tokens_grow_after_the_counter_is_lost,
+    fencing::fencing_tokens_grow_after_the_marks_are_lost,
     fencing::fencing_tokens_grow_after_all_data_is_lost,
     fencing::fencing_tokens_are_exact_in_a_double,
     handles::held_lists_what_is_held,

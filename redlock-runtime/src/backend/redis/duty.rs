@@ -192,8 +192,8 @@ impl<S: Source> Duties<S> {
     /// Whoever has the lock now did not get it from this process. If nobody has it though somebody
     /// waits, the first of them gets it.
     async fn nudge(&self, key: &LockKey) {
-        let (fence, queue) = (key.fence_key(), key.queue_key());
-        let keys = [key.redis_key(), &fence, &queue];
+        let keys = key.with_helpers();
+        let keys = keys.each_ref().map(String::as_str);
         let call = Call::new(&NUDGE, &keys, &[]);
         let nudged =
             exchange(&self.core.name, &self.calls, &call, REPLY, line_reply::nudged, unheard).await;

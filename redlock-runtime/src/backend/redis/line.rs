@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::exchange::{Call, exchange, unheard};
 use super::line_reply;
 use super::link::Loan;
-use super::node::{RedisNode, fence_life};
+use super::node::{RedisNode, counter_life};
 use super::release::Release;
 use super::script::{JOIN, ROTATE};
 use super::source::Source;
@@ -76,18 +76,18 @@ impl<S: Source> Line for RedisNode<S> {
         Box::pin(async move {
             let end = Instant::now() + within;
             let channel = self.core.notices.channel_within(within / CONNECTING_PART).await;
-            let (fence, queue) = (held.key.fence_key(), held.key.queue_key());
-            let keys = [held.key.redis_key(), &fence, &queue];
+            let keys = held.key.with_helpers();
+            let keys = keys.each_ref().map(String::as_str);
             let (used, reserved) = (drawn.used.to_string(), drawn.reserved.to_string());
             let reserve = reserve.to_string();
-            let (expire, fence_life) = (next.expire.as_millis().to_string(), fence_life(next));
+            let (expire, life) = (next.expire.as_millis().to_string(), counter_life(next));
             let args = [
                 held.owner.as_str(),
                 &used,
                 &reserved,
                 next.owner.as_str(),
                 &expire,
-                &fence_life,
+                &life,
                 &reserve,
                 channel,
             ];
@@ -126,11 +126,11 @@ impl<S: Source> RedisNode<S> {
         within: Duration,
         unheard: impl Fn(Loan<S::Connection>),
     ) -> Result<Joined, Fault> {
-        let (fence, queue) = (claim.key.fence_key(), claim.key.queue_key());
-        let keys = [claim.key.redis_key(), &fence, &queue];
-        let (expire, fence_life) = (claim.expire.as_millis().to_string(), fence_life(claim));
+        let keys = claim.key.with_helpers();
+        let keys = keys.each_ref().map(String::as_str);
+        let (expire, life) = (claim.expire.as_millis().to_string(), counter_life(claim));
         let reserve = reserve.to_string();
-        let args = [claim.owner.as_str(), &expire, &fence_life, &reserve, channel];
+        let args = [claim.owner.as_str(), &expire, &life, &reserve, channel];
         let call = Call { may_repeat: channel.is_empty(), ..Call::new(&JOIN, &keys, &args) };
         let name = &self.core.name;
         let answer =

@@ -29,9 +29,9 @@ use crate::denial::Denial;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 
-/// How long a fencing counter outlives the last lease on its key. Tokens are seeded from the
-/// server's time, so a counter that was forgotten never goes back.
-const FENCE_LIFE: Duration = Duration::from_secs(3600);
+/// How long a fencing counter outlives a lease whose fencing tokens were reserved. The mark of the
+/// slot is behind them for longer.
+const COUNTER_LIFE: Duration = Duration::from_secs(10);
 
 /// One Redis server. Two connections: renewals never queue behind the commands of callers.
 pub(crate) struct RedisNode<S: Source = Direct> {
@@ -197,11 +197,9 @@ impl<S: Source> Backend for RedisNode<S> {
         within: Duration,
     ) -> Reply<'a, Found> {
         Box::pin(async move {
-            let fence = claim.key.fence_key();
-            let (fencing_token, fence_life) = (fencing_token.to_string(), fence_life(claim));
-            let keys = [claim.key.redis_key(), &fence];
-            let args = [claim.owner.as_str(), &fencing_token, &fence_life];
-            let call = Call::new(&RAISE, &keys, &args);
+            let (mark, fencing_token) = (claim.key.mark_key(), fencing_token.to_string());
+            let keys = [claim.key.redis_key(), &mark];
+            let call = Call::new(&RAISE, &keys, &[claim.owner.as_str(), &fencing_token]);
             let name = &self.core.name;
             Ok(exchange(name, &self.calls, &call, within, reply::found, unheard).await?.found)
         })
@@ -300,10 +298,10 @@ impl<S: Source> Backend for RedisNode<S> {
 }
 
 fn acquire(claim: &Claim) -> Call {
-    let (fence, fence_life) = (claim.key.fence_key(), fence_life(claim));
-    let expire = claim.expire.as_millis().to_string();
-    let keys = [claim.key.redis_key(), &fence];
-    Call::new(&ACQUIRE, &keys, &[claim.owner.as_str(), &expire, &fence_life])
+    let (mark, counter) = (claim.key.mark_key(), claim.key.fence_key());
+    let (expire, life) = (claim.expire.as_millis().to_string(), counter_life(claim));
+    let keys = [claim.key.redis_key(), &mark, &counter];
+    Call::new(&ACQUIRE, &keys, &[claim.owner.as_str(), &expire, &life])
 }
 
 fn renewal(claims: &[Claim]) -> Call {
@@ -316,6 +314,6 @@ fn renewal(claims: &[Claim]) -> Call {
     Call::new(&RENEW, &keys, &args)
 }
 
-pub(super) fn fence_life(claim: &Claim) -> String {
-    (FENCE_LIFE + claim.expire).as_millis().to_string()
+pub(super) fn counter_life(claim: &Claim) -> String {
+    (COUNTER_LIFE + claim.expire).as_millis().to_string()
 }

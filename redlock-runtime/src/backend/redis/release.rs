@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::exchange::{Call, exchange, unheard};
 use super::link::{Link, Loan};
-use super::node::{Core, fence_life};
+use super::node::{Core, counter_life};
 use super::presence::{CLOCK, Watched};
 use super::reply;
 use super::script::RELEASE;
@@ -48,12 +48,12 @@ impl<'a> Release<'a> {
 
     fn call(&self, is_lineless: bool) -> Call {
         let Self { claim, drawn, is_leaving } = *self;
-        let (fence, queue) = (claim.key.fence_key(), claim.key.queue_key());
-        let keys = [claim.key.redis_key(), &fence, &queue];
+        let keys = claim.key.with_helpers();
+        let keys = keys.each_ref().map(String::as_str);
         let leave = if is_leaving { "leave" } else { "" };
         let [used, reserved, life] = match drawn {
             Some(Drawn { used, reserved }) => {
-                [used.to_string(), reserved.to_string(), fence_life(claim)]
+                [used.to_string(), reserved.to_string(), counter_life(claim)]
             }
             None => Default::default(),
         };

@@ -133,25 +133,32 @@ const WORDS_AHEAD: usize = 3;
 mod tests {
     use super::*;
     use crate::backend::CLAIM_WINDOW;
+    use crate::options::MIN_EXPIRE;
 
     /// An administrator may grant scripts by digest: a new digest is a change of the protocol and
     /// belongs into the changelog and docs/protocol.md.
     #[test]
     fn the_digests_are_pinned() {
-        assert_eq!(ACQUIRE.digest(), "ab1056a5bbd89733f1c48dfbf229cb82ab94bf5c");
-        assert_eq!(RAISE.digest(), "4142d34a29712ce86779aa433658e95e74bf0588");
+        assert_eq!(ACQUIRE.digest(), "783bd5302f39fee1de031e89595a33e3e14758ab");
+        assert_eq!(RAISE.digest(), "1b385ae38689f725891f2603742141ba08174932");
         assert_eq!(RENEW.digest(), "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13");
         assert_eq!(NOTICE.digest(), "20632bbef39757069aa270fb99e091f2140dd47b");
-        assert_eq!(JOIN.digest(), "41e32560c730cd48c08966b825c2a518542fbf95");
-        assert_eq!(ROTATE.digest(), "00f1edc047a5ef2e0a942cd106f21fdd9205bc53");
-        assert_eq!(NUDGE.digest(), "94bf39d6aead0bc256bcac551745ade49e63175c");
-        assert_eq!(RELEASE.digest(), "36220a635a409f92f61b312a2933639098bb5ba6");
+        assert_eq!(JOIN.digest(), "cb62eb4969717192187b12f76923097f774bcc81");
+        assert_eq!(ROTATE.digest(), "7cc3f2b8109629c523c67e335ff710ffc942ceef");
+        assert_eq!(NUDGE.digest(), "6d583990b296ecc909928a3bb10b548a36752555");
+        assert_eq!(RELEASE.digest(), "65b1efc16d53e1143ac3680ce9f69d48271d85ae");
     }
 
     #[test]
     fn the_scripts_know_the_claim_window() {
         let said = format!("\nlocal claim_window = {}\n", CLAIM_WINDOW.as_millis());
         assert!(NUDGE.text.contains(&said), "{said}");
+    }
+
+    #[test]
+    fn fencing_tokens_are_reserved_for_the_shortest_lease_at_most() {
+        let said = format!("\nlocal lead = {}\n", MIN_EXPIRE.as_micros());
+        assert!(JOIN.text.contains(&said), "{said}");
     }
 
     #[test]

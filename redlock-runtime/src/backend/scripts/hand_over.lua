@@ -17,7 +17,12 @@ local most_passed_over = 16
 local most_messages = 1024
 -- So long, in ms, does a mailbox last behind its last message.
 local mailbox_life = 60000
-
+-- So far, in microseconds, do fencing tokens that are reserved run ahead of the clock at most.
+local lead = 10000
+-- So long, in ms, does a mark last behind the time of its fencing token.
+local mark_life = 172800000
+-- Above it, numbers do not count in ones.
+local last_token = 9007199254740991
 -- So large is a number of an entry at most.
 local most = 10000000000000
 
@@ -30,19 +35,38 @@ local function digits(number)
   return string.format('%.0f', number)
 end
 
--- The first fencing token behind `last`; nil: that is no number.
-local function token_behind(last, now)
-  local number = tonumber(last or '0')
-  return number and math.max(number + 1, now)
+-- Can fencing tokens come behind what stands in a key? Then the last that was drawn, 0 if nothing
+-- stands there.
+local function last_drawn(text)
+  local number = tonumber(text or '0')
+  return number and number >= 0 and number < last_token and number
 end
 
--- The last fencing token that was used: of those that an owner reserved, unless somebody has drawn
--- since, also after the counter went back.
-local function last_used(counter, used, reserved)
-  local last = redis.pcall('GET', counter)
-  local is_known = not last or last == reserved
-  local is_behind = type(last) == 'string' and (tonumber(last) or 0) < tonumber(used)
-  return (is_known or is_behind) and used or last
+-- Draws up to `count` fencing tokens: behind the counter of the lock, or, where it is gone, behind
+-- the mark, which is behind all of the slot. At least one; more only as far as they run ahead of the
+-- clock by `lead`. With `used`, the last that was used of those until `reserved`: behind that one,
+-- unless somebody has drawn since.
+-- Returns the first and the last of them; or nil and what is wrong.
+local function draw(mark, counter, count, life, used, reserved)
+  local now, shown, highest = clock(), redis.pcall('GET', counter), redis.pcall('GET', mark)
+  local of_slot = last_drawn(highest)
+  local of_lock = not shown and of_slot or last_drawn(shown)
+  if not of_slot or not of_lock then
+    local reply, key = not of_slot and highest or shown, not of_slot and mark or counter
+    return nil, reply.err or 'FENCE no fencing token is left behind ' .. key
+  end
+  local last = shown and shown == reserved and used or math.max(of_lock, used or 0)
+  local first = math.max(last + 1, now)
+  local last_one = math.min(first + count - 1, math.max(first, now + lead), last_token)
+  local marked = math.max(of_slot, last_one)
+  local marked_life = mark_life + math.max(0, marked - now) / 1000
+  -- The mark first: a script that fails half-way is not rolled back.
+  local failure = redis.pcall('SET', mark, digits(marked), 'PX', digits(marked_life)).err
+    or redis.pcall('SET', counter, digits(last_one), 'PX', life).err
+  if failure then
+    return nil, failure
+  end
+  return digits(first), digits(last_one)
 end
 
 -- The entry of an owner, and how many stand before it.
@@ -103,11 +127,10 @@ local function is_fit(number)
 end
 
 -- but: an owner whose entry is taken out, and not handed the lock: it has it, or lets go of it.
--- last: the last fencing token that was used, where that is known.
+-- used, reserved: as for draw, where that is known.
 -- True: the lock has the next owner, and its process was told. False: nobody is there to have it;
 -- the lock may have the name of somebody who is gone.
-local function hand_over(lock, counter, line, but, last)
-  local first
+local function hand_over(lock, mark, counter, line, but, used, reserved)
   while true do
     local entry, position = next_in(line)
     if not entry then
@@ -119,18 +142,18 @@ local function hand_over(lock, counter, line, but, last)
     if owner and expire == '0' then
       listeners = tell(channel, string.format('free %d ', #owner) .. owner .. lock) or 0
     elseif owner and owner ~= but and is_fit(expire) and is_fit(life) and is_fit(count) then
-      first = first or token_behind(last or redis.pcall('GET', counter), clock())
+      local first, last_one = draw(mark, counter, count, life, used, reserved)
       if not first then
         return false
       end
+      -- Nobody uses them if nobody listens.
+      used, reserved = first - 1, last_one
       local lease = math.min(expire, claim_window)
-      local last_one = digits(first + count - 1)
-      -- The counter first, the lock last: a script that fails half-way is not rolled back.
-      if redis.pcall('SET', counter, last_one, 'PX', life).err
-        or redis.pcall('SET', lock, owner, 'PX', lease).err then
+      -- The lock last: a script that fails half-way is not rolled back.
+      if redis.pcall('SET', lock, owner, 'PX', lease).err then
         return false
       end
-      local call = string.format('%s %s %d %d ', digits(first), last_one, lease, #owner)
+      local call = string.format('%s %s %d %d ', first, last_one, lease, #owner)
       listeners = channel == '-' and 1 or tell(channel, call .. owner .. lock)
       if not listeners then
         return false

@@ -1,21 +1,23 @@
 -- join: takes a lock that is free and nobody waits for; otherwise puts its owner at the end of the
 -- line, or looks for it there. An owner joins once. Whoever looks and finds the lock free has it,
 -- also before those who stand ahead of it: they are dead or frozen, or would have looked.
--- KEYS[1] the lock, KEYS[2] its fencing counter, KEYS[3] its line (same hash slot)
+-- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot, KEYS[3] its fencing counter,
+-- KEYS[4] its line
 -- ARGV[1] owner, ARGV[2] expire in ms, ARGV[3] life of the counter in ms, ARGV[4] fencing tokens,
 -- ARGV[5] channel, or '' to look
 -- Returns {1, first fencing token, last, time}: granted; {0, remaining ms of the holder, holder,
 -- time, how many before it, 1 if it is told}: in line; {2, time}: the line does not know it
-local lock, counter, line, owner = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+local lock, mark, counter, line, owner = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
 local now = clock()
 local holder = redis.call('GET', lock)
 
-local function grant(last, count)
-  local first = token_behind(last, now)
-  local last_one = digits(first + count - 1)
-  redis.call('SET', counter, last_one, 'PX', ARGV[3])
+local function grant(count)
+  local first, last_one = draw(mark, counter, count, ARGV[3])
+  if not first then
+    return redis.error_reply(last_one)
+  end
   redis.call('SET', lock, owner, 'PX', ARGV[2])
-  return {1, digits(first), last_one, now}
+  return {1, first, last_one, now}
 end
 
 if not holder and ARGV[5] == '' then
@@ -24,13 +26,15 @@ if not holder and ARGV[5] == '' then
     -- Nobody waits for what would be granted here.
     return {2, now}
   end
-  local granted = grant(redis.call('GET', counter), ARGV[4])
-  redis.call('LREM', line, 1, own)
+  local granted = grant(ARGV[4])
+  if not granted.err then
+    redis.call('LREM', line, 1, own)
+  end
   return granted
 end
 if not holder then
-  if not hand_over(lock, counter, line, owner) then
-    return grant(redis.call('GET', counter), ARGV[4])
+  if not hand_over(lock, mark, counter, line, owner) then
+    return grant(ARGV[4])
   end
   holder = redis.call('GET', lock)
 end
@@ -42,7 +46,7 @@ if holder == owner then
   end
   local last = redis.call('GET', counter)
   if not last then
-    return grant(last, 1)
+    return grant(1)
   end
   redis.call('PEXPIRE', lock, ARGV[2])
   return {1, last, last, now}

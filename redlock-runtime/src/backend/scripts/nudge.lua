@@ -1,9 +1,10 @@
 -- nudge: hands a lock that is free to the first in line: the one before may have died.
--- KEYS[1] the lock, KEYS[2] its fencing counter, KEYS[3] its line (same hash slot)
+-- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot, KEYS[3] its fencing counter,
+-- KEYS[4] its line
 -- ARGV[] is empty
 -- Returns {remaining ms of the lock (-2: free), how many wait}
-local lock, counter, line = KEYS[1], KEYS[2], KEYS[3]
-if not redis.call('GET', lock) and not hand_over(lock, counter, line) then
+local lock, mark, counter, line = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+if not redis.call('GET', lock) and not hand_over(lock, mark, counter, line) then
   redis.call('DEL', lock)
 end
 return {redis.call('PTTL', lock), redis.call('LLEN', line)}

@@ -1,12 +1,13 @@
 -- release: hands the lock to the first in line if it still has its owner; deletes it if nobody
 -- waits. An owner that stands in line itself leaves it.
--- KEYS[1] the lock, KEYS[2] its fencing counter, KEYS[3] its line (same hash slot); the lock alone:
--- the line is left out
+-- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot, KEYS[3] its fencing counter,
+-- KEYS[4] its line; the lock alone: the line is left out
 -- ARGV[1] owner, ARGV[2] 'leave' for one in line, ARGV[3] the last fencing token that was used, or
 -- '': all that were reserved, ARGV[4] the last that was reserved, ARGV[5] life of the counter in ms.
 -- What is empty may be left out at the end.
 -- Returns 1 (released), 2 (handed over), 0 (gone) or -1 (another owner)
-local lock, counter, line, owner, used = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[3]
+local lock, mark, counter, line = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local owner, used, reserved = ARGV[1], ARGV[3], ARGV[4]
 if line and ARGV[2] == 'leave' then
   local entry = find(line, owner)
   if entry then
@@ -18,11 +19,13 @@ if holder ~= owner then
   return holder and -1 or 0
 end
 if line then
-  local last = used and used ~= '' and last_used(counter, used, ARGV[4])
-  if hand_over(lock, counter, line, owner, last) then
+  used = used ~= '' and used or nil
+  -- Otherwise somebody has drawn since.
+  local is_given_back = used and redis.pcall('GET', counter) == reserved
+  if hand_over(lock, mark, counter, line, owner, used, reserved) then
     return 2
   end
-  if last and last == used then
+  if is_given_back then
     redis.pcall('SET', counter, used, 'PX', ARGV[5])
   end
 end

@@ -1,26 +1,28 @@
 -- rotate: hands the lock to the first in line, and puts its process at the end with another owner.
 -- If nobody waits, the lock stays, with a full lease and more fencing tokens.
--- KEYS[1] the lock, KEYS[2] its fencing counter, KEYS[3] its line (same hash slot)
+-- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot, KEYS[3] its fencing counter,
+-- KEYS[4] its line
 -- ARGV[1] owner, ARGV[2] the last fencing token that was used, ARGV[3] the last that was reserved,
 -- ARGV[4] the next owner, ARGV[5] expire in ms, ARGV[6] life of the counter in ms,
 -- ARGV[7] fencing tokens, ARGV[8] channel
 -- Returns {1, first fencing token, last, time}: kept; {2, remaining ms of the holder, holder, time,
 -- how many before it, 1 if it is told}: passed on; {0, time} (gone) or {-1, time} (another owner)
-local lock, counter, line, owner = KEYS[1], KEYS[2], KEYS[3], ARGV[1]
+local lock, mark, counter, line, owner = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
 local now = clock()
 local holder = redis.call('GET', lock)
 if holder ~= owner then
   return {holder and -1 or 0, now}
 end
-local last = last_used(counter, ARGV[2], ARGV[3])
-if hand_over(lock, counter, line, owner, last) then
+if hand_over(lock, mark, counter, line, owner, ARGV[2], ARGV[3]) then
   local entry = table.concat({ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[4]}, ' ')
   local length = redis.call('RPUSH', line, entry)
   redis.call('PEXPIRE', line, line_life)
   local is_told = ARGV[8] == '-' and 0 or 1
   return {2, redis.call('PTTL', lock), redis.call('GET', lock), now, length - 1, is_told}
 end
-local last_one = digits(last + ARGV[7])
-redis.call('SET', counter, last_one, 'PX', ARGV[6])
+local first, last_one = draw(mark, counter, ARGV[7], ARGV[6], ARGV[2], ARGV[3])
+if not first then
+  return redis.error_reply(last_one)
+end
 redis.call('SET', lock, owner, 'PX', ARGV[5])
-return {1, digits(last + 1), last_one, now}
+return {1, first, last_one, now}

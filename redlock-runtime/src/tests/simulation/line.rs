@@ -28,6 +28,8 @@ pub(crate) struct Notice {
     pub(crate) lease: Duration,
 }
 
+/// So far do reserved fencing tokens run ahead of the clock (`hand_over.lua`), in microseconds.
+const LEAD: u64 = 10_000;
 /// One hand-over in so many goes to the first in line though it cannot be told (`hand_over.lua`).
 const UNTOLD_SHARE: u64 = 17;
 
@@ -92,14 +94,15 @@ impl Node {
         if let Err(other) = self.record(&claim.key).found(&claim.owner, now) {
             return Answer::Freed(other, false);
         }
-        let last = self.record(&claim.key).last_used(drawn);
+        let counter = self.record(&claim.key).counter;
+        let given_back = drawn.filter(|drawn| counter == Some(drawn.reserved.into()));
         if self.hand_over(&claim.key, Some(&claim.owner), drawn, now) {
             return Answer::Freed(Found::Ours, true);
         }
         let record = self.record(&claim.key);
         record.lease = None;
-        if drawn.is_some_and(|drawn| u64::from(drawn.used) == last) {
-            record.last_token = last;
+        if let Some(Drawn { used, .. }) = given_back {
+            record.counter = Some(used.into());
         }
         Answer::Freed(Found::Ours, false)
     }
@@ -118,7 +121,6 @@ impl Node {
             return Answer::Rotated(Rotated::Lost(other));
         }
         let server_time = self.server_time(now);
-        let last = self.record(&held.key).last_used(Some(drawn));
         if self.hand_over(&held.key, Some(&held.owner), Some(drawn), now) {
             let record = self.record(&held.key);
             record.line.push_back(next.clone());
@@ -130,11 +132,9 @@ impl Node {
             return Answer::Rotated(Rotated::Passed { holder, standing });
         }
         let lasts = self.real(next.claim.expire);
-        let record = self.record(&held.key);
-        record.begin_for(&held.owner, now + lasts);
-        let (first, until) = (last + 1, last + u64::from(next.reserve));
-        record.last_token = until;
-        Answer::Rotated(Rotated::Kept(range(first, until)))
+        let fencing_tokens = self.draw(&held.key, next.reserve, Some(drawn), now);
+        self.record(&held.key).begin_for(&held.owner, now + lasts);
+        Answer::Rotated(Rotated::Kept(fencing_tokens))
     }
 
     pub(crate) fn nudge(&mut self, key: &LockKey, now: Micros) -> Answer {
@@ -148,20 +148,48 @@ impl Node {
 
     /// Gives a free lock to somebody new.
     fn take(&mut self, entry: &Entry, now: Micros) -> Answer {
-        let (server_time, lasts) = (self.server_time(now), self.real(entry.claim.expire));
-        let record = self.record(&entry.claim.key);
-        let first = server_time.max(record.last_token + 1);
-        record.last_token = first + u64::from(entry.reserve) - 1;
-        record.begin_for(&entry.claim.owner, now + lasts);
-        Answer::Joined(Joined::Granted(range(first, record.last_token)))
+        let Entry { claim, reserve, .. } = entry;
+        let (fencing_tokens, lasts) =
+            (self.draw(&claim.key, *reserve, None, now), self.real(claim.expire));
+        self.record(&claim.key).begin_for(&claim.owner, now + lasts);
+        Answer::Joined(Joined::Granted(fencing_tokens))
+    }
+
+    /// Fencing tokens for the next owner of a key.
+    fn draw(
+        &mut self,
+        key: &LockKey,
+        count: u32,
+        drawn: Option<Drawn>,
+        now: Micros,
+    ) -> FencingTokens {
+        let (server_time, mark) = (self.server_time(now), self.mark);
+        let record = self.record(key);
+        let last = match (drawn, record.counter) {
+            (Some(Drawn { used, reserved }), Some(counter)) if counter == u64::from(reserved) => {
+                used.into()
+            }
+            (Some(Drawn { used, .. }), counter) => counter.unwrap_or(mark).max(used.into()),
+            (None, counter) => counter.unwrap_or(mark),
+        };
+        let first = server_time.max(last + 1);
+        // Where the tokens come from the counters alone, there is no clock that they run ahead of.
+        let latest = if server_time == 0 { u64::MAX } else { first.max(server_time + LEAD) };
+        let last = (first + u64::from(count) - 1).min(latest);
+        record.counter = Some(last);
+        self.mark = mark.max(last);
+        range(first, last)
     }
 
     /// It was handed over meanwhile. Nobody has used any of its fencing tokens.
     fn take_over(&mut self, entry: &Entry, now: Micros) -> Answer {
         let lasts = self.real(entry.claim.expire);
         let record = self.record(&entry.claim.key);
+        let Some(last) = record.counter else {
+            return self.take(&Entry { reserve: 1, ..entry.clone() }, now);
+        };
         record.begin_for(&entry.claim.owner, now + lasts);
-        Answer::Joined(Joined::Granted(range(record.last_token, record.last_token)))
+        Answer::Joined(Joined::Granted(range(last, last)))
     }
 
     /// Gives a lock to the next one in line whose process is there, and who is not `but`. Is there
@@ -170,7 +198,7 @@ impl Node {
         &mut self,
         key: &LockKey,
         but: Option<&Owner>,
-        drawn: Option<Drawn>,
+        mut drawn: Option<Drawn>,
         now: Micros,
     ) -> bool {
         if self.denies(now) {
@@ -178,18 +206,18 @@ impl Node {
         }
         let server_time = self.server_time(now);
         let Some(plan) = self.line.clone() else { return false };
-        let record = self.record(key);
-        let first = server_time.max(record.last_used(drawn) + 1);
         while let Some(next) = self.record(key).take_next(server_time) {
             if but == Some(&next.claim.owner) {
                 continue;
             }
             let lease = next.claim.expire.min(plan.window);
             let ends = now + self.real(lease);
-            let record = self.record(key);
-            record.last_token = first + u64::from(next.reserve) - 1;
-            record.begin_for(&next.claim.owner, ends);
-            let fencing_tokens = range(first, record.last_token);
+            let fencing_tokens = self.draw(key, next.reserve, drawn, now);
+            let FencingTokens { first, last } = fencing_tokens;
+            // Nobody uses them if nobody listens.
+            drawn =
+                FencingToken::new(u64::from(first) - 1).map(|used| Drawn { used, reserved: last });
+            self.record(key).begin_for(&next.claim.owner, ends);
             let Entry { claim, process, is_told, .. } = next;
             if is_told {
                 self.notices.push(Notice { process, owner: claim.owner, fencing_tokens, lease });
@@ -217,15 +245,6 @@ impl Record {
 
     fn leave(&mut self, owner: &Owner) {
         self.line.retain(|entry| entry.claim.owner != *owner);
-    }
-
-    /// Of those that an owner reserved, unless somebody has drawn since.
-    fn last_used(&self, drawn: Option<Drawn>) -> u64 {
-        match drawn {
-            None => self.last_token,
-            Some(Drawn { used, reserved }) if u64::from(reserved) == self.last_token => used.into(),
-            Some(Drawn { used, .. }) => self.last_token.max(used.into()),
-        }
     }
 
     fn is_owned_by(&self, owner: &Owner, now: Micros) -> bool {

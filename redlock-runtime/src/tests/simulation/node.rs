@@ -56,9 +56,10 @@ pub(crate) type Micros = u64;
 pub(crate) struct Node {
     rate: i64,
     origin: u64,
-    first_token: u64,
+    /// The highest fencing token of all keys. They are in one slot.
+    pub(crate) mark: u64,
     pub(crate) records: Vec<Record>,
-    copy: Vec<Record>,
+    copy: (u64, Vec<Record>),
     /// `None`: nobody stands in line here.
     pub(crate) line: Option<LinePlan>,
     /// What was published and is not on its way yet.
@@ -81,7 +82,7 @@ pub(crate) struct Card {
 pub(crate) struct Record {
     pub(crate) key: LockKey,
     pub(crate) lease: Option<Lease>,
-    pub(crate) last_token: u64,
+    pub(crate) counter: Option<u64>,
     pub(crate) line: VecDeque<Entry>,
 }
 
@@ -96,9 +97,9 @@ impl Node {
         Self {
             rate: plan.rate,
             origin: plan.origin,
-            first_token: plan.last_token,
+            mark: plan.last_token,
             records: Vec::new(),
-            copy: Vec::new(),
+            copy: Default::default(),
             line,
             notices: Vec::new(),
             card: Card::default(),
@@ -110,9 +111,11 @@ impl Node {
         match command {
             Command::Acquire(claim) => Answer::Acquired(self.acquire(claim, now)),
             Command::Raise(claim, fencing_token) => {
-                Answer::Found(self.ours(claim, now, |record, _| {
-                    record.last_token = record.last_token.max((*fencing_token).into());
-                }))
+                let found = self.ours(claim, now, |_, _| {});
+                if found == Found::Ours {
+                    self.mark = self.mark.max((*fencing_token).into());
+                }
+                Answer::Found(found)
             }
             Command::Renew(claims) => {
                 let renew = |claim| Some(self.ours(claim, now, Record::begin));
@@ -140,11 +143,14 @@ impl Node {
             Upheaval::Forget => {
                 self.records.clear();
                 self.card = Card { losses: self.card.losses + 1, roll: None };
+                self.mark = 0;
             }
-            Upheaval::Copy => self.copy.clone_from(&self.records),
-            Upheaval::FailOver => self.records.clone_from(&self.copy),
+            Upheaval::LoseCounters => {
+                self.records.iter_mut().for_each(|record| record.counter = None);
+            }
+            Upheaval::Copy => self.copy = (self.mark, self.records.clone()),
+            Upheaval::FailOver => (self.mark, self.records) = self.copy.clone(),
         }
-        self.first_token = 0;
     }
 
     /// Until when a key is this owner's, unless it lets go.
@@ -161,18 +167,24 @@ impl Node {
 
     fn acquire(&mut self, claim: &Claim, now: Micros) -> Acquired {
         let (server_time, lasts) = (self.server_time(now), self.real(claim.expire));
+        let mark = self.mark;
         let record = self.record(&claim.key);
-        match record.live(now) {
+        let reserved = match record.live(now) {
             Some(lease) if lease.owner != claim.owner => {
                 let (holder, left) = (lease.owner.as_str().to_owned(), lease.ends - now);
                 let free_in = Some(Duration::from_micros(left));
                 return Acquired::Refused { holder, free_in, was_cut: false, is_split: false };
             }
-            Some(_) => {}
-            None => record.last_token = server_time.max(record.last_token + 1),
-        }
+            Some(_) => record.counter,
+            None => None,
+        };
         record.begin_for(&claim.owner, now + lasts);
-        let Some(fencing_token) = FencingToken::new(record.last_token) else {
+        let last = reserved.unwrap_or_else(|| {
+            let last = record.counter.take().unwrap_or_default().max(mark);
+            server_time.max(last + 1)
+        });
+        self.mark = mark.max(last);
+        let Some(fencing_token) = FencingToken::new(last) else {
             unreachable!("the clock shows the year 2255")
         };
         Acquired::Granted { fencing_token, was_cut: false }
@@ -200,9 +212,8 @@ impl Node {
     pub(crate) fn record(&mut self, key: &LockKey) -> &mut Record {
         let known = self.records.iter().position(|record| record.key == *key);
         let at = known.unwrap_or_else(|| {
-            let last_token = self.first_token;
             let line = VecDeque::new();
-            self.records.push(Record { key: key.clone(), lease: None, last_token, line });
+            self.records.push(Record { key: key.clone(), lease: None, counter: None, line });
             self.records.len() - 1
         });
         &mut self.records[at]

@@ -108,6 +108,8 @@ pub(super) enum Failure {
 pub(crate) enum Upheaval {
     /// All of it is lost.
     Forget,
+    /// The fencing counters of the locks are lost, and the mark is not.
+    LoseCounters,
     /// A replica copies it for the last time ..
     Copy,
     /// .. and takes over.
@@ -161,6 +163,11 @@ impl Plan {
                 }
                 promise = Promise::Exclusion;
             }
+        }
+        if !is_calm && random.u8(..4) == 0 {
+            // Within the promise, also where tokens do not follow a clock.
+            let times = (0..random.u8(1..8)).map(|_| random.u64(..CALM_FROM));
+            nodes[0].upheavals.extend(times.map(|at| (at, Upheaval::LoseCounters)));
         }
         let is_alone = random.u8(..5) == 0;
         let (processes, most) = if is_alone { (1, 8) } else { (random.usize(2..=4), 3) };

@@ -1,0 +1,90 @@
+//! Hash slots of a Redis Cluster, and keys that lie in a given one.
+
+/// What keys are distributed over.
+const SLOTS: u16 = 1 << 14;
+/// Digits of a tag that leads to a slot, three bits each.
+const DIGITS: usize = 6;
+/// Which bits of the digits to turn, to turn one bit of the slot. The checksum is linear: several
+/// bits of the slot are turned by the bits for each of them, exclusive or.
+const TURNS: [u32; SLOTS.ilog2() as usize] = [
+    0o240_607, 0o061_230, 0o041_324, 0o042_553, 0o200_233, 0o201_162, 0o221_743, 0o041_320,
+    0o001_104, 0o041_657, 0o240_717, 0o061_010, 0o041_764, 0o240_571,
+];
+/// Of the checksum, byte by byte.
+const TABLE: [u16; 256] = table();
+
+/// The part of a key that Redis Cluster hashes, by the rule of the cluster specification: between
+/// the first `{` and the first `}` behind it, when that is not empty.
+pub(super) fn hash_tag(key: &str) -> Option<&str> {
+    let (_, rest) = key.split_once('{')?;
+    let (tag, _) = rest.split_once('}')?;
+    (!tag.is_empty()).then_some(tag)
+}
+
+fn slot(key: &str) -> u16 {
+    checksum(hash_tag(key).unwrap_or(key)) % SLOTS
+}
+
+/// A key that begins with `prefix`, ends with `suffix`, and lies in the slot of `key`, which begins
+/// with `prefix` as well. It is the same one for all keys of the slot.
+pub(super) fn neighbour(key: &str, prefix: &str, suffix: &str) -> String {
+    let with = |digits: u32| format!("{prefix}{{{digits:0DIGITS$o}}}{suffix}");
+    let first = with(0);
+    // Where the prefix has a tag already, all of its keys are in one slot.
+    let wrong = slot(&first) ^ slot(key);
+    let turned = TURNS.iter().enumerate().filter(|(bit, _)| wrong >> bit & 1 == 1);
+    match turned.fold(0, |digits, (_, turn)| digits ^ turn) {
+        0 => first,
+        digits => with(digits),
+    }
+}
+
+/// CRC-16 (XMODEM).
+fn checksum(text: &str) -> u16 {
+    text.bytes().fold(0, |sum, byte| sum << 8 ^ TABLE[usize::from((sum >> 8) as u8 ^ byte)])
+}
+
+const fn table() -> [u16; 256] {
+    let mut table = [0; 256];
+    let mut byte: u16 = 0;
+    while byte < 256 {
+        let (mut sum, mut bits) = (byte << 8, 8);
+        while bits > 0 {
+            sum = if sum & 0x8000 == 0 { sum << 1 } else { sum << 1 ^ 0x1021 };
+            bits -= 1;
+        }
+        table[byte as usize] = sum;
+        byte += 1;
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    #[test]
+    fn slots_are_those_of_the_cluster_specification() {
+        assert_eq!(checksum("123456789"), 0x31c3);
+        assert_eq!((slot("foo"), slot("{foo}:x"), slot("{}x")), (12182, 12182, slot("{}x")));
+        assert_ne!(slot("{}x"), slot("{}y"));
+    }
+
+    /// With prefixes of all kinds: the digits follow a brace that may have been opened before.
+    #[test]
+    fn every_slot_has_one_neighbour() {
+        for prefix in ["lock:", "", "{", "a}b", "}{b", "{{"] {
+            let mut neighbours = HashMap::new();
+            for number in 0..if prefix == "lock:" { 200_000 } else { 2_000 } {
+                let key = format!("{prefix}{number}}}{{{number}}}");
+                let neighbour = neighbour(&key, prefix, ":x");
+                assert_eq!(slot(&neighbour), slot(&key), "{neighbour} for {key}");
+                assert_eq!(*neighbours.entry(slot(&key)).or_insert(neighbour.clone()), neighbour);
+            }
+            assert!(prefix != "lock:" || neighbours.len() == usize::from(SLOTS));
+        }
+        assert_eq!(neighbour("{shop}:42", "{shop}:", ":x"), "{shop}:{000000}:x");
+    }
+}
