@@ -35,6 +35,11 @@ impl Args {
         self.0.get(n).unwrap_or_else(|| panic!("the role needs an argument {n}: {:?}", self.0))
     }
 
+    /// All of them.
+    pub fn all(&self) -> &[String] {
+        &self.0
+    }
+
     /// An argument as a number, say.
     pub fn parse<T: std::str::FromStr>(&self, n: usize) -> T {
         let parsed = self.get(n).parse();

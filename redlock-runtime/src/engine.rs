@@ -11,10 +11,12 @@ use crate::acquire::{Queues, Seat};
 use crate::backend::{Backend, Line};
 use crate::clock::Clock;
 use crate::denial::Denial;
+use crate::error::LockError;
 use crate::host::Host;
 use crate::keeper;
 use crate::key::LockKey;
-use crate::release::Pending;
+use crate::process;
+use crate::release::{self, Pending};
 use crate::renewal::{Hold, Scheduler};
 
 /// One client's backend, and everything that works on it.
@@ -22,6 +24,8 @@ use crate::renewal::{Hold, Scheduler};
 pub(crate) struct Engine {
     /// Unique in this process.
     pub(crate) id: u64,
+    /// That made it, and alone can use it.
+    pub(crate) process: u32,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) client_name: String,
     pub(crate) reply_timeout: Duration,
@@ -56,17 +60,22 @@ impl Engine {
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let Parts { backend, client_name, reply_timeout, max_waiters, is_embedded } = parts;
+        let process = process::begin();
         let place = if is_embedded {
             Place::Callers(Mutex::default())
         } else {
             Place::Keeper(Scheduler::of_process())
         };
+        if !is_embedded {
+            release::attend_end();
+        }
         if let Some(duty) = backend.duty() {
             // A process that cannot start the keeper cannot use the backend either, and is told.
             let _ = keeper::spawn(duty);
         }
         Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            process,
             backend,
             client_name,
             reply_timeout,
@@ -75,6 +84,11 @@ impl Engine {
             place,
             line_denial: Denial::default(),
         })
+    }
+
+    /// Fails in a process that was forked from the one that made it: nothing of it works there.
+    pub(crate) fn check_process(&self) -> Result<(), LockError> {
+        if self.process == process::id() { Ok(()) } else { Err(LockError::ForkedProcess) }
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -159,6 +173,16 @@ impl Engine {
         };
         held.sort_by_key(|hold| hold.id);
         held
+    }
+}
+
+impl Drop for Engine {
+    /// The connections of a parent are nothing that its child may close: their runtime does not
+    /// run there.
+    fn drop(&mut self) {
+        if self.check_process().is_err() {
+            std::mem::forget(Arc::clone(&self.backend));
+        }
     }
 }
 

@@ -1,14 +1,14 @@
 //! The global client: the one that functions with `#[redis_lock]` use.
 
-use once_cell::sync::OnceCell;
-
 use crate::backend::Tls;
 use crate::client::{IntoRedlock, Redlock};
 use crate::error::LockError;
+use crate::process::{self, PerProcess};
 
-static GLOBAL: OnceCell<Redlock> = OnceCell::new();
+static GLOBAL: PerProcess<Redlock> = PerProcess::new();
 
-/// Makes the global client. Call it once, at startup, before the first locked function.
+/// Makes the global client. Call it once, at startup, before the first locked function; and once
+/// more in a child of a fork, which cannot use the client of its parent.
 ///
 /// Takes a URL, a `deadpool_redis::Pool`, a [`builder`](Redlock::builder) or a client.
 ///
@@ -31,7 +31,7 @@ static GLOBAL: OnceCell<Redlock> = OnceCell::new();
 /// # Ok(()) }
 /// ```
 pub async fn init(client: impl IntoRedlock) -> Result<Redlock, LockError> {
-    if GLOBAL.get().is_some() {
+    if global().is_ok() {
         return Err(LockError::AlreadyInitialized);
     }
     let redlock = client.into_redlock().await?;
@@ -99,20 +99,29 @@ fn split(list: &str) -> Vec<String> {
 /// The global client.
 ///
 /// # Errors
-/// [`LockError::NotInitialized`] before [`init`].
+/// [`LockError::NotInitialized`] before [`init`], [`LockError::ForkedProcess`] in a child of a fork
+/// before it has called [`init`] itself.
 ///
 /// ```
 /// assert_eq!(redlock::global().unwrap_err(), redlock::LockError::NotInitialized);
 /// ```
 pub fn global() -> Result<Redlock, LockError> {
-    GLOBAL.get().cloned().ok_or(LockError::NotInitialized)
+    let redlock = of_call()?;
+    redlock.engine().check_process()?;
+    Ok(redlock)
+}
+
+/// The global client, for a call that looks by itself whether it is one of this process.
+pub(crate) fn of_call() -> Result<Redlock, LockError> {
+    GLOBAL.last().cloned().ok_or(LockError::NotInitialized)
 }
 
 impl Redlock {
     /// Makes this client the global one, which functions with `#[redis_lock]` use.
     ///
     /// # Errors
-    /// [`LockError::AlreadyInitialized`] when there is one.
+    /// [`LockError::AlreadyInitialized`] when there is one, [`LockError::ForkedProcess`] when this
+    /// client belongs to the process from which this one was forked.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -123,7 +132,8 @@ impl Redlock {
     /// # Ok(()) }
     /// ```
     pub fn install(&self) -> Result<(), LockError> {
-        GLOBAL.set(self.clone()).map_err(|_| LockError::AlreadyInitialized)
+        self.engine().check_process()?;
+        GLOBAL.set(process::id(), self.clone())
     }
 }
 

@@ -98,7 +98,8 @@ impl LockGuard {
     /// May another step be taken? Reads a clock, asks nobody.
     ///
     /// # Errors
-    /// [`LockError::Lost`] once the lease is lost.
+    /// [`LockError::Lost`] once the lease is lost, [`LockError::ForkedProcess`] in a child of the
+    /// process that holds the lock.
     pub fn check(&self) -> Result<(), LockError> {
         self.lease.check()
     }
@@ -139,11 +140,13 @@ impl LockGuard {
     ///
     /// # Errors
     /// [`LockError::Unavailable`] when Redis did not answer: the release goes on in the background
-    /// for as long as the lease would last.
+    /// for as long as the lease would last. [`LockError::ForkedProcess`] in a child of the process
+    /// that holds the lock: it stays held there.
     ///
     /// # Cancel safety
     /// Safe: once called, the release goes on without the future.
     pub async fn release(mut self) -> Result<Released, LockError> {
+        self.lease.hold().check_process()?;
         let Some(ownership) = self.ownership.take() else { return Ok(Released::Released) };
         match ownership.release().await {
             Some(Ok(released)) => Ok(released),

@@ -1,4 +1,5 @@
-//! The keeper: one background thread for the whole process, with a runtime of its own.
+//! The keeper: one background thread for the whole process, with a runtime of its own. A child of a
+//! fork has another one.
 //!
 //! Everything that must go on whatever happens to the caller runs here: connections (a socket must
 //! outlive the runtime that first used it), renewals (a blocked runtime must not starve them) and
@@ -10,32 +11,31 @@ use std::thread::JoinHandle;
 use tokio::runtime::Handle;
 
 use crate::error::LockError;
+use crate::process::{self, PerProcess};
 
-static KEEPER: Mutex<Option<Keeper>> = Mutex::new(None);
+static KEEPER: PerProcess<Mutex<Option<Keeper>>> = PerProcess::new();
 
 struct Keeper {
     handle: Handle,
     thread: JoinHandle<()>,
-    /// A fork copies this memory, but not the thread.
-    process: u32,
 }
 
-/// The runtime of the keeper, started at the first call and again should it ever die.
+/// The runtime of the keeper of this process, started at the first call and again should it ever
+/// die.
 ///
 /// # Errors
-/// [`LockError::ForkedProcess`] in a child of the process that started it, [`LockError::Keeper`]
-/// when the operating system grants no thread.
+/// [`LockError::Keeper`] when the operating system grants no thread, [`LockError::ForkedProcess`]
+/// after too many generations of forks.
 pub(crate) fn handle() -> Result<Handle, LockError> {
-    let mut keeper = KEEPER.lock().unwrap_or_else(PoisonError::into_inner);
-    serving(&mut keeper, std::process::id())
+    let keeper = KEEPER.of(process::id(), Mutex::default)?;
+    serving(&mut keeper.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The runtime of `keeper` for this process, with a thread that lives.
-fn serving(keeper: &mut Option<Keeper>, process: u32) -> Result<Handle, LockError> {
+/// The runtime of `keeper`, with a thread that lives.
+fn serving(keeper: &mut Option<Keeper>) -> Result<Handle, LockError> {
     match keeper {
-        Some(running) if running.process != process => Err(LockError::ForkedProcess),
         Some(running) if !running.thread.is_finished() => Ok(running.handle.clone()),
-        _ => Ok(keeper.insert(start(process)?).handle.clone()),
+        _ => Ok(keeper.insert(start()?).handle.clone()),
     }
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result
     handle().map(|handle| drop(handle.spawn(future)))
 }
 
-fn start(process: u32) -> Result<Keeper, LockError> {
+fn start() -> Result<Keeper, LockError> {
     let failed = |error: std::io::Error| LockError::Keeper { message: error.to_string() };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -54,7 +54,7 @@ fn start(process: u32) -> Result<Keeper, LockError> {
         // Tasks come through the handle; the thread itself only drives them, for ever.
         .spawn(move || runtime.block_on(std::future::pending()))
         .map_err(failed)?;
-    Ok(Keeper { handle, thread, process })
+    Ok(Keeper { handle, thread })
 }
 
 #[cfg(test)]
@@ -80,19 +80,9 @@ mod tests {
         while !thread.is_finished() {
             std::thread::yield_now();
         }
-        let mut keeper = Some(Keeper { handle, thread, process: 41 });
+        let mut keeper = Some(Keeper { handle, thread });
         let (sender, receiver) = std::sync::mpsc::channel();
-        serving(&mut keeper, 41).unwrap().spawn(async move { sender.send(()) });
+        serving(&mut keeper).unwrap().spawn(async move { sender.send(()) });
         receiver.recv().unwrap();
-    }
-
-    /// With a keeper of its own: the process-wide one serves the other tests.
-    #[test]
-    fn a_child_of_a_fork_is_told() {
-        let (parent, child) = (41, 42);
-        let mut keeper = None;
-        assert!(serving(&mut keeper, parent).is_ok());
-        assert!(matches!(serving(&mut keeper, child), Err(LockError::ForkedProcess)));
-        assert!(serving(&mut keeper, parent).is_ok());
     }
 }

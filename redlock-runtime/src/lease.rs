@@ -112,7 +112,8 @@ impl Lease {
     /// May another step be taken? Reads a clock, asks nobody.
     ///
     /// # Errors
-    /// [`LockError::Lost`] once the lease is lost, [`LockError::NotHeld`] once it was released.
+    /// [`LockError::Lost`] once the lease is lost, [`LockError::NotHeld`] once it was released,
+    /// [`LockError::ForkedProcess`] in a child of the process that holds the lock.
     pub fn check(&self) -> Result<(), LockError> {
         self.hold.check()
     }

@@ -18,6 +18,7 @@ mod key;
 mod lease;
 mod options;
 mod owner;
+mod process;
 mod protect;
 mod reentrancy;
 mod release;

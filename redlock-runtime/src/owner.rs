@@ -8,6 +8,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 use uuid::fmt::Simple;
 
+use crate::process;
+
 /// The value that stands in Redis while a lock is held: `<client name>:<random>`.
 ///
 /// Fresh for every attempt, never used again: the proofs of the protocol rest on it, and a late
@@ -51,19 +53,22 @@ impl fmt::Debug for Owner {
 }
 
 /// Random bytes of the operating system, fetched for many owners at once: a system call for each
-/// would show in the cost of a lock. A child of a fork has a copy of them, and gets no locks.
+/// would show in the cost of a lock. A child of a fork has a copy of them, which it must not use.
 struct Stock {
+    process: u32,
     bytes: [u8; 64 * Self::EACH],
     used: usize,
 }
 
 impl Stock {
     const EACH: usize = 16;
+    const EMPTY: Self = Self { process: 0, bytes: [0; 64 * Self::EACH], used: 64 * Self::EACH };
 
     fn take(&mut self) -> Result<Uuid, getrandom::Error> {
-        if self.used == self.bytes.len() {
+        let process = process::latest();
+        if self.used == self.bytes.len() || self.process != process {
             getrandom::fill(&mut self.bytes)?;
-            self.used = 0;
+            (self.used, self.process) = (0, process);
         }
         let mut taken = [0; Self::EACH];
         taken.copy_from_slice(&self.bytes[self.used..self.used + Self::EACH]);
@@ -74,8 +79,7 @@ impl Stock {
 
 fn random_uuid() -> Uuid {
     thread_local! {
-        static STOCK: RefCell<Stock> =
-            const { RefCell::new(Stock { bytes: [0; 64 * Stock::EACH], used: 64 * Stock::EACH }) };
+        static STOCK: RefCell<Stock> = const { RefCell::new(Stock::EMPTY) };
     }
     let taken = STOCK.try_with(|stock| stock.borrow_mut().take().ok());
     // A thread that is ending has no stock any more.

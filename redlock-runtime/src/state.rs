@@ -39,6 +39,8 @@ pub enum LostReason {
     Stolen,
     /// No renewal was confirmed before the lease ran out: Redis did not answer.
     Unreachable,
+    /// This process was forked from the one that holds the lock, which goes on holding it.
+    Forked,
 }
 
 impl fmt::Display for LostReason {
@@ -48,6 +50,7 @@ impl fmt::Display for LostReason {
             Self::Expired => "the lease expired",
             Self::Stolen => "another owner holds the key",
             Self::Unreachable => "no renewal was confirmed in time",
+            Self::Forked => "the process that holds it was forked",
         })
     }
 }

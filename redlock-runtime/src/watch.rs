@@ -44,7 +44,10 @@ impl Watch {
     ) -> Poll<Result<T, LockError>> {
         self.may_go_on()?;
         let progress = self.link.enter(|| step(cx));
-        if progress.is_pending() && self.is_over(cx) {
+        if progress.is_ready() {
+            // A step that forked is done in both processes, and one of them has the lock.
+            self.hold.check_process()?;
+        } else if self.is_over(cx) {
             self.may_go_on()?;
         }
         progress.map(Ok)
@@ -65,5 +68,16 @@ impl Watch {
             tracing::debug!(key = self.hold.claim.key.name(), %why, "body stopped");
         }
         verdict
+    }
+}
+
+impl Drop for Watch {
+    /// In a child of a fork, another thread of the parent may have locked what this would lock.
+    fn drop(&mut self) {
+        if let Some(over) = self.over.take()
+            && self.hold.is_forked()
+        {
+            std::mem::forget(over);
+        }
     }
 }

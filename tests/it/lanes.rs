@@ -4,6 +4,7 @@ use std::sync::mpsc;
 
 use redlock::{LockError, Redlock, redis_lock};
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::LocalSet;
 
 use crate::clients::client;
 use crate::support::{Server, eventually, secs, unique_prefix};
@@ -64,34 +65,47 @@ fn runtimes_that_end_leave_no_lock_behind() {
     });
 }
 
-/// The caller computes from then on, and does not come back to its runtime: on one of several
-/// worker threads, and on the only one. The background thread would take over after 25 s.
+/// Calls as often as it takes to get a lane, and then computes without coming back to its runtime.
+async fn computing(redlock: Redlock, key: String, place: &str) {
+    for _ in 0..MANY {
+        in_background(&redlock, 1).await.unwrap();
+    }
+    let (tell, told) = mpsc::channel();
+    let observer = std::thread::spawn(move || {
+        runtime().block_on(async {
+            let raw = Server::shared().await.raw();
+            eventually(secs(20), || async { raw.get(&key).await.is_none() }).await;
+            let _ = tell.send(());
+        });
+    });
+    assert!(told.recv_timeout(secs(15)).is_ok(), "{place}: the release has not left");
+    observer.join().unwrap();
+}
+
+/// The caller computes from then on: on one of several worker threads, on the only one, outside of
+/// tasks, or in an executor inside of another. The background thread would take over after 25 s.
 #[test]
 fn a_background_release_has_left_when_the_call_returns() {
-    let several = Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
-    for callers in [several, runtime()] {
+    for place in ["worker", "task", "root", "local set", "root of several"] {
+        let callers = match place {
+            "worker" | "root of several" => {
+                Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap()
+            }
+            _ => runtime(),
+        };
         let prefix = unique_prefix();
         let redlock = callers.block_on(async {
             let server = Server::shared().await;
             let builder = Redlock::builder().url(server.url()).prefix(prefix.as_str());
             builder.reply_timeout(secs(100)).build().await.unwrap()
         });
-        let key = format!("{prefix}k-1");
-        let computing = async move {
-            for _ in 0..MANY {
-                in_background(&redlock, 1).await.unwrap();
-            }
-            let (tell, told) = mpsc::channel();
-            let observer = std::thread::spawn(move || {
-                runtime().block_on(async {
-                    let raw = Server::shared().await.raw();
-                    eventually(secs(20), || async { raw.get(&key).await.is_none() }).await;
-                    let _ = tell.send(());
-                });
-            });
-            assert!(told.recv_timeout(secs(15)).is_ok(), "the release has not left");
-            observer.join().unwrap();
-        };
-        callers.block_on(async { tokio::spawn(computing).await.unwrap() });
+        let computing = computing(redlock, format!("{prefix}k-1"), place);
+        match place {
+            "root" | "root of several" => callers.block_on(computing),
+            "local set" => callers.block_on(LocalSet::new().run_until(async {
+                tokio::task::spawn_local(computing).await.unwrap();
+            })),
+            _ => callers.block_on(async { tokio::spawn(computing).await.unwrap() }),
+        }
     }
 }

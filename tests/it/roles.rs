@@ -1,8 +1,8 @@
 //! What child processes can do; a test starts one with `Process::spawn(role, args)`.
 
-use crate::fault_roles;
 use crate::support::process::{Args, Process, Role, block_on, emit, play};
 use crate::support::{Server, ms, secs, time_passes};
+use crate::{ends_roles, fault_roles, forks_roles};
 
 /// Every role by its name.
 fn roles() -> &'static [(&'static str, Role)] {
@@ -16,6 +16,14 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("count-in-tasks", crate::parity::count_in_tasks),
         ("take-turns", crate::hand_over_worker::work),
         ("wait-in-a-cluster", crate::cluster_line::wait),
+        ("call-and-end", ends_roles::call_and_end),
+        ("cancel-and-end", ends_roles::cancel_and_end),
+        ("wait-and-end", ends_roles::wait_and_end),
+        ("drop-many-and-end", ends_roles::drop_many_and_end),
+        ("fork-with-a-lock", forks_roles::with_a_lock),
+        ("fork-as-a-daemon", forks_roles::as_a_daemon),
+        ("fork-in-a-body", forks_roles::in_a_body),
+        ("fork-while-others-lock", forks_roles::while_others_lock),
         ("hold", fault_roles::hold),
         ("drop-and-end", fault_roles::drop_and_end),
         ("end-and-drop", fault_roles::end_and_drop),

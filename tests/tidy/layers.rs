@@ -8,7 +8,7 @@ const SRC: &str = "redlock-runtime/src/";
 
 /// From the bottom up. A module may use its own layer and those below.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("words", &["key", "owner", "options", "error", "fencing", "state"]),
+    ("words", &["key", "owner", "options", "error", "fencing", "state", "process"]),
     ("arithmetic", &["validity", "backoff", "clock", "denial", "shield"]),
     ("backend", &["backend"]),
     ("engines", &["acquire", "renewal", "release", "keeper", "engine", "host"]),

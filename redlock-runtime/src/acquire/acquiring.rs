@@ -4,8 +4,8 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -23,7 +23,8 @@ use crate::error::LockError;
 use crate::key::LockKey;
 use crate::options::{Policy, Wait};
 use crate::owner::Owner;
-use crate::release::Ownership;
+use crate::process;
+use crate::release::{Ownership, Unsent};
 use crate::telemetry;
 
 /// Which lock, and on what terms.
@@ -42,21 +43,22 @@ pub(super) type Granted = Result<Ownership, LockError>;
 /// Cancel safe: dropping it gives up. A lock that was granted meanwhile is released, a command
 /// without an answer is cleaned up behind.
 pub(crate) struct Acquiring {
-    /// In a mutex that nobody locks: a caller's future is `Sync` where its body is.
-    work: Mutex<Pin<Box<dyn Future<Output = Granted> + Send>>>,
+    /// In a mutex that nobody locks: a caller's future is `Sync` where its body is. `None`: done.
+    work: Mutex<Option<Work>>,
+    process: u32,
 }
+
+type Work = Pin<Box<dyn Future<Output = Granted> + Send>>;
 
 /// Begins to acquire a lock. Nothing happens before the first poll.
 pub(crate) fn start(engine: &Arc<Engine>, order: Order) -> Acquiring {
-    let engine = Arc::clone(engine);
+    let (engine, process) = (Arc::clone(engine), engine.process);
     let is_embedded = engine.is_embedded();
     let acquire = async move { acquire(&engine, &order).await };
-    if is_embedded {
-        return Acquiring { work: Mutex::new(Box::pin(acquire)) };
-    }
     // Every answer comes from another thread or over a socket, so that others have their turn. A
     // task that has used up its budget, and blocks on a lock, would never hear of it.
-    Acquiring { work: Mutex::new(Box::pin(unconstrained(acquire))) }
+    let work: Work = if is_embedded { Box::pin(acquire) } else { Box::pin(unconstrained(acquire)) };
+    Acquiring { work: Mutex::new(Some(work)), process }
 }
 
 impl Future for Acquiring {
@@ -64,7 +66,21 @@ impl Future for Acquiring {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Granted> {
         let work = self.work.get_mut().unwrap_or_else(PoisonError::into_inner);
-        work.as_mut().poll(cx)
+        let Some(running) = work else { unreachable!("polled after completion") };
+        let granted = ready!(running.as_mut().poll(cx));
+        *work = None;
+        Poll::Ready(granted)
+    }
+}
+
+impl Drop for Acquiring {
+    /// In a child of a fork there is nothing to give up: the parent goes on. Another thread of it
+    /// may have locked what this would lock.
+    fn drop(&mut self) {
+        let work = self.work.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if work.is_some() && self.process != process::id() {
+            std::mem::forget(work);
+        }
     }
 }
 
@@ -215,14 +231,20 @@ impl Question {
         claim: Claim,
         within: Duration,
     ) -> Result<Answer, LockError> {
-        let (reply, answer) = oneshot::channel();
+        let (reply, mut answer) = oneshot::channel();
         let asking = Arc::clone(engine);
+        let caller = Caller { is_answered: engine.is_embedded(), gone: Arc::default() };
+        let gone = Arc::clone(&caller.gone);
         engine.host().spawn(async move {
             let backend = Arc::clone(&asking.backend);
             let found = self.ask_by(&asking, &*backend, &claim, within, false).await;
             let _ = reply.send(found.map(|found| self.answered(found)));
+            drop(gone);
         })?;
-        answer.await.unwrap_or_else(|_| Err(stopped()))
+        // Not moved: the caller is gone before the answer has nobody to hear it.
+        let answer = (&mut answer).await;
+        caller.hears();
+        answer.unwrap_or_else(|_| Err(stopped()))
     }
 
     fn answered(self, found: Result<Ownership, Seen>) -> Answer {
@@ -271,6 +293,28 @@ impl Question {
     }
 }
 
+/// A caller that waits for an answer from the host. When it goes away before, the end of its thread
+/// waits for what becomes of the question.
+struct Caller {
+    is_answered: bool,
+    /// The task that asks has it as well, until it has asked.
+    gone: Arc<OnceLock<Unsent>>,
+}
+
+impl Caller {
+    fn hears(mut self) {
+        self.is_answered = true;
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.gone.get_or_init(Unsent::here);
+        }
+    }
+}
+
 pub(super) fn stopped() -> LockError {
     LockError::Keeper { message: "it stopped during an acquire".to_owned() }
 }
@@ -291,7 +335,7 @@ fn enter(
     let (reply, answer) = oneshot::channel();
     let waiter = Waiter::new(id, terms, end, reply);
     let needs_clerk = seat.enter(waiter, asked);
-    let place = Place::new(seat.another(), id, answer, waiting);
+    let place = Place::new(engine, seat.another(), id, answer, waiting);
     if needs_clerk {
         clerk::call(engine, seat)?;
     }

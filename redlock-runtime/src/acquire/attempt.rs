@@ -127,6 +127,7 @@ pub(super) fn grant(
     let Begin { granted, is_taken } = begin;
     let hold = Arc::new(Hold::new(Grant {
         client: engine.id,
+        process: engine.process,
         template: terms.template,
         claim: tenure.claim.clone(),
         fencing_token: tenure.fencing_token(),

@@ -117,12 +117,15 @@ impl Clerk {
             if let Some(stand) = self.stand.take() {
                 return Duty::LeaveLine(stand);
             }
+            state.left = None;
             if now >= self.lingers_until {
                 state.clerk = Clerking::Absent;
                 return Duty::Retire;
             }
             return rest(&mut state, self.lingers_until, Rest::Idle);
         };
+        // Whatever is asked from here on is asked for others.
+        state.left = None;
         let (until, why) = self.rest_until(&mut state, now);
         let until = until.min(state.waiters.earliest_end());
         if now < until { rest(&mut state, until, why) } else { Duty::Ask(terms) }
@@ -366,7 +369,7 @@ impl Drop for Clerk {
         }
         let orphans = {
             let mut state = self.seat.queue.state();
-            state.clerk = Clerking::Absent;
+            (state.clerk, state.left) = (Clerking::Absent, None);
             std::mem::take(&mut state.waiters)
         };
         for waiter in orphans.into_iter() {

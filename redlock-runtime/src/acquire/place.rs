@@ -10,7 +10,8 @@ use super::acquiring::{Granted, stopped};
 use super::attempt::Terms;
 use super::queue::{Seat, Waiting};
 use crate::clock::Moment;
-use crate::release::Ownership;
+use crate::engine::Engine;
+use crate::release::{Ownership, Unsent};
 use crate::shield::shielded;
 
 /// One caller, as the queue sees it.
@@ -61,17 +62,20 @@ pub(super) struct Place {
     id: u64,
     answer: oneshot::Receiver<Granted>,
     is_answered: bool,
+    is_embedded: bool,
     _waiting: Arc<Waiting>,
 }
 
 impl Place {
     pub(super) fn new(
+        engine: &Engine,
         seat: Seat,
         id: u64,
         answer: oneshot::Receiver<Granted>,
         waiting: Arc<Waiting>,
     ) -> Self {
-        Self { seat, id, answer, is_answered: false, _waiting: waiting }
+        let is_embedded = engine.is_embedded();
+        Self { seat, id, answer, is_answered: false, is_embedded, _waiting: waiting }
     }
 }
 
@@ -89,7 +93,9 @@ impl Drop for Place {
     fn drop(&mut self) {
         if !self.is_answered {
             self.answer.close();
-            self.seat.leave(self.id);
+            // What the clerk asks for it, and the place in line, are left behind otherwise.
+            let unsent = (!self.is_embedded).then(Unsent::here);
+            self.seat.leave(self.id, unsent);
         }
     }
 }

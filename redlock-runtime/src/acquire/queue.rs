@@ -13,6 +13,7 @@ use super::state::{Clerking, Question, State};
 use super::tenure::Tenure;
 use crate::clock::Moment;
 use crate::key::LockKey;
+use crate::release::Unsent;
 use crate::renewal::Hold;
 
 /// The queues of one client.
@@ -144,11 +145,20 @@ impl Seat {
         is_absent
     }
 
-    /// A caller goes away.
-    pub(super) fn leave(&self, id: u64) {
+    /// A caller goes away. The clerk has `unsent` until it has done what follows from that.
+    pub(super) fn leave(&self, id: u64, mut unsent: Option<Unsent>) {
         let gone = {
             let mut state = self.queue.state();
-            state.waiters.remove(id)
+            let gone = state.waiters.remove(id);
+            let is_clerks = match state.clerk {
+                Clerking::Absent => false,
+                Clerking::Busy => true,
+                Clerking::Resting { .. } => gone.is_some(),
+            };
+            if is_clerks && state.left.is_none() {
+                state.left = unsent.take();
+            }
+            gone
         };
         // Outside of the mutex: it may wake somebody.
         if gone.is_some() {

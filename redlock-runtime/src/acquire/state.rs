@@ -7,6 +7,7 @@ use super::place::Waiter;
 use super::tenure::Tenure;
 use super::waiters::Waiters;
 use crate::clock::Moment;
+use crate::release::Unsent;
 use crate::renewal::Hold;
 
 /// What is known of one key.
@@ -29,6 +30,8 @@ pub(super) struct State {
     /// last, or a little before.
     contended: u32,
     pub(super) clerk: Clerking,
+    /// Callers have left, and the clerk has not done yet what follows from that.
+    pub(super) left: Option<Unsent>,
     /// A tenure that its holder gave up for those who wait here, once others were looked after.
     pub(super) returned: Option<Box<Tenure>>,
 }

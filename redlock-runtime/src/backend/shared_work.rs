@@ -7,6 +7,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use crate::shield::shielded;
+
 /// One piece of work at a time. Whoever wants its outcome begins it, or joins those who wait for
 /// it. It goes on when all of them have gone, and ends with this value.
 #[derive(Debug)]
@@ -35,7 +37,7 @@ struct Telling<T>(Arc<End<T>>);
 impl<T> Drop for Telling<T> {
     fn drop(&mut self) {
         self.0.is_over.store(true, Ordering::Release);
-        self.0.over.notify_waiters();
+        shielded(|| self.0.over.notify_waiters());
     }
 }
 

@@ -103,13 +103,18 @@ impl Redlock {
     /// # Ok(()) }
     /// ```
     pub fn held(&self) -> Vec<HeldLock> {
+        if self.engine().check_process().is_err() {
+            return Vec::new();
+        }
         self.engine().held().iter().map(|hold| HeldLock::of(hold)).collect()
     }
 
     /// Waits until every release that was handed to the background has reached Redis, for at most
     /// `within`. Returns how many are still pending then; those locks end with their leases.
     ///
-    /// Call it as the last thing before the process ends. Locks that are held stay held.
+    /// Call it as the last thing before the process ends. Without it, the end of `main` waits by
+    /// itself, while answers come: for half a second without any, and for two seconds in all.
+    /// Locks that are held stay held.
     ///
     /// # Cancel safety
     /// Safe: it only waits.
@@ -124,6 +129,9 @@ impl Redlock {
     /// # Ok(()) }
     /// ```
     pub async fn shutdown(&self, within: Duration) -> usize {
+        if self.engine().check_process().is_err() {
+            return 0;
+        }
         let (done, finished) = oneshot::channel();
         let engine = Arc::clone(self.engine());
         // On the host of the client: the caller may have no timer.

@@ -106,6 +106,7 @@ impl LockRequest {
         let policy = self.policy()?;
         let key = self.key?;
         let engine = self.redlock.engine();
+        engine.check_process()?;
         if let Some(held) = reentrancy::find(engine.id, key.name()) {
             let reentry = match held.enter_now() {
                 Some(reentry) => reentry,

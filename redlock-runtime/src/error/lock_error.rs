@@ -160,10 +160,11 @@ pub enum LockError {
         expire: Duration,
     },
 
-    /// The process was forked: the background thread exists in the parent only.
+    /// The client or the lock belongs to the process from which this one was forked. The parent
+    /// has it still; the child makes a client of its own, and may call [`init`](crate::init) again.
     #[error(
-        "redlock was initialized before this process was forked; its background thread lives in \
-         the parent. Create the client after the fork"
+        "this process was forked from the one that made this redlock client, where its connections \
+         and its locks stay; call `redlock::init` again in the child, or build another client"
     )]
     ForkedProcess,
 
@@ -256,6 +257,7 @@ fn advice(reason: LostReason) -> &'static str {
         }
         LostReason::Stolen => "another owner took the key over; fencing tokens tell the two apart",
         LostReason::Unreachable => "check the connection to redis, or choose a longer `expire`",
+        LostReason::Forked => "a child of a fork takes locks of its own",
     }
 }
 

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use super::flush::Unsent;
 use crate::backend::{Claim, Fault, Found};
 use crate::backoff;
 use crate::engine::Engine;
 
 /// When the clean-up of an unanswered command is repeated after its first answer: the command may
 /// still be on its way, and land later.
-const REPEATS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
+const REPEATS: [Duration; 3] = [SOON, Duration::from_millis(900), Duration::from_secs(2)];
+/// How long another connection may be late. The end of a thread waits for the repetition after it.
+const SOON: Duration = Duration::from_millis(100);
 
 /// Frees what an acquire without an answer may have taken, now or late; with `reserve`, it was
 /// one that may also have joined the line.
@@ -30,13 +33,14 @@ fn free_until_answered(
     repeats: &'static [Duration],
 ) {
     let pending = engine.pending.begin();
+    let unsent = (!engine.is_embedded()).then(Unsent::here);
     let host = engine.host();
     let is_embedded = engine.is_embedded();
     let engine = Arc::clone(engine);
     let mut work = Box::pin(async move {
         let clock = engine.clock();
         let until = clock.now().plus(claim.expire);
-        let mut pending = Some(pending);
+        let (mut pending, mut unsent) = (Some(pending), unsent);
         let mut repeats = repeats.iter();
         let mut failures = 0;
         while clock.now() < until {
@@ -45,9 +49,13 @@ fn free_until_answered(
                 Ok(Found::Gone | Found::Stolen | Found::Unclear) => {
                     drop(pending.take());
                     let Some(pause) = repeats.next() else { return };
+                    if *pause > SOON {
+                        drop(unsent.take());
+                    }
                     *pause
                 }
                 Err(_) => {
+                    drop(unsent.take());
                     failures += 1;
                     backoff::failed(failures, fastrand::f64())
                 }

@@ -6,11 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
 use super::answer::Answer;
+use super::flush::{self, Unsent};
 use super::job::ReleaseJob;
 use crate::backend::{Backend, Fault};
 use crate::clock::{Clock, Moment};
 use crate::keeper;
+use crate::process::PerProcess;
 use crate::state::Released;
 
 /// The job, for as long as nobody else has taken it over.
@@ -26,6 +30,10 @@ impl Flight {
     /// From here on the background does it, from the beginning.
     fn hand_over(&self, is_unknown: bool) {
         let Some(mut job) = self.take() else { return };
+        if job.engine.check_process().is_err() {
+            // A copy in a child of a fork: the parent does it.
+            return std::mem::forget(job);
+        }
         job.is_unknown |= is_unknown;
         let (host, key) = (job.engine.host(), job.claim.key.clone());
         if let Err(error) = host.spawn(job.in_background()) {
@@ -81,9 +89,9 @@ const REAPED: usize = 2;
 
 /// The releases that nobody awaits, in the order in which they left. A task for each of them on
 /// the caller's runtime would cost more than the rest of its release.
-static UNAWAITED: Mutex<Unawaited> =
-    Mutex::new(Unawaited { flights: VecDeque::new(), is_kept: false });
+static UNAWAITED: PerProcess<Mutex<Unawaited>> = PerProcess::new();
 
+#[derive(Default)]
 struct Unawaited {
     flights: VecDeque<Watched>,
     /// The keeper has an eye on them.
@@ -94,6 +102,8 @@ struct Watched {
     flight: Pin<Box<dyn Future<Output = Result<Released, Fault>> + Send>>,
     /// The caller's runtime may not be driven any more: from here on the background does it.
     deadline: Moment,
+    /// Tells by its drop.
+    _over: oneshot::Sender<()>,
 }
 
 impl Watched {
@@ -106,67 +116,74 @@ impl Watched {
 /// Sends one release by `way`, and sees it through in the background. It has left when what is
 /// returned is ready.
 pub(super) fn send(job: ReleaseJob, way: Arc<dyn Backend>) -> Answer {
-    begin(job, way);
-    Answer::leaving()
+    let (watched, over) = oneshot::channel();
+    begin(job, way, watched);
+    Answer::leaving(over)
 }
 
-fn begin(job: ReleaseJob, way: Arc<dyn Backend>) {
+fn begin(mut job: ReleaseJob, way: Arc<dyn Backend>, over: oneshot::Sender<()>) {
+    // The end of this thread waits for its answer, or for the background to have it instead.
+    job.unsent = Some(Unsent::here());
+    let process = job.engine.process;
     let patience = job.engine.reply_timeout / 4;
     let flight = Box::pin(here(job, way));
     let now = Clock::Boot.now();
-    let mut watched = Watched { flight, deadline: now.plus(patience) };
+    let mut watched = Watched { flight, deadline: now.plus(patience), _over: over };
     if watched.is_over(now) {
         return;
     }
-    watch(|flights| flights.push_back(watched));
+    let Ok(unawaited) = UNAWAITED.of(process, Mutex::default) else { return };
+    watch(unawaited, |flights| flights.push_back(watched));
     // Where releases follow each other, those before have been answered meanwhile. They end here at
     // less cost than on the keeper, to whose processor they are strange.
     for _ in 0..REAPED {
-        let Some(mut oldest) = unawaited().flights.pop_front() else { return };
+        let Some(mut oldest) = lock(unawaited).flights.pop_front() else { return };
         if !oldest.is_over(now) {
-            return watch(|flights| flights.push_front(oldest));
+            return watch(unawaited, |flights| flights.push_front(oldest));
         }
     }
 }
 
 /// Adds flights, under the eye of the keeper.
-fn watch(add: impl FnOnce(&mut VecDeque<Watched>)) {
+fn watch(unawaited: &'static Mutex<Unawaited>, add: impl FnOnce(&mut VecDeque<Watched>)) {
     let is_kept = {
-        let mut unawaited = unawaited();
+        let mut unawaited = lock(unawaited);
         add(&mut unawaited.flights);
         std::mem::replace(&mut unawaited.is_kept, true)
     };
     // Without a keeper nothing could be done about them.
-    if !is_kept && keeper::spawn(keep()).is_err() {
-        unawaited().is_kept = false;
+    if !is_kept && keeper::spawn(keep(unawaited)).is_err() {
+        lock(unawaited).is_kept = false;
     }
 }
 
 /// However the keeper's eye on the flights ends, the next one to leave gets another.
 struct Keeping {
+    unawaited: &'static Mutex<Unawaited>,
     is_done: bool,
 }
 
 impl Drop for Keeping {
     fn drop(&mut self) {
         if !self.is_done {
-            unawaited().is_kept = false;
+            lock(self.unawaited).is_kept = false;
         }
     }
 }
 
-async fn keep() {
-    let mut keeping = Keeping { is_done: false };
+async fn keep(all: &'static Mutex<Unawaited>) {
+    let mut keeping = Keeping { unawaited: all, is_done: false };
     loop {
         Clock::Boot.sleep_until(Clock::Boot.now().plus(LOOK)).await;
-        let flights = std::mem::take(&mut unawaited().flights);
-        // Outside of the mutex: what ends may release, wake and tell others.
-        let now = Clock::Boot.now();
+        let flights = std::mem::take(&mut lock(all).flights);
+        // Outside of the mutex: what ends may release, wake and tell others. The runtime of a
+        // thread that ends may never be driven again.
+        let now = if flush::is_awaited() { Moment::NEVER } else { Clock::Boot.now() };
         let mut left: VecDeque<_> = flights
             .into_iter()
             .filter_map(|mut watched| (!watched.is_over(now)).then_some(watched))
             .collect();
-        let mut unawaited = unawaited();
+        let mut unawaited = lock(all);
         left.append(&mut unawaited.flights);
         unawaited.flights = left;
         if unawaited.flights.is_empty() {
@@ -178,6 +195,6 @@ async fn keep() {
     }
 }
 
-fn unawaited() -> MutexGuard<'static, Unawaited> {
-    UNAWAITED.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(unawaited: &Mutex<Unawaited>) -> MutexGuard<'_, Unawaited> {
+    unawaited.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,22 +1,26 @@
-//! Gives releases that were just handed to the keeper a moment to leave before a thread ends.
+//! Gives what was just let go of a moment to leave before a thread ends.
 //!
-//! A guard dropped as the last thing a program does (the end of `main`, a panic) would otherwise
-//! race with the end of the process. The drop itself never blocks; the end of its thread does, for
-//! at most [`LIMIT`], and only while a release has not been tried once.
+//! A guard dropped as the last thing a program does (the end of `main`, a panic), a call that
+//! returned before its release was answered, or one that was cancelled on its way to a lock, would
+//! otherwise race with the end of the process. Letting go never blocks; the end of its thread does,
+//! and the end of the thread on which a client was made, which is `main` mostly. They wait while
+//! one answer follows another: for [`QUIET`] at most without any, and for [`LONGEST`] in all.
 
+use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-const LIMIT: Duration = Duration::from_millis(50);
+use crate::error::LockError;
+use crate::process::{self, PerProcess};
 
-static UNSENT: Count = Count::new();
+/// Longer than a round trip to a server far away, and than a busy machine needs for one.
+const QUIET: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(2);
+/// What is let go of may have to be let go of again before it has left: a question that nobody
+/// waits for becomes a lock that nobody wants.
+const CONSEQUENCES: usize = 4;
 
-/// How many releases have not been tried yet.
-#[derive(Debug)]
-struct Count {
-    unsent: Mutex<usize>,
-    tried: Condvar,
-}
+static UNSENT: PerProcess<Departures> = PerProcess::new();
 
 thread_local! {
     static AT_THREAD_END: AtThreadEnd = const { AtThreadEnd };
@@ -26,76 +30,180 @@ struct AtThreadEnd;
 
 impl Drop for AtThreadEnd {
     fn drop(&mut self) {
-        // The limit is not a failure: the lease ends by itself.
-        UNSENT.all_are_tried();
+        // In a child of a fork there is nothing to wait for: what was left to do is its parent's.
+        if let Ok(departures) = here() {
+            // The limits are no failure: leases end by themselves.
+            departures.have_left(QUIET, LONGEST);
+        }
     }
 }
 
-/// A release that has not been tried yet.
+fn here() -> Result<&'static Departures, LockError> {
+    UNSENT.of(process::id(), Departures::default)
+}
+
+/// From here on this thread does not end while something has to leave.
+pub(crate) fn attend_end() {
+    // An error means that this thread is ending already.
+    let _ = AT_THREAD_END.try_with(|_| ());
+}
+
+/// Does a thread that ends wait for what has to leave?
+pub(super) fn is_awaited() -> bool {
+    here().is_ok_and(|departures| departures.lock().ends > 0)
+}
+
+/// Something that was let go of, and that the server may not know of yet.
 #[derive(Debug)]
-pub(super) struct Unsent(&'static Count);
+pub(crate) struct Unsent {
+    departures: Option<&'static Departures>,
+    ticket: u64,
+}
 
 impl Unsent {
     /// Called on the thread that lets go.
-    pub(super) fn here() -> Self {
-        // An error means that this thread is ending already.
-        let _ = AT_THREAD_END.try_with(|_| ());
-        UNSENT.one_more()
+    pub(crate) fn here() -> Self {
+        attend_end();
+        // Without any, nothing can be sent either.
+        here().map_or(Self { departures: None, ticket: 0 }, Departures::one_more)
     }
 }
 
 impl Drop for Unsent {
     fn drop(&mut self) {
-        *self.0.unsent() -= 1;
-        self.0.tried.notify_all();
+        if let Some(departures) = self.departures {
+            departures.one_has_left(self.ticket);
+        }
     }
 }
 
-impl Count {
-    const fn new() -> Self {
-        Self { unsent: Mutex::new(0), tried: Condvar::new() }
-    }
+/// What has not left yet, in this process.
+#[derive(Debug, Default)]
+struct Departures {
+    state: Mutex<State>,
+    progress: Condvar,
+}
 
+#[derive(Debug, Default)]
+struct State {
+    /// The tickets of what has not left yet.
+    open: BTreeSet<u64>,
+    /// How many tickets there have been.
+    begun: u64,
+    /// How many have been given back.
+    left: u64,
+    /// How many threads wait at their end.
+    ends: usize,
+}
+
+impl Departures {
     fn one_more(&'static self) -> Unsent {
-        *self.unsent() += 1;
-        Unsent(self)
+        let mut state = self.lock();
+        let ticket = state.begun;
+        state.begun += 1;
+        state.open.insert(ticket);
+        Unsent { departures: Some(self), ticket }
     }
 
-    /// Waits until that is so. `false`: the limit came first.
-    fn all_are_tried(&self) -> bool {
-        let waited = self.tried.wait_timeout_while(self.unsent(), LIMIT, |unsent| *unsent > 0);
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    fn one_has_left(&self, ticket: u64) {
+        let mut state = self.lock();
+        state.open.remove(&ticket);
+        state.left += 1;
+        if state.ends > 0 {
+            self.progress.notify_all();
+        }
     }
 
-    fn unsent(&self) -> MutexGuard<'_, usize> {
-        self.unsent.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits until all has left that was let go of so far, and what became of it. What else others
+    /// let go of meanwhile is their business. `false`: nothing has left for `quiet`, or `longest`
+    /// is over.
+    fn have_left(&self, quiet: Duration, longest: Duration) -> bool {
+        let end = Instant::now() + longest;
+        let mut state = self.lock();
+        state.ends += 1;
+        let mut is_done = true;
+        for _ in 0..CONSEQUENCES {
+            // A consequence is there before its cause has left.
+            let begun = state.begun;
+            while is_done && state.open.first().is_some_and(|ticket| *ticket < begun) {
+                let within = quiet.min(end.saturating_duration_since(Instant::now()));
+                let left = state.left;
+                let is_quiet = |state: &mut State| state.left == left;
+                let waited = self.progress.wait_timeout_while(state, within, is_quiet);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                is_done = state.left != left;
+            }
+        }
+        state.ends -= 1;
+        is_done
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use std::sync::LazyLock;
 
     use super::*;
 
+    const AT_ONCE: Duration = Duration::from_millis(10);
+    const FOR_EVER: Duration = Duration::from_secs(3600);
+
+    /// With times of its own: other tests of this process let go of something, too.
     #[test]
-    fn a_thread_that_let_go_ends_after_its_release_was_tried_or_the_limit() {
-        let start = Instant::now();
-        // Given away, and not tried for as long as the thread lives.
-        let thread = std::thread::spawn(Unsent::here);
-        let unsent = thread.join().unwrap();
-        assert!(start.elapsed() >= LIMIT);
-        drop(unsent);
+    fn what_was_let_go_of_is_waited_for_while_something_leaves() {
+        static DEPARTURES: LazyLock<Departures> = LazyLock::new(Departures::default);
+        let departures = &*DEPARTURES;
+        assert!(departures.have_left(FOR_EVER, FOR_EVER));
+        let mut three: Vec<_> = (0..3).map(|_| departures.one_more()).collect();
+        assert!(!departures.have_left(AT_ONCE, FOR_EVER));
+        assert!(!departures.have_left(FOR_EVER, AT_ONCE));
+        let thread = std::thread::spawn(|| departures.have_left(FOR_EVER, FOR_EVER));
+        while departures.lock().ends == 0 {
+            std::thread::yield_now();
+        }
+        while let Some(unsent) = three.pop() {
+            assert!(!thread.is_finished());
+            drop(unsent);
+        }
+        assert!(thread.join().unwrap());
+        assert_eq!(departures.lock().ends, 0);
+        assert!(departures.lock().open.is_empty());
     }
 
     #[test]
-    fn only_a_release_that_was_not_tried_is_waited_for() {
-        static COUNT: Count = Count::new();
-        assert!(COUNT.all_are_tried());
-        let (first, second) = (COUNT.one_more(), COUNT.one_more());
+    fn what_follows_is_waited_for_and_what_others_let_go_of_is_not() {
+        static DEPARTURES: LazyLock<Departures> = LazyLock::new(Departures::default);
+        let departures = &*DEPARTURES;
+        let first = departures.one_more();
+        let thread = std::thread::spawn(|| departures.have_left(FOR_EVER, FOR_EVER));
+        while departures.lock().ends == 0 {
+            std::thread::yield_now();
+        }
+        let mut open = departures.one_more();
         drop(first);
-        assert!(!COUNT.all_are_tried());
-        drop(second);
-        assert!(COUNT.all_are_tried());
+        let until = Instant::now() + AT_ONCE;
+        while Instant::now() < until {
+            assert!(!thread.is_finished());
+            std::thread::yield_now();
+        }
+        // There is always something that has not left.
+        while !thread.is_finished() {
+            open = departures.one_more();
+        }
+        assert!(thread.join().unwrap());
+        drop(open);
+    }
+
+    #[test]
+    fn a_thread_that_let_go_ends_after_its_release_has_left_or_the_limit() {
+        let start = Instant::now();
+        // Given away, and not tried for as long as the thread lives.
+        let unsent = std::thread::spawn(Unsent::here).join().unwrap();
+        assert!(start.elapsed() >= QUIET);
+        drop(unsent);
     }
 }

@@ -68,7 +68,9 @@ impl ReleaseJob {
 
     /// From here on the background does it.
     pub(super) fn in_background(mut self) -> impl Future<Output = ()> + Send {
-        self.unsent = (!self.engine.is_embedded()).then(Unsent::here);
+        if self.unsent.is_none() && !self.engine.is_embedded() {
+            self.unsent = Some(Unsent::here());
+        }
         self.late = self.late.or_else(|| self.seat.take().map(Seat::late));
         self.run()
     }

@@ -10,5 +10,6 @@ mod pending;
 
 pub(crate) use answer::Answer;
 pub(crate) use clean_up::{clean_up, leave};
+pub(crate) use flush::{Unsent, attend_end};
 pub(crate) use ownership::{Ownership, free};
 pub(crate) use pending::Pending;

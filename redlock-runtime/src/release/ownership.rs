@@ -137,6 +137,10 @@ fn in_background(job: ReleaseJob) {
 
 impl Drop for Ownership {
     fn drop(&mut self) {
+        if self.rest.is_some() && self.hold.is_forked() {
+            // The parent has the lock, and a thread of it may have locked what this would lock.
+            return std::mem::forget(self.rest.take());
+        }
         // By way of the keeper: the runtime may be about to end, and its timers with it.
         if let Some(job) = self.let_go() {
             in_background(job);

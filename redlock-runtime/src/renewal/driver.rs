@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -17,6 +17,7 @@ use crate::backoff;
 use crate::clock::{Clock, Moment};
 use crate::error::LockError;
 use crate::host::Host;
+use crate::process::{self, PerProcess};
 use crate::shield::shielded;
 use crate::state::LostReason;
 use crate::telemetry;
@@ -103,9 +104,9 @@ impl Scheduler {
 
     /// The scheduler of this process, on the keeper.
     pub(crate) fn of_process() -> Arc<Self> {
-        static PROCESS: LazyLock<Arc<Scheduler>> =
-            LazyLock::new(|| Scheduler::new(Host::Keeper, Clock::Boot));
-        Arc::clone(&PROCESS)
+        static PROCESS: PerProcess<Arc<Scheduler>> = PerProcess::new();
+        let new = || Self::new(Host::Keeper, Clock::Boot);
+        PROCESS.of(process::id(), new).map_or_else(|_| new(), Arc::clone)
     }
 
     /// Takes a lease into care. From here on it is renewed, and stopped in time.

@@ -12,6 +12,8 @@ use crate::fencing::FencingToken;
 /// What a new hold is made of.
 pub(crate) struct Grant {
     pub(crate) client: u64,
+    /// That holds it.
+    pub(crate) process: u32,
     pub(crate) template: &'static str,
     pub(crate) claim: Claim,
     pub(crate) fencing_token: FencingToken,

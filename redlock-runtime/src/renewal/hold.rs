@@ -9,17 +9,19 @@ use tokio::sync::Notify;
 
 use super::grant::{Confirmed, Grant};
 use super::ledger::{End, Ledger};
-use super::offer::{Offer, Take, Untaken};
-use super::step::Step;
+use super::offer::{Offer, Take};
 use super::turns::Turns;
 use crate::backend::{Backend, Claim};
 use crate::clock::{Clock, Moment};
 use crate::error::LockError;
 use crate::fencing::FencingToken;
+use crate::process;
 use crate::shield::shielded;
 use crate::state::{LeaseState, LostReason};
 use crate::telemetry;
 use crate::validity;
+
+mod look;
 
 /// A lock that was granted, and what has become of it since.
 pub(crate) struct Hold {
@@ -27,6 +29,8 @@ pub(crate) struct Hold {
     pub(crate) id: u64,
     /// The client that holds it.
     pub(crate) client: u64,
+    /// The process that holds it. A child that it forks has a copy of this record, not the lock.
+    process: u32,
     /// What the key was rendered from: the label of metrics.
     pub(crate) template: &'static str,
     pub(crate) claim: Claim,
@@ -72,7 +76,7 @@ impl fmt::Debug for Hold {
 impl Hold {
     pub(crate) fn new(grant: Grant) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        let Grant { client, template, claim, fencing_token, max_renew, .. } = grant;
+        let Grant { client, process, template, claim, fencing_token, max_renew, .. } = grant;
         let Grant { backend, reply_timeout, clock, granted, waited, .. } = grant;
         let Confirmed { sent, lease } = grant.confirmed;
         telemetry::held(template);
@@ -85,6 +89,7 @@ impl Hold {
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             client,
+            process,
             template,
             claim,
             fencing_token,
@@ -104,8 +109,19 @@ impl Hold {
         }
     }
 
+    /// Fails in a process that was forked from the one that holds it.
+    pub(crate) fn check_process(&self) -> Result<(), LockError> {
+        if self.process == process::id() { Ok(()) } else { Err(LockError::ForkedProcess) }
+    }
+
+    /// Is this a copy, in a process that was forked from the one that holds it?
+    pub(crate) fn is_forked(&self) -> bool {
+        self.check_process().is_err()
+    }
+
     /// May a step of the body be taken now? Asked before every poll.
     pub(crate) fn check(&self) -> Result<(), LockError> {
+        self.check_process()?;
         let now = self.clock.now();
         if now < self.stop_at() { Ok(()) } else { self.check_ended(now) }
     }
@@ -126,6 +142,9 @@ impl Hold {
     }
 
     pub(crate) fn state(&self) -> LeaseState {
+        if self.is_forked() {
+            return LeaseState::Lost;
+        }
         self.stop_if_due(self.clock.now());
         let ledger = self.ledger();
         match ledger.ended {
@@ -137,6 +156,9 @@ impl Hold {
 
     /// How long the lease may still be relied on, were it not renewed.
     pub(crate) fn remaining(&self) -> Duration {
+        if self.is_forked() {
+            return Duration::ZERO;
+        }
         let now = self.clock.now();
         self.stop_at().since(now)
     }
@@ -158,6 +180,9 @@ impl Hold {
 
     /// Why the lease was lost; `None` while it holds and after a release.
     pub(crate) fn lost(&self) -> Option<LostReason> {
+        if self.is_forked() {
+            return Some(LostReason::Forked);
+        }
         self.stop_if_due(self.clock.now());
         match self.ledger().ended?.how {
             End::Lost(reason) => Some(reason),
@@ -167,6 +192,9 @@ impl Hold {
 
     /// Resolves when it has ended. Cancel safe.
     pub(crate) async fn over(&self) {
+        if self.is_forked() {
+            return;
+        }
         let mut end = std::pin::pin!(self.over.notified());
         // In line before the look: an end behind it wakes us.
         end.as_mut().enable();
@@ -255,18 +283,6 @@ impl Hold {
         self.offer.is_open()
     }
 
-    /// When the scheduler looks at it first.
-    pub(super) fn first_look(&self, now: Moment) -> Moment {
-        if self.offer.is_open() {
-            return self.offer.first_look(self.due_at());
-        }
-        match self.step(now, Duration::ZERO) {
-            Step::Sleep(at) => at,
-            // Due already: the driver looks at it as soon as it runs.
-            Step::Renew | Step::Withdraw | Step::Forget => Moment::ZERO,
-        }
-    }
-
     /// A renewal sent at `sent` was confirmed. After the stop it does not bring the lease back.
     pub(super) fn extend(&self, sent: Moment) {
         if self.stop_if_due(self.clock.now()) {
@@ -315,33 +331,6 @@ impl Hold {
         match self.max_renew {
             Some(_) => Duration::ZERO,
             None => validity::renewal_leeway(self.claim.expire),
-        }
-    }
-
-    /// What is to be done at `now`; loses the lease when its time is up.
-    pub(super) fn step(&self, now: Moment, leeway: Duration) -> Step {
-        if self.offer.is_open() && !self.is_over() {
-            match self.offer.look(now, self.due_at()) {
-                Some(Untaken::Wait(until)) => return Step::Sleep(until),
-                Some(Untaken::Withdrawn) if self.withdraw() => return Step::Withdraw,
-                Some(Untaken::Withdrawn) => return Step::Forget,
-                None => {}
-            }
-        }
-        if self.stop_if_due(now) {
-            return Step::Forget;
-        }
-        let ledger = self.ledger();
-        if ledger.ended.is_some() {
-            return Step::Forget;
-        }
-        let due = ledger.due(self.granted);
-        if ledger.is_used_up(self.max_renew) {
-            Step::Sleep(self.stop_at())
-        } else if now < due.minus(leeway) {
-            Step::Sleep(due.min(self.stop_at()))
-        } else {
-            Step::Renew
         }
     }
 

@@ -73,7 +73,7 @@ pub struct Client(Option<Redlock>);
 
 impl Client {
     pub(super) fn resolve(self) -> Result<Redlock, LockError> {
-        self.0.map_or_else(crate::global::global, Ok)
+        self.0.map_or_else(crate::global::of_call, Ok)
     }
 }
 

@@ -135,6 +135,7 @@ fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
     let text = key.0?;
     let redlock = client.resolve()?;
     let engine = redlock.engine();
+    engine.check_process()?;
     // A key that is held has been checked before.
     if let Some(held) = reentrancy::find(engine.id, &text) {
         if !spec.is_reentrant {

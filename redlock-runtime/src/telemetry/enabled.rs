@@ -82,6 +82,7 @@ pub(crate) fn lost(template: &'static str, reason: LostReason) {
         LostReason::Expired => "expired",
         LostReason::Stolen => "stolen",
         LostReason::Unreachable => "unreachable",
+        LostReason::Forked => "forked",
     };
     counter!("redlock_lost_total", "template" => template, "reason" => reason).increment(1);
 }

@@ -43,6 +43,7 @@ fn two_holds() -> (Arc<Hold>, Arc<Hold>, Tenure) {
     let hold = || {
         Arc::new(Hold::new(Grant {
             client: 1,
+            process: crate::process::id(),
             template: "a",
             claim: claim.clone(),
             fencing_token,
@@ -154,7 +155,7 @@ fn a_crowd_that_is_cancelled_costs_a_few_steps_for_each_of_it() {
             continue;
         }
         drop(answer);
-        seat.leave(id as u64);
+        seat.leave(id as u64, None);
         let mut state = seat.queue.state();
         assert_eq!(state.first().map(|first| first.id), Some(0));
         assert!(state.waiters.take_overdue(at(0), |_| true).is_empty());
@@ -218,9 +219,9 @@ fn whoever_leaves_is_news_only_where_it_waited() {
     let seat = Queues::new(9).join(&key("a"), None);
     let (waiter, _answer) = waiter(1, at(9));
     seat.enter(waiter, 0);
-    seat.leave(2);
+    seat.leave(2, None);
     assert!(!has_news(&seat));
-    seat.leave(1);
+    seat.leave(1, None);
     assert!(has_news(&seat) && seat.queue.state().waiters.is_empty());
 }
 
