@@ -231,7 +231,7 @@ impl<'a> Crew<'a> {
     async fn giving_away(&mut self, key: usize, at: usize, script: &str, then: Then) {
         let lock = self.lock(key).key;
         let sha = lines_of(self.raw.cmd(&["SCRIPT", "LOAD", script]).await).remove(0);
-        let request = format!("{sha}\r\n$1\r\n3\r\n${}\r\n{lock}\r\n", lock.len());
+        let request = format!("{sha}\r\n$1\r\n4\r\n${}\r\n{lock}\r\n", lock.len());
         let hits = self.members[at].proxy.when(contains(request), then);
         let patience = Patience::new();
         while hits.count() == 0 {

@@ -24,8 +24,8 @@ async fn a_node_that_is_won_back_while_its_owner_lets_go_is_freed() {
     raw.del(&key).await;
     proxy.delay_requests(ms(100));
     proxy.delay_replies(ms(100));
-    // Of two keys: an acquire.
-    let asks = proxy.when(contains("$1\r\n2\r\n"), Then::call(|| ()));
+    // Of three keys: an acquire.
+    let asks = proxy.when(contains("$1\r\n3\r\n"), Then::call(|| ()));
     asks.fired().await;
     let asks_again = proxy.when(contains("acquire: takes a free lock"), Then::call(|| ()));
     assert_eq!(guard.release().await, Ok(Released::Released));
@@ -47,8 +47,9 @@ async fn a_first_try_that_lands_after_the_release_does_not_keep_the_lock() {
     assert_eq!(hits.count(), 1);
     let (raw, key, owner) = (server.raw(), format!("{prefix}k"), guard.owner().to_owned());
     assert_eq!(guard.release().await, Ok(Released::Released));
-    let fence = format!("{{{key}}}:fence");
-    let late = ["EVAL", ACQUIRE, "2", &key, &fence, &owner, "60000", "3660000"];
+    let mark = raw.keys(&format!("{prefix}*:mark:fence")).await.remove(0);
+    let counter = format!("{{{key}}}:fence");
+    let late = ["EVAL", ACQUIRE, "3", &key, &mark, &counter, &owner, "60000", "70000"];
     raw.cmd(&late).await;
     assert_eq!(raw.get(&key).await, Some(owner));
     eventually(secs(9), || async { raw.get(&key).await.is_none() }).await;

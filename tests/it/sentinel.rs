@@ -99,7 +99,7 @@ async fn with_the_guard_a_promoted_replica_has_no_vote_at_first() {
     eventually(secs(60), || async { old.raw().info("role").await == "slave" }).await;
     let request = redlock.lock("k").expire(secs(2)).wait(Wait::Never);
     let error = request.acquire().await.unwrap_err();
-    assert!(error.to_string().contains("another server took its place"), "{error}");
+    assert!(error.to_string().contains("a replica took its place"), "{error}");
     redlock.lock("k").expire(secs(2)).wait(secs(60)).run(async {}).await.unwrap();
 }
 

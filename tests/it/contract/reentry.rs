@@ -13,8 +13,9 @@ pub async fn the_same_task_re_enters(place: &Place) {
         let inner = client.lock(KEY).wait(Wait::Never).acquire().await.expect("it is ours");
         assert_eq!((inner.owner(), inner.fencing_token()), (outer.owner(), outer.fencing_token()));
         assert_eq!(client.held().len(), 1, "one hold");
+        // What runs below the guard runs in its turn.
         let deeper = client.lock(KEY).run(async { Lease::current().unwrap().fencing_token() });
-        assert_eq!(deeper.await.unwrap(), outer.fencing_token());
+        assert_eq!(inner.protect(deeper).await.unwrap().unwrap(), outer.fencing_token());
     };
     client.lock(KEY).run(body).await.unwrap();
     assert!(place.is_free(KEY).await);
