@@ -43,6 +43,24 @@ async fn a_background_release_is_the_last_thing_a_process_does() {
     children_leave_nothing(6, "call-and-end", &far.url(), &["100"]).await;
 }
 
+/// It had left, and its connection broke: the background thread repeats it.
+#[tokio::test]
+async fn a_background_release_that_is_cut_is_repeated_before_its_process_ends() {
+    let server = Server::shared().await;
+    for calls in ["1", "200"] {
+        for flavor in ["current", "multi"] {
+            let (proxy, prefix) = (Proxy::start(server), unique_prefix());
+            // The first asks for the lock, the second releases it.
+            let cut = proxy.when_nth(2, contains("lastly"), Then::CutRequest);
+            let args = [&proxy.url(), &prefix, "lastly", flavor, calls];
+            let mut child = Process::spawn("call-and-end", &args);
+            assert!(child.wait(NOISE * 4).await.success(), "{}", child.stderr());
+            cut.fired().await;
+            nothing_left(&server.raw(), &prefix, NOISE).await;
+        }
+    }
+}
+
 /// Wherever the cancellation falls: while the command is on its way, or its answer.
 #[tokio::test]
 async fn a_call_that_is_cancelled_is_the_last_thing_a_process_does() {

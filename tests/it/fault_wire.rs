@@ -27,19 +27,19 @@ impl Site {
     }
 }
 
-/// The fencing mark of the lock that was taken last.
-async fn highest_mark(site: &Site) -> String {
+/// The fencing mark that was drawn last, and its key.
+async fn latest_mark(site: &Site) -> (String, String) {
     let mut marks = Vec::new();
     for key in site.raw.keys(&format!("{}*:mark:fence", site.prefix)).await {
-        marks.extend(site.raw.get(&key).await);
+        marks.extend(site.raw.get(&key).await.map(|mark| (mark, key)));
     }
     marks.into_iter().max().expect("a fencing token was drawn")
 }
 
-/// The key of a fencing mark, once an acquire has landed.
-async fn mark(site: &Site) -> Result<String, &'static str> {
-    let mut marks = site.raw.keys(&format!("{}*:mark:fence", site.prefix)).await;
-    marks.pop().ok_or("nobody has drawn a fencing token")
+/// The key of the mark of an acquire that has landed since `before` was the latest.
+async fn mark_behind(site: &Site, before: &str) -> Result<String, &'static str> {
+    let (mark, key) = latest_mark(site).await;
+    if mark.as_str() > before { Ok(key) } else { Err("nobody has drawn a fencing token") }
 }
 
 fn breaks() -> [Then; 3] {
@@ -61,10 +61,11 @@ async fn an_acquire_whose_reply_is_lost_is_cleaned_up() {
 #[tokio::test]
 async fn a_key_has_its_expiry_from_the_first_moment() {
     let site = Site::new().await;
+    let (before, _) = latest_mark(&site).await;
     site.proxy.when(command(&["EVALSHA"]), Then::LoseReply);
     let acquire = tokio::spawn(site.redlock.lock("k").acquire());
     let key = format!("{}k", site.prefix);
-    let mark = eventually(secs(20), || mark(&site)).await;
+    let mark = eventually(secs(20), || mark_behind(&site, &before)).await;
     for key in [&key, &mark] {
         assert_ne!(site.raw.int(&["PTTL", key]).await, -1, "{key}");
     }
@@ -75,12 +76,13 @@ async fn a_key_has_its_expiry_from_the_first_moment() {
 #[tokio::test]
 async fn an_acquire_that_arrives_after_everybody_gave_up_is_followed_by_its_release() {
     let site = Site::new().await;
+    let (before, _) = latest_mark(&site).await;
     // Longer than the clean-up on other connections is repeated: only the one behind it is left.
     site.proxy.when(command(&["EVALSHA"]), Then::DelayRequest(secs(6)));
     let request = site.redlock.lock("k").wait(Wait::Never);
     assert_unavailable(&request.acquire().await.map(drop).unwrap_err(), Kind::NoReply);
     let key = format!("{}k", site.prefix);
-    eventually(LONG, || mark(&site)).await;
+    eventually(LONG, || mark_behind(&site, &before)).await;
     eventually(secs(9), || async { site.raw.get(&key).await.is_none() }).await;
 }
 
@@ -112,7 +114,7 @@ async fn an_acquire_whose_connection_breaks_is_recognised_when_it_is_repeated() 
         let key = format!("{}k", site.prefix);
         assert_eq!(site.raw.get(&key).await.as_deref(), Some(guard.owner()));
         // The repetition found the lock, and may have drawn a higher token than the first try.
-        let mark = highest_mark(&site).await;
+        let (mark, _) = latest_mark(&site).await;
         assert_eq!(mark, guard.fencing_token().to_string(), "the last token is that of the lock");
         assert_eq!(guard.release().await, Ok(Released::Released));
     }

@@ -1,12 +1,15 @@
 //! Runtimes with a connection of their own: what they ask comes behind what they have let go of.
 
+use std::future::poll_fn;
 use std::sync::mpsc;
+use std::task::Poll;
 
 use redlock::{LockError, Redlock, redis_lock};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
 
 use crate::clients::client;
+use crate::executor::park_on;
 use crate::support::{Server, eventually, secs, unique_prefix};
 
 /// More calls than a runtime makes before it gets a connection of its own.
@@ -63,6 +66,41 @@ fn runtimes_that_end_leave_no_lock_behind() {
         let left = raw.keys(&format!("*{prefix}*")).await;
         assert!(left.iter().all(|key| key.ends_with(":fence")), "{left:?}");
     });
+}
+
+/// They begin on a runtime with a connection of its own, which then stands still or is gone.
+#[test]
+fn calls_that_are_finished_by_a_thread_without_a_runtime_end() {
+    for is_gone in [false, true] {
+        let first = runtime();
+        let (redlock, acquire, release, run) = first.block_on(async {
+            let redlock = client().await;
+            for n in 0..MANY {
+                in_background(&redlock, n).await.unwrap();
+            }
+            let guard = redlock.lock("released").acquire().await.unwrap();
+            let mut acquire = Box::pin(redlock.lock("acquired").acquire());
+            let mut release = Box::pin(guard.release());
+            let mut run = Box::pin(redlock.lock("run").run(async {}));
+            poll_fn(|cx| {
+                let _ = acquire.as_mut().poll(cx);
+                let _ = release.as_mut().poll(cx);
+                let _ = run.as_mut().poll(cx);
+                Poll::Ready(())
+            })
+            .await;
+            (redlock, acquire, release, run)
+        });
+        let first = (!is_gone).then_some(first);
+        // Whatever they say: the locks are free then.
+        drop((park_on(acquire), park_on(release), park_on(run)));
+        drop(first);
+        runtime().block_on(async {
+            for key in ["acquired", "released", "run"] {
+                redlock.lock(key).wait(secs(60)).run(async {}).await.unwrap();
+            }
+        });
+    }
 }
 
 /// Calls as often as it takes to get a lane, and then computes without coming back to its runtime.

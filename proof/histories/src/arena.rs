@@ -2,13 +2,16 @@
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use fault_kit::proxy::{Then, any};
+use fault_kit::proxy::{Then, any, command};
 use fault_kit::{Masters, Proxy, Replicated, Server, ServerBuilder, ms, secs, time_passes};
 use tokio::sync::Mutex;
 
 use crate::log::{Moment, now};
 use crate::plan::{Fault, Kind};
 use crate::topology::Topology;
+
+/// What a client asks on a connection before it uses it.
+const WHILE_CONNECTING: &[&str] = &["HELLO", "AUTH", "CLIENT", "INFO"];
 
 /// Servers with proxies in front, to which all clients connect.
 #[derive(Debug)]
@@ -173,6 +176,21 @@ impl Arena {
             }
             Kind::Split => {
                 proxy.split_writes();
+                time_passes(lasts).await;
+            }
+            kind if kind.hits_connects() => {
+                let some = 1 + usize::try_from(fault.choice % 4).unwrap_or(0);
+                match kind {
+                    Kind::ConnectSlow => {
+                        let late = Then::DelayReply(ms(20 + fault.choice % 100));
+                        drop(proxy.always(command(WHILE_CONNECTING), late));
+                    }
+                    Kind::ConnectSilent => {
+                        drop(proxy.when_times(some, command(WHILE_CONNECTING), Then::LoseReply));
+                    }
+                    _ => drop(proxy.when_times(some, command(WHILE_CONNECTING), Then::ResetReply)),
+                }
+                proxy.reset_all();
                 time_passes(lasts).await;
             }
             other => unreachable!("{other:?} is no fault of a wire"),

@@ -31,6 +31,12 @@ pub enum Kind {
     Delay,
     /// Every byte is a packet.
     Split,
+    /// Connections are reset, and take long to be made anew: longer than most commands may.
+    ConnectSlow,
+    /// Connections are reset, and some of those that follow get no answer while they are made.
+    ConnectSilent,
+    /// Connections are reset, and so are some of those that follow, half made.
+    ConnectCut,
     /// The server forgets all scripts.
     ScriptFlush,
     /// kill -9 of a server that comes back without its data.
@@ -48,7 +54,7 @@ pub enum Kind {
 }
 
 /// What a lock on Redis promises to survive, and what a fencing token is for.
-const WITHIN: [Kind; 12] = [
+const WITHIN: [Kind; 15] = [
     Kind::ServerKill,
     Kind::ServerStop,
     Kind::ClientStop,
@@ -61,6 +67,9 @@ const WITHIN: [Kind; 12] = [
     Kind::Delay,
     Kind::Split,
     Kind::ScriptFlush,
+    Kind::ConnectSlow,
+    Kind::ConnectSilent,
+    Kind::ConnectCut,
 ];
 
 /// What the restart guard makes of no consequence, as long as it happens to a minority. A blip is
@@ -86,7 +95,7 @@ fn beyond(topology: Topology, turn: u64) -> Vec<Kind> {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 18] = [
+    pub const ALL: [Kind; 21] = [
         Kind::ServerKill,
         Kind::ServerStop,
         Kind::ClientStop,
@@ -98,6 +107,9 @@ impl Kind {
         Kind::BlackHole,
         Kind::Delay,
         Kind::Split,
+        Kind::ConnectSlow,
+        Kind::ConnectSilent,
+        Kind::ConnectCut,
         Kind::ScriptFlush,
         Kind::RestartEmpty,
         Kind::WrongBoot,
@@ -114,6 +126,12 @@ impl Kind {
     pub fn hits_the_wire(self) -> bool {
         use Kind::{BlackHole, Delay, DropReply, DropRequest, Reset, Split};
         matches!(self, DropReply | DropRequest | Reset | BlackHole | Delay | Split)
+            || self.hits_connects()
+    }
+
+    /// What happens while connections are made.
+    pub fn hits_connects(self) -> bool {
+        matches!(self, Kind::ConnectSlow | Kind::ConnectSilent | Kind::ConnectCut)
     }
 }
 
