@@ -1,8 +1,8 @@
 //! The clock that leases are measured on.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
+use once_cell::race::OnceBox;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// A point in time: what a [`Clock`] showed.
@@ -52,17 +52,22 @@ pub(crate) enum Clock {
 
 /// A day before its first use, so that a moment is never zero: a clock that tests have paused may
 /// show less than the real time of this process.
-static TOKIO_ORIGIN: LazyLock<std::time::Instant> = LazyLock::new(|| {
-    let now = std::time::Instant::now();
-    now.checked_sub(Duration::from_secs(24 * 3600)).unwrap_or(now)
-});
+fn tokio_origin() -> std::time::Instant {
+    // A cell that nobody waits for: a thread of the parent may be filling it when a process forks.
+    static ORIGIN: OnceBox<std::time::Instant> = OnceBox::new();
+    let day_ago = || {
+        let now = std::time::Instant::now();
+        now.checked_sub(Duration::from_secs(24 * 3600)).unwrap_or(now)
+    };
+    *ORIGIN.get_or_init(|| Box::new(day_ago()))
+}
 
 impl Clock {
     pub(crate) fn now(self) -> Moment {
         match self {
             Self::Boot => boot_time(),
             Self::Tokio => {
-                let origin = *TOKIO_ORIGIN;
+                let origin = tokio_origin();
                 let now = tokio::time::Instant::now().into_std();
                 Moment(saturating_nanos(now.saturating_duration_since(origin)))
             }
@@ -115,7 +120,7 @@ fn boot_time() -> Moment {
 /// Elsewhere the standard library's monotonic clock, which may stop in suspend.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn boot_time() -> Moment {
-    Moment(saturating_nanos(std::time::Instant::now().saturating_duration_since(*TOKIO_ORIGIN)))
+    Moment(saturating_nanos(std::time::Instant::now().saturating_duration_since(tokio_origin())))
 }
 
 #[cfg(test)]

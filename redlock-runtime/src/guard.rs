@@ -149,6 +149,12 @@ impl LockGuard {
         self.lease.hold().check_process()?;
         let Some(ownership) = self.ownership.take() else { return Ok(Released::Released) };
         match ownership.release().await {
+            // A renewal had found out before.
+            Some(Ok(Released::Unknown)) => Ok(match self.lease.hold().lost() {
+                Some(LostReason::Stolen) => Released::Stolen,
+                Some(LostReason::Expired) => Released::Expired,
+                _ => Released::Unknown,
+            }),
             Some(Ok(released)) => Ok(released),
             Some(Err(fault)) => {
                 Err(LockError::Unavailable { key: self.key().to_owned(), nodes: fault.nodes })

@@ -83,8 +83,11 @@ async fn daemons() -> Result<bool, LockError> {
 pub fn as_a_daemon(args: &Args) {
     let before = runtime();
     before.block_on(async {
-        redlock::init(builder(args)).await.expect("the server is there");
+        let redlock = redlock::init(builder(args)).await.expect("the server is there");
         daemons().await.expect("it is free");
+        // The background thread rests when the memory is copied, whatever libraries lock or begin
+        // in it otherwise.
+        assert_eq!(redlock.shutdown(Duration::from_secs(10)).await, 0);
     });
     drop(before);
     let status = in_a_child(|| {

@@ -1,10 +1,10 @@
 //! The Lua scripts, called by digest, and by text where the server does not know them yet.
 
 use std::borrow::Cow;
-use std::sync::OnceLock;
 
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{self, Arg, Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
+use once_cell::race::OnceBox;
 
 /// A script behind the common head.
 macro_rules! with_head {
@@ -28,14 +28,15 @@ pub(super) static NUDGE: Script = with_head!("nudge.lua");
 
 pub(super) struct Script {
     text: &'static str,
-    digest: OnceLock<String>,
+    /// A cell that nobody waits for: a thread of the parent may be filling it when a process forks.
+    digest: OnceBox<String>,
     /// What is sent next for the same lock.
     follower: Option<&'static Script>,
 }
 
 impl Script {
     const fn new(text: &'static str) -> Self {
-        Self { text, digest: OnceLock::new(), follower: None }
+        Self { text, digest: OnceBox::new(), follower: None }
     }
 
     const fn before(mut self, follower: &'static Self) -> Self {
@@ -45,7 +46,7 @@ impl Script {
 
     /// The SHA-1 by which the server knows the script.
     fn digest(&self) -> &str {
-        self.digest.get_or_init(|| redis::Script::new(self.text).get_hash().to_owned())
+        self.digest.get_or_init(|| Box::new(redis::Script::new(self.text).get_hash().to_owned()))
     }
 }
 
