@@ -47,8 +47,8 @@ impl Waiter {
         self.reply.is_closed()
     }
 
-    /// Ends the wait. What a caller that has gone cannot take comes back. A waker of the caller that
-    /// panics is called once the answer is delivered.
+    /// Ends the wait. What a caller that has gone cannot take comes back. A waker that panics is
+    /// called once the answer is delivered.
     pub(super) fn answer(self, granted: Granted) -> Option<Ownership> {
         shielded(|| self.reply.send(granted).err().and_then(Result::ok)).flatten()
     }
