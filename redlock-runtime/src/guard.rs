@@ -149,10 +149,10 @@ impl LockGuard {
         self.lease.hold().check_process()?;
         let Some(ownership) = self.ownership.take() else { return Ok(Released::Released) };
         match ownership.release().await {
-            // A renewal had found out before.
+            // A renewal had met another owner before the release was sent. (`Expired` proves nothing
+            // here: it may have been our own clock that said so.)
             Some(Ok(Released::Unknown)) => Ok(match self.lease.hold().lost() {
                 Some(LostReason::Stolen) => Released::Stolen,
-                Some(LostReason::Expired) => Released::Expired,
                 _ => Released::Unknown,
             }),
             Some(Ok(released)) => Ok(released),
