@@ -5,6 +5,10 @@ use std::future::Future;
 use std::panic::Location;
 use std::time::{Duration, Instant};
 
+/// A machine that stands still for a while has let nobody work: of the time between two looks, so
+/// much counts at most.
+const TICK: Duration = Duration::from_millis(50);
+
 /// What a polled condition may answer: done with a value, or not yet with a reason.
 pub trait Verdict {
     /// What is handed on once the condition holds.
@@ -49,17 +53,18 @@ where
 {
     let caller = Location::caller();
     async move {
-        let start = Instant::now();
-        let mut tries = 0;
+        let (mut waited, mut tries) = (Duration::ZERO, 0);
         loop {
             tries += 1;
+            let start = Instant::now();
             match condition().await.settle() {
                 Ok(value) => return value,
-                Err(last) if start.elapsed() > bound => panic!(
+                Err(last) if waited > bound => panic!(
                     "{caller}: still not so after {bound:?} and {tries} tries; last seen: {last}"
                 ),
                 Err(_) => tokio::time::sleep(Duration::from_millis(3)).await,
             }
+            waited += start.elapsed().min(TICK);
         }
     }
 }
@@ -69,8 +74,22 @@ where
 pub fn within<F: Future>(bound: Duration, future: F) -> impl Future<Output = F::Output> {
     let caller = Location::caller();
     async move {
-        let outcome = tokio::time::timeout(bound, future).await;
-        outcome.unwrap_or_else(|_| panic!("{caller}: nothing after {bound:?}"))
+        let outcome = patient(bound, future).await;
+        outcome.unwrap_or_else(|| panic!("{caller}: nothing after {bound:?}"))
+    }
+}
+
+/// Awaits a future for at most `bound`, in which a pause of the whole machine does not count.
+pub(crate) async fn patient<F: Future>(bound: Duration, future: F) -> Option<F::Output> {
+    let patience = async {
+        for _ in 0..bound.as_millis().div_ceil(TICK.as_millis()) {
+            tokio::time::sleep(TICK).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        output = future => Some(output),
+        () = patience => None,
     }
 }
 

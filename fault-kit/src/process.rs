@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::dir::Dir;
+use crate::eventually::patient;
 use crate::supervise::{Exit, Supervised};
 
 const ROLE: &str = "REDLOCK_TEST_ROLE";
@@ -118,10 +119,10 @@ impl Process {
             }
             None
         };
-        let why = match tokio::time::timeout(bound, wait).await {
-            Ok(Some(rest)) => return rest,
-            Ok(None) => "it ended".to_owned(),
-            Err(_) => format!("{bound:?} passed"),
+        let why = match patient(bound, wait).await {
+            Some(Some(rest)) => return rest,
+            Some(None) => "it ended".to_owned(),
+            None => format!("{bound:?} passed"),
         };
         let (role, stderr) = (&self.role, self.stderr());
         panic!("{role}: no event {name:?}: {why}; it said {passed:?} and on stderr:\n{stderr}");

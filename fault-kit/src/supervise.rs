@@ -9,9 +9,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::eventually::patient;
 
 /// The child says its pid before it becomes the program, so that line comes before all others.
 /// Once it is over, its pid may be another process's: a file tells so. Whoever comes last of the
@@ -109,14 +111,15 @@ impl Supervised {
 
     /// Waits for the child to end by itself, at most `bound`.
     pub async fn wait(&mut self, bound: Duration) -> Option<Exit> {
-        let start = Instant::now();
-        loop {
-            let exit = self.exit();
-            if exit.is_some() || start.elapsed() > bound {
-                return exit;
+        let ended = async {
+            loop {
+                match self.exit() {
+                    Some(exit) => return exit,
+                    None => tokio::time::sleep(Duration::from_millis(2)).await,
+                }
             }
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        };
+        patient(bound, ended).await
     }
 
     /// SIGSTOP. The child keeps its sockets open and answers nothing.

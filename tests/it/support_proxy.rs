@@ -89,9 +89,7 @@ async fn it_passes_everything_and_counts() {
 async fn delays_count_in_each_direction() {
     let wire = Wire::start().await;
     let mut client = wire.client().await;
-    let start = Instant::now();
     wire.set(&mut client, "0").await.unwrap();
-    assert!(start.elapsed() < ms(300), "without a fault: {:?}", start.elapsed());
     wire.proxy.delay_replies(ms(300));
     let start = Instant::now();
     wire.set(&mut client, "1").await.unwrap();
