@@ -16,6 +16,7 @@ use crate::process::{self, PerProcess};
 /// Longer than a round trip to a server far away, and than a busy machine needs for one.
 const QUIET: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(2);
+const STEP: Duration = Duration::from_millis(10);
 /// What is let go of may have to be let go of again before it has left: a question that nobody
 /// waits for becomes a lock that nobody wants.
 const CONSEQUENCES: usize = 4;
@@ -118,24 +119,40 @@ impl Departures {
     /// let go of meanwhile is their business. `false`: nothing has left for `quiet`, or `longest`
     /// is over.
     fn have_left(&self, quiet: Duration, longest: Duration) -> bool {
-        let end = Instant::now() + longest;
         let mut state = self.lock();
         state.ends += 1;
-        let mut is_done = true;
+        let (mut in_all, mut is_done) = (Duration::ZERO, true);
         for _ in 0..CONSEQUENCES {
             // A consequence is there before its cause has left.
             let begun = state.begun;
             while is_done && state.open.first().is_some_and(|ticket| *ticket < begun) {
-                let within = quiet.min(end.saturating_duration_since(Instant::now()));
                 let left = state.left;
-                let is_quiet = |state: &mut State| state.left == left;
-                let waited = self.progress.wait_timeout_while(state, within, is_quiet);
-                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                let mut in_silence = Duration::ZERO;
+                while state.left == left && in_silence < quiet && in_all < longest {
+                    let passed;
+                    (state, passed) = self.one_step(state, left);
+                    in_silence += passed;
+                    in_all += passed;
+                }
                 is_done = state.left != left;
             }
         }
         state.ends -= 1;
         is_done
+    }
+
+    /// Waits for news for a [`STEP`]. Gives how long that took, of which a pause of the whole
+    /// machine counts as a step only: nobody could have answered meanwhile.
+    fn one_step<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        left: u64,
+    ) -> (MutexGuard<'a, State>, Duration) {
+        let start = Instant::now();
+        let is_quiet = |state: &mut State| state.left == left;
+        let waited = self.progress.wait_timeout_while(state, STEP, is_quiet);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (state, start.elapsed().min(STEP))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -149,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    const AT_ONCE: Duration = Duration::from_millis(10);
+    const AT_ONCE: Duration = STEP;
     const FOR_EVER: Duration = Duration::from_secs(3600);
 
     /// With times of its own: other tests of this process let go of something, too.
