@@ -144,7 +144,7 @@ async fn watch(guards: &[LockGuard], time: Duration) -> Held {
     let mut least = Duration::MAX;
     while Instant::now() < end {
         tokio::time::sleep(LOOK.min(end - Instant::now())).await;
-        least = guards.iter().map(LockGuard::remaining).min().unwrap_or_default().min(least);
+        least = guards.iter().map(|guard| guard.remaining()).min().unwrap_or_default().min(least);
     }
     let lost = guards.iter().filter(|guard| guard.check().is_err()).count();
     Held { lost, renewals: renewed() - before, least }
