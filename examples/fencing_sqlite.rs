@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     database.execute_batch(SCHEMA)?;
 
     let zombie = take(&redlock).await?;
-    let late_token: i64 = zombie.fencing_token().try_into()?;
+    let late_token: i64 = zombie.fencing_token().into();
     let late_read = claim_and_read(&database, late_token)?;
     println!("holder 1 (token {late_token}) reads {late_read} and is frozen before its write");
 
@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("  the library knows, if it is asked: {}", describe(zombie.check()));
 
     let next = take(&redlock).await?;
-    let token: i64 = next.fencing_token().try_into()?;
+    let token: i64 = next.fencing_token().into();
     let qty = claim_and_read(&database, token)?;
     write(&database, token, qty - 1)?;
     println!("holder 2 (token {token}) reads {qty}, writes {}", qty - 1);

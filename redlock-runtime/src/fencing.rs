@@ -1,7 +1,8 @@
 //! The fencing token: the number that lets a resource refuse a holder that came too late.
 
+use std::error::Error;
 use std::fmt;
-use std::num::TryFromIntError;
+use std::str::FromStr;
 
 /// A number that grows with every lock granted on a key, so that a database can refuse an old
 /// holder.
@@ -41,9 +42,20 @@ use std::num::TryFromIntError;
 /// first.release().await?;
 /// let second = redlock.lock("stock-42").acquire().await?;
 /// assert!(second.fencing_token() > older);
-/// let column: i64 = older.try_into().expect("a token is below 2^53");
+/// let column: i64 = older.into(); // for a BIGINT
 /// # let _ = column;
 /// # Ok(()) }
+/// ```
+///
+/// A resource server reads one from a request, and compares:
+///
+/// ```
+/// use redlock::FencingToken;
+///
+/// let highest: FencingToken = "1763802000000042".parse()?;
+/// let claimed: FencingToken = "1763802000000041".parse()?;
+/// assert!(claimed < highest, "refused");
+/// # Ok::<(), redlock::InvalidFencingToken>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FencingToken(u64);
@@ -52,9 +64,16 @@ impl FencingToken {
     /// The first value that is not a token: 2^53, where a double stops counting in ones.
     pub(crate) const LIMIT: u64 = 1 << 53;
 
-    /// `None` when `value` is not below 2^53.
-    pub(crate) fn new(value: u64) -> Option<Self> {
-        (value < Self::LIMIT).then_some(Self(value))
+    /// A token that was stored or sent as a number; `None` when `value` is not below 2^53.
+    ///
+    /// ```
+    /// use redlock::FencingToken;
+    ///
+    /// assert_eq!(FencingToken::new(42).map(u64::from), Some(42));
+    /// assert_eq!(FencingToken::new(1 << 53), None);
+    /// ```
+    pub const fn new(value: u64) -> Option<Self> {
+        if value < Self::LIMIT { Some(Self(value)) } else { None }
     }
 
     /// The next one.
@@ -75,13 +94,36 @@ impl From<FencingToken> for u64 {
     }
 }
 
-impl TryFrom<FencingToken> for i64 {
-    type Error = TryFromIntError;
-
-    fn try_from(value: FencingToken) -> Result<Self, Self::Error> {
-        Self::try_from(value.0)
+impl From<FencingToken> for i64 {
+    fn from(value: FencingToken) -> Self {
+        value.0.cast_signed()
     }
 }
+
+impl FromStr for FencingToken {
+    type Err = InvalidFencingToken;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().ok().and_then(Self::new).ok_or(InvalidFencingToken(()))
+    }
+}
+
+/// A text that is no [`FencingToken`].
+///
+/// ```
+/// let error = "-1".parse::<redlock::FencingToken>().unwrap_err();
+/// assert_eq!(error.to_string(), "a fencing token is a whole number from 0 to 9007199254740991");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidFencingToken(());
+
+impl fmt::Display for InvalidFencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a fencing token is a whole number from 0 to {}", FencingToken::LIMIT - 1)
+    }
+}
+
+impl Error for InvalidFencingToken {}
 
 #[cfg(test)]
 mod tests {
@@ -92,8 +134,12 @@ mod tests {
         let last = FencingToken::LIMIT - 1;
         let fencing_token = FencingToken::new(last).unwrap();
         assert_eq!(u64::from(fencing_token), last);
-        assert_eq!(i64::try_from(fencing_token), Ok(9_007_199_254_740_991));
+        assert_eq!(i64::from(fencing_token), 9_007_199_254_740_991);
         assert_eq!(fencing_token.to_string(), last.to_string());
+        assert_eq!(last.to_string().parse(), Ok(fencing_token));
         assert_eq!(FencingToken::new(last + 1), None);
+        for text in ["", "-1", "9007199254740992", "18446744073709551616", "1.0", " 1"] {
+            assert_eq!(text.parse::<FencingToken>(), Err(InvalidFencingToken(())), "{text}");
+        }
     }
 }

@@ -1,16 +1,15 @@
 //! `LockGuard`: a held lock. Dropping it releases it.
 
+use std::ops::Deref;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::error::LockError;
-use crate::fencing::FencingToken;
 use crate::finish;
 use crate::lease::Lease;
 use crate::protect::Protect;
 use crate::reentrancy::{Link, Reentry};
 use crate::release::Ownership;
-use crate::state::{LeaseState, LostReason, Released};
+use crate::state::{LostReason, Released};
 
 /// A held lock. It is renewed in the background until it is released, dropped, lost, or used up
 /// after `max_renew` renewals.
@@ -23,8 +22,9 @@ use crate::state::{LeaseState, LostReason, Released};
 /// they wait until it is dropped. What is called under it belongs into [`protect`](Self::protect),
 /// or it would wait for it, too.
 ///
-/// The guard itself stops nobody: code that runs beside it must ask [`check`](Self::check), wait
-/// for [`lost`](Self::lost), or run inside of [`protect`](Self::protect).
+/// The guard itself stops nobody: code that runs beside it must ask [`check`](Lease::check), wait
+/// for [`lost`](Lease::lost), or run inside of [`protect`](Self::protect). These and all that a
+/// [`Lease`] tells (key, owner, fencing token, time left) the guard tells, too.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -60,59 +60,18 @@ impl LockGuard {
         Self { lease, ownership: None, reentry: Some(reentry) }
     }
 
-    /// The key, without the client's prefix.
-    pub fn key(&self) -> &str {
-        self.lease.key()
-    }
-
-    /// The owner value that stands in the key.
-    pub fn owner(&self) -> &str {
-        self.lease.owner()
-    }
-
-    /// The number with which a resource refuses holders that came too late.
-    pub fn fencing_token(&self) -> FencingToken {
-        self.lease.fencing_token()
-    }
-
-    /// Whether the lease holds, as far as this process knows.
-    pub fn state(&self) -> LeaseState {
-        self.lease.state()
-    }
-
-    /// How long the lease may be relied on if it is not renewed; zero once it is over.
-    pub fn remaining(&self) -> Duration {
-        self.lease.remaining()
-    }
-
-    /// How many renewals have been confirmed.
-    pub fn renewals(&self) -> u32 {
-        self.lease.renewals()
-    }
-
-    /// How long the call waited for the lock.
-    pub fn waited(&self) -> Duration {
-        self.lease.waited()
-    }
-
-    /// May another step be taken? Reads a clock, asks nobody.
+    /// The lease of the lock, to be cloned and passed around. The guard has all its methods, too.
     ///
-    /// # Errors
-    /// [`LockError::Lost`] once the lease is lost, [`LockError::ForkedProcess`] in a child of the
-    /// process that holds the lock.
-    pub fn check(&self) -> Result<(), LockError> {
-        self.lease.check()
-    }
-
-    /// Resolves when the lease is lost, with the reason.
-    ///
-    /// # Cancel safety
-    /// Safe: it only waits.
-    pub async fn lost(&self) -> LostReason {
-        self.lease.lost().await
-    }
-
-    /// The read side, to be cloned and passed around.
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// let lease: redlock::Lease = guard.lease().clone();
+    /// guard.release().await?;
+    /// assert!(lease.check().is_err());
+    /// # Ok(()) }
+    /// ```
     pub fn lease(&self) -> &Lease {
         &self.lease
     }
@@ -121,6 +80,16 @@ impl LockGuard {
     /// and the loss returned. Inside of it [`Lease::current`] finds this lease.
     ///
     /// Code that does not reach an `.await` is not stopped; fencing tokens are for that.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// let left = guard.protect(async { 10 - 1 }).await?;
+    /// assert_eq!(left, 9);
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
     /// [`LockError::Lost`] when the lease was lost before `future` was done.
@@ -138,6 +107,18 @@ impl LockGuard {
     /// A re-entered lock stays with its outer call; releasing it here only ends this guard, and
     /// its turn among the calls inside of that one.
     ///
+    /// ```
+    /// use redlock::Released;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// if guard.release().await? != Released::Released {
+    ///     println!("somebody else may have worked at the same time: check the stock");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
     /// # Errors
     /// [`LockError::Unavailable`] when Redis did not answer: the release goes on in the background
     /// for as long as the lease would last. [`LockError::ForkedProcess`] in a child of the process
@@ -149,8 +130,8 @@ impl LockGuard {
         self.lease.hold().check_process()?;
         let Some(ownership) = self.ownership.take() else { return Ok(Released::Released) };
         match ownership.release().await {
-            // A renewal had met another owner before the release was sent. (`Expired` proves nothing
-            // here: it may have been our own clock that said so.)
+            // A renewal had met another owner before the release was sent. (`Expired` proves
+            // nothing here: it may have been our own clock that said so.)
             Some(Ok(Released::Unknown)) => Ok(match self.lease.hold().lost() {
                 Some(LostReason::Stolen) => Released::Stolen,
                 _ => Released::Unknown,
@@ -159,7 +140,9 @@ impl LockGuard {
             Some(Err(fault)) => {
                 Err(LockError::Unavailable { key: self.key().to_owned(), nodes: fault.nodes })
             }
-            None => Err(LockError::Keeper { message: "it stopped during a release".to_owned() }),
+            None => Err(LockError::BackgroundThread {
+                message: "it stopped during a release".to_owned(),
+            }),
         }
     }
 
@@ -168,5 +151,13 @@ impl LockGuard {
         let Some(ownership) = self.ownership.take() else { return };
         let Some(answer) = finish::begin(ownership) else { return };
         finish::report(self.lease.hold(), answer.await);
+    }
+}
+
+impl Deref for LockGuard {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.lease
     }
 }

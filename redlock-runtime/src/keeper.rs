@@ -24,8 +24,8 @@ struct Keeper {
 /// die.
 ///
 /// # Errors
-/// [`LockError::Keeper`] when the operating system grants no thread, [`LockError::ForkedProcess`]
-/// after too many generations of forks.
+/// [`LockError::BackgroundThread`] when the operating system grants no thread,
+/// [`LockError::ForkedProcess`] after too many generations of forks.
 pub(crate) fn handle() -> Result<Handle, LockError> {
     let keeper = KEEPER.of(process::id(), Mutex::default)?;
     serving(&mut keeper.lock().unwrap_or_else(PoisonError::into_inner))
@@ -45,7 +45,7 @@ pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result
 }
 
 fn start() -> Result<Keeper, LockError> {
-    let failed = |error: std::io::Error| LockError::Keeper { message: error.to_string() };
+    let failed = |error: std::io::Error| LockError::BackgroundThread { message: error.to_string() };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let handle = runtime.handle().clone();

@@ -112,20 +112,20 @@ impl Lease {
     /// May another step be taken? Reads a clock, asks nobody.
     ///
     /// # Errors
-    /// [`LockError::Lost`] once the lease is lost, [`LockError::NotHeld`] once it was released,
+    /// [`LockError::Lost`] once the lease is lost, or released ([`LostReason::Released`]);
     /// [`LockError::ForkedProcess`] in a child of the process that holds the lock.
     pub fn check(&self) -> Result<(), LockError> {
         self.hold.check()
     }
 
-    /// Resolves when the lease is lost, with the reason. After a normal release, when there is
-    /// nothing left to lose, it resolves with [`LostReason::Expired`].
+    /// Resolves when the lease has ended, with the reason: lost, or released
+    /// ([`LostReason::Released`]).
     ///
     /// # Cancel safety
     /// Safe: it only waits.
     pub async fn lost(&self) -> LostReason {
         self.hold.over().await;
-        self.hold.lost().unwrap_or(LostReason::Expired)
+        self.hold.lost().unwrap_or(LostReason::Released)
     }
 
     /// Carries the lease into another task: inside of `future`, [`Lease::current`] finds it and a

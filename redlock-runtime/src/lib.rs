@@ -38,50 +38,12 @@ pub use backend::Tls;
 pub use client::{HeldLock, IntoRedlock, LockRequest, Redlock, RedlockBuilder};
 pub use deadpool_redis;
 pub use error::{InvalidKeyReason, LockError, NodeError, NodeErrorKind};
-pub use fencing::FencingToken;
+pub use fencing::{FencingToken, InvalidFencingToken};
 pub use global::{global, init, init_from_env};
 pub use guard::LockGuard;
 pub use lease::{Lease, Scoped};
 pub use options::Wait;
-/// Runs an `async fn` under a distributed lock.
-///
-/// The crate's front page has the table of arguments, and what templates, errors and arguments do.
-///
-/// ```no_run
-/// use redlock::{LockError, redis_lock};
-///
-/// struct Order {
-///     id: u64,
-/// }
-///
-/// #[redis_lock(key = "stock-<order.id>", expire = "10s", wait = "5s", max_renew = 5)]
-/// async fn deduct(order: &Order, n: u32) -> Result<(), LockError> {
-///     println!("read stock {}, subtract {n}, write", order.id);
-///     Ok(())
-/// }
-/// ```
-///
-/// # Several locks on one function
-///
-/// They are taken from the bottom up and released from the top down. Functions that take the same
-/// locks have to name them in the same order, or they may wait for each other.
-///
-/// ```no_run
-/// use redlock::{LockError, redis_lock};
-///
-/// #[redis_lock(key = "item-<item>")] // taken second, released first
-/// #[redis_lock(key = "shop-<shop>")] // taken first, released second
-/// async fn sell(shop: u64, item: u64) -> Result<(), LockError> {
-///     println!("{item} of {shop}");
-///     Ok(())
-/// }
-/// ```
-///
-/// # Beside other attributes
-///
-/// Attributes are applied from the top down. This one stands below `#[async_trait]` and
-/// `#[async_recursion]`, and above `#[tokio::main]`, `#[tokio::test]`, `#[tracing::instrument]` and
-/// `#[fastrace::trace]`, whose span then includes the wait for the lock.
+#[doc = include_str!("redis_lock.md")]
 pub use redlock_macros::redis_lock;
 pub use state::{LeaseState, LostReason, Released};
 

@@ -23,6 +23,7 @@ pub(crate) const MAX_EXPIRE: Duration = Duration::from_secs(365 * 24 * 3600);
 /// assert_eq!(Wait::from(Duration::ZERO), Wait::Never);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Wait {
     /// Wait at most this long, then fail with [`LockError::Timeout`].
     AtMost(Duration),

@@ -155,15 +155,13 @@ impl Held {
                 if let Poll::Ready(Some(turn)) = turn.as_mut().poll(cx) {
                     return Poll::Ready(Ok(self.reenter(turn)));
                 }
-                let key = || hold.claim.key.name().to_owned();
-                if over.as_mut().poll(cx).is_ready() {
-                    let released = || LockError::NotHeld { key: key() };
-                    return Poll::Ready(Err(hold.check().err().unwrap_or_else(released)));
+                if let (Poll::Ready(()), Err(ended)) = (over.as_mut().poll(cx), hold.check()) {
+                    return Poll::Ready(Err(ended));
                 }
                 if time_up.as_mut().poll(cx).is_pending() {
                     return Poll::Pending;
                 }
-                let key = key();
+                let key = hold.claim.key.name().to_owned();
                 Poll::Ready(Err(LockError::TurnTaken { key, waited: clock.now().since(started) }))
             })
             .await

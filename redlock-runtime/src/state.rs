@@ -14,6 +14,7 @@ use std::fmt;
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum LeaseState {
     /// The last acquire or renewal was confirmed and its deadline lies ahead.
     Held,
@@ -24,12 +25,13 @@ pub enum LeaseState {
     Lost,
 }
 
-/// Why a lease ended before its holder released it.
+/// Why a lease ended.
 ///
 /// ```
 /// assert_eq!(redlock::LostReason::Stolen.to_string(), "another owner holds the key");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum LostReason {
     /// All `max_renew` renewals were used and the last lease ran out.
     RenewalLimit,
@@ -41,6 +43,8 @@ pub enum LostReason {
     Unreachable,
     /// This process was forked from the one that holds the lock, which goes on holding it.
     Forked,
+    /// Its holder released it: nothing was lost.
+    Released,
 }
 
 impl fmt::Display for LostReason {
@@ -51,6 +55,7 @@ impl fmt::Display for LostReason {
             Self::Stolen => "another owner holds the key",
             Self::Unreachable => "no renewal was confirmed in time",
             Self::Forked => "the process that holds it was forked",
+            Self::Released => "it was released",
         })
     }
 }
@@ -66,6 +71,7 @@ impl fmt::Display for LostReason {
 /// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Released {
     /// The lock was ours and is free now.
     Released,

@@ -17,8 +17,10 @@ struct Local<'a> {
 
 impl Drop for Local<'_> {
     fn drop(&mut self) {
-        // `NotHeld` would say that the release had begun.
-        let is_before_release = !matches!(self.lease.check(), Err(LockError::NotHeld { .. }));
+        let is_before_release = match self.lease.check() {
+            Err(LockError::Lost { reason, .. }) => reason != LostReason::Released,
+            _ => true,
+        };
         self.log.lock().unwrap().push((self.name, is_before_release));
     }
 }

@@ -137,7 +137,7 @@ async fn a_frozen_master_delays_no_lock_of_the_others() {
     load.goes_on(0..12).await;
     frozen.freeze();
     // Renewed again and again, though leases of the frozen one are due in the same batches.
-    let before: Vec<u32> = guards.iter().map(redlock::LockGuard::renewals).collect();
+    let before: Vec<u32> = guards.iter().map(|guard| guard.renewals()).collect();
     for (guard, before) in guards.iter().zip(before) {
         let renewed = || async { guard.renewals() >= before + 2 || guard.check().is_err() };
         eventually(secs(60), renewed).await;

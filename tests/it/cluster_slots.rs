@@ -43,7 +43,7 @@ async fn leases_of_one_slot_share_calls() {
         let stat = master.info("cmdstat_evalsha").await;
         stat.split(['=', ',']).nth(1).unwrap().parse::<u32>().unwrap()
     };
-    let sum = || guards.iter().map(LockGuard::renewals).sum::<u32>();
+    let sum = || guards.iter().map(|guard| guard.renewals()).sum::<u32>();
     let before = (calls().await, sum());
     renewed(&guards, 2).await;
     let (calls, renewals) = (calls().await - before.0, sum() - before.1);

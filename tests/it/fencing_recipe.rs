@@ -32,7 +32,7 @@ impl Stock {
     }
 
     fn claim(&self, id: i64, token: FencingToken) -> usize {
-        let token = i64::try_from(token).unwrap();
+        let token = i64::from(token);
         let parameters = named_params! {":id": id, ":token": token};
         self.database.execute(&self.sql[0], parameters).unwrap()
     }
@@ -43,7 +43,7 @@ impl Stock {
     }
 
     fn write(&self, id: i64, token: FencingToken, qty: i64) -> usize {
-        let token = i64::try_from(token).unwrap();
+        let token = i64::from(token);
         let parameters = named_params! {":id": id, ":token": token, ":qty": qty};
         self.database.execute(&self.sql[2], parameters).unwrap()
     }

@@ -40,7 +40,7 @@ async fn refusal(url: String, tls: Tls) -> String {
 
 async fn config_error(tls: Tls) -> String {
     let error = connect("rediss://127.0.0.1:1".to_owned(), tls).await.unwrap_err();
-    let LockError::Config { message } = error else { panic!("{error:?}") };
+    let LockError::Config { message, .. } = error else { panic!("{error:?}") };
     message
 }
 

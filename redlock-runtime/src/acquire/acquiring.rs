@@ -316,7 +316,7 @@ impl Drop for Caller {
 }
 
 pub(super) fn stopped() -> LockError {
-    LockError::Keeper { message: "it stopped during an acquire".to_owned() }
+    LockError::BackgroundThread { message: "it stopped during an acquire".to_owned() }
 }
 
 /// Takes a place in the queue: the first one for a caller that asked already.

@@ -82,8 +82,19 @@ impl RedlockBuilder {
     }
 
     /// Uses the Redis server at `url`: `redis://user:password@host:6379/0`, `rediss://` for TLS
-    /// (feature `tls`), `unix:///path/to/socket`.
-    pub fn url(self, url: impl Into<String>) -> Self {
+    /// (feature `tls`), `unix:///path/to/socket`. It is the only one: beside another server
+    /// [`build`](Self::build) refuses it. Several are [`urls`](Self::urls).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let builder = redlock::Redlock::builder().url("redis://10.0.0.7").url("redis://10.0.0.8");
+    /// let error = builder.build().await.unwrap_err();
+    /// assert!(error.to_string().contains("`.urls([..])`"));
+    /// # }
+    /// ```
+    pub fn url(mut self, url: impl Into<String>) -> Self {
+        self.topology.has_only = true;
         self.urls([url])
     }
 
@@ -98,7 +109,8 @@ impl RedlockBuilder {
     /// Uses the server of this pool. The pool is the source of connections: they are made with its
     /// settings and credentials, on the background thread, and do not count against its size. One
     /// of them waits on a list for the turns of those in line; a user with an ACL needs `+blpop`.
-    pub fn pool(self, pool: Pool) -> Self {
+    pub fn pool(mut self, pool: Pool) -> Self {
+        self.topology.has_only = true;
         self.pools([pool])
     }
 
@@ -355,7 +367,9 @@ async fn verify(engine: &Arc<Engine>) -> Result<(), LockError> {
             Err(LockError::config(nodes.join("; ")))
         }
         Ok(Err(fault)) => Err(LockError::Unavailable { key: String::new(), nodes: fault.nodes }),
-        Err(_) => Err(LockError::Keeper { message: "it stopped during startup".to_owned() }),
+        Err(_) => {
+            Err(LockError::BackgroundThread { message: "it stopped during startup".to_owned() })
+        }
     }
 }
 

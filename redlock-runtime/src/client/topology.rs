@@ -38,6 +38,8 @@ pub(super) enum Node {
 #[derive(Clone, Default)]
 pub(super) struct Topology {
     pub(super) nodes: Vec<Node>,
+    /// One of them was named as the only one.
+    pub(super) has_only: bool,
     pub(super) quorum: Option<usize>,
     pub(super) restart_guard: Option<bool>,
     pub(super) longest_expire: Option<Duration>,
@@ -99,6 +101,12 @@ impl Topology {
         #[cfg(feature = "cluster")]
         if self.nodes.iter().any(Node::is_cluster) {
             return self.cluster();
+        }
+        if self.has_only && count > 1 {
+            return Err(LockError::config(format!(
+                "`.url(..)` and `.pool(..)` name the only server, but there are {count}; several \
+                 independent masters are `.urls([..])` or `.pools([..])`"
+            )));
         }
         let is_guarded = self.restart_guard.unwrap_or(count > 1);
         let roll_key: Arc<str> = [prefix, ROLL_SUFFIX].concat().into();

@@ -1,10 +1,9 @@
 //! The error of every call.
 
-use std::fmt;
+use std::error::Error;
 use std::time::Duration;
 
-use super::show::{HeldBy, NodeList, On, Seconds};
-use super::{InvalidKeyReason, NodeError};
+use super::{InvalidKeyReason, NodeError, NodeErrorKind};
 use crate::state::LostReason;
 
 /// Why a lock could not be taken, kept or released.
@@ -26,34 +25,29 @@ use crate::state::LostReason;
 /// # Ok(()) }
 /// ```
 ///
+/// [`source`](std::error::Error::source) of an `Unavailable` is what the first node said, and the
+/// source of that the error of the Redis client, where there is one.
+///
 /// `Debug` writes the message as `Display` does, since that is what `unwrap` and
 /// `fn main() -> Result<(), LockError>` print.
-#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockError {
     /// A function with `#[redis_lock]` was called before [`init`](crate::init).
-    #[error(
-        "redlock is not initialized; call `redlock::init(\"redis://127.0.0.1:6379\").await?` once \
-         at startup, before the first locked call"
-    )]
     NotInitialized,
 
     /// [`init`](crate::init) or [`install`](crate::Redlock::install) was called a second time.
-    #[error(
-        "redlock is already initialized; use `redlock::global()`, or a client of its own from \
-         `Redlock::builder()`"
-    )]
     AlreadyInitialized,
 
     /// An option, a URL or the server's configuration cannot work.
-    #[error("redlock configuration: {message}")]
+    #[non_exhaustive]
     Config {
         /// What is wrong and what to write instead.
         message: String,
     },
 
     /// The key cannot name a lock.
-    #[error("invalid lock key {key:?}: {reason}")]
+    #[non_exhaustive]
     InvalidKey {
         /// The key as far as it was rendered, cut to 80 characters.
         key: String,
@@ -62,11 +56,7 @@ pub enum LockError {
     },
 
     /// Somebody else held the lock for the whole `wait`.
-    #[error(
-        "lock `{key}` was not free within {} ({attempts} attempts){}; wait longer, or \
-         let the caller try again later",
-        Seconds(*.waited), HeldBy(.holder.as_deref())
-    )]
+    #[non_exhaustive]
     Timeout {
         /// The key, without the client's prefix.
         key: String,
@@ -78,11 +68,9 @@ pub enum LockError {
         holder: Option<String>,
     },
 
-    /// The lease ended while the body ran, and the body was stopped.
-    #[error(
-        "lock `{key}` was lost after {}: {reason} ({renewals} renewals); {}",
-        Seconds(*.held_for), advice(*.reason)
-    )]
+    /// The lease ended while the body ran, and the body was stopped; or a lease handle was used
+    /// after its lock had been released ([`LostReason::Released`]).
+    #[non_exhaustive]
     Lost {
         /// The key, without the client's prefix.
         key: String,
@@ -95,7 +83,7 @@ pub enum LockError {
     },
 
     /// Redis could not be asked: nothing is known about the lock.
-    #[error("redis is unavailable{}: {}", On(.key), NodeList(.nodes, .key))]
+    #[non_exhaustive]
     Unavailable {
         /// The key, without the client's prefix; empty while a client starts up.
         key: String,
@@ -104,20 +92,14 @@ pub enum LockError {
     },
 
     /// `max_waiters` calls of this client wait for locks already.
-    #[error(
-        "too many calls of this process wait for locks, `{key}` would be one more; shed load, or \
-         raise `max_waiters`"
-    )]
+    #[non_exhaustive]
     TooManyWaiters {
         /// The key, without the client's prefix.
         key: String,
     },
 
     /// The task holds this lock already and asked not to re-enter it (`reentrant = false`).
-    #[error(
-        "lock `{key}` is already held by this task; waiting for it would be a deadlock. Allow \
-         re-entry, or take the lock once further out"
-    )]
+    #[non_exhaustive]
     AlreadyHeld {
         /// The key, without the client's prefix.
         key: String,
@@ -125,12 +107,7 @@ pub enum LockError {
 
     /// The task holds this lock already, and another call inside of that hold was not done within
     /// `wait`: calls that re-enter a hold take turns.
-    #[error(
-        "lock `{key}` is held by this task, and another call inside of that hold was not done \
-         within {}: is it still polled, or does it wait for this one? Calls below a guard that \
-         re-entered belong into its `protect`",
-        Seconds(*.waited)
-    )]
+    #[non_exhaustive]
     TurnTaken {
         /// The key, without the client's prefix.
         key: String,
@@ -138,19 +115,8 @@ pub enum LockError {
         waited: Duration,
     },
 
-    /// A lease handle was used after its lock had been released.
-    #[error("lock `{key}` was released; this lease handle outlived its lock")]
-    NotHeld {
-        /// The key, without the client's prefix.
-        key: String,
-    },
-
     /// Redis granted the lock, but so late that the lease was nearly over; it was given back.
-    #[error(
-        "lock `{key}` was granted after {}, too late for its `expire` of {}; \
-         choose a longer `expire`",
-        Seconds(*.took), Seconds(*.expire)
-    )]
+    #[non_exhaustive]
     ExpireTooShort {
         /// The key, without the client's prefix.
         key: String,
@@ -162,15 +128,11 @@ pub enum LockError {
 
     /// The client or the lock belongs to the process from which this one was forked. The parent
     /// has it still; the child makes a client of its own, and may call [`init`](crate::init) again.
-    #[error(
-        "this process was forked from the one that made this redlock client, where its connections \
-         and its locks stay; call `redlock::init` again in the child, or build another client"
-    )]
     ForkedProcess,
 
     /// The background thread could not be started, or died during the call.
-    #[error("the background thread of redlock failed: {message}")]
-    Keeper {
+    #[non_exhaustive]
+    BackgroundThread {
         /// What the operating system said.
         message: String,
     },
@@ -181,43 +143,8 @@ impl LockError {
         Self::Config { message: message.into() }
     }
 
-    /// What happened, for somebody outside of the service: without addresses of servers, host names
-    /// and process ids, which the whole message has.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), redlock::LockError> {
-    /// let redlock = redlock::Redlock::builder().url("redis://10.0.0.7:1").lazy().build().await?;
-    /// let error = redlock.lock("stock-42").try_acquire().await.unwrap_err();
-    /// assert!(error.to_string().contains("10.0.0.7"));
-    /// assert_eq!(error.public_message(), "lock `stock-42` is unavailable at the moment");
-    /// # Ok(()) }
-    /// ```
-    pub fn public_message(&self) -> String {
-        match self {
-            Self::Timeout { key, .. } => format!("lock `{key}` is busy; try again later"),
-            Self::Lost { key, .. } => format!("lock `{key}` was lost, and the work was stopped"),
-            Self::Unavailable { key, .. } if !key.is_empty() => {
-                format!("lock `{key}` is unavailable at the moment")
-            }
-            Self::TooManyWaiters { key } => {
-                format!("too many calls wait for locks such as `{key}`")
-            }
-            Self::InvalidKey { .. }
-            | Self::AlreadyHeld { .. }
-            | Self::TurnTaken { .. }
-            | Self::NotHeld { .. }
-            | Self::ExpireTooShort { .. } => self.to_string(),
-            Self::Unavailable { .. }
-            | Self::NotInitialized
-            | Self::AlreadyInitialized
-            | Self::Config { .. }
-            | Self::ForkedProcess
-            | Self::Keeper { .. } => "locks are unavailable".to_owned(),
-        }
-    }
-
-    /// The key that the failure is about, without the client's prefix.
+    /// The key that the failure is about, without the client's prefix; `None` where it is about no
+    /// key.
     ///
     /// ```
     /// assert_eq!(redlock::LockError::NotInitialized.key(), None);
@@ -231,42 +158,140 @@ impl LockError {
             | Self::TooManyWaiters { key }
             | Self::AlreadyHeld { key }
             | Self::TurnTaken { key, .. }
-            | Self::NotHeld { key }
-            | Self::ExpireTooShort { key, .. } => Some(key),
+            | Self::ExpireTooShort { key, .. } => Some(key.as_str()).filter(|key| !key.is_empty()),
             Self::NotInitialized
             | Self::AlreadyInitialized
             | Self::Config { .. }
             | Self::ForkedProcess
-            | Self::Keeper { .. } => None,
+            | Self::BackgroundThread { .. } => None,
+        }
+    }
+
+    /// Does somebody else have the lock? Nothing was done; the same call may succeed later. In a
+    /// web service: 409 or 423.
+    ///
+    /// True for [`Timeout`](Self::Timeout), [`TurnTaken`](Self::TurnTaken) and
+    /// [`AlreadyHeld`](Self::AlreadyHeld).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let _held = redlock.lock("stock-42").acquire().await?;
+    /// let request = redlock.lock("stock-42").wait(redlock::Wait::Never);
+    /// let error = request.acquire().await.unwrap_err();
+    /// assert!(error.is_busy() && !error.is_unavailable() && !error.is_lost());
+    /// # Ok(()) }
+    /// ```
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Timeout { .. } | Self::TurnTaken { .. } | Self::AlreadyHeld { .. })
+    }
+
+    /// Could the lock not be asked for at the moment? Nothing was done. In a web service: 503.
+    ///
+    /// True for [`Unavailable`](Self::Unavailable), [`TooManyWaiters`](Self::TooManyWaiters),
+    /// [`ExpireTooShort`](Self::ExpireTooShort) and [`BackgroundThread`](Self::BackgroundThread).
+    /// A *release* that fails with `Unavailable` comes after the work, of course.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let error = redlock::Redlock::connect("redis://127.0.0.1:1").await.unwrap_err();
+    /// assert!(error.is_unavailable());
+    /// # }
+    /// ```
+    pub fn is_unavailable(&self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable { .. }
+                | Self::TooManyWaiters { .. }
+                | Self::ExpireTooShort { .. }
+                | Self::BackgroundThread { .. }
+        )
+    }
+
+    /// Was the lock lost while the work was under way? Part of the work may have been done: check,
+    /// or compensate, before it is done again.
+    ///
+    /// True for [`Lost`](Self::Lost), unless the lock had been released.
+    ///
+    /// ```
+    /// use redlock::LockError;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let request = redlock.lock("stock-42").expire(std::time::Duration::from_millis(50));
+    /// let endless = request.max_renew(0).run(std::future::pending::<()>());
+    /// assert!(endless.await.unwrap_err().is_lost());
+    /// # Ok(()) }
+    /// ```
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost { reason, .. } if *reason != LostReason::Released)
+    }
+
+    /// When it makes sense to call again, for a `Retry-After` header: after as long as the call had
+    /// waited, at least a second and at most thirty. `None` where time alone does not help, or
+    /// where a part of the work may have been done.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let _held = redlock.lock("stock-42").acquire().await?;
+    /// let request = redlock.lock("stock-42").wait(redlock::Wait::Never);
+    /// let error = request.acquire().await.unwrap_err();
+    /// assert_eq!(error.retry_after(), Some(std::time::Duration::from_secs(1)));
+    /// # Ok(()) }
+    /// ```
+    pub fn retry_after(&self) -> Option<Duration> {
+        const SHORTEST: Duration = Duration::from_secs(1);
+        const LONGEST: Duration = Duration::from_secs(30);
+        match self {
+            Self::Timeout { waited, .. } | Self::TurnTaken { waited, .. } => {
+                Some((*waited).clamp(SHORTEST, LONGEST))
+            }
+            Self::Unavailable { nodes, .. } if nodes.iter().all(is_for_good) => None,
+            Self::Unavailable { .. } | Self::TooManyWaiters { .. } => Some(SHORTEST),
+            Self::NotInitialized
+            | Self::AlreadyInitialized
+            | Self::Config { .. }
+            | Self::InvalidKey { .. }
+            | Self::Lost { .. }
+            | Self::AlreadyHeld { .. }
+            | Self::ExpireTooShort { .. }
+            | Self::ForkedProcess
+            | Self::BackgroundThread { .. } => None,
         }
     }
 }
 
-impl fmt::Debug for LockError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
+/// Does a person have to do something before this node works?
+fn is_for_good(error: &NodeError) -> bool {
+    matches!(
+        error.kind(),
+        NodeErrorKind::Tls
+            | NodeErrorKind::Authentication
+            | NodeErrorKind::NoPermission
+            | NodeErrorKind::WrongType
+            | NodeErrorKind::Duplicate
+            | NodeErrorKind::OtherClock
+    )
 }
 
-/// What to do about a lost lease.
-fn advice(reason: LostReason) -> &'static str {
-    match reason {
-        LostReason::RenewalLimit => "raise `max_renew` or `expire` if the work may take longer",
-        LostReason::Expired => {
-            "the process was frozen or the server lost the key; check its pauses and persistence"
+impl Error for LockError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Unavailable { nodes, .. } => nodes.first().map(|node| node as _),
+            _ => None,
         }
-        LostReason::Stolen => "another owner took the key over; fencing tokens tell the two apart",
-        LostReason::Unreachable => "check the connection to redis, or choose a longer `expire`",
-        LostReason::Forked => "a child of a fork takes locks of its own",
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::NodeErrorKind;
 
-    fn bounds<T: std::error::Error + Send + Sync + Clone + 'static>() {}
+    fn bounds<T: Error + Send + Sync + Clone + 'static>() {}
 
     #[test]
     fn the_error_can_be_shared_cloned_and_boxed() {
@@ -274,41 +299,58 @@ mod tests {
         assert!(size_of::<LockError>() <= 80, "{}", size_of::<LockError>());
     }
 
-    #[test]
-    fn main_prints_the_message() {
-        let node = NodeError::new("redis://db:1", NodeErrorKind::Unreachable, "refused");
-        let at_startup = LockError::Unavailable { key: String::new(), nodes: vec![node.clone()] };
-        let seen = format!("Error: {at_startup:?}");
-        assert!(seen.starts_with("Error: redis is unavailable: redis://db:1: refused"), "{seen}");
-        assert!(seen.contains("start one with `redis-server`"), "{seen}");
-        let later = LockError::Unavailable { key: "stock-42".into(), nodes: vec![node] };
-        assert!(!later.to_string().contains("redis-server"), "{later}");
+    fn lost(reason: LostReason) -> LockError {
+        LockError::Lost { key: "k".into(), reason, held_for: Duration::ZERO, renewals: 0 }
+    }
+
+    fn unavailable(key: &str, kinds: &[NodeErrorKind]) -> LockError {
+        let node = |kind: &NodeErrorKind| NodeError::new("redis://db:1", *kind, "refused");
+        LockError::Unavailable { key: key.into(), nodes: kinds.iter().map(node).collect() }
+    }
+
+    fn busy_after(waited: Duration) -> LockError {
+        LockError::Timeout { key: "k".into(), waited, attempts: 1, holder: None }
     }
 
     #[test]
-    fn messages_name_the_key_the_reason_and_the_next_step() {
-        let busy = LockError::Timeout {
-            key: "stock-42".into(),
-            waited: Duration::from_millis(5_012),
-            attempts: 31,
-            holder: Some("web-3-4121:abc".into()),
-        };
-        assert_eq!(
-            busy.to_string(),
-            "lock `stock-42` was not free within 5.0 s (31 attempts); held by web-3-4121:abc; \
-             wait longer, or let the caller try again later"
-        );
-        let lost = LockError::Lost {
-            key: "stock-42".into(),
-            reason: LostReason::RenewalLimit,
-            held_for: Duration::from_millis(900),
-            renewals: 2,
-        };
-        assert_eq!(
-            lost.to_string(),
-            "lock `stock-42` was lost after 900 ms: the lease ran out, and no renewals are left (2 \
-             renewals); \
-             raise `max_renew` or `expire` if the work may take longer"
-        );
+    fn each_error_is_of_one_sort_at_most() {
+        let busy = [busy_after(Duration::ZERO), LockError::AlreadyHeld { key: "k".into() }];
+        let down = [
+            unavailable("k", &[NodeErrorKind::NoReply]),
+            LockError::TooManyWaiters { key: "k".into() },
+        ];
+        let over = [lost(LostReason::Expired), lost(LostReason::Stolen)];
+        let other = [lost(LostReason::Released), LockError::NotInitialized];
+        let sorts = |error: &LockError| (error.is_busy(), error.is_unavailable(), error.is_lost());
+        assert!(busy.iter().all(|error| sorts(error) == (true, false, false)));
+        assert!(down.iter().all(|error| sorts(error) == (false, true, false)));
+        assert!(over.iter().all(|error| sorts(error) == (false, false, true)));
+        assert!(other.iter().all(|error| sorts(error) == (false, false, false)));
+    }
+
+    #[test]
+    fn it_is_said_when_to_call_again() {
+        let secs = Duration::from_secs;
+        assert_eq!(busy_after(Duration::ZERO).retry_after(), Some(secs(1)));
+        assert_eq!(busy_after(secs(5)).retry_after(), Some(secs(5)));
+        assert_eq!(busy_after(secs(3600)).retry_after(), Some(secs(30)));
+        let one_is_down = [NodeErrorKind::Unreachable, NodeErrorKind::NoPermission];
+        assert_eq!(unavailable("k", &one_is_down).retry_after(), Some(secs(1)));
+        assert_eq!(unavailable("k", &one_is_down[1..]).retry_after(), None);
+        assert_eq!(lost(LostReason::Unreachable).retry_after(), None);
+    }
+
+    #[test]
+    fn a_failure_without_a_key_has_none() {
+        assert_eq!(unavailable("", &[NodeErrorKind::NoReply]).key(), None);
+        assert_eq!(unavailable("k", &[NodeErrorKind::NoReply]).key(), Some("k"));
+    }
+
+    #[test]
+    fn the_source_of_an_outage_is_what_the_first_node_said() {
+        let error = unavailable("k", &[NodeErrorKind::NoReply, NodeErrorKind::Busy]);
+        let source = error.source().and_then(|source| source.downcast_ref::<NodeError>());
+        assert_eq!(source.map(NodeError::kind), Some(NodeErrorKind::NoReply));
+        assert!(busy_after(Duration::ZERO).source().is_none());
     }
 }

@@ -2,6 +2,7 @@
 
 mod invalid_key;
 mod lock_error;
+mod message;
 mod node_error;
 mod show;
 

@@ -1,6 +1,8 @@
 //! What one node said.
 
+use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
 /// What went wrong on one Redis node.
 ///
@@ -13,16 +15,26 @@ use std::fmt;
 /// assert_eq!(nodes[0].kind(), redlock::NodeErrorKind::Unreachable);
 /// # }
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// Its [`source`](std::error::Error::source) is the error of the Redis client, a
+/// [`RedisError`](deadpool_redis::redis::RedisError), where that said it. Two are equal when they
+/// say the same, whatever their sources.
+#[derive(Debug, Clone)]
 pub struct NodeError {
     node: String,
     kind: NodeErrorKind,
     message: String,
+    source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
 impl NodeError {
     pub(crate) fn new(node: &str, kind: NodeErrorKind, message: impl Into<String>) -> Self {
-        Self { node: node.to_owned(), kind, message: message.into() }
+        Self { node: node.to_owned(), kind, message: message.into(), source: None }
+    }
+
+    pub(crate) fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
     }
 
     /// The node's address, without credentials.
@@ -47,7 +59,19 @@ impl fmt::Display for NodeError {
     }
 }
 
-impl std::error::Error for NodeError {}
+impl Error for NodeError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+impl PartialEq for NodeError {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.node, self.kind, &self.message) == (&other.node, other.kind, &other.message)
+    }
+}
+
+impl Eq for NodeError {}
 
 /// The kinds of failure of a Redis node, told apart by what a person does about them.
 ///
@@ -116,7 +140,7 @@ impl NodeErrorKind {
             Self::Loading => "the server is starting; try again soon",
             Self::Busy => "a script blocks the server; see SCRIPT KILL",
             Self::OutOfMemory => "free memory or raise `maxmemory`; keep `noeviction`",
-            Self::CannotPersist => "mend the disk of the server, its log says why it cannot save",
+            Self::CannotPersist => "check the server's disk; its log says why saving fails",
             Self::NoReplicas => "bring the replicas back, or lower `min-replicas-to-write`",
             Self::ReadOnly => "connect to the master",
             Self::NoMaster => "is the master's name right, or is a failover under way?",

@@ -132,13 +132,12 @@ impl Hold {
         let ledger = self.ledger();
         let Some(ended) = ledger.ended else { return Ok(()) };
         let key = self.claim.key.name().to_owned();
-        Err(match ended.how {
-            End::Released | End::Withdrawn => LockError::NotHeld { key },
-            End::Lost(reason) => {
-                let held_for = ended.at.since(self.granted);
-                LockError::Lost { key, reason, held_for, renewals: ledger.renewals }
-            }
-        })
+        let reason = match ended.how {
+            End::Released | End::Withdrawn => LostReason::Released,
+            End::Lost(reason) => reason,
+        };
+        let held_for = ended.at.since(self.granted);
+        Err(LockError::Lost { key, reason, held_for, renewals: ledger.renewals })
     }
 
     pub(crate) fn state(&self) -> LeaseState {

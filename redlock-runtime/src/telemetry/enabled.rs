@@ -83,6 +83,7 @@ pub(crate) fn lost(template: &'static str, reason: LostReason) {
         LostReason::Stolen => "stolen",
         LostReason::Unreachable => "unreachable",
         LostReason::Forked => "forked",
+        LostReason::Released => return,
     };
     counter!("redlock_lost_total", "template" => template, "reason" => reason).increment(1);
 }

@@ -95,6 +95,13 @@ async fn a_cluster_stands_alone() {
     refuse(cluster().min_replicas(1, SECOND / 2), "`min_replicas`").await;
 }
 
+#[tokio::test]
+async fn the_only_server_stands_alone() {
+    accept(Redlock::builder().urls(NODES).lazy()).await;
+    refuse(one().url(NODES[1]), "`.urls([..])`").await;
+    refuse(Redlock::builder().urls(NODES).url(NODES[0]), "`.urls([..])`").await;
+}
+
 #[cfg(feature = "tls")]
 #[tokio::test]
 async fn tls_is_for_urls() {

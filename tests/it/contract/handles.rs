@@ -43,7 +43,7 @@ pub async fn a_lease_reads_the_state_of_its_lock(place: &Place) {
     assert!(other.lock(KEY).try_acquire().await.unwrap().is_none());
     drop(guard);
     let over = tokio::time::timeout(secs(10), waiting).await.expect("resolves at the release");
-    assert_eq!(over.unwrap(), LostReason::Expired);
+    assert_eq!(over.unwrap(), LostReason::Released);
 }
 
 pub async fn a_released_lease_is_over(place: &Place) {
@@ -52,7 +52,10 @@ pub async fn a_released_lease_is_over(place: &Place) {
     guard.release().await.unwrap();
     assert_eq!((lease.state(), lease.remaining()), (LeaseState::Lost, ms(0)));
     let error = lease.check().unwrap_err();
-    assert!(matches!(&error, LockError::NotHeld { key, .. } if key == KEY), "{error:?}");
+    assert!(
+        matches!(&error, LockError::Lost { key, reason: LostReason::Released, .. } if key == KEY),
+        "{error:?}"
+    );
     assert!(Lease::current().is_none());
 }
 

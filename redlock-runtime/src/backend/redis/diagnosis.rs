@@ -37,7 +37,8 @@ pub(super) fn diagnose(node: &str, error: &RedisError) -> Diagnosis {
                 | NodeErrorKind::TooManyClients
                 | NodeErrorKind::Protocol
         );
-    Diagnosis { error: NodeError::new(node, kind, message(error)), discard, broke, is_final }
+    let said = NodeError::new(node, kind, message(error)).caused_by(error.clone());
+    Diagnosis { error: said, discard, broke, is_final }
 }
 
 /// A slot that lives elsewhere: this client does not follow redirects.

@@ -1,0 +1,196 @@
+//! What an error says: the whole message for operators, and one for those who call a service.
+
+use std::fmt;
+
+use super::LockError;
+use super::show::{HeldBy, NodeList, On, Seconds};
+use crate::state::LostReason;
+
+impl fmt::Display for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotInitialized => f.write_str(
+                "redlock is not initialized; call \
+                 `redlock::init(\"redis://127.0.0.1:6379\").await?` once at startup, before the \
+                 first locked call",
+            ),
+            Self::AlreadyInitialized => f.write_str(
+                "redlock is already initialized; use `redlock::global()`, or a client of its own \
+                 from `Redlock::builder()`",
+            ),
+            Self::Config { message } => write!(f, "redlock configuration: {message}"),
+            Self::InvalidKey { key, reason } => write!(f, "invalid lock key {key:?}: {reason}"),
+            Self::Unavailable { key, nodes } => {
+                write!(f, "redis is unavailable{}: {}", On(key), NodeList(nodes, key))
+            }
+            Self::ForkedProcess => f.write_str(
+                "this process was forked from the one that made this redlock client, where its \
+                 connections and its locks stay; call `redlock::init` again in the child, or \
+                 build another client",
+            ),
+            Self::BackgroundThread { message } => {
+                write!(f, "the background thread of redlock failed: {message}")
+            }
+            Self::Timeout { .. }
+            | Self::Lost { .. }
+            | Self::TooManyWaiters { .. }
+            | Self::AlreadyHeld { .. }
+            | Self::TurnTaken { .. }
+            | Self::ExpireTooShort { .. } => self.write_about_key(f),
+        }
+    }
+}
+
+impl LockError {
+    fn write_about_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Timeout { key, waited, attempts, holder } => write!(
+                f,
+                "lock `{key}` was not free within {} ({attempts} attempts){}; wait longer, or let \
+                 the caller try again later",
+                Seconds(*waited),
+                HeldBy(holder.as_deref())
+            ),
+            Self::Lost { key, reason: LostReason::Released, held_for, .. } => write!(
+                f,
+                "lock `{key}` was released after {}; this lease handle outlived its lock",
+                Seconds(*held_for)
+            ),
+            Self::Lost { key, reason, held_for, renewals } => write!(
+                f,
+                "lock `{key}` was lost after {}: {reason} ({renewals} renewals); {}",
+                Seconds(*held_for),
+                advice(*reason)
+            ),
+            Self::TooManyWaiters { key } => write!(
+                f,
+                "too many calls of this process wait for locks, `{key}` would be one more; shed \
+                 load, or raise `max_waiters`"
+            ),
+            Self::AlreadyHeld { key } => write!(
+                f,
+                "lock `{key}` is already held by this task; waiting for it would be a deadlock. \
+                 Allow re-entry, or take the lock once further out"
+            ),
+            Self::TurnTaken { key, waited } => write!(
+                f,
+                "lock `{key}` is held by this task, and another call inside of that hold was not \
+                 done within {}: is it still polled, or does it wait for this one? Calls below a \
+                 guard that re-entered belong into its `protect`",
+                Seconds(*waited)
+            ),
+            Self::ExpireTooShort { key, took, expire } => write!(
+                f,
+                "lock `{key}` was granted after {}, too late for its `expire` of {}; choose a \
+                 longer `expire`",
+                Seconds(*took),
+                Seconds(*expire)
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// What happened, for somebody outside of the service: without addresses of servers, host names
+    /// and process ids, which the whole message has.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// let redlock = redlock::Redlock::builder().url("redis://10.0.0.7:1").lazy().build().await?;
+    /// let error = redlock.lock("stock-42").try_acquire().await.unwrap_err();
+    /// assert!(error.to_string().contains("10.0.0.7"));
+    /// assert_eq!(error.public_message(), "lock `stock-42` is unavailable at the moment");
+    /// # Ok(()) }
+    /// ```
+    pub fn public_message(&self) -> String {
+        match self {
+            Self::Timeout { key, .. } => format!("lock `{key}` is busy; try again later"),
+            Self::Lost { key, reason, .. } if *reason != LostReason::Released => {
+                format!("lock `{key}` was lost, and the work was stopped")
+            }
+            Self::Unavailable { key, .. } if !key.is_empty() => {
+                format!("lock `{key}` is unavailable at the moment")
+            }
+            Self::TooManyWaiters { key } => {
+                format!("too many calls wait for locks such as `{key}`")
+            }
+            Self::Lost { .. }
+            | Self::InvalidKey { .. }
+            | Self::AlreadyHeld { .. }
+            | Self::TurnTaken { .. }
+            | Self::ExpireTooShort { .. } => self.to_string(),
+            Self::Unavailable { .. }
+            | Self::NotInitialized
+            | Self::AlreadyInitialized
+            | Self::Config { .. }
+            | Self::ForkedProcess
+            | Self::BackgroundThread { .. } => "locks are unavailable".to_owned(),
+        }
+    }
+}
+
+impl fmt::Debug for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What to do about a lost lease.
+fn advice(reason: LostReason) -> &'static str {
+    match reason {
+        LostReason::RenewalLimit => "raise `max_renew` or `expire` if the work may take longer",
+        LostReason::Expired => {
+            "the process was frozen or the server lost the key; check its pauses and persistence"
+        }
+        LostReason::Stolen => "another owner took the key over; fencing tokens tell the two apart",
+        LostReason::Unreachable => "check the connection to redis, or choose a longer `expire`",
+        LostReason::Released => "the holder released it",
+        LostReason::Forked => "a child of a fork takes locks of its own",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::error::{NodeError, NodeErrorKind};
+
+    #[test]
+    fn main_prints_the_message() {
+        let node = NodeError::new("redis://db:1", NodeErrorKind::Unreachable, "refused");
+        let at_startup = LockError::Unavailable { key: String::new(), nodes: vec![node.clone()] };
+        let seen = format!("Error: {at_startup:?}");
+        assert!(seen.starts_with("Error: redis is unavailable: redis://db:1: refused"), "{seen}");
+        assert!(seen.contains("start one with `redis-server`"), "{seen}");
+        let later = LockError::Unavailable { key: "stock-42".into(), nodes: vec![node] };
+        assert!(!later.to_string().contains("redis-server"), "{later}");
+    }
+
+    #[test]
+    fn messages_name_the_key_the_reason_and_the_next_step() {
+        let busy = LockError::Timeout {
+            key: "stock-42".into(),
+            waited: Duration::from_millis(5_012),
+            attempts: 31,
+            holder: Some("web-3-4121:abc".into()),
+        };
+        assert_eq!(
+            busy.to_string(),
+            "lock `stock-42` was not free within 5.0 s (31 attempts); held by web-3-4121:abc; \
+             wait longer, or let the caller try again later"
+        );
+        let lost = LockError::Lost {
+            key: "stock-42".into(),
+            reason: LostReason::RenewalLimit,
+            held_for: Duration::from_millis(900),
+            renewals: 2,
+        };
+        assert_eq!(
+            lost.to_string(),
+            "lock `stock-42` was lost after 900 ms: the lease ran out, and no renewals are left (2 \
+             renewals); \
+             raise `max_renew` or `expire` if the work may take longer"
+        );
+    }
+}
