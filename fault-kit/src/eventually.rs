@@ -3,11 +3,9 @@
 use std::fmt::Debug;
 use std::future::Future;
 use std::panic::Location;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// A machine that stands still for a while has let nobody work: of the time between two looks, so
-/// much counts at most.
-const TICK: Duration = Duration::from_millis(50);
+use crate::patience::{passed, patient};
 
 /// What a polled condition may answer: done with a value, or not yet with a reason.
 pub trait Verdict {
@@ -53,18 +51,16 @@ where
 {
     let caller = Location::caller();
     async move {
-        let (mut waited, mut tries) = (Duration::ZERO, 0);
+        let (end, mut tries) = (passed() + bound, 0);
         loop {
             tries += 1;
-            let start = Instant::now();
             match condition().await.settle() {
                 Ok(value) => return value,
-                Err(last) if waited > bound => panic!(
+                Err(last) if passed() > end => panic!(
                     "{caller}: still not so after {bound:?} and {tries} tries; last seen: {last}"
                 ),
                 Err(_) => tokio::time::sleep(Duration::from_millis(3)).await,
             }
-            waited += start.elapsed().min(TICK);
         }
     }
 }
@@ -76,20 +72,6 @@ pub fn within<F: Future>(bound: Duration, future: F) -> impl Future<Output = F::
     async move {
         let outcome = patient(bound, future).await;
         outcome.unwrap_or_else(|| panic!("{caller}: nothing after {bound:?}"))
-    }
-}
-
-/// Awaits a future for at most `bound`, in which a pause of the whole machine does not count.
-pub(crate) async fn patient<F: Future>(bound: Duration, future: F) -> Option<F::Output> {
-    let patience = async {
-        for _ in 0..bound.as_millis().div_ceil(TICK.as_millis()) {
-            tokio::time::sleep(TICK).await;
-        }
-    };
-    tokio::select! {
-        biased;
-        output = future => Some(output),
-        () = patience => None,
     }
 }
 

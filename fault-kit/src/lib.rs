@@ -35,6 +35,7 @@ pub mod events;
 mod eventually;
 mod launch;
 mod masters;
+mod patience;
 pub mod process;
 pub mod proxy;
 mod raw;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use crate::dir::Dir;
-use crate::eventually::patient;
+use crate::patience::patient;
 use crate::supervise::{Exit, Supervised};
 
 const ROLE: &str = "REDLOCK_TEST_ROLE";

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::eventually::patient;
+use crate::patience::patient;
 
 /// The child says its pid before it becomes the program, so that line comes before all others.
 /// Once it is over, its pid may be another process's: a file tells so. Whoever comes last of the

@@ -11,7 +11,7 @@ use tokio::sync::{oneshot, watch};
 use super::connection::serve;
 use super::rules::{Match, Rules, Then, Trigger};
 use super::shared::{Cut, Shared};
-use crate::eventually::patient;
+use crate::patience::patient;
 use crate::server::Server;
 
 /// A proxy on a thread of its own: a test that blocks its runtime does not stop the wire.
