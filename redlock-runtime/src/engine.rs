@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::runtime;
 
-use crate::acquire::{Queues, Seat};
+use crate::acquire::{Queues, Seat, Shutdown, Shutdowns};
 use crate::backend::{Backend, Line};
 use crate::clock::Clock;
 use crate::denial::Denial;
@@ -84,6 +84,15 @@ impl Engine {
             place,
             line_denial: Denial::default(),
         })
+    }
+
+    pub(crate) fn shutdowns(&self) -> &Shutdowns {
+        self.queues.shutdowns()
+    }
+
+    /// Begins a shutdown, which ends with what is returned.
+    pub(crate) fn shut_down(&self) -> Shutdown {
+        self.queues.shut_down()
     }
 
     /// Fails in a process that was forked from the one that made it: nothing of it works there.

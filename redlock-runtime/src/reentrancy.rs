@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::clock::Clock;
+use crate::engine::Engine;
 use crate::error::LockError;
 use crate::host::Host;
 use crate::options::Wait;
@@ -145,18 +145,25 @@ impl Held {
 
     /// Re-enters once the siblings that came before are done. The timer runs on `host`, so that
     /// neither a sibling that is not polled nor a caller without timers makes this wait longer.
-    pub(crate) fn enter(self, host: Host, clock: Clock, wait: Wait) -> Entering {
+    pub(crate) fn enter(self, engine: &Arc<Engine>, wait: Wait) -> Entering {
+        let engine = Arc::clone(engine);
         Entering(Box::pin(tokio::task::unconstrained(async move {
+            let (host, clock) = (engine.host(), engine.clock());
             let started = clock.now();
             let hold = Arc::clone(&self.parent.hold);
             let mut turn = pin!(self.parent.children().take());
             let (mut over, mut time_up) = (pin!(hold.over()), pin!(alarm(&host, wait)?));
+            let mut shutdown = pin!(engine.shutdowns().begins());
             poll_fn(|cx| {
                 if let Poll::Ready(Some(turn)) = turn.as_mut().poll(cx) {
                     return Poll::Ready(Ok(self.reenter(turn)));
                 }
                 if let (Poll::Ready(()), Err(ended)) = (over.as_mut().poll(cx), hold.check()) {
                     return Poll::Ready(Err(ended));
+                }
+                if shutdown.as_mut().poll(cx).is_ready() {
+                    let key = hold.claim.key.name().to_owned();
+                    return Poll::Ready(Err(LockError::ShuttingDown { key }));
                 }
                 if time_up.as_mut().poll(cx).is_pending() {
                     return Poll::Pending;

@@ -93,11 +93,15 @@ impl fmt::Debug for Acquiring {
 async fn acquire(engine: &Arc<Engine>, order: &Order) -> Granted {
     let started = engine.clock().now();
     let attempt = Attempt::begin(order);
+    let terms = order.terms(started, engine.shutdowns().begun());
     let granted = loop {
+        if engine.shutdowns().refuse(terms.shutdowns) {
+            break Err(LockError::ShuttingDown { key: order.key.name().to_owned() });
+        }
         let granted = match order.policy.wait() {
-            Wait::Never => ask_once(engine, order, started).await,
-            Wait::AtMost(limit) => wait(engine, order, started, started.plus(limit)).await,
-            Wait::Forever => wait(engine, order, started, Moment::NEVER).await,
+            Wait::Never => ask_once(engine, order, terms).await,
+            Wait::AtMost(limit) => wait(engine, order, terms, started.plus(limit)).await,
+            Wait::Forever => wait(engine, order, terms, Moment::NEVER).await,
         };
         // What was taken back, as this task was not polled for so long, is waited for again.
         if granted.as_ref().map_or(true, Ownership::take) {
@@ -141,9 +145,10 @@ impl Drop for Attempt<'_> {
 }
 
 impl Order {
-    fn terms(&self, started: Moment) -> Terms {
+    fn terms(&self, started: Moment, shutdowns: u64) -> Terms {
         let Self { template, policy, .. } = self;
-        Terms { template, expire: policy.expire(), max_renew: policy.max_renew(), started }
+        let (expire, max_renew) = (policy.expire(), policy.max_renew());
+        Terms { template, expire, max_renew, started, shutdowns }
     }
 
     fn claim(&self, engine: &Engine) -> Claim {
@@ -156,21 +161,21 @@ impl Order {
 }
 
 /// One question, whoever else waits.
-async fn ask_once(engine: &Arc<Engine>, order: &Order, started: Moment) -> Granted {
+async fn ask_once(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Granted {
     let seat = engine.seat(&order.key);
-    let question = Question { seat, asking: None, terms: order.terms(started) };
+    let question = Question { seat, asking: None, terms };
     let claim = order.claim(engine);
     match question.ask(engine, &claim, engine.reply_timeout).await? {
         Answer::Granted(ownership) => Ok(ownership),
         Answer::NotNow(_, seen) => {
-            let waited = engine.clock().now().since(started);
+            let waited = engine.clock().now().since(terms.started);
             Err(seen.error(&order.key, waited, 1))
         }
     }
 }
 
-async fn wait(engine: &Arc<Engine>, order: &Order, started: Moment, end: Moment) -> Granted {
-    let (seat, terms) = (engine.seat(&order.key), order.terms(started));
+async fn wait(engine: &Arc<Engine>, order: &Order, terms: Terms, end: Moment) -> Granted {
+    let (seat, started) = (engine.seat(&order.key), terms.started);
     let Some(asking) = seat.ask_first(started) else {
         return enter(engine, seat, terms, end, 0)?.await;
     };

@@ -41,6 +41,8 @@ pub(super) struct Terms {
     pub(super) max_renew: Option<u32>,
     /// When the call began.
     pub(super) started: Moment,
+    /// How many shutdowns of its client had begun before.
+    pub(super) shutdowns: u64,
 }
 
 /// A command whose answer is not known yet. Dropped before it is, by a caller that goes away, it

@@ -70,7 +70,7 @@ pub(crate) fn pass_on(
                     Given::Taken => return Passed::On,
                     // The lease was over, and is freed: they start again.
                     Given::TooLate(waiter, _) => {
-                        seat.queue.state().waiters.push_front(waiter);
+                        seat.put_back(waiter);
                         seat.queue.news.notify_one();
                         return Passed::On;
                     }

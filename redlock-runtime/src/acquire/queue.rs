@@ -9,9 +9,11 @@ use tokio::runtime;
 use tokio::sync::Notify;
 
 use super::place::Waiter;
+use super::shutdowns::{Shutdown, Shutdowns};
 use super::state::{Clerking, Question, State};
 use super::tenure::Tenure;
 use crate::clock::Moment;
+use crate::error::LockError;
 use crate::key::LockKey;
 use crate::release::Unsent;
 use crate::renewal::Hold;
@@ -27,6 +29,7 @@ struct Shared {
     queues: Mutex<HashMap<Place, Arc<Queue>>>,
     waiting: AtomicUsize,
     max_waiters: usize,
+    shutdowns: Arc<Shutdowns>,
 }
 
 /// A key, and the clock by which its queue waits: `None` for real time.
@@ -49,7 +52,8 @@ pub(super) struct Queue {
 
 impl Queues {
     pub(crate) fn new(max_waiters: usize) -> Self {
-        let shared = Shared { queues: Mutex::default(), waiting: AtomicUsize::new(0), max_waiters };
+        let (queues, waiting) = (Mutex::default(), AtomicUsize::new(0));
+        let shared = Shared { queues, waiting, max_waiters, shutdowns: Arc::default() };
         Self { shared: Arc::new(shared) }
     }
 
@@ -58,6 +62,28 @@ impl Queues {
         let queue = queues.entry((clock, key.shared()));
         let queue = queue.or_insert_with(|| Arc::new(Queue::new(key.clone(), clock)));
         Seat::take(&self.shared, queue)
+    }
+}
+
+impl Queues {
+    pub(crate) fn shutdowns(&self) -> &Shutdowns {
+        &self.shared.shutdowns
+    }
+
+    /// Begins a shutdown: all who wait are told, and so is whoever would wait before it ends.
+    pub(crate) fn shut_down(&self) -> Shutdown {
+        // Counted first: who enters a queue after the look at it sees that.
+        let shutdown = self.shared.shutdowns.begin();
+        let queues: Vec<_> = self.shared.queues().values().map(Arc::clone).collect();
+        for queue in queues {
+            let waiters = std::mem::take(&mut queue.state().waiters);
+            for waiter in waiters.into_iter() {
+                waiter.answer(Err(queue.shutting_down()));
+            }
+            queue.news.notify_one();
+        }
+        shutdown.tell();
+        shutdown
     }
 }
 
@@ -87,6 +113,10 @@ impl Queue {
     pub(super) fn freed(&self) {
         self.state().is_freed = true;
         self.news.notify_one();
+    }
+
+    fn shutting_down(&self) -> LockError {
+        LockError::ShuttingDown { key: self.key.name().to_owned() }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -123,9 +153,14 @@ impl Seat {
     }
 
     /// Takes a waiter in: at the front if it asked before. Returns whether a clerk has to be
-    /// called.
+    /// called. While the client shuts down, the waiter is told so instead.
     pub(super) fn enter(&self, mut waiter: Waiter, asked: u32) -> bool {
         let mut state = self.queue.state();
+        if self.shared.shutdowns.refuse(waiter.terms.shutdowns) {
+            drop(state);
+            waiter.answer(Err(self.queue.shutting_down()));
+            return false;
+        }
         waiter.asked_before = self.queue.asked.load(Ordering::Relaxed).wrapping_sub(asked);
         let end = waiter.end();
         if asked > 0 {
@@ -143,6 +178,16 @@ impl Seat {
             self.queue.news.notify_one();
         }
         is_absent
+    }
+
+    /// A waiter that could not be given the lock is the first one again.
+    pub(super) fn put_back(&self, waiter: Waiter) {
+        let mut state = self.queue.state();
+        if !self.shared.shutdowns.refuse(waiter.terms.shutdowns) {
+            return state.waiters.push_front(waiter);
+        }
+        drop(state);
+        waiter.answer(Err(self.queue.shutting_down()));
     }
 
     /// A caller goes away. The clerk has `unsent` until it has done what follows from that.

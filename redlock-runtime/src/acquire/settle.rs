@@ -42,7 +42,7 @@ impl Clerk {
                 Given::Taken => self.seen = Seen::default(),
                 Given::TooLate(waiter, took) => {
                     self.seen.too_late(took, waiter.terms.expire);
-                    self.seat.queue.state().waiters.push_front(waiter);
+                    self.seat.put_back(waiter);
                 }
                 Given::Back(unwanted) => {
                     tenure = unwanted;

@@ -109,15 +109,23 @@ impl Redlock {
         self.engine().held().iter().map(|hold| HeldLock::of(hold)).collect()
     }
 
-    /// Waits until every release that was handed to the background has reached Redis, for at most
-    /// `within`. Returns how many are still pending then; those locks end with their leases.
+    /// Ends all waiting for locks, and waits until every release that was handed to the background
+    /// has reached Redis, for at most `within`. Returns how many are still pending then; those
+    /// locks end with their leases.
+    ///
+    /// Calls that wait for a lock of this client fail with [`LockError::ShuttingDown`] at once; one
+    /// whose question is on its way to the server does so when that is answered, within
+    /// `reply_timeout`. So do calls that ask for a lock before this returns. Holders finish: their
+    /// locks stay held and are renewed, and a call that re-enters one goes on, unless it has to
+    /// wait for its turn.
     ///
     /// Call it as the last thing before the process ends. Without it, the end of `main` waits by
-    /// itself, while answers come: for half a second without any, and for two seconds in all.
-    /// Locks that are held stay held.
+    /// itself, while answers come: for half a second without any, and for two seconds in all. A
+    /// call that begins after this has returned is served as any other: stop what makes calls
+    /// first.
     ///
     /// # Cancel safety
-    /// Safe: it only waits.
+    /// Safe: those who waited have been told, and releases go on.
     ///
     /// ```
     /// use std::time::Duration;
@@ -132,6 +140,7 @@ impl Redlock {
         if self.engine().check_process().is_err() {
             return 0;
         }
+        let _shutdown = self.engine().shut_down();
         let (done, finished) = oneshot::channel();
         let engine = Arc::clone(self.engine());
         // On the host of the client: the caller may have no timer.

@@ -96,7 +96,8 @@ impl LockRequest {
     /// # Errors
     /// [`LockError::Timeout`] when somebody else held the lock for the whole `wait`,
     /// [`LockError::Unavailable`] when Redis could not be asked, [`LockError::TooManyWaiters`],
-    /// [`LockError::InvalidKey`], [`LockError::Config`]; [`LockError::TurnTaken`] when this task
+    /// [`LockError::InvalidKey`], [`LockError::Config`], [`LockError::ShuttingDown`] once
+    /// [`Redlock::shutdown`] was called; [`LockError::TurnTaken`] when this task
     /// holds the lock, and another call inside of that hold was not done within `wait`.
     ///
     /// # Cancel safety
@@ -110,7 +111,7 @@ impl LockRequest {
         if let Some(held) = reentrancy::find(engine.id, key.name()) {
             let reentry = match held.enter_now() {
                 Some(reentry) => reentry,
-                None => held.enter(engine.host(), engine.clock(), policy.wait()).await?,
+                None => held.enter(engine, policy.wait()).await?,
             };
             return Ok(LockGuard::reentered(reentry));
         }

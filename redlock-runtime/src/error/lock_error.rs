@@ -98,6 +98,14 @@ pub enum LockError {
         key: String,
     },
 
+    /// [`Redlock::shutdown`](crate::Redlock::shutdown) was called while the call waited for the
+    /// lock, or before it had begun to.
+    #[non_exhaustive]
+    ShuttingDown {
+        /// The key, without the client's prefix.
+        key: String,
+    },
+
     /// The task holds this lock already and asked not to re-enter it (`reentrant = false`).
     #[non_exhaustive]
     AlreadyHeld {
@@ -156,6 +164,7 @@ impl LockError {
             | Self::Lost { key, .. }
             | Self::Unavailable { key, .. }
             | Self::TooManyWaiters { key }
+            | Self::ShuttingDown { key }
             | Self::AlreadyHeld { key }
             | Self::TurnTaken { key, .. }
             | Self::ExpireTooShort { key, .. } => Some(key.as_str()).filter(|key| !key.is_empty()),
@@ -190,7 +199,8 @@ impl LockError {
     /// Could the lock not be asked for at the moment? Nothing was done. In a web service: 503.
     ///
     /// True for [`Unavailable`](Self::Unavailable), [`TooManyWaiters`](Self::TooManyWaiters),
-    /// [`ExpireTooShort`](Self::ExpireTooShort) and [`BackgroundThread`](Self::BackgroundThread).
+    /// [`ShuttingDown`](Self::ShuttingDown), [`ExpireTooShort`](Self::ExpireTooShort) and
+    /// [`BackgroundThread`](Self::BackgroundThread).
     /// A *release* that fails with `Unavailable` comes after the work, of course.
     ///
     /// ```
@@ -205,6 +215,7 @@ impl LockError {
             self,
             Self::Unavailable { .. }
                 | Self::TooManyWaiters { .. }
+                | Self::ShuttingDown { .. }
                 | Self::ExpireTooShort { .. }
                 | Self::BackgroundThread { .. }
         )
@@ -251,7 +262,9 @@ impl LockError {
                 Some((*waited).clamp(SHORTEST, LONGEST))
             }
             Self::Unavailable { nodes, .. } if nodes.iter().all(is_for_good) => None,
-            Self::Unavailable { .. } | Self::TooManyWaiters { .. } => Some(SHORTEST),
+            Self::Unavailable { .. } | Self::TooManyWaiters { .. } | Self::ShuttingDown { .. } => {
+                Some(SHORTEST)
+            }
             Self::NotInitialized
             | Self::AlreadyInitialized
             | Self::Config { .. }

@@ -34,6 +34,7 @@ impl fmt::Display for LockError {
             Self::Timeout { .. }
             | Self::Lost { .. }
             | Self::TooManyWaiters { .. }
+            | Self::ShuttingDown { .. }
             | Self::AlreadyHeld { .. }
             | Self::TurnTaken { .. }
             | Self::ExpireTooShort { .. } => self.write_about_key(f),
@@ -66,6 +67,11 @@ impl LockError {
                 f,
                 "too many calls of this process wait for locks, `{key}` would be one more; shed \
                  load, or raise `max_waiters`"
+            ),
+            Self::ShuttingDown { key } => write!(
+                f,
+                "lock `{key}` is not waited for any more: this client is shutting down \
+                 (`Redlock::shutdown`); let another instance do the work, or call again later"
             ),
             Self::AlreadyHeld { key } => write!(
                 f,
@@ -114,6 +120,7 @@ impl LockError {
             Self::TooManyWaiters { key } => {
                 format!("too many calls wait for locks such as `{key}`")
             }
+            Self::ShuttingDown { .. } => "the service is shutting down; try again later".to_owned(),
             Self::Lost { .. }
             | Self::InvalidKey { .. }
             | Self::AlreadyHeld { .. }

@@ -145,7 +145,7 @@ fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
             return Ok(reenter(spec, reentry));
         }
         let policy = redlock.policy().with(spec.expire, spec.wait, spec.max_renew)?;
-        let entering = held.enter(engine.host(), engine.clock(), policy.wait());
+        let entering = held.enter(engine, policy.wait());
         return Ok(Stage::Entering { spec, entering });
     }
     let key = LockKey::new(redlock.prefix(), &text)?;

@@ -44,6 +44,7 @@ pub(crate) fn not_acquired(template: &'static str, error: &LockError, has_waited
         LockError::Timeout { .. } => "refused",
         LockError::Unavailable { .. } => "unavailable",
         LockError::TooManyWaiters { .. } => "too_many_waiters",
+        LockError::ShuttingDown { .. } => "shutting_down",
         _ => "error",
     };
     end_attempt(template, result);

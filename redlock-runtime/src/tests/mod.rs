@@ -19,6 +19,7 @@ mod renewal;
 mod restart_guard;
 mod runtimes;
 mod server;
+mod shutdown;
 mod siblings;
 mod simulation;
 mod waiting;

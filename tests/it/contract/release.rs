@@ -1,6 +1,7 @@
 //! The end of a hold, by every way that leads there.
 
-use redlock::{LockError, Released};
+use redlock::{LockError, Redlock, Released, Wait};
+use tokio::task::JoinSet;
 
 use super::place::{KEY, Place};
 use crate::support::{ms, secs};
@@ -70,6 +71,44 @@ pub async fn shutdown_waits_for_dropped_guards(place: &Place) {
     assert_eq!(client.shutdown(secs(10)).await, 0);
     for n in 0..20 {
         assert!(place.is_free(&format!("k{n}")).await, "k{n}: at once, not some time later");
+    }
+}
+
+/// However far they are: with their first question on its way, or long in line.
+pub async fn a_shutdown_ends_all_waiting(place: &Place) {
+    let (client, guard) = place.held().await;
+    place.steal("elsewhere", secs(60)).await;
+    for are_settled in [false, true] {
+        let mut waiters = JoinSet::new();
+        for key in [KEY, "elsewhere"] {
+            for wait in [Wait::Forever, secs(60).into()] {
+                waiters.spawn(client.lock(key).wait(wait).acquire());
+            }
+        }
+        tokio::task::yield_now().await;
+        if are_settled {
+            wait_behind_them(&client).await;
+        }
+        let begun = std::time::Instant::now();
+        client.shutdown(secs(10)).await;
+        while let Some(ended) = waiters.join_next().await {
+            let error = ended.unwrap().unwrap_err();
+            assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
+        }
+        assert!(begun.elapsed() < secs(20), "{:?}", begun.elapsed());
+    }
+    guard.check().unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Released, "no waiter is left behind");
+    place.becomes_free(KEY).await;
+    place.remove("elsewhere").await;
+    drop(client.lock("elsewhere").acquire().await.expect("the line is served"));
+}
+
+/// Waits in both queues for a moment, and gives up.
+async fn wait_behind_them(client: &Redlock) {
+    for key in [KEY, "elsewhere"] {
+        let error = client.lock(key).wait(ms(100)).acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Timeout { .. }), "{error}");
     }
 }
 

@@ -72,6 +72,7 @@ on_every_backend![
     release::a_panic_frees_the_lock,
     release::a_guard_can_be_dropped_without_a_runtime,
     release::shutdown_waits_for_dropped_guards,
+    release::a_shutdown_ends_all_waiting,
     release::a_shutdown_keeps_held_locks,
     renew::a_lease_is_renewed_for_as_long_as_it_is_held,
     renew::the_last_renewal_ends_the_lease,

@@ -30,7 +30,13 @@ fn at(seconds: u64) -> Moment {
 /// A caller that waits until `end`, for as long as the receiver is kept.
 fn waiter(id: u64, end: Moment) -> (Waiter, oneshot::Receiver<Granted>) {
     let (reply, answer) = oneshot::channel();
-    let terms = Terms { template: "k", expire: EXPIRE, max_renew: None, started: Moment::ZERO };
+    let terms = Terms {
+        template: "k",
+        expire: EXPIRE,
+        max_renew: None,
+        started: Moment::ZERO,
+        shutdowns: 0,
+    };
     (Waiter::new(id, terms, end, reply), answer)
 }
 
