@@ -4,6 +4,8 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::shield::shielded;
+
 /// One turn at a time, in the order in which they were asked for. Nothing is made before the first
 /// one is.
 #[derive(Debug, Default)]
@@ -12,19 +14,35 @@ pub(crate) struct Turns {
 }
 
 /// A turn; dropping it ends it.
-pub(crate) type Turn = OwnedSemaphorePermit;
+#[derive(Debug)]
+pub(crate) struct Turn {
+    permit: Option<OwnedSemaphorePermit>,
+}
+
+impl Turn {
+    fn new(permit: OwnedSemaphorePermit) -> Self {
+        Self { permit: Some(permit) }
+    }
+}
+
+impl Drop for Turn {
+    /// Wakes the next one, by a waker that may panic.
+    fn drop(&mut self) {
+        shielded(|| drop(self.permit.take()));
+    }
+}
 
 impl Turns {
     /// The turn, if nobody has it and nobody waits for it.
     pub(crate) fn try_take(&self) -> Option<Turn> {
-        Arc::clone(self.queue()).try_acquire_owned().ok()
+        Arc::clone(self.queue()).try_acquire_owned().ok().map(Turn::new)
     }
 
     /// Waits for the turn. Dropping the future leaves the queue.
     pub(crate) fn take(&self) -> impl Future<Output = Option<Turn>> + Send + Sync + use<> {
         let queue = Arc::clone(self.queue());
         // It is never closed.
-        async move { queue.acquire_owned().await.ok() }
+        async move { queue.acquire_owned().await.ok().map(Turn::new) }
     }
 
     fn queue(&self) -> &Arc<Semaphore> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::fake::fake;
+use crate::lease::Lease;
 use crate::state::{LeaseState, Released};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -61,6 +62,24 @@ async fn other_leases_are_renewed() {
     assert_eq!((short.state(), other.state()), (LeaseState::Lost, LeaseState::Held));
     assert!(other.renewals() > 5);
     assert_eq!(called.0.load(Ordering::Relaxed), 1);
+}
+
+/// A caller whose waker panics waits for its turn inside of a hold; the one before it ends.
+#[tokio::test(start_paused = true)]
+async fn a_turn_ends_all_the_same() {
+    let (redlock, _) = fake();
+    let body = async {
+        let turn = redlock.lock("k").acquire().await.unwrap();
+        let (called, waker) = waker();
+        let mut next = pin!(Lease::current().unwrap().scope(redlock.lock("k").acquire()));
+        assert!(next.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(turn);
+        assert_eq!(called.0.load(Ordering::Relaxed), 1);
+        drop(next.await.unwrap());
+        drop(redlock.lock("k").acquire().await.unwrap());
+    };
+    redlock.lock("k").run(body).await.unwrap();
+    assert!(redlock.lock("k").try_acquire().await.unwrap().is_some());
 }
 
 #[tokio::test(start_paused = true)]
