@@ -14,6 +14,9 @@ const FENCE_SUFFIX: &str = ":fence";
 const MARK_SUFFIX: &str = ":mark:fence";
 /// The suffix of the helper key that holds the line of those who wait.
 const QUEUE_SUFFIX: &str = ":queue";
+/// Begins the end of the key of a mailbox, behind which stands a UUID without hyphens.
+pub(crate) const MAILBOX: &str = "mailbox:";
+const UUID_LENGTH: usize = 32;
 /// The end of the key of the roll, which has no hash tag of its own.
 pub(crate) const ROLL_SUFFIX: &str = "nodes:fence";
 
@@ -104,6 +107,9 @@ fn check(name: &str) -> Result<(), InvalidKeyReason> {
 /// Why a key cannot be that of a lock, its prefix included. It may have a suffix that all helper
 /// keys have: they all have a hash tag, but for the roll. And it needs helper keys in its own slot.
 fn conflict(full: &str) -> Option<InvalidKeyReason> {
+    if is_mailbox(full) {
+        return Some(InvalidKeyReason::ReservedSuffix("mailbox:<uuid>"));
+    }
     if hash_tag(full).is_none() {
         return if full.contains('}') {
             Some(InvalidKeyReason::UnbalancedBrace)
@@ -113,6 +119,14 @@ fn conflict(full: &str) -> Option<InvalidKeyReason> {
     }
     let reserved = [FENCE_SUFFIX, QUEUE_SUFFIX].into_iter().find(|suffix| full.ends_with(suffix));
     reserved.map(InvalidKeyReason::ReservedSuffix)
+}
+
+/// May a client of a pool fetch its messages from a list of this name?
+fn is_mailbox(full: &str) -> bool {
+    let Some((head, uuid)) = full.split_at_checked(full.len().saturating_sub(UUID_LENGTH)) else {
+        return false;
+    };
+    head.ends_with(MAILBOX) && uuid.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Enough of a bad key to find where it comes from.
@@ -221,6 +235,10 @@ mod tests {
         assert_eq!(reason("a:fence"), InvalidKeyReason::ReservedSuffix(":fence"));
         assert_eq!(reason("{a}:queue"), InvalidKeyReason::ReservedSuffix(":queue"));
         assert!(LockKey::new("{a}:", "queue").is_err() && LockKey::new("nodes:", "fence").is_err());
+        let mailbox = format!("mailbox:{}", uuid::Uuid::new_v4().simple());
+        assert_eq!(reason(&mailbox), InvalidKeyReason::ReservedSuffix("mailbox:<uuid>"));
+        assert!(LockKey::new("", &format!("lock:{mailbox}")).is_err(), "of another client");
+        assert!(LockKey::new("lock:", &mailbox[..mailbox.len() - 1]).is_ok(), "no such list");
         assert_eq!(reason("a}b"), InvalidKeyReason::UnbalancedBrace);
         assert!(LockKey::new("lock:", &"x".repeat(1024)).is_ok());
         assert!(LockKey::new("lock:", "print:queue").is_ok(), "no line is called like this");

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::probe::field;
 use super::subscription::{HEARTBEAT, Listener, SIGN_OF_LIFE, Subscription, silent};
+use crate::key::MAILBOX;
 
 /// Begins a channel that is a mailbox; the key of the list follows.
 const MARK: char = '@';
@@ -22,7 +23,7 @@ const MOST: usize = 64;
 /// out of the name, since no other spelling of it would match the key pattern of such a user.
 pub(super) fn channel(prefix: &str) -> String {
     let prefix = if prefix.contains(char::is_whitespace) { "redlock:" } else { prefix };
-    format!("{MARK}{prefix}mailbox:{}", Uuid::new_v4().simple())
+    format!("{MARK}{prefix}{MAILBOX}{}", Uuid::new_v4().simple())
 }
 
 /// The key of the mailbox, if `channel` is one.
