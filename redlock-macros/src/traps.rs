@@ -8,14 +8,18 @@ use syn::{Error, Expr, LitStr};
 use crate::hygiene;
 use crate::template::{self, Part, Template};
 
-/// A template without placeholders in which `{id}`, or the `<id>` of `<<id>>`, names an argument.
+/// A template without placeholders in which `{id}`, or the `<id>` of `<<id>>`, names an argument,
+/// whether it is closed or not.
 pub(crate) fn in_template(template: &Template, names: &[Ident]) -> Option<Error> {
     let [Part::Text(text)] = template.parts.as_slice() else { return None };
     let written = template.literal.value();
-    let (open, close, inner) = [('{', '}'), ('<', '>')]
+    let (close, inner, shown) = [('{', "{", '}', "}"), ('<', "<<", '>', ">>")]
         .into_iter()
-        .find_map(|(open, close)| Some((open, close, named(text, open, close, names)?)))?;
-    let shown = if open == '{' { format!("{{{inner}}}") } else { format!("<<{inner}>>") };
+        .find_map(|(open, opened, close, closed)| match named(text, open, close, names) {
+            Some(inner) => Some((close, inner, [opened, inner, closed].concat())),
+            None => unclosed(text, open, close, names)
+                .map(|inner| (close, inner, [opened, inner].concat())),
+        })?;
     let message = format!(
         "`{shown}` is plain text in a template, so that all calls would share one lock; write \
          `<{inner}>`. Where {} are meant, give the key as an expression, such as a constant",
@@ -44,12 +48,22 @@ pub(crate) fn in_expression(expr: &Expr, names: &[Ident]) -> Option<Error> {
     })
 }
 
+/// The first of `names` behind a bracket that nothing closes.
+fn unclosed<'a>(text: &'a str, open: char, close: char, names: &[Ident]) -> Option<&'a str> {
+    let inner = &text[text.rfind(open)? + open.len_utf8()..];
+    let word = &inner[..inner.find(|c: char| !is_word(c)).unwrap_or(inner.len())];
+    (!inner.contains(close) && names.iter().any(|name| name.unraw() == word)).then_some(word)
+}
+
+fn is_word(c: char) -> bool {
+    c == '_' || c.is_alphanumeric()
+}
+
 /// What stands between the first brackets that begin with one of `names`.
 fn named<'a>(text: &'a str, open: char, close: char, names: &[Ident]) -> Option<&'a str> {
     text.match_indices(open).find_map(|(at, _)| {
         let inner = &text[at + open.len_utf8()..];
         let inner = &inner[..inner.find(close)?];
-        let is_word = |c: char| c == '_' || c.is_alphanumeric();
         let word = inner.trim_start();
         let word = &word[..word.find(|c| !is_word(c)).unwrap_or(word.len())];
         names.iter().any(|name| name.unraw() == word).then_some(inner)
