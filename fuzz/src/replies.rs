@@ -20,7 +20,7 @@ pub fn check(data: &[u8]) {
 fn check_acquired(value: &Value) {
     let Some((found, micros)) = backend::acquired(value) else { return };
     let time = match (found, value) {
-        (Acquired::Granted { fencing_token }, said @ Value::BulkString(_)) => {
+        (Acquired::Granted { fencing_token, was_cut: false }, said @ Value::BulkString(_)) => {
             let said = text(said);
             let (granted, time) = said.split_once(' ').expect("two words");
             let number = fencing_token.to_string();
