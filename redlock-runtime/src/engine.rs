@@ -18,6 +18,7 @@ use crate::key::LockKey;
 use crate::process;
 use crate::release::{self, Pending};
 use crate::renewal::{Hold, Scheduler};
+use crate::shield::tell;
 
 /// One client's backend, and everything that works on it.
 #[derive(Debug)]
@@ -143,7 +144,8 @@ impl Engine {
     /// Does without the line for a while.
     pub(crate) fn line_denied(&self) {
         if self.line_denial.denied(self.clock().now()) {
-            tracing::warn!(
+            tell!(
+                warn,
                 "this user may not queue for locks on the server, so waiting callers ask again \
                  and again; grant what docs/security.md lists, which is noticed within a minute"
             );

@@ -3,6 +3,7 @@
 use crate::backend::Fault;
 use crate::release::{Answer, Ownership};
 use crate::renewal::Hold;
+use crate::shield::tell;
 use crate::state::Released;
 use crate::telemetry;
 
@@ -37,15 +38,16 @@ pub(crate) fn report(hold: &Hold, answer: Option<Result<Released, Fault>>) {
         Some(Ok(Released::Stolen)) => warn_unprotected(hold, &"another owner holds the key"),
         Some(Err(fault)) => {
             let nodes = fault.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-            tracing::warn!(key, %nodes, "release unanswered; it goes on in the background");
+            tell!(warn, key, %nodes, "release unanswered; it goes on in the background");
         }
-        None => tracing::warn!(key, "release unanswered: the background thread stopped"),
+        None => tell!(warn, key, "release unanswered: the background thread stopped"),
     }
 }
 
 fn warn_unprotected(hold: &Hold, reason: &dyn std::fmt::Display) {
     telemetry::unprotected(hold.template);
-    tracing::warn!(
+    tell!(
+        warn,
         key = hold.claim.key.name(),
         %reason,
         held_for = ?hold.held_for(),

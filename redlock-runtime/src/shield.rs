@@ -7,3 +7,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub(crate) fn shielded<T>(call: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(call)).ok()
 }
+
+/// An event of `tracing`, as in `tell!(debug, key, "lock released")`. A subscriber that panics
+/// takes no lock along.
+macro_rules! tell {
+    ($level:ident, $($event:tt)*) => {{
+        let _ = $crate::shield::shielded(|| tracing::$level!($($event)*));
+    }};
+}
+
+pub(crate) use tell;

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use crate::error::LockError;
 use crate::reentrancy::Link;
 use crate::renewal::Hold;
+use crate::shield::tell;
 
 /// Polls steps of a body only while its lease holds.
 pub(crate) struct Watch {
@@ -65,7 +66,7 @@ impl Watch {
     fn may_go_on(&self) -> Result<(), LockError> {
         let verdict = self.hold.check();
         if let Err(why) = &verdict {
-            tracing::debug!(key = self.hold.claim.key.name(), %why, "body stopped");
+            tell!(debug, key = self.hold.claim.key.name(), %why, "body stopped");
         }
         verdict
     }

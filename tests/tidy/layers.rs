@@ -8,8 +8,8 @@ const SRC: &str = "redlock-runtime/src/";
 
 /// From the bottom up. A module may use its own layer and those below.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("words", &["key", "owner", "options", "error", "fencing", "state", "process"]),
-    ("arithmetic", &["validity", "backoff", "clock", "denial", "shield"]),
+    ("words", &["key", "owner", "options", "error", "fencing", "state", "process", "shield"]),
+    ("arithmetic", &["validity", "backoff", "clock", "denial"]),
     ("backend", &["backend"]),
     ("engines", &["acquire", "renewal", "release", "keeper", "engine", "host"]),
     ("handles", &["guard", "lease", "reentrancy", "watch", "protect", "finish"]),

@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::error::LockError;
 use crate::release::{self, Ownership};
 use crate::renewal::{Confirmed, Grant, Hold};
+use crate::shield::tell;
 use crate::telemetry;
 
 /// What the last question, asked when the time is up, may add to a wait.
@@ -152,7 +153,8 @@ pub(super) fn grant(
     }
     match scheduler.register(&hold) {
         Ok(()) => {
-            tracing::debug!(
+            tell!(
+                debug,
                 key = hold.claim.key.name(),
                 fencing_token = %hold.fencing_token,
                 waited = ?hold.waited,

@@ -15,6 +15,7 @@ use crate::backend::{Backend, Fault};
 use crate::clock::{Clock, Moment};
 use crate::keeper;
 use crate::process::PerProcess;
+use crate::shield::tell;
 use crate::state::Released;
 
 /// The job, for as long as nobody else has taken it over.
@@ -37,7 +38,7 @@ impl Flight {
         job.is_unknown |= is_unknown;
         let (host, key) = (job.engine.host(), job.claim.key.clone());
         if let Err(error) = host.spawn(job.in_background()) {
-            tracing::warn!(key = key.name(), %error, "lock not released");
+            tell!(warn, key = key.name(), %error, "lock not released");
         }
     }
 }

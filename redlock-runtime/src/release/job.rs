@@ -13,7 +13,7 @@ use crate::backend::{Backend, Claim, Drawn, Fault, Found};
 use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
-use crate::shield::shielded;
+use crate::shield::{shielded, tell};
 use crate::state::Released;
 
 /// One release, tried until it is answered or the lease would be over anyway.
@@ -121,7 +121,7 @@ impl ReleaseJob {
             Found::Gone => Released::Expired,
             Found::Stolen => Released::Stolen,
         };
-        tracing::debug!(key = self.claim.key.name(), ?released, "lock released");
+        tell!(debug, key = self.claim.key.name(), ?released, "lock released");
         if self.remains.was_cut {
             clean_up(&self.engine, self.claim.clone(), None);
         }
@@ -135,7 +135,8 @@ impl ReleaseJob {
 
     pub(super) fn give_up(self, fault: Fault) {
         let nodes = fault.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        tracing::warn!(
+        tell!(
+            warn,
             key = self.claim.key.name(),
             %nodes,
             "lock could not be released; it is free when its lease ends"

@@ -12,6 +12,7 @@ use super::job::ReleaseJob;
 use crate::acquire::{Passed, Seat, Tenure, pass_on};
 use crate::engine::Engine;
 use crate::renewal::{Hold, Scheduler};
+use crate::shield::tell;
 use crate::state::Released;
 
 /// Owns a lock. Dropping it releases the lock in the background, from any place: it sends one
@@ -106,7 +107,7 @@ impl Ownership {
                 Passed::On => {
                     // For its holder the lock is as released as any.
                     let released = Released::Released;
-                    tracing::debug!(key = self.hold.claim.key.name(), ?released, "lock released");
+                    tell!(debug, key = self.hold.claim.key.name(), ?released, "lock released");
                     return None;
                 }
                 Passed::Nobody(left) => tenure = left,
@@ -131,7 +132,7 @@ fn in_background(job: ReleaseJob) {
         return;
     }
     if let Err(error) = engine.host().spawn(job) {
-        tracing::warn!(key = key.name(), %error, "lock not released");
+        tell!(warn, key = key.name(), %error, "lock not released");
     }
 }
 

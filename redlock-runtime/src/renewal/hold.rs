@@ -16,7 +16,7 @@ use crate::clock::{Clock, Moment};
 use crate::error::LockError;
 use crate::fencing::FencingToken;
 use crate::process;
-use crate::shield::shielded;
+use crate::shield::{shielded, tell};
 use crate::state::{LeaseState, LostReason};
 use crate::telemetry;
 use crate::validity;
@@ -242,7 +242,8 @@ impl Hold {
         let is_first = self.finish(End::Lost(reason));
         if is_first {
             telemetry::lost(self.template, reason);
-            tracing::debug!(
+            tell!(
+                debug,
                 key = self.claim.key.name(),
                 %reason,
                 held_for = ?self.held_for(),
@@ -272,7 +273,7 @@ impl Hold {
             return false;
         }
         let key = self.claim.key.name();
-        tracing::debug!(key, "lock taken back: it was granted to a caller that is not polled");
+        tell!(debug, key, "lock taken back: it was granted to a caller that is not polled");
         self.news.notify_one();
         true
     }
@@ -302,7 +303,7 @@ impl Hold {
         };
         // Outside of the mutex: recorders and subscribers are code of others.
         telemetry::renewal(self.template, true);
-        tracing::debug!(key = self.claim.key.name(), renewals, "lease renewed");
+        tell!(debug, key = self.claim.key.name(), renewals, "lease renewed");
     }
 
     /// A renewal failed, or went unanswered. Says so once until one is confirmed again.
@@ -316,7 +317,8 @@ impl Hold {
             std::mem::replace(&mut ledger.is_uncertain, true)
         };
         if !was_uncertain {
-            tracing::debug!(
+            tell!(
+                debug,
                 key = self.claim.key.name(),
                 remaining = ?self.remaining(),
                 nodes,

@@ -1,4 +1,5 @@
-//! Through the `metrics` facade: the program chooses the recorder.
+//! Through the `metrics` facade: the program chooses the recorder. One that panics takes no lock
+//! along.
 
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use metrics::{
 };
 
 use crate::error::LockError;
+use crate::shield::shielded;
 use crate::state::LostReason;
 
 /// Tells the recorder what each metric means. A recorder that is installed later does not hear it.
@@ -27,32 +29,40 @@ pub(crate) fn describe() {
 
 /// A call wants a lock. One of the next three functions ends it.
 pub(crate) fn attempt(template: &'static str) {
-    counter!("redlock_attempts_total", "template" => template).increment(1);
-    gauge!("redlock_waiting", "template" => template).increment(1.0);
+    shielded(|| {
+        counter!("redlock_attempts_total", "template" => template).increment(1);
+        gauge!("redlock_waiting", "template" => template).increment(1.0);
+    });
 }
 
 /// It was granted.
 pub(crate) fn acquired(template: &'static str, waited: Duration) {
-    end_attempt(template, "acquired");
-    histogram!("redlock_wait_seconds", "template" => template).record(waited.as_secs_f64());
+    shielded(|| {
+        end_attempt(template, "acquired");
+        histogram!("redlock_wait_seconds", "template" => template).record(waited.as_secs_f64());
+    });
 }
 
 /// It was not. `has_waited`: the call would have waited for it.
 pub(crate) fn not_acquired(template: &'static str, error: &LockError, has_waited: bool) {
-    let result = match error {
-        LockError::Timeout { .. } if has_waited => "timeout",
-        LockError::Timeout { .. } => "refused",
-        LockError::Unavailable { .. } => "unavailable",
-        LockError::TooManyWaiters { .. } => "too_many_waiters",
-        LockError::ShuttingDown { .. } => "shutting_down",
-        _ => "error",
-    };
-    end_attempt(template, result);
+    shielded(|| {
+        let result = match error {
+            LockError::Timeout { .. } if has_waited => "timeout",
+            LockError::Timeout { .. } => "refused",
+            LockError::Unavailable { .. } => "unavailable",
+            LockError::TooManyWaiters { .. } => "too_many_waiters",
+            LockError::ShuttingDown { .. } => "shutting_down",
+            _ => "error",
+        };
+        end_attempt(template, result);
+    });
 }
 
 /// The caller dropped the call.
 pub(crate) fn gave_up(template: &'static str) {
-    end_attempt(template, "cancelled");
+    shielded(|| {
+        end_attempt(template, "cancelled");
+    });
 }
 
 fn end_attempt(template: &'static str, result: &'static str) {
@@ -62,51 +72,67 @@ fn end_attempt(template: &'static str, result: &'static str) {
 
 /// One question to the backend.
 pub(crate) fn question(template: &'static str) {
-    counter!("redlock_questions_total", "template" => template).increment(1);
+    shielded(|| {
+        counter!("redlock_questions_total", "template" => template).increment(1);
+    });
 }
 
 /// A hold began.
 pub(crate) fn held(template: &'static str) {
-    gauge!("redlock_held", "template" => template).increment(1.0);
+    shielded(|| {
+        gauge!("redlock_held", "template" => template).increment(1.0);
+    });
 }
 
 /// A hold ended, in whatever way.
 pub(crate) fn ended(template: &'static str, held_for: Duration) {
-    gauge!("redlock_held", "template" => template).decrement(1.0);
-    histogram!("redlock_hold_seconds", "template" => template).record(held_for.as_secs_f64());
+    shielded(|| {
+        gauge!("redlock_held", "template" => template).decrement(1.0);
+        histogram!("redlock_hold_seconds", "template" => template).record(held_for.as_secs_f64());
+    });
 }
 
 /// A lease was lost.
 pub(crate) fn lost(template: &'static str, reason: LostReason) {
-    let reason = match reason {
-        LostReason::RenewalLimit => "renewal_limit",
-        LostReason::Expired => "expired",
-        LostReason::Stolen => "stolen",
-        LostReason::Unreachable => "unreachable",
-        LostReason::Forked => "forked",
-        LostReason::Released => return,
-    };
-    counter!("redlock_lost_total", "template" => template, "reason" => reason).increment(1);
+    shielded(|| {
+        let reason = match reason {
+            LostReason::RenewalLimit => "renewal_limit",
+            LostReason::Expired => "expired",
+            LostReason::Stolen => "stolen",
+            LostReason::Unreachable => "unreachable",
+            LostReason::Forked => "forked",
+            LostReason::Released => return,
+        };
+        counter!("redlock_lost_total", "template" => template, "reason" => reason).increment(1);
+    });
 }
 
 /// A renewal was confirmed, or not.
 pub(crate) fn renewal(template: &'static str, is_confirmed: bool) {
-    let result = if is_confirmed { "renewed" } else { "unconfirmed" };
-    counter!("redlock_renew_total", "template" => template, "result" => result).increment(1);
+    shielded(|| {
+        let result = if is_confirmed { "renewed" } else { "unconfirmed" };
+        counter!("redlock_renew_total", "template" => template, "result" => result).increment(1);
+    });
 }
 
 /// How late a renewal was sent.
 pub(crate) fn renewal_lag(lag: Duration) {
-    histogram!("redlock_renewal_lag_seconds").record(lag.as_secs_f64());
+    shielded(|| {
+        histogram!("redlock_renewal_lag_seconds").record(lag.as_secs_f64());
+    });
 }
 
 /// A body finished after its lease had been lost.
 pub(crate) fn unprotected(template: &'static str) {
-    counter!("redlock_unprotected_total", "template" => template).increment(1);
+    shielded(|| {
+        counter!("redlock_unprotected_total", "template" => template).increment(1);
+    });
 }
 
 /// A node may have forgotten leases that it granted.
 pub(crate) fn node_doubted(node: &str, cause: &'static str) {
-    let node = node.to_owned();
-    counter!("redlock_node_doubts_total", "node" => node, "cause" => cause).increment(1);
+    shielded(|| {
+        let node = node.to_owned();
+        counter!("redlock_node_doubts_total", "node" => node, "cause" => cause).increment(1);
+    });
 }

@@ -11,6 +11,7 @@ mod line;
 mod metrics;
 mod notice;
 mod options;
+mod panics;
 mod queue_lost;
 mod quorum;
 mod reentrancy;

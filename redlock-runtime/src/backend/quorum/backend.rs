@@ -12,6 +12,7 @@ use crate::backend::{Acquired, Awaited, Backend, Claim, Duty, Fault, Found, Repl
 use crate::clock::Moment;
 use crate::fencing::FencingToken;
 use crate::owner::Owner;
+use crate::shield::tell;
 
 /// N independent masters.
 #[derive(Debug)]
@@ -267,7 +268,7 @@ impl Quorum {
         let answers = self.gather(Reach::All, ask, |_| false).await;
         let faults = tally::faults(&answers);
         for node in faults.iter().flat_map(|fault| &fault.nodes) {
-            tracing::warn!(node = node.node(), %node, "a node of the quorum cannot be used now");
+            tell!(warn, node = node.node(), %node, "a node of the quorum cannot be used now");
         }
         if fit(&answers) < self.needed {
             return Err(tally::merge(&faults));

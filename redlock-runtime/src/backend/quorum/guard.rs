@@ -20,6 +20,7 @@ use crate::backend::shared_work::SharedWork;
 use crate::backend::{Cause, Fault, Offer, Recall, RollCall, Witness};
 use crate::clock::{Clock, Moment};
 use crate::error::{NodeError, NodeErrorKind};
+use crate::shield::tell;
 use crate::telemetry;
 use crate::validity;
 
@@ -149,7 +150,7 @@ impl RestartGuard {
             let member = &members[index];
             let cause = Cause::ClockDiffers(millis);
             let node = member.backend.name();
-            tracing::warn!(node, "{cause}: set the clocks of all servers by NTP");
+            tell!(warn, node, "{cause}: set the clocks of all servers by NTP");
             telemetry::node_doubted(node, cause.label());
             let run_id = member.backend.recall().map_or_else(|| "".into(), |known| known.run_id);
             member.suspect(Recall { run_id, since: self.clock.now(), cause });
@@ -191,7 +192,7 @@ impl RestartGuard {
         }
         let error = quarantined(member.backend.name(), &recall, now, over.since(now));
         if member.is_news(&recall) {
-            tracing::warn!(node = member.backend.name(), "no vote for now: {}", error.message());
+            tell!(warn, node = member.backend.name(), "no vote for now: {}", error.message());
         }
         Some(Fault { nodes: vec![error], is_unknown: false, is_final: false })
     }

@@ -23,6 +23,7 @@ use super::{address, masters};
 use crate::backend::{Acquired, Awaited, Backend, Claim, Duty, Fault, Found, Line, Reply, Told};
 use crate::error::LockError;
 use crate::fencing::FencingToken;
+use crate::shield::tell;
 
 /// How often the client follows a redirect before we are told: twice, since a command for a master
 /// that is gone goes to another server first. Each failure makes it look at the whole cluster anew,
@@ -132,7 +133,7 @@ impl Backend for RedisCluster {
                     Ok(answer) => found[*position] = answer,
                     // What the others found must not get lost.
                     Err(fault) if is_any => {
-                        tracing::debug!(nodes = ?fault.nodes, "a part of the cluster is silent");
+                        tell!(debug, nodes = ?fault.nodes, "a part of the cluster is silent");
                     }
                     Err(fault) => return Err(fault),
                 }

@@ -21,6 +21,7 @@ use super::{mailbox, roll};
 use crate::backend::{CLAIM_WINDOW, Claim, Duty};
 use crate::denial;
 use crate::key::LockKey;
+use crate::shield::tell;
 
 /// How long a connection may take to be made and to show that it hears.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -92,7 +93,8 @@ impl<S: Source> Duties<S> {
                     return;
                 }
                 Ok(Err(error)) if error.code() == Some("NOPERM") => {
-                    tracing::debug!(
+                    tell!(
+                        debug,
                         node = self.core.name,
                         "this user may not subscribe and publish, so its waiters ask now and then"
                     );
@@ -148,7 +150,7 @@ impl<S: Source> Duties<S> {
             tokio::select! {
                 biased;
                 error = &mut subscription => {
-                    tracing::debug!(node = self.core.name, %error, "calls are not heard any more");
+                    tell!(debug, node = self.core.name, %error, "calls are not heard any more");
                     break;
                 }
                 Some(news) = heard.recv() => self.pass_on(&news),
@@ -176,7 +178,7 @@ impl<S: Source> Duties<S> {
         tokio::spawn(async move {
             let release = Release::of(&claim);
             if let Err(fault) = duties.core.let_go(&duties.calls, release, REPLY).await {
-                tracing::debug!(nodes = ?fault.nodes, "what nobody wants is free in a moment");
+                tell!(debug, nodes = ?fault.nodes, "what nobody wants is free in a moment");
             }
         });
     }

@@ -28,6 +28,7 @@ use crate::clock::Moment;
 use crate::denial::Denial;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
+use crate::shield::tell;
 
 /// How long a fencing counter outlives a lease whose fencing tokens were reserved. The mark of the
 /// slot is behind them for longer.
@@ -220,7 +221,7 @@ impl<S: Source> Backend for RedisNode<S> {
             self.hear(answer.found.micros, answer.sent);
             let shortage = self.shortage(replicas, answer.confirmed);
             if let Some((error, _)) = &shortage {
-                tracing::debug!(%error, "renewals were not replicated, they are tried again");
+                tell!(debug, %error, "renewals were not replicated, they are tried again");
             }
             // A renewal that a failover may forget is not one to rely on.
             let relied_on = |found| (shortage.is_none() || found != Found::Ours).then_some(found);

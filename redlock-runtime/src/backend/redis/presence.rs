@@ -12,6 +12,7 @@ use super::source::Source;
 use super::subscription::{Listener, Subscription};
 use crate::backend::{Cause, Recall, Witness};
 use crate::clock::{Clock, Moment};
+use crate::shield::tell;
 use crate::telemetry;
 
 /// The clock that moments are counted on.
@@ -98,7 +99,7 @@ impl Presence {
 
     fn tell_unknown(&self) {
         if !std::mem::replace(&mut self.state().is_told, true) {
-            tracing::warn!(node = self.node, "no vote: {UNKNOWN}");
+            tell!(warn, node = self.node, "no vote: {UNKNOWN}");
         }
     }
 
@@ -115,7 +116,8 @@ impl Presence {
         };
         // Outside of the mutex: recorders and subscribers are code of others.
         telemetry::node_doubted(&self.node, Cause::ClockJumped(millis).label());
-        tracing::warn!(
+        tell!(
+            warn,
             node = self.node,
             millis,
             "the server's clock jumped; leases follow it: slew clocks, do not step them"

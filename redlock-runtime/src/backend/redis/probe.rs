@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use super::source::Source;
 use super::subscription::silent;
 use crate::error::{NodeError, NodeErrorKind};
+use crate::shield::tell;
 
 /// The oldest version whose scripts replicate their effects and may read the clock before a write.
 const OLDEST: (u32, u32) = (5, 0);
@@ -34,7 +35,7 @@ pub(super) async fn probe<S: Source>(
     if !matches!(timeout(PARTS, S::leads(connection, None)).await, Ok(true)) {
         return Err(failed);
     }
-    tracing::warn!(node, error = %failed, "a part of the servers does not answer now");
+    tell!(warn, node, error = %failed, "a part of the servers does not answer now");
     Ok(None)
 }
 
@@ -70,7 +71,8 @@ fn judge(node: &str, info: RedisResult<String>) -> RedisResult<Option<NodeError>
     match info {
         Ok(info) => Ok(check(node, &info)),
         Err(error) if error.code() == Some("NOPERM") => {
-            tracing::warn!(
+            tell!(
+                warn,
                 node,
                 "this user may not run INFO, so the version and the eviction policy of the server \
                  were not checked; grant +info"
@@ -92,7 +94,8 @@ fn check(node: &str, info: &str) -> Option<NodeError> {
         return unfit(NodeErrorKind::ReadOnly, "this server is a replica".to_owned());
     }
     if let Some(policy) = field(info, "maxmemory_policy").filter(|policy| evicts(policy)) {
-        tracing::warn!(
+        tell!(
+            warn,
             node,
             policy,
             "this server may evict locks while they are held: every policy but `noeviction` does; \
