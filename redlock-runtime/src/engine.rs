@@ -18,6 +18,7 @@ use crate::key::LockKey;
 use crate::process;
 use crate::release::{self, Pending};
 use crate::renewal::{Hold, Scheduler};
+use crate::report::Reports;
 use crate::shield::tell;
 
 /// One client's backend, and everything that works on it.
@@ -35,6 +36,8 @@ pub(crate) struct Engine {
     place: Place,
     /// The server does not let us use its line.
     line_denial: Denial,
+    /// Lines for operators of which there may be many.
+    pub(crate) reports: Arc<Reports>,
 }
 
 /// Where the client's background work happens, and on which clock.
@@ -55,12 +58,14 @@ pub(crate) struct Parts {
     pub(crate) max_waiters: usize,
     /// Run on the runtimes of the callers, not on the keeper.
     pub(crate) is_embedded: bool,
+    pub(crate) reports: Arc<Reports>,
 }
 
 impl Engine {
     pub(crate) fn new(parts: Parts) -> Arc<Self> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        let Parts { backend, client_name, reply_timeout, max_waiters, is_embedded } = parts;
+        let Parts { backend, client_name, reply_timeout, max_waiters, is_embedded, reports } =
+            parts;
         let process = process::begin();
         let place = if is_embedded {
             Place::Callers(Mutex::default())
@@ -84,6 +89,7 @@ impl Engine {
             pending: Pending::default(),
             place,
             line_denial: Denial::default(),
+            reports,
         })
     }
 
@@ -212,6 +218,7 @@ mod tests {
             reply_timeout: Duration::from_secs(1),
             max_waiters: 1,
             is_embedded: true,
+            reports: Arc::new(Reports::new(Clock::Tokio)),
         });
         let on_a_runtime = || {
             let runtime =

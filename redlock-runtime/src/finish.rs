@@ -1,8 +1,10 @@
 //! The end of a body that ran to its end: its result stands, whatever became of the lease.
 
 use crate::backend::Fault;
+use crate::host;
 use crate::release::{Answer, Ownership};
 use crate::renewal::Hold;
+use crate::report::Kind;
 use crate::shield::tell;
 use crate::state::Released;
 use crate::telemetry;
@@ -38,21 +40,22 @@ pub(crate) fn report(hold: &Hold, answer: Option<Result<Released, Fault>>) {
         Some(Ok(Released::Stolen)) => warn_unprotected(hold, &"another owner holds the key"),
         Some(Err(fault)) => {
             let nodes = fault.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-            tell!(warn, key, %nodes, "release unanswered; it goes on in the background");
+            // The background tells of it if that fails as well.
+            tell!(debug, key, %nodes, "release unanswered; it goes on in the background");
         }
         None => tell!(warn, key, "release unanswered: the background thread stopped"),
     }
 }
 
 fn warn_unprotected(hold: &Hold, reason: &dyn std::fmt::Display) {
+    const WHAT: &str =
+        "the body finished, but its lock had been lost before; its last steps were not protected";
     telemetry::unprotected(hold.template);
-    tell!(
-        warn,
-        key = hold.claim.key.name(),
-        %reason,
-        held_for = ?hold.held_for(),
-        renewals = hold.renewals(),
-        fencing_token = %hold.fencing_token,
-        "the body finished, but its lock had been lost before; its last steps were not protected"
-    );
+    let (key, template, fencing_token) = (hold.claim.key.name(), hold.template, hold.fencing_token);
+    let (held_for, renewals) = (hold.held_for(), hold.renewals());
+    if host::admits(&hold.reports, Kind::Unprotected, template) {
+        tell!(warn, key, template, %reason, ?held_for, renewals, %fencing_token, "{WHAT}");
+    } else {
+        tell!(debug, key, template, %reason, ?held_for, renewals, %fencing_token, "{WHAT}");
+    }
 }

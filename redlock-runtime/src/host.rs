@@ -1,10 +1,34 @@
 //! Where the tasks of an engine run.
 
+use std::sync::Arc;
+
 use tokio::runtime::{self, Handle};
 
-use crate::clock::paused_runtime;
+use crate::clock::{Clock, paused_runtime};
 use crate::error::LockError;
 use crate::keeper;
+use crate::report::{Admission, Kind, Reports};
+
+/// Is this line to be written in full? Otherwise a summary tells of it.
+pub(crate) fn admits(reports: &Arc<Reports>, kind: Kind, template: &'static str) -> bool {
+    let summary_at = match reports.admit(kind, template) {
+        Admission::Write => return true,
+        Admission::Count(summary_at) => summary_at,
+    };
+    if let Some(at) = summary_at {
+        let host = match reports.clock() {
+            Clock::Boot => Host::Keeper,
+            Clock::Tokio => Host::of_clock(),
+        };
+        let reports = Arc::clone(reports);
+        // Without a host there is no client, either.
+        let _ = host.spawn(async move {
+            reports.clock().sleep_until(at).await;
+            reports.summarize(kind);
+        });
+    }
+    false
+}
 
 /// The runtime that a client's background work belongs to.
 #[derive(Debug, Clone)]

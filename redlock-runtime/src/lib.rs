@@ -23,6 +23,7 @@ mod protect;
 mod reentrancy;
 mod release;
 mod renewal;
+mod report;
 mod run;
 mod shield;
 mod state;

@@ -64,6 +64,7 @@ mod mailbox;
 mod min_replicas;
 mod notice;
 mod observability;
+mod outage;
 mod parity;
 mod protocol;
 mod quorum;

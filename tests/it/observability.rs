@@ -118,7 +118,7 @@ async fn doubt_and_loss_are_told_with_their_reasons() {
     assert_eq!(redlock.held()[0].state(), LeaseState::Held);
     let tries = proxy.always(contains(&key), loading());
     let lost = captured.wait_for(secs(20), &key, "lease lost").await;
-    assert_eq!(lost.level, Level::DEBUG);
+    assert_eq!(lost.level, Level::WARN);
     assert_eq!(lost.field("reason"), Some("no renewal was confirmed in time"));
     assert!(lost.field("renewals").is_some() && lost.field("held_for").is_some(), "{lost}");
     let stopped = captured.wait_for(secs(20), &key, "body stopped").await;

@@ -9,7 +9,7 @@ const SRC: &str = "redlock-runtime/src/";
 /// From the bottom up. A module may use its own layer and those below.
 const LAYERS: &[(&str, &[&str])] = &[
     ("words", &["key", "owner", "options", "error", "fencing", "state", "process", "shield"]),
-    ("arithmetic", &["validity", "backoff", "clock", "denial"]),
+    ("arithmetic", &["validity", "backoff", "clock", "denial", "report"]),
     ("backend", &["backend"]),
     ("engines", &["acquire", "renewal", "release", "keeper", "engine", "host"]),
     ("handles", &["guard", "lease", "reentrancy", "watch", "protect", "finish"]),

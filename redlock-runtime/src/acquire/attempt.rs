@@ -142,6 +142,7 @@ pub(super) fn grant(
         granted,
         waited: granted.since(terms.started),
         is_taken,
+        reports: Arc::clone(&engine.reports),
         news: Arc::clone(&seat.queue.news),
     }));
     let scheduler = engine.scheduler();

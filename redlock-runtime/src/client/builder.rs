@@ -148,7 +148,8 @@ impl RedlockBuilder {
         self
     }
 
-    /// Begins every owner value, so that an operator who reads a key finds its holder. Default
+    /// Begins every owner value, so that an operator who reads a key finds its holder, and names the
+    /// connections in `CLIENT LIST` (`redlock:<name>`), but for those of pools and clusters. Default
     /// `<host>-<pid>`.
     pub fn client_name(mut self, name: impl Into<String>) -> Self {
         self.client_name = Some(name.into());
@@ -302,14 +303,15 @@ impl RedlockBuilder {
         }
         check_length("reply_timeout", self.reply_timeout)?;
         check_length("longest_expire", self.topology.longest_expire.unwrap_or_default())?;
-        let Assembled { backend, is_embedded } =
-            self.topology.assemble(&prefix, self.reply_timeout)?;
+        let Assembled { backend, is_embedded, reports } =
+            self.topology.assemble(&prefix, &client_name, self.reply_timeout)?;
         let engine = Engine::new(Parts {
             backend,
             client_name,
             reply_timeout: self.reply_timeout,
             max_waiters: self.max_waiters,
             is_embedded,
+            reports,
         });
         if !self.is_lazy && !is_embedded {
             verify(&engine).await?;

@@ -14,6 +14,7 @@ use crate::backend::{
 use crate::clock::Clock;
 use crate::error::LockError;
 use crate::key::ROLL_SUFFIX;
+use crate::report::Reports;
 
 /// One place of locks, as the options name it.
 #[derive(Clone)]
@@ -52,6 +53,7 @@ pub(super) struct Assembled {
     pub(super) backend: Arc<dyn Backend>,
     /// It is in this process.
     pub(super) is_embedded: bool,
+    pub(super) reports: Arc<Reports>,
 }
 
 impl Node {
@@ -89,6 +91,7 @@ impl Topology {
     pub(super) fn assemble(
         self,
         prefix: &str,
+        client_name: &str,
         reply_timeout: Duration,
     ) -> Result<Assembled, LockError> {
         let quorum = self.checked_quorum()?;
@@ -98,9 +101,17 @@ impl Topology {
         if self.nodes.iter().any(|node| matches!(node, Node::Memory(_))) {
             return self.memory();
         }
+        let reports = Arc::new(Reports::new(Clock::Boot));
+        let mut options = NodeOptions {
+            client: client_name.into(),
+            reports: Arc::clone(&reports),
+            prefix: prefix.into(),
+            roll_key: None,
+            min_replicas: self.min_replicas,
+        };
         #[cfg(feature = "cluster")]
         if self.nodes.iter().any(Node::is_cluster) {
-            return self.cluster();
+            return self.cluster(options);
         }
         if self.has_only && count > 1 {
             return Err(LockError::config(format!(
@@ -110,23 +121,19 @@ impl Topology {
         }
         let is_guarded = self.restart_guard.unwrap_or(count > 1);
         let roll_key: Arc<str> = [prefix, ROLL_SUFFIX].concat().into();
-        let options = NodeOptions {
-            prefix: prefix.into(),
-            roll_key: is_guarded.then(|| Arc::clone(&roll_key)),
-            min_replicas: self.min_replicas,
-        };
+        options.roll_key = is_guarded.then(|| Arc::clone(&roll_key));
         let mut nodes = Vec::with_capacity(count);
         for (index, node) in self.nodes.into_iter().enumerate() {
             nodes.push(node.open(index, self.tls.as_ref(), options.clone())?);
         }
         if !is_guarded && count == 1 {
-            return Ok(Assembled { backend: nodes.remove(0), is_embedded: false });
+            return Ok(Assembled { backend: nodes.remove(0), is_embedded: false, reports });
         }
         let longest = self.longest_expire.unwrap_or_default();
         let guard = is_guarded.then(|| RestartGuard::new(Clock::Boot, roll_key, longest));
         let replica_wait = self.min_replicas.map_or(Duration::ZERO, |replicas| replicas.within);
         let backend = Quorum::new(nodes, Rules { quorum, guard, replica_wait });
-        Ok(Assembled { backend: Arc::new(backend), is_embedded: false })
+        Ok(Assembled { backend: Arc::new(backend), is_embedded: false, reports })
     }
 
     fn checked_quorum(&self) -> Result<usize, LockError> {
@@ -173,19 +180,20 @@ impl Topology {
     }
 
     #[cfg(feature = "cluster")]
-    fn cluster(mut self) -> Result<Assembled, LockError> {
+    fn cluster(mut self, options: NodeOptions) -> Result<Assembled, LockError> {
         if self.min_replicas.is_some() || self.restart_guard == Some(true) {
             return Err(LockError::config(
                 "`min_replicas` and `restart_guard` are not for `cluster`: its servers replace \
                  each other by themselves; set `min-replicas-to-write` on them",
             ));
         }
+        let reports = Arc::clone(&options.reports);
         let backend = match (self.nodes.pop(), self.nodes.is_empty()) {
-            (Some(Node::Cluster(urls)), true) => RedisCluster::open(&urls)?,
-            (Some(Node::ClusterPool(pool)), true) => RedisCluster::from_pool(pool),
+            (Some(Node::Cluster(urls)), true) => RedisCluster::open(&urls, options)?,
+            (Some(Node::ClusterPool(pool)), true) => RedisCluster::from_pool(pool, options),
             _ => return Err(LockError::config("`cluster` stands alone; it is several already")),
         };
-        Ok(Assembled { backend: Arc::new(backend), is_embedded: false })
+        Ok(Assembled { backend: Arc::new(backend), is_embedded: false, reports })
     }
 
     fn memory(mut self) -> Result<Assembled, LockError> {
@@ -194,7 +202,9 @@ impl Topology {
         }
         match (self.nodes.pop(), self.nodes.is_empty()) {
             (Some(Node::Memory(store)), true) => {
-                Ok(Assembled { backend: Arc::new(Memory::new(store)), is_embedded: true })
+                let (backend, reports) = (Memory::new(store), Reports::new(Clock::Tokio));
+                let (backend, reports) = (Arc::new(backend), Arc::new(reports));
+                Ok(Assembled { backend, is_embedded: true, reports })
             }
             _ => Err(LockError::config("`memory` stands alone; it cannot be one node of several")),
         }

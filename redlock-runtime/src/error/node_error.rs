@@ -37,6 +37,10 @@ impl NodeError {
         self
     }
 
+    pub(crate) fn add(&mut self, more: &str) {
+        self.message.push_str(more);
+    }
+
     /// The node's address, without credentials.
     pub fn node(&self) -> &str {
         &self.node
@@ -125,6 +129,20 @@ pub enum NodeErrorKind {
 }
 
 impl NodeErrorKind {
+    /// Does the server answer nobody, for now? Where a person has to change something, each call is
+    /// told that by its error.
+    pub(crate) fn is_outage(self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable
+                | Self::NoReply
+                | Self::Loading
+                | Self::Busy
+                | Self::NoMaster
+                | Self::TooManyClients
+        )
+    }
+
     fn advice(self) -> &'static str {
         match self {
             Self::Unreachable => "is the server running, and the address right?",

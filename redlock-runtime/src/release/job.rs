@@ -13,6 +13,8 @@ use crate::backend::{Backend, Claim, Drawn, Fault, Found};
 use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
+use crate::host;
+use crate::report::Kind;
 use crate::shield::{shielded, tell};
 use crate::state::Released;
 
@@ -135,12 +137,12 @@ impl ReleaseJob {
 
     pub(super) fn give_up(self, fault: Fault) {
         let nodes = fault.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        tell!(
-            warn,
-            key = self.claim.key.name(),
-            %nodes,
-            "lock could not be released; it is free when its lease ends"
-        );
+        let key = self.claim.key.name();
+        if host::admits(&self.engine.reports, Kind::Unreleased, "") {
+            tell!(warn, key, %nodes, "lock could not be released; it is free when its lease ends");
+        } else {
+            tell!(debug, key, %nodes, "lock could not be released; it is free when its lease ends");
+        }
         if let Some(reply) = self.reply {
             shielded(|| reply.send(Err(fault)));
         }

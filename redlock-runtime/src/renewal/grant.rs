@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use crate::backend::{Backend, Claim};
 use crate::clock::{Clock, Moment};
 use crate::fencing::FencingToken;
+use crate::report::Reports;
 
 /// What a new hold is made of.
 pub(crate) struct Grant {
@@ -27,6 +28,7 @@ pub(crate) struct Grant {
     pub(crate) waited: Duration,
     /// Its caller is being polled. Otherwise it is an offer, which is taken back after a while.
     pub(crate) is_taken: bool,
+    pub(crate) reports: Arc<Reports>,
     /// Tells those who wait here that the lease was lost.
     pub(crate) news: Arc<Notify>,
 }

@@ -16,12 +16,14 @@ use crate::clock::{Clock, Moment};
 use crate::error::LockError;
 use crate::fencing::FencingToken;
 use crate::process;
+use crate::report::Reports;
 use crate::shield::{shielded, tell};
 use crate::state::{LeaseState, LostReason};
 use crate::telemetry;
 use crate::validity;
 
 mod look;
+mod lost;
 
 /// A lock that was granted, and what has become of it since.
 pub(crate) struct Hold {
@@ -38,6 +40,7 @@ pub(crate) struct Hold {
     pub(crate) max_renew: Option<u32>,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) reply_timeout: Duration,
+    pub(crate) reports: Arc<Reports>,
     /// From the call to the attempt that succeeded.
     pub(crate) waited: Duration,
     clock: Clock,
@@ -77,7 +80,7 @@ impl Hold {
     pub(crate) fn new(grant: Grant) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let Grant { client, process, template, claim, fencing_token, max_renew, .. } = grant;
-        let Grant { backend, reply_timeout, clock, granted, waited, .. } = grant;
+        let Grant { backend, reply_timeout, reports, clock, granted, waited, .. } = grant;
         let Confirmed { sent, lease } = grant.confirmed;
         telemetry::held(template);
         let stop = validity::stop(sent, lease).min(validity::longest_hold(
@@ -96,6 +99,7 @@ impl Hold {
             max_renew,
             backend,
             reply_timeout,
+            reports,
             waited,
             clock,
             granted,
@@ -241,15 +245,7 @@ impl Hold {
     pub(crate) fn lose(&self, reason: LostReason) -> bool {
         let is_first = self.finish(End::Lost(reason));
         if is_first {
-            telemetry::lost(self.template, reason);
-            tell!(
-                debug,
-                key = self.claim.key.name(),
-                %reason,
-                held_for = ?self.held_for(),
-                renewals = self.renewals(),
-                "lease lost"
-            );
+            self.tell_lost(reason);
             self.news.notify_one();
         }
         is_first

@@ -17,4 +17,5 @@ pub(crate) fn lost(_: &'static str, _: LostReason) {}
 pub(crate) fn renewal(_: &'static str, _: bool) {}
 pub(crate) fn renewal_lag(_: Duration) {}
 pub(crate) fn unprotected(_: &'static str) {}
+pub(crate) fn node_up(_: &str, _: bool) {}
 pub(crate) fn node_doubted(_: &str, _: &'static str) {}

@@ -24,6 +24,7 @@ pub(crate) fn describe() {
     describe_histogram!("redlock_renewal_lag_seconds", Unit::Seconds, "How late renewals began.");
     describe_counter!("redlock_lost_total", "Leases that ended before their release, by reason.");
     describe_counter!("redlock_unprotected_total", "Bodies that finished without their lock.");
+    describe_gauge!("redlock_node_up", "Whether the server answers: 1, or 0 in an outage.");
     describe_counter!("redlock_node_doubts_total", "Servers that may have forgotten leases.");
 }
 
@@ -127,6 +128,12 @@ pub(crate) fn unprotected(template: &'static str) {
     shielded(|| {
         counter!("redlock_unprotected_total", "template" => template).increment(1);
     });
+}
+
+/// A node answers, or does not any more.
+pub(crate) fn node_up(node: &str, is_up: bool) {
+    let (node, value) = (node.to_owned(), if is_up { 1.0 } else { 0.0 });
+    shielded(|| gauge!("redlock_node_up", "node" => node).set(value));
 }
 
 /// A node may have forgotten leases that it granted.

@@ -12,10 +12,12 @@ use crate::backend::{
     RollCall, Told, Voter,
 };
 use crate::client::Redlock;
+use crate::clock::Clock;
 use crate::engine::{Engine, Parts};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 use crate::options::Policy;
+use crate::report::Reports;
 
 /// What happens to one command.
 #[derive(Debug, Clone, Copy)]
@@ -100,6 +102,7 @@ pub(super) fn client_at(
         reply_timeout: Duration::from_secs(1),
         max_waiters,
         is_embedded,
+        reports: Arc::new(Reports::new(Clock::Tokio)),
     });
     Redlock::new(engine, String::new(), Policy::DEFAULT)
 }

@@ -61,6 +61,7 @@ fn two_holds() -> (Arc<Hold>, Arc<Hold>, Tenure) {
             granted: at(100),
             waited: Duration::ZERO,
             is_taken: true,
+            reports: Arc::new(crate::report::Reports::new(Clock::Tokio)),
             news: Arc::default(),
         }))
     };

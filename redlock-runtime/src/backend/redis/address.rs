@@ -11,6 +11,9 @@ use deadpool_redis::{Manager, Pool, Runtime};
 use crate::backend::tls::{self, Tls};
 use crate::error::LockError;
 
+/// What connections tell servers of themselves, from Redis 7.2 on (`CLIENT SETINFO`).
+const LIBRARY: &str = env!("CARGO_PKG_NAME");
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Commands that one connection queues before callers wait for room.
 const PIPELINE_DEPTH: usize = 1024;
 
@@ -79,6 +82,8 @@ pub(super) fn parse(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, Lock
             "`{shown}` is not a redis URL{why}; write `redis://user:password@host:6379/0`"
         ))
     })?;
+    let settings = info.redis_settings().clone().set_lib_name(LIBRARY, VERSION);
+    let info = info.set_redis_settings(settings);
     match tls {
         Some(tls) => tls::secure(info, tls),
         None => Ok(info),

@@ -44,7 +44,7 @@ pub(crate) struct RedisCluster {
 }
 
 impl RedisCluster {
-    pub(crate) fn open(urls: &[String]) -> Result<Self, LockError> {
+    pub(crate) fn open(urls: &[String], options: NodeOptions) -> Result<Self, LockError> {
         let Some(first) = urls.first() else {
             return Err(LockError::config("`cluster` names no server"));
         };
@@ -62,15 +62,12 @@ impl RedisCluster {
             .tcp_settings(TcpSettings::default().set_nodelay(true))
             .build()
             .map_err(|error| LockError::config(format!("{name}: {error}")))?;
-        Ok(Self::new(name, Shards::Client { client: Box::new(client), seeds: nodes }))
+        let shards = Shards::Client { client: Box::new(client), seeds: nodes };
+        Ok(Self { node: RedisNode::new(name, shards, options) })
     }
 
-    pub(crate) fn from_pool(pool: Pool) -> Self {
-        Self::new("cluster pool".to_owned(), Shards::Pool(pool))
-    }
-
-    fn new(name: String, shards: Shards) -> Self {
-        Self { node: RedisNode::new(name, shards, NodeOptions::default()) }
+    pub(crate) fn from_pool(pool: Pool, options: NodeOptions) -> Self {
+        Self { node: RedisNode::new("cluster pool".to_owned(), Shards::Pool(pool), options) }
     }
 }
 
@@ -264,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_cluster_without_a_server_says_so() {
-        let error = RedisCluster::open(&[]).unwrap_err().to_string();
+        let error = RedisCluster::open(&[], NodeOptions::default()).unwrap_err().to_string();
         assert!(error.contains("`cluster` names no server"), "{error}");
     }
 }

@@ -64,7 +64,7 @@ impl<S: Source> RedisNode<S> {
 
 impl<S: Source> Duties<S> {
     async fn run(self) {
-        tokio::join!(self.listen(), self.nudge_the_overdue());
+        tokio::join!(self.listen(), self.nudge_the_overdue(), self.core.watch_health());
     }
 
     /// Hears calls from the first time on that somebody wants to.
@@ -83,6 +83,7 @@ impl<S: Source> Duties<S> {
                     }
                     (was_heard, denials) = (true, 0);
                     self.hear(subscription, heard).await;
+                    self.core.health.broke();
                     notices.enter(Phase::Wanted);
                     if since.elapsed() > LONGEST_PAUSE {
                         pause = SHORTEST_PAUSE;
@@ -198,7 +199,8 @@ impl<S: Source> Duties<S> {
         let keys = keys.each_ref().map(String::as_str);
         let call = Call::new(&NUDGE, &keys, &[]);
         let nudged =
-            exchange(&self.core.name, &self.calls, &call, REPLY, line_reply::nudged, unheard).await;
+            exchange(&self.core.health, &self.calls, &call, REPLY, line_reply::nudged, unheard)
+                .await;
         // Who stays in line looks by itself, if this fails.
         let Ok(answer) = nudged else { return };
         match answer.found {

@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, Timeout, timeout_at};
 
 use super::diagnosis::diagnose;
+use super::health::Health;
 use super::link::{Link, Loan};
 use super::presence::CLOCK;
 use super::replicas::MinReplicas;
@@ -22,16 +23,17 @@ use crate::error::{NodeError, NodeErrorKind};
 /// may still be carried out and nobody will hear of it, also because this future was dropped,
 /// `unheard` has its connection.
 pub(super) async fn exchange<S: Source, T>(
-    node: &str,
+    health: &Health,
     link: &Link<S>,
     call: &Call,
     within: Duration,
     decode: impl Fn(&Value) -> Option<T>,
     unheard: impl Fn(Loan<S::Connection>),
 ) -> Result<Answer<T, S::Connection>, Failure> {
+    let node = health.node();
     let end = Instant::now() + within;
     let mut is_unknown = false;
-    loop {
+    let failure = loop {
         let loan = match link.at_hand() {
             Some(loan) => loan,
             // Boxed: it is large, and seldom needed.
@@ -40,9 +42,9 @@ pub(super) async fn exchange<S: Source, T>(
                 Ok(Err(error)) => {
                     let why = diagnose(node, &error);
                     let is_final = why.is_final && !is_passing::<S>(why.error.kind());
-                    return Err(Failure::new(why.error, is_unknown, is_final));
+                    break Failure::new(why.error, is_unknown, is_final);
                 }
-                Err(_) => return Err(no_connection(node, within, is_unknown)),
+                Err(_) => break no_connection(node, within, is_unknown),
             },
         };
         let mut way = OnItsWay { loan, is_over: false, unheard: &unheard };
@@ -53,9 +55,10 @@ pub(super) async fn exchange<S: Source, T>(
                 let Some(found) = decode(&value) else {
                     // Whatever answers there, its next reply may be just as wrong.
                     link.failed(&way.loan, &call.invocation.key());
-                    return Err(nonsense(node, &value));
+                    break nonsense(node, &value);
                 };
                 way.is_over = true;
+                health.heard();
                 let loan = call.replicas.map(|_| way.loan.clone());
                 return Ok(Answer { found, was_cut: is_unknown, sent, confirmed, loan });
             }
@@ -68,19 +71,24 @@ pub(super) async fn exchange<S: Source, T>(
                 if why.discard {
                     link.failed(&way.loan, &call.invocation.key());
                 }
+                if why.broke {
+                    health.broke();
+                }
                 if why.broke && !is_unknown && call.may_repeat {
                     is_unknown = true;
                     continue;
                 }
                 let is_final = why.is_final && !is_passing::<S>(why.error.kind());
-                return Err(Failure::new(why.error, is_unknown || why.broke, is_final));
+                break Failure::new(why.error, is_unknown || why.broke, is_final);
             }
             Err(_) => {
                 link.gave_no_answer(&way.loan, sent, &call.invocation.key());
-                return Err(no_reply(node, "no reply", within, true));
+                break no_reply(node, "no reply", within, true);
             }
         }
-    }
+    };
+    let took = within.saturating_sub(end.saturating_duration_since(Instant::now()));
+    Err(health.failed(failure, CLOCK.now().minus(took)))
 }
 
 /// `future` until `end`, by a timer that goes on when the caller blocks its own runtime.

@@ -96,10 +96,10 @@ impl<S: Source> Line for RedisNode<S> {
                 self.leave_behind(loan.clone(), next);
                 self.release_behind(loan, held);
             };
-            let name = &self.core.name;
             let left = end - Instant::now();
             let rotated =
-                exchange(name, &self.calls, &call, left, line_reply::rotated, unheard).await;
+                exchange(&self.core.health, &self.calls, &call, left, line_reply::rotated, unheard)
+                    .await;
             if rotated.as_ref().is_err_and(|failure| failure.is_unknown) {
                 self.core.notices.gave_up(next);
             }
@@ -132,9 +132,9 @@ impl<S: Source> RedisNode<S> {
         let reserve = reserve.to_string();
         let args = [claim.owner.as_str(), &expire, &life, &reserve, channel];
         let call = Call { may_repeat: channel.is_empty(), ..Call::new(&JOIN, &keys, &args) };
-        let name = &self.core.name;
         let answer =
-            exchange(name, &self.calls, &call, within, line_reply::joined, unheard).await?;
+            exchange(&self.core.health, &self.calls, &call, within, line_reply::joined, unheard)
+                .await?;
         self.hear(answer.found.micros, answer.sent);
         Ok(match answer.found.found {
             Joined::Waiting { holder, standing } => {

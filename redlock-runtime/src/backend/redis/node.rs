@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::behind::Behind;
 use super::diagnosis::diagnose;
 use super::exchange::{Call, Failure, exchange, is_passing, no_connection, no_reply, unheard};
+use super::health::Health;
 use super::lane::Stem;
 use super::link::Link;
 use super::notices::Notices;
@@ -28,6 +29,7 @@ use crate::clock::Moment;
 use crate::denial::Denial;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
+use crate::report::Reports;
 use crate::shield::tell;
 
 /// How long a fencing counter outlives a lease whose fencing tokens were reserved. The mark of the
@@ -48,9 +50,10 @@ pub(crate) struct RedisNode<S: Source = Direct> {
 /// What a node and its lanes share.
 pub(super) struct Core<S: Source> {
     pub(super) name: String,
+    pub(super) health: Health,
     pub(super) presence: Arc<Presence>,
     pub(super) source: Arc<Watched<S>>,
-    renewals: Link<Watched<S>>,
+    pub(super) renewals: Link<Watched<S>>,
     pub(super) replicated: Option<(MinReplicas, Lanes<Watched<S>>)>,
     pub(super) behind: Behind,
     pub(super) notices: Arc<Notices>,
@@ -60,13 +63,25 @@ pub(super) struct Core<S: Source> {
 }
 
 /// What is wanted of a node beside its commands.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct NodeOptions {
+    /// The name of the client.
+    pub(crate) client: Arc<str>,
+    pub(crate) reports: Arc<Reports>,
     /// Begins the keys of the locks.
     pub(crate) prefix: Arc<str>,
     /// Find out whether it was restarted, and whether this key outlived that.
     pub(crate) roll_key: Option<Arc<str>>,
     pub(crate) min_replicas: Option<MinReplicas>,
+}
+
+#[cfg(test)]
+impl Default for NodeOptions {
+    fn default() -> Self {
+        let reports = Arc::new(Reports::new(CLOCK));
+        let (client, prefix) = ("test".into(), "".into());
+        Self { client, reports, prefix, roll_key: None, min_replicas: None }
+    }
 }
 
 impl RedisNode {
@@ -89,10 +104,14 @@ impl<S: Source> RedisNode<S> {
     pub(super) fn new(name: String, source: S, options: NodeOptions) -> Self {
         let presence = Arc::new(Presence::new(name.clone(), options.roll_key));
         let notices = Arc::new(Notices::new(source.channel(&options.prefix)));
-        let source = Arc::new(Watched { source, presence: Arc::clone(&presence) });
+        let shown = connection_name(&options.client);
+        let source = Watched { source, name: shown, presence: Arc::clone(&presence) };
+        let source = Arc::new(source);
         let lanes = |replicas| (replicas, Lanes::new(Arc::clone(&source)));
         let calls = Arc::new(Link::new(Arc::clone(&source)));
+        let NodeOptions { client, reports, .. } = options;
         let core = Core {
+            health: Health::new(&name, client, reports, S::LEADS_TO_ONE),
             name,
             presence,
             renewals: Link::of(Arc::clone(&source), &RENEW),
@@ -124,7 +143,7 @@ impl<S: Source> RedisNode<S> {
         let call = Call { replicas, ..acquire(claim) };
         let unheard = |loan| self.release_behind(loan, claim);
         let answer =
-            exchange(&self.core.name, link, &call, within, reply::acquired, unheard).await?;
+            exchange(&self.core.health, link, &call, within, reply::acquired, unheard).await?;
         self.hear(answer.found.micros, answer.sent);
         match answer.found.found {
             Acquired::Refused { holder, free_in, .. } => {
@@ -201,8 +220,9 @@ impl<S: Source> Backend for RedisNode<S> {
             let (mark, fencing_token) = (claim.key.mark_key(), fencing_token.to_string());
             let keys = [claim.key.redis_key(), &mark];
             let call = Call::new(&RAISE, &keys, &[claim.owner.as_str(), &fencing_token]);
-            let name = &self.core.name;
-            Ok(exchange(name, &self.calls, &call, within, reply::found, unheard).await?.found)
+            Ok(exchange(&self.core.health, &self.calls, &call, within, reply::found, unheard)
+                .await?
+                .found)
         })
     }
 
@@ -217,7 +237,7 @@ impl<S: Source> Backend for RedisNode<S> {
             let call = Call { replicas, ..renewal(claims) };
             let decode = |value: &Value| reply::renewed(value, claims.len());
             let answer =
-                exchange(&core.name, &core.renewals, &call, within, decode, unheard).await?;
+                exchange(&core.health, &core.renewals, &call, within, decode, unheard).await?;
             self.hear(answer.found.micros, answer.sent);
             let shortage = self.shortage(replicas, answer.confirmed);
             if let Some((error, _)) = &shortage {
@@ -245,30 +265,41 @@ impl<S: Source> Backend for RedisNode<S> {
                 let (loan, renewals) =
                     tokio::join!(self.calls.borrow(), self.core.renewals.borrow());
                 let mut loan = loan?;
-                let verdict = probe::probe::<S>(&self.core.name, &mut loan.connection).await;
+                let core = &self.core;
+                // The restart guard asks each connection itself.
+                let met = |info: &str| {
+                    if !core.presence.is_asking() {
+                        core.health.meet(info);
+                    }
+                };
+                let verdict = probe::probe::<S>(&core.name, &mut loan.connection, &met).await;
                 renewals?;
                 if verdict.is_err() {
                     self.calls.discard(&loan);
                 }
                 verdict
             });
-            match verdict.await {
-                Ok(Ok(None)) => Ok(()),
-                Ok(Ok(Some(unfit))) => Err(Failure::new(unfit, false, true).into()),
+            let failure = match verdict.await {
+                Ok(Ok(None)) => {
+                    self.core.health.heard();
+                    return Ok(());
+                }
+                Ok(Ok(Some(unfit))) => Failure::new(unfit, false, true),
                 Ok(Err(error)) => {
                     let why = diagnose(&self.core.name, &error);
                     let is_final = why.is_final && !is_passing::<S>(why.error.kind());
-                    Err(Failure::new(why.error, false, is_final).into())
+                    Failure::new(why.error, false, is_final)
                 }
                 Err(_) => {
-                    let failure = if self.calls.is_connected() {
+                    if self.calls.is_connected() {
                         no_reply(&self.core.name, "no reply", within, false)
                     } else {
                         no_connection(&self.core.name, within, false)
-                    };
-                    Err(failure.into())
+                    }
                 }
-            }
+            };
+            self.core.health.failed_at_startup(&failure.error);
+            Err(failure.into())
         })
     }
 
@@ -298,6 +329,12 @@ impl<S: Source> Backend for RedisNode<S> {
     }
 }
 
+/// A server takes no spaces in it, and nothing but ASCII.
+fn connection_name(client: &str) -> Arc<str> {
+    let fitting = |c: char| if c.is_ascii_graphic() { c } else { '_' };
+    format!("redlock:{}", client.chars().map(fitting).collect::<String>()).into()
+}
+
 fn acquire(claim: &Claim) -> Call {
     let (mark, counter) = (claim.key.mark_key(), claim.key.fence_key());
     let (expire, life) = (claim.expire.as_millis().to_string(), counter_life(claim));
@@ -305,7 +342,7 @@ fn acquire(claim: &Claim) -> Call {
     Call::new(&ACQUIRE, &keys, &[claim.owner.as_str(), &expire, &life])
 }
 
-fn renewal(claims: &[Claim]) -> Call {
+pub(super) fn renewal(claims: &[Claim]) -> Call {
     let keys: Vec<&str> = claims.iter().map(|claim| claim.key.redis_key()).collect();
     let expires: Vec<String> =
         claims.iter().map(|claim| claim.expire.as_millis().to_string()).collect();

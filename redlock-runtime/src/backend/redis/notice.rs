@@ -35,8 +35,9 @@ impl<S: Source> RedisNode<S> {
         let keys = [claim.key.redis_key(), &queue];
         let call = Call::new(&NOTICE, &keys, &[claim.owner.as_str(), channel]);
         let left = end - Instant::now();
-        let name = &self.core.name;
-        let answer = exchange(name, &self.calls, &call, left, reply::will_tell, unheard).await?;
+        let answer =
+            exchange(&self.core.health, &self.calls, &call, left, reply::will_tell, unheard)
+                .await?;
         if !answer.found {
             told();
         }

@@ -4,8 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deadpool_redis::redis::aio::ConnectionLike;
-use deadpool_redis::redis::{self, ErrorKind, RedisError, RedisResult};
+use deadpool_redis::redis::{self, ErrorKind, RedisError, RedisResult, Value};
+use tokio::time::timeout;
 
+use super::connecting::CONNECT;
 use super::offset::{OffsetWatch, Sample};
 use super::probe::field;
 use super::source::Source;
@@ -62,6 +64,11 @@ enum Proof {
 impl Presence {
     pub(super) fn new(node: String, roll_key: Option<Arc<str>>) -> Self {
         Self { node, roll_key, state: Mutex::default() }
+    }
+
+    /// Is each new connection asked who is there?
+    pub(super) fn is_asking(&self) -> bool {
+        self.roll_key.is_some()
     }
 
     pub(super) fn recall(&self) -> Option<Recall> {
@@ -166,9 +173,20 @@ const UNKNOWN: &str = "the server does not tell who it is, so that a restart wou
                        its INFO has to show `run_id`, and this user needs +info; \
                        `restart_guard(false)` does without";
 
-/// A source that asks each new connection who is there.
+/// Names a connection, without waiting for the answer: a server that refuses it serves all the same.
+fn name(mut connection: impl ConnectionLike + Send + 'static, name: &str) {
+    let mut command = redis::cmd("CLIENT");
+    command.arg("SETNAME").arg(name);
+    tokio::spawn(async move {
+        let _ = timeout(CONNECT, command.query_async::<Value>(&mut connection)).await;
+    });
+}
+
+/// A source that asks each new connection who is there, and names it.
 pub(super) struct Watched<S> {
     pub(super) source: S,
+    /// What CLIENT LIST shows.
+    pub(super) name: Arc<str>,
     pub(super) presence: Arc<Presence>,
 }
 
@@ -177,8 +195,15 @@ impl<S: Source> Source for Watched<S> {
 
     async fn connect(&self) -> RedisResult<S::Connection> {
         let mut connection = self.source.connect().await?;
+        if self.source.may_be_named() {
+            name(connection.clone(), &self.name);
+        }
         self.presence.meet(&mut connection).await?;
         Ok(connection)
+    }
+
+    fn may_be_named(&self) -> bool {
+        self.source.may_be_named()
     }
 
     const LEADS_TO_ONE: bool = S::LEADS_TO_ONE;

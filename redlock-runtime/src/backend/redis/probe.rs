@@ -18,16 +18,20 @@ const OLDEST: (u32, u32) = (5, 0);
 /// others.
 const PARTS: Duration = Duration::from_secs(2);
 
+/// Hears what a server says of itself.
+pub(super) type Met<'a> = dyn Fn(&str) + Sync + 'a;
+
 /// Is the server fit? Of several behind one connection, those that do not answer are left out.
-/// `Some`: why it is not fit.
+/// `Some`: why it is not fit. `met` is told what the one server says of itself.
 pub(super) async fn probe<S: Source>(
     node: &str,
     connection: &mut S::Connection,
+    met: &Met<'_>,
 ) -> RedisResult<Option<NodeError>> {
     if S::LEADS_TO_ONE {
-        return ask(node, connection).await;
+        return ask(node, connection, met).await;
     }
-    let failed = match timeout(PARTS, ask(node, connection)).await {
+    let failed = match timeout(PARTS, ask(node, connection, met)).await {
         Ok(Err(error)) if error.code().is_none() => error,
         Ok(verdict) => return verdict,
         Err(_) => silent(),
@@ -44,6 +48,7 @@ pub(super) async fn probe<S: Source>(
 async fn ask(
     node: &str,
     connection: &mut (impl ConnectionLike + Send),
+    met: &Met<'_>,
 ) -> RedisResult<Option<NodeError>> {
     let reply: RedisResult<Value> = redis::cmd("INFO").query_async(connection).await;
     // A cluster: each of its masters says something.
@@ -57,7 +62,11 @@ async fn ask(
         }
         return Ok(None);
     }
-    judge(node, reply.and_then(text))
+    let info = reply.and_then(text);
+    if let Ok(info) = &info {
+        met(info);
+    }
+    judge(node, info)
 }
 
 fn text(info: Value) -> RedisResult<String> {
@@ -126,7 +135,7 @@ mod tests {
     /// What stands against a server that answers this to INFO.
     async fn found(answer: &str) -> RedisResult<Option<String>> {
         let mut server = Scripted::new([answer]);
-        let unfit = probe::<Scripted>("n", &mut server).await;
+        let unfit = probe::<Scripted>("n", &mut server, &|_| ()).await;
         assert_eq!(server.asked(), ["INFO"]);
         unfit.map(|error| error.map(|error| error.to_string()))
     }

@@ -74,7 +74,7 @@ impl<S: Source> Core<S> {
         let end = Instant::now() + within;
         let is_lineless = self.line_denial.lasts(|| CLOCK.now());
         let ask = async |call: &Call, within| {
-            exchange(&self.name, calls, call, within, reply::released, unheard).await
+            exchange(&self.health, calls, call, within, reply::released, unheard).await
         };
         let answer = match ask(&release.call(is_lineless), within).await {
             Err(failure) if !is_lineless && is_out_of_reach::<S>(&failure.error) => {

@@ -91,6 +91,10 @@ impl Source for Sentinels {
         Ok(connection)
     }
 
+    fn may_be_named(&self) -> bool {
+        matches!(self, Self::Each { .. })
+    }
+
     fn channel(&self, prefix: &str) -> String {
         match self {
             Self::Each { .. } => subscription::channel(),

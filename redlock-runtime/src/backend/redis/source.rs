@@ -48,6 +48,12 @@ pub(crate) trait Source: Send + Sync + 'static {
         std::future::ready(Ok(None))
     }
 
+    /// May its connections be given a name? Not those of a pool, whose maker decides what they
+    /// send, nor one that stands for many servers.
+    fn may_be_named(&self) -> bool {
+        false
+    }
+
     /// It keeps nothing of a runtime on which it connects, and may be used on many.
     const IS_PORTABLE: bool = false;
 }
@@ -88,6 +94,10 @@ impl Source for Direct {
             return mailbox::subscribe(self.connect().await?, listener).await;
         };
         subscription::subscribe(client.get_async_pubsub().await?, listener).await.map(Some)
+    }
+
+    fn may_be_named(&self) -> bool {
+        self.client.is_some()
     }
 
     const IS_PORTABLE: bool = true;

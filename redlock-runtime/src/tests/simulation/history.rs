@@ -18,6 +18,7 @@ use crate::client::Redlock;
 use crate::clock::Clock;
 use crate::engine::{Engine, Parts};
 use crate::options::Policy;
+use crate::report::Reports;
 
 /// Long after everybody should be done, in virtual time.
 const BOUND: Duration = Duration::from_secs(60);
@@ -108,6 +109,7 @@ fn connect(world: &Arc<World>, process: usize) -> Redlock {
         reply_timeout: world.plan.reply_timeout,
         max_waiters: 100,
         is_embedded: true,
+        reports: Arc::new(Reports::new(Clock::Tokio)),
     });
     Redlock::new(engine, String::new(), Policy::DEFAULT)
 }

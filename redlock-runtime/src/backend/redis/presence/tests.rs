@@ -180,7 +180,7 @@ async fn every_new_connection_of_a_guarded_node_is_asked() {
         let is_guarded = roll_key.is_some();
         let presence = Arc::new(Presence::new("n".to_owned(), roll_key));
         let source = Scripted::new([&bulk(&info("a", "h", "00")), "$-1"]);
-        let watched = Watched { source, presence: Arc::clone(&presence) };
+        let watched = Watched { source, name: "n".into(), presence: Arc::clone(&presence) };
         for questions in [2, 1] {
             let asked = watched.connect().await.unwrap().asked().len();
             assert_eq!(asked, if is_guarded { questions } else { 0 });

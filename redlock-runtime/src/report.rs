@@ -1,0 +1,174 @@
+//! Lines for operators that may come by the hundred: the first few are written, the others counted,
+//! and a summary tells how many they were.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::clock::{Clock, Moment};
+use crate::shield::tell;
+
+/// So many lines of a kind are written in full, in each window.
+const IN_FULL: u32 = 3;
+const WINDOW: Duration = Duration::from_secs(60);
+/// When the first summary of a window tells of those that were counted; the next one ends it.
+const FIRST_SUMMARY: Duration = Duration::from_secs(5);
+
+/// What lines tell of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A lease was lost.
+    Lost,
+    /// A body finished, and its lock had been lost.
+    Unprotected,
+    /// A lock could not be released.
+    Unreleased,
+}
+
+const KINDS: [Kind; 3] = [Kind::Lost, Kind::Unprotected, Kind::Unreleased];
+
+/// The lines of one client.
+#[derive(Debug)]
+pub(crate) struct Reports {
+    clock: Clock,
+    kinds: [Mutex<Lines>; KINDS.len()],
+}
+
+/// What to do with a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Write,
+    /// It is counted. `Some`: a summary has to be asked for, then.
+    Count(Option<Moment>),
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    /// When the window began.
+    began: Option<Moment>,
+    written: u32,
+    /// By key template.
+    counted: BTreeMap<&'static str, u64>,
+    had_summary: bool,
+    is_summary_due: bool,
+}
+
+impl Reports {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { clock, kinds: Default::default() }
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Is one more line of this kind, about a lock of `template`, to be written?
+    pub(crate) fn admit(&self, kind: Kind, template: &'static str) -> Admission {
+        self.lines(kind).admit(self.clock.now(), template)
+    }
+
+    /// The summary that was asked for.
+    pub(crate) fn summarize(&self, kind: Kind) {
+        let counted = {
+            let mut lines = self.lines(kind);
+            lines.is_summary_due = false;
+            lines.take()
+        };
+        write(kind, &counted);
+    }
+
+    /// What was counted so far, ahead of its summary.
+    pub(crate) fn flush(&self) {
+        for kind in KINDS {
+            let counted = self.lines(kind).take();
+            write(kind, &counted);
+        }
+    }
+
+    fn lines(&self, kind: Kind) -> MutexGuard<'_, Lines> {
+        self.kinds[kind as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Lines {
+    fn admit(&mut self, now: Moment, template: &'static str) -> Admission {
+        let ends = self.began.map_or(Moment::ZERO, |began| began.plus(WINDOW));
+        if now >= ends && self.counted.is_empty() {
+            (self.began, self.written, self.had_summary) = (Some(now), 0, false);
+        }
+        if self.written < IN_FULL {
+            self.written += 1;
+            return Admission::Write;
+        }
+        *self.counted.entry(template).or_default() += 1;
+        if std::mem::replace(&mut self.is_summary_due, true) {
+            return Admission::Count(None);
+        }
+        let soon = now.plus(FIRST_SUMMARY);
+        Admission::Count(Some(if self.had_summary { soon.max(ends) } else { soon }))
+    }
+
+    fn take(&mut self) -> BTreeMap<&'static str, u64> {
+        self.had_summary |= !self.counted.is_empty();
+        std::mem::take(&mut self.counted)
+    }
+}
+
+fn write(kind: Kind, counted: &BTreeMap<&'static str, u64>) {
+    let count: u64 = counted.values().sum();
+    if count == 0 {
+        return;
+    }
+    let shares = counted.iter().filter(|(name, _)| !name.is_empty());
+    let shares: Vec<_> = shares.map(|(name, count)| format!("{name}: {count}")).collect();
+    let templates = shares.join(", ");
+    let what = match kind {
+        Kind::Lost => "more leases were lost",
+        Kind::Unprotected => "more bodies finished after their lock had been lost",
+        Kind::Unreleased => "more locks could not be released",
+    };
+    tell!(warn, count, templates, "{what}; each of them is told at DEBUG");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_hundred_lines_become_three_and_a_summary() {
+        let mut lines = Lines::default();
+        let start = Moment::ZERO.plus(SECOND);
+        for _ in 0..IN_FULL {
+            assert_eq!(lines.admit(start, "a"), Admission::Write);
+        }
+        assert_eq!(lines.admit(start, "a"), Admission::Count(Some(start.plus(FIRST_SUMMARY))));
+        for _ in 0..95 {
+            assert_eq!(lines.admit(start, "b"), Admission::Count(None));
+        }
+        lines.is_summary_due = false;
+        assert_eq!(lines.take(), BTreeMap::from([("a", 1), ("b", 95)]));
+        let later = start.plus(9 * SECOND);
+        assert_eq!(lines.admit(later, "a"), Admission::Count(Some(start.plus(WINDOW))));
+        lines.is_summary_due = false;
+        assert_eq!(lines.take().len(), 1);
+        assert_eq!(lines.admit(start.plus(WINDOW), "a"), Admission::Write);
+    }
+
+    #[test]
+    fn a_flush_leaves_nothing_for_the_summary() {
+        let reports = Reports::new(Clock::Boot);
+        let admit = || reports.admit(Kind::Lost, "a");
+        for _ in 0..=IN_FULL {
+            admit();
+        }
+        assert_eq!(admit(), Admission::Count(None));
+        assert_eq!(reports.admit(Kind::Unprotected, "a"), Admission::Write);
+        reports.flush();
+        assert!(reports.lines(Kind::Lost).counted.is_empty());
+        assert_eq!(admit(), Admission::Count(None), "that one is still to come");
+        reports.summarize(Kind::Lost);
+        assert!(matches!(admit(), Admission::Count(Some(_))));
+    }
+}
