@@ -105,15 +105,20 @@ fn every_attempt_has_one_result() {
         for task in tasks {
             let _ = task.await.unwrap();
         }
+        let held = lock().acquire().await.unwrap();
+        let waiter = tokio::spawn(lock().acquire());
+        tokio::task::yield_now().await;
+        redlock.shutdown(Duration::from_secs(60)).await;
+        assert!(waiter.await.unwrap().is_err() && held.check().is_ok());
     });
     let result = |result: &str| {
         let name = format!("redlock_acquire_total{{template=\"import\",result=\"{result}\"}}");
         seen.get(&name).copied().unwrap_or_default().to_string()
     };
-    let results = ["acquired", "refused", "timeout", "cancelled"].map(result);
-    assert_eq!(results, ["16", "1", "1", "4"], "{seen:#?}");
+    let results = ["acquired", "refused", "timeout", "cancelled", "shutting_down"].map(result);
+    assert_eq!(results, ["17", "1", "1", "4", "1"], "{seen:#?}");
     let sums = ["redlock_attempts_total", "redlock_acquire_total", "redlock_waiting"];
-    assert_eq!(sums.map(|metric| sum(&seen, metric).to_string()), ["22", "22", "0"]);
+    assert_eq!(sums.map(|metric| sum(&seen, metric).to_string()), ["24", "24", "0"]);
     assert!(sum(&seen, "redlock_questions_total") < 22.0, "most were passed on");
 }
 
