@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use tracing::Level;
 
 use crate::support::events::{Capture, Event};
-use crate::support::{Server, capture, eventually, ms, secs, unique_prefix};
+use crate::support::{Server, capture, eventually, ms, secs, time_passes, unique_prefix};
 
 const OUTAGE: Duration = Duration::from_secs(5);
 const LABEL: &str = "outage-of-a-hundred";
@@ -21,7 +21,7 @@ fn lines(captured: &Capture, server: &Server) -> Vec<Event> {
 }
 
 fn text(lines: &[Event]) -> String {
-    lines.iter().map(|line| format!("{line}\n")).collect()
+    lines.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// Calls one after the other, each with a lock of its own: half of them hold theirs for the whole
@@ -33,7 +33,7 @@ async fn request(redlock: Redlock, n: usize, until: Instant) {
         assert!(matches!(endless.await.unwrap_err(), LockError::Lost { .. }));
     }
     while Instant::now() < until {
-        let _ = lock().wait(ms(100)).run(tokio::time::sleep(ms(20))).await;
+        let _ = lock().wait(ms(100)).run(time_passes(ms(20))).await;
     }
 }
 
@@ -53,7 +53,7 @@ async fn an_outage_under_a_hundred_requests_is_told_in_a_few_lines() {
     })
     .await;
     server.kill9();
-    tokio::time::sleep(OUTAGE).await;
+    time_passes(OUTAGE).await;
     server.start_again().await;
     captured.wait_for(secs(20), &server.addr().to_string(), "back after").await;
     while let Some(ended) = requests.join_next().await {
@@ -73,10 +73,10 @@ async fn an_outage_under_a_hundred_requests_is_told_in_a_few_lines() {
     assert!((4.0..20.0).contains(&seconds), "{all}");
     assert!(last.field("failed").unwrap().parse::<u32>().unwrap() > 10, "{all}");
 
-    let lost: Vec<_> = told.iter().filter(|line| line.message.contains("lost")).collect();
-    assert!(lost.iter().all(|line| line.level == Level::WARN), "{all}");
-    let more = lost.iter().filter_map(|line| line.field("count")?.parse::<usize>().ok());
-    let in_full = lost.iter().filter(|line| line.message == "lease lost").count();
+    let losses: Vec<_> = told.iter().filter(|line| line.message.contains("lost")).collect();
+    assert!(losses.iter().all(|line| line.level == Level::WARN), "{all}");
+    let more = losses.iter().filter_map(|line| line.field("count")?.parse::<usize>().ok());
+    let in_full = losses.iter().filter(|line| line.message == "lease lost").count();
     assert!(more.sum::<usize>() + in_full >= 50, "{all}");
     assert!(
         told.iter().any(|line| line.message.starts_with("restarted without its data")),

@@ -148,9 +148,9 @@ impl RedlockBuilder {
         self
     }
 
-    /// Begins every owner value, so that an operator who reads a key finds its holder, and names the
-    /// connections in `CLIENT LIST` (`redlock:<name>`), but for those of pools and clusters. Default
-    /// `<host>-<pid>`.
+    /// Begins every owner value, so that an operator who reads a key finds its holder, and names
+    /// connections in `CLIENT LIST` (`redlock:<name>`), but for those of pools and clusters.
+    /// Default `<host>-<pid>`.
     pub fn client_name(mut self, name: impl Into<String>) -> Self {
         self.client_name = Some(name.into());
         self

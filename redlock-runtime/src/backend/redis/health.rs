@@ -129,7 +129,7 @@ impl Health {
         failure
     }
 
-    /// The background, which nobody blocks, has found no answer either: tells that the outage began.
+    /// The background, which nobody blocks, had no answer either: tells that the outage began.
     pub(super) fn confirm(&self) {
         let now = CLOCK.now();
         let (what, error) = {

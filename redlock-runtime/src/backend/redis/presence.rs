@@ -173,7 +173,8 @@ const UNKNOWN: &str = "the server does not tell who it is, so that a restart wou
                        its INFO has to show `run_id`, and this user needs +info; \
                        `restart_guard(false)` does without";
 
-/// Names a connection, without waiting for the answer: a server that refuses it serves all the same.
+/// Names a connection, and does not wait for the answer: a server that refuses it serves all the
+/// same.
 fn name(mut connection: impl ConnectionLike + Send + 'static, name: &str) {
     let mut command = redis::cmd("CLIENT");
     command.arg("SETNAME").arg(name);
