@@ -6,9 +6,9 @@
 //! releases (a dropped guard may have no runtime at all).
 
 use std::sync::{Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 
-use tokio::runtime::Handle;
+use tokio::runtime::{self, Handle, Runtime};
 
 use crate::error::LockError;
 use crate::process::{self, PerProcess};
@@ -17,7 +17,7 @@ static KEEPER: PerProcess<Mutex<Option<Keeper>>> = PerProcess::new();
 
 struct Keeper {
     handle: Handle,
-    thread: JoinHandle<()>,
+    thread: JoinHandle<Option<()>>,
 }
 
 /// The runtime of the keeper of this process, started at the first call and again should it ever
@@ -35,7 +35,7 @@ pub(crate) fn handle() -> Result<Handle, LockError> {
 fn serving(keeper: &mut Option<Keeper>) -> Result<Handle, LockError> {
     match keeper {
         Some(running) if !running.thread.is_finished() => Ok(running.handle.clone()),
-        _ => Ok(keeper.insert(start()?).handle.clone()),
+        _ => Ok(keeper.insert(start(Builder::new())?).handle.clone()),
     }
 }
 
@@ -44,17 +44,28 @@ pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result
     handle().map(|handle| drop(handle.spawn(future)))
 }
 
-fn start() -> Result<Keeper, LockError> {
+fn start(thread: Builder) -> Result<Keeper, LockError> {
     let failed = |error: std::io::Error| LockError::BackgroundThread { message: error.to_string() };
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-    let handle = runtime.handle().clone();
-    let thread = std::thread::Builder::new()
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let (handle, mut driven) = (runtime.handle().clone(), Driven(Some(runtime)));
+    let thread = thread
         .name("redlock-keeper".to_owned())
         // Tasks come through the handle; the thread itself only drives them, for ever.
-        .spawn(move || runtime.block_on(std::future::pending()))
+        .spawn(move || driven.0.take().map(|runtime| runtime.block_on(std::future::pending())))
         .map_err(failed)?;
     Ok(Keeper { handle, thread })
+}
+
+/// A runtime for a thread. Where that cannot be had, it is dropped by the caller, who may be inside
+/// of another runtime.
+struct Driven(Option<Runtime>);
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 #[cfg(test)]
@@ -72,10 +83,17 @@ mod tests {
         assert_eq!(receiver.recv().unwrap(), receiver.recv().unwrap());
     }
 
+    /// As where a process has as many threads as it may.
+    #[tokio::test]
+    async fn a_thread_that_cannot_be_had_is_told_to_a_caller_inside_of_a_runtime() {
+        let refused = start(Builder::new().stack_size(usize::MAX / 2));
+        assert!(matches!(refused, Err(LockError::BackgroundThread { .. })));
+    }
+
     #[test]
     fn a_keeper_that_died_is_replaced() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let (handle, thread) = (runtime.handle().clone(), std::thread::spawn(|| ()));
+        let runtime = runtime::Builder::new_current_thread().build().unwrap();
+        let (handle, thread) = (runtime.handle().clone(), std::thread::spawn(|| None));
         drop(runtime);
         while !thread.is_finished() {
             std::thread::yield_now();
