@@ -62,7 +62,7 @@ pub(crate) struct Parts {
 }
 
 impl Engine {
-    pub(crate) fn new(parts: Parts) -> Arc<Self> {
+    pub(crate) fn new(parts: Parts) -> Result<Arc<Self>, LockError> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let Parts { backend, client_name, reply_timeout, max_waiters, is_embedded, reports } =
             parts;
@@ -76,10 +76,9 @@ impl Engine {
             release::attend_end();
         }
         if let Some(duty) = backend.duty() {
-            // A process that cannot start the keeper cannot use the backend either, and is told.
-            let _ = keeper::spawn(duty);
+            keeper::spawn(duty)?;
         }
-        Arc::new(Self {
+        Ok(Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             process,
             backend,
@@ -90,7 +89,7 @@ impl Engine {
             place,
             line_denial: Denial::default(),
             reports,
-        })
+        }))
     }
 
     pub(crate) fn shutdowns(&self) -> &Shutdowns {
@@ -219,7 +218,8 @@ mod tests {
             max_waiters: 1,
             is_embedded: true,
             reports: Arc::new(Reports::new(Clock::Tokio)),
-        });
+        })
+        .unwrap();
         let on_a_runtime = || {
             let runtime =
                 runtime::Builder::new_current_thread().enable_time().start_paused(true).build();

@@ -177,6 +177,15 @@ async fn a_process_that_exits_while_holding_leaves_its_lock_to_the_lease() {
     assert_eq!(redlock.lock("k").wait(LONG).run(async { 1 }).await, Ok(1));
 }
 
+/// Nobody would hear that a lock was handed over to such a client, not even later.
+#[tokio::test]
+async fn a_client_without_a_background_thread_is_not_made() {
+    let server = Server::shared().await;
+    let mut child = Process::spawn("short-of-files", &[&server.url(), &unique_prefix()]);
+    assert_eq!(child.event("refused").await, "true");
+    assert_eq!(child.event("body").await, "Ok(())");
+}
+
 #[tokio::test]
 async fn a_body_reads_the_clock_itself_when_the_background_thread_is_stuck() {
     let server = Server::shared().await;

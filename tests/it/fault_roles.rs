@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use redlock::{LockGuard, Redlock};
+use redlock::{LockError, LockGuard, Redlock};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::fault_kit::Steps;
 use crate::fault_store::{Store, turn};
@@ -122,5 +123,20 @@ pub fn block_the_keeper(args: &Args) {
         let outcome = body.protect(steps.clone().take()).await;
         let is_late = steps.last() >= held + expire;
         emit(&format!("stopped {is_late} {outcome:?}"));
+    });
+}
+
+/// Makes a client while the process has as many files open as it may, and again afterwards.
+pub fn short_of_files(args: &Args) {
+    block_on(async {
+        let builder = || Redlock::builder().url(args.get(0)).prefix(args.get(1)).lazy();
+        let limit = getrlimit(Resource::Nofile);
+        let exhausted = Rlimit { current: Some(3), ..limit };
+        setrlimit(Resource::Nofile, exhausted).expect("it may have fewer");
+        let refused = builder().build().await.map(drop);
+        setrlimit(Resource::Nofile, limit).expect("it may have as many as before");
+        emit(&format!("refused {}", matches!(refused, Err(LockError::BackgroundThread { .. }))));
+        let redlock = builder().build().await.expect("there are files again");
+        emit(&format!("body {:?}", redlock.lock("k").run(async {}).await));
     });
 }

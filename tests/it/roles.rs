@@ -31,6 +31,7 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("exit-while-holding", fault_roles::exit_while_holding),
         ("increment", fault_roles::increment),
         ("block-the-keeper", fault_roles::block_the_keeper),
+        ("short-of-files", fault_roles::short_of_files),
     ]
 }
 

@@ -289,7 +289,8 @@ impl RedlockBuilder {
     ///
     /// # Errors
     /// [`LockError::Config`] for options that cannot work, [`LockError::Unavailable`] when the
-    /// server cannot be reached, refuses the login, is a replica or too old.
+    /// server cannot be reached, refuses the login, is a replica or too old, [`LockError::BackgroundThread`]
+    /// when the background thread cannot be started.
     ///
     /// # Cancel safety
     /// Dropping the future gives the client up; nothing is left behind.
@@ -312,7 +313,7 @@ impl RedlockBuilder {
             max_waiters: self.max_waiters,
             is_embedded,
             reports,
-        });
+        })?;
         if !self.is_lazy && !is_embedded {
             verify(&engine).await?;
         }

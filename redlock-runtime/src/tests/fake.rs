@@ -103,7 +103,8 @@ pub(super) fn client_at(
         max_waiters,
         is_embedded,
         reports: Arc::new(Reports::new(Clock::Tokio)),
-    });
+    })
+    .unwrap();
     Redlock::new(engine, String::new(), Policy::DEFAULT)
 }
 

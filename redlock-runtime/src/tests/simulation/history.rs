@@ -110,7 +110,8 @@ fn connect(world: &Arc<World>, process: usize) -> Redlock {
         max_waiters: 100,
         is_embedded: true,
         reports: Arc::new(Reports::new(Clock::Tokio)),
-    });
+    })
+    .unwrap();
     Redlock::new(engine, String::new(), Policy::DEFAULT)
 }
 
