@@ -2,7 +2,8 @@
 
 use redlock::{LockError, NodeErrorKind, Redlock, Wait};
 
-use crate::support::{Raw, Server, capture, eventually, ms, secs};
+use crate::support::proxy::{Then, command};
+use crate::support::{Proxy, Raw, Server, capture, eventually, ms, secs};
 
 const DOCUMENT: &str = include_str!("../../docs/security.md");
 const SCRIPTS: [&str; 3] = [
@@ -209,4 +210,25 @@ async fn the_strict_user_runs_the_three_scripts_once_they_are_loaded() {
         let error = raw.try_cmd(words).await.expect_err("not one of the three");
         assert!(error.to_string().contains("NoPerm"), "{error}");
     }
+}
+
+/// It may not send the text of a script, also where nobody could answer that a server forgot it.
+#[tokio::test]
+async fn the_strict_user_frees_what_an_unanswered_acquire_took() {
+    let server = server(&user("acl-strict")).await;
+    let proxy = Proxy::start(&server);
+    for script in SCRIPTS {
+        server.raw().cmd(&["SCRIPT", "LOAD", script]).await;
+    }
+    let url = proxy.url().replace("redis://", "redis://locks:secret@");
+    let redlock = Redlock::builder().url(url).lazy().build().await.unwrap();
+    redlock.lock("k").run(async {}).await.unwrap();
+    proxy.when(command(&["EVALSHA"]), Then::LoseReply);
+    let lost = redlock.lock("k").expire(secs(60)).wait(Wait::Never).acquire().await.map(drop);
+    assert!(matches!(lost, Err(LockError::Unavailable { .. })), "{lost:?}");
+    let raw = server.raw();
+    eventually(secs(20), || async { raw.get("lock:k").await.is_none() }).await;
+    assert_eq!(redlock.shutdown(secs(20)).await, 0);
+    let refused = format!("{:?}", raw.cmd(&["ACL", "LOG"]).await);
+    assert!(!refused.contains("\"eval\""), "{refused}");
 }

@@ -39,11 +39,9 @@ impl<'a> Release<'a> {
         Self { is_leaving: true, ..Self::of(claim) }
     }
 
-    /// Sends it on this connection and no other, in one command: by text, because a NOSCRIPT could
-    /// not be answered any more. Whether it was answered.
+    /// Sends it on this connection and no other. Whether it was answered.
     pub(super) async fn on<S: Source>(&self, loan: &mut Loan<S::Connection>) -> bool {
-        let call = self.call(false);
-        call.invocation.run_text(&mut loan.connection).await.is_ok()
+        self.call(false).invocation.run(&mut loan.connection).await.is_ok()
     }
 
     fn call(&self, is_lineless: bool) -> Call {
