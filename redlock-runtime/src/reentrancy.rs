@@ -8,6 +8,7 @@
 //! belongs to the call that the lease is from. Children of one parent take turns, so that siblings
 //! never run side by side. A child does not wait for its parent, which waits for it.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -23,8 +24,9 @@ use crate::host::Host;
 use crate::options::Wait;
 use crate::renewal::{Hold, Turn, Turns};
 
-tokio::task_local! {
-    static HELD: Arc<Link>;
+thread_local! {
+    /// The innermost link of the task that is polled here.
+    static HELD: RefCell<Option<Arc<Link>>> = const { RefCell::new(None) };
 }
 
 /// One lock held by the task, and those it took before.
@@ -50,7 +52,7 @@ impl Link {
     /// A link to `hold`, on top of what the current task holds. Where that is not inside of `hold`,
     /// it belongs to the same call as `origin`.
     pub(crate) fn nested(hold: Arc<Hold>, origin: Option<&Arc<Link>>) -> Arc<Self> {
-        let top = HELD.try_with(Arc::clone).ok();
+        let top = current();
         if let Some(top) = top.as_ref().filter(|top| top.hold.id == hold.id) {
             return Arc::clone(top);
         }
@@ -65,7 +67,8 @@ impl Link {
 
     /// Runs `step` as a part of the task that holds this link.
     pub(crate) fn enter<T>(self: &Arc<Self>, step: impl FnOnce() -> T) -> T {
-        HELD.sync_scope(Arc::clone(self), step)
+        let _entered = Entered::new(Arc::clone(self));
+        step()
     }
 
     fn children(&self) -> &Turns {
@@ -77,6 +80,29 @@ impl Link {
     }
 }
 
+/// While a step runs. At the end of a thread, when its locals are gone, a step runs all the same; a
+/// call inside of it does not find what its task holds.
+struct Entered {
+    before: Option<Arc<Link>>,
+}
+
+impl Entered {
+    fn new(link: Arc<Link>) -> Self {
+        Self { before: replace(Some(link)) }
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        drop(replace(self.before.take()));
+    }
+}
+
+/// What is replaced is dropped by the caller: it may be the last reference.
+fn replace(link: Option<Arc<Link>>) -> Option<Arc<Link>> {
+    HELD.try_with(|held| held.replace(link)).ok().flatten()
+}
+
 /// The links of a task, the innermost first.
 fn chain(top: Option<&Arc<Link>>) -> impl Iterator<Item = &Arc<Link>> {
     std::iter::successors(top, |link| link.outer.as_ref())
@@ -84,20 +110,17 @@ fn chain(top: Option<&Arc<Link>>) -> impl Iterator<Item = &Arc<Link>> {
 
 /// The lock that the current task took last.
 pub(crate) fn current() -> Option<Arc<Link>> {
-    HELD.try_with(Arc::clone).ok()
+    HELD.try_with(|held| held.borrow().clone()).ok().flatten()
 }
 
 /// The current task's hold of a key of one client, if it has one that still holds. `name`: the key
 /// without the client's prefix.
 pub(crate) fn find(client: u64, name: &str) -> Option<Held> {
-    HELD.try_with(|top| {
-        let is_it =
-            |link: &&Arc<Link>| link.hold.client == client && link.hold.claim.key.name() == name;
-        let parent = chain(Some(top)).find(is_it).filter(|link| !link.hold.is_over())?;
-        Some(Held { parent: Arc::clone(parent), top: Arc::clone(top) })
-    })
-    .ok()
-    .flatten()
+    let top = current()?;
+    let is_it =
+        |link: &&Arc<Link>| link.hold.client == client && link.hold.claim.key.name() == name;
+    let parent = chain(Some(&top)).find(is_it).filter(|link| !link.hold.is_over())?;
+    Some(Held { parent: Arc::clone(parent), top })
 }
 
 /// What a call finds that wants a lock which its task holds.
