@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::alarm::Alarm;
 use super::gates::{Gate, Gates};
 use super::hold::Hold;
 use super::schedule::Schedule;
@@ -315,7 +316,7 @@ struct Care {
 impl Care {
     async fn drive(&self) {
         let scheduler = &self.scheduler;
-        let mut gates = Gates::default();
+        let (mut gates, alarm) = (Gates::default(), Alarm::new(scheduler.clock));
         loop {
             #[cfg(test)]
             assert!(!scheduler.dies.swap(false, Ordering::Relaxed), "killed");
@@ -327,7 +328,7 @@ impl Care {
             }
             tokio::select! {
                 () = scheduler.wake.notified() => {}
-                () = scheduler.clock.sleep_until(next) => {}
+                () = alarm.rings_at(next) => {}
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Renewal: the record of a held lock, the schedule of what is due, and the driver that does it.
 
+mod alarm;
 mod driver;
 mod gates;
 mod grant;
