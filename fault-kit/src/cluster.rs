@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use crate::eventually::{eventually, ms, secs};
+use crate::proxy::Proxy;
 use crate::raw::{Raw, lines_of};
 use crate::sentinel::linked_replicas;
-use crate::server::Server;
+use crate::server::{Server, ServerBuilder};
 
 const SLOTS: u16 = 16384;
 const MASTERS: usize = 3;
@@ -14,6 +15,8 @@ const MASTERS: usize = 3;
 const BOUND: Duration = secs(60);
 /// A node that is frozen does not answer: then another one is asked.
 const ANSWER: Duration = ms(500);
+/// A planned failover that took longer was given up.
+const ORDER: Duration = secs(8);
 
 /// The nodes of a cluster, formed without any tool.
 ///
@@ -37,14 +40,31 @@ impl Cluster {
 
     /// A cluster of another patience; `config` goes to all nodes.
     pub async fn start_with(node_timeout: Duration, config: &[&str]) -> Cluster {
-        let node = || {
-            let node = config.iter().fold(Server::builder(), |all, line| all.config(line));
-            node.config(&format!("cluster-node-timeout {}", node_timeout.as_millis())).cluster()
-        };
         let mut nodes = Vec::new();
         for _ in 0..2 * MASTERS {
-            nodes.push(node().start().await);
+            nodes.push(node(node_timeout, config).start().await);
         }
+        Cluster::of(nodes).await
+    }
+
+    /// The same with a proxy in front of each node, in their order. Nodes and clients are told the
+    /// addresses of the proxies; the replicas copy their masters through them.
+    pub async fn start_behind_proxies(
+        node_timeout: Duration,
+        config: &[&str],
+    ) -> (Cluster, Vec<Proxy>) {
+        let (mut nodes, mut proxies) = (Vec::new(), Vec::new());
+        for _ in 0..2 * MASTERS {
+            let proxy = Proxy::ahead();
+            let node = node(node_timeout, config).announced_as(&proxy).start().await;
+            proxy.lead_to(&node);
+            nodes.push(node);
+            proxies.push(proxy);
+        }
+        (Cluster::of(nodes).await, proxies)
+    }
+
+    async fn of(nodes: Vec<Server>) -> Cluster {
         let cluster = Cluster { nodes };
         cluster.form().await;
         cluster.until_ready().await;
@@ -132,6 +152,67 @@ impl Cluster {
         }
     }
 
+    /// Makes the replica of the master of `key` the master, as an operator would order it: the old
+    /// one takes no writes until the replica has all of its data, so that nothing is lost. Returns
+    /// when all nodes know.
+    pub async fn fail_over(&self, key: &str) -> &Server {
+        let old = self.master_of(key).await;
+        let port = old.public_port().to_string();
+        let mut replica = None;
+        for node in self.nodes.iter().filter(|node| node.is_running()) {
+            let role = lines_of(node.raw().cmd(&["ROLE"]).await);
+            if role[0] == "slave" && role[2] == port {
+                replica = Some(node);
+            }
+        }
+        let replica = replica.expect("the master has a replica");
+        // The order is given up when the two do not agree in time. A new one begins anew.
+        loop {
+            let ordered = replica.raw().try_cmd(&["CLUSTER", "FAILOVER"]).await;
+            let is_done = async {
+                while ordered.is_ok() && self.master_of(key).await.port() == old.port() {
+                    tokio::time::sleep(ms(10)).await;
+                }
+            };
+            if tokio::time::timeout(ORDER, is_done).await.is_ok() && ordered.is_ok() {
+                break;
+            }
+            tokio::time::sleep(ms(50)).await;
+        }
+        self.until_ready().await;
+        replica
+    }
+
+    /// Hands the slot of `key` with all of its keys to another master, while clients go on.
+    pub async fn move_slot(&self, key: &str) {
+        let from = self.master_of(key).await;
+        let masters = self.masters().await;
+        let to = masters.iter().find(|master| master.port() != from.port());
+        let to = to.expect("there are three masters");
+        let slot = self.slot_of(key).await.to_string();
+        let (from_id, to_id) = (self.id_of(from).await, self.id_of(to).await);
+        let (port, to, from) = (to.port().to_string(), to.raw(), from.raw());
+        to.cmd(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from_id]).await;
+        from.cmd(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to_id]).await;
+        loop {
+            let keys = lines_of(from.cmd(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]).await);
+            if keys.is_empty() {
+                break;
+            }
+            for key in keys {
+                // One that ended meanwhile is no error.
+                from.cmd(&["MIGRATE", "127.0.0.1", &port, &key, "0", "5000", "REPLACE"]).await;
+            }
+        }
+        to.cmd(&["CLUSTER", "SETSLOT", &slot, "NODE", &to_id]).await;
+        from.cmd(&["CLUSTER", "SETSLOT", &slot, "NODE", &to_id]).await;
+        for master in &masters {
+            // The others would hear of it, too, but later.
+            let _ = master.raw().try_cmd(&["CLUSTER", "SETSLOT", &slot, "NODE", &to_id]).await;
+        }
+        self.until_ready().await;
+    }
+
     async fn form(&self) {
         let share = SLOTS / 3;
         for (n, node) in (0u16..).zip(&self.nodes) {
@@ -146,7 +227,7 @@ impl Cluster {
         }
         let first = self.nodes[0].raw();
         for node in &self.nodes[1..] {
-            let (port, bus) = (node.port().to_string(), node.bus_port().to_string());
+            let (port, bus) = (node.public_port().to_string(), node.bus_port().to_string());
             first.cmd(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]).await;
         }
         for node in &self.nodes {
@@ -184,7 +265,7 @@ impl Cluster {
             let master = self
                 .nodes
                 .iter()
-                .find(|node| words[1].starts_with(&format!("127.0.0.1:{}@", node.port())));
+                .find(|node| words[1].starts_with(&format!("127.0.0.1:{}@", node.public_port())));
             // A slot that is on its way stands in brackets, after the ranges.
             for range in words[8..].iter().filter(|range| !range.starts_with('[')) {
                 let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -209,6 +290,11 @@ impl Cluster {
         }
         panic!("no node of the cluster answers {words:?}");
     }
+}
+
+fn node(timeout: Duration, config: &[&str]) -> ServerBuilder {
+    let node = config.iter().fold(Server::builder(), |all, line| all.config(line));
+    node.config(&format!("cluster-node-timeout {}", timeout.as_millis())).cluster()
 }
 
 struct Shard<'a> {

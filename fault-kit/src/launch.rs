@@ -34,6 +34,8 @@ pub struct Settings {
     pub is_cluster: bool,
     /// Kept over restarts: the other nodes know it.
     pub bus_port: Option<u16>,
+    /// The port that other servers and clients are told, where it is not the server's own.
+    pub announced: Option<u16>,
 }
 
 impl Settings {
@@ -48,6 +50,7 @@ impl Settings {
             clock: None,
             is_cluster: false,
             bus_port: None,
+            announced: None,
         }
     }
 
@@ -75,6 +78,10 @@ impl Settings {
         );
         let cluster = |bus_port| format!("cluster-enabled yes\ncluster-port {bus_port}\n");
         config.extend(self.bus_port.map(cluster));
+        config.extend(self.announced.map(|port| {
+            let who = if self.is_cluster { "cluster" } else { "replica" };
+            format!("{who}-announce-ip 127.0.0.1\n{who}-announce-port {port}\n")
+        }));
         for line in &self.config {
             config.push_str(line);
             config.push('\n');

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::eventually::{eventually, ms, secs};
+use crate::proxy::Proxy;
 use crate::raw::{Raw, lines_of};
 use crate::server::Server;
 
@@ -44,7 +45,34 @@ impl Sentinels {
             server().replica_of(&master).start(),
             server().replica_of(&master).start()
         );
-        let port = master.port();
+        Sentinels::watch(vec![master, one, two], down_after).await
+    }
+
+    /// The same with a proxy in front of each server, in their order. The sentinels know the
+    /// servers by their proxies, and so do clients; the replicas copy their master through its own.
+    pub async fn start_behind_proxies(
+        down_after: Duration,
+        config: &[&str],
+    ) -> (Sentinels, Vec<Proxy>) {
+        let proxies: Vec<Proxy> = (0..3).map(|_| Proxy::ahead()).collect();
+        let mut servers: Vec<Server> = Vec::new();
+        for proxy in &proxies {
+            let server = config.iter().fold(Server::builder(), |all, line| all.config(line));
+            let server = server.announced_as(proxy);
+            let server = match servers.first() {
+                Some(master) => server.replica_of(master),
+                None => server,
+            };
+            let server = server.start().await;
+            proxy.lead_to(&server);
+            servers.push(server);
+        }
+        (Sentinels::watch(servers, down_after).await, proxies)
+    }
+
+    /// Starts sentinels that watch these servers, of which the first one is the master.
+    async fn watch(servers: Vec<Server>, down_after: Duration) -> Sentinels {
+        let port = servers[0].public_port();
         let watch = || {
             Server::builder()
                 .config(&format!("sentinel monitor {MASTER} 127.0.0.1 {port} 2"))
@@ -57,7 +85,7 @@ impl Sentinels {
                 .sentinel()
         };
         let (a, b, c) = tokio::join!(watch().start(), watch().start(), watch().start());
-        let set = Sentinels { servers: vec![master, one, two], sentinels: vec![a, b, c] };
+        let set = Sentinels { servers, sentinels: vec![a, b, c] };
         set.agree().await;
         set
     }
@@ -85,8 +113,11 @@ impl Sentinels {
     /// The master that takes over from `old`.
     pub async fn successor_of(&self, old: &Server) -> &Server {
         let port = old.port();
-        eventually(BOUND, || async move { self.named().await.filter(|now| now.port() != port) })
-            .await
+        eventually(BOUND, || async move {
+            let now = self.named().await?;
+            if now.port() != port { Ok(now) } else { Err("still the old one".to_owned()) }
+        })
+        .await
     }
 
     /// A planned failover, as an operator would order it.
@@ -120,19 +151,29 @@ impl Sentinels {
         eventually(BOUND, linked).await;
     }
 
-    async fn named(&self) -> Option<&Server> {
-        let mut named = None;
+    /// Whom all running sentinels name, if it says itself that it is a master; or what they say.
+    async fn named(&self) -> Result<&Server, String> {
+        let mut ports: Vec<String> = Vec::new();
         for sentinel in self.sentinels.iter().filter(|sentinel| sentinel.is_running()) {
             let raw = sentinel.raw();
-            let reply = raw.try_cmd(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER]).await.ok()?;
-            let port: u16 = lines_of(reply).get(1)?.parse().ok()?;
-            if named.replace(port).is_some_and(|other| other != port) {
-                return None;
-            }
+            let reply = raw.try_cmd(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", MASTER]).await;
+            ports
+                .push(reply.map_or_else(|error| error.to_string(), |addr| lines_of(addr).concat()));
         }
-        let master = self.servers.iter().find(|server| Some(server.port()) == named)?;
-        let role = master.is_running().then(|| master.raw())?.try_cmd(&["ROLE"]).await.ok()?;
-        lines_of(role).first().filter(|role| *role == "master").map(|_| master)
+        let is_named = |server: &&Server| {
+            let address = format!("127.0.0.1{}", server.public_port());
+            !ports.is_empty() && ports.iter().all(|port| *port == address)
+        };
+        let master = self.servers.iter().find(is_named);
+        let master = master.ok_or_else(|| format!("the sentinels name {ports:?}"))?;
+        if !master.is_running() {
+            return Err(format!("{} does not run", master.port()));
+        }
+        let role = master.raw().try_cmd(&["ROLE"]).await.map(lines_of);
+        match role {
+            Ok(role) if role.first().is_some_and(|role| role == "master") => Ok(master),
+            role => Err(format!("{} says {role:?}", master.port())),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use tokio::sync::OnceCell;
 
 use crate::clock::Clock;
 use crate::launch::{self, Settings};
+use crate::proxy::Proxy;
 use crate::raw::Raw;
 use crate::supervise::Supervised;
 
@@ -55,6 +56,11 @@ impl Server {
     /// The port of `addr`.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The port that other servers and clients are told: that of a proxy, or its own.
+    pub fn public_port(&self) -> u16 {
+        self.settings.announced.unwrap_or(self.port)
     }
 
     /// The second port of a cluster's node, on which the nodes talk to each other.
@@ -228,7 +234,15 @@ impl ServerBuilder {
     /// A replica of `master`, once it has been synchronised by the server itself.
     #[must_use]
     pub fn replica_of(self, master: &Server) -> Self {
-        self.config(&format!("replicaof 127.0.0.1 {}", master.port()))
+        self.config(&format!("replicaof 127.0.0.1 {}", master.public_port()))
+    }
+
+    /// Other servers, sentinels and clients of a cluster are told to go to `proxy`, which has to
+    /// lead here once the server runs.
+    #[must_use]
+    pub fn announced_as(mut self, proxy: &Proxy) -> Self {
+        self.settings.announced = Some(proxy.addr().port());
+        self
     }
 
     /// Not a server of data, but one that watches others.

@@ -1,6 +1,6 @@
 //! The sentinels of the suite do what their verbs say.
 
-use fault_kit::{Sentinels, secs};
+use fault_kit::{Proxy, Sentinels, secs};
 
 #[tokio::test]
 async fn the_sentinels_agree_and_replace_a_master_that_died() {
@@ -37,4 +37,21 @@ async fn one_sentinel_may_be_down() {
     assert_ne!(second.port(), first.port());
     set.sentinels()[0].start_again().await;
     set.master().await;
+}
+
+#[tokio::test]
+async fn sentinels_name_the_proxies_of_their_servers() {
+    let (set, proxies) = Sentinels::start_behind_proxies(secs(30), &[]).await;
+    let named = |proxy: &Proxy| proxy.addr().port().to_string();
+    let ask = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", Sentinels::MASTER];
+    let raw = set.sentinels()[0].raw();
+    assert_eq!(fault_kit::lines_of(raw.cmd(&ask).await)[1], named(&proxies[0]));
+    let master = set.master().await.raw();
+    master.cmd(&["SET", "k", "v"]).await;
+    assert_eq!(master.int(&["WAIT", "2", "20000"]).await, 2, "copied through the proxy");
+    let next = set.failover().await;
+    set.agree().await;
+    let at = set.servers().iter().position(|server| server.port() == next.port()).unwrap();
+    assert_eq!(fault_kit::lines_of(raw.cmd(&ask).await)[1], named(&proxies[at]));
+    assert_eq!(next.raw().get("k").await.as_deref(), Some("v"));
 }

@@ -1,8 +1,9 @@
-//! One proxied connection: requests up, replies down, and the faults between them.
+//! One proxied connection: requests up, replies down, and the faults between them. A replica that
+//! copies its master is only held up and cut: what it sends and gets are no requests and replies.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
@@ -54,12 +55,13 @@ async fn exchange(shared: &Shared, client: &mut TcpStream, upstream: SocketAddr)
     let (slots, expected) = unbounded_channel();
     let (up, up_queue) = unbounded_channel();
     let (down, down_queue) = unbounded_channel();
+    let is_copy = AtomicBool::new(false);
     let upward = async {
-        let requests = requests(shared, Frames::new(from_client), &slots, up);
+        let requests = requests(shared, Frames::new(from_client, &is_copy), &slots, up, &is_copy);
         tokio::try_join!(requests, deliver(up_queue, to_server, shared))
     };
     let downward = async {
-        let replies = replies(shared, Frames::new(from_server), expected, down);
+        let replies = replies(shared, Frames::new(from_server, &is_copy), expected, down, &is_copy);
         tokio::try_join!(replies, deliver(down_queue, to_client, shared))
     };
     let end = tokio::select! {
@@ -75,9 +77,15 @@ async fn requests(
     mut frames: Frames<'_>,
     slots: &UnboundedSender<Slot>,
     up: UnboundedSender<Packet>,
+    is_copy: &AtomicBool,
 ) -> Result<(), Cut> {
     let mut silent = false;
     while let Some(request) = frames.next().await {
+        if is_copy.load(Ordering::Relaxed) || command_name(&request) == "PSYNC" {
+            is_copy.store(true, Ordering::Relaxed);
+            let _ = up.send(Packet::new(request, Duration::ZERO));
+            continue;
+        }
         shared.names().push(command_name(&request));
         let (then, mut delay, lost) = {
             let mut rules = shared.rules();
@@ -121,6 +129,7 @@ async fn replies(
     mut frames: Frames<'_>,
     mut slots: UnboundedReceiver<Slot>,
     down: UnboundedSender<Packet>,
+    is_copy: &AtomicBool,
 ) -> Result<(), Cut> {
     let mut expected = VecDeque::new();
     let mut silent = false;
@@ -145,6 +154,10 @@ async fn replies(
             reply = frames.next() => reply,
         };
         let Some(reply) = reply else { return Ok(()) };
+        if is_copy.load(Ordering::Relaxed) {
+            let _ = down.send(Packet::new(reply, Duration::ZERO));
+            continue;
+        }
         // A push of RESP3, or a message of a subscription, answers no request.
         let unasked = reply.first() == Some(&b'>') || expected.is_empty();
         let slot = if unasked { None } else { expected.pop_front() };

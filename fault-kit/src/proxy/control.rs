@@ -51,17 +51,27 @@ impl Hits {
 impl Proxy {
     /// A proxy in front of `server`, passing everything.
     pub fn start(server: &Server) -> Proxy {
+        Proxy::before(server.addr(), &server.url_with_password())
+    }
+
+    /// A proxy without a server as yet, for one that is told the address of its proxy when it
+    /// starts: connections break at once until `lead_to` names the server, which has no password.
+    pub fn ahead() -> Proxy {
+        let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        Proxy::before(nowhere, &format!("redis://{nowhere}"))
+    }
+
+    fn before(upstream: SocketAddr, direct: &str) -> Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free");
         listener.set_nonblocking(true).expect("the listener becomes non-blocking");
         let addr = listener.local_addr().expect("a bound socket has an address");
-        let shared = Arc::new(Shared::new(server.addr()));
+        let shared = Arc::new(Shared::new(upstream));
         let (stop, stopped) = oneshot::channel();
         let thread = {
             let shared = shared.clone();
             std::thread::spawn(move || run(listener, &shared, stopped))
         };
-        let direct = server.url_with_password();
-        let url = direct.replace(&server.addr().to_string(), &addr.to_string());
+        let url = direct.replace(&upstream.to_string(), &addr.to_string());
         Proxy { addr, url, shared, stop: Some(stop), thread: Some(thread) }
     }
 

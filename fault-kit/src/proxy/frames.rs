@@ -1,6 +1,6 @@
 //! Reads a half of a connection frame by frame, and writes one packet by packet.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -14,16 +14,22 @@ use super::shared::{Cut, Shared};
 pub struct Frames<'a> {
     half: ReadHalf<'a>,
     buffer: Vec<u8>,
+    /// From here on the bytes are no frames: a replica copies its master.
+    is_copy: &'a AtomicBool,
 }
 
 impl<'a> Frames<'a> {
-    pub fn new(half: ReadHalf<'a>) -> Self {
-        Frames { half, buffer: Vec::new() }
+    pub fn new(half: ReadHalf<'a>, is_copy: &'a AtomicBool) -> Self {
+        Frames { half, buffer: Vec::new(), is_copy }
     }
 
-    /// The next whole frame; `None` at the end of the stream. Cancel safe.
+    /// The next whole frame, or whatever came of a copy; `None` at the end of the stream. Cancel
+    /// safe.
     pub async fn next(&mut self) -> Option<Vec<u8>> {
         loop {
+            if self.is_copy.load(Ordering::Relaxed) && !self.buffer.is_empty() {
+                return Some(std::mem::take(&mut self.buffer));
+            }
             if let Some(length) = frame_len(&self.buffer) {
                 let rest = self.buffer.split_off(length);
                 return Some(std::mem::replace(&mut self.buffer, rest));
