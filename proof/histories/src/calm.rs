@@ -101,8 +101,15 @@ impl Calm {
         let count = Scene::ALL.len() as u64;
         let scene = Scene::ALL[usize::try_from(seed % count).unwrap_or(0)];
         let round = seed / count;
-        let turns = [Topology::One, Topology::One, Topology::Three, Topology::Replicated];
-        let turn = turns[usize::try_from(round % 4).unwrap_or(0)];
+        let turns = [
+            Topology::One,
+            Topology::One,
+            Topology::Three,
+            Topology::Replicated,
+            Topology::Sentinel,
+            Topology::Cluster,
+        ];
+        let turn = turns[usize::try_from(round).unwrap_or(0) % turns.len()];
         let plain = Calm {
             seed,
             topology: topology.unwrap_or(turn),
@@ -217,6 +224,11 @@ impl Calm {
     /// A key that is deleted by hand is a lock that two may have.
     pub fn keeps_exclusion(&self) -> bool {
         self.scene != Scene::Deletions
+    }
+
+    /// The keys of its locks, which are called `k-0` and so on.
+    pub fn lock_keys(&self) -> Vec<String> {
+        (0..self.keys).map(|n| format!("lock:k-{n}")).collect()
     }
 
     pub fn longest_expire_ms(&self) -> u64 {

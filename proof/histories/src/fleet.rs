@@ -6,7 +6,9 @@ use fault_kit::{Process, ms, secs, time_passes};
 use tokio::sync::Mutex;
 
 use crate::log::{Line, Moment, now, read_all};
+use crate::names::Names;
 use crate::plan::{Fault, Kind};
+use crate::topology::Topology;
 
 /// What the workers are told.
 #[derive(Debug)]
@@ -16,7 +18,8 @@ pub struct Orders {
     pub dir: PathBuf,
     pub urls: Vec<String>,
     pub tasks: usize,
-    pub keys: usize,
+    pub names: Names,
+    pub topology: Topology,
     pub until: Moment,
     pub goal: u64,
     pub is_guarded: bool,
@@ -85,6 +88,7 @@ impl Orders {
     fn spawn(&self, n: usize, incarnation: usize) -> Process {
         let text = |path: PathBuf| path.to_str().expect("a temp directory is text").to_owned();
         let log = self.dir.join(format!("w{n}.{incarnation}.log"));
+        let topology = Topology::ALL.iter().position(|one| *one == self.topology);
         let args = [
             format!("w{n}"),
             incarnation.to_string(),
@@ -93,11 +97,13 @@ impl Orders {
             text(log),
             self.urls.join(","),
             self.tasks.to_string(),
-            self.keys.to_string(),
+            self.names.names.join(" "),
             self.until.to_string(),
             self.goal.to_string(),
             self.is_guarded.to_string(),
             self.min_replicas.to_string(),
+            self.names.prefix.to_owned(),
+            topology.unwrap_or(0).to_string(),
         ];
         Process::spawn_program("worker", &args.each_ref().map(String::as_str))
     }

@@ -15,6 +15,7 @@ use crate::checker::{
 };
 use crate::fleet::{Fleet, Orders};
 use crate::log::{Event, Line, now};
+use crate::names::Names;
 use crate::plan::{Kind, Plan};
 use crate::store::{Access, Store, Totals};
 use crate::worker::LONGEST_MS;
@@ -77,6 +78,7 @@ impl Outcome {
 #[derive(Debug)]
 pub struct Run {
     pub store: Store,
+    names: Names,
     arena: Arc<Arena>,
     fleet: Arc<Fleet>,
     dir: PathBuf,
@@ -95,14 +97,16 @@ impl Run {
         let dir = std::env::temp_dir().join(dir);
         std::fs::create_dir_all(&dir).expect("a temp directory can be made");
         let start = now();
-        let arena = Arena::start(plan.topology, plan.seed).await;
+        let names = Names::of(plan.seed, size.keys);
+        let arena = Arena::start(plan.topology, plan.seed, &names.lock_keys()).await;
         let store = Store::start(&Orders::socket(&dir));
         let orders = Orders {
             seed: plan.seed,
             dir: dir.clone(),
             urls: arena.urls(),
             tasks: size.tasks,
-            keys: size.keys,
+            names,
+            topology: plan.topology,
             // The start of the servers does not count.
             until: until + (now() - start),
             goal,
@@ -110,7 +114,7 @@ impl Run {
             min_replicas: plan.min_replicas(),
         };
         let fleet = Fleet::start(orders, size.workers);
-        Run { store, arena: Arc::new(arena), fleet: Arc::new(fleet), dir }
+        Run { store, names, arena: Arc::new(arena), fleet: Arc::new(fleet), dir }
     }
 
     /// Carries out all faults of a plan, and counts those that hit. One that would begin only when
@@ -142,9 +146,11 @@ impl Run {
     pub async fn finish(self, plan: Plan, faults: BTreeMap<Kind, usize>) -> Outcome {
         self.fleet.idle().await;
         self.arena.catch_up();
+        self.arena.settle().await;
         let has_jumped = faults.contains_key(&Kind::Clock) || faults.contains_key(&Kind::Blip);
         let jumped_ms = if has_jumped { 60_000 } else { 0 };
-        let leftovers = leftovers(&self.arena, LONGEST_MS + jumped_ms).await;
+        let lock_keys = self.names.lock_keys();
+        let leftovers = leftovers(&self.arena, &lock_keys, LONGEST_MS + jumped_ms).await;
         let fleet = Arc::into_inner(self.fleet).expect("no fault is under way");
         let lines = fleet.logs().await;
         let verdict = Verdict::of(&plan, &lines, &self.store.accesses(), &leftovers);
@@ -223,13 +229,13 @@ pub fn outcome(
 }
 
 /// The lock keys that stand although nobody works any more. A few may be on their way out; those
-/// that will not end by themselves, or do not, are returned.
-pub async fn leftovers(arena: &Arena, longest_ms: u64) -> Vec<Leftover> {
+/// that will not end by themselves, or do not, are returned, as are all other keys without an end.
+pub async fn leftovers(arena: &Arena, lock_keys: &[String], longest_ms: u64) -> Vec<Leftover> {
     let start = Instant::now();
     loop {
         let mut left = Vec::new();
-        for server in arena.masters() {
-            left.extend(lock_keys(server, longest_ms).await);
+        for server in arena.masters().await {
+            left.extend(left_on(server, lock_keys, longest_ms).await);
         }
         if left.is_empty() || !check_leftovers(&left).is_empty() {
             return left;
@@ -242,15 +248,17 @@ pub async fn leftovers(arena: &Arena, longest_ms: u64) -> Vec<Leftover> {
     }
 }
 
-async fn lock_keys(server: &Server, longest_ms: u64) -> Vec<Leftover> {
+async fn left_on(server: &Server, lock_keys: &[String], longest_ms: u64) -> Vec<Leftover> {
     let raw = server.raw();
     let mut left = Vec::new();
-    let keys = raw.keys("lock:*").await;
-    // The roll of the restart guard is no lock.
-    for key in keys.into_iter().filter(|key| !key.ends_with(":fence")) {
-        match raw.int(&["PTTL", &key]).await {
-            -2 => {}
-            ms => left.push(Leftover { key, left_ms: u64::try_from(ms).ok(), longest_ms }),
+    for key in raw.keys("*").await {
+        let is_lock = lock_keys.contains(&key);
+        match u64::try_from(raw.int(&["PTTL", &key]).await) {
+            Ok(ms) if is_lock => left.push(Leftover { key, left_ms: Some(ms), longest_ms }),
+            // What is no lock stays for as long as the protocol says, but not for ever.
+            Ok(_) => {}
+            Err(_) if raw.int(&["EXISTS", &key]).await == 0 => {}
+            Err(_) => left.push(Leftover { key, left_ms: None, longest_ms }),
         }
     }
     left

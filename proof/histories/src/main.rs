@@ -7,10 +7,12 @@ mod checker;
 mod fleet;
 mod history;
 mod log;
+mod names;
 mod parity;
 mod plan;
 mod report;
 mod resource;
+mod servers;
 mod store;
 mod topology;
 mod watched;
@@ -112,6 +114,7 @@ async fn histories(options: &Options) -> Vec<Outcome> {
     for seed in options.seed..options.seed + options.histories {
         let places = Arc::clone(&places);
         let plan = Plan::of(seed, suffering);
+        let size = Size { length_ms: plan.topology.lasts_ms(options.length_ms), ..size };
         running.spawn(async move {
             let _place = places.acquire_owned().await.expect("never closed");
             judged(plan.clone(), history::run(plan, size)).await

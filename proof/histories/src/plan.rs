@@ -49,8 +49,13 @@ pub enum Kind {
     Clock,
     /// It jumps, and back before everybody has had a look at it.
     Blip,
-    /// The replica becomes the master, stale or not, with the old one alive or not.
+    /// The replica becomes the master: by hand, stale or not, with the old one alive or not; by
+    /// order of the sentinels; or in a cluster, whose masters wait for their replica.
     Failover,
+    /// SIGSTOP of a sentinel.
+    SentinelStop,
+    /// The slot of a lock goes to another master of the cluster.
+    MoveSlot,
 }
 
 /// What a lock on Redis promises to survive, and what a fencing token is for.
@@ -76,10 +81,19 @@ const WITHIN: [Kind; 15] = [
 /// not among these: a client that asks before it and after it sees a clock that has not moved.
 const SURVIVED: [Kind; 3] = [Kind::RestartEmpty, Kind::WrongBoot, Kind::Clock];
 
+/// The replicas of a master that sentinels watch.
+const REPLICAS: u32 = 2;
+
 /// What breaks the promise of exclusion: lost data, a clock that jumps, or both.
 fn beyond(topology: Topology, turn: u64) -> Vec<Kind> {
     let (loses_data, jumps) = (turn != 1, turn != 0);
     let mut kinds = Vec::new();
+    if topology == Topology::Cluster {
+        return vec![Kind::FlushAll; 4];
+    }
+    if topology == Topology::Sentinel {
+        return vec![Kind::FlushAll, Kind::FlushAll, Kind::Failover];
+    }
     if loses_data {
         kinds.extend([Kind::RestartEmpty, Kind::FlushAll].repeat(2));
         let failovers = if topology == Topology::Replicated { 7 } else { 0 };
@@ -94,8 +108,20 @@ fn beyond(topology: Topology, turn: u64) -> Vec<Kind> {
     kinds
 }
 
+/// What histories within the promise have more of, besides the kinds that all have.
+fn peculiar(topology: Topology, turn: u64) -> Vec<Kind> {
+    match topology {
+        Topology::Sentinel if turn.is_multiple_of(2) => {
+            vec![Kind::Failover, Kind::SentinelStop, Kind::SentinelStop]
+        }
+        Topology::Sentinel => vec![Kind::SentinelStop; 3],
+        Topology::Cluster => vec![Kind::MoveSlot, Kind::Failover, Kind::MoveSlot],
+        _ => Vec::new(),
+    }
+}
+
 impl Kind {
-    pub const ALL: [Kind; 21] = [
+    pub const ALL: [Kind; 23] = [
         Kind::ServerKill,
         Kind::ServerStop,
         Kind::ClientStop,
@@ -117,7 +143,21 @@ impl Kind {
         Kind::Clock,
         Kind::Blip,
         Kind::Failover,
+        Kind::SentinelStop,
+        Kind::MoveSlot,
     ];
+
+    /// Can this happen to these servers?
+    pub fn concerns(self, topology: Topology) -> bool {
+        let is_alone = !matches!(topology, Topology::Sentinel | Topology::Cluster);
+        match self {
+            Kind::RestartEmpty | Kind::WrongBoot | Kind::Clock | Kind::Blip => is_alone,
+            Kind::Failover => !is_alone || topology == Topology::Replicated,
+            Kind::SentinelStop => topology == Topology::Sentinel,
+            Kind::MoveSlot => topology == Topology::Cluster,
+            _ => true,
+        }
+    }
 
     pub fn hits_a_client(self) -> bool {
         matches!(self, Kind::ClientStop | Kind::ClientKill)
@@ -173,7 +213,7 @@ pub enum Guard {
 #[derive(Debug, Clone, Copy)]
 pub struct Precautions {
     pub guard: Guard,
-    /// With a master and its replica: how many replicas must have a lock.
+    /// With a master and replicas: how many of them must have a lock.
     pub min_replicas: u32,
 }
 
@@ -203,25 +243,35 @@ impl Plan {
     /// promise and beyond it.
     pub fn of(seed: u64, suffering: Suffering) -> Plan {
         let Suffering { count, length_ms, precautions, only, .. } = suffering;
-        let (turn, is_beyond) = (usize::try_from(seed % 4).unwrap_or(0), seed / 4 % 2 == 1);
+        let count_of_all = Topology::ALL.len() as u64;
+        let (turn, round) =
+            (usize::try_from(seed % count_of_all).unwrap_or(0), seed / count_of_all);
+        let is_beyond = round % 2 == 1;
         let topology = suffering.topology.unwrap_or(Topology::ALL[turn]);
+        let mut precautions = precautions;
         let mut rng = Rng::with_seed(seed);
-        let mut kinds = Vec::new();
-        if is_beyond {
-            kinds = beyond(topology, seed / 8 % 3);
+        let mut kinds = if is_beyond {
+            beyond(topology, round / 2 % 3)
         } else if topology.is_quorum() && precautions.guard != Guard::Off {
-            let chosen = usize::try_from(seed / 8).unwrap_or(0) % SURVIVED.len();
-            kinds = vec![SURVIVED[chosen]; 2];
-        }
+            let chosen = usize::try_from(round / 2).unwrap_or(0) % SURVIVED.len();
+            vec![SURVIVED[chosen]; 2]
+        } else {
+            peculiar(topology, round / 2)
+        };
         if let Some(only) = only {
             kinds = vec![only; count];
+            kinds.retain(|kind| kind.concerns(topology));
         }
-        while kinds.len() < count {
+        if topology == Topology::Sentinel && !is_beyond && kinds.contains(&Kind::Failover) {
+            // What all replicas have, the next master has.
+            precautions.min_replicas = REPLICAS;
+        }
+        while kinds.len() < count && only.is_none() {
             kinds.push(rng.choice(WITHIN).unwrap_or(Kind::Reset));
         }
         rng.shuffle(&mut kinds);
         let plan = Plan { seed, topology, precautions, faults: Vec::new(), calm: None };
-        let mut plan = plan.spread(&kinds, length_ms, &mut rng);
+        let mut plan = plan.spread(&kinds, topology.lasts_ms(length_ms), &mut rng);
         if !is_beyond {
             let chosen = rng.usize(0..1_000);
             let hits = plan.faults.iter_mut().filter(|fault| SURVIVED.contains(&fault.kind));
@@ -237,10 +287,7 @@ impl Plan {
     pub fn wave(seed: u64, topology: Topology, length_ms: u64, precautions: Precautions) -> Plan {
         let mut rng = Rng::with_seed(seed);
         let mut kinds = Kind::ALL.to_vec();
-        kinds.retain(|kind| match kind {
-            Kind::Failover => topology == Topology::Replicated,
-            kind => *kind != Kind::Clock,
-        });
+        kinds.retain(|kind| *kind != Kind::Clock && kind.concerns(topology));
         rng.shuffle(&mut kinds);
         let plan = Plan { seed, topology, precautions, faults: Vec::new(), calm: None };
         plan.spread(&kinds, length_ms, &mut rng)
@@ -276,12 +323,24 @@ impl Plan {
         match self.precautions.guard {
             Guard::Off => false,
             Guard::On => self.topology.is_quorum(),
-            Guard::All => true,
+            Guard::All => self.topology != Topology::Cluster,
         }
     }
 
     pub fn min_replicas(&self) -> u32 {
-        if self.topology == Topology::Replicated { self.precautions.min_replicas } else { 0 }
+        match self.topology {
+            Topology::Replicated | Topology::Sentinel => self.precautions.min_replicas,
+            _ => 0,
+        }
+    }
+
+    /// Does the next master lack what the one before it had granted?
+    fn forgets_in_failovers(&self) -> bool {
+        match self.topology {
+            Topology::Cluster => false,
+            Topology::Sentinel => self.min_replicas() < REPLICAS,
+            _ => true,
+        }
     }
 
     pub fn is_beyond(&self) -> bool {
@@ -301,9 +360,10 @@ impl Plan {
             SURVIVED.into_iter().flat_map(|kind| self.targets(kind)).collect();
         let most = if self.is_guarded() { self.topology.minority() } else { 0 };
         let forgets = self.calm.as_ref().is_some_and(|calm| !calm.keeps_exclusion());
-        let forgets = forgets || has(Kind::FlushAll) || has(Kind::Failover) || has(Kind::Blip);
+        let fails_over = has(Kind::Failover) && self.forgets_in_failovers();
+        let forgets = forgets || has(Kind::FlushAll) || fails_over || has(Kind::Blip);
         let jumps = has(Kind::Clock) || has(Kind::Blip) || has(Kind::WrongBoot);
-        let loses_data = has(Kind::FlushAll) || has(Kind::Failover) || has(Kind::RestartEmpty);
+        let loses_data = has(Kind::FlushAll) || fails_over || has(Kind::RestartEmpty);
         let loses_data = loses_data || has(Kind::WrongBoot);
         Promise { exclusion: !forgets && doubtful.len() <= most, order: !(loses_data && jumps) }
     }
@@ -335,7 +395,12 @@ mod tests {
             for kind in
                 [Kind::RestartEmpty, Kind::FlushAll, Kind::Clock, Kind::Blip, Kind::Failover]
             {
-                assert_eq!(promise(topology, Guard::Off, &[(kind, 0)]), order);
+                let waits = topology == Topology::Cluster && kind == Kind::Failover;
+                let promised = if waits { both } else { order };
+                assert_eq!(promise(topology, Guard::Off, &[(kind, 0)]), promised);
+            }
+            for kind in [Kind::SentinelStop, Kind::MoveSlot] {
+                assert_eq!(promise(topology, Guard::Off, &[(kind, 0)]), both);
             }
             let lost = [(Kind::Clock, 0), (Kind::FlushAll, 0)];
             assert_eq!(promise(topology, Guard::Off, &lost), none);
@@ -371,12 +436,16 @@ mod tests {
             let again = Plan::of(seed, suffering(Guard::On));
             assert_eq!(format!("{plan:?}"), format!("{again:?}"));
             assert_eq!(plan.faults.len(), 13);
-            assert!(seed / 4 % 2 == 1 || !plan.is_beyond(), "{seed}");
+            assert_eq!(seed / 6 % 2 == 1, plan.is_beyond(), "{seed}");
+            assert!(plan.faults.iter().all(|fault| fault.kind.concerns(plan.topology)), "{seed}");
         }
-        let beyond = Plan::of(7, suffering(Guard::Off));
+        let beyond = Plan::of(9, suffering(Guard::Off));
         assert_eq!(beyond.topology, Topology::Replicated);
         assert_eq!(beyond.targets(Kind::Failover).count(), 7);
-        let clocks_only = Plan::of(15, suffering(Guard::Off));
+        let watched = Plan::of(4, suffering(Guard::On));
+        assert_eq!((watched.topology, watched.min_replicas()), (Topology::Sentinel, REPLICAS));
+        assert_eq!(watched.targets(Kind::Failover).count(), 1);
+        let clocks_only = Plan::of(21, suffering(Guard::Off));
         assert_eq!(clocks_only.promise(), Promise { exclusion: false, order: true });
     }
 }

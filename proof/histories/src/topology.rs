@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use fault_kit::Sentinels;
+use redlock::{Redlock, RedlockBuilder};
+
 /// The servers of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Topology {
@@ -10,24 +13,52 @@ pub enum Topology {
     Five,
     /// A master and its replica behind one address.
     Replicated,
+    /// A master with two replicas, watched by three sentinels.
+    Sentinel,
+    /// Three masters, each with a replica.
+    Cluster,
 }
 
 impl Topology {
-    pub const ALL: [Topology; 4] =
-        [Topology::One, Topology::Three, Topology::Five, Topology::Replicated];
+    pub const ALL: [Topology; 6] = [
+        Topology::One,
+        Topology::Three,
+        Topology::Five,
+        Topology::Replicated,
+        Topology::Sentinel,
+        Topology::Cluster,
+    ];
 
     pub fn servers(self) -> usize {
         match self {
             Topology::One => 1,
             Topology::Replicated => 2,
-            Topology::Three => 3,
+            Topology::Three | Topology::Sentinel => 3,
             Topology::Five => 5,
+            Topology::Cluster => 6,
         }
     }
 
     /// So many servers that a majority is left.
     pub fn minority(self) -> usize {
         (self.servers() - 1) / 2
+    }
+
+    /// A client of these servers, named by their URLs or by those of the sentinels.
+    pub fn builder<'a>(self, urls: impl IntoIterator<Item = &'a str>) -> RedlockBuilder {
+        match self {
+            Topology::Sentinel => Redlock::builder().sentinel(urls, Sentinels::MASTER),
+            Topology::Cluster => Redlock::builder().cluster(urls),
+            _ => Redlock::builder().urls(urls),
+        }
+    }
+
+    /// How long a history lasts: a planned failover takes seconds, and is not to fill all of it.
+    pub fn lasts_ms(self, length_ms: u64) -> u64 {
+        match self {
+            Topology::Sentinel => 2 * length_ms,
+            _ => length_ms,
+        }
     }
 
     pub fn is_quorum(self) -> bool {
@@ -42,6 +73,8 @@ impl fmt::Display for Topology {
             Topology::Three => "three",
             Topology::Five => "five",
             Topology::Replicated => "replicated",
+            Topology::Sentinel => "sentinel",
+            Topology::Cluster => "cluster",
         })
     }
 }

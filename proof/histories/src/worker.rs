@@ -1,6 +1,9 @@
 //! One process that works under locks until its time is over: the role of the child processes.
 
+use std::future::poll_fn;
 use std::path::PathBuf;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -10,6 +13,7 @@ use redlock::{LockError, Redlock, redis_lock};
 
 use crate::log::{Event, Log, now};
 use crate::resource::Resource;
+use crate::topology::Topology;
 use crate::watched::Watched;
 
 /// The leases that workers ask for, in milliseconds.
@@ -27,15 +31,15 @@ struct Worker {
     name: String,
     /// `<name>.<incarnation>`
     process: String,
-    keys: u64,
+    names: Vec<String>,
     /// When to stop; in a run to a total, when to give up.
     until: u64,
     /// How many writes this worker shall have done in all; 0: as many as it can.
     goal: u64,
 }
 
-/// Arguments: name, incarnation, seed, socket, log, URLs, tasks, keys, until, goal, restart
-/// guard, replicas.
+/// Arguments: name, incarnation, seed, socket, log, URLs, tasks, names of locks, until, goal,
+/// restart guard, replicas, prefix, topology.
 pub fn work(args: &Args) {
     block_on(async {
         let worker = Worker::connect(args).await;
@@ -60,8 +64,9 @@ pub fn work(args: &Args) {
 impl Worker {
     async fn connect(args: &Args) -> Worker {
         let (name, process) = (args.get(0), format!("{}.{}", args.get(0), args.get(1)));
-        let builder = Redlock::builder().urls(args.get(5).split(',')).client_name(&process);
-        let builder = builder.reply_timeout(ms(200)).lazy();
+        let topology = Topology::ALL[args.parse::<usize>(13)];
+        let builder = topology.builder(args.get(5).split(',')).prefix(args.get(12));
+        let builder = builder.client_name(&process).reply_timeout(ms(200)).lazy();
         let builder = builder.restart_guard(args.parse(10)).longest_expire(ms(LONGEST_MS));
         let builder = match args.parse(11) {
             0 => builder,
@@ -73,7 +78,7 @@ impl Worker {
             socket: args.get(3).into(),
             name: name.to_owned(),
             process,
-            keys: args.parse(7),
+            names: args.get(7).split(' ').map(str::to_owned).collect(),
             until: args.parse(8),
             goal: args.parse(9),
         }
@@ -114,6 +119,8 @@ struct Call<'a> {
     pause: Duration,
     /// The call is dropped after this time.
     patience: Option<Duration>,
+    /// Once it waits, nobody polls the call for this time.
+    stall: Option<Duration>,
     form: Form,
 }
 
@@ -133,7 +140,7 @@ impl<'a> Call<'a> {
         Call {
             worker,
             attempt,
-            key: format!("k-{}", rng.u64(0..worker.keys)),
+            key: rng.choice(&worker.names).cloned().unwrap_or_default(),
             expire: ms(expire),
             wait: ms(rng.choice([0, 50, 400, 800]).unwrap_or(0)),
             max_renew: rng.choice([None, Some(0), Some(2)]).unwrap_or(None),
@@ -146,6 +153,7 @@ impl<'a> Call<'a> {
                 },
             )),
             patience: (rng.u8(0..10) == 0).then(|| ms(rng.u64(1..600))),
+            stall: (rng.u8(0..20) == 0).then(|| ms(rng.u64(10..1_500))),
             form: rng.choice([Form::Guard, Form::Run, Form::Attribute]).unwrap_or(Form::Run),
         }
     }
@@ -163,13 +171,26 @@ impl<'a> Call<'a> {
             Form::Run => request.run(self.watched()).await,
             Form::Attribute => by_attribute(self).await,
             Form::Guard => {
-                let guard = request.acquire().await?;
+                let guard = self.stalled(request.acquire()).await?;
                 let applied = guard.protect(self.watched()).await?;
                 // What it finds is told by the history.
                 let _ = guard.release().await;
                 Ok(applied)
             }
         }
+    }
+
+    /// Polls once and, where that is not enough, not again before a stall is over.
+    async fn stalled<T>(&self, call: impl Future<Output = T>) -> T {
+        let mut call = pin!(call);
+        if let Some(stall) = self.stall.filter(|_| self.worker.goal == 0) {
+            let first = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await;
+            if let Poll::Ready(output) = first {
+                return output;
+            }
+            time_passes(stall).await;
+        }
+        call.await
     }
 
     fn watched(&self) -> Watched<'_, impl Future<Output = u64>> {
@@ -206,7 +227,7 @@ impl<'a> Call<'a> {
 }
 
 #[redis_lock(
-    key = "<call.key>",
+    key = &call.key,
     client = &call.worker.redlock,
     expire = call.expire,
     wait = call.wait,
@@ -216,8 +237,14 @@ async fn by_attribute(call: &Call<'_>) -> Result<u64, LockError> {
     Ok(call.watched().await)
 }
 
-/// The name of an error without its fields.
+/// What kind of an error it is.
 pub fn word(error: &LockError) -> String {
-    let text = format!("{error:?}");
-    text.split([' ', '{', '(']).next().unwrap_or_default().to_owned()
+    let word = match error {
+        LockError::Timeout { .. } => "Timeout",
+        LockError::Unavailable { .. } => "Unavailable",
+        LockError::Lost { .. } => "Lost",
+        LockError::ExpireTooShort { .. } => "ExpireTooShort",
+        _ => "Other",
+    };
+    word.to_owned()
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use fault_kit::process::{Args, block_on, emit};
 use fault_kit::{secs, time_passes};
-use redlock::Redlock;
-use redlock::deadpool_redis::{Config, Pool, Runtime};
+use redlock::deadpool_redis::{Config, Runtime};
+use redlock::{Redlock, RedlockBuilder};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -52,11 +52,11 @@ impl Load {
         let urls: Vec<&str> = args.get(4).split(',').collect();
         let mut clients = Vec::new();
         for door in &calm.processes[number] {
-            let builder = Redlock::builder().client_name(&process);
             let builder = match door {
-                Door::Url => builder.urls(urls.iter().copied()),
-                Door::Pool => builder.pools(urls.iter().map(|url| pool(url))),
+                Door::Url => topology.builder(urls.iter().copied()),
+                Door::Pool => pools(topology, &urls),
             };
+            let builder = builder.client_name(&process);
             let builder = if topology.is_quorum() { builder.restart_guard(false) } else { builder };
             clients.push(builder.build().await.expect("the options are good"));
         }
@@ -137,7 +137,14 @@ fn alone<F: Future>(future: F) -> F::Output {
     runtime.expect("a runtime").block_on(future)
 }
 
-fn pool(url: &str) -> Pool {
-    let config = Config::from_url(url);
-    config.create_pool(Some(Runtime::Tokio1)).expect("the URL is good")
+/// A client of pools, where there are pools for these servers that it can rely on.
+fn pools(topology: Topology, urls: &[&str]) -> RedlockBuilder {
+    let pool = |url: &&str| {
+        let pool = Config::from_url(*url).create_pool(Some(Runtime::Tokio1));
+        pool.expect("the URL is good")
+    };
+    match topology {
+        Topology::Sentinel | Topology::Cluster => topology.builder(urls.iter().copied()),
+        _ => Redlock::builder().pools(urls.iter().map(pool)),
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use fault_kit::{Process, ms, secs, time_passes};
+use redlock::deadpool_redis::redis::Value;
 
 use super::{Calm, Scene};
 use crate::arena::Arena;
@@ -30,13 +31,14 @@ pub async fn run(calm: Calm, length_ms: u64) -> Outcome {
     let dir = format!("redlock-calm-{}-{}", std::process::id(), calm.seed);
     let dir = std::env::temp_dir().join(dir);
     std::fs::create_dir_all(&dir).expect("a temp directory can be made");
-    let arena = Arena::start(calm.topology, calm.seed).await;
+    let arena = Arena::start(calm.topology, calm.seed, &calm.lock_keys()).await;
     let start = now();
     let mut crew = Crew::start(&calm, arena, &dir, start + length_ms * 1_000_000);
     let lateness = tokio::spawn(lateness(start + length_ms * 1_000_000));
     crew.strike().await;
     crew.idle().await;
-    let left = leftovers(&crew.arena, calm.longest_expire_ms().max(LONGEST_MS)).await;
+    let longest_ms = calm.longest_expire_ms().max(LONGEST_MS);
+    let left = leftovers(&crew.arena, &calm.lock_keys(), longest_ms).await;
     let lines = crew.end(&dir);
     let plan = Plan::calm(calm.clone());
     let verdict = Verdict::of(&plan, &lines, &[], &left);
@@ -101,8 +103,9 @@ impl Crew<'_> {
     async fn delete(&self, key: &str) {
         let at = now();
         let mut is_gone = false;
-        for server in self.arena.masters() {
-            is_gone |= server.raw().del(&format!("lock:{key}")).await;
+        for server in self.arena.masters().await {
+            let deleted = server.raw().try_cmd(&["DEL", &format!("lock:{key}")]).await;
+            is_gone |= deleted == Ok(Value::Int(1));
         }
         if is_gone {
             self.log.write(PARENT, at, Event::Gone { key: key.to_owned() });
