@@ -11,6 +11,8 @@ const MASTER: &str = "mymaster";
 
 /// Longer than any failover on a loaded machine; one takes 2-5 s.
 const BOUND: Duration = secs(60);
+/// A planned failover that took longer was given up.
+const ORDER: Duration = secs(10);
 
 /// The servers and their sentinels. Planned and unplanned failovers take seconds.
 ///
@@ -123,11 +125,17 @@ impl Sentinels {
     /// A planned failover, as an operator would order it.
     pub async fn failover(&self) -> &Server {
         let old = self.master().await;
-        // Refused while the one before it is not over.
+        // Refused while the one before it is not over. One that takes too long is given up by the
+        // sentinel, and has to be ordered again.
         let order =
             || async { self.sentinels[0].raw().try_cmd(&["SENTINEL", "FAILOVER", MASTER]).await };
-        eventually(BOUND, order).await;
-        self.successor_of(old).await
+        loop {
+            eventually(BOUND, order).await;
+            let next = tokio::time::timeout(ORDER, self.successor_of(old)).await;
+            if let Ok(next) = next {
+                return next;
+            }
+        }
     }
 
     /// Waits until every sentinel knows the others and both replicas, which are in step.
