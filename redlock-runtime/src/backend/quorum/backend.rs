@@ -7,7 +7,7 @@ use super::gather::{Answers, Question, Reach, gather};
 use super::guard::RestartGuard;
 use super::member::Member;
 use super::tally::{self, Election};
-use super::tenure::Tenures;
+use super::tenure::{Tenures, may_land_late};
 use crate::backend::{Acquired, Awaited, Backend, Claim, Duty, Fault, Found, Reply, Told, Voter};
 use crate::clock::Moment;
 use crate::fencing::FencingToken;
@@ -196,14 +196,14 @@ impl Quorum {
     }
 
     async fn free(&self, claim: &Claim, within: Duration) -> Result<Found, Fault> {
-        let cut = self.tenures.end(&claim.owner);
+        let late = self.tenures.end(&claim.owner);
         let ask = |member: Arc<Member>| -> Question<Found> {
             let claim = claim.clone();
-            let was_cut = cut.contains(&member.number);
+            let may_land_late = late.contains(&member.number);
             Box::pin(async move {
                 let answer = member.backend.release(&claim, within).await;
-                if was_cut || answer.is_err() {
-                    member.release_later(claim, within, was_cut);
+                if may_land_late || answer.is_err() {
+                    member.release_later(claim, within, may_land_late);
                 }
                 answer
             })
@@ -292,13 +292,14 @@ async fn ask(
     let sent = guard.map_or(Moment::ZERO, RestartGuard::now);
     let answer = member.backend.acquire(claim, within).await;
     let is_wanted = tenures.answered(&claim.owner, member.number, sent, &answer);
-    if let Ok(Acquired::Granted { was_cut, .. }) = answer
-        && !is_wanted
-    {
-        let freed = member.backend.release(claim, within).await;
-        if was_cut || freed.is_err() {
-            member.release_later(claim.clone(), within, was_cut);
-        }
+    if is_wanted {
+        return answer;
+    }
+    let may_land_late = may_land_late(&answer);
+    let is_granted = matches!(answer, Ok(Acquired::Granted { .. }));
+    let is_freed = !is_granted || member.backend.release(claim, within).await.is_ok();
+    if may_land_late || !is_freed {
+        member.release_later(claim.clone(), within, may_land_late);
     }
     answer
 }

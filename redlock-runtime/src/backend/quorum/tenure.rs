@@ -3,7 +3,7 @@
 //! Behind an acquire without an answer goes a clean-up that may land at any time later: the node
 //! may show the lock in one moment and have lost it in the next. Such a node must not count.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::backend::{Acquired, Fault};
@@ -22,8 +22,9 @@ pub(super) struct Tenures {
 struct Known {
     /// One for each node.
     grants: Vec<Grant>,
-    /// The nodes that granted the lock to the second try: the first one may still land.
-    cut: Vec<usize>,
+    /// The nodes on which an acquire may still land: the first try of one that was answered when it
+    /// was repeated, or one without an answer.
+    late: HashSet<usize>,
 }
 
 /// What one node has said to the acquire of an owner.
@@ -43,14 +44,14 @@ impl Tenures {
     }
 
     pub(super) fn begin(&self, owner: &Owner) {
-        let known = Known { grants: vec![Grant::Doubtful; self.nodes], cut: Vec::new() };
+        let known = Known { grants: vec![Grant::Doubtful; self.nodes], late: HashSet::new() };
         self.known().insert(owner.clone(), known);
     }
 
     /// The owner lets go, or got nothing: no node may be asked for it any more. Returns the nodes
-    /// where a try that broke off may still take the lock.
-    pub(super) fn end(&self, owner: &Owner) -> Vec<usize> {
-        self.known().remove(owner).map_or_else(Vec::new, |known| known.cut)
+    /// where an acquire that is late may still take the lock.
+    pub(super) fn end(&self, owner: &Owner) -> HashSet<usize> {
+        self.known().remove(owner).map(|known| known.late).unwrap_or_default()
     }
 
     /// An acquire is about to be sent. `false`: it must not, because the owner has let go, or
@@ -71,11 +72,9 @@ impl Tenures {
     ) -> bool {
         let mut known = self.known();
         let Some(known) = known.get_mut(owner) else { return false };
+        known.late.extend(may_land_late(answer).then_some(node));
         known.grants[node] = match answer {
-            Ok(Acquired::Granted { was_cut, .. }) => {
-                known.cut.extend(was_cut.then_some(node));
-                Grant::Confirmed(sent)
-            }
+            Ok(Acquired::Granted { .. }) => Grant::Confirmed(sent),
             Ok(Acquired::Refused { .. }) | Err(_) => Grant::Doubtful,
         };
         true
@@ -97,6 +96,15 @@ impl Tenures {
 
     fn known(&self) -> MutexGuard<'_, HashMap<Owner, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Is a try of the acquire with this answer perhaps still on its way? One that was refused when it
+/// was repeated takes the lock if whoever had it has let go meanwhile.
+pub(super) fn may_land_late(answer: &Result<Acquired, Fault>) -> bool {
+    match answer {
+        Ok(Acquired::Granted { was_cut, .. } | Acquired::Refused { was_cut, .. }) => *was_cut,
+        Err(fault) => fault.is_unknown,
     }
 }
 
@@ -125,9 +133,26 @@ mod tests {
         let sent = Moment::from_nanos(5);
         tenures.answered(&owner, 0, sent, &granted());
         assert_eq!(tenures.confirmed(&owner, 0), Some(sent));
-        assert_eq!(tenures.end(&owner), [0], "the first try may still land");
+        assert_eq!(tenures.end(&owner), HashSet::from([0]), "the first try may still land");
         assert!(!tenures.answered(&owner, 0, sent, &granted()));
         assert_eq!(tenures.confirmed(&owner, 0), None);
         assert!(!tenures.ask(&owner, 0), "after its end");
+    }
+
+    #[test]
+    fn what_may_land_late_is_looked_for_when_its_owner_lets_go() {
+        let fault = |is_unknown| Err(Fault { nodes: Vec::new(), is_unknown, is_final: false });
+        let refused = |was_cut| {
+            Ok(Acquired::Refused { holder: String::new(), free_in: None, was_cut, is_split: false })
+        };
+        let answers = [refused(true), refused(false), fault(true), fault(false)];
+        let (tenures, owner) = (Tenures::new(answers.len()), Owner::fresh("test"));
+        tenures.begin(&owner);
+        for (node, answer) in answers.iter().enumerate() {
+            assert!(
+                tenures.ask(&owner, node) && tenures.answered(&owner, node, Moment::ZERO, answer)
+            );
+        }
+        assert_eq!(tenures.end(&owner), HashSet::from([0, 2]));
     }
 }
