@@ -51,8 +51,7 @@ impl Client {
     async fn turn(&mut self) {
         let work = self.any_work();
         let (request, wait) = self.request(work.key);
-        let expire = millis(self.world.plan.expire);
-        let patience = self.patience(2 * expire);
+        let patience = self.patience(2 * millis(self.world.plan.pace));
         let started = self.world.now();
         let waits = self.world.waits(self.process, work.key);
         if self.random.u8(..5) == 0 {
@@ -82,7 +81,7 @@ impl Client {
     fn any_work(&mut self) -> Work {
         let world = Arc::clone(&self.world);
         let random = &mut self.random;
-        let expire = millis(world.plan.expire);
+        let expire = millis(world.plan.pace);
         let key = random.usize(..world.plan.keys);
         let is_quick = world.plan.habits.is_quick && random.u8(..4) > 0;
         let steps = if is_quick { 1 } else { random.u64(1..=3) };
@@ -123,8 +122,7 @@ impl Client {
 
     async fn hold(&mut self, guard: LockGuard, work: Work) {
         let hold = Arc::clone(guard.lease().hold());
-        let expire = millis(self.world.plan.expire);
-        let patience = self.patience(expire);
+        let patience = self.patience(millis(self.world.plan.pace));
         let (world, key) = (Arc::clone(&self.world), work.key);
         if self.random.u8(..4) == 0 {
             // Beside the guard instead of inside of it, with a look before each step.
@@ -146,11 +144,31 @@ impl Client {
             world.sleep(kept).await;
         }
         world.state().witness.tally.renewals += u64::from(guard.renewals());
+        if world.plan.has_long_leases() && self.random.u8(..8) == 0 {
+            self.await_renewal(&guard).await;
+        }
         match self.random.u8(..4) {
             0 => drop(guard),
             1 => drop(within(Some(Duration::ZERO), guard.release()).await),
-            _ => drop(guard.release().await),
+            _ if guard.release().await.is_ok() && world.plan.nodes.len() > 1 => {
+                world.departs(self.process, &hold.claim);
+            }
+            _ => {}
         }
+    }
+
+    /// Lets go right behind a renewal, when nodes that did not have the lock are asked for it.
+    async fn await_renewal(&mut self, guard: &LockGuard) {
+        let world = &self.world;
+        let due = guard.lease().hold().confirmed().lease * 2 / 3;
+        world.sleep(millis(due)).await;
+        for _ in 0..100 {
+            if guard.renewals() > 0 || guard.check().is_err() {
+                break;
+            }
+            world.sleep(1).await;
+        }
+        world.sleep(self.random.u64(..8)).await;
     }
 
     /// A caller that waited in vain was told in time.

@@ -85,7 +85,8 @@ async fn run(world: &Arc<World>, mut random: Rng) {
             }
         }
     };
-    if tokio::time::timeout(BOUND, everybody).await.is_err() {
+    let bound = BOUND + 40 * (world.plan.expire - world.plan.pace);
+    if tokio::time::timeout(bound, everybody).await.is_err() {
         world.report("somebody waits for ever");
     }
     check_the_end(world, &redlocks).await;
@@ -120,7 +121,7 @@ async fn check_the_end(world: &World, redlocks: &[Redlock]) {
     // Elsewhere a lock that was let go may stand until its lease ends.
     let quiet = if world.plan.is_calm {
         RELEASED
-    } else if world.plan.line.is_some() {
+    } else if world.plan.line.is_some() && !world.plan.has_long_leases() {
         LAST_CLEAN_UP
     } else {
         4 * millis(world.plan.expire) + 1000

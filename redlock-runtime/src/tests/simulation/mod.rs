@@ -5,11 +5,14 @@
 //! `notice`), and how processes are scheduled
 //! (`process`). A `plan` decides beforehand what goes wrong when, and what the clients are like
 //! (`habits`). A `witness` that sees everything checks every step, and `liveness` how long callers
-//! wait for a lock that is free (`vacancy`, `bounds`). `histories` plays one seed after the other,
+//! wait for a lock that is free (`vacancy`, `bounds`); `departed` looks for locks of owners that
+//! let go. `histories` plays one seed after the other,
 //! and `survey` counts what is broken.
 
 mod bounds;
 mod client;
+mod connects;
+mod departed;
 pub(super) mod habits;
 mod histories;
 mod history;
@@ -21,6 +24,7 @@ pub(super) mod notice;
 pub(super) mod plan;
 mod process;
 mod resource;
+mod scripts;
 mod siblings;
 mod survey;
 mod vacancy;

@@ -6,9 +6,11 @@ use std::fmt;
 
 use fastrand::Rng;
 
+use super::connects::{Connect, Connects};
 use super::line::Notice;
 use super::node::{Answer, Card, Command, Node, Record};
 use super::plan::{Failure, KEYS, LinePlan, NEVER, Plan, Tick, Upheaval, Weather, millis};
+use super::scripts::By;
 use super::vacancy::{Vacancies, Vacancy, concerns};
 
 /// The nodes, and everything that has been sent to them. What has landed is carried out when
@@ -23,6 +25,7 @@ pub(super) struct Network {
     answers: Vec<Option<(Answer, Card)>>,
     /// When the last command of each connection lands: they keep their order.
     connections: HashMap<Connection, Tick>,
+    connects: Connects,
     sent: u64,
     vacancies: Vacancies,
     /// When the last mishap on the way was over, of each key.
@@ -51,7 +54,7 @@ struct Flight {
 #[derive(Debug)]
 enum Load {
     /// A command, and where its answer goes.
-    Command(Command, Option<usize>),
+    Command(Command, By, Option<usize>),
     Upheaval(Upheaval),
     /// A person deletes a key, with its queue or without.
     Deletion(usize),
@@ -96,6 +99,7 @@ impl Network {
             notices: Vec::new(),
             answers: Vec::new(),
             connections: HashMap::new(),
+            connects: Connects::default(),
             sent: 0,
             vacancies: Vacancies::new(plan.nodes.len()),
             mishaps: [None; KEYS.len()],
@@ -118,7 +122,7 @@ impl Network {
         &mut self,
         plan: &Plan,
         connection: Connection,
-        command: &Command,
+        (command, by): (&Command, By),
         at: Tick,
     ) -> (usize, Course) {
         let node = connection.node;
@@ -139,12 +143,12 @@ impl Network {
         let ticket = self.answers.len();
         self.answers.push(None);
         if course.lands != NEVER {
-            self.fly(course.lands, node, Load::Command(command.clone(), Some(ticket)));
+            self.fly(course.lands, node, Load::Command(command.clone(), by, Some(ticket)));
         }
         if course.was_cut {
             let late = course.lands.saturating_add(self.random.u64(1..400));
             self.trouble(command, late);
-            self.fly(late, node, Load::Command(command.clone(), None));
+            self.fly(late, node, Load::Command(command.clone(), by, None));
         }
         (ticket, course)
     }
@@ -162,13 +166,27 @@ impl Network {
         if lands > at + plan.weather.latency {
             self.trouble(&command, lands);
         }
-        self.fly(lands, node, Load::Command(command, None));
+        self.fly(lands, node, Load::Command(command, By::Text, None));
         lands
     }
 
     /// The next command goes over a new connection, and may overtake those before it.
     pub(super) fn discard(&mut self, connection: Connection) {
         self.connections.remove(&connection);
+        self.connects.forget(connection);
+    }
+
+    /// The connect that a command has to wait for, if its connection is not there.
+    pub(super) fn connect(
+        &mut self,
+        plan: &Plan,
+        connection: Connection,
+        command: &Command,
+        now: Tick,
+    ) -> Option<Connect> {
+        let connect = self.connects.wanted(plan, &mut self.random, connection, now)?;
+        self.trouble(command, connect.ends);
+        Some(connect)
     }
 
     /// Carries out everything that has landed by `now`.
@@ -189,8 +207,8 @@ impl Network {
                         }
                     }
                 }
-                Load::Command(command, ticket) => {
-                    let answer = node.execute(&command, flight.lands);
+                Load::Command(command, by, ticket) => {
+                    let answer = node.receive(&command, by, flight.lands);
                     let notices = node.notices.drain(..).map(|notice| (flight.lands, notice));
                     self.notices.extend(notices);
                     if let Some(ticket) = ticket {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::line::{Entry, Notice};
 use super::plan::{LinePlan, NodePlan, Tick, Upheaval};
+use super::scripts::Script;
 use crate::backend::{Acquired, Claim, Drawn, Found, Joined, Offer, Rotated};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
@@ -29,6 +30,8 @@ pub(crate) enum Command {
         next: Entry,
     },
     Nudge(LockKey),
+    /// Tells the text of a script, and does nothing else.
+    Introduce(Script),
 }
 
 #[derive(Debug, Clone)]
@@ -47,6 +50,9 @@ pub(crate) enum Answer {
     },
     /// This user may not use the line.
     Denied,
+    /// The script is unknown, and nothing was done.
+    NoScript,
+    Introduced,
 }
 
 /// Microseconds of real time since the history began.
@@ -66,6 +72,8 @@ pub(crate) struct Node {
     pub(crate) notices: Vec<Notice>,
     /// What it tells of itself.
     pub(crate) card: Card,
+    /// The scripts that it does not know, or not any more.
+    pub(super) forgotten: Vec<Script>,
 }
 
 /// What a server tells of itself beside each answer. Since when it runs is not among it.
@@ -103,6 +111,7 @@ impl Node {
             line,
             notices: Vec::new(),
             card: Card::default(),
+            forgotten: Vec::new(),
         }
     }
 
@@ -135,10 +144,14 @@ impl Node {
             Command::GiveBack(claim, drawn) => self.free(claim, Some(*drawn), now),
             Command::Rotate { held, drawn, next } => self.rotate(held, *drawn, next, now),
             Command::Nudge(key) => self.nudge(key, now),
+            Command::Introduce(_) => Answer::Introduced,
         }
     }
 
     pub(crate) fn upset(&mut self, upheaval: Upheaval) {
+        if matches!(upheaval, Upheaval::Forget | Upheaval::FailOver | Upheaval::ForgetScripts) {
+            self.forgotten = Script::ALL.to_vec();
+        }
         match upheaval {
             Upheaval::Forget => {
                 self.records.clear();
@@ -149,6 +162,7 @@ impl Node {
                 self.records.iter_mut().for_each(|record| record.counter = None);
             }
             Upheaval::Copy => self.copy = (self.mark, self.records.clone()),
+            Upheaval::ForgetScripts => {}
             Upheaval::FailOver => (self.mark, self.records) = self.copy.clone(),
         }
     }

@@ -20,6 +20,8 @@ const BASE_TIME: u64 = 1 << 50;
 const MINUTE: u64 = 60_000_000;
 /// What the promise allows: the rates of clocks differ by 1 %, in parts per million.
 const RATE: i64 = 10_000;
+/// By how much longer some leases are than most.
+const LONG: u32 = 50;
 /// From here on nothing goes wrong any more.
 pub(super) const CALM_FROM: Tick = 900;
 /// The locks that clients want; most histories have the first one only.
@@ -29,6 +31,8 @@ pub(super) const KEYS: [&str; 2] = ["hot", "warm"];
 pub(super) struct Plan {
     pub(super) keys: usize,
     pub(super) expire: Duration,
+    /// What pauses and outages are measured by: mostly the same.
+    pub(super) pace: Duration,
     pub(super) reply_timeout: Duration,
     pub(super) nodes: Vec<NodePlan>,
     /// The clients of each process, and when it runs.
@@ -114,6 +118,8 @@ pub(crate) enum Upheaval {
     Copy,
     /// .. and takes over.
     FailOver,
+    /// The scripts are lost, and nothing else.
+    ForgetScripts,
 }
 
 /// How often a command goes astray, per thousand, and how long one is on its way.
@@ -125,12 +131,23 @@ pub(super) struct Weather {
     pub(super) lost_replies: u16,
     pub(super) resets: u16,
     pub(super) twice: u16,
+    /// The same of connects.
+    pub(super) slow_connects: u16,
+    pub(super) silent_connects: u16,
+    pub(super) cut_connects: u16,
+}
+
+impl Weather {
+    /// Do connections take time to be made?
+    pub(super) fn has_connects(&self) -> bool {
+        self.slow_connects + self.silent_connects + self.cut_connects > 0
+    }
 }
 
 impl Plan {
     pub(super) fn new(random: &mut Rng) -> Self {
         let is_calm = random.u8(..4) == 0;
-        let expire = Duration::from_millis(random.u64(100..=300));
+        let pace = Duration::from_millis(random.u64(100..=300));
         let count = [1, 1, 3, 5][random.usize(..4)];
         // Which kinds of faults come together; each is absent from half of the histories.
         let mut some = |most: u16| if is_calm || random.bool() { 0 } else { random.u16(1..=most) };
@@ -141,13 +158,16 @@ impl Plan {
             lost_replies: some(60),
             resets: some(60),
             twice: some(60),
+            slow_connects: some(400),
+            silent_connects: some(200),
+            cut_connects: some(200),
         };
         let (outages, pauses) = (some(2), some(2));
         weather.latency = random.u64(..4);
         let mut promise = Promise::Standing;
         let counts_alone = random.bool();
         let mut nodes: Vec<NodePlan> =
-            (0..count).map(|_| NodePlan::new(random, expire, counts_alone, outages)).collect();
+            (0..count).map(|_| NodePlan::new(random, pace, counts_alone, outages)).collect();
         let upheaval = [Upheaval::Forget, Upheaval::FailOver][random.usize(..2)];
         if !is_calm && !counts_alone && random.u8(..4) == 0 {
             if count == 1 {
@@ -172,7 +192,7 @@ impl Plan {
         let is_alone = random.u8(..5) == 0;
         let (processes, most) = if is_alone { (1, 8) } else { (random.usize(2..=4), 3) };
         let processes: Vec<_> = (0..processes)
-            .map(|_| (random.usize(1..=most), Schedule::new(random, pauses, expire, CALM_FROM)))
+            .map(|_| (random.usize(1..=most), Schedule::new(random, pauses, pace, CALM_FROM)))
             .collect();
         let reply_timeout = Duration::from_millis([40, 100, 250][random.usize(..3)]);
         let has_guard = promise == Promise::Exclusion || count > 1 && random.bool();
@@ -182,11 +202,22 @@ impl Plan {
             habits.delete(random, keys);
             promise = Promise::Fencing;
         }
+        // Leases that outlast every clean-up, so that what stays behind shows.
+        let outlasts = !is_calm && promise == Promise::Standing && !has_guard;
+        let expire = if outlasts && random.u8(..6) == 0 { pace * LONG } else { pace };
+        if !is_calm && random.bool() {
+            let latest = CALM_FROM + millis(expire);
+            for node in &mut nodes {
+                let times = (0..random.u8(1..4)).map(|_| random.u64(..latest));
+                node.upheavals.extend(times.map(|at| (at, Upheaval::ForgetScripts)));
+            }
+        }
         let has_line = count == 1 && random.u8(..6) > 0;
         let line = has_line.then(|| LinePlan::new(random, is_calm, &processes));
         Self {
             keys,
             expire,
+            pace,
             reply_timeout,
             nodes,
             processes,
@@ -197,6 +228,11 @@ impl Plan {
             line,
             habits,
         }
+    }
+
+    /// Do leases outlast the clean-up behind late commands?
+    pub(super) fn has_long_leases(&self) -> bool {
+        self.expire > self.pace
     }
 
     pub(super) fn quorum(&self) -> usize {

@@ -34,15 +34,26 @@ impl Wire {
         key: &LockKey,
         within: Duration,
     ) -> Result<Found, Fault> {
+        let departing = command.departing().cloned();
         let answer = self.call(command, within).await;
         if !matches!(answer, Ok((Answer::Freed(_, false), false))) {
             self.watch(key);
+        }
+        if let (Ok(_), Some(claim)) = (&answer, departing) {
+            self.departs(&claim);
         }
         match answer? {
             // The try that broke off may have been the one that freed it.
             (Answer::Freed(Found::Gone | Found::Stolen, _), true) => Ok(Found::Unclear),
             (Answer::Freed(found, _), _) => Ok(found),
             (other, _) => unreachable!("{other:?}"),
+        }
+    }
+
+    /// Where there is one node only, whoever lets go of a lock there lets go of it for good.
+    fn departs(&self, claim: &Claim) {
+        if self.world.plan.nodes.len() == 1 {
+            self.world.departs(self.process, claim);
         }
     }
 
@@ -136,7 +147,12 @@ impl Line for Wire {
                 self.watch(&held.key);
             }
             match answer? {
-                (Answer::Rotated(rotated), _) => Ok(rotated),
+                (Answer::Rotated(rotated), _) => {
+                    if !matches!(rotated, Rotated::Kept(_) | Rotated::Lost(_)) {
+                        self.departs(held);
+                    }
+                    Ok(rotated)
+                }
                 (other, _) => unreachable!("{other:?}"),
             }
         })

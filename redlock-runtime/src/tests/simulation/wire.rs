@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::network::{Connection, Course, End};
 use super::node::{Answer, Card, Command};
 use super::plan::{NEVER, Tick, millis};
+use super::scripts::{By, Script};
 use super::waiting::Watch;
 use super::world::World;
 use crate::backend::{
@@ -37,28 +38,50 @@ impl Wire {
         Self { world, process, node, recall, behind, watch: Watch::default() }
     }
 
-    /// Sends a command and waits for what becomes of it. It goes its way though nobody waits.
+    /// Sends a command and waits for what becomes of it. A node that does not know its script is
+    /// told the text, ahead of it that of the script that follows.
     pub(super) async fn call(
         &self,
         command: Command,
         within: Duration,
     ) -> Result<(Answer, bool), Fault> {
+        let gives_up = self.world.now().saturating_add(millis(within));
+        let result = match self.send(&command, By::Digest, gives_up).await {
+            Ok((Answer::NoScript, was_cut)) => {
+                if let Some(follower) = command.script().and_then(Script::follower) {
+                    let follower = Command::Introduce(follower);
+                    drop(self.send(&follower, By::Text, gives_up).await);
+                }
+                let again = self.send(&command, By::Text, gives_up).await;
+                again.map(|(answer, again)| (answer, again || was_cut))
+            }
+            result => result,
+        };
+        if let (Err(_), Command::Release(claim) | Command::Leave(claim)) = (&result, &command) {
+            self.world.state().witness.departed.failed(&claim.owner, self.node);
+        }
+        result
+    }
+
+    /// Sends a command once. It goes its way though nobody waits.
+    async fn send(
+        &self,
+        command: &Command,
+        by: By,
+        gives_up: Tick,
+    ) -> Result<(Answer, bool), Fault> {
         let world = &self.world;
         if world.is_over() {
             return Err(self.denied());
         }
-        let now = world.now();
+        let connection = self.connection(command);
+        self.connected(connection, command, gives_up).await?;
         // A process that is held up between its look at the clock and the command.
-        let leaves = world.runs_at(self.process, now);
-        if leaves == NEVER {
-            std::future::pending::<()>().await;
-        }
-        let gives_up = now.saturating_add(millis(within));
-        let connection = self.connection(&command);
-        let (ticket, course) = world.send(connection, &command, leaves);
+        let leaves = self.runs().await;
+        let (ticket, course) = world.send(connection, (command, by), leaves);
         let (seen, end) = self.seen(course, gives_up);
         if end == End::Silence {
-            self.clean_up(&command, course, seen);
+            self.clean_up(command, course, seen);
         }
         if seen == NEVER {
             std::future::pending::<()>().await;
@@ -81,6 +104,37 @@ impl Wire {
             End::Refused(_) => Err(self.fault(NodeErrorKind::Unreachable, false)),
             End::Silence => Err(self.fault(NodeErrorKind::NoReply, true)),
         }
+    }
+
+    /// Waits until there is a connection. Whoever makes one, it is made for all, and goes on when
+    /// nobody waits for it any more.
+    async fn connected(
+        &self,
+        connection: Connection,
+        command: &Command,
+        gives_up: Tick,
+    ) -> Result<(), Fault> {
+        let now = self.runs().await;
+        let Some(connect) = self.world.connect(connection, command, now) else { return Ok(()) };
+        let looks = self.world.runs_at(self.process, connect.ends.min(gives_up).max(now));
+        if looks == NEVER {
+            std::future::pending::<()>().await;
+        }
+        self.world.sleep_until(looks).await;
+        match connect.is_good {
+            _ if connect.ends > looks => Err(self.fault(NodeErrorKind::NoReply, false)),
+            false => Err(self.fault(NodeErrorKind::Unreachable, false)),
+            true => Ok(()),
+        }
+    }
+
+    /// When the process runs, from now on. One that has ended never gets any further.
+    async fn runs(&self) -> Tick {
+        let runs = self.world.runs_at(self.process, self.world.now());
+        if runs == NEVER {
+            std::future::pending::<()>().await;
+        }
+        runs
     }
 
     fn connection(&self, command: &Command) -> Connection {

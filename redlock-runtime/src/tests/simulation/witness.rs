@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::departed::Departed;
 use super::liveness::Queue;
 use super::network::Network;
 use super::plan::{Plan, Promise, Tick};
@@ -15,6 +16,7 @@ use crate::renewal::Hold;
 pub(super) struct Witness {
     pub(super) keys: Vec<Key>,
     pub(super) tally: Tally,
+    pub(super) departed: Departed,
     /// The first promise that was broken.
     pub(super) violation: Option<String>,
 }
@@ -31,6 +33,8 @@ pub(super) struct Tally {
     /// Locks that came to a waiter from another process, and from its own.
     pub(super) hand_overs: u64,
     pub(super) passes: u64,
+    /// Owners that let go, whose locks were looked for long after that.
+    pub(super) departures: u64,
 }
 
 impl Tally {
@@ -44,6 +48,7 @@ impl Tally {
             commands: self.commands + other.commands,
             hand_overs: self.hand_overs + other.hand_overs,
             passes: self.passes + other.passes,
+            departures: self.departures + other.departures,
         }
     }
 }

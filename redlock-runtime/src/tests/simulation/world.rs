@@ -8,12 +8,15 @@ use std::time::Duration;
 use fastrand::Rng;
 use tokio::time::Instant;
 
+use super::connects::Connect;
+use super::departed::CLEANED_UP;
 use super::line::{Entry, Notice};
 use super::liveness::{Circumstances, Verdict};
 use super::network::{Connection, Course, Network};
 use super::node::{Answer, Card, Command};
 use super::notice::Tickets;
 use super::plan::{KEYS, NEVER, Plan, Tick, millis};
+use super::scripts::By;
 use super::witness::Witness;
 use crate::backend::{Call, Claim};
 use crate::clock::{Clock, Moment};
@@ -180,19 +183,56 @@ impl World {
     pub(super) fn send(
         self: &Arc<Self>,
         connection: Connection,
-        command: &Command,
+        (command, by): (&Command, By),
         leaves: Tick,
     ) -> (usize, Course) {
         let mut state = self.state();
         state.witness.tally.commands += 1;
-        let sent = state.network.send(&self.plan, connection, command, leaves);
+        let sent = state.network.send(&self.plan, connection, (command, by), leaves);
         self.look_at(sent.1.lands);
         state.note(self.now(), |state| {
             let what = state.show(command);
             let Connection { process, node, .. } = connection;
-            format!("process {process} -> node {node} at {leaves} ms: {what}: {}", sent.1)
+            format!("process {process} -> node {node} at {leaves} ms: {what}, {by:?}: {}", sent.1)
         });
         sent
+    }
+
+    /// The connect that a command has to wait for, if its connection is not there at `now`.
+    pub(super) fn connect(
+        &self,
+        connection: Connection,
+        command: &Command,
+        now: Tick,
+    ) -> Option<Connect> {
+        let mut state = self.state();
+        let connect = state.network.connect(&self.plan, connection, command, now)?;
+        state.note(self.now(), |_| format!("{connection:?}: {connect:?}"));
+        Some(connect)
+    }
+
+    /// The owner of a lock was told that it has let go of it. Where leases are long enough for that
+    /// to show, its lock must soon stand nowhere.
+    pub(super) fn departs(self: &Arc<Self>, process: usize, claim: &Claim) {
+        let is_news = || self.state().witness.departed.is_news(&claim.owner);
+        if !self.plan.has_long_leases() || self.is_over() || !is_news() {
+            return;
+        }
+        let (world, claim, since) = (Arc::downgrade(self), claim.clone(), self.now());
+        self.at(since + CLEANED_UP, move || {
+            let Some(world) = world.upgrade().filter(|world| !world.is_over()) else { return };
+            let now = world.now();
+            let mut state = world.state();
+            world.settle(&mut state, now);
+            let State { network, witness, .. } = &mut *state;
+            witness.tally.departures += 1;
+            let left = witness.departed.left_on(network, &claim, now);
+            if let Some(node) = left.filter(|_| world.plan.is_undisturbed(process, since, now)) {
+                let name = state.name(&claim);
+                let what = format!("{name} let go at {since} ms, and stands on node {node}");
+                state.witness.report(now, &what);
+            }
+        });
     }
 
     pub(super) fn send_behind(
@@ -314,6 +354,7 @@ impl State {
                 format!("rotate {held} behind {} for {next}", drawn.used)
             }
             Command::Nudge(key) => format!("nudge {}", key.name()),
+            Command::Introduce(script) => format!("introduce {script:?}"),
             Command::Renew(claims) => {
                 let names: Vec<_> = claims.iter().map(|claim| self.name(claim)).collect();
                 format!("renew {}", names.join(", "))
