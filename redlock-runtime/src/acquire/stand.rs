@@ -141,6 +141,11 @@ impl Clerk {
         let drawn = tenure.drawn();
         let answer =
             self.patiently(line.rotate(&tenure.claim, drawn, &next, reserve, within)).await;
+        let is_over = matches!(answer, Ok(Rotated::Passed { .. } | Rotated::Lost(_)));
+        if is_over && tenure.remains().was_cut {
+            // The first try of its acquire may still land, and take the lock for nobody.
+            release::clean_up(&engine, tenure.claim.clone(), None);
+        }
         match answer {
             Ok(Rotated::Kept(fencing_tokens)) => {
                 let confirmed = Confirmed { sent, lease: next.expire };
