@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::{JoinSet, yield_now};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::fake::{Fate, client, fake};
 use crate::client::Redlock;
@@ -19,6 +19,11 @@ fn is_told<T>(result: Result<T, LockError>) -> bool {
     let Err(error) = result else { return false };
     assert_eq!(error.key(), Some("k"));
     matches!(error, LockError::ShuttingDown { .. })
+}
+
+async fn all_are_told(waiters: JoinSet<Result<LockGuard, LockError>>) {
+    let ended = timeout(60 * SECOND, waiters.join_all()).await.expect("they do not wait on");
+    assert!(ended.into_iter().all(is_told));
 }
 
 /// Ten callers that wait for `k`, and do not end by themselves.
@@ -40,7 +45,7 @@ async fn those_who_wait_are_told_at_once_and_the_holder_goes_on() {
     sleep(3 * SECOND).await;
     let begun = Instant::now();
     assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
-    assert!(waiters.join_all().await.into_iter().all(is_told));
+    all_are_told(waiters).await;
     assert_eq!(begun.elapsed(), Duration::ZERO);
     sleep(60 * SECOND).await;
     assert!(guard.check().is_ok() && guard.renewals() > 5);
@@ -53,13 +58,11 @@ async fn those_who_wait_for_another_process_are_told_at_once() {
     let (redlock, fake) = fake();
     let other = client(Arc::clone(&fake) as Arc<_>, 100);
     let guard = other.lock("k").acquire().await.unwrap();
-    let mut waiters = waiters(&redlock).await;
+    let waiters = waiters(&redlock).await;
     let patient = tokio::spawn(other.lock("k").wait(900 * SECOND).acquire());
     sleep(3 * SECOND).await;
     redlock.shutdown(60 * SECOND).await;
-    while let Some(ended) = waiters.join_next().await {
-        assert!(is_told(ended.unwrap()));
-    }
+    all_are_told(waiters).await;
     guard.release().await.unwrap();
     drop(patient.await.unwrap().expect("that of another client waits on"));
 }
@@ -71,12 +74,10 @@ async fn a_question_on_its_way_is_answered_first() {
     let other = client(Arc::clone(&fake) as Arc<_>, 100);
     let _guard = other.lock("k").acquire().await.unwrap();
     fake.next_acquires([Fate::Slow(SECOND / 2)]);
-    let mut waiters = waiters(&redlock).await;
+    let waiters = waiters(&redlock).await;
     let begun = Instant::now();
     redlock.shutdown(60 * SECOND).await;
-    while let Some(ended) = waiters.join_next().await {
-        assert!(is_told(ended.unwrap()));
-    }
+    all_are_told(waiters).await;
     assert_eq!(begun.elapsed(), SECOND / 2);
 }
 
@@ -103,7 +104,8 @@ async fn a_call_inside_of_a_hold_that_waits_for_its_turn_is_told() {
         let sibling = tokio::spawn(Lease::current().unwrap().scope(sibling));
         yield_now().await;
         assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
-        assert!(is_told(sibling.await.unwrap()));
+        let told = timeout(60 * SECOND, sibling).await.expect("it does not wait on");
+        assert!(is_told(told.unwrap()));
         drop(turn);
         redlock.lock("k").acquire().await.expect("the outer hold is there").check()
     };
