@@ -144,7 +144,7 @@ impl Client {
             world.sleep(kept).await;
         }
         world.state().witness.tally.renewals += u64::from(guard.renewals());
-        if world.plan.has_long_leases() && self.random.u8(..8) == 0 {
+        if world.plan.has_long_leases() && self.random.u8(..6) == 0 {
             self.await_renewal(&guard).await;
         }
         match self.random.u8(..4) {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::network::Network;
-use super::plan::{CALM_FROM, Plan, Tick};
+use super::plan::{Plan, Tick};
 use crate::backend::Claim;
 use crate::owner::Owner;
 
@@ -48,6 +48,7 @@ impl Plan {
         let (_, schedule) = &self.processes[process];
         let runs = schedule.runs_at(since) == since
             && !schedule.changes().any(|at| (since..=until).contains(&at));
-        runs && since >= CALM_FROM
+        let outages = self.nodes.iter().flat_map(|node| &node.outages);
+        runs && !outages.into_iter().any(|outage| outage.is_within(since, until))
     }
 }

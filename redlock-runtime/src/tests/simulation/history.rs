@@ -37,6 +37,11 @@ pub(super) struct Played {
     pub(super) trace: Option<String>,
 }
 
+/// Do leases outlast every clean-up in the history of a seed?
+pub(super) fn has_long_leases(seed: u64) -> bool {
+    Plan::new(&mut Rng::with_seed(seed)).has_long_leases()
+}
+
 /// Plays the history of a seed. The same seed plays the same history.
 pub(super) fn play(seed: u64, is_traced: bool) -> Played {
     // The jitter of the engines.

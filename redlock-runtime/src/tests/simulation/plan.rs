@@ -203,8 +203,17 @@ impl Plan {
             promise = Promise::Fencing;
         }
         // Leases that outlast every clean-up, so that what stays behind shows.
-        let outlasts = !is_calm && promise == Promise::Standing && !has_guard;
-        let expire = if outlasts && random.u8(..6) == 0 { pace * LONG } else { pace };
+        let may_outlast = !is_calm && promise == Promise::Standing;
+        let outlasts = may_outlast && random.u8(..8) < if count > 1 { 2 } else { 1 };
+        let expire = if outlasts { pace * LONG } else { pace };
+        if outlasts {
+            // What fails is tried again for so long that it would be all that goes on.
+            for share in
+                [&mut weather.lost_requests, &mut weather.lost_replies, &mut weather.resets]
+            {
+                *share /= 4;
+            }
+        }
         if !is_calm && random.bool() {
             let latest = CALM_FROM + millis(expire);
             for node in &mut nodes {
@@ -237,6 +246,13 @@ impl Plan {
 
     pub(super) fn quorum(&self) -> usize {
         self.nodes.len() / 2 + 1
+    }
+}
+
+impl Outage {
+    /// Does any of it lie between these?
+    pub(super) fn is_within(&self, since: Tick, until: Tick) -> bool {
+        self.from <= until && self.until >= since
     }
 }
 
