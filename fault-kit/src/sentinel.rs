@@ -117,7 +117,7 @@ impl Sentinels {
         let port = old.port();
         eventually(BOUND, || async move {
             let now = self.named().await?;
-            if now.port() != port { Ok(now) } else { Err("still the old one".to_owned()) }
+            if now.port() == port { Err("still the old one".to_owned()) } else { Ok(now) }
         })
         .await
     }

@@ -6,8 +6,9 @@ use fault_kit::proxy::{Match, Then, any, command, contains};
 use fault_kit::{Proxy, Server, ms, secs, time_passes};
 use tokio::sync::{Mutex, RwLock};
 
+use crate::kind::Kind;
 use crate::log::{Moment, now};
-use crate::plan::{Fault, Kind};
+use crate::plan::Fault;
 use crate::servers::Servers;
 use crate::topology::Topology;
 

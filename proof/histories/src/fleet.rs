@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use fault_kit::{Process, ms, secs, time_passes};
 use tokio::sync::Mutex;
 
+use crate::kind::Kind;
 use crate::log::{Line, Moment, now, read_all};
 use crate::names::Names;
-use crate::plan::{Fault, Kind};
+use crate::plan::Fault;
 use crate::topology::Topology;
 
 /// What the workers are told.

@@ -14,9 +14,10 @@ use crate::checker::{
     idle_times,
 };
 use crate::fleet::{Fleet, Orders};
+use crate::kind::Kind;
 use crate::log::{Event, Line, now};
 use crate::names::Names;
-use crate::plan::{Kind, Plan};
+use crate::plan::Plan;
 use crate::store::{Access, Store, Totals};
 use crate::worker::LONGEST_MS;
 

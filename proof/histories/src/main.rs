@@ -6,6 +6,7 @@ mod calm;
 mod checker;
 mod fleet;
 mod history;
+mod kind;
 mod log;
 mod names;
 mod parity;
@@ -29,7 +30,8 @@ use tokio::task::JoinSet;
 
 use crate::calm::Calm;
 use crate::history::{Outcome, Size};
-use crate::plan::{Guard, Kind, Plan, Precautions, Suffering};
+use crate::kind::Kind;
+use crate::plan::{Guard, Plan, Precautions, Suffering};
 use crate::topology::Topology;
 
 const ROLES: &[(&str, Role)] = &[("worker", worker::work), ("calm", calm::load::work)];

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use crate::history::Outcome;
-use crate::plan::{Kind, Plan};
+use crate::kind::Kind;
+use crate::plan::Plan;
 use crate::topology::Topology;
 
 const LEGEND: &str = "(a) two holders  (b) token not greater  (c) steps after the deadline\n\

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fault_kit::time_passes;
 use fault_kit::{Cluster, Masters, Proxy, Replicated, Sentinels, Server, ServerBuilder, ms, secs};
 
-use crate::plan::{Fault, Kind};
+use crate::kind::Kind;
+use crate::plan::Fault;
 use crate::topology::Topology;
 
 /// Nobody is given up because the machine is busy: a failover comes when it is ordered.

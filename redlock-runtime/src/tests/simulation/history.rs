@@ -90,7 +90,7 @@ async fn run(world: &Arc<World>, mut random: Rng) {
             }
         }
     };
-    let bound = BOUND + 40 * (world.plan.expire - world.plan.pace);
+    let bound = BOUND + 40 * world.plan.expire.saturating_sub(world.plan.pace);
     if tokio::time::timeout(bound, everybody).await.is_err() {
         world.report("somebody waits for ever");
     }

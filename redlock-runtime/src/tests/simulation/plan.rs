@@ -138,20 +138,10 @@ pub(super) struct Weather {
 }
 
 impl Weather {
-    /// Do connections take time to be made?
-    pub(super) fn has_connects(&self) -> bool {
-        self.slow_connects + self.silent_connects + self.cut_connects > 0
-    }
-}
-
-impl Plan {
-    pub(super) fn new(random: &mut Rng) -> Self {
-        let is_calm = random.u8(..4) == 0;
-        let pace = Duration::from_millis(random.u64(100..=300));
-        let count = [1, 1, 3, 5][random.usize(..4)];
-        // Which kinds of faults come together; each is absent from half of the histories.
+    /// Which kinds of faults come together; each is absent from half of the histories.
+    fn new(random: &mut Rng, is_calm: bool) -> Self {
         let mut some = |most: u16| if is_calm || random.bool() { 0 } else { random.u16(1..=most) };
-        let mut weather = Weather {
+        Self {
             latency: 0,
             slow: some(80),
             lost_requests: some(60),
@@ -161,8 +151,54 @@ impl Plan {
             slow_connects: some(400),
             silent_connects: some(200),
             cut_connects: some(200),
-        };
-        let (outages, pauses) = (some(2), some(2));
+        }
+    }
+
+    /// For leases that are long: what fails is tried again for so long that it would be all that
+    /// goes on.
+    fn clear_up(&mut self) {
+        for share in [&mut self.lost_requests, &mut self.lost_replies, &mut self.resets] {
+            *share /= 4;
+        }
+    }
+
+    /// Do connections take time to be made?
+    pub(super) fn has_connects(&self) -> bool {
+        self.slow_connects + self.silent_connects + self.cut_connects > 0
+    }
+}
+
+/// Nodes lose what they know. Gives what is promised then.
+fn upset(nodes: &mut [NodePlan], random: &mut Rng, upheaval: Upheaval) -> Promise {
+    if let [only] = nodes {
+        only.upset(random, upheaval);
+        return Promise::Fencing;
+    }
+    for node in nodes {
+        // A token outlives the data of its node in a clock that the others agree with.
+        node.origin = BASE_TIME;
+        if random.bool() {
+            node.upset(random, Upheaval::Forget);
+        }
+    }
+    Promise::Exclusion
+}
+
+fn forget_scripts(nodes: &mut [NodePlan], random: &mut Rng, latest: Tick) {
+    for node in nodes {
+        let times = (0..random.u8(1..4)).map(|_| random.u64(..latest));
+        node.upheavals.extend(times.map(|at| (at, Upheaval::ForgetScripts)));
+    }
+}
+
+impl Plan {
+    pub(super) fn new(random: &mut Rng) -> Self {
+        let is_calm = random.u8(..4) == 0;
+        let pace = Duration::from_millis(random.u64(100..=300));
+        let count = [1, 1, 3, 5][random.usize(..4)];
+        let mut weather = Weather::new(random, is_calm);
+        let mut some = || if is_calm || random.bool() { 0 } else { random.u16(1..=2) };
+        let (outages, pauses) = (some(), some());
         weather.latency = random.u64(..4);
         let mut promise = Promise::Standing;
         let counts_alone = random.bool();
@@ -170,19 +206,7 @@ impl Plan {
             (0..count).map(|_| NodePlan::new(random, pace, counts_alone, outages)).collect();
         let upheaval = [Upheaval::Forget, Upheaval::FailOver][random.usize(..2)];
         if !is_calm && !counts_alone && random.u8(..4) == 0 {
-            if count == 1 {
-                nodes[0].upset(random, upheaval);
-                promise = Promise::Fencing;
-            } else {
-                for node in &mut nodes {
-                    // A token outlives the data of its node in a clock that the others agree with.
-                    node.origin = BASE_TIME;
-                    if random.bool() {
-                        node.upset(random, Upheaval::Forget);
-                    }
-                }
-                promise = Promise::Exclusion;
-            }
+            promise = upset(&mut nodes, random, upheaval);
         }
         if !is_calm && random.u8(..4) == 0 {
             // Within the promise, also where tokens do not follow a clock.
@@ -207,19 +231,10 @@ impl Plan {
         let outlasts = may_outlast && random.u8(..8) < if count > 1 { 2 } else { 1 };
         let expire = if outlasts { pace * LONG } else { pace };
         if outlasts {
-            // What fails is tried again for so long that it would be all that goes on.
-            for share in
-                [&mut weather.lost_requests, &mut weather.lost_replies, &mut weather.resets]
-            {
-                *share /= 4;
-            }
+            weather.clear_up();
         }
         if !is_calm && random.bool() {
-            let latest = CALM_FROM + millis(expire);
-            for node in &mut nodes {
-                let times = (0..random.u8(1..4)).map(|_| random.u64(..latest));
-                node.upheavals.extend(times.map(|at| (at, Upheaval::ForgetScripts)));
-            }
+            forget_scripts(&mut nodes, random, CALM_FROM + millis(expire));
         }
         let has_line = count == 1 && random.u8(..6) > 0;
         let line = has_line.then(|| LinePlan::new(random, is_calm, &processes));
