@@ -74,6 +74,12 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
     /// Frees the lock when it is still ours.
     fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found>;
 
+    /// May a command be carried out after its call was dropped or answered, as a copy of it was on
+    /// its way?
+    fn has_late_commands(&self) -> bool {
+        true
+    }
+
     /// Is the backend reachable, and fit to hold locks?
     fn verify(&self, within: Duration) -> Reply<'_, ()>;
 

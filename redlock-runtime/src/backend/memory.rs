@@ -231,6 +231,10 @@ impl Memory {
 }
 
 impl Backend for Memory {
+    fn has_late_commands(&self) -> bool {
+        false
+    }
+
     fn acquire<'a>(&'a self, claim: &'a Claim, _: Duration) -> Reply<'a, Acquired> {
         let answer = self.take(claim);
         Box::pin(async move { answer })

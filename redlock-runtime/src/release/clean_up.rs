@@ -45,11 +45,13 @@ fn free_until_answered(
         let mut failures = 0;
         while clock.now() < until {
             let pause = match free(&engine, &claim, reserve).await {
-                Ok(Found::Ours) => return,
-                Ok(Found::Gone | Found::Stolen | Found::Unclear) => {
+                Ok(Found::Ours) if !engine.backend.has_late_commands() => return,
+                // A command that was repeated, as its connection broke, may be granted twice: ours
+                // once more after this.
+                Ok(found) => {
                     drop(pending.take());
                     let Some(pause) = repeats.next() else { return };
-                    if *pause > SOON {
+                    if found == Found::Ours || *pause > SOON {
                         drop(unsent.take());
                     }
                     *pause
