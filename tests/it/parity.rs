@@ -1,10 +1,11 @@
 //! What started it all: three workers count to 30,000 together, with a counter that each reads,
 //! increments and writes in three separate steps. One lost update would show.
 
-use deadpool_redis::redis::{self, Client, aio::MultiplexedConnection};
+use deadpool_redis::redis::{self, AsyncConnectionConfig, Client, aio::MultiplexedConnection};
 use redlock::{LockError, Redlock, redis_lock};
 
 use crate::clients::client;
+use crate::fault_kit::NOISE;
 use crate::support::process::{Args, Process, block_on, emit};
 use crate::support::{Server, secs, unique_prefix};
 
@@ -20,7 +21,12 @@ struct Counter {
 impl Counter {
     async fn connect(url: &str, key: &str) -> Counter {
         let client = Client::open(url).unwrap();
-        let connection = client.get_multiplexed_async_connection().await.unwrap();
+        // By default it gives up after half a second, which a busy machine may need.
+        let settings = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(NOISE))
+            .set_response_timeout(Some(NOISE));
+        let connection = client.get_multiplexed_async_connection_with_config(&settings);
+        let connection = connection.await.unwrap();
         Counter { connection, key: key.to_owned() }
     }
 
