@@ -100,6 +100,26 @@ async fn others_have_the_lock_after_a_rotate_and_the_process_waits_behind_them()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_first_try_that_may_still_land_is_looked_for_behind_a_rotate() {
+    let server = Server::new();
+    let redlock = server.client();
+    server.repeats_acquires();
+    let guard = holds(&redlock).await;
+    let release = format!("release {}", guard.owner());
+    let _waits = waits(&redlock).await;
+    let other = waits(&server.client()).await;
+    tokio::time::sleep(SECOND).await;
+    server.take_log();
+    drop(guard);
+    let _other = granted(other).await;
+    let rotated = server.take_log();
+    assert!(rotated[0].starts_with("rotate "), "{rotated:?}");
+    tokio::time::sleep(SECOND / 2).await;
+    let log = [rotated, server.take_log()].concat();
+    assert!(log.contains(&release), "{log:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn after_a_rotate_without_an_answer_everyone_starts_again_with_a_fresh_owner() {
     for fate in [Fate::LostReply, Fate::LostRequest] {
         let server = Server::new();

@@ -44,6 +44,8 @@ struct State {
     /// How long what is published is on its way; `None`: nobody hears it.
     publishes: Option<Duration>,
     has_lane: bool,
+    /// Each acquire is answered when it is repeated: its connection broke under the first try.
+    repeats_acquires: bool,
 }
 
 impl Server {
@@ -84,6 +86,11 @@ impl Server {
     /// It can be reached from the runtime of the caller.
     pub(super) fn has_lane(&self) {
         self.state().has_lane = true;
+    }
+
+    /// From now on the first try of each acquire breaks off, and may still land.
+    pub(super) fn repeats_acquires(&self) {
+        self.state().repeats_acquires = true;
     }
 
     /// Nobody may use the line any more.
@@ -244,7 +251,11 @@ fn joined(answer: Answer) -> Option<Joined> {
 impl Backend for Server {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         self.send("acquire", claim, Command::Acquire(claim.clone()), within, |answer| {
-            if let Answer::Acquired(acquired) = answer { Some(acquired) } else { None }
+            let Answer::Acquired(mut acquired) = answer else { return None };
+            let (Acquired::Granted { was_cut, .. } | Acquired::Refused { was_cut, .. }) =
+                &mut acquired;
+            *was_cut = self.state().repeats_acquires;
+            Some(acquired)
         })
     }
 
