@@ -302,9 +302,11 @@ impl Error for LockError {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{RefUnwindSafe, UnwindSafe};
+
     use super::*;
 
-    fn bounds<T: Error + Send + Sync + Clone + 'static>() {}
+    fn bounds<T: Error + Send + Sync + UnwindSafe + RefUnwindSafe + Clone + 'static>() {}
 
     #[test]
     fn the_error_can_be_shared_cloned_and_boxed() {

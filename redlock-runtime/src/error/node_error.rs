@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 /// What went wrong on one Redis node.
@@ -24,7 +25,8 @@ pub struct NodeError {
     node: String,
     kind: NodeErrorKind,
     message: String,
-    source: Option<Arc<dyn Error + Send + Sync>>,
+    /// It is only read, so that it is as fit for `catch_unwind` as the rest.
+    source: Option<Arc<AssertUnwindSafe<Box<dyn Error + Send + Sync>>>>,
 }
 
 impl NodeError {
@@ -33,7 +35,7 @@ impl NodeError {
     }
 
     pub(crate) fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
-        self.source = Some(Arc::new(source));
+        self.source = Some(Arc::new(AssertUnwindSafe(Box::new(source))));
         self
     }
 
@@ -65,7 +67,7 @@ impl fmt::Display for NodeError {
 
 impl Error for NodeError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_deref().map(|source| source as _)
+        self.source.as_ref().map(|source| &*source.0 as _)
     }
 }
 
