@@ -113,32 +113,6 @@ pub(crate) fn peculiar(topology: Topology, turn: u64) -> Vec<Kind> {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 23] = [
-        Kind::ServerKill,
-        Kind::ServerStop,
-        Kind::ClientStop,
-        Kind::ClientKill,
-        Kind::Pause,
-        Kind::DropReply,
-        Kind::DropRequest,
-        Kind::Reset,
-        Kind::BlackHole,
-        Kind::Delay,
-        Kind::Split,
-        Kind::ConnectSlow,
-        Kind::ConnectSilent,
-        Kind::ConnectCut,
-        Kind::ScriptFlush,
-        Kind::RestartEmpty,
-        Kind::WrongBoot,
-        Kind::FlushAll,
-        Kind::Clock,
-        Kind::Blip,
-        Kind::Failover,
-        Kind::SentinelStop,
-        Kind::MoveSlot,
-    ];
-
     /// Can this happen to these servers?
     pub fn concerns(self, topology: Topology) -> bool {
         let is_alone = !matches!(topology, Topology::Sentinel | Topology::Cluster);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use clap::ValueEnum;
 use fastrand::Rng;
 
 use crate::calm::Calm;
@@ -122,7 +123,7 @@ impl Plan {
     /// again, or in the end they would be years apart.
     pub fn wave(seed: u64, topology: Topology, length_ms: u64, precautions: Precautions) -> Plan {
         let mut rng = Rng::with_seed(seed);
-        let mut kinds = Kind::ALL.to_vec();
+        let mut kinds = Kind::value_variants().to_vec();
         kinds.retain(|kind| *kind != Kind::Clock && kind.concerns(topology));
         rng.shuffle(&mut kinds);
         let plan = Plan { seed, topology, precautions, faults: Vec::new(), calm: None };
