@@ -120,7 +120,8 @@ impl Redlock {
     /// wait for its turn.
     ///
     /// Call it as the last thing before the process ends. Without it, the end of `main` waits by
-    /// itself, while answers come: for half a second without any, and for two seconds in all. A
+    /// itself, while answers come: for half a second without any, and for two seconds in all
+    /// (pauses of the whole machine not counted). A
     /// call that begins after this has returned is served as any other: stop what makes calls
     /// first.
     ///
