@@ -63,9 +63,7 @@ impl Queues {
         let queue = queue.or_insert_with(|| Arc::new(Queue::new(key.clone(), clock)));
         Seat::take(&self.shared, queue)
     }
-}
 
-impl Queues {
     pub(crate) fn shutdowns(&self) -> &Shutdowns {
         &self.shared.shutdowns
     }
