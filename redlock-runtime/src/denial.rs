@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::clock::Moment;
+use super::clock::Moment;
 
 /// Something that was denied is tried again after so long, then after twice that, and so on ..
 const SHORTEST: Duration = Duration::from_secs(2);

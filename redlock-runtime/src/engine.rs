@@ -7,19 +7,18 @@ use std::time::Duration;
 
 use tokio::runtime;
 
-use crate::acquire::{Queues, Seat, Shutdown, Shutdowns};
-use crate::backend::{Backend, Line};
-use crate::clock::Clock;
-use crate::denial::Denial;
+use super::clock::Clock;
+use super::denial::Denial;
+use super::executor::Executor;
+use super::pending::PendingCommands;
+use super::report::Reports;
+use super::shield::tell;
+use super::{background_thread, process};
+use crate::backend::{FifoQueue, LockBackend};
 use crate::error::LockError;
-use crate::host::Host;
-use crate::keeper;
+use crate::hold::{Hold, Scheduler};
 use crate::key::LockKey;
-use crate::process;
-use crate::release::{self, Pending};
-use crate::renewal::{Hold, Scheduler};
-use crate::report::Reports;
-use crate::shield::tell;
+use crate::local_queue::{LocalQueues, QueueHandle, Shutdown, Shutdowns};
 
 /// One client's backend, and everything that works on it.
 #[derive(Debug)]
@@ -28,35 +27,35 @@ pub(crate) struct Engine {
     pub(crate) id: u64,
     /// That made it, and alone can use it.
     pub(crate) process: u32,
-    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) backend: Arc<dyn LockBackend>,
     pub(crate) client_name: String,
     pub(crate) reply_timeout: Duration,
-    queues: Queues,
-    pub(crate) pending: Pending,
-    place: Place,
+    queues: LocalQueues,
+    pub(crate) pending: PendingCommands,
+    place: Placement,
     /// The server does not let us use its line.
-    line_denial: Denial,
+    queue_denial: Denial,
     /// Lines for operators of which there may be many.
     pub(crate) reports: Arc<Reports>,
 }
 
 /// Where the client's background work happens, and on which clock.
 #[derive(Debug)]
-enum Place {
-    /// On the keeper, in real time.
-    Keeper(Arc<Scheduler>),
+enum Placement {
+    /// On the background thread, in real time.
+    BackgroundThread(Arc<Scheduler>),
     /// On the clock of each caller: one that a test has paused drives renewals, too. Keyed by the
-    /// runtime of such a clock; `None` stands for real time, by which the keeper serves callers.
+    /// runtime of such a clock; `None` stands for real time, by which the background thread serves callers.
     Callers(Mutex<HashMap<Option<runtime::Id>, Arc<Scheduler>>>),
 }
 
 /// What an engine is made of.
 pub(crate) struct Parts {
-    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) backend: Arc<dyn LockBackend>,
     pub(crate) client_name: String,
     pub(crate) reply_timeout: Duration,
     pub(crate) max_waiters: usize,
-    /// Run on the runtimes of the callers, not on the keeper.
+    /// Run on the runtimes of the callers, not on the background thread.
     pub(crate) is_embedded: bool,
     pub(crate) reports: Arc<Reports>,
 }
@@ -68,15 +67,15 @@ impl Engine {
             parts;
         let process = process::begin();
         let place = if is_embedded {
-            Place::Callers(Mutex::default())
+            Placement::Callers(Mutex::default())
         } else {
-            Place::Keeper(Scheduler::of_process())
+            Placement::BackgroundThread(Scheduler::of_process())
         };
         if !is_embedded {
-            release::attend_end();
+            super::thread_exit::attend_end();
         }
-        if let Some(duty) = backend.duty() {
-            keeper::spawn(duty)?;
+        if let Some(duty) = backend.background_task() {
+            background_thread::spawn(duty)?;
         }
         Ok(Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -84,10 +83,10 @@ impl Engine {
             backend,
             client_name,
             reply_timeout,
-            queues: Queues::new(max_waiters),
-            pending: Pending::default(),
+            queues: LocalQueues::new(max_waiters),
+            pending: PendingCommands::default(),
             place,
-            line_denial: Denial::default(),
+            queue_denial: Denial::default(),
             reports,
         }))
     }
@@ -108,47 +107,51 @@ impl Engine {
 
     pub(crate) fn clock(&self) -> Clock {
         match self.place {
-            Place::Keeper(_) => Clock::Boot,
-            Place::Callers(_) => Clock::Tokio,
+            Placement::BackgroundThread(_) => Clock::Boot,
+            Placement::Callers(_) => Clock::Tokio,
         }
     }
 
     /// Where a task of this client runs, started from here.
-    pub(crate) fn host(&self) -> Host {
+    pub(crate) fn executor(&self) -> Executor {
         match self.place {
-            Place::Keeper(_) => Host::Keeper,
-            Place::Callers(_) => Host::of_clock(),
+            Placement::BackgroundThread(_) => Executor::BackgroundThread,
+            Placement::Callers(_) => Executor::of_clock(),
         }
     }
 
     /// Are answers of the backend there at once, without I/O?
     pub(crate) fn is_embedded(&self) -> bool {
-        matches!(self.place, Place::Callers(_))
+        matches!(self.place, Placement::Callers(_))
     }
 
     /// A share in the queue of a key. Callers of one queue have one clock, by which they are
     /// served.
-    pub(crate) fn seat(&self, key: &LockKey) -> Seat {
-        self.queues.join(key, self.host().runtime_id())
+    pub(crate) fn handle(&self, key: &LockKey) -> QueueHandle {
+        self.queues.join(key, self.executor().runtime_id())
     }
 
     /// The quickest way to the backend that can be awaited here, if there is one: otherwise it is
-    /// reached from the [`host`](Self::host) only.
-    pub(crate) fn way(&self) -> Option<Arc<dyn Backend>> {
+    /// reached from the [`executor`](Self::executor) only.
+    pub(crate) fn route(&self) -> Option<Arc<dyn LockBackend>> {
         match self.place {
-            Place::Keeper(_) => self.backend.lane(),
-            Place::Callers(_) => Some(Arc::clone(&self.backend)),
+            Placement::BackgroundThread(_) => self.backend.local_connection(),
+            Placement::Callers(_) => Some(Arc::clone(&self.backend)),
         }
     }
 
     /// Where waiting processes stand in line, if they do and this client may.
-    pub(crate) fn line(&self) -> Option<&dyn Line> {
-        if self.line_denial.lasts(|| self.clock().now()) { None } else { self.backend.line() }
+    pub(crate) fn fifo_queue(&self) -> Option<&dyn FifoQueue> {
+        if self.queue_denial.lasts(|| self.clock().now()) {
+            None
+        } else {
+            self.backend.fifo_queue()
+        }
     }
 
     /// Does without the line for a while.
-    pub(crate) fn line_denied(&self) {
-        if self.line_denial.denied(self.clock().now()) {
+    pub(crate) fn queue_denied(&self) {
+        if self.queue_denial.denied(self.clock().now()) {
             tell!(
                 warn,
                 "this user may not queue for locks on the server, so waiting callers ask again \
@@ -158,21 +161,21 @@ impl Engine {
     }
 
     /// The line was of use.
-    pub(crate) fn line_allowed(&self) {
-        self.line_denial.allowed();
+    pub(crate) fn queue_allowed(&self) {
+        self.queue_denial.allowed();
     }
 
     /// The scheduler for a lease that is granted here.
     pub(crate) fn scheduler(&self) -> Arc<Scheduler> {
         match &self.place {
-            Place::Keeper(scheduler) => Arc::clone(scheduler),
-            Place::Callers(schedulers) => {
-                let host = Host::of_clock();
-                let id = host.runtime_id();
+            Placement::BackgroundThread(scheduler) => Arc::clone(scheduler),
+            Placement::Callers(schedulers) => {
+                let executor = Executor::of_clock();
+                let id = executor.runtime_id();
                 let mut schedulers = schedulers.lock().unwrap_or_else(PoisonError::into_inner);
                 // A runtime that ended left a scheduler that nobody else refers to.
                 schedulers.retain(|known, shared| *known == id || Arc::strong_count(shared) > 1);
-                let new = || Scheduler::new(host, Clock::Tokio);
+                let new = || Scheduler::new(executor, Clock::Tokio);
                 Arc::clone(schedulers.entry(id).or_insert_with(new))
             }
         }
@@ -181,8 +184,8 @@ impl Engine {
     /// The leases this client holds now.
     pub(crate) fn held(&self) -> Vec<Arc<Hold>> {
         let mut held: Vec<_> = match &self.place {
-            Place::Keeper(scheduler) => scheduler.of_client(self.id),
-            Place::Callers(schedulers) => {
+            Placement::BackgroundThread(scheduler) => scheduler.of_client(self.id),
+            Placement::Callers(schedulers) => {
                 let schedulers = schedulers.lock().unwrap_or_else(PoisonError::into_inner);
                 schedulers.values().flat_map(|known| known.of_client(self.id)).collect()
             }
@@ -234,7 +237,7 @@ mod tests {
         for _ in 0..10 {
             drop(on_a_runtime());
         }
-        let Place::Callers(schedulers) = &engine.place else { unreachable!("it is embedded") };
+        let Placement::Callers(schedulers) = &engine.place else { unreachable!("it is embedded") };
         let count = || schedulers.lock().unwrap().len();
         assert_eq!(count(), 2, "that of the last runtime, and the one that is held");
         drop((held, on_a_runtime()));

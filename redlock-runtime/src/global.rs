@@ -1,9 +1,10 @@
 //! The global client: the one that functions with `#[redis_lock]` use.
 
+use super::process;
+use super::process::PerProcess;
 use crate::backend::Tls;
 use crate::client::{IntoRedlock, Redlock};
 use crate::error::LockError;
-use crate::process::{self, PerProcess};
 
 static GLOBAL: PerProcess<Redlock> = PerProcess::new();
 

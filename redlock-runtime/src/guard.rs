@@ -3,13 +3,11 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::lease::Lease;
+use super::state::{LostReason, Released};
+use crate::body::{HoldLink, Protect, Reentry, finish};
 use crate::error::LockError;
-use crate::finish;
-use crate::lease::Lease;
-use crate::protect::Protect;
-use crate::reentrancy::{Link, Reentry};
-use crate::release::Ownership;
-use crate::state::{LostReason, Released};
+use crate::handoff::Ownership;
 
 /// A held lock. It is renewed in the background until it is released, dropped, lost, or used up
 /// after `max_renew` renewals.
@@ -97,7 +95,7 @@ impl LockGuard {
     /// # Cancel safety
     /// Dropping it drops `future`; the lock stays held.
     pub async fn protect<F: Future>(&self, future: F) -> Result<F::Output, LockError> {
-        let nested = || Link::nested(Arc::clone(self.lease.hold()), None);
+        let nested = || HoldLink::nested(Arc::clone(self.lease.hold()), None);
         let link = self.reentry.as_ref().map_or_else(nested, |own| Arc::clone(own.link()));
         Protect::new(link, future).await
     }

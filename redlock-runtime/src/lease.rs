@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
+use super::fencing::FencingToken;
+use super::state::{LeaseState, LostReason};
+use crate::body::{HoldLink, reentrancy};
 use crate::error::LockError;
-use crate::fencing::FencingToken;
-use crate::reentrancy::{self, Link};
-use crate::renewal::Hold;
-use crate::state::{LeaseState, LostReason};
+use crate::hold::Hold;
 
 /// The lease of a lock that is held: what it is called, how long it may be relied on, and when it
 /// is lost. Cheap to clone; it does not keep the lock.
 ///
-/// Inside of a function with `#[redis_lock]`, or of [`LockRequest::run`](crate::LockRequest::run),
+/// Inside of a function with `#[redis_lock]`, or of [`LockRequest::run`](crate::client::LockRequest::run),
 /// [`Lease::current`] finds it without passing anything around:
 ///
 /// ```
@@ -38,7 +38,7 @@ use crate::state::{LeaseState, LostReason};
 pub struct Lease {
     hold: Arc<Hold>,
     /// The call that it is from.
-    link: Option<Arc<Link>>,
+    link: Option<Arc<HoldLink>>,
 }
 
 impl fmt::Debug for Lease {
@@ -52,7 +52,7 @@ impl Lease {
         Self { hold, link: None }
     }
 
-    pub(crate) fn within(link: Arc<Link>) -> Self {
+    pub(crate) fn within(link: Arc<HoldLink>) -> Self {
         Self { hold: Arc::clone(link.hold()), link: Some(link) }
     }
 
@@ -147,7 +147,7 @@ impl Lease {
     /// # Ok(()) }
     /// ```
     pub fn scope<F: Future>(&self, future: F) -> Scoped<F> {
-        Scoped { future, link: Link::nested(Arc::clone(&self.hold), self.link.as_ref()) }
+        Scoped { future, link: HoldLink::nested(Arc::clone(&self.hold), self.link.as_ref()) }
     }
 }
 
@@ -168,7 +168,7 @@ pin_project! {
     pub struct Scoped<F> {
         #[pin]
         future: F,
-        link: Arc<Link>,
+        link: Arc<HoldLink>,
     }
 }
 

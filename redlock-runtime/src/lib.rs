@@ -2,36 +2,37 @@
 
 mod acquire;
 mod backend;
+mod background_thread;
 mod backoff;
+mod body;
+mod call;
 mod client;
 mod clock;
 mod denial;
 mod engine;
 mod error;
+mod executor;
 mod fencing;
-mod finish;
 mod global;
 mod guard;
-mod host;
-mod keeper;
+mod handoff;
+mod hold;
 mod key;
 mod lease;
+mod local_queue;
 mod options;
 mod owner;
+mod pending;
 mod process;
-mod protect;
-mod reentrancy;
 mod release;
-mod renewal;
 mod report;
-mod run;
 mod shield;
 mod state;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+mod thread_exit;
 mod validity;
-mod watch;
 
 pub use backend::MemoryStore;
 #[cfg(feature = "tls")]
@@ -56,9 +57,9 @@ pub mod __private {
     pub use core::time::Duration;
 
     pub use crate::Wait;
-    pub use crate::key::{Key, KeyPart, Render, display_key, lend, literal_key, part, take};
-    pub use crate::run::{
+    pub use crate::call::{
         Client, FromLockError, Handed, Kept, LockLocal, Locked, Pending, Slot, Spec, client,
         convert, global, handle, panic_on, wait,
     };
+    pub use crate::key::{Key, KeyPart, Render, display_key, lend, literal_key, part, take};
 }

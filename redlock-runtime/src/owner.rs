@@ -8,7 +8,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 use uuid::fmt::Simple;
 
-use crate::process;
+use super::process;
 
 /// The value that stands in Redis while a lock is held: `<client name>:<random>`.
 ///

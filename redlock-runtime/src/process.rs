@@ -40,11 +40,11 @@ pub(crate) fn latest() -> u32 {
 pub(crate) struct PerProcess<T> {
     /// In the order of their processes, each forked from the one before. No two processes ever
     /// use the same slot, so that a child does not meet what a thread of its parent was at.
-    slots: [Slot<T>; GENERATIONS],
+    slots: [ProcessSlot<T>; GENERATIONS],
 }
 
 #[derive(Debug)]
-struct Slot<T> {
+struct ProcessSlot<T> {
     /// Zero: nobody's yet.
     process: AtomicU32,
     value: OnceCell<T>,
@@ -53,7 +53,7 @@ struct Slot<T> {
 impl<T> PerProcess<T> {
     pub(crate) const fn new() -> Self {
         Self {
-            slots: [const { Slot { process: AtomicU32::new(0), value: OnceCell::new() } };
+            slots: [const { ProcessSlot { process: AtomicU32::new(0), value: OnceCell::new() } };
                 GENERATIONS],
         }
     }
@@ -81,8 +81,8 @@ impl<T> PerProcess<T> {
         claimed.filter_map(|slot| slot.value.get()).last()
     }
 
-    fn slot(&self, process: u32) -> Result<&Slot<T>, LockError> {
-        let is_ours = |slot: &&Slot<T>| {
+    fn slot(&self, process: u32) -> Result<&ProcessSlot<T>, LockError> {
+        let is_ours = |slot: &&ProcessSlot<T>| {
             let claim =
                 slot.process.compare_exchange(0, process, Ordering::AcqRel, Ordering::Acquire);
             claim.is_ok() || claim == Err(process)

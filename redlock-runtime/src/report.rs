@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::clock::{Clock, Moment};
-use crate::shield::tell;
+use super::clock::{Clock, Moment};
+use super::shield::tell;
 
 /// So many lines of a kind are written in full, in each window.
 const IN_FULL: u32 = 3;

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::clock::Moment;
+use super::clock::Moment;
 
 /// What clocks of different rates may disagree by during one lease: 1 % of it and 2 ms.
 pub(crate) fn drift(expire: Duration) -> Duration {

@@ -2,8 +2,8 @@
 //! small snippet that it can fail. CONTRIBUTING.md has the rules in words.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+mod circles;
 mod forbidden;
-mod layers;
 mod lexer;
 mod names;
 mod shape;

@@ -1,5 +1,5 @@
 //! A caller on its way to a lock: it asks by itself while nobody else wants the lock, and queues
-//! behind a clerk otherwise.
+//! behind a poller otherwise.
 
 use std::fmt;
 use std::pin::Pin;
@@ -11,21 +11,20 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 
-use super::attempt::{Begin, LAST_ATTEMPT, Outcome, Terms, Unfit, ask, grant};
-use super::clerk;
-use super::place::{Place, Waiter};
-use super::queue::{Asking, Seat};
-use super::seen::Seen;
-use crate::backend::{Backend, Claim};
+use super::attempt::{Begin, LAST_ATTEMPT, NotGranted, Outcome, Terms, ask, grant};
+use super::observed::Observed;
+use crate::acquire::waiting::poller;
+use crate::backend::{Claim, LockBackend};
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
+use crate::handoff::Ownership;
 use crate::key::LockKey;
+use crate::local_queue::{Asking, QueueHandle, WaitHandle, Waiter};
 use crate::options::{Policy, Wait};
 use crate::owner::Owner;
-use crate::process;
-use crate::release::{Ownership, Unsent};
-use crate::telemetry;
+use crate::thread_exit::Unsent;
+use crate::{process, telemetry};
 
 /// Which lock, and on what terms.
 #[derive(Debug)]
@@ -36,7 +35,7 @@ pub(crate) struct Order {
     pub(crate) policy: Policy,
 }
 
-pub(super) type Granted = Result<Ownership, LockError>;
+pub(crate) type Granted = Result<Ownership, LockError>;
 
 /// The future of an acquisition.
 ///
@@ -92,7 +91,7 @@ impl fmt::Debug for Acquiring {
 
 async fn acquire(engine: &Arc<Engine>, order: &Order) -> Granted {
     let started = engine.clock().now();
-    let attempt = Attempt::begin(order);
+    let attempt = CountedCall::begin(order);
     let terms = order.terms(started, engine.shutdowns().begun());
     let granted = loop {
         if engine.shutdowns().refuse(terms.shutdowns) {
@@ -113,12 +112,12 @@ async fn acquire(engine: &Arc<Engine>, order: &Order) -> Granted {
 }
 
 /// A call that is counted; one that is dropped before its end was cancelled.
-struct Attempt<'a> {
+struct CountedCall<'a> {
     order: &'a Order,
     has_ended: bool,
 }
 
-impl<'a> Attempt<'a> {
+impl<'a> CountedCall<'a> {
     fn begin(order: &'a Order) -> Self {
         telemetry::attempt(order.template);
         Self { order, has_ended: false }
@@ -136,7 +135,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-impl Drop for Attempt<'_> {
+impl Drop for CountedCall<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
             telemetry::gave_up(self.order.template);
@@ -162,12 +161,12 @@ impl Order {
 
 /// One question, whoever else waits.
 async fn ask_once(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Granted {
-    let seat = engine.seat(&order.key);
-    let question = Question { seat, asking: None, terms };
+    let handle = engine.handle(&order.key);
+    let question = FirstAttempt { handle, asking: None, terms };
     let claim = order.claim(engine);
     match question.ask(engine, &claim, engine.reply_timeout).await? {
-        Answer::Granted(ownership) => Ok(ownership),
-        Answer::NotNow(_, seen) => {
+        FirstAnswer::Granted(ownership) => Ok(ownership),
+        FirstAnswer::NotNow(_, seen) => {
             let waited = engine.clock().now().since(terms.started);
             Err(seen.error(&order.key, waited, 1))
         }
@@ -175,22 +174,22 @@ async fn ask_once(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Granted 
 }
 
 async fn wait(engine: &Arc<Engine>, order: &Order, terms: Terms, end: Moment) -> Granted {
-    let (seat, started) = (engine.seat(&order.key), terms.started);
-    let Some(asking) = seat.ask_first(started) else {
-        return enter(engine, seat, terms, end, 0)?.await;
+    let (handle, started) = (engine.handle(&order.key), terms.started);
+    let Some(asking) = handle.ask_first(started) else {
+        return enter(engine, handle, terms, end, 0)?.await;
     };
-    let question = Question { seat, asking: Some(asking), terms };
+    let question = FirstAttempt { handle, asking: Some(asking), terms };
     let within = engine.reply_timeout.min(end.since(started).max(LAST_ATTEMPT));
     let claim = order.claim(engine);
     match question.ask(engine, &claim, within).await? {
-        Answer::Granted(ownership) => Ok(ownership),
-        Answer::NotNow(question, seen) => {
+        FirstAnswer::Granted(ownership) => Ok(ownership),
+        FirstAnswer::NotNow(question, seen) => {
             let now = engine.clock().now();
             if now >= end {
                 return Err(seen.error(&order.key, now.since(started), 1));
             }
             // Still the first one: those who came meanwhile stand behind.
-            let place = enter(engine, question.seat, terms, end, 1)?;
+            let place = enter(engine, question.handle, terms, end, 1)?;
             drop(question.asking);
             place.await
         }
@@ -198,28 +197,28 @@ async fn wait(engine: &Arc<Engine>, order: &Order, terms: Terms, end: Moment) ->
 }
 
 /// What a caller asks by itself.
-struct Question {
-    seat: Seat,
+struct FirstAttempt {
+    handle: QueueHandle,
     /// `None`: others may ask at the same time.
     asking: Option<Asking>,
     terms: Terms,
 }
 
-enum Answer {
+enum FirstAnswer {
     Granted(Ownership),
     /// Not granted, for a reason that was seen and that may pass.
-    NotNow(Question, Seen),
+    NotNow(FirstAttempt, Observed),
 }
 
-impl Question {
+impl FirstAttempt {
     async fn ask(
         self,
         engine: &Arc<Engine>,
         claim: &Claim,
         within: Duration,
-    ) -> Result<Answer, LockError> {
-        if let Some(way) = engine.way()
-            && !self.seat.is_late()
+    ) -> Result<FirstAnswer, LockError> {
+        if let Some(way) = engine.route()
+            && !self.handle.is_late()
         {
             let found = self.ask_by(engine, &*way, claim, within, true).await?;
             return Ok(self.answered(found));
@@ -235,12 +234,12 @@ impl Question {
         engine: &Arc<Engine>,
         claim: Claim,
         within: Duration,
-    ) -> Result<Answer, LockError> {
+    ) -> Result<FirstAnswer, LockError> {
         let (reply, mut answer) = oneshot::channel();
         let asking = Arc::clone(engine);
         let caller = Caller { is_answered: engine.is_embedded(), gone: Arc::default() };
         let gone = Arc::clone(&caller.gone);
-        engine.host().spawn(async move {
+        engine.executor().spawn(async move {
             let backend = Arc::clone(&asking.backend);
             let found = self.ask_by(&asking, &*backend, &claim, within, false).await;
             let _ = reply.send(found.map(|found| self.answered(found)));
@@ -252,10 +251,10 @@ impl Question {
         answer.unwrap_or_else(|_| Err(stopped()))
     }
 
-    fn answered(self, found: Result<Ownership, Seen>) -> Answer {
+    fn answered(self, found: Result<Ownership, Observed>) -> FirstAnswer {
         match found {
-            Ok(ownership) => Answer::Granted(ownership),
-            Err(seen) => Answer::NotNow(self, seen),
+            Ok(ownership) => FirstAnswer::Granted(ownership),
+            Err(seen) => FirstAnswer::NotNow(self, seen),
         }
     }
 
@@ -263,26 +262,26 @@ impl Question {
     async fn ask_by(
         &self,
         engine: &Arc<Engine>,
-        way: &dyn Backend,
+        way: &dyn LockBackend,
         claim: &Claim,
         within: Duration,
         is_polled: bool,
-    ) -> Result<Result<Ownership, Seen>, LockError> {
-        let (terms, mut seen) = (self.terms, Seen::default());
+    ) -> Result<Result<Ownership, Observed>, LockError> {
+        let (terms, mut seen) = (self.terms, Observed::default());
         match ask(engine, way, claim, terms.template, within).await {
             Outcome::Granted(tenure) => {
                 let begin = Begin { granted: tenure.confirmed.sent, is_taken: is_polled };
-                match grant(engine, self.seat.another(), tenure, terms, 1, begin) {
+                match grant(engine, self.handle.another(), tenure, terms, 1, begin) {
                     Ok(ownership) => return Ok(Ok(ownership)),
-                    Err(Unfit::Uncared(error)) => return Err(error),
-                    Err(Unfit::TooLate { took }) => seen.too_late(took, terms.expire),
+                    Err(NotGranted::Unscheduled(error)) => return Err(error),
+                    Err(NotGranted::TooLate { took }) => seen.too_late(took, terms.expire),
                 }
             }
             Outcome::Busy { holder, free_in, is_split, .. } => {
                 seen.busy(holder, free_in, engine.clock().now());
                 seen.is_split = is_split;
-                if engine.line().is_some() {
-                    self.seat.queue.state().contend();
+                if engine.fifo_queue().is_some() {
+                    self.handle.queue.state().contend();
                 }
             }
             Outcome::Failed(fault) => {
@@ -320,29 +319,29 @@ impl Drop for Caller {
     }
 }
 
-pub(super) fn stopped() -> LockError {
+pub(crate) fn stopped() -> LockError {
     LockError::BackgroundThread { message: "it stopped during an acquire".to_owned() }
 }
 
 /// Takes a place in the queue: the first one for a caller that asked already.
 fn enter(
     engine: &Arc<Engine>,
-    seat: Seat,
+    handle: QueueHandle,
     terms: Terms,
     end: Moment,
     asked: u32,
-) -> Result<Place, LockError> {
+) -> Result<WaitHandle, LockError> {
     static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-    let Some(waiting) = seat.wait() else {
-        return Err(LockError::TooManyWaiters { key: seat.queue.key.name().to_owned() });
+    let Some(waiting) = handle.wait() else {
+        return Err(LockError::TooManyWaiters { key: handle.queue.key.name().to_owned() });
     };
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let (reply, answer) = oneshot::channel();
     let waiter = Waiter::new(id, terms, end, reply);
-    let needs_clerk = seat.enter(waiter, asked);
-    let place = Place::new(engine, seat.another(), id, answer, waiting);
-    if needs_clerk {
-        clerk::call(engine, seat)?;
+    let needs_poller = handle.enter(waiter, asked);
+    let place = WaitHandle::new(engine, handle.another(), id, answer, waiting);
+    if needs_poller {
+        poller::call(engine, handle)?;
     }
     Ok(place)
 }

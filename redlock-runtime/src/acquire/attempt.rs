@@ -3,22 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::queue::Seat;
-use super::tenure::Tenure;
-use crate::backend::{Acquired, Backend, Claim, Fault, FencingTokens};
+use crate::backend::{Acquired, Claim, Fault, FencingTokens, LockBackend};
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
-use crate::release::{self, Ownership};
-use crate::renewal::{Confirmed, Grant, Hold};
+use crate::handoff::Ownership;
+use crate::hold::{ConfirmedLease, Hold, NewHold, Tenure};
+use crate::local_queue::QueueHandle;
 use crate::shield::tell;
-use crate::telemetry;
+use crate::{release, telemetry};
 
 /// What the last question, asked when the time is up, may add to a wait.
-pub(super) const LAST_ATTEMPT: Duration = Duration::from_millis(250);
+pub(crate) const LAST_ATTEMPT: Duration = Duration::from_millis(250);
 
 /// What one question came to.
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     Granted(Tenure),
     /// Somebody else holds the lock.
     Busy {
@@ -35,15 +34,15 @@ pub(super) enum Outcome {
 
 /// Whom a lock is for, and on what terms.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Terms {
+pub(crate) struct Terms {
     /// What the key was rendered from: the label of metrics.
-    pub(super) template: &'static str,
-    pub(super) expire: Duration,
-    pub(super) max_renew: Option<u32>,
+    pub(crate) template: &'static str,
+    pub(crate) expire: Duration,
+    pub(crate) max_renew: Option<u32>,
     /// When the call began.
-    pub(super) started: Moment,
+    pub(crate) started: Moment,
     /// How many shutdowns of its client had begun before.
-    pub(super) shutdowns: u64,
+    pub(crate) shutdowns: u64,
 }
 
 /// A command whose answer is not known yet. Dropped before it is, by a caller that goes away, it
@@ -64,9 +63,9 @@ impl Drop for Unanswered<'_> {
 /// Asks once whether the lock is free. `way` leads to the engine's backend.
 ///
 /// Cancel safe: what a command took whose answer is not awaited is freed in the background.
-pub(super) async fn ask(
+pub(crate) async fn ask(
     engine: &Arc<Engine>,
-    way: &dyn Backend,
+    way: &dyn LockBackend,
     claim: &Claim,
     template: &'static str,
     within: Duration,
@@ -81,7 +80,7 @@ pub(super) async fn ask(
     match answer {
         Ok(Acquired::Granted { fencing_token, was_cut }) => {
             let fencing_tokens = FencingTokens { first: fencing_token, last: fencing_token };
-            let confirmed = Confirmed { sent, lease: claim.expire };
+            let confirmed = ConfirmedLease { sent, lease: claim.expire };
             let tenure = Tenure::new(claim.clone(), confirmed, fencing_tokens);
             Outcome::Granted(if was_cut { tenure.cut() } else { tenure })
         }
@@ -102,33 +101,33 @@ pub(super) async fn ask(
 }
 
 /// Why a lock that was granted did not reach its caller.
-pub(super) enum Unfit {
+pub(crate) enum NotGranted {
     /// Nothing of the lease is left.
     TooLate { took: Duration },
     /// Nobody would renew and stop it.
-    Uncared(LockError),
+    Unscheduled(LockError),
 }
 
 /// How a hold begins.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Begin {
-    pub(super) granted: Moment,
+pub(crate) struct Begin {
+    pub(crate) granted: Moment,
     /// The caller is being polled. Otherwise it learns of the lock later, or never.
-    pub(super) is_taken: bool,
+    pub(crate) is_taken: bool,
 }
 
 /// Makes the caller of `terms`, for whom `attempts` were made, the holder: from here on a drop
 /// releases, and the lease is cared for.
-pub(super) fn grant(
+pub(crate) fn grant(
     engine: &Arc<Engine>,
-    seat: Seat,
+    handle: QueueHandle,
     tenure: Tenure,
     terms: Terms,
     attempts: u32,
     begin: Begin,
-) -> Result<Ownership, Unfit> {
+) -> Result<Ownership, NotGranted> {
     let Begin { granted, is_taken } = begin;
-    let hold = Arc::new(Hold::new(Grant {
+    let hold = Arc::new(Hold::new(NewHold {
         client: engine.id,
         process: engine.process,
         template: terms.template,
@@ -143,14 +142,19 @@ pub(super) fn grant(
         waited: granted.since(terms.started),
         is_taken,
         reports: Arc::clone(&engine.reports),
-        news: Arc::clone(&seat.queue.news),
+        news: Arc::clone(&handle.queue.news),
     }));
     let scheduler = engine.scheduler();
-    seat.now_holds(&hold);
-    let ownership =
-        Ownership::new(Arc::clone(&hold), Arc::clone(engine), Arc::clone(&scheduler), seat, tenure);
+    handle.now_holds(&hold);
+    let ownership = Ownership::new(
+        Arc::clone(&hold),
+        Arc::clone(engine),
+        Arc::clone(&scheduler),
+        handle,
+        tenure,
+    );
     if hold.check().is_err() {
-        return Err(Unfit::TooLate { took: hold.held_for() });
+        return Err(NotGranted::TooLate { took: hold.held_for() });
     }
     match scheduler.register(&hold) {
         Ok(()) => {
@@ -164,6 +168,6 @@ pub(super) fn grant(
             );
             Ok(ownership)
         }
-        Err(error) => Err(Unfit::Uncared(error)),
+        Err(error) => Err(NotGranted::Unscheduled(error)),
     }
 }

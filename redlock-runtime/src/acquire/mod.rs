@@ -1,24 +1,10 @@
-//! Acquire: the caller's question, the queue of this process, and the clerk that waits for it.
+//! Acquire: the attempt of the caller itself, and the task that waits for all callers of a key.
 
-mod acquiring;
-mod attempt;
-mod clerk;
-mod fairness;
-mod holder_here;
-mod notice;
-mod pass;
-mod place;
-mod queue;
-mod seen;
-mod settle;
-mod shutdowns;
-mod stand;
-mod state;
-mod tenure;
-mod waiters;
+pub(crate) mod acquiring;
+pub(crate) mod attempt;
+pub(crate) mod observed;
+pub(crate) mod waiting;
 
-pub(crate) use acquiring::{Acquiring, Order, start};
-pub(crate) use pass::{Passed, pass_on};
-pub(crate) use queue::{Freeing, Late, Queues, Seat};
-pub(crate) use shutdowns::{Shutdown, Shutdowns};
-pub(crate) use tenure::{Remains, Tenure};
+pub(crate) use acquiring::{Acquiring, Granted, Order, start, stopped};
+pub(crate) use attempt::{Begin, LAST_ATTEMPT, NotGranted, Outcome, Terms, ask, grant};
+pub(crate) use observed::Observed;

@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime;
 
-use super::{Acquired, Backend, Claim, Fault, Found, Reply};
+use super::lock_backend::{Claim, LockBackend, Reply};
+use super::outcome::{Acquired, Fault, Found};
 use crate::clock::{Clock, Moment, paused_runtime};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
@@ -20,7 +21,7 @@ const FIRST_SWEEP: usize = 1024;
 ///
 /// Leases are counted on the clock of the runtime that takes them. A key that was taken on a paused
 /// clock and is wanted on another one is an error of the kind
-/// [`OtherClock`](crate::NodeErrorKind::OtherClock): nobody can tell when the lease is over. Tests
+/// [`OtherClock`](crate::error::NodeErrorKind::OtherClock): nobody can tell when the lease is over. Tests
 /// with paused clocks that run side by side need stores of their own.
 ///
 /// ```
@@ -230,7 +231,7 @@ impl Memory {
     }
 }
 
-impl Backend for Memory {
+impl LockBackend for Memory {
     fn has_late_commands(&self) -> bool {
         false
     }

@@ -12,7 +12,7 @@ use crate::shield::shielded;
 /// One piece of work at a time. Whoever wants its outcome begins it, or joins those who wait for
 /// it. It goes on when all of them have gone, and ends with this value.
 #[derive(Debug)]
-pub(super) struct SharedWork<T> {
+pub(crate) struct SharedWork<T> {
     under_way: Mutex<Option<UnderWay<T>>>,
 }
 
@@ -51,11 +51,11 @@ impl<T: Clone + Send + Sync + 'static> SharedWork<T> {
     /// The outcome of the work that is under way. Where there is none, `begin` begins it on the
     /// runtime `home`. `None`: it broke off, by a panic or with its runtime. Cancel safe: the work
     /// goes on.
-    pub(super) async fn join<F>(&self, home: &Handle, begin: impl FnOnce() -> F) -> Option<T>
+    pub(crate) async fn join<F>(&self, home: &Handle, begin: impl FnOnce() -> F) -> Option<T>
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let end = self.joined(home, begin);
+        let end = self.enqueued(home, begin);
         // In line before the look: an end behind it wakes us.
         let mut over = std::pin::pin!(end.over.notified());
         over.as_mut().enable();
@@ -65,7 +65,7 @@ impl<T: Clone + Send + Sync + 'static> SharedWork<T> {
         end.outcome.get().cloned()
     }
 
-    fn joined<F>(&self, home: &Handle, begin: impl FnOnce() -> F) -> Arc<End<T>>
+    fn enqueued<F>(&self, home: &Handle, begin: impl FnOnce() -> F) -> Arc<End<T>>
     where
         F: Future<Output = T> + Send + 'static,
     {

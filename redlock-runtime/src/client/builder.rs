@@ -14,8 +14,7 @@ use crate::backend::{Fault, MemoryStore, MinReplicas, Tls};
 use crate::engine::{Engine, Parts};
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::{MAX_EXPIRE, Policy, Wait};
-use crate::owner;
-use crate::telemetry;
+use crate::{owner, telemetry};
 
 const DEFAULT_PREFIX: &str = "lock:";
 const DEFAULT_REPLY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -206,7 +205,7 @@ impl RedlockBuilder {
     /// Switch it off for servers that lose nothing (`appendonly yes`, `appendfsync always`). The
     /// guard needs `+info` and a `run_id` in what INFO tells: a server that does not say who it is
     /// is not used. Errors of servers without a vote have the kind
-    /// [`Quarantined`](crate::NodeErrorKind::Quarantined). One server under two addresses is an
+    /// [`Quarantined`](crate::error::NodeErrorKind::Quarantined). One server under two addresses is an
     /// error of [`build`](Self::build); a [`lazy`](Self::lazy) client gives it one vote.
     ///
     /// ```no_run
@@ -244,7 +243,7 @@ impl RedlockBuilder {
     /// Counts a lock, and each of its renewals, only once `replicas` replicas of the server have
     /// it, `within` this time (`WAIT`, on the same connection). With fewer, the lock is given back
     /// and the call fails with [`LockError::Unavailable`] and the kind
-    /// [`NoReplicas`](crate::NodeErrorKind::NoReplicas), after trying again until `wait` is over.
+    /// [`NoReplicas`](crate::error::NodeErrorKind::NoReplicas), after trying again until `wait` is over.
     ///
     /// This makes it less likely that a failover loses a lock, not impossible: the replica that is
     /// promoted may be another one. Needs `+wait`. `within` must be shorter than `reply_timeout`.
@@ -357,7 +356,7 @@ fn check_length(option: &str, length: Duration) -> Result<(), LockError> {
 async fn verify(engine: &Arc<Engine>) -> Result<(), LockError> {
     let (reply, answer) = oneshot::channel::<Result<(), Fault>>();
     let asked = Arc::clone(engine);
-    engine.host().spawn(async move {
+    engine.executor().spawn(async move {
         let _ = reply.send(asked.backend.verify(asked.reply_timeout).await);
     })?;
     // Not bound by the budget of the task: it may block on this, and would never hear.

@@ -1,6 +1,6 @@
 //! Servers that replace each other: the options of a builder that need a feature.
 
-use super::RedlockBuilder;
+use super::builder::RedlockBuilder;
 use super::topology::Node;
 
 #[cfg(feature = "sentinel")]

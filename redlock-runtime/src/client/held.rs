@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::fencing::FencingToken;
-use crate::renewal::Hold;
+use crate::hold::Hold;
 use crate::state::LeaseState;
 
-/// A snapshot of one held lock, from [`Redlock::held`](crate::Redlock::held).
+/// A snapshot of one held lock, from [`Redlock::held`](super::redlock::Redlock::held).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -81,7 +81,7 @@ impl HeldLock {
         self.remaining
     }
 
-    /// Confirmed renewals so far.
+    /// ConfirmedLease renewals so far.
     pub fn renewals(&self) -> u32 {
         self.renewals
     }

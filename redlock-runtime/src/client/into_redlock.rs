@@ -2,10 +2,11 @@
 
 use deadpool_redis::Pool;
 
-use super::{Redlock, RedlockBuilder};
+use super::builder::RedlockBuilder;
+use super::redlock::Redlock;
 use crate::error::LockError;
 
-/// What [`init`](crate::init) can make a client of: a URL, several URLs, a `deadpool_redis::Pool`,
+/// What [`init`](crate::global::init) can make a client of: a URL, several URLs, a `deadpool_redis::Pool`,
 /// a builder, or a client.
 ///
 /// ```
@@ -59,10 +60,10 @@ impl IntoRedlock for Redlock {
 
 mod sealed {
     pub trait Sealed {}
-    impl Sealed for super::RedlockBuilder {}
+    impl Sealed for crate::client::RedlockBuilder {}
     impl Sealed for &str {}
     impl Sealed for String {}
     impl Sealed for Vec<String> {}
     impl Sealed for super::Pool {}
-    impl Sealed for super::Redlock {}
+    impl Sealed for crate::client::Redlock {}
 }

@@ -17,7 +17,7 @@ use crate::options::Policy;
 
 /// A client: takes locks, keeps them alive, releases them.
 ///
-/// Cheap to clone; clones share everything. Most programs have one, made by [`init`](crate::init)
+/// Cheap to clone; clones share everything. Most programs have one, made by [`init`](crate::global::init)
 /// at startup. Locks of the same key exclude each other across all clients, processes and machines
 /// that use the same server and prefix.
 ///
@@ -145,7 +145,7 @@ impl Redlock {
         let (done, finished) = oneshot::channel();
         let engine = Arc::clone(self.engine());
         // On the host of the client: the caller may have no timer.
-        let waiting = self.engine().host().spawn(async move {
+        let waiting = self.engine().executor().spawn(async move {
             let _ = tokio::time::timeout(within, engine.pending.settled()).await;
             let _ = done.send(());
         });

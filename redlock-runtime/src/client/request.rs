@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::redlock::Redlock;
-use crate::acquire::{self, Order};
+use crate::acquire::Order;
+use crate::body::reentrancy;
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::key::LockKey;
 use crate::options::{Policy, Wait};
-use crate::reentrancy;
-use crate::telemetry;
+use crate::{acquire, telemetry};
 
 /// A lock that may be acquired, from [`Redlock::lock`]. What is not set here comes from the client.
 ///

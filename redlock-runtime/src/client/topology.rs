@@ -8,8 +8,8 @@ use deadpool_redis::Pool;
 #[cfg(feature = "cluster")]
 use crate::backend::RedisCluster;
 use crate::backend::{
-    Backend, Memory, MemoryStore, MinReplicas, NodeOptions, Quorum, RedisNode, RestartGuard, Rules,
-    Tls, Voter, majority,
+    LockBackend, Memory, MemoryStore, MinReplicas, NodeOptions, Quorum, QuorumMember, RedisNode,
+    RestartGuard, Rules, Tls, majority,
 };
 use crate::clock::Clock;
 use crate::error::LockError;
@@ -50,7 +50,7 @@ pub(super) struct Topology {
 
 /// What they come to.
 pub(super) struct Assembled {
-    pub(super) backend: Arc<dyn Backend>,
+    pub(super) backend: Arc<dyn LockBackend>,
     /// It is in this process.
     pub(super) is_embedded: bool,
     pub(super) reports: Arc<Reports>,
@@ -67,7 +67,7 @@ impl Node {
         index: usize,
         tls: Option<&Tls>,
         options: NodeOptions,
-    ) -> Result<Arc<dyn Voter>, LockError> {
+    ) -> Result<Arc<dyn QuorumMember>, LockError> {
         Ok(match self {
             Self::Url(url) => Arc::new(RedisNode::open(&url, tls, options)?),
             Self::Pool(pool) => Arc::new(RedisNode::from_pool(&pool, index, options)),

@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use super::{InvalidKeyReason, NodeError, NodeErrorKind};
+use super::invalid_key::InvalidKeyReason;
+use super::node_error::{NodeError, NodeErrorKind};
 use crate::state::LostReason;
 
 /// Why a lock could not be taken, kept or released.
@@ -33,10 +34,10 @@ use crate::state::LostReason;
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockError {
-    /// A function with `#[redis_lock]` was called before [`init`](crate::init).
+    /// A function with `#[redis_lock]` was called before [`init`](crate::global::init).
     NotInitialized,
 
-    /// [`init`](crate::init) or [`install`](crate::Redlock::install) was called a second time.
+    /// [`init`](crate::global::init) or [`install`](crate::client::Redlock::install) was called a second time.
     AlreadyInitialized,
 
     /// An option, a URL or the server's configuration cannot work.
@@ -98,7 +99,7 @@ pub enum LockError {
         key: String,
     },
 
-    /// [`Redlock::shutdown`](crate::Redlock::shutdown) was called while the call waited for the
+    /// [`Redlock::shutdown`](crate::client::Redlock::shutdown) was called while the call waited for the
     /// lock, or before it had begun to.
     #[non_exhaustive]
     ShuttingDown {
@@ -135,7 +136,7 @@ pub enum LockError {
     },
 
     /// The client or the lock belongs to the process from which this one was forked. The parent
-    /// has it still; the child makes a client of its own, and may call [`init`](crate::init) again.
+    /// has it still; the child makes a client of its own, and may call [`init`](crate::global::init) again.
     ForkedProcess,
 
     /// The background thread could not be started, or died during the call.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::LockError;
+use super::lock_error::LockError;
 use super::show::{HeldBy, NodeList, On, Seconds};
 use crate::state::LostReason;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{NodeError, NodeErrorKind};
+use super::node_error::{NodeError, NodeErrorKind};
 
 /// A duration as people read it: `1.234 s`, `87 ms`.
 pub(super) struct Seconds(pub(super) Duration);

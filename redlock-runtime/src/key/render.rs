@@ -6,7 +6,8 @@
 //! always, so that no value can choose the hash slot of its key.
 
 use std::borrow::Cow;
-use std::fmt::{self, Display, Write as _};
+use std::fmt;
+use std::fmt::{Display, Write as _};
 
 use super::lock_key::excerpt;
 use crate::error::{InvalidKeyReason, LockError};

@@ -1,15 +1,10 @@
-//! Release: the handle whose drop frees the lock, the job that does it, and the wait for all jobs.
+//! Release: the task that sends it, also without a caller, and the undo of commands without a reply.
 
-mod answer;
-mod clean_up;
-mod flight;
-mod flush;
-mod job;
-mod ownership;
-mod pending;
+pub(crate) mod inline;
+pub(crate) mod release_future;
+pub(crate) mod task;
+pub(crate) mod undo;
 
-pub(crate) use answer::Answer;
-pub(crate) use clean_up::{clean_up, leave};
-pub(crate) use flush::{Unsent, attend_end};
-pub(crate) use ownership::{Ownership, free};
-pub(crate) use pending::Pending;
+pub(crate) use release_future::ReleaseFuture;
+pub(crate) use task::ReleaseTask;
+pub(crate) use undo::{clean_up, leave};

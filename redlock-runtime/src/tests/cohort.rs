@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::fake::Fate;
-use super::line::{MOMENT, SECOND, Waiter, granted, holds, is_full, waits};
+use super::fifo_queue::{MOMENT, SECOND, Waiter, granted, holds, is_full, waits};
 use super::server::Server;
 use crate::client::Redlock;
 use crate::guard::LockGuard;
@@ -150,7 +150,7 @@ async fn a_lock_that_was_lost_is_not_passed_on() {
             LostReason::Expired => server.remove("k"),
             _ => server.next("renew", [Fate::LostRequest; 100]),
         }
-        // The loss is news for the clerk, whose question is still on its way when the guard goes.
+        // The loss is news for the poller, whose question is still on its way when the guard goes.
         for verb in ["acquire", "join"] {
             server.next(verb, [Fate::Slow(MOMENT)]);
         }

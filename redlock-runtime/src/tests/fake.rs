@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::backend::{
-    Acquired, Awaited, Backend, Claim, Fault, Found, Memory, MemoryStore, Offer, Recall, Reply,
-    RollCall, Told, Voter,
+    Acquired, Claim, Fault, Found, FoundersOffer, FoundersReply, HintRegistration, LockBackend,
+    Memory, MemorySince, MemoryStore, OnRelease, QuorumMember, Reply,
 };
 use crate::client::Redlock;
 use crate::clock::Clock;
@@ -54,24 +54,24 @@ struct State {
     renews: VecDeque<Fate>,
     releases: VecDeque<Fate>,
     always: Option<Fate>,
-    recall: Option<Recall>,
+    memory_since: Option<MemorySince>,
     roll: Option<String>,
     clock_offset: Option<i64>,
     log: Vec<String>,
     batches: Vec<(Instant, usize)>,
-    notices: Notices,
+    registry: Registry,
 }
 
 /// Who wants to be told when a lock is let go of.
 #[derive(Default)]
-struct Notices {
+struct Registry {
     are_given: bool,
-    asked: Vec<(Claim, Told)>,
+    asked: Vec<(Claim, OnRelease)>,
 }
 
-impl fmt::Debug for Notices {
+impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Notices").finish_non_exhaustive()
+        f.debug_struct("Registry").finish_non_exhaustive()
     }
 }
 
@@ -82,17 +82,17 @@ pub(super) fn fake() -> (Redlock, Arc<Fake>) {
 
 pub(super) fn fake_with(max_waiters: usize) -> (Redlock, Arc<Fake>) {
     let fake = Fake::new("fake");
-    (client(Arc::clone(&fake) as Arc<dyn Backend>, max_waiters), fake)
+    (client(Arc::clone(&fake) as Arc<dyn LockBackend>, max_waiters), fake)
 }
 
 /// A client on a backend.
-pub(super) fn client(backend: Arc<dyn Backend>, max_waiters: usize) -> Redlock {
+pub(super) fn client(backend: Arc<dyn LockBackend>, max_waiters: usize) -> Redlock {
     client_at(backend, max_waiters, true)
 }
 
-/// The same, embedded in the runtime of its callers or served by the keeper.
+/// The same, embedded in the runtime of its callers or served by the background thread.
 pub(super) fn client_at(
-    backend: Arc<dyn Backend>,
+    backend: Arc<dyn LockBackend>,
     max_waiters: usize,
     is_embedded: bool,
 ) -> Redlock {
@@ -144,13 +144,13 @@ impl Fake {
 
     /// It tells of releases from now on.
     pub(super) fn gives_notice(&self) {
-        self.state.lock().unwrap().notices.are_given = true;
+        self.state.lock().unwrap().registry.are_given = true;
     }
 
     /// Tells the first who wants to know of it that a key is free.
     pub(super) fn tell(&self, key: &str) {
         let first = {
-            let asked = &mut self.state.lock().unwrap().notices.asked;
+            let asked = &mut self.state.lock().unwrap().registry.asked;
             let at = asked.iter().position(|(claim, _)| claim.key.name() == key);
             at.map(|at| asked.remove(at))
         };
@@ -161,12 +161,12 @@ impl Fake {
 
     /// How many want to be told of something.
     pub(super) fn awaited(&self) -> usize {
-        self.state.lock().unwrap().notices.asked.len()
+        self.state.lock().unwrap().registry.asked.len()
     }
 
     /// Since when it remembers its leases.
-    pub(super) fn recalls(&self, recall: Recall) {
-        self.state.lock().unwrap().recall = Some(recall);
+    pub(super) fn recalls(&self, memory_since: MemorySince) {
+        self.state.lock().unwrap().memory_since = Some(memory_since);
     }
 
     /// Its clock against that of the clients.
@@ -235,7 +235,7 @@ pub(super) async fn meet<T>(
     }
 }
 
-impl Backend for Fake {
+impl LockBackend for Fake {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         self.note("acquire", claim);
         let fate = self.fate(|state| &mut state.acquires);
@@ -287,27 +287,27 @@ impl Backend for Fake {
         }))
     }
 
-    fn ask_notice<'a>(
+    fn request_hint<'a>(
         &'a self,
         claim: &'a Claim,
-        told: Told,
+        told: OnRelease,
         _: Duration,
-    ) -> Option<Reply<'a, Awaited>> {
-        if !self.state.lock().unwrap().notices.are_given {
+    ) -> Option<Reply<'a, HintRegistration>> {
+        if !self.state.lock().unwrap().registry.are_given {
             return None;
         }
         self.note("notice", claim);
         if self.store.owner(claim.key.name()).is_some() {
-            self.state.lock().unwrap().notices.asked.push((claim.clone(), told));
+            self.state.lock().unwrap().registry.asked.push((claim.clone(), told));
         } else {
             told();
         }
-        Some(Box::pin(async { Ok(Awaited::default()) }))
+        Some(Box::pin(async { Ok(HintRegistration::default()) }))
     }
 
-    fn forgo_notice<'a>(&'a self, claim: &'a Claim, _: Duration) -> Reply<'a, Found> {
+    fn cancel_hint<'a>(&'a self, claim: &'a Claim, _: Duration) -> Reply<'a, Found> {
         self.note("forgo", claim);
-        let asked = &mut self.state.lock().unwrap().notices.asked;
+        let asked = &mut self.state.lock().unwrap().registry.asked;
         asked.retain(|(known, _)| known.owner != claim.owner);
         Box::pin(async { Ok(Found::Gone) })
     }
@@ -318,28 +318,28 @@ impl Backend for Fake {
     }
 }
 
-impl Voter for Fake {
+impl QuorumMember for Fake {
     fn name(&self) -> &str {
         self.name
     }
 
-    fn recall(&self) -> Option<Recall> {
-        self.state.lock().unwrap().recall.clone()
+    fn memory_since(&self) -> Option<MemorySince> {
+        self.state.lock().unwrap().memory_since.clone()
     }
 
     fn roll<'a>(
         &'a self,
         _: &'a str,
-        offer: Option<Offer>,
+        offer: Option<FoundersOffer>,
         within: Duration,
-    ) -> Reply<'a, RollCall> {
+    ) -> Reply<'a, FoundersReply> {
         let fate = self.state.lock().unwrap().always;
         let run = async move {
             let mut state = self.state.lock().unwrap();
-            if let Some(Offer { roll, replaces, .. }) = offer {
+            if let Some(FoundersOffer { roll, replaces, .. }) = offer {
                 state.roll = state.roll.take().filter(|_| !replaces).or(Some(roll));
             }
-            Ok(RollCall { roll: state.roll.clone(), clock_offset: state.clock_offset })
+            Ok(FoundersReply { roll: state.roll.clone(), clock_offset: state.clock_offset })
         };
         Box::pin(meet(self.name, fate, within, run))
     }

@@ -105,7 +105,7 @@ async fn the_only_server_stands_alone() {
 #[cfg(feature = "tls")]
 #[tokio::test]
 async fn tls_is_for_urls() {
-    let tls = crate::Tls::new;
+    let tls = crate::backend::Tls::new;
     refuse(Redlock::builder().memory().tls(tls()), "`tls`").await;
     accept(Redlock::builder().url("rediss://127.0.0.1:1").tls(tls()).lazy()).await;
 }

@@ -1,10 +1,10 @@
-//! Queues that are gone, or forbidden, and come back.
+//! LocalQueues that are gone, or forbidden, and come back.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::line::{EXPIRE, MOMENT, SECOND, granted, holds, waits, waits_for};
+use super::fifo_queue::{EXPIRE, MOMENT, SECOND, granted, holds, waits, waits_for};
 use super::server::Server;
 use crate::options::Wait;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::fake::{Fake, Fate, client};
-use crate::backend::{Backend, Quorum, RestartGuard, Rules, Voter, majority};
+use crate::backend::{LockBackend, Quorum, QuorumMember, RestartGuard, Rules, majority};
 use crate::client::Redlock;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::options::Wait;
@@ -36,7 +36,7 @@ fn quorum(
     guard: Option<Arc<RestartGuard>>,
     replica_wait: Duration,
 ) -> Arc<Quorum> {
-    let voters = nodes.iter().map(|node| Arc::clone(node) as Arc<dyn Voter>).collect();
+    let voters = nodes.iter().map(|node| Arc::clone(node) as Arc<dyn QuorumMember>).collect();
     let quorum = majority(nodes.len());
     Arc::new(Quorum::new(voters, Rules { quorum, guard, replica_wait }))
 }
@@ -187,14 +187,14 @@ async fn an_owner_that_got_nothing_is_forgotten() {
         let nodes = nodes(count);
         let _guard = on(&nodes).lock("k").acquire().await.unwrap();
         let quorum = quorum(&nodes, None, Duration::ZERO);
-        let redlock = client(Arc::clone(&quorum) as Arc<dyn Backend>, 100);
+        let redlock = client(Arc::clone(&quorum) as Arc<dyn LockBackend>, 100);
         assert!(redlock.lock("k").try_acquire().await.unwrap().is_none());
         later().await;
-        assert_eq!(quorum.tenures(), 0, "refused by {count}");
+        assert_eq!(quorum.grants(), 0, "refused by {count}");
         always(&nodes, Some(DOWN));
         assert!(redlock.lock("k").try_acquire().await.is_err());
         later().await;
-        assert_eq!(quorum.tenures(), 0, "{count} down");
+        assert_eq!(quorum.grants(), 0, "{count} down");
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::fake::{Fake, Fate};
 use super::quorum::{nodes, with_guard};
-use crate::backend::{Cause, Recall, RestartGuard};
+use crate::backend::{Cause, MemorySince, RestartGuard};
 use crate::client::Redlock;
 use crate::clock::{Clock, Moment};
 use crate::error::{LockError, NodeErrorKind};
@@ -24,7 +24,7 @@ pub(super) fn client(nodes: &[Arc<Fake>]) -> Redlock {
 
 fn started(node: &Fake, run_id: &str, ago: Duration) {
     let since = now().minus(ago);
-    node.recalls(Recall { run_id: run_id.into(), since, cause: Cause::Started });
+    node.recalls(MemorySince { run_id: run_id.into(), since, cause: Cause::Started });
 }
 
 fn now() -> Moment {
@@ -48,7 +48,7 @@ async fn touch(redlock: &Redlock) {
 }
 
 /// Takes a lock on all nodes but the last.
-async fn hold(redlock: &Redlock, nodes: &[Arc<Fake>]) -> crate::LockGuard {
+async fn hold(redlock: &Redlock, nodes: &[Arc<Fake>]) -> crate::guard::LockGuard {
     let away = nodes.last().unwrap();
     away.always(Some(DOWN));
     let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
@@ -68,7 +68,7 @@ fn restart(node: &Fake, run_id: &str) {
 fn restart_seen(node: &Fake, run_id: &str) {
     restart(node, run_id);
     let cause = Cause::Restarted;
-    node.recalls(Recall { run_id: run_id.into(), since: now(), cause });
+    node.recalls(MemorySince { run_id: run_id.into(), since: now(), cause });
 }
 
 async fn attempt(redlock: &Redlock) -> Result<(), LockError> {
@@ -135,7 +135,7 @@ async fn a_node_whose_answer_tells_of_a_restart_keeps_nothing() {
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert!(nodes[0].store.owner("k").is_some());
     let cause = Cause::Restarted;
-    nodes[0].recalls(Recall { run_id: "run0b".into(), since: now(), cause });
+    nodes[0].recalls(MemorySince { run_id: "run0b".into(), since: now(), cause });
     assert_eq!(quarantined(&attempt.await.unwrap().unwrap_err()), 1);
     tokio::time::sleep(SECOND).await;
     assert_eq!(nodes[0].store.owner("k"), None);
@@ -338,7 +338,7 @@ async fn a_clock_that_jumped_takes_no_vote_from_a_lease_that_it_left_standing() 
     tokio::time::sleep(SECOND).await;
     for (index, node) in nodes.iter().enumerate() {
         let cause = Cause::ClockJumped(-60_000);
-        node.recalls(Recall { run_id: format!("run{index}").into(), since: now(), cause });
+        node.recalls(MemorySince { run_id: format!("run{index}").into(), since: now(), cause });
     }
     tokio::time::sleep(EXPIRE * 3).await;
     assert!(guard.check().is_ok());
@@ -354,7 +354,7 @@ async fn a_lease_that_a_clock_ended_and_that_was_won_back_does_not_count_at_firs
     tokio::time::sleep(SECOND).await;
     nodes[2].store.remove("k");
     let cause = Cause::ClockJumped(60_000);
-    nodes[2].recalls(Recall { run_id: "run2".into(), since: now(), cause });
+    nodes[2].recalls(MemorySince { run_id: "run2".into(), since: now(), cause });
     tokio::time::sleep(EXPIRE * 3 / 2).await;
     assert!(nodes[2].store.owner("k").is_some(), "it was won back");
     nodes[0].always(Some(DOWN));

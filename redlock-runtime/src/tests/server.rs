@@ -9,13 +9,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::fake::{Fate, client, meet};
-use super::simulation::line::{Entry, Notice};
+use super::simulation::line::{Entry, ReleaseHint};
 use super::simulation::node::{Answer, Command, Node, Record};
 use super::simulation::notice::Tickets;
 use super::simulation::plan::{LinePlan, Listener, NEVER, NodePlan};
 use crate::backend::{
-    Acquired, Backend, Call, Claim, Drawn, Fault, FencingTokens, Found, Joined, Line, Reply,
-    Rotated, Ticket,
+    Acquired, Claim, Enqueued, Fault, FencingTokens, FifoQueue, Found, LockBackend, QueueSignal,
+    Reply, Rotated, Subscription, TokensUsed,
 };
 use crate::client::Redlock;
 use crate::error::{NodeError, NodeErrorKind};
@@ -32,7 +32,7 @@ const ORIGIN: u64 = 1 << 50;
 pub(super) struct Server {
     node: Mutex<Node>,
     begun: Instant,
-    tickets: Tickets,
+    subscriptions: Tickets,
     state: Mutex<State>,
     me: Weak<Self>,
 }
@@ -63,7 +63,7 @@ impl Server {
         Arc::new_cyclic(|me| Self {
             node: Mutex::new(Node::new(&plan, Some(line))),
             begun: Instant::now(),
-            tickets: Tickets::default(),
+            subscriptions: Tickets::default(),
             state: Mutex::new(state),
             me: me.clone(),
         })
@@ -71,7 +71,7 @@ impl Server {
 
     /// One process more.
     pub(super) fn client(self: &Arc<Self>) -> Redlock {
-        client(Arc::clone(self) as Arc<dyn Backend>, 100)
+        client(Arc::clone(self) as Arc<dyn LockBackend>, 100)
     }
 
     pub(super) fn next(&self, verb: &'static str, fates: impl IntoIterator<Item = Fate>) {
@@ -104,14 +104,14 @@ impl Server {
     }
 
     pub(super) fn disturb(&self) {
-        self.tickets.disturb(0);
+        self.subscriptions.disturb(0);
     }
 
     /// A call comes that is older than anything the server knows.
     pub(super) fn calls_from_the_past(&self) {
         let old = FencingToken::new(ORIGIN - 1).unwrap();
         let fencing_tokens = FencingTokens { first: old, last: old };
-        self.tickets.call_all(0, Call::HandedOver { fencing_tokens, lease: WINDOW });
+        self.subscriptions.call_all(0, QueueSignal::HandedOver { fencing_tokens, lease: WINDOW });
     }
 
     /// Takes a place in line, or the lock, for nobody.
@@ -192,18 +192,18 @@ impl Server {
     fn run(&self, command: &Command) -> Answer {
         let mut node = self.node.lock().unwrap();
         let answer = node.execute(command, self.micros() / 1000);
-        let notices = std::mem::take(&mut node.notices);
+        let registry = std::mem::take(&mut node.registry);
         drop(node);
         let Some(delay) = self.state().publishes else { return answer };
-        for Notice { owner, fencing_tokens, lease, .. } in notices {
-            let (tickets, call) =
-                (self.tickets.clone(), Call::HandedOver { fencing_tokens, lease });
+        for ReleaseHint { owner, fencing_tokens, lease, .. } in registry {
+            let (subscriptions, call) =
+                (self.subscriptions.clone(), QueueSignal::HandedOver { fencing_tokens, lease });
             if delay.is_zero() {
-                tickets.call(&owner, call);
+                subscriptions.call(&owner, call);
             } else {
                 tokio::spawn(async move {
                     tokio::time::sleep(delay).await;
-                    tickets.call(&owner, call);
+                    subscriptions.call(&owner, call);
                 });
             }
         }
@@ -244,11 +244,11 @@ fn freed(answer: &Answer) -> Option<Found> {
     if let Answer::Freed(found, _) = answer { Some(*found) } else { None }
 }
 
-fn joined(answer: Answer) -> Option<Joined> {
-    if let Answer::Joined(joined) = answer { Some(joined) } else { None }
+fn enqueued(answer: Answer) -> Option<Enqueued> {
+    if let Answer::Enqueued(enqueued) = answer { Some(enqueued) } else { None }
 }
 
-impl Backend for Server {
+impl LockBackend for Server {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         self.send("acquire", claim, Command::Acquire(claim.clone()), within, |answer| {
             let Answer::Acquired(mut acquired) = answer else { return None };
@@ -279,27 +279,27 @@ impl Backend for Server {
         Box::pin(async { Ok(()) })
     }
 
-    fn line(&self) -> Option<&dyn Line> {
+    fn fifo_queue(&self) -> Option<&dyn FifoQueue> {
         Some(self)
     }
 
-    fn lane(&self) -> Option<Arc<dyn Backend>> {
-        let me = self.me.upgrade()? as Arc<dyn Backend>;
+    fn local_connection(&self) -> Option<Arc<dyn LockBackend>> {
+        let me = self.me.upgrade()? as Arc<dyn LockBackend>;
         self.state().has_lane.then_some(me)
     }
 }
 
-impl Line for Server {
-    fn ticket(&self, claim: &Claim) -> Ticket {
-        self.tickets.issue(0, &claim.owner)
+impl FifoQueue for Server {
+    fn subscription(&self, claim: &Claim) -> Subscription {
+        self.subscriptions.issue(0, &claim.owner)
     }
 
-    fn join<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Joined> {
-        self.send("join", claim, Command::Join(entry(claim, reserve)), within, joined)
+    fn join<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Enqueued> {
+        self.send("join", claim, Command::Join(entry(claim, reserve)), within, enqueued)
     }
 
-    fn look<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Joined> {
-        self.send("look", claim, Command::Look(entry(claim, reserve)), within, joined)
+    fn look<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Enqueued> {
+        self.send("look", claim, Command::Look(entry(claim, reserve)), within, enqueued)
     }
 
     fn leave<'a>(&'a self, claim: &'a Claim, _: u32, within: Duration) -> Reply<'a, Found> {
@@ -309,7 +309,7 @@ impl Line for Server {
     fn give_back<'a>(
         &'a self,
         claim: &'a Claim,
-        drawn: Drawn,
+        drawn: TokensUsed,
         within: Duration,
     ) -> Reply<'a, Found> {
         self.send("give_back", claim, Command::GiveBack(claim.clone(), drawn), within, |answer| {
@@ -320,7 +320,7 @@ impl Line for Server {
     fn rotate<'a>(
         &'a self,
         held: &'a Claim,
-        drawn: Drawn,
+        drawn: TokensUsed,
         next: &'a Claim,
         reserve: u32,
         within: Duration,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::fake::Fate;
-use super::line::{EXPIRE, MOMENT, SECOND, granted, holds, waits};
+use super::fifo_queue::{EXPIRE, MOMENT, SECOND, granted, holds, waits};
 use super::server::Server;
 use crate::backend::CLAIM_WINDOW;
 use crate::client::Redlock;

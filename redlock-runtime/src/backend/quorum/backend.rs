@@ -3,12 +3,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::gather::{Answers, Question, Reach, gather};
-use super::guard::RestartGuard;
+use super::broadcast::{NodeAnswers, NodeQuestion, Reach, broadcast};
+use super::grant_table::{GrantTable, may_land_late};
 use super::member::Member;
-use super::tally::{self, Election};
-use super::tenure::{Tenures, may_land_late};
-use crate::backend::{Acquired, Awaited, Backend, Claim, Duty, Fault, Found, Reply, Told, Voter};
+use super::restart_guard::RestartGuard;
+use super::tally;
+use super::tally::Election;
+use crate::backend::{
+    Acquired, BackgroundTask, Claim, Fault, Found, HintRegistration, LockBackend, OnRelease,
+    QuorumMember, Reply,
+};
 use crate::clock::Moment;
 use crate::fencing::FencingToken;
 use crate::owner::Owner;
@@ -22,7 +26,7 @@ pub(crate) struct Quorum {
     needed: usize,
     guard: Option<Arc<RestartGuard>>,
     replica_wait: Duration,
-    tenures: Arc<Tenures>,
+    grants: Arc<GrantTable>,
 }
 
 /// By what rules N nodes decide.
@@ -42,27 +46,27 @@ pub(crate) fn majority(nodes: usize) -> usize {
 }
 
 impl Quorum {
-    pub(crate) fn new(nodes: Vec<Arc<dyn Voter>>, rules: Rules) -> Self {
+    pub(crate) fn new(nodes: Vec<Arc<dyn QuorumMember>>, rules: Rules) -> Self {
         let Rules { quorum, guard, replica_wait } = rules;
-        let tenures = Arc::new(Tenures::new(nodes.len()));
+        let grants = Arc::new(GrantTable::new(nodes.len()));
         let member = |(number, node)| Member::new(number, node);
         let members = nodes.into_iter().enumerate().map(member).collect();
-        Self { members, needed: quorum, guard, replica_wait, tenures }
+        Self { members, needed: quorum, guard, replica_wait, grants }
     }
 
     /// How many owners hold a lock here, or may.
     #[cfg(test)]
-    pub(crate) fn tenures(&self) -> usize {
-        self.tenures.count()
+    pub(crate) fn grants(&self) -> usize {
+        self.grants.count()
     }
 
-    async fn gather<T: Send + 'static>(
+    async fn broadcast<T: Send + 'static>(
         &self,
         reach: Reach,
-        ask: impl Fn(Arc<Member>) -> Question<T>,
-        is_decided: impl Fn(&Answers<T>) -> bool,
-    ) -> Answers<T> {
-        gather(&self.members, self.needed, reach, ask, is_decided).await
+        ask: impl Fn(Arc<Member>) -> NodeQuestion<T>,
+        is_decided: impl Fn(&NodeAnswers<T>) -> bool,
+    ) -> NodeAnswers<T> {
+        broadcast(&self.members, self.needed, reach, ask, is_decided).await
     }
 
     async fn take(&self, claim: &Claim, within: Duration) -> Result<Acquired, Fault> {
@@ -71,26 +75,26 @@ impl Quorum {
             guard.expect(claim.expire);
             guard.enroll(&self.members, self.needed, within).await?;
         }
-        self.tenures.begin(&claim.owner);
-        let ask = |member: Arc<Member>| -> Question<Acquired> {
-            self.tenures.ask(&claim.owner, member.number);
+        self.grants.begin(&claim.owner);
+        let ask = |member: Arc<Member>| -> NodeQuestion<Acquired> {
+            self.grants.ask(&claim.owner, member.number);
             let (claim, guard) = (claim.clone(), self.guard.clone());
-            let tenures = Arc::clone(&self.tenures);
-            Box::pin(async move { vote(&member, &tenures, guard.as_deref(), &claim, within).await })
+            let grants = Arc::clone(&self.grants);
+            Box::pin(async move { vote(&member, &grants, guard.as_deref(), &claim, within).await })
         };
         let is_elected = |answers: &_| tally::is_elected(answers, self.needed);
-        let answers = self.gather(Reach::Admitted, ask, is_elected).await;
+        let answers = self.broadcast(Reach::Admitted, ask, is_elected).await;
         match tally::elect(&answers, self.needed) {
             Election::Won(grants) => self.agree(claim, &grants, within).await,
             Election::Unavailable(fault) => {
                 if !fault.is_unknown {
-                    self.tenures.end(&claim.owner);
+                    self.grants.end(&claim.owner);
                 }
                 Err(fault)
             }
             Election::Refused { holder, free_in, was_cut, is_split } => {
                 if !was_cut {
-                    self.tenures.end(&claim.owner);
+                    self.grants.end(&claim.owner);
                 }
                 Ok(Acquired::Refused { holder, free_in, was_cut, is_split })
             }
@@ -113,15 +117,15 @@ impl Quorum {
         let missing = self.needed.saturating_sub(have.len());
         let members: Vec<Arc<Member>> =
             behind.iter().map(|(index, _)| Arc::clone(&self.members[*index])).collect();
-        let ask = |member: Arc<Member>| -> Question<Found> {
+        let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
             let claim = claim.clone();
             Box::pin(async move { member.backend.raise(&claim, fencing_token, within).await })
         };
-        let acks = |answers: &Answers<Found>| {
+        let acks = |answers: &NodeAnswers<Found>| {
             answers.iter().filter(|answer| matches!(answer, Some(Ok(Found::Ours)))).count()
         };
         let is_agreed = |answers: &_| acks(answers) >= missing;
-        let answers = gather(&members, missing, Reach::Admitted, ask, is_agreed).await;
+        let answers = broadcast(&members, missing, Reach::Admitted, ask, is_agreed).await;
         if is_agreed(&answers) {
             // The nodes themselves clean up behind tries that broke off.
             return Ok(Acquired::Granted { fencing_token, was_cut: false });
@@ -136,12 +140,12 @@ impl Quorum {
 
     async fn extend(&self, claims: &[Claim], within: Duration) -> Vec<Option<Found>> {
         let shared: Arc<[Claim]> = claims.into();
-        let ask = |member: Arc<Member>| -> Question<Vec<Option<Found>>> {
+        let ask = |member: Arc<Member>| -> NodeQuestion<Vec<Option<Found>>> {
             let claims = Arc::clone(&shared);
             Box::pin(async move { member.backend.renew(&claims, within).await })
         };
         // Every healthy node is waited for: its answer says whether it must be won back.
-        let answers = self.gather(Reach::Admitted, ask, |_| false).await;
+        let answers = self.broadcast(Reach::Admitted, ask, |_| false).await;
         if let Some(guard) = &self.guard {
             self.members.iter().for_each(|member| guard.spread(member, within));
         }
@@ -162,7 +166,7 @@ impl Quorum {
             if verdicts[lease] == Some(Found::Ours) {
                 let is_astray = |member: &usize| match found(*member, lease) {
                     Some(Found::Gone) => true,
-                    Some(Found::Ours) => self.tenures.confirmed(&claim.owner, *member).is_none(),
+                    Some(Found::Ours) => self.grants.confirmed(&claim.owner, *member).is_none(),
                     Some(Found::Stolen | Found::Unclear) | None => false,
                 };
                 (0..self.members.len()).filter(is_astray).for_each(|member| {
@@ -175,7 +179,7 @@ impl Quorum {
 
     /// Does it mean anything that the lock of `owner` stands on this node?
     fn counts(&self, member: usize, owner: &Owner) -> bool {
-        let Some(granted) = self.tenures.confirmed(owner, member) else { return false };
+        let Some(granted) = self.grants.confirmed(owner, member) else { return false };
         let guard = self.guard.as_deref();
         guard.is_none_or(|guard| guard.remembers(&self.members[member], granted))
     }
@@ -184,20 +188,20 @@ impl Quorum {
     /// from the next renewal on. Safe while a quorum holds: this only adds a node, and only where
     /// the key is free or ours.
     fn win_back(&self, member: usize, claim: Claim, within: Duration) {
-        if !self.tenures.ask(&claim.owner, member) {
+        if !self.grants.ask(&claim.owner, member) {
             return;
         }
-        let (member, tenures) = (Arc::clone(&self.members[member]), Arc::clone(&self.tenures));
+        let (member, grants) = (Arc::clone(&self.members[member]), Arc::clone(&self.grants));
         let guard = self.guard.clone();
         tokio::spawn(async move {
-            let answer = ask(&member, &tenures, guard.as_deref(), &claim, within).await;
+            let answer = ask(&member, &grants, guard.as_deref(), &claim, within).await;
             member.note(&answer);
         });
     }
 
     async fn free(&self, claim: &Claim, within: Duration) -> Result<Found, Fault> {
-        let late = self.tenures.end(&claim.owner);
-        let ask = |member: Arc<Member>| -> Question<Found> {
+        let late = self.grants.end(&claim.owner);
+        let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
             let claim = claim.clone();
             let may_land_late = late.contains(&member.number);
             Box::pin(async move {
@@ -215,15 +219,15 @@ impl Quorum {
     async fn await_release(
         &self,
         claim: &Claim,
-        told: Told,
+        told: OnRelease,
         within: Duration,
-    ) -> Result<Awaited, Fault> {
+    ) -> Result<HintRegistration, Fault> {
         let spare = self.members.len() - self.needed;
         let ballot = Arc::new(Mutex::new(vec![false; self.members.len()]));
-        let ask = |member: Arc<Member>| -> Question<Awaited> {
+        let ask = |member: Arc<Member>| -> NodeQuestion<HintRegistration> {
             let (claim, told, ballot) = (claim.clone(), Arc::clone(&told), Arc::clone(&ballot));
             let number = member.number;
-            let told_here: Told = Arc::new(move || {
+            let told_here: OnRelease = Arc::new(move || {
                 let mut free = ballot.lock().unwrap_or_else(PoisonError::into_inner);
                 let is_news = !std::mem::replace(&mut free[number], true);
                 let count = free.iter().filter(|is_free| **is_free).count();
@@ -233,13 +237,13 @@ impl Quorum {
                 }
             });
             Box::pin(async move {
-                match member.backend.ask_notice(&claim, told_here, within) {
+                match member.backend.request_hint(&claim, told_here, within) {
                     Some(answer) => answer.await,
-                    None => Ok(Awaited::default()),
+                    None => Ok(HintRegistration::default()),
                 }
             })
         };
-        let answers = self.gather(Reach::Admitted, ask, |_| false).await;
+        let answers = self.broadcast(Reach::Admitted, ask, |_| false).await;
         Ok(answers.into_iter().flatten().flatten().collect())
     }
 
@@ -247,25 +251,25 @@ impl Quorum {
     async fn settle(
         &self,
         reach: Reach,
-        ask: impl Fn(Arc<Member>) -> Question<Found>,
+        ask: impl Fn(Arc<Member>) -> NodeQuestion<Found>,
     ) -> Result<Found, Fault> {
-        let verdict = |answers: &Answers<Found>| {
+        let verdict = |answers: &NodeAnswers<Found>| {
             let found = answers.iter().map(|answer| answer.as_ref()?.as_ref().ok().copied());
             tally::verdict(found, self.needed)
         };
-        let answers = self.gather(reach, ask, |answers| verdict(answers).is_some()).await;
+        let answers = self.broadcast(reach, ask, |answers| verdict(answers).is_some()).await;
         verdict(&answers).ok_or_else(|| tally::merge(&tally::faults(&answers)))
     }
 
     async fn check(&self, within: Duration) -> Result<(), Fault> {
-        let ask = |member: Arc<Member>| -> Question<()> {
+        let ask = |member: Arc<Member>| -> NodeQuestion<()> {
             Box::pin(async move { member.backend.verify(within).await })
         };
-        let fit = |answers: &Answers<()>| {
+        let fit = |answers: &NodeAnswers<()>| {
             answers.iter().filter(|answer| matches!(answer, Some(Ok(())))).count()
         };
         // All of them: what is wrong with a minority should be known at startup.
-        let answers = self.gather(Reach::All, ask, |_| false).await;
+        let answers = self.broadcast(Reach::All, ask, |_| false).await;
         let faults = tally::faults(&answers);
         for node in faults.iter().flat_map(|fault| &fault.nodes) {
             tell!(warn, node = node.node(), %node, "a node of the quorum cannot be used now");
@@ -284,14 +288,14 @@ impl Quorum {
 /// on a server that has forgotten its scripts.
 async fn ask(
     member: &Arc<Member>,
-    tenures: &Tenures,
+    grants: &GrantTable,
     guard: Option<&RestartGuard>,
     claim: &Claim,
     within: Duration,
 ) -> Result<Acquired, Fault> {
     let sent = guard.map_or(Moment::ZERO, RestartGuard::now);
     let answer = member.backend.acquire(claim, within).await;
-    let is_wanted = tenures.answered(&claim.owner, member.number, sent, &answer);
+    let is_wanted = grants.answered(&claim.owner, member.number, sent, &answer);
     if is_wanted {
         return answer;
     }
@@ -307,18 +311,18 @@ async fn ask(
 /// One node's answer to an acquire, if it has a vote.
 async fn vote(
     member: &Arc<Member>,
-    tenures: &Tenures,
+    grants: &GrantTable,
     guard: Option<&RestartGuard>,
     claim: &Claim,
     within: Duration,
 ) -> Result<Acquired, Fault> {
-    let Some(guard) = guard else { return ask(member, tenures, None, claim, within).await };
+    let Some(guard) = guard else { return ask(member, grants, None, claim, within).await };
     guard.spread(member, within);
     if let Some(objection) = guard.objection(member) {
-        tenures.answered(&claim.owner, member.number, Moment::ZERO, &Err(objection.clone()));
+        grants.answered(&claim.owner, member.number, Moment::ZERO, &Err(objection.clone()));
         return Err(objection);
     }
-    let answer = ask(member, tenures, Some(guard), claim, within).await;
+    let answer = ask(member, grants, Some(guard), claim, within).await;
     match answer {
         // The answer itself may have shown that the server was restarted, or that its clock jumped.
         Ok(Acquired::Granted { .. }) => guard
@@ -334,7 +338,7 @@ fn patience(expire: Duration) -> Duration {
     (expire / 20).max(Duration::from_millis(50))
 }
 
-impl Backend for Quorum {
+impl LockBackend for Quorum {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         Box::pin(self.take(claim, within))
     }
@@ -347,7 +351,7 @@ impl Backend for Quorum {
     ) -> Reply<'a, Found> {
         let claim = claim.clone();
         Box::pin(async move {
-            let ask = |member: Arc<Member>| -> Question<Found> {
+            let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
                 let claim = claim.clone();
                 Box::pin(async move { member.backend.raise(&claim, fencing_token, within).await })
             };
@@ -363,28 +367,28 @@ impl Backend for Quorum {
         Box::pin(self.free(claim, within))
     }
 
-    fn ask_notice<'a>(
+    fn request_hint<'a>(
         &'a self,
         claim: &'a Claim,
-        told: Told,
+        told: OnRelease,
         within: Duration,
-    ) -> Option<Reply<'a, Awaited>> {
+    ) -> Option<Reply<'a, HintRegistration>> {
         Some(Box::pin(self.await_release(claim, told, within)))
     }
 
-    fn forgo_notice<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
+    fn cancel_hint<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
         Box::pin(async move {
-            let ask = |member: Arc<Member>| -> Question<Found> {
+            let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
                 let claim = claim.clone();
-                Box::pin(async move { member.backend.forgo_notice(&claim, within).await })
+                Box::pin(async move { member.backend.cancel_hint(&claim, within).await })
             };
             self.settle(Reach::Admitted, ask).await
         })
     }
 
-    fn duty(&self) -> Option<Duty> {
+    fn background_task(&self) -> Option<BackgroundTask> {
         let duties: Vec<_> =
-            self.members.iter().filter_map(|member| member.backend.duty()).collect();
+            self.members.iter().filter_map(|member| member.backend.background_task()).collect();
         Some(Box::pin(async move {
             for duty in duties {
                 tokio::spawn(duty);

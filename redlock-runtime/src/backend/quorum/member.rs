@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::roll;
-use crate::backend::{Claim, Fault, Recall, Voter};
+use super::founders;
+use crate::backend::{Claim, Fault, MemorySince, QuorumMember};
 use crate::clock::Moment;
 use crate::error::NodeErrorKind;
 
@@ -16,19 +16,19 @@ const PROBE_EVERY: Duration = Duration::from_millis(100);
 const RELEASE_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
 
 #[derive(Debug)]
-pub(super) struct Member {
+pub(crate) struct Member {
     /// Its place among the nodes.
-    pub(super) number: usize,
-    pub(super) backend: Arc<dyn Voter>,
+    pub(crate) number: usize,
+    pub(crate) backend: Arc<dyn QuorumMember>,
     down: Mutex<Option<Down>>,
-    memory: Mutex<Memory>,
+    memory: Mutex<GuardMemory>,
 }
 
 /// What the restart guard keeps of a node.
 #[derive(Debug, Default)]
-struct Memory {
+struct GuardMemory {
     /// A gap that only the comparison with other nodes shows.
-    suspicion: Option<Recall>,
+    suspicion: Option<MemorySince>,
     /// The gap that was reported last.
     reported: Option<Moment>,
     /// What was written on it last.
@@ -54,7 +54,7 @@ struct Down {
 
 /// What to do with a node for one command.
 #[derive(Debug)]
-pub(super) enum Admission {
+pub(crate) enum NodeAdmission {
     /// Ask it, and wait for its answer.
     Ask,
     /// It was down: ask it, but do not wait.
@@ -64,23 +64,23 @@ pub(super) enum Admission {
 }
 
 impl Member {
-    pub(super) fn new(number: usize, backend: Arc<dyn Voter>) -> Arc<Self> {
+    pub(crate) fn new(number: usize, backend: Arc<dyn QuorumMember>) -> Arc<Self> {
         Arc::new(Self { number, backend, down: Mutex::new(None), memory: Mutex::default() })
     }
 
-    pub(super) fn admit(&self) -> Admission {
+    pub(crate) fn admit(&self) -> NodeAdmission {
         let mut down = self.down();
-        let Some(down) = &mut *down else { return Admission::Ask };
+        let Some(down) = &mut *down else { return NodeAdmission::Ask };
         let now = Instant::now();
         if now < down.next_probe {
-            return Admission::Skip(down.fault.clone());
+            return NodeAdmission::Skip(down.fault.clone());
         }
         down.next_probe = now + PROBE_EVERY;
-        Admission::Probe(down.fault.clone())
+        NodeAdmission::Probe(down.fault.clone())
     }
 
     /// Learns from an answer. A node that answers with an error is not down: it costs no wait.
-    pub(super) fn note<T>(&self, answer: &Result<T, Fault>) {
+    pub(crate) fn note<T>(&self, answer: &Result<T, Fault>) {
         let is_down = |fault: &Fault| {
             fault.nodes.iter().any(|node| {
                 matches!(node.kind(), NodeErrorKind::Unreachable | NodeErrorKind::NoReply)
@@ -95,7 +95,7 @@ impl Member {
 
     /// Releases here a little longer than the caller waits for it: until it is answered, or also
     /// after that, as a command that `was_cut` may still land.
-    pub(super) fn release_later(self: &Arc<Self>, claim: Claim, within: Duration, was_cut: bool) {
+    pub(crate) fn release_later(self: &Arc<Self>, claim: Claim, within: Duration, was_cut: bool) {
         let member = Arc::clone(self);
         tokio::spawn(async move {
             for pause in RELEASE_AGAIN {
@@ -111,23 +111,23 @@ impl Member {
     }
 
     /// Since when it remembers what it granted, as far as it or anybody else can tell.
-    pub(super) fn recall(&self) -> Option<Recall> {
-        let own = self.backend.recall();
+    pub(crate) fn memory_since(&self) -> Option<MemorySince> {
+        let own = self.backend.memory_since();
         let suspicion = self.memory().suspicion.clone();
-        own.into_iter().chain(suspicion).max_by_key(|recall| recall.since)
+        own.into_iter().chain(suspicion).max_by_key(|memory_since| memory_since.since)
     }
 
-    pub(super) fn suspect(&self, recall: Recall) {
-        self.memory().suspicion = Some(recall);
+    pub(crate) fn suspect(&self, memory_since: MemorySince) {
+        self.memory().suspicion = Some(memory_since);
     }
 
     /// Was this gap not reported yet?
-    pub(super) fn is_news(&self, recall: &Recall) -> bool {
-        self.memory().reported.replace(recall.since) != Some(recall.since)
+    pub(crate) fn is_news(&self, memory_since: &MemorySince) -> bool {
+        self.memory().reported.replace(memory_since.since) != Some(memory_since.since)
     }
 
     /// Is the roll to be written on this process? It counts as written then, until it is due again.
-    pub(super) fn takes_roll(
+    pub(crate) fn takes_roll(
         &self,
         run_id: &Arc<str>,
         now: Moment,
@@ -140,14 +140,14 @@ impl Member {
         });
         if !stands {
             // Many leases are a little longer than the last one.
-            let longest = longest.max(roll::RENEW_EVERY) * 2;
+            let longest = longest.max(founders::RENEW_EVERY) * 2;
             let run_id = Arc::clone(run_id);
             *written = Some(Written { run_id, until: now.plus(pause), longest });
         }
         !stands
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, GuardMemory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

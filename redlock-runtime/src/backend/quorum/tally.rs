@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::gather::Answers;
+use super::broadcast::NodeAnswers;
 use crate::backend::{Acquired, Fault, Found};
 use crate::error::NodeError;
 use crate::fencing::FencingToken;
 
 /// How an election went.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Election {
+pub(crate) enum Election {
     /// These nodes granted the lock, each with its own token.
     Won(Vec<(usize, FencingToken)>),
     /// Too few could be asked.
@@ -23,14 +23,14 @@ pub(super) enum Election {
 }
 
 /// Can later answers change nothing any more?
-pub(super) fn is_elected(answers: &Answers<Acquired>, quorum: usize) -> bool {
+pub(crate) fn is_elected(answers: &NodeAnswers<Acquired>, quorum: usize) -> bool {
     let is_granted = |answer: &&_| matches!(answer, Some(Ok(Acquired::Granted { .. })));
     let granted = answers.iter().filter(is_granted).count();
     let open = answers.iter().filter(|answer| answer.is_none()).count();
     granted >= quorum || granted + open < quorum
 }
 
-pub(super) fn elect(answers: &Answers<Acquired>, quorum: usize) -> Election {
+pub(crate) fn elect(answers: &NodeAnswers<Acquired>, quorum: usize) -> Election {
     let granted: Vec<(usize, FencingToken)> = answers
         .iter()
         .enumerate()
@@ -68,7 +68,9 @@ pub(super) fn elect(answers: &Answers<Acquired>, quorum: usize) -> Election {
     }
 }
 
-fn refusals(answers: &Answers<Acquired>) -> impl Iterator<Item = (&str, Option<Duration>, bool)> {
+fn refusals(
+    answers: &NodeAnswers<Acquired>,
+) -> impl Iterator<Item = (&str, Option<Duration>, bool)> {
     answers.iter().filter_map(|answer| match answer {
         Some(Ok(Acquired::Refused { holder, free_in, was_cut, .. })) => {
             Some((holder.as_str(), *free_in, *was_cut))
@@ -78,7 +80,7 @@ fn refusals(answers: &Answers<Acquired>) -> impl Iterator<Item = (&str, Option<D
 }
 
 /// What a majority of all nodes found; `None`: not decided, or not decidable with these answers.
-pub(super) fn verdict(found: impl Iterator<Item = Option<Found>>, quorum: usize) -> Option<Found> {
+pub(crate) fn verdict(found: impl Iterator<Item = Option<Found>>, quorum: usize) -> Option<Found> {
     let (mut ours, mut stolen, mut unclear, mut total, mut unknown) = (0, 0, 0, 0, 0);
     for found in found {
         total += 1;
@@ -104,12 +106,12 @@ pub(super) fn verdict(found: impl Iterator<Item = Option<Found>>, quorum: usize)
 }
 
 /// The faults among the answers.
-pub(super) fn faults<T>(answers: &Answers<T>) -> Vec<&Fault> {
+pub(crate) fn faults<T>(answers: &NodeAnswers<T>) -> Vec<&Fault> {
     answers.iter().filter_map(|answer| answer.as_ref()?.as_ref().err()).collect()
 }
 
 /// Several faults as one: final only when waiting mends none of them.
-pub(super) fn merge(faults: &[&Fault]) -> Fault {
+pub(crate) fn merge(faults: &[&Fault]) -> Fault {
     let nodes: Vec<NodeError> =
         faults.iter().flat_map(|fault| fault.nodes.iter().cloned()).collect();
     Fault {

@@ -1,43 +1,18 @@
 //! One Redis server as a backend. Redis replies and errors stop in this folder.
 
-mod address;
-mod behind;
-#[cfg(feature = "cluster")]
-mod cluster;
-mod connecting;
-mod diagnosis;
-mod duty;
-mod exchange;
-mod health;
-mod lane;
-mod line;
-mod line_reply;
-mod link;
-mod mailbox;
-#[cfg(feature = "cluster")]
-mod masters;
-mod node;
-mod notice;
-mod notices;
-mod offset;
-mod outages;
-mod presence;
-mod probe;
-mod release;
-mod replicas;
-mod reply;
-mod roll;
-mod script;
-#[cfg(test)]
-mod scripted;
-#[cfg(feature = "sentinel")]
-mod sentinel;
-mod source;
-mod subscription;
-mod voter;
-mod watch;
+pub(crate) mod commands;
+pub(crate) mod connection;
+pub(crate) mod fifo_queue;
+pub(crate) mod founders;
+pub(crate) mod health;
+pub(crate) mod node;
+pub(crate) mod pending_undo;
+pub(crate) mod pubsub;
+pub(crate) mod quorum_member;
+pub(crate) mod release_hints;
+pub(crate) mod topology;
 
+pub(crate) use connection::MinReplicas;
+pub(crate) use node::{Core, NodeOptions, RedisNode, counter_life, renewal};
 #[cfg(feature = "cluster")]
-pub(crate) use cluster::RedisCluster;
-pub(crate) use node::{NodeOptions, RedisNode};
-pub(crate) use replicas::MinReplicas;
+pub(crate) use topology::RedisCluster;

@@ -9,22 +9,24 @@ use deadpool_redis::redis::{RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::behind::Behind;
-use super::diagnosis::diagnose;
-use super::exchange::{Call, Failure, exchange, is_passing, no_connection, no_reply, unheard};
-use super::health::Health;
-use super::lane::Stem;
-use super::link::Link;
-use super::notices::Notices;
-use super::offset::Sample;
-use super::presence::{CLOCK, Presence, Watched};
-use super::release::Release;
-use super::replicas::{Lanes, MinReplicas};
-use super::script::{ACQUIRE, RAISE, RENEW};
-use super::source::{Direct, Source};
-use super::watch::HandOvers;
-use super::{address, probe, reply};
-use crate::backend::{Acquired, Awaited, Backend, Claim, Duty, Found, Line, Reply, Tls, Told};
+use super::commands::{
+    ACQUIRE, Failure, RAISE, RENEW, Release, ScriptCall, is_passing, no_connection, no_reply,
+    on_abandoned, send_script,
+};
+use super::connection::{
+    Direct, LocalConnections, MinReplicas, ReplicaConnections, SharedConnection, Source, diagnose,
+};
+use super::health::{CLOCK, Health, IdentifiedSource, Sample, ServerIdentity};
+use super::pending_undo::PendingUndos;
+use super::pubsub::{HandoverWatchdog, Registry};
+use crate::backend::redis::commands::reply;
+use crate::backend::redis::connection::address;
+use crate::backend::redis::health::startup_check;
+use crate::backend::tls::Tls;
+use crate::backend::{
+    Acquired, BackgroundTask, Claim, FifoQueue, Found, HintRegistration, LockBackend, OnRelease,
+    Reply,
+};
 use crate::clock::Moment;
 use crate::denial::Denial;
 use crate::error::{LockError, NodeError, NodeErrorKind};
@@ -38,28 +40,28 @@ const COUNTER_LIFE: Duration = Duration::from_secs(10);
 
 /// One Redis server. Two connections: renewals never queue behind the commands of callers.
 pub(crate) struct RedisNode<S: Source = Direct> {
-    pub(super) core: Arc<Core<S>>,
+    pub(crate) core: Arc<Core<S>>,
     /// For the commands of callers.
-    pub(super) calls: Arc<Link<Watched<S>>>,
+    pub(crate) calls: Arc<SharedConnection<IdentifiedSource<S>>>,
     /// The runtime on which `calls` is at home; `None`: that of whoever uses it.
-    pub(super) home: Option<Handle>,
+    pub(crate) home: Option<Handle>,
     /// `None`: a lane to a node.
-    pub(super) stem: Option<Stem<S>>,
+    pub(crate) stem: Option<LocalConnections<S>>,
 }
 
 /// What a node and its lanes share.
-pub(super) struct Core<S: Source> {
-    pub(super) name: String,
-    pub(super) health: Health,
-    pub(super) presence: Arc<Presence>,
-    pub(super) source: Arc<Watched<S>>,
-    pub(super) renewals: Link<Watched<S>>,
-    pub(super) replicated: Option<(MinReplicas, Lanes<Watched<S>>)>,
-    pub(super) behind: Behind,
-    pub(super) notices: Arc<Notices>,
-    pub(super) hand_overs: HandOvers,
+pub(crate) struct Core<S: Source> {
+    pub(crate) name: String,
+    pub(crate) health: Health,
+    pub(crate) identity: Arc<ServerIdentity>,
+    pub(crate) source: Arc<IdentifiedSource<S>>,
+    pub(crate) renewals: SharedConnection<IdentifiedSource<S>>,
+    pub(crate) replicated: Option<(MinReplicas, ReplicaConnections<IdentifiedSource<S>>)>,
+    pub(crate) behind: PendingUndos,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) handover_watchdog: HandoverWatchdog,
     /// This user may not touch the line of a lock.
-    pub(super) line_denial: Denial,
+    pub(crate) queue_denial: Denial,
 }
 
 /// What is wanted of a node beside its commands.
@@ -101,28 +103,28 @@ impl RedisNode {
 }
 
 impl<S: Source> RedisNode<S> {
-    pub(super) fn new(name: String, source: S, options: NodeOptions) -> Self {
-        let presence = Arc::new(Presence::new(name.clone(), options.roll_key));
-        let notices = Arc::new(Notices::new(source.channel(&options.prefix)));
+    pub(crate) fn new(name: String, source: S, options: NodeOptions) -> Self {
+        let identity = Arc::new(ServerIdentity::new(name.clone(), options.roll_key));
+        let registry = Arc::new(Registry::new(source.channel(&options.prefix)));
         let shown = connection_name(&options.client);
-        let source = Watched { source, name: shown, presence: Arc::clone(&presence) };
+        let source = IdentifiedSource { source, name: shown, identity: Arc::clone(&identity) };
         let source = Arc::new(source);
-        let lanes = |replicas| (replicas, Lanes::new(Arc::clone(&source)));
-        let calls = Arc::new(Link::new(Arc::clone(&source)));
+        let lanes = |replicas| (replicas, ReplicaConnections::new(Arc::clone(&source)));
+        let calls = Arc::new(SharedConnection::new(Arc::clone(&source)));
         let NodeOptions { client, reports, .. } = options;
         let core = Core {
             health: Health::new(&name, client, reports, S::LEADS_TO_ONE),
             name,
-            presence,
-            renewals: Link::of(Arc::clone(&source), &RENEW),
+            identity,
+            renewals: SharedConnection::of(Arc::clone(&source), &RENEW),
             replicated: options.min_replicas.map(lanes),
             source,
-            behind: Behind::default(),
-            notices,
-            hand_overs: HandOvers::default(),
-            line_denial: Denial::default(),
+            behind: PendingUndos::default(),
+            registry,
+            handover_watchdog: HandoverWatchdog::default(),
+            queue_denial: Denial::default(),
         };
-        Self { core: Arc::new(core), calls, home: None, stem: Some(Stem::default()) }
+        Self { core: Arc::new(core), calls, home: None, stem: Some(LocalConnections::default()) }
     }
 }
 
@@ -135,15 +137,16 @@ impl<S: Source> fmt::Debug for RedisNode<S> {
 impl<S: Source> RedisNode<S> {
     async fn take(
         &self,
-        link: &Link<Watched<S>>,
+        link: &SharedConnection<IdentifiedSource<S>>,
         claim: &Claim,
         within: Duration,
     ) -> Result<Acquired, Failure> {
         let replicas = self.core.replicated.as_ref().map(|(replicas, _)| *replicas);
-        let call = Call { replicas, ..acquire(claim) };
-        let unheard = |loan| self.release_behind(loan, claim);
+        let call = ScriptCall { replicas, ..acquire(claim) };
+        let on_abandoned = |loan| self.release_behind(loan, claim);
         let answer =
-            exchange(&self.core.health, link, &call, within, reply::acquired, unheard).await?;
+            send_script(&self.core.health, link, &call, within, reply::acquired, on_abandoned)
+                .await?;
         self.hear(answer.found.micros, answer.sent);
         match answer.found.found {
             Acquired::Refused { holder, free_in, .. } => {
@@ -155,7 +158,7 @@ impl<S: Source> RedisNode<S> {
                     None => Ok(Acquired::Granted { fencing_token, was_cut: answer.was_cut }),
                     // It stands on the master: given back like a lock that nobody knows of.
                     Some((error, is_final)) => {
-                        answer.loan.into_iter().for_each(unheard);
+                        answer.loan.into_iter().for_each(on_abandoned);
                         Err(Failure::new(error, true, is_final))
                     }
                 }
@@ -184,12 +187,12 @@ impl<S: Source> RedisNode<S> {
     }
 
     /// Learns from the server's time, which every answer to an acquire or a renewal brings.
-    pub(super) fn hear(&self, micros: i64, sent: Moment) {
-        self.core.presence.hear(Sample { micros, sent, received: CLOCK.now() });
+    pub(crate) fn hear(&self, micros: i64, sent: Moment) {
+        self.core.identity.hear(Sample { micros, sent, received: CLOCK.now() });
     }
 }
 
-impl<S: Source> Backend for RedisNode<S> {
+impl<S: Source> LockBackend for RedisNode<S> {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         Box::pin(async move {
             if self.core.behind.is_pending(&claim.owner) {
@@ -219,10 +222,17 @@ impl<S: Source> Backend for RedisNode<S> {
         Box::pin(async move {
             let (mark, fencing_token) = (claim.key.mark_key(), fencing_token.to_string());
             let keys = [claim.key.redis_key(), &mark];
-            let call = Call::new(&RAISE, &keys, &[claim.owner.as_str(), &fencing_token]);
-            Ok(exchange(&self.core.health, &self.calls, &call, within, reply::found, unheard)
-                .await?
-                .found)
+            let call = ScriptCall::new(&RAISE, &keys, &[claim.owner.as_str(), &fencing_token]);
+            Ok(send_script(
+                &self.core.health,
+                &self.calls,
+                &call,
+                within,
+                reply::found,
+                on_abandoned,
+            )
+            .await?
+            .found)
         })
     }
 
@@ -234,10 +244,11 @@ impl<S: Source> Backend for RedisNode<S> {
                 within: replicas.within.min(within / 2),
                 ..*replicas
             });
-            let call = Call { replicas, ..renewal(claims) };
+            let call = ScriptCall { replicas, ..renewal(claims) };
             let decode = |value: &Value| reply::renewed(value, claims.len());
             let answer =
-                exchange(&core.health, &core.renewals, &call, within, decode, unheard).await?;
+                send_script(&core.health, &core.renewals, &call, within, decode, on_abandoned)
+                    .await?;
             self.hear(answer.found.micros, answer.sent);
             let shortage = self.shortage(replicas, answer.confirmed);
             if let Some((error, _)) = &shortage {
@@ -268,11 +279,12 @@ impl<S: Source> Backend for RedisNode<S> {
                 let core = &self.core;
                 // The restart guard asks each connection itself.
                 let met = |info: &str| {
-                    if !core.presence.is_asking() {
+                    if !core.identity.is_asking() {
                         core.health.meet(info);
                     }
                 };
-                let verdict = probe::probe::<S>(&core.name, &mut loan.connection, &met).await;
+                let verdict =
+                    startup_check::probe::<S>(&core.name, &mut loan.connection, &met).await;
                 renewals?;
                 if verdict.is_err() {
                     self.calls.discard(&loan);
@@ -303,28 +315,28 @@ impl<S: Source> Backend for RedisNode<S> {
         })
     }
 
-    fn ask_notice<'a>(
+    fn request_hint<'a>(
         &'a self,
         claim: &'a Claim,
-        told: Told,
+        told: OnRelease,
         within: Duration,
-    ) -> Option<Reply<'a, Awaited>> {
+    ) -> Option<Reply<'a, HintRegistration>> {
         Some(Box::pin(self.await_release(claim, told, within)))
     }
 
-    fn forgo_notice<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
+    fn cancel_hint<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
         Box::pin(self.core.let_go(&self.calls, Release::leaving(claim), within))
     }
 
-    fn duty(&self) -> Option<Duty> {
+    fn background_task(&self) -> Option<BackgroundTask> {
         self.begin_duty()
     }
 
-    fn line(&self) -> Option<&dyn Line> {
+    fn fifo_queue(&self) -> Option<&dyn FifoQueue> {
         self.core.replicated.is_none().then_some(self)
     }
 
-    fn lane(&self) -> Option<Arc<dyn Backend>> {
+    fn local_connection(&self) -> Option<Arc<dyn LockBackend>> {
         self.lane_here()
     }
 }
@@ -335,23 +347,23 @@ fn connection_name(client: &str) -> Arc<str> {
     format!("redlock:{}", client.chars().map(fitting).collect::<String>()).into()
 }
 
-fn acquire(claim: &Claim) -> Call {
+fn acquire(claim: &Claim) -> ScriptCall {
     let (mark, counter) = (claim.key.mark_key(), claim.key.fence_key());
     let (expire, life) = (claim.expire.as_millis().to_string(), counter_life(claim));
     let keys = [claim.key.redis_key(), &mark, &counter];
-    Call::new(&ACQUIRE, &keys, &[claim.owner.as_str(), &expire, &life])
+    ScriptCall::new(&ACQUIRE, &keys, &[claim.owner.as_str(), &expire, &life])
 }
 
-pub(super) fn renewal(claims: &[Claim]) -> Call {
+pub(crate) fn renewal(claims: &[Claim]) -> ScriptCall {
     let keys: Vec<&str> = claims.iter().map(|claim| claim.key.redis_key()).collect();
     let expires: Vec<String> =
         claims.iter().map(|claim| claim.expire.as_millis().to_string()).collect();
     let leases = claims.iter().zip(&expires);
     let args: Vec<&str> =
         leases.flat_map(|(claim, expire)| [claim.owner.as_str(), expire.as_str()]).collect();
-    Call::new(&RENEW, &keys, &args)
+    ScriptCall::new(&RENEW, &keys, &args)
 }
 
-pub(super) fn counter_life(claim: &Claim) -> String {
+pub(crate) fn counter_life(claim: &Claim) -> String {
     (COUNTER_LIFE + claim.expire).as_millis().to_string()
 }

@@ -14,9 +14,9 @@ use super::world::{Waits, World};
 use crate::client::{LockRequest, Redlock};
 use crate::error::{LockError, NodeErrorKind};
 use crate::guard::LockGuard;
+use crate::hold::Hold;
 use crate::lease::Lease;
 use crate::options::Wait;
-use crate::renewal::Hold;
 
 pub(super) struct Client {
     pub(super) world: Arc<World>,

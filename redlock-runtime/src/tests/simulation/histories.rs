@@ -40,7 +40,7 @@ fn simulated_histories_keep_every_promise() {
     // Faults must not have kept everybody out, and there must have been some.
     assert!(total.holds > 5 * histories && total.renewals > histories / 2, "{total:?}");
     assert!(total.lost > histories / 10 && total.refused > histories, "{total:?}");
-    assert!(total.hand_overs > histories && total.passes > histories / 4, "{total:?}");
+    assert!(total.handover_watchdog > histories && total.passes > histories / 4, "{total:?}");
 }
 
 fn work(histories: u64, next: &AtomicU64, failed: &Mutex<Option<(u64, String)>>) -> Tally {

@@ -13,7 +13,7 @@ use super::process::Scheduled;
 use super::wire::Wire;
 use super::witness::{Tally, Witness};
 use super::world::World;
-use crate::backend::{Backend, Quorum, RestartGuard, Rules, Voter, majority};
+use crate::backend::{LockBackend, Quorum, QuorumMember, RestartGuard, Rules, majority};
 use crate::client::Redlock;
 use crate::clock::Clock;
 use crate::engine::{Engine, Parts};
@@ -101,10 +101,10 @@ fn connect(world: &Arc<World>, process: usize) -> Redlock {
     let count = world.plan.nodes.len();
     let wire = |node| Arc::new(Wire::new(Arc::clone(world), process, node));
     let guard = || RestartGuard::new(Clock::Tokio, "roll".into(), world.plan.expire);
-    let backend: Arc<dyn Backend> = if count == 1 {
+    let backend: Arc<dyn LockBackend> = if count == 1 {
         wire(0)
     } else {
-        let nodes = (0..count).map(|node| wire(node) as Arc<dyn Voter>).collect();
+        let nodes = (0..count).map(|node| wire(node) as Arc<dyn QuorumMember>).collect();
         let guard = world.plan.has_guard.then(guard);
         let rules = Rules { quorum: majority(count), guard, replica_wait: Duration::ZERO };
         Arc::new(Quorum::new(nodes, rules))

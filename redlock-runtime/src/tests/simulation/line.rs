@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::node::{Answer, Micros, Node, Record};
-use crate::backend::{Claim, Drawn, FencingTokens, Found, Joined, Rotated, Standing};
+use crate::backend::{Claim, Enqueued, FencingTokens, Found, Position, Rotated, TokensUsed};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::owner::Owner;
@@ -21,7 +21,7 @@ pub(crate) struct Entry {
 
 /// What a server publishes when it hands a lock over.
 #[derive(Debug, Clone)]
-pub(crate) struct Notice {
+pub(crate) struct ReleaseHint {
     pub(crate) process: usize,
     pub(crate) owner: Owner,
     pub(crate) fencing_tokens: FencingTokens,
@@ -49,7 +49,7 @@ impl Node {
             return self.take_over(entry, now);
         }
         record.line.push_back(entry.clone());
-        Answer::Joined(record.waiting(entry, record.line.len() - 1, now, server_time))
+        Answer::Enqueued(record.waiting(entry, record.line.len() - 1, now, server_time))
     }
 
     pub(crate) fn look(&mut self, entry: &Entry, now: Micros) -> Answer {
@@ -61,7 +61,7 @@ impl Node {
             let record = self.record(key);
             record.lease = None;
             let Some(ahead) = record.position(&entry.claim.owner) else {
-                return Answer::Joined(Joined::Unknown);
+                return Answer::Enqueued(Enqueued::Unknown);
             };
             record.line.remove(ahead);
             return self.take(entry, now);
@@ -71,9 +71,9 @@ impl Node {
             record.leave(&entry.claim.owner);
             return self.take_over(entry, now);
         }
-        Answer::Joined(match record.position(&entry.claim.owner) {
+        Answer::Enqueued(match record.position(&entry.claim.owner) {
             Some(ahead) => record.waiting(&record.line[ahead], ahead, now, server_time),
-            None => Joined::Unknown,
+            None => Enqueued::Unknown,
         })
     }
 
@@ -90,7 +90,7 @@ impl Node {
     }
 
     /// Frees a lock, or hands it over.
-    pub(crate) fn free(&mut self, claim: &Claim, drawn: Option<Drawn>, now: Micros) -> Answer {
+    pub(crate) fn free(&mut self, claim: &Claim, drawn: Option<TokensUsed>, now: Micros) -> Answer {
         if let Err(other) = self.record(&claim.key).found(&claim.owner, now) {
             return Answer::Freed(other, false);
         }
@@ -101,7 +101,7 @@ impl Node {
         }
         let record = self.record(&claim.key);
         record.lease = None;
-        if let Some(Drawn { used, .. }) = given_back {
+        if let Some(TokensUsed { used, .. }) = given_back {
             record.counter = Some(used.into());
         }
         Answer::Freed(Found::Ours, false)
@@ -110,7 +110,7 @@ impl Node {
     pub(crate) fn rotate(
         &mut self,
         held: &Claim,
-        drawn: Drawn,
+        drawn: TokensUsed,
         next: &Entry,
         now: Micros,
     ) -> Answer {
@@ -124,12 +124,12 @@ impl Node {
         if self.hand_over(&held.key, Some(&held.owner), Some(drawn), now) {
             let record = self.record(&held.key);
             record.line.push_back(next.clone());
-            let Joined::Waiting { holder, standing } =
+            let Enqueued::Waiting { holder, position } =
                 record.waiting(next, record.line.len() - 1, now, server_time)
             else {
                 unreachable!("it was handed over")
             };
-            return Answer::Rotated(Rotated::Passed { holder, standing });
+            return Answer::Rotated(Rotated::Passed { holder, position });
         }
         let lasts = self.real(next.claim.expire);
         let fencing_tokens = self.draw(&held.key, next.reserve, Some(drawn), now);
@@ -152,7 +152,7 @@ impl Node {
         let (fencing_tokens, lasts) =
             (self.draw(&claim.key, *reserve, None, now), self.real(claim.expire));
         self.record(&claim.key).begin_for(&claim.owner, now + lasts);
-        Answer::Joined(Joined::Granted(fencing_tokens))
+        Answer::Enqueued(Enqueued::Granted(fencing_tokens))
     }
 
     /// Fencing tokens for the next owner of a key.
@@ -160,16 +160,18 @@ impl Node {
         &mut self,
         key: &LockKey,
         count: u32,
-        drawn: Option<Drawn>,
+        drawn: Option<TokensUsed>,
         now: Micros,
     ) -> FencingTokens {
         let (server_time, mark) = (self.server_time(now), self.mark);
         let record = self.record(key);
         let last = match (drawn, record.counter) {
-            (Some(Drawn { used, reserved }), Some(counter)) if counter == u64::from(reserved) => {
+            (Some(TokensUsed { used, reserved }), Some(counter))
+                if counter == u64::from(reserved) =>
+            {
                 used.into()
             }
-            (Some(Drawn { used, .. }), counter) => counter.unwrap_or(mark).max(used.into()),
+            (Some(TokensUsed { used, .. }), counter) => counter.unwrap_or(mark).max(used.into()),
             (None, counter) => counter.unwrap_or(mark),
         };
         let first = server_time.max(last + 1);
@@ -189,7 +191,7 @@ impl Node {
             return self.take(&Entry { reserve: 1, ..entry.clone() }, now);
         };
         record.begin_for(&entry.claim.owner, now + lasts);
-        Answer::Joined(Joined::Granted(range(last, last)))
+        Answer::Enqueued(Enqueued::Granted(range(last, last)))
     }
 
     /// Gives a lock to the next one in line whose process is there, and who is not `but`. Is there
@@ -198,7 +200,7 @@ impl Node {
         &mut self,
         key: &LockKey,
         but: Option<&Owner>,
-        mut drawn: Option<Drawn>,
+        mut drawn: Option<TokensUsed>,
         now: Micros,
     ) -> bool {
         if self.denies(now) {
@@ -215,12 +217,17 @@ impl Node {
             let fencing_tokens = self.draw(key, next.reserve, drawn, now);
             let FencingTokens { first, last } = fencing_tokens;
             // Nobody uses them if nobody listens.
-            drawn =
-                FencingToken::new(u64::from(first) - 1).map(|used| Drawn { used, reserved: last });
+            drawn = FencingToken::new(u64::from(first) - 1)
+                .map(|used| TokensUsed { used, reserved: last });
             self.record(key).begin_for(&next.claim.owner, ends);
             let Entry { claim, process, is_told, .. } = next;
             if is_told {
-                self.notices.push(Notice { process, owner: claim.owner, fencing_tokens, lease });
+                self.registry.push(ReleaseHint {
+                    process,
+                    owner: claim.owner,
+                    fencing_tokens,
+                    lease,
+                });
             }
             if !is_told || plan.has_listener(process, now / 1000) {
                 return true;
@@ -263,12 +270,12 @@ impl Record {
         self.line.iter().position(|entry| entry.claim.owner == *owner)
     }
 
-    fn waiting(&self, entry: &Entry, ahead: usize, now: Micros, server_time: u64) -> Joined {
+    fn waiting(&self, entry: &Entry, ahead: usize, now: Micros, server_time: u64) -> Enqueued {
         let Some(lease) = self.live(now) else { unreachable!("somebody holds it") };
         let free_in = Some(Duration::from_micros(lease.ends - now));
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
-        let standing = Standing { free_in, ahead, is_told: entry.is_told, micros: server_time };
-        Joined::Waiting { holder: lease.owner.as_str().to_owned(), standing }
+        let position = Position { free_in, ahead, is_told: entry.is_told, micros: server_time };
+        Enqueued::Waiting { holder: lease.owner.as_str().to_owned(), position }
     }
 }
 

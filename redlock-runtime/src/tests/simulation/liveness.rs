@@ -10,11 +10,11 @@ use std::sync::Arc;
 use super::plan::{NEVER, Plan, Tick};
 use super::vacancy::Vacancy;
 use crate::clock::Moment;
-use crate::renewal::Hold;
+use crate::hold::Hold;
 
 /// Who waits for one lock, and who believes to have it.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct LocalQueue {
     callers: Vec<Caller>,
     holders: Vec<Arc<Hold>>,
     /// When the last of the holders before these let go, or lost the lock.
@@ -51,7 +51,7 @@ pub(super) struct Circumstances {
     pub(super) now: Tick,
 }
 
-impl Queue {
+impl LocalQueue {
     pub(super) fn waits(&mut self, id: u64, process: usize, now: Tick) {
         self.callers.push(Caller { id, process, since: now });
     }

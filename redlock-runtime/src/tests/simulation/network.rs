@@ -7,7 +7,7 @@ use std::fmt;
 use fastrand::Rng;
 
 use super::connects::{Connect, Connects};
-use super::line::Notice;
+use super::line::ReleaseHint;
 use super::node::{Answer, Card, Command, Node, Record};
 use super::plan::{Failure, KEYS, LinePlan, NEVER, Plan, Tick, Upheaval, Weather, millis};
 use super::scripts::By;
@@ -20,7 +20,7 @@ pub(super) struct Network {
     pub(super) nodes: Vec<Node>,
     flights: BinaryHeap<Reverse<Flight>>,
     /// What the nodes have published, and when; not on its way yet.
-    notices: Vec<(Tick, Notice)>,
+    registry: Vec<(Tick, ReleaseHint)>,
     /// With each, how often the node had lost its data.
     answers: Vec<Option<(Answer, Card)>>,
     /// When the last command of each connection lands: they keep their order.
@@ -96,7 +96,7 @@ impl Network {
         let mut network = Self {
             nodes,
             flights: BinaryHeap::new(),
-            notices: Vec::new(),
+            registry: Vec::new(),
             answers: Vec::new(),
             connections: HashMap::new(),
             connects: Connects::default(),
@@ -117,7 +117,7 @@ impl Network {
         network
     }
 
-    /// Sends a command that leaves at `at`. The ticket is for [`answer`](Self::answer).
+    /// Sends a command that leaves at `at`. The subscription is for [`answer`](Self::answer).
     pub(super) fn send(
         &mut self,
         plan: &Plan,
@@ -140,17 +140,17 @@ impl Network {
         if let Some(until) = course.mishap(plan, at) {
             self.trouble(command, until);
         }
-        let ticket = self.answers.len();
+        let subscription = self.answers.len();
         self.answers.push(None);
         if course.lands != NEVER {
-            self.fly(course.lands, node, Load::Command(command.clone(), by, Some(ticket)));
+            self.fly(course.lands, node, Load::Command(command.clone(), by, Some(subscription)));
         }
         if course.was_cut {
             let late = course.lands.saturating_add(self.random.u64(1..400));
             self.trouble(command, late);
             self.fly(late, node, Load::Command(command.clone(), by, None));
         }
-        (ticket, course)
+        (subscription, course)
     }
 
     /// Sends a command without waiting for it, that lands no earlier than `after`. Returns when.
@@ -207,12 +207,12 @@ impl Network {
                         }
                     }
                 }
-                Load::Command(command, by, ticket) => {
+                Load::Command(command, by, subscription) => {
                     let answer = node.receive(&command, by, flight.lands);
-                    let notices = node.notices.drain(..).map(|notice| (flight.lands, notice));
-                    self.notices.extend(notices);
-                    if let Some(ticket) = ticket {
-                        self.answers[ticket] = Some((answer, node.card.clone()));
+                    let registry = node.registry.drain(..).map(|notice| (flight.lands, notice));
+                    self.registry.extend(registry);
+                    if let Some(subscription) = subscription {
+                        self.answers[subscription] = Some((answer, node.card.clone()));
                     }
                 }
             }
@@ -222,9 +222,9 @@ impl Network {
 
     /// What was published, with the times at which it arrives. Some of it is lost, some comes
     /// twice.
-    pub(super) fn published(&mut self, plan: &Plan) -> Vec<(Tick, Notice)> {
+    pub(super) fn published(&mut self, plan: &Plan) -> Vec<(Tick, ReleaseHint)> {
         let mut arrive = Vec::new();
-        for (sent, notice) in std::mem::take(&mut self.notices) {
+        for (sent, notice) in std::mem::take(&mut self.registry) {
             let Weather { lost_replies, twice, .. } = self.weather;
             let copies = match self.random.u16(..1000) {
                 fate if fate < lost_replies => 0,
@@ -248,8 +248,8 @@ impl Network {
         arrive
     }
 
-    pub(super) fn answer(&mut self, ticket: usize) -> Option<(Answer, Card)> {
-        self.answers[ticket].take()
+    pub(super) fn answer(&mut self, subscription: usize) -> Option<(Answer, Card)> {
+        self.answers[subscription].take()
     }
 
     /// Something that concerns the same keys as a command went wrong, and is over at `until`.

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::line::{Entry, Notice};
+use super::line::{Entry, ReleaseHint};
 use super::plan::{LinePlan, NodePlan, Tick, Upheaval};
 use super::scripts::Script;
-use crate::backend::{Acquired, Claim, Drawn, Found, Joined, Offer, Rotated};
+use crate::backend::{Acquired, Claim, Enqueued, Found, FoundersOffer, Rotated, TokensUsed};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::owner::Owner;
@@ -19,14 +19,14 @@ pub(crate) enum Command {
     Renew(Vec<Claim>),
     Release(Claim),
     /// Reads the roll, after this one was left.
-    Roll(Option<Offer>),
+    Roll(Option<FoundersOffer>),
     Join(Entry),
     Look(Entry),
     Leave(Claim),
-    GiveBack(Claim, Drawn),
+    GiveBack(Claim, TokensUsed),
     Rotate {
         held: Claim,
-        drawn: Drawn,
+        drawn: TokensUsed,
         next: Entry,
     },
     Nudge(LockKey),
@@ -42,7 +42,7 @@ pub(crate) enum Answer {
     Roll(Option<String>),
     /// The flag: it was handed over.
     Freed(Found, bool),
-    Joined(Joined),
+    Enqueued(Enqueued),
     Rotated(Rotated),
     Nudged {
         left: Option<Duration>,
@@ -69,7 +69,7 @@ pub(crate) struct Node {
     /// `None`: nobody stands in line here.
     pub(crate) line: Option<LinePlan>,
     /// What was published and is not on its way yet.
-    pub(crate) notices: Vec<Notice>,
+    pub(crate) registry: Vec<ReleaseHint>,
     /// What it tells of itself.
     pub(crate) card: Card,
     /// The scripts that it does not know, or not any more.
@@ -109,7 +109,7 @@ impl Node {
             records: Vec::new(),
             copy: Default::default(),
             line,
-            notices: Vec::new(),
+            registry: Vec::new(),
             card: Card::default(),
             forgotten: Vec::new(),
         }
@@ -132,7 +132,7 @@ impl Node {
             }
             Command::Release(claim) => self.free(claim, None, now),
             Command::Roll(offer) => {
-                if let Some(Offer { roll, replaces, .. }) = offer {
+                if let Some(FoundersOffer { roll, replaces, .. }) = offer {
                     let kept = self.card.roll.take().filter(|_| !replaces);
                     self.card.roll = kept.or_else(|| Some(roll.clone()));
                 }

@@ -1,4 +1,4 @@
-//! How processes hear of what the server publishes: their tickets, and the subscription that may
+//! How processes hear of what the server publishes: their subscriptions, and the subscription that may
 //! be down.
 
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use fastrand::Rng;
 use tokio::sync::mpsc;
 
 use super::plan::Tick;
-use crate::backend::{Call, Ticket};
+use crate::backend::{QueueSignal, Subscription};
 use crate::owner::Owner;
 
 /// When a process does not hear the server, though it runs.
@@ -27,7 +27,7 @@ impl Cut {
     }
 }
 
-/// The tickets of all processes.
+/// The subscriptions of all processes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tickets {
     known: Arc<Mutex<Vec<Known>>>,
@@ -37,16 +37,16 @@ pub(crate) struct Tickets {
 struct Known {
     process: usize,
     owner: Owner,
-    calls: mpsc::UnboundedSender<Call>,
+    calls: mpsc::UnboundedSender<QueueSignal>,
 }
 
 impl Tickets {
-    pub(crate) fn issue(&self, process: usize, owner: &Owner) -> Ticket {
+    pub(crate) fn issue(&self, process: usize, owner: &Owner) -> Subscription {
         let (calls, heard) = mpsc::unbounded_channel();
         let mut known = self.known.lock().unwrap();
         known.retain(|known| !known.calls.is_closed());
         known.push(Known { process, owner: owner.clone(), calls });
-        Ticket::new(heard, ())
+        Subscription::new(heard, ())
     }
 
     /// Does somebody still wait for calls of this owner?
@@ -55,21 +55,21 @@ impl Tickets {
         known.iter().any(|known| known.owner == *owner && !known.calls.is_closed())
     }
 
-    pub(crate) fn call(&self, owner: &Owner, call: Call) {
+    pub(crate) fn call(&self, owner: &Owner, call: QueueSignal) {
         self.tell(|known| known.owner == *owner, call);
     }
 
     /// To everybody in a process, whatever their owners.
-    pub(crate) fn call_all(&self, process: usize, call: Call) {
+    pub(crate) fn call_all(&self, process: usize, call: QueueSignal) {
         self.tell(|known| known.process == process, call);
     }
 
     /// The subscription of a process was made anew.
     pub(crate) fn disturb(&self, process: usize) {
-        self.call_all(process, Call::Disturbed);
+        self.call_all(process, QueueSignal::Disturbed);
     }
 
-    fn tell(&self, whom: impl Fn(&Known) -> bool, call: Call) {
+    fn tell(&self, whom: impl Fn(&Known) -> bool, call: QueueSignal) {
         for known in self.known.lock().unwrap().iter().filter(|known| whom(known)) {
             // Nobody listens any more: the message is ignored.
             let _ = known.calls.send(call);

@@ -52,7 +52,7 @@ pub(super) struct Plan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Promise {
     /// The lock stands on a quorum of nodes at every step.
-    Standing,
+    Position,
     /// At most one holder, though nodes may have forgotten its lock.
     Exclusion,
     /// Several may hold the lock; the resource refuses the older ones.
@@ -200,7 +200,7 @@ impl Plan {
         let mut some = || if is_calm || random.bool() { 0 } else { random.u16(1..=2) };
         let (outages, pauses) = (some(), some());
         weather.latency = random.u64(..4);
-        let mut promise = Promise::Standing;
+        let mut promise = Promise::Position;
         let counts_alone = random.bool();
         let mut nodes: Vec<NodePlan> =
             (0..count).map(|_| NodePlan::new(random, pace, counts_alone, outages)).collect();
@@ -227,7 +227,7 @@ impl Plan {
             promise = Promise::Fencing;
         }
         // Leases that outlast every clean-up, so that what stays behind shows.
-        let may_outlast = !is_calm && promise == Promise::Standing;
+        let may_outlast = !is_calm && promise == Promise::Position;
         let outlasts = may_outlast && random.u8(..8) < if count > 1 { 2 } else { 1 };
         let expire = if outlasts { pace * LONG } else { pace };
         if outlasts {

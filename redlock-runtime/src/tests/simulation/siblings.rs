@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::plan::{KEYS, Tick};
 use super::world::World;
 use crate::client::Redlock;
+use crate::hold::Hold;
 use crate::lease::Lease;
-use crate::renewal::Hold;
 
 /// Three calls of one task, of which one may give up in the middle. How they end does not matter.
 pub(super) async fn re_enter(world: &World, redlock: &Redlock, key: usize, hold: &Arc<Hold>) {

@@ -8,7 +8,9 @@ use super::line::Entry;
 use super::node::{Answer, Command};
 use super::plan::{NEVER, Tick, millis};
 use super::wire::Wire;
-use crate::backend::{Claim, Drawn, Fault, Found, Joined, Line, Reply, Rotated, Ticket};
+use crate::backend::{
+    Claim, Enqueued, Fault, FifoQueue, Found, Reply, Rotated, Subscription, TokensUsed,
+};
 use crate::key::LockKey;
 
 /// When each key was handed over last by this process.
@@ -57,9 +59,9 @@ impl Wire {
         }
     }
 
-    async fn joined(&self, command: Command, within: Duration) -> Result<Joined, Fault> {
+    async fn enqueued(&self, command: Command, within: Duration) -> Result<Enqueued, Fault> {
         match self.call(command, within).await? {
-            (Answer::Joined(joined), _) => Ok(joined),
+            (Answer::Enqueued(enqueued), _) => Ok(enqueued),
             (other, _) => unreachable!("{other:?}"),
         }
     }
@@ -105,17 +107,17 @@ impl Wire {
     }
 }
 
-impl Line for Wire {
-    fn ticket(&self, claim: &Claim) -> Ticket {
-        self.world.tickets.issue(self.process, &claim.owner)
+impl FifoQueue for Wire {
+    fn subscription(&self, claim: &Claim) -> Subscription {
+        self.world.subscriptions.issue(self.process, &claim.owner)
     }
 
-    fn join<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Joined> {
-        Box::pin(self.joined(Command::Join(self.entry(claim, reserve)), within))
+    fn join<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Enqueued> {
+        Box::pin(self.enqueued(Command::Join(self.entry(claim, reserve)), within))
     }
 
-    fn look<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Joined> {
-        Box::pin(self.joined(Command::Look(self.entry(claim, reserve)), within))
+    fn look<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Enqueued> {
+        Box::pin(self.enqueued(Command::Look(self.entry(claim, reserve)), within))
     }
 
     fn leave<'a>(&'a self, claim: &'a Claim, _: u32, within: Duration) -> Reply<'a, Found> {
@@ -125,7 +127,7 @@ impl Line for Wire {
     fn give_back<'a>(
         &'a self,
         claim: &'a Claim,
-        drawn: Drawn,
+        drawn: TokensUsed,
         within: Duration,
     ) -> Reply<'a, Found> {
         Box::pin(self.free(Command::GiveBack(claim.clone(), drawn), &claim.key, within))
@@ -134,7 +136,7 @@ impl Line for Wire {
     fn rotate<'a>(
         &'a self,
         held: &'a Claim,
-        drawn: Drawn,
+        drawn: TokensUsed,
         next: &'a Claim,
         reserve: u32,
         within: Duration,

@@ -12,8 +12,8 @@ use super::scripts::{By, Script};
 use super::waiting::Watch;
 use super::world::World;
 use crate::backend::{
-    Acquired, Backend, Cause, Claim, Fault, Found, Line, Offer, Recall, Reply, RollCall, Voter,
-    Witness,
+    Acquired, Cause, Claim, Fault, FifoQueue, Found, FoundersOffer, FoundersReply, LockBackend,
+    MemorySince, QuorumMember, Reply, Witness,
 };
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
@@ -26,7 +26,7 @@ pub(super) struct Wire {
     pub(super) world: Arc<World>,
     pub(super) process: usize,
     node: usize,
-    recall: Arc<Mutex<Option<Recall>>>,
+    memory_since: Arc<Mutex<Option<MemorySince>>>,
     /// When the releases behind unanswered acquires land.
     behind: Arc<Mutex<HashMap<Owner, Tick>>>,
     pub(super) watch: Watch,
@@ -34,8 +34,8 @@ pub(super) struct Wire {
 
 impl Wire {
     pub(super) fn new(world: Arc<World>, process: usize, node: usize) -> Self {
-        let (recall, behind) = (Arc::default(), Arc::default());
-        Self { world, process, node, recall, behind, watch: Watch::default() }
+        let (memory_since, behind) = (Arc::default(), Arc::default());
+        Self { world, process, node, memory_since, behind, watch: Watch::default() }
     }
 
     /// Sends a command and waits for what becomes of it. A node that does not know its script is
@@ -78,7 +78,7 @@ impl Wire {
         self.connected(connection, command, gives_up).await?;
         // A process that is held up between its look at the clock and the command.
         let leaves = self.runs().await;
-        let (ticket, course) = world.send(connection, (command, by), leaves);
+        let (subscription, course) = world.send(connection, (command, by), leaves);
         let (seen, end) = self.seen(course, gives_up);
         if end == End::Silence {
             self.clean_up(command, course, seen);
@@ -92,7 +92,7 @@ impl Wire {
         }
         match end {
             End::Answered(_) => {
-                let answer = world.answer(ticket, seen);
+                let answer = world.answer(subscription, seen);
                 let (answer, card) = answer.unwrap_or_else(|| unreachable!("it has landed"));
                 self.remember(&card);
                 match answer {
@@ -175,9 +175,9 @@ impl Wire {
 
     /// Every answer tells who the server is, and for how long others have watched it.
     fn remember(&self, card: &Card) {
-        let mut recall = self.recall.lock().unwrap();
+        let mut memory_since = self.memory_since.lock().unwrap();
         let run_id: Arc<str> = format!("{}/{}", NAMES[self.node], card.losses).into();
-        let cause = match &*recall {
+        let cause = match &*memory_since {
             Some(known) if known.run_id == run_id => return,
             Some(_) => Cause::Restarted,
             None => Cause::Started,
@@ -186,7 +186,7 @@ impl Wire {
         let watched = witness.filter(|witness| witness.run_id == run_id);
         let so_long = watched.map_or(Duration::ZERO, |witness| witness.so_long);
         let since = self.world.moment(self.world.now()).minus(so_long);
-        *recall = Some(Recall { run_id, since, cause });
+        *memory_since = Some(MemorySince { run_id, since, cause });
     }
 
     fn denied(&self) -> Fault {
@@ -206,7 +206,7 @@ impl Wire {
     }
 }
 
-impl Backend for Wire {
+impl LockBackend for Wire {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         Box::pin(async move {
             let lands = self.behind.lock().unwrap().get(&claim.owner).copied();
@@ -254,30 +254,30 @@ impl Backend for Wire {
         Box::pin(async { Ok(()) })
     }
 
-    fn line(&self) -> Option<&dyn Line> {
+    fn fifo_queue(&self) -> Option<&dyn FifoQueue> {
         self.world.plan.line.is_some().then_some(self)
     }
 }
 
-impl Voter for Wire {
+impl QuorumMember for Wire {
     fn name(&self) -> &str {
         NAMES[self.node]
     }
 
-    fn recall(&self) -> Option<Recall> {
-        self.recall.lock().unwrap().clone()
+    fn memory_since(&self) -> Option<MemorySince> {
+        self.memory_since.lock().unwrap().clone()
     }
 
     fn roll<'a>(
         &'a self,
         _: &'a str,
-        offer: Option<Offer>,
+        offer: Option<FoundersOffer>,
         within: Duration,
-    ) -> Reply<'a, RollCall> {
+    ) -> Reply<'a, FoundersReply> {
         let command = Command::Roll(offer);
         Box::pin(async move {
             match self.call(command, within).await? {
-                (Answer::Roll(roll), _) => Ok(RollCall { roll, clock_offset: None }),
+                (Answer::Roll(roll), _) => Ok(FoundersReply { roll, clock_offset: None }),
                 (other, _) => unreachable!("{other:?}"),
             }
         })

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::departed::Departed;
-use super::liveness::Queue;
+use super::liveness::LocalQueue;
 use super::network::Network;
 use super::plan::{Plan, Promise, Tick};
 use super::resource::{LostUpdate, Resource};
 use crate::fencing::FencingToken;
+use crate::hold::Hold;
 use crate::owner::Owner;
-use crate::renewal::Hold;
 
 #[derive(Debug, Default)]
 pub(super) struct Witness {
@@ -31,7 +31,7 @@ pub(super) struct Tally {
     pub(super) lost: u64,
     pub(super) commands: u64,
     /// Locks that came to a waiter from another process, and from its own.
-    pub(super) hand_overs: u64,
+    pub(super) handover_watchdog: u64,
     pub(super) passes: u64,
     /// Owners that let go, whose locks were looked for long after that.
     pub(super) departures: u64,
@@ -46,7 +46,7 @@ impl Tally {
             refused: self.refused + other.refused,
             lost: self.lost + other.lost,
             commands: self.commands + other.commands,
-            hand_overs: self.hand_overs + other.hand_overs,
+            handover_watchdog: self.handover_watchdog + other.handover_watchdog,
             passes: self.passes + other.passes,
             departures: self.departures + other.departures,
         }
@@ -59,18 +59,18 @@ pub(super) struct Key {
     holders: Vec<Arc<Hold>>,
     /// The highest fencing token, and those before it, with the times at which they were told.
     granted: Vec<(Tick, FencingToken)>,
-    pub(super) queue: Queue,
+    pub(super) queue: LocalQueue,
     /// Who was told last.
     owner: Option<Owner>,
     /// When the tenure of each owner began.
-    tenures: HashMap<Owner, Tick>,
+    grants: HashMap<Owner, Tick>,
     resource: Resource,
 }
 
 impl Key {
     /// When the tenure of an owner began, of which a hold begins at `now`.
     fn tenure_since(&mut self, owner: &Owner, now: Tick) -> Tick {
-        *self.tenures.entry(owner.clone()).or_insert(now)
+        *self.grants.entry(owner.clone()).or_insert(now)
     }
 }
 
@@ -127,7 +127,7 @@ impl Witness {
             return self.report(now, "a step after the end of the lease");
         }
         self.is_alone(plan, key, hold, now);
-        if plan.promise == Promise::Standing {
+        if plan.promise == Promise::Position {
             self.stands(plan, network, hold, now);
         }
     }
@@ -150,10 +150,10 @@ impl Witness {
         let claim = &hold.claim;
         let leases =
             network.nodes.iter().filter_map(|node| node.held_until(&claim.key, &claim.owner));
-        let standing = leases.filter(|ends| *ends >= until).count();
-        if standing < plan.quorum() {
+        let position = leases.filter(|ends| *ends >= until).count();
+        if position < plan.quorum() {
             let of = network.nodes.len();
-            self.report(now, &format!("a step on a lock that stands on {standing} of {of} nodes"));
+            self.report(now, &format!("a step on a lock that stands on {position} of {of} nodes"));
         }
     }
 

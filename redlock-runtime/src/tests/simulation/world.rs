@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::connects::Connect;
 use super::departed::CLEANED_UP;
-use super::line::{Entry, Notice};
+use super::line::{Entry, ReleaseHint};
 use super::liveness::{Circumstances, Verdict};
 use super::network::{Connection, Course, Network};
 use super::node::{Answer, Card, Command};
@@ -18,17 +18,17 @@ use super::notice::Tickets;
 use super::plan::{KEYS, NEVER, Plan, Tick, millis};
 use super::scripts::By;
 use super::witness::Witness;
-use crate::backend::{Call, Claim};
+use crate::backend::{Claim, QueueSignal};
 use crate::clock::{Clock, Moment};
+use crate::hold::Hold;
 use crate::owner::Owner;
-use crate::renewal::Hold;
 
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) plan: Plan,
     start: Instant,
     origin: Moment,
-    pub(super) tickets: Tickets,
+    pub(super) subscriptions: Tickets,
     is_over: AtomicBool,
     state: Mutex<State>,
 }
@@ -51,8 +51,8 @@ impl World {
         let trace = is_traced.then(|| format!("{plan:#?}\n"));
         let state = Mutex::new(State { network, witness, trace, owners: Vec::new(), callers: 0 });
         let (start, origin) = (Instant::now(), Clock::Tokio.now());
-        let (tickets, is_over) = (Tickets::default(), AtomicBool::new(false));
-        let world = Arc::new(Self { plan, start, origin, tickets, is_over, state });
+        let (subscriptions, is_over) = (Tickets::default(), AtomicBool::new(false));
+        let world = Arc::new(Self { plan, start, origin, subscriptions, is_over, state });
         world.disturb();
         world
     }
@@ -62,8 +62,8 @@ impl World {
         let listeners = self.plan.line.iter().flat_map(|line| &line.listeners).enumerate();
         for (process, listener) in listeners.filter(|(_, listener)| listener.can_hear) {
             for cut in &listener.cuts {
-                let tickets = self.tickets.clone();
-                self.at(self.runs_at(process, cut.until), move || tickets.disturb(process));
+                let subscriptions = self.subscriptions.clone();
+                self.at(self.runs_at(process, cut.until), move || subscriptions.disturb(process));
             }
         }
     }
@@ -82,11 +82,11 @@ impl World {
     fn settle(&self, state: &mut State, now: Tick) {
         state.network.settle(now);
         for (at, notice) in state.network.published(&self.plan) {
-            let Notice { process, owner, fencing_tokens, lease } = notice;
-            state.witness.tally.hand_overs += u64::from(self.tickets.has(&owner));
-            let tickets = self.tickets.clone();
-            let call = Call::HandedOver { fencing_tokens, lease };
-            self.at(self.runs_at(process, at), move || tickets.call(&owner, call));
+            let ReleaseHint { process, owner, fencing_tokens, lease } = notice;
+            state.witness.tally.handover_watchdog += u64::from(self.subscriptions.has(&owner));
+            let subscriptions = self.subscriptions.clone();
+            let call = QueueSignal::HandedOver { fencing_tokens, lease };
+            self.at(self.runs_at(process, at), move || subscriptions.call(&owner, call));
         }
     }
 
@@ -247,10 +247,10 @@ impl World {
         lands
     }
 
-    pub(super) fn answer(&self, ticket: usize, now: Tick) -> Option<(Answer, Card)> {
+    pub(super) fn answer(&self, subscription: usize, now: Tick) -> Option<(Answer, Card)> {
         let mut state = self.state();
         self.settle(&mut state, now);
-        state.network.answer(ticket)
+        state.network.answer(subscription)
     }
 
     pub(super) fn enter(&self, key: usize, hold: &Arc<Hold>) {

@@ -1,0 +1,58 @@
+//! What the questions so far have shown, and the error it makes when the time is up.
+
+use std::time::Duration;
+
+use crate::backend::Fault;
+use crate::clock::Moment;
+use crate::error::LockError;
+use crate::key::LockKey;
+
+/// The last answers about one key.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    pub(crate) holder: Option<String>,
+    /// When this holder was first seen.
+    holder_since: Option<Moment>,
+    pub(crate) free_in: Option<Duration>,
+    /// Nobody holds it: several asked at once.
+    pub(crate) is_split: bool,
+    pub(crate) fault: Option<Fault>,
+    /// In a row.
+    pub(crate) failures: u32,
+    too_late: Option<(Duration, Duration)>,
+}
+
+impl Observed {
+    pub(crate) fn busy(&mut self, holder: String, free_in: Option<Duration>, now: Moment) {
+        let is_same = self.holder.as_ref() == Some(&holder);
+        let holder_since = self.holder_since.filter(|_| is_same).or(Some(now));
+        *self = Self { holder: Some(holder), holder_since, free_in, ..Self::default() };
+    }
+
+    pub(crate) fn failed(&mut self, fault: Fault) {
+        let failures = self.failures + 1;
+        *self = Self { fault: Some(fault), failures, ..Self::default() };
+    }
+
+    /// It was granted after `took`, with nothing left of `expire`.
+    pub(crate) fn too_late(&mut self, took: Duration, expire: Duration) {
+        *self = Self { too_late: Some((took, expire)), ..Self::default() };
+    }
+
+    /// For how long the present hold has been seen.
+    pub(crate) fn hold_age(&self, now: Moment) -> Duration {
+        now.since(self.holder_since.unwrap_or(now))
+    }
+
+    /// What a caller is told that cannot wait any longer.
+    pub(crate) fn error(&self, key: &LockKey, waited: Duration, attempts: u32) -> LockError {
+        let name = key.name().to_owned();
+        if let Some(fault) = &self.fault {
+            return LockError::Unavailable { key: name, nodes: fault.nodes.clone() };
+        }
+        if let Some((took, expire)) = self.too_late {
+            return LockError::ExpireTooShort { key: name, took, expire };
+        }
+        LockError::Timeout { key: name, waited, attempts, holder: self.holder.clone() }
+    }
+}

@@ -1,0 +1,87 @@
+//! Asks all nodes at once and collects answers until the outcome is decided.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+
+use super::member::{Member, NodeAdmission};
+use crate::backend::Fault;
+
+/// A question to one node, independent of who waits for it.
+pub(crate) type NodeQuestion<T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send>>;
+
+/// The answers so far, by node; `None`: none yet.
+pub(crate) type NodeAnswers<T> = Vec<Option<Result<T, Fault>>>;
+
+/// Which nodes are asked. Only those that are up are waited for, if they are enough.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// A node that is down is asked now and then.
+    Admitted,
+    /// Every node, whatever is known of it.
+    All,
+    /// Every node; once enough have answered, the others have as long again, and at least this.
+    AllFor(Duration),
+}
+
+/// Asks every node. Returns as soon as `is_decided`, or when nobody is left to wait for.
+///
+/// Each question runs as a task of its own to its end: a command on its way is never dropped.
+pub(crate) async fn broadcast<T: Send + 'static>(
+    members: &[Arc<Member>],
+    enough: usize,
+    reach: Reach,
+    ask: impl Fn(Arc<Member>) -> NodeQuestion<T>,
+    is_decided: impl Fn(&NodeAnswers<T>) -> bool,
+) -> NodeAnswers<T> {
+    let admissions: Vec<NodeAdmission> = members.iter().map(|member| member.admit()).collect();
+    let healthy = admissions.iter().filter(|a| matches!(a, NodeAdmission::Ask)).count();
+    // Without the nodes that are down nothing could be decided: then they are waited for, too.
+    let is_desperate = healthy < enough;
+    let (sender, mut receiver) = mpsc::unbounded_channel();
+    let mut answers: NodeAnswers<T> = Vec::new();
+    let mut awaited = 0;
+    for (index, (member, admission)) in members.iter().zip(admissions).enumerate() {
+        let stand_in = match admission {
+            NodeAdmission::Ask => None,
+            NodeAdmission::Probe(_) | NodeAdmission::Skip(_) if is_desperate => None,
+            // It may carry the command out, and nobody will know.
+            NodeAdmission::Probe(fault) => Some((Fault { is_unknown: true, ..fault }, true)),
+            NodeAdmission::Skip(fault) => Some((fault, reach != Reach::Admitted)),
+        };
+        let is_asked = stand_in.as_ref().is_none_or(|(_, is_asked)| *is_asked);
+        awaited += usize::from(stand_in.is_none());
+        answers.push(stand_in.map(|(fault, _)| Err(fault)));
+        if is_asked {
+            let (sender, question) = (sender.clone(), ask(Arc::clone(member)));
+            let member = Arc::clone(member);
+            tokio::spawn(async move {
+                let answer = question.await;
+                member.note(&answer);
+                // Nobody waits any more when the outcome was decided without this node.
+                let _ = sender.send((index, answer));
+            });
+        }
+    }
+    drop(sender);
+    let begun = Instant::now();
+    let mut limit = None;
+    while awaited > 0 && !is_decided(&answers) {
+        if let Reach::AllFor(patience) = reach
+            && answers.iter().flatten().flatten().count() >= enough
+        {
+            limit = limit.or(Some(begun + patience.max(2 * begun.elapsed())));
+        }
+        let next = match limit {
+            Some(limit) => timeout_at(limit, receiver.recv()).await.unwrap_or_default(),
+            None => receiver.recv().await,
+        };
+        let Some((index, answer)) = next else { break };
+        awaited -= usize::from(answers[index].is_none());
+        answers[index] = Some(answer);
+    }
+    answers
+}

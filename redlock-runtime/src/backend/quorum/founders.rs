@@ -1,0 +1,194 @@
+//! The roll of a group of nodes: which of them it began with. Pure.
+//!
+//! A node that a client meets for the first time may have forgotten leases, or never granted any
+//! because the whole group is new. Neither the client nor the node can tell: the node counts its
+//! uptime by a clock that may have been off. The other nodes can: the first client leaves the roll
+//! on all of them, and later ones renew it. Where one of them has it, the group is older than the
+//! client, and a node that is not on it was restarted. On such a node clients note for how long
+//! they have watched it ([`Witness`]).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::backend::{Cause, MemorySince, Witness};
+
+/// How long a roll stands beyond the longest lease. Clients renew it while they use the group.
+pub(crate) const LIFE: Duration = Duration::from_secs(48 * 3600);
+/// How often a client renews it, at least.
+pub(crate) const RENEW_EVERY: Duration = Duration::from_secs(12 * 3600);
+/// And notes for how long it has watched a node that is not on it: whenever that has doubled.
+const WATCH_AT_LEAST: Duration = Duration::from_secs(1);
+/// Stands for a roll without names: an empty value would look like none.
+const NOBODY: &str = "-";
+
+/// The run ids of the nodes that were there from the beginning.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Roll {
+    founders: BTreeSet<String>,
+}
+
+impl Roll {
+    fn parse(text: &str) -> Self {
+        let is_name = |word: &&str| *word != NOBODY && !Witness::is_one(word);
+        Self { founders: text.split(' ').filter(is_name).map(str::to_owned).collect() }
+    }
+
+    /// What clients have left on the nodes. Who is on one roll and not on another is not trusted:
+    /// two clients began at once, and saw different servers. `None`: nobody has left any.
+    pub(crate) fn agreed<'a>(rolls: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let founders = rolls.map(|text| Self::parse(text).founders);
+        Some(Self { founders: founders.reduce(|all, next| &all & &next)? })
+    }
+
+    /// Of a group that nobody has left a roll on, or nobody has used for as long as rolls stand.
+    pub(crate) fn begun(recalls: &[Option<MemorySince>]) -> Self {
+        let is_new = |memory_since: &&MemorySince| memory_since.cause == Cause::Started;
+        let founders = recalls.iter().flatten().filter(is_new);
+        Self {
+            founders: founders
+                .map(|memory_since| memory_since.run_id.as_ref().to_owned())
+                .collect(),
+        }
+    }
+
+    pub(crate) fn has(&self, memory_since: &MemorySince) -> bool {
+        memory_since.cause == Cause::Started && self.names(&memory_since.run_id)
+    }
+
+    pub(crate) fn names(&self, run_id: &str) -> bool {
+        self.founders.contains(run_id)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        if self.founders.is_empty() {
+            return NOBODY.to_owned();
+        }
+        self.founders.iter().map(String::as_str).collect::<Vec<_>>().join(" ")
+    }
+
+    /// What is to stand on a node on which `found` stands. Its founders stay as they are. A node
+    /// that is not among ours is given `seen`, or what others have seen, whichever is longer.
+    pub(crate) fn update(&self, found: Option<&str>, seen: Witness, is_doubted: bool) -> String {
+        let founders = found.map_or_else(|| self.clone(), Self::parse);
+        if self.names(&seen.run_id) {
+            return founders.text();
+        }
+        let others = found.and_then(Witness::find).filter(|others| {
+            !is_doubted && others.run_id == seen.run_id && others.so_long > seen.so_long
+        });
+        format!("{} {}", founders.text(), others.unwrap_or(seen))
+    }
+}
+
+/// After which time a client writes on a node again, that it has watched for so long.
+pub(crate) fn pause(so_long: Duration, is_founder: bool) -> Duration {
+    if is_founder { RENEW_EVERY } else { so_long.clamp(WATCH_AT_LEAST, RENEW_EVERY) }
+}
+
+/// Which clocks are far off the others, and by how many milliseconds. Only where most agree:
+/// otherwise nobody knows the time.
+pub(crate) fn odd_clocks(offsets: &[Option<i64>], quorum: usize) -> Vec<(usize, i64)> {
+    /// What hosts that keep their clocks in step at all do not exceed.
+    const FAR: i64 = 1_000_000;
+    let mut known: Vec<i64> = offsets.iter().copied().flatten().collect();
+    known.sort_unstable();
+    let Some(median) = known.get(known.len() / 2).copied() else { return Vec::new() };
+    let off = |offset: i64| offset.saturating_sub(median);
+    if known.iter().filter(|offset| off(**offset).abs() <= FAR).count() < quorum {
+        return Vec::new();
+    }
+    let odd = |(index, offset): (usize, &Option<i64>)| {
+        let off = off((*offset)?);
+        (off.abs() > FAR).then_some((index, off / 1000))
+    };
+    offsets.iter().enumerate().filter_map(odd).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Moment;
+
+    fn memory_since(run_id: &str) -> MemorySince {
+        let since = Moment::from_nanos(1_000_000_000);
+        MemorySince { run_id: run_id.into(), since, cause: Cause::Started }
+    }
+
+    fn seen(run_id: &str, secs: u64) -> Witness {
+        Witness { run_id: run_id.into(), so_long: Duration::from_secs(secs) }
+    }
+
+    #[test]
+    fn a_new_group_begins_with_the_nodes_that_are_there() {
+        let (first, second) = (memory_since("a"), memory_since("b"));
+        let roll = Roll::begun(&[Some(first.clone()), Some(second.clone()), None]);
+        assert!(roll.has(&first) && roll.has(&second));
+        assert!(!roll.has(&memory_since("c")));
+        assert_eq!(Roll::agreed([roll.text().as_str()].into_iter()), Some(roll));
+    }
+
+    #[test]
+    fn a_roll_without_names_is_a_roll() {
+        assert_eq!(Roll::agreed(["-"].into_iter()), Some(Roll::default()));
+        assert_eq!(Roll::default().text(), "-");
+    }
+
+    #[test]
+    fn a_node_that_was_restarted_is_left_how_long_it_was_watched() {
+        let roll = Roll::begun(&[Some(memory_since("a")), Some(memory_since("b"))]);
+        assert_eq!(roll.update(None, seen("c", 2), false), "a b c=2000");
+        // The longer one counts, unless we know better, or it was of another process.
+        let found = Some("a c=9000");
+        assert_eq!(roll.update(found, seen("c", 2), false), "a c=9000");
+        assert_eq!(roll.update(found, seen("c", 2), true), "a c=2000");
+        assert_eq!(roll.update(found, seen("d", 2), false), "a d=2000");
+        assert_eq!(roll.update(found, seen("c", 10), false), "a c=10000");
+        // It is no founder, for others neither.
+        assert_eq!(Roll::agreed(["a c=9000", "a b"].into_iter()).unwrap().text(), "a");
+        // A founder needs no witness.
+        assert_eq!(roll.update(Some("a b"), seen("b", 2), false), "a b");
+    }
+
+    #[test]
+    fn it_is_written_when_the_time_watched_has_doubled_and_long_before_it_ends() {
+        let secs = Duration::from_secs;
+        for (so_long, is_founder, expected) in [
+            (secs(0), false, secs(1)),
+            (secs(70), false, secs(70)),
+            (secs(1_000_000), false, RENEW_EVERY),
+            (secs(0), true, RENEW_EVERY),
+        ] {
+            assert_eq!(pause(so_long, is_founder), expected);
+        }
+        assert!(LIFE >= 4 * RENEW_EVERY);
+    }
+
+    #[test]
+    fn clients_that_begin_at_once_trust_whom_both_saw() {
+        let agreed = Roll::agreed(["a b c", "a d c", "a b c"].into_iter()).unwrap();
+        assert_eq!(agreed.text(), "a c");
+        assert_eq!(Roll::agreed(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn a_founder_whose_memory_has_a_gap_is_judged_like_any_other() {
+        let roll = Roll::begun(&[Some(memory_since("a"))]);
+        let jumped = MemorySince { cause: Cause::ClockJumped(60_000), ..memory_since("a") };
+        assert!(!roll.has(&jumped));
+    }
+
+    #[test]
+    fn a_clock_that_is_far_off_is_told_from_clocks_that_nobody_set() {
+        let second = 1_000_000;
+        assert_eq!(odd_clocks(&[Some(0), Some(60 * second), Some(0)], 2), [(1, 60_000)]);
+        assert_eq!(
+            odd_clocks(&[Some(0), None, Some(-7 * second), Some(9), Some(3)], 3),
+            [(2, -7_000)]
+        );
+        assert_eq!(odd_clocks(&[Some(0), Some(60 * second), Some(-60 * second)], 2), []);
+        assert_eq!(odd_clocks(&[Some(0), Some(900_000), Some(5)], 2), []);
+        // A whole second is not far yet.
+        let offsets = [0, second, 0, 60 * second].map(Some);
+        assert_eq!(odd_clocks(&offsets, 3), [(3, 59_000)]);
+    }
+}

@@ -1,0 +1,159 @@
+//! Where the lock of an owner certainly stands.
+//!
+//! PendingUndos an acquire without an answer goes a clean-up that may land at any time later: the node
+//! may show the lock in one moment and have lost it in the next. Such a node must not count.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::backend::{Acquired, Fault};
+use crate::clock::Moment;
+use crate::owner::Owner;
+
+/// The owners that hold a lock on this quorum, or try to.
+#[derive(Debug)]
+pub(crate) struct GrantTable {
+    nodes: usize,
+    known: Mutex<HashMap<Owner, KnownOwner>>,
+}
+
+/// What is known of one owner.
+#[derive(Debug)]
+struct KnownOwner {
+    /// One for each node.
+    grants: Vec<NodeGrant>,
+    /// The nodes on which an acquire may still land: the first try of one that was answered when it
+    /// was repeated, or one without an answer.
+    late: HashSet<usize>,
+}
+
+/// What one node has said to the acquire of an owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum NodeGrant {
+    /// It does not have the lock, or, without an answer, may have it for a moment.
+    Doubtful,
+    /// It was asked, and the question is on its way.
+    Asked,
+    /// It said yes to a question that left at this moment.
+    ConfirmedLease(Moment),
+}
+
+impl GrantTable {
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self { nodes, known: Mutex::default() }
+    }
+
+    pub(crate) fn begin(&self, owner: &Owner) {
+        let known =
+            KnownOwner { grants: vec![NodeGrant::Doubtful; self.nodes], late: HashSet::new() };
+        self.known().insert(owner.clone(), known);
+    }
+
+    /// The owner lets go, or got nothing: no node may be asked for it any more. Returns the nodes
+    /// where an acquire that is late may still take the lock.
+    pub(crate) fn end(&self, owner: &Owner) -> HashSet<usize> {
+        self.known().remove(owner).map(|known| known.late).unwrap_or_default()
+    }
+
+    /// An acquire is about to be sent. `false`: it must not, because the owner has let go, or
+    /// because an earlier one is still on its way.
+    pub(crate) fn ask(&self, owner: &Owner, node: usize) -> bool {
+        let mut known = self.known();
+        let Some(known) = known.get_mut(owner) else { return false };
+        std::mem::replace(&mut known.grants[node], NodeGrant::Asked) != NodeGrant::Asked
+    }
+
+    /// The answer to an acquire that left at `sent`. `false`: the owner has let go meanwhile.
+    pub(crate) fn answered(
+        &self,
+        owner: &Owner,
+        node: usize,
+        sent: Moment,
+        answer: &Result<Acquired, Fault>,
+    ) -> bool {
+        let mut known = self.known();
+        let Some(known) = known.get_mut(owner) else { return false };
+        known.late.extend(may_land_late(answer).then_some(node));
+        known.grants[node] = match answer {
+            Ok(Acquired::Granted { .. }) => NodeGrant::ConfirmedLease(sent),
+            Ok(Acquired::Refused { .. }) | Err(_) => NodeGrant::Doubtful,
+        };
+        true
+    }
+
+    /// When the node granted the lock, at the earliest; `None`: what it says of the lock may not
+    /// hold for longer than a moment.
+    pub(crate) fn confirmed(&self, owner: &Owner, node: usize) -> Option<Moment> {
+        match self.known().get(owner)?.grants[node] {
+            NodeGrant::ConfirmedLease(sent) => Some(sent),
+            NodeGrant::Asked | NodeGrant::Doubtful => None,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.known().len()
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<Owner, KnownOwner>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Is a try of the acquire with this answer perhaps still on its way? One that was refused when it
+/// was repeated takes the lock if whoever had it has let go meanwhile.
+pub(crate) fn may_land_late(answer: &Result<Acquired, Fault>) -> bool {
+    match answer {
+        Ok(Acquired::Granted { was_cut, .. } | Acquired::Refused { was_cut, .. }) => *was_cut,
+        Err(fault) => fault.is_unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_not_asked_again_while_an_acquire_is_on_its_way() {
+        let (grants, owner) = (GrantTable::new(1), Owner::fresh("test"));
+        let fault = |is_unknown| Err(Fault { nodes: Vec::new(), is_unknown, is_final: false });
+        let granted = || {
+            let fencing_token = crate::fencing::FencingToken::new(7).unwrap();
+            Ok(Acquired::Granted { fencing_token, was_cut: true })
+        };
+        assert!(!grants.ask(&owner, 0), "before its begin");
+        grants.begin(&owner);
+        assert!(grants.ask(&owner, 0));
+        assert!(!grants.ask(&owner, 0), "no answer yet");
+        // Without an answer it is in doubt, and may be asked: the node knows of its clean-ups.
+        for is_unknown in [true, false] {
+            grants.answered(&owner, 0, Moment::ZERO, &fault(is_unknown));
+            assert_eq!(grants.confirmed(&owner, 0), None);
+            assert!(grants.ask(&owner, 0));
+        }
+        let sent = Moment::from_nanos(5);
+        grants.answered(&owner, 0, sent, &granted());
+        assert_eq!(grants.confirmed(&owner, 0), Some(sent));
+        assert_eq!(grants.end(&owner), HashSet::from([0]), "the first try may still land");
+        assert!(!grants.answered(&owner, 0, sent, &granted()));
+        assert_eq!(grants.confirmed(&owner, 0), None);
+        assert!(!grants.ask(&owner, 0), "after its end");
+    }
+
+    #[test]
+    fn what_may_land_late_is_looked_for_when_its_owner_lets_go() {
+        let fault = |is_unknown| Err(Fault { nodes: Vec::new(), is_unknown, is_final: false });
+        let refused = |was_cut| {
+            Ok(Acquired::Refused { holder: String::new(), free_in: None, was_cut, is_split: false })
+        };
+        let answers = [refused(true), refused(false), fault(true), fault(false)];
+        let (grants, owner) = (GrantTable::new(answers.len()), Owner::fresh("test"));
+        grants.begin(&owner);
+        for (node, answer) in answers.iter().enumerate() {
+            assert!(
+                grants.ask(&owner, node) && grants.answered(&owner, node, Moment::ZERO, answer)
+            );
+        }
+        assert_eq!(grants.end(&owner), HashSet::from([0, 2]));
+    }
+}

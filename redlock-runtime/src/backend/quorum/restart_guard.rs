@@ -1,0 +1,294 @@
+//! The restart guard: a node that may have forgotten leases has no vote until they are over.
+//!
+//! The "delayed restart" of the Redis page (redis.io, "Distributed Locks with Redis", on crash
+//! recovery), done by the clients: a server that comes back empty would grant again what it granted
+//! a moment ago. What a node granted before it lost its memory is over after the longest lease in
+//! use; until then the others decide without it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use super::broadcast::{NodeAnswers, NodeQuestion, Reach, broadcast};
+use super::founders::Roll;
+use super::member::Member;
+use super::{founders, tally};
+use crate::backend::{
+    Cause, Fault, FoundersOffer, FoundersReply, MemorySince, SharedWork, Witness,
+};
+use crate::clock::{Clock, Moment};
+use crate::error::{NodeError, NodeErrorKind};
+use crate::shield::tell;
+use crate::{telemetry, validity};
+
+/// Judges the nodes of one quorum.
+#[derive(Debug)]
+pub(crate) struct RestartGuard {
+    clock: Clock,
+    roll_key: Arc<str>,
+    /// The longest lease that a node may have forgotten, in nanoseconds.
+    longest: AtomicU64,
+    roll: OnceLock<Roll>,
+    enrolling: SharedWork<Result<(), Fault>>,
+    /// The nodes of the group, once it is known.
+    members: OnceLock<Vec<Arc<Member>>>,
+}
+
+impl RestartGuard {
+    /// `longest`: of the leases of other clients; those of this one are learned.
+    pub(crate) fn new(clock: Clock, roll_key: Arc<str>, longest: Duration) -> Arc<Self> {
+        let guard = Self {
+            clock,
+            roll_key,
+            longest: AtomicU64::new(0),
+            roll: OnceLock::new(),
+            enrolling: SharedWork::default(),
+            members: OnceLock::new(),
+        };
+        guard.expect(longest);
+        Arc::new(guard)
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    /// Leases of this length are in use from now on.
+    pub(crate) fn expect(&self, expire: Duration) {
+        let nanos = u64::try_from(expire.as_nanos()).unwrap_or(u64::MAX);
+        self.longest.fetch_max(nanos, Ordering::Relaxed);
+    }
+
+    /// Gets to know the group, once for all who wait for it. It goes on when they have gone.
+    pub(crate) async fn enroll(
+        self: &Arc<Self>,
+        members: &[Arc<Member>],
+        quorum: usize,
+        within: Duration,
+    ) -> Result<(), Fault> {
+        if self.roll.get().is_some() {
+            return Ok(());
+        }
+        self.members.get_or_init(|| members.to_vec());
+        let home = Handle::current();
+        let enrolling = self.enrolling.join(&home, || {
+            let (guard, members) = (Arc::clone(self), members.to_vec());
+            async move {
+                // Somebody may have done it since the caller looked.
+                if guard.roll.get().is_none() {
+                    let roll = guard.call_the_roll(&members, quorum, within).await?;
+                    let _ = guard.roll.set(roll);
+                }
+                Ok(())
+            }
+        });
+        match timeout(within, enrolling).await {
+            Ok(outcome) => outcome.unwrap_or_else(|| Err(broken_off())),
+            Err(_) => Err(unknown_group(members, within)),
+        }
+    }
+
+    async fn call_the_roll(
+        &self,
+        members: &[Arc<Member>],
+        quorum: usize,
+        within: Duration,
+    ) -> Result<Roll, Fault> {
+        let found = self.ask(members, quorum, None, within).await?;
+        self.compare_clocks(members, quorum, &found);
+        let recalls: Vec<_> = members.iter().map(|member| member.backend.memory_since()).collect();
+        // One node has nobody else to ask: only its age counts.
+        let begin = || match members {
+            [_] => Roll::default(),
+            _ => Roll::begun(&recalls),
+        };
+        let roll = Roll::agreed(rolls(&found)).unwrap_or_else(begin);
+        // Where another client was faster, what it wrote counts, too.
+        let written = self.ask(members, quorum, Some(&roll), within).await?;
+        let now = self.clock.now();
+        for (member, memory_since) in members.iter().zip(&recalls) {
+            let Some(memory_since) =
+                memory_since.as_ref().filter(|memory_since| roll.has(memory_since))
+            else {
+                continue;
+            };
+            member.takes_roll(&memory_since.run_id, now, founders::RENEW_EVERY, self.longest());
+        }
+        Ok(Roll::agreed(rolls(&written)).unwrap_or(roll))
+    }
+
+    /// Asks all of them, and waits not much longer for more than a quorum than for the quorum.
+    async fn ask(
+        &self,
+        members: &[Arc<Member>],
+        quorum: usize,
+        roll: Option<&Roll>,
+        within: Duration,
+    ) -> Result<NodeAnswers<FoundersReply>, Fault> {
+        let ask = |member: Arc<Member>| -> NodeQuestion<FoundersReply> {
+            let key = Arc::clone(&self.roll_key);
+            let offer = roll.map(|roll| {
+                let run_id =
+                    member.backend.memory_since().map_or_else(|| "?".into(), |met| met.run_id);
+                let seen = Witness { run_id, so_long: Duration::ZERO };
+                let roll = roll.update(None, seen, false);
+                FoundersOffer { roll, life: self.life(), replaces: false }
+            });
+            Box::pin(async move { member.backend.roll(&key, offer, within).await })
+        };
+        let answers = broadcast(members, quorum, Reach::AllFor(within / 3), ask, |_| false).await;
+        let answered = answers.iter().filter(|answer| matches!(answer, Some(Ok(_)))).count();
+        if answered >= quorum { Ok(answers) } else { Err(tally::merge(&tally::faults(&answers))) }
+    }
+
+    /// A clock that differs from the others may have jumped before this client came.
+    fn compare_clocks(
+        &self,
+        members: &[Arc<Member>],
+        quorum: usize,
+        found: &NodeAnswers<FoundersReply>,
+    ) {
+        let offset = |answer: &Option<Result<FoundersReply, Fault>>| match answer {
+            Some(Ok(call)) => call.clock_offset,
+            _ => None,
+        };
+        let offsets: Vec<_> = found.iter().map(offset).collect();
+        for (index, millis) in founders::odd_clocks(&offsets, quorum) {
+            let member = &members[index];
+            let cause = Cause::ClockDiffers(millis);
+            let node = member.backend.name();
+            tell!(warn, node, "{cause}: set the clocks of all servers by NTP");
+            telemetry::node_doubted(node, cause.label());
+            let run_id =
+                member.backend.memory_since().map_or_else(|| "".into(), |known| known.run_id);
+            member.suspect(MemorySince { run_id, since: self.clock.now(), cause });
+        }
+    }
+
+    /// Two nodes that are one server, and what is to be said about the second one.
+    pub(crate) fn duplicate(&self) -> Option<Fault> {
+        self.members.get()?.iter().find_map(|member| self.twin(member))
+    }
+
+    /// The server of this node is that of one before it: it has one vote.
+    fn twin(&self, member: &Member) -> Option<Fault> {
+        let run_id =
+            |member: &Member| member.backend.memory_since().map(|memory_since| memory_since.run_id);
+        let own = run_id(member)?;
+        let before = &self.members.get()?[..member.number];
+        let first = before.iter().find(|other| run_id(other).as_ref() == Some(&own))?;
+        let message = format!("{} leads to the same server", first.backend.name());
+        let node = NodeError::new(member.backend.name(), NodeErrorKind::Duplicate, message);
+        Some(Fault { nodes: vec![node], is_unknown: false, is_final: false })
+    }
+
+    /// Why this node has no vote now; `None`: it has one.
+    pub(crate) fn objection(&self, member: &Member) -> Option<Fault> {
+        self.twin(member).or_else(|| self.gap(member))
+    }
+
+    /// The leases that this node may have forgotten are not over yet.
+    fn gap(&self, member: &Member) -> Option<Fault> {
+        let memory_since = member.memory_since()?;
+        if self.roll.get().is_some_and(|roll| roll.has(&memory_since)) {
+            return None;
+        }
+        let longest = self.longest();
+        let now = self.clock.now();
+        let over = memory_since.since.plus(longest).plus(validity::drift(longest));
+        if now >= over {
+            return None;
+        }
+        let error = quarantined(member.backend.name(), &memory_since, now, over.since(now));
+        if member.is_news(&memory_since) {
+            tell!(warn, node = member.backend.name(), "no vote for now: {}", error.message());
+        }
+        Some(Fault { nodes: vec![error], is_unknown: false, is_final: false })
+    }
+
+    /// Has the node remembered every lease since it `granted` one that it still has? One that it
+    /// granted after it had forgotten others counts once those are over, in a renewal no sooner
+    /// than in an acquire: somebody may still count on the vote that was forgotten.
+    pub(crate) fn remembers(&self, member: &Member, granted: Moment) -> bool {
+        let kept_its_keys = |memory_since: MemorySince| {
+            matches!(memory_since.cause, Cause::ClockJumped(_) | Cause::ClockDiffers(_))
+                && granted < memory_since.since
+        };
+        self.twin(member).is_none()
+            && (self.gap(member).is_none() || member.memory_since().is_some_and(kept_its_keys))
+    }
+
+    /// Keeps the roll on a node, for clients that come later, and beside it for how long this
+    /// client has watched a node that was restarted.
+    pub(crate) fn spread(&self, member: &Arc<Member>, within: Duration) {
+        let (Some(roll), Some(MemorySince { run_id, .. }), Some(MemorySince { since, cause, .. })) =
+            (self.roll.get(), member.backend.memory_since(), member.memory_since())
+        else {
+            return;
+        };
+        let now = self.clock.now();
+        let so_long = now.since(since);
+        let pause = founders::pause(so_long, roll.names(&run_id));
+        if !member.takes_roll(&run_id, now, pause, self.longest()) {
+            return;
+        }
+        let is_doubted = matches!(cause, Cause::ClockJumped(_) | Cause::ClockDiffers(_));
+        let seen = Witness { run_id, so_long };
+        let (member, key, roll) = (Arc::clone(member), Arc::clone(&self.roll_key), roll.clone());
+        let life = self.life();
+        tokio::spawn(async move {
+            // What fails now is done when it is due again.
+            let Ok(found) = member.backend.roll(&key, None, within).await else { return };
+            let roll = roll.update(found.roll.as_deref(), seen, is_doubted);
+            let offer = FoundersOffer { roll, life, replaces: true };
+            let _ = member.backend.roll(&key, Some(offer), within).await;
+        });
+    }
+
+    fn longest(&self) -> Duration {
+        Duration::from_nanos(self.longest.load(Ordering::Relaxed))
+    }
+
+    /// A roll that ended before a lease would make a new group of the one that granted it.
+    fn life(&self) -> Duration {
+        founders::LIFE + self.longest()
+    }
+}
+
+const BROKEN_OFF: &str = "the runtime ended while the servers were asked who they are; try again";
+
+fn broken_off() -> Fault {
+    let node = NodeError::new("quorum", NodeErrorKind::Unreachable, BROKEN_OFF);
+    Fault { nodes: vec![node], is_unknown: false, is_final: false }
+}
+
+/// Those who wait have gone, and too few nodes have answered.
+fn unknown_group(members: &[Arc<Member>], within: Duration) -> Fault {
+    let message = format!("did not say who it is within {} ms", within.as_millis());
+    let node = |member: &Arc<Member>| {
+        NodeError::new(member.backend.name(), NodeErrorKind::NoReply, message.clone())
+    };
+    let silent = members.iter().filter(|member| member.backend.memory_since().is_none()).map(node);
+    Fault { nodes: silent.collect(), is_unknown: false, is_final: false }
+}
+
+fn rolls(answers: &NodeAnswers<FoundersReply>) -> impl Iterator<Item = &str> {
+    answers.iter().filter_map(|answer| match answer {
+        Some(Ok(call)) => call.roll.as_deref(),
+        _ => None,
+    })
+}
+
+fn quarantined(node: &str, memory_since: &MemorySince, now: Moment, left: Duration) -> NodeError {
+    let message = format!(
+        "{} {:.1} s ago; it has no vote for another {:.1} s, when the leases it may have forgotten \
+         are over",
+        memory_since.cause,
+        now.since(memory_since.since).as_secs_f64(),
+        left.as_secs_f64()
+    );
+    NodeError::new(node, NodeErrorKind::Quarantined, message)
+}

@@ -1,0 +1,98 @@
+//! What a node remembers of the leases it granted: what a restart guard has to know.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::lock_backend::{LockBackend, Reply};
+use crate::clock::Moment;
+
+/// Since when a node remembers every lease it granted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MemorySince {
+    /// Names the process of the server, from its start or its promotion to its end.
+    pub(crate) run_id: Arc<str>,
+    /// What it granted before this may be forgotten.
+    pub(crate) since: Moment,
+    pub(crate) cause: Cause,
+}
+
+/// What its memory began with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// It was running when it was first met, and nobody knows since when.
+    Started,
+    /// Another process answers there than the one that was met last.
+    Restarted,
+    /// A replica was promoted in its place.
+    Replaced,
+    /// Its clock jumped, by so many milliseconds: leases ended before their time.
+    ClockJumped(i64),
+    /// Its clock is off those of the other nodes, by so many milliseconds: it may have jumped.
+    ClockDiffers(i64),
+}
+
+impl Cause {
+    /// For labels of metrics.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Restarted => "restarted",
+            Self::Replaced => "replaced",
+            Self::ClockJumped(_) => "clock_jumped",
+            Self::ClockDiffers(_) => "clock_differs",
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Started => f.write_str("the server was met for the first time"),
+            Self::Restarted => {
+                f.write_str("the server was restarted, or another one has its address")
+            }
+            Self::Replaced => f.write_str("a replica took its place"),
+            Self::ClockJumped(by) => write!(f, "the server's clock jumped by {by} ms"),
+            Self::ClockDiffers(by) => {
+                write!(f, "the server's clock is {by} ms off those of the other servers")
+            }
+        }
+    }
+}
+
+/// A backend that can be one of N: it tells since when it remembers.
+pub(crate) trait QuorumMember: LockBackend {
+    /// Its address, without credentials.
+    fn name(&self) -> &str;
+
+    /// As of its last answer; `None`: it does not tell. Known once it has answered anything.
+    fn memory_since(&self) -> Option<MemorySince>;
+
+    /// Reads the roll of the group of nodes that this one belongs to (`quorum/roll.rs`), after
+    /// `offer` was written. Connects if it has to.
+    fn roll<'a>(
+        &'a self,
+        key: &'a str,
+        offer: Option<FoundersOffer>,
+        within: Duration,
+    ) -> Reply<'a, FoundersReply>;
+}
+
+/// A roll to be left on a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FoundersOffer {
+    pub(crate) roll: String,
+    /// For how long it shall stand, or the one that is there already.
+    pub(crate) life: Duration,
+    /// Also where there is one already.
+    pub(crate) replaces: bool,
+}
+
+/// An answer to [`QuorumMember::roll`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct FoundersReply {
+    pub(crate) roll: Option<String>,
+    /// The server's clock minus ours, in microseconds; comparable between nodes only.
+    pub(crate) clock_offset: Option<i64>,
+}

@@ -1,0 +1,221 @@
+//! One script sent to a node, and its answer or what is known without it.
+
+use std::time::Duration;
+
+use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::{RedisResult, Value};
+use tokio::runtime::Handle;
+use tokio::time::{Instant, Timeout, timeout_at};
+
+use super::script::{Invocation, Script};
+use crate::backend::Fault;
+use crate::backend::redis::connection::{Loan, MinReplicas, SharedConnection, Source, diagnose};
+use crate::backend::redis::health::{CLOCK, Health};
+use crate::clock::Moment;
+use crate::error::{NodeError, NodeErrorKind};
+
+/// Runs one script within the time given. A connection that broke, perhaps long ago and
+/// unseen until now, is replaced once and the call repeated, unless it may not be. When the script
+/// may still be carried out and nobody will hear of it, also because this future was dropped,
+/// `on_abandoned` has its connection.
+pub(crate) async fn send_script<S: Source, T>(
+    health: &Health,
+    link: &SharedConnection<S>,
+    call: &ScriptCall,
+    within: Duration,
+    decode: impl Fn(&Value) -> Option<T>,
+    on_abandoned: impl Fn(Loan<S::Connection>),
+) -> Result<ScriptAnswer<T, S::Connection>, Failure> {
+    let node = health.node();
+    let end = Instant::now() + within;
+    let mut is_unknown = false;
+    let failure = loop {
+        let loan = match link.at_hand() {
+            Some(loan) => loan,
+            // Boxed: it is large, and seldom needed.
+            None => match bounded(link, end, Box::pin(link.borrow())).await {
+                Ok(Ok(loan)) => loan,
+                Ok(Err(error)) => {
+                    let why = diagnose(node, &error);
+                    let is_final = why.is_final && !is_passing::<S>(why.error.kind());
+                    break Failure::new(why.error, is_unknown, is_final);
+                }
+                Err(_) => break no_connection(node, within, is_unknown),
+            },
+        };
+        let mut way = OnItsWay { loan, is_over: false, on_abandoned: &on_abandoned };
+        let sent = CLOCK.now();
+        match bounded(link, end, call.send(&mut way.loan)).await {
+            Ok(Ok((value, confirmed))) => {
+                way.loan.heard();
+                let Some(found) = decode(&value) else {
+                    // Whatever answers there, its next reply may be just as wrong.
+                    link.failed(&way.loan, &call.invocation.key());
+                    break nonsense(node, &value);
+                };
+                way.is_over = true;
+                health.heard();
+                let loan = call.replicas.map(|_| way.loan.clone());
+                return Ok(ScriptAnswer { found, was_cut: is_unknown, sent, confirmed, loan });
+            }
+            Ok(Err(error)) => {
+                way.is_over = true;
+                let why = diagnose(node, &error);
+                if !why.broke {
+                    way.loan.heard();
+                }
+                if why.discard {
+                    link.failed(&way.loan, &call.invocation.key());
+                }
+                if why.broke {
+                    health.broke();
+                }
+                if why.broke && !is_unknown && call.may_repeat {
+                    is_unknown = true;
+                    continue;
+                }
+                let is_final = why.is_final && !is_passing::<S>(why.error.kind());
+                break Failure::new(why.error, is_unknown || why.broke, is_final);
+            }
+            Err(_) => {
+                link.gave_no_answer(&way.loan, sent, &call.invocation.key());
+                break no_reply(node, "no reply", within, true);
+            }
+        }
+    };
+    let took = within.saturating_sub(end.saturating_duration_since(Instant::now()));
+    Err(health.failed(failure, CLOCK.now().minus(took)))
+}
+
+/// `future` until `end`, by a timer that goes on when the caller blocks its own runtime.
+fn bounded<S: Source, F: Future>(
+    link: &SharedConnection<S>,
+    end: Instant,
+    future: F,
+) -> Timeout<F> {
+    let _timer = link.timer().map(Handle::enter);
+    timeout_at(end, future)
+}
+
+/// For calls with nothing to clean up behind them.
+pub(crate) fn on_abandoned<C>(_: Loan<C>) {}
+
+/// What a cluster says while it changes is not the last word.
+pub(crate) fn is_passing<S: Source>(kind: NodeErrorKind) -> bool {
+    !S::LEADS_TO_ONE && kind == NodeErrorKind::Cluster
+}
+
+/// A command that was sent.
+struct OnItsWay<'a, C: Clone, F: Fn(Loan<C>)> {
+    loan: Loan<C>,
+    /// It was answered, or its connection broke.
+    is_over: bool,
+    on_abandoned: &'a F,
+}
+
+impl<C: Clone, F: Fn(Loan<C>)> Drop for OnItsWay<'_, C, F> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            (self.on_abandoned)(self.loan.clone());
+        }
+    }
+}
+
+/// A server without TLS takes the beginning of a handshake for half a command, and waits.
+pub(crate) fn no_connection(node: &str, within: Duration, is_unknown: bool) -> Failure {
+    let is_secure = node.starts_with("rediss://");
+    let hint = if is_secure { " (does the server speak TLS at this port?)" } else { "" };
+    no_reply(node, &format!("no connection{hint}"), within, is_unknown)
+}
+
+pub(crate) fn no_reply(node: &str, what: &str, within: Duration, is_unknown: bool) -> Failure {
+    let message = format!("{what} within {} ms", within.as_millis());
+    Failure::new(NodeError::new(node, NodeErrorKind::NoReply, message), is_unknown, false)
+}
+
+/// The reply was not of the script's form: something else answers there.
+fn nonsense(node: &str, value: &Value) -> Failure {
+    let message = format!("unexpected reply {value:?}");
+    Failure::new(NodeError::new(node, NodeErrorKind::Protocol, message), true, false)
+}
+
+/// A script to be run, and how.
+pub(crate) struct ScriptCall {
+    pub(crate) invocation: Invocation,
+    pub(crate) replicas: Option<MinReplicas>,
+    /// Carried out twice, it is as if it was carried out once.
+    pub(crate) may_repeat: bool,
+}
+
+impl ScriptCall {
+    pub(crate) fn new(script: &'static Script, keys: &[&str], args: &[&str]) -> Self {
+        let invocation = Invocation::new(script, keys, args);
+        Self { invocation, replicas: None, may_repeat: true }
+    }
+
+    /// The script's reply, and how many replicas confirmed it, where that was asked for.
+    async fn send(
+        &self,
+        loan: &mut Loan<impl ConnectionLike + Clone + Send>,
+    ) -> RedisResult<(Value, RedisResult<u32>)> {
+        match self.replicas {
+            None => Ok((self.invocation.run(&mut loan.connection).await?, Ok(0))),
+            Some(replicas) => Box::pin(self.send_and_confirm(replicas, loan)).await,
+        }
+    }
+
+    async fn send_and_confirm(
+        &self,
+        replicas: MinReplicas,
+        loan: &mut Loan<impl ConnectionLike + Clone + Send>,
+    ) -> RedisResult<(Value, RedisResult<u32>)> {
+        let mut behind = loan.connection.clone();
+        let (first, confirmed) = tokio::join!(
+            biased;
+            self.invocation.run_known(&mut loan.connection),
+            replicas.confirm(&mut behind)
+        );
+        if let Some(value) = first? {
+            return Ok((value, confirmed));
+        }
+        // The server did not know the script: WAIT counted what was written before it.
+        let (value, confirmed) = tokio::join!(
+            biased;
+            self.invocation.run_text(&mut loan.connection),
+            replicas.confirm(&mut behind)
+        );
+        Ok((value?, confirmed))
+    }
+}
+
+/// What a script found.
+pub(crate) struct ScriptAnswer<T, C> {
+    pub(crate) found: T,
+    /// A try before this one broke off, and may have been carried out or land later.
+    pub(crate) was_cut: bool,
+    pub(crate) sent: Moment,
+    /// How many replicas have it, where that was asked for.
+    pub(crate) confirmed: RedisResult<u32>,
+    /// Where replicas were asked: what follows may have to go over the same connection.
+    pub(crate) loan: Option<Loan<C>>,
+}
+
+/// A call that failed.
+pub(crate) struct Failure {
+    pub(crate) error: NodeError,
+    pub(crate) is_unknown: bool,
+    pub(crate) is_final: bool,
+}
+
+impl Failure {
+    pub(crate) fn new(error: NodeError, is_unknown: bool, is_final: bool) -> Self {
+        Self { error, is_unknown, is_final }
+    }
+}
+
+impl From<Failure> for Fault {
+    fn from(failure: Failure) -> Self {
+        let Failure { error, is_unknown, is_final } = failure;
+        Self { nodes: vec![error], is_unknown, is_final }
+    }
+}

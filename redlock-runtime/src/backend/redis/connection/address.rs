@@ -1,0 +1,337 @@
+//! Where a node is: a URL becomes a pool, and a name without credentials.
+
+use std::net::Ipv6Addr;
+
+use deadpool_redis::redis::io::tcp::TcpSettings;
+use deadpool_redis::redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError,
+};
+use deadpool_redis::{Manager, Pool, Runtime};
+
+use crate::backend::tls;
+use crate::backend::tls::Tls;
+use crate::error::LockError;
+
+/// What connections tell servers of themselves, from Redis 7.2 on (`CLIENT SETINFO`).
+const LIBRARY: &str = env!("CARGO_PKG_NAME");
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Commands that one connection queues before callers wait for room.
+const PIPELINE_DEPTH: usize = 1024;
+
+/// The name of the node at `url`, the pool for its connections, and what else leads to it.
+pub(crate) fn open(url: &str, tls: Option<&Tls>) -> Result<(String, Pool, Client), LockError> {
+    let info = parse(url, tls)?;
+    let name = name(&info);
+    let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
+    let failed = |error: RedisError| LockError::config(format!("{name}: {error}"));
+    let client = Client::open(info.clone()).map_err(failed)?;
+    let manager = Manager::new_with_config(info, settings()).map_err(failed)?;
+    let pool = Pool::builder(manager)
+        .runtime(Runtime::Tokio1)
+        .build()
+        .map_err(|error| LockError::config(format!("{name}: {error}")))?;
+    Ok((name, pool, client))
+}
+
+/// Without limits: every connect and every command has one of ours, which knows what it was for.
+pub(crate) fn settings() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new()
+        .set_response_timeout(None)
+        .set_connection_timeout(None)
+        .set_pipeline_buffer_size(PIPELINE_DEPTH)
+}
+
+pub(crate) fn parse(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
+    let shown = without_credentials(url);
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return Err(LockError::config(format!(
+            "`{shown}` is not a redis URL: it needs a scheme, as in `redis://127.0.0.1:6379`"
+        )));
+    };
+    let is_secure = match scheme {
+        "redis" | "valkey" | "redis+unix" | "valkey+unix" | "unix" => false,
+        "rediss" | "valkeys" => {
+            tls::prepare(&shown)?;
+            true
+        }
+        _ => {
+            return Err(LockError::config(format!(
+                "`{shown}` has another scheme; a redis URL begins with `redis://`, `rediss://` or \
+                 `unix://`"
+            )));
+        }
+    };
+    if !is_socket(scheme) && has_bare_delimiter(rest) {
+        return Err(LockError::config(format!(
+            "`{shown}` has a `/`, `?` or `#` before its `@`; in a user name or a password write \
+             them as `%2F`, `%3F` and `%23`"
+        )));
+    }
+    if tls.is_some() && !is_secure {
+        return Err(LockError::config(format!(
+            "`{shown}` does not use TLS, though `tls` is set; write `rediss://`, or leave `tls` out"
+        )));
+    }
+    if url.ends_with("#insecure") {
+        return Err(LockError::config(format!(
+            "`{shown}` switches certificate checks off; use a certificate that can be checked"
+        )));
+    }
+    let info = url.into_connection_info().map_err(|error| {
+        let why = error.detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
+        LockError::config(format!(
+            "`{shown}` is not a redis URL{why}; write `redis://user:password@host:6379/0`"
+        ))
+    })?;
+    let settings = info.redis_settings().clone().set_lib_name(LIBRARY, VERSION);
+    let info = info.set_redis_settings(settings);
+    match tls {
+        Some(tls) => tls::secure(info, tls),
+        None => Ok(info),
+    }
+}
+
+fn name(info: &ConnectionInfo) -> String {
+    let scheme = match info.addr() {
+        ConnectionAddr::TcpTls { .. } => "rediss",
+        ConnectionAddr::Unix(_) => "unix",
+        _ => "redis",
+    };
+    match info.redis_settings().db() {
+        0 => format!("{scheme}://{}", info.addr()),
+        db => format!("{scheme}://{}/{db}", info.addr()),
+    }
+}
+
+/// What is shown in place of what may be a password.
+const HIDDEN: &str = "***";
+
+/// The URL as a message may show it: scheme, host, port and database. Whatever else stands in it
+/// may be a password or a part of one, also where the URL cannot be read: what stands before an
+/// `@`, a query, a port or a database that is no number, and all of a text that does not begin as
+/// a URL of redis does.
+fn without_credentials(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| is_shown(scheme)) else {
+        return HIDDEN.to_owned();
+    };
+    let (user, rest) = match rest.rsplit_once('@') {
+        Some((_, rest)) => ("***@", rest),
+        None => ("", rest),
+    };
+    let end = rest.find(if is_socket(scheme) { &['?'][..] } else { &['/', '?', '#'] });
+    let (place, tail) = rest.split_at(end.unwrap_or(rest.len()));
+    let place = if is_socket(scheme) { place.to_owned() } else { shown_server(place) };
+    let tail = match tail.chars().next() {
+        Some(first) if !is_database(tail) => format!("{first}{HIDDEN}"),
+        _ => tail.to_owned(),
+    };
+    format!("{scheme}://{user}{place}{tail}")
+}
+
+fn is_shown(scheme: &str) -> bool {
+    is_socket(scheme) || matches!(scheme, "redis" | "rediss" | "valkey" | "valkeys" | "http")
+}
+
+fn is_socket(scheme: &str) -> bool {
+    matches!(scheme, "unix" | "redis+unix" | "valkey+unix")
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// `/2`, or nothing, before what switches certificate checks off.
+fn is_database(tail: &str) -> bool {
+    let database = tail.strip_suffix("#insecure").unwrap_or(tail);
+    database.is_empty() || database.strip_prefix('/').is_some_and(is_number)
+}
+
+/// `host:port`. A text of another form may be `user:password`, whose host is missing.
+fn shown_server(server: &str) -> String {
+    let is_address = |host: &str| {
+        let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+        address.is_some_and(|address| address.parse::<Ipv6Addr>().is_ok())
+    };
+    let is_host = |host: &str| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        host.bytes().all(fits) || is_address(host)
+    };
+    if is_host(server) {
+        return server.to_owned();
+    }
+    match server.rsplit_once(':') {
+        Some((host, port)) if is_host(host) && is_number(port) => server.to_owned(),
+        Some((host, _)) if is_host(host) => format!("{host}:{HIDDEN}"),
+        _ => HIDDEN.to_owned(),
+    }
+}
+
+/// Is there a `/`, `?` or `#` before the `@`? Such a URL has another host than was meant: a part of
+/// its user name or password.
+fn has_bare_delimiter(rest: &str) -> bool {
+    rest.find(['/', '?', '#']).is_some_and(|end| rest[end..].contains('@'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(url: &str) -> String {
+        open(url, None).map(|(name, ..)| name).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_name_of_a_node_has_no_credentials() {
+        let (name, pool, _) = open("redis://user:s3cret@example.com:6380/2", None).unwrap();
+        assert_eq!(name, "redis://example.com:6380/2");
+        assert!(!format!("{pool:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn what_is_no_password_is_shown() {
+        for shown in [
+            "redis://h",
+            "redis://h:6379",
+            "redis://h:6379/2",
+            "rediss://h:6379/#insecure",
+            "redis://[::1]",
+            "redis://[::1]:6379/2",
+            "unix:///run/a:b.sock",
+        ] {
+            assert_eq!(without_credentials(shown), shown);
+        }
+        for (url, shown) in [
+            ("redis://u:p@h:6379/2", "redis://***@h:6379/2"),
+            ("redis://u:p@[::1]", "redis://***@[::1]"),
+            ("u:secret", "***"),
+            ("secret", "***"),
+            ("redis://u:secret", "redis://u:***"),
+            ("redis://h/secret", "redis://h/***"),
+            ("redis://h#secret", "redis://h#***"),
+            ("redis://h:1?x=secret", "redis://h:1?***"),
+            ("unix:///run/redis.sock?pass=secret", "unix:///run/redis.sock?***"),
+            ("a-word://h", "***"),
+        ] {
+            assert_eq!(without_credentials(url), shown);
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_node_begins_with_its_scheme() {
+        let name = |url| name(&parse(url, None).unwrap());
+        assert_eq!(name("valkey://h"), "redis://h:6379");
+        assert_eq!(name("redis+unix:///run/redis.sock"), "unix:///run/redis.sock");
+        #[cfg(feature = "tls")]
+        assert_eq!(name("valkeys://h"), "rediss://h:6379");
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn certificates_are_for_urls_with_tls() {
+        let tls = Tls::new();
+        assert!(parse("rediss://h", Some(&tls)).is_ok());
+        let error = parse("redis://h", Some(&tls)).unwrap_err().to_string();
+        assert!(error.contains("does not use TLS"), "{error}");
+    }
+
+    #[test]
+    fn bad_urls_say_what_to_write() {
+        assert!(message("127.0.0.1:6379").contains("it needs a scheme"));
+        assert!(message("http://127.0.0.1").contains("begins with `redis://`"));
+        assert!(message("redis://127.0.0.1:notaport").contains("is not a redis URL"));
+        assert!(message("rediss://127.0.0.1/#insecure").contains("rediss://127.0.0.1"));
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[test]
+    fn tls_without_the_feature_says_which_one() {
+        let message = message("rediss://127.0.0.1:6379");
+        assert!(message.contains("features = [\"tls\"]"), "{message}");
+    }
+
+    /// Without a provider the first connection would panic.
+    #[cfg(feature = "tls")]
+    #[tokio::test]
+    async fn tls_to_a_server_without_it_is_a_typed_error() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let _ = tokio::io::AsyncWriteExt::write_all(&mut socket, b"-ERR no TLS\r\n").await;
+        });
+        let error =
+            crate::client::Redlock::connect(format!("rediss://{address}")).await.unwrap_err();
+        assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+        assert!(error.to_string().contains(&format!("rediss://{address}")), "{error}");
+        server.await.unwrap();
+    }
+
+    #[test]
+    fn no_message_shows_a_password() {
+        for url in [
+            "redis://:s3cret@",
+            "user:s3cret@host",
+            "http://u:s3cret@host",
+            "redis://u:s3cret@host:port",
+            "redis://u:s3@cret@host:port",
+            "unix:///run/x?pass=s3cret&db=x",
+            "redis://:s3cret",
+            "redis://u:s3cret/0",
+            "u:s3cret",
+            "u:s3cret://host",
+            "redis://u:s3cret]",
+            "redis://***@u:s3cret]",
+            "redis://u:3/s3cret",
+        ] {
+            if let Err(error) = open(url, None) {
+                let shown = format!("{error} {error:?}");
+                assert!(!shown.contains("cret"), "{url}: {shown}");
+            }
+        }
+    }
+
+    /// Wherever a password stands in a text, and whatever else stands in it.
+    #[test]
+    fn no_part_of_a_password_is_shown_whatever_surrounds_it() {
+        const PIECES: [&str; 20] = [
+            "s3cret",
+            "s3cret",
+            ":",
+            "@",
+            "/",
+            "?",
+            "#",
+            ",",
+            "://",
+            "%",
+            "%40",
+            "[",
+            "]",
+            "=",
+            "&",
+            " ",
+            "\\",
+            "7",
+            "#insecure",
+            "redis://",
+        ];
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..50_000 {
+            let count = random.usize(1..6);
+            let password: String = (0..count).map(|_| PIECES[random.usize(..20)]).collect();
+            let user = ["", ":", "user:", "7:", "user"][random.usize(..5)];
+            // Without an `@` behind it, what stands behind one in it is a host by all appearance;
+            // and so is a password that stands alone behind a scheme.
+            let is_cut = password.contains('@') || !user.contains(':');
+            let host = ["@", "@h", "@h:1", "@h:1/0", "@[::1]:1", "@h:x", "@h/x", "", ":1"];
+            let host = host[random.usize(..if is_cut { 7 } else { 9 })];
+            let scheme = ["redis://", "rediss://", "http://", "redis:", ""][random.usize(..5)];
+            let url = format!("{scheme}{user}{password}{host}");
+            let shown = match open(&url, None) {
+                Ok((name, ..)) => name,
+                Err(error) => format!("{error} {error:?}"),
+            };
+            assert!(!shown.contains("s3c") && !shown.contains("cret"), "{url}: {shown}");
+        }
+    }
+}

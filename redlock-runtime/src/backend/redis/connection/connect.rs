@@ -1,0 +1,161 @@
+//! How a connection is made: in the background, with a time limit of its own.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use deadpool_redis::redis::{RedisError, RedisResult};
+use tokio::time::{sleep, timeout};
+
+use super::source::Source;
+use crate::backend::redis::commands::{Invocation, Script};
+use crate::backend::redis::pubsub::{broken, silent};
+
+/// How long a connection may take to be made: TCP, TLS, the login, and the questions who is there.
+/// Callers wait for it as long as they may, and find it made when they come again.
+pub(crate) const CONNECT: Duration = Duration::from_secs(10);
+/// When a connect that is not done is enqueued by another one; each time after twice as long. One of
+/// them may have lost a packet, or be silent for ever.
+const COMPANY: Duration = Duration::from_millis(250);
+
+/// A new connection of `source` to a server that knows `script`: the first of several attempts
+/// that succeeds.
+pub(crate) async fn connect<S: Source>(
+    source: &S,
+    script: Option<&'static Script>,
+) -> RedisResult<S::Connection> {
+    let attempt = || -> ConnectAttempt<'_, S::Connection> {
+        Box::pin(async move {
+            let mut connection = source.connect().await?;
+            if let Some(script) = script {
+                // Without keys it does nothing. What it answers does not matter.
+                let _ = Invocation::new(script, &[], &[]).run(&mut connection).await;
+            }
+            Ok(connection)
+        })
+    };
+    // A client of many servers has limits of its own for each of them.
+    let made = timeout(CONNECT, async {
+        if S::LEADS_TO_ONE { first(attempt, COMPANY).await } else { attempt().await }
+    });
+    made.await.unwrap_or_else(|_| Err(silent()))
+}
+
+/// Begins one more attempt whenever none has ended for a while.
+async fn first<'a, T>(
+    mut begin: impl FnMut() -> ConnectAttempt<'a, T>,
+    mut pause: Duration,
+) -> RedisResult<T> {
+    let mut race = Race::of([begin()]);
+    loop {
+        tokio::select! {
+            biased;
+            made = race.won() => return made,
+            () = sleep(pause) => {
+                race.attempts.push(begin());
+                pause *= 2;
+            }
+        }
+    }
+}
+
+/// An attempt, when it ends.
+pub(crate) type ConnectAttempt<'a, T> = Pin<Box<dyn Future<Output = RedisResult<T>> + Send + 'a>>;
+
+/// Several attempts at once, of which one has to succeed.
+pub(crate) struct Race<'a, T> {
+    attempts: Vec<ConnectAttempt<'a, T>>,
+    /// The most telling error so far: what a server said, rather than a connection that broke.
+    failed: Option<RedisError>,
+}
+
+impl<'a, T> Race<'a, T> {
+    pub(crate) fn of(attempts: impl IntoIterator<Item = ConnectAttempt<'a, T>>) -> Self {
+        Self { attempts: attempts.into_iter().collect(), failed: None }
+    }
+
+    /// The first success, or an error when all have failed. Cancel safe.
+    pub(crate) async fn won(&mut self) -> RedisResult<T> {
+        std::future::poll_fn(|context| self.step(context)).await
+    }
+
+    fn step(&mut self, context: &mut Context<'_>) -> Poll<RedisResult<T>> {
+        let mut at = 0;
+        while let Some(attempt) = self.attempts.get_mut(at) {
+            match attempt.as_mut().poll(context) {
+                Poll::Pending => at += 1,
+                Poll::Ready(Ok(made)) => return Poll::Ready(Ok(made)),
+                Poll::Ready(Err(error)) => {
+                    drop(self.attempts.swap_remove(at));
+                    if self.failed.as_ref().is_none_or(RedisError::is_io_error) {
+                        self.failed = Some(error);
+                    }
+                }
+            }
+        }
+        if !self.attempts.is_empty() {
+            return Poll::Pending;
+        }
+        Poll::Ready(Err(self.failed.take().unwrap_or_else(broken)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deadpool_redis::redis::ErrorKind;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn after<'a>(time: Duration, outcome: RedisResult<u32>) -> ConnectAttempt<'a, u32> {
+        Box::pin(async move {
+            tokio::time::sleep(time).await;
+            outcome
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_is_silent_gets_company_and_the_first_success_counts() {
+        let start = Instant::now();
+        let mut count = 0;
+        let begin = || {
+            count += 1;
+            match count {
+                1 => after(1000 * SECOND, Ok(1)),
+                2 => after(SECOND / 4, Err(broken())),
+                _ => after(SECOND / 4, Ok(count)),
+            }
+        };
+        assert_eq!(first(begin, COMPANY).await.unwrap(), 3);
+        assert_eq!(start.elapsed(), SECOND);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_is_slow_is_not_given_up_for_its_company() {
+        let mut count = 0;
+        let begin = || {
+            count += 1;
+            if count == 1 { after(3 * SECOND, Ok(1)) } else { after(SECOND, Err(broken())) }
+        };
+        assert_eq!(first(begin, COMPANY).await.unwrap(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_all_have_failed_it_is_told_at_once() {
+        let start = Instant::now();
+        assert!(first(|| after(SECOND / 8, Err(broken())), COMPANY).await.is_err());
+        assert_eq!(start.elapsed(), SECOND / 8);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_server_said_tells_more_than_a_broken_connection() {
+        let said = || RedisError::from((ErrorKind::AuthenticationFailed, "no"));
+        for second in [1, 3] {
+            let attempts = [after(2 * SECOND, Err(broken())), after(second * SECOND, Err(said()))];
+            let error = Race::of(attempts).won().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::AuthenticationFailed);
+        }
+    }
+}

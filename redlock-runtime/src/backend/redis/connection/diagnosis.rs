@@ -1,0 +1,111 @@
+//! What an error of the Redis client means for the command, the lock and the connection.
+
+use deadpool_redis::redis::{ErrorKind, RedisError};
+
+use crate::backend::tls;
+use crate::error::{NodeError, NodeErrorKind};
+
+/// An error reply or a broken connection, understood.
+#[derive(Debug)]
+pub(crate) struct Diagnosis {
+    pub(crate) error: NodeError,
+    /// The connection cannot be used any more, or leads to the wrong place.
+    pub(crate) discard: bool,
+    /// The connection broke: the command may have been carried out.
+    pub(crate) broke: bool,
+    /// Trying again cannot help.
+    pub(crate) is_final: bool,
+}
+
+pub(crate) fn diagnose(node: &str, error: &RedisError) -> Diagnosis {
+    let kind = kind(error);
+    let broke = error.is_io_error() || matches!(error.kind(), ErrorKind::Parse);
+    let is_final = matches!(
+        kind,
+        NodeErrorKind::Tls
+            | NodeErrorKind::Authentication
+            | NodeErrorKind::NoPermission
+            | NodeErrorKind::OutOfMemory
+            | NodeErrorKind::WrongType
+            | NodeErrorKind::Refused
+    ) || moved(error);
+    let discard = broke
+        || matches!(
+            kind,
+            NodeErrorKind::ReadOnly
+                | NodeErrorKind::Authentication
+                | NodeErrorKind::TooManyClients
+                | NodeErrorKind::Protocol
+        );
+    let said = NodeError::new(node, kind, message(error)).caused_by(error.clone());
+    Diagnosis { error: said, discard, broke, is_final }
+}
+
+/// A slot that lives elsewhere: this client does not follow redirects.
+fn moved(error: &RedisError) -> bool {
+    matches!(code(error), Some("MOVED" | "ASK" | "CROSSSLOT"))
+}
+
+fn kind(error: &RedisError) -> NodeErrorKind {
+    match error.kind() {
+        _ if tls::is_failure(error) => return NodeErrorKind::Tls,
+        // What a cluster's client says when none of the first servers let it in.
+        ErrorKind::Io if detail(error).contains("AuthenticationFailed") => {
+            return NodeErrorKind::Authentication;
+        }
+        ErrorKind::Io | ErrorKind::ClusterConnectionNotFound => return NodeErrorKind::Unreachable,
+        ErrorKind::AuthenticationFailed => return NodeErrorKind::Authentication,
+        ErrorKind::MasterNameNotFoundBySentinel => return NodeErrorKind::NoMaster,
+        ErrorKind::Parse | ErrorKind::UnexpectedReturnType => return NodeErrorKind::Protocol,
+        _ => {}
+    }
+    match code(error) {
+        Some("NOAUTH" | "WRONGPASS") => NodeErrorKind::Authentication,
+        Some("NOPERM") => NodeErrorKind::NoPermission,
+        Some("LOADING") => NodeErrorKind::Loading,
+        Some("BUSY") => NodeErrorKind::Busy,
+        Some("OOM") => NodeErrorKind::OutOfMemory,
+        Some("MISCONF") => NodeErrorKind::CannotPersist,
+        Some("NOREPLICAS") => NodeErrorKind::NoReplicas,
+        Some("READONLY" | "MASTERDOWN") => NodeErrorKind::ReadOnly,
+        Some("WRONGTYPE") => NodeErrorKind::WrongType,
+        Some("MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "CROSSSLOT") => NodeErrorKind::Cluster,
+        _ if detail(error).contains("max number of clients") => NodeErrorKind::TooManyClients,
+        _ if is_acl_failure(detail(error)) => NodeErrorKind::NoPermission,
+        _ => NodeErrorKind::Refused,
+    }
+}
+
+/// The error code; where a script failed on an older server, the code inside of its message.
+fn code(error: &RedisError) -> Option<&str> {
+    const WRAPPED: [&str; 7] =
+        ["WRONGTYPE", "OOM", "READONLY", "NOREPLICAS", "NOPERM", "MISCONF", "CLUSTERDOWN"];
+    let code = error.code();
+    if matches!(code, Some("ERR")) && detail(error).contains("script") {
+        let inner = WRAPPED.into_iter().find(|inner| detail(error).contains(inner));
+        return inner.or(code);
+    }
+    code
+}
+
+/// What servers say when the ACL forbids what a script does, without a code of its own.
+fn is_acl_failure(detail: &str) -> bool {
+    ["The user executing the script can't", "ACL failure in script"]
+        .iter()
+        .any(|words| detail.contains(words))
+}
+
+fn detail(error: &RedisError) -> &str {
+    error.detail().unwrap_or_default()
+}
+
+fn message(error: &RedisError) -> String {
+    match (error.code(), error.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        (Some(code), None) => code.to_owned(),
+        (None, _) => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

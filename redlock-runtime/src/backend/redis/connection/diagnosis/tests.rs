@@ -1,0 +1,116 @@
+use std::io;
+
+use deadpool_redis::redis::Value;
+
+use super::*;
+use crate::backend::redis::connection::value;
+use NodeErrorKind::{
+    Authentication, Busy, CannotPersist, Cluster, Loading, NoMaster, NoPermission, NoReplicas,
+    OutOfMemory, Protocol, ReadOnly, Refused, TooManyClients, Unreachable, WrongType,
+};
+
+/// What the server says, diagnosed.
+fn said(words: &str) -> Diagnosis {
+    let Ok(Value::ServerError(error)) = value(&format!("-{words}")) else { panic!("{words}") };
+    let diagnosis = diagnose("n", &error.into());
+    assert!(!diagnosis.broke, "{words}");
+    diagnosis
+}
+
+fn made(kind: ErrorKind, detail: &str) -> Diagnosis {
+    diagnose("n", &RedisError::from((kind, "of the client", detail.to_owned())))
+}
+
+#[test]
+fn what_time_mends_is_tried_again_on_the_same_connection() {
+    for (words, kind) in [
+        ("LOADING Redis is loading", Loading),
+        ("BUSY Redis is busy running a script", Busy),
+        ("MISCONF Redis is configured to save", CannotPersist),
+        ("NOREPLICAS Not enough good replicas", NoReplicas),
+        ("TRYAGAIN Multiple keys", Cluster),
+        ("CLUSTERDOWN Hash slot not served", Cluster),
+        ("ERR Error running script: -MISCONF Redis is configured", CannotPersist),
+        ("ERR Error running script: -NOREPLICAS Not enough", NoReplicas),
+        ("ERR Error running script: -CLUSTERDOWN down", Cluster),
+    ] {
+        let Diagnosis { error, discard, is_final, .. } = said(words);
+        assert_eq!((error.kind(), discard, is_final), (kind, false, false), "{words}");
+    }
+}
+
+#[test]
+fn what_somebody_must_mend_is_final() {
+    for (words, kind) in [
+        ("NOPERM this user has no permissions", NoPermission),
+        ("ERR Error running script: -NOPERM this user", NoPermission),
+        ("ERR The user executing the script can't run this command", NoPermission),
+        ("ERR ACL failure in script: no keys", NoPermission),
+        ("OOM command not allowed", OutOfMemory),
+        ("ERR Error running script: -OOM command not allowed", OutOfMemory),
+        ("WRONGTYPE Operation against a key", WrongType),
+        ("ERR Error running script: -WRONGTYPE Operation", WrongType),
+        ("MOVED 1234 127.0.0.1:7001", Cluster),
+        ("ASK 1234 127.0.0.1:7001", Cluster),
+        ("CROSSSLOT Keys in request", Cluster),
+        ("ERR unknown command", Refused),
+        ("ERR WRONGTYPE is only a word here", Refused),
+        ("OTHER script WRONGTYPE", Refused),
+    ] {
+        let Diagnosis { error, discard, is_final, .. } = said(words);
+        assert_eq!((error.kind(), discard, is_final), (kind, false, true), "{words}");
+    }
+}
+
+#[test]
+fn a_connection_that_leads_to_the_wrong_place_is_given_up() {
+    for (words, kind, is_final) in [
+        ("READONLY You can't write against a read only replica", ReadOnly, false),
+        ("ERR Error running script: -READONLY You can't write", ReadOnly, false),
+        ("MASTERDOWN Link with MASTER is down", ReadOnly, false),
+        ("NOAUTH Authentication required", Authentication, true),
+        ("WRONGPASS invalid username", Authentication, true),
+        ("ERR max number of clients reached", TooManyClients, false),
+    ] {
+        let diagnosis = said(words);
+        let found = (diagnosis.error.kind(), diagnosis.discard, diagnosis.is_final);
+        assert_eq!(found, (kind, true, is_final), "{words}");
+    }
+}
+
+/// The command may have been carried out.
+#[test]
+fn a_connection_that_broke_leaves_the_outcome_open() {
+    let reset = RedisError::from(io::Error::from(io::ErrorKind::ConnectionReset));
+    let garbled = value("?what").unwrap_err();
+    for (error, kind) in [(reset, Unreachable), (garbled, Protocol)] {
+        let Diagnosis { error, discard, broke, is_final } = diagnose("n", &error);
+        assert_eq!((error.kind(), discard, broke, is_final), (kind, true, true, false));
+    }
+}
+
+#[test]
+fn what_the_client_itself_finds_is_understood() {
+    for (kind, detail, expected, discard, broke, is_final) in [
+        (ErrorKind::AuthenticationFailed, "", Authentication, true, false, true),
+        (ErrorKind::Io, "AuthenticationFailed: no", Authentication, true, true, true),
+        (ErrorKind::Io, "no route", Unreachable, true, true, false),
+        (ErrorKind::ClusterConnectionNotFound, "", Unreachable, false, false, false),
+        (ErrorKind::MasterNameNotFoundBySentinel, "", NoMaster, false, false, false),
+        (ErrorKind::UnexpectedReturnType, "", Protocol, true, false, false),
+        (ErrorKind::Client, "", Refused, false, false, true),
+    ] {
+        let found = made(kind, detail);
+        let flags = (found.discard, found.broke, found.is_final);
+        assert_eq!(found.error.kind(), expected, "{kind:?}");
+        assert_eq!(flags, (discard, broke, is_final), "{kind:?}");
+    }
+}
+
+#[test]
+fn the_message_is_what_was_said() {
+    let message = |words| said(words).error.message().to_owned();
+    assert_eq!(message("BUSY a script runs"), "BUSY a script runs");
+    assert_eq!(message("BUSY"), "BUSY");
+    assert!(made(ErrorKind::Io, "no route").error.message().contains("no route"));
+}

@@ -1,0 +1,20 @@
+//! Connections to a server: where they come from, and how they are shared.
+
+pub(crate) mod address;
+pub(crate) mod connect;
+pub(crate) mod diagnosis;
+pub(crate) mod local;
+pub(crate) mod replicas;
+#[cfg(test)]
+pub(crate) mod scripted;
+pub(crate) mod shared;
+pub(crate) mod source;
+
+pub(crate) use connect::CONNECT;
+pub(crate) use diagnosis::diagnose;
+pub(crate) use local::LocalConnections;
+pub(crate) use replicas::{MinReplicas, ReplicaConnections};
+#[cfg(test)]
+pub(crate) use scripted::{Scripted, bulk, value};
+pub(crate) use shared::{Loan, SharedConnection};
+pub(crate) use source::{Direct, Source};

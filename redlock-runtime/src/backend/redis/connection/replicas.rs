@@ -1,0 +1,136 @@
+//! `WAIT`: is what a connection wrote on enough replicas?
+//!
+//! `WAIT` counts the writes of its own connection only, and blocks it until the replicas have
+//! answered (<https://redis.io/docs/latest/commands/wait/>): it goes behind the script at once, on
+//! a connection that nobody else waits for.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use deadpool_redis::redis;
+use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::{RedisResult, Value};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use super::shared::SharedConnection;
+use super::source::Source;
+
+/// Connections for acquires that wait for replicas, at most; more callers queue for one.
+const MOST_LANES: usize = 32;
+
+/// How many replicas have to confirm a write, and how soon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MinReplicas {
+    pub(crate) needed: u32,
+    pub(crate) within: Duration,
+}
+
+impl MinReplicas {
+    /// How many replicas have what this connection wrote so far.
+    pub(crate) async fn confirm(
+        self,
+        connection: &mut (impl ConnectionLike + Send),
+    ) -> RedisResult<u32> {
+        // Zero would wait for ever.
+        let millis = self.within.as_millis().max(1);
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(self.needed).arg(u64::try_from(millis).unwrap_or(u64::MAX));
+        match wait.query_async(connection).await? {
+            Value::Int(acknowledged) => Ok(u32::try_from(acknowledged).unwrap_or(0)),
+            _ => Ok(0),
+        }
+    }
+
+    pub(crate) fn shortage(self, confirmed: u32) -> String {
+        let Self { needed, within } = self;
+        format!("{confirmed} of {needed} replicas confirmed the lock within {within:?}")
+    }
+}
+
+/// Connections that are used by one caller at a time.
+pub(crate) struct ReplicaConnections<S: Source> {
+    source: Arc<S>,
+    idle: Mutex<Vec<Arc<SharedConnection<S>>>>,
+    permits: Semaphore,
+}
+
+impl<S: Source> ReplicaConnections<S> {
+    pub(crate) fn new(source: Arc<S>) -> Self {
+        Self { source, idle: Mutex::default(), permits: Semaphore::new(MOST_LANES) }
+    }
+
+    /// A connection for the caller alone. Cancel safe.
+    pub(crate) async fn take(&self) -> ReplicaConnection<'_, S> {
+        let permit = self.permits.acquire().await.ok();
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let link =
+            idle.unwrap_or_else(|| Arc::new(SharedConnection::new(Arc::clone(&self.source))));
+        ReplicaConnection { lanes: self, link, _permit: permit }
+    }
+}
+
+/// One of them, given back by its drop.
+pub(crate) struct ReplicaConnection<'a, S: Source> {
+    lanes: &'a ReplicaConnections<S>,
+    pub(crate) link: Arc<SharedConnection<S>>,
+    _permit: Option<SemaphorePermit<'a>>,
+}
+
+impl<S: Source> Drop for ReplicaConnection<'_, S> {
+    fn drop(&mut self) {
+        let mut idle = self.lanes.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.push(Arc::clone(&self.link));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::redis::connection::Scripted;
+
+    const REPLICAS: MinReplicas = MinReplicas { needed: 2, within: Duration::from_millis(70) };
+
+    #[tokio::test]
+    async fn replicas_are_counted_by_the_server() {
+        for (answer, confirmed) in [(":0", 0), (":3", 3), (":-1", 0), ("+OK", 0)] {
+            let mut server = Scripted::new([answer]);
+            assert_eq!(REPLICAS.confirm(&mut server).await.unwrap(), confirmed, "{answer}");
+            assert_eq!(server.asked(), ["WAIT 2 70"]);
+        }
+        let mut server = Scripted::new(["-LOADING soon"]);
+        assert!(REPLICAS.confirm(&mut server).await.is_err());
+        assert!(REPLICAS.shortage(1).starts_with("1 of 2 replicas confirmed"));
+    }
+
+    /// Zero would be without end.
+    #[tokio::test]
+    async fn a_wait_for_replicas_has_an_end() {
+        let mut server = Scripted::new([":2"]);
+        let replicas = MinReplicas { within: Duration::from_nanos(1), ..REPLICAS };
+        replicas.confirm(&mut server).await.unwrap();
+        assert_eq!(server.asked(), ["WAIT 2 1"]);
+    }
+
+    #[tokio::test]
+    async fn a_lane_is_for_one_caller_and_is_used_again_by_the_next() {
+        let lanes = ReplicaConnections::new(Arc::new(Scripted::default()));
+        let first = lanes.take().await;
+        let link = Arc::clone(&first.link);
+        assert!(!Arc::ptr_eq(&link, &lanes.take().await.link));
+        drop(first);
+        assert!(Arc::ptr_eq(&link, &lanes.take().await.link));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn there_are_so_many_lanes_and_no_more() {
+        let lanes = ReplicaConnections::new(Arc::new(Scripted::default()));
+        let mut taken = Vec::new();
+        for _ in 0..MOST_LANES {
+            taken.push(lanes.take().await);
+        }
+        let mut next = std::pin::pin!(lanes.take());
+        assert!(tokio::time::timeout(Duration::ZERO, &mut next).await.is_err());
+        drop(taken.pop());
+        next.await;
+    }
+}

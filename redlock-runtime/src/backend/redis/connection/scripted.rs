@@ -1,0 +1,76 @@
+//! A connection whose answers are written down, for unit tests.
+
+use std::collections::VecDeque;
+
+use deadpool_redis::redis;
+use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value};
+
+use super::source::Source;
+
+/// Gives these answers, in the words of the protocol, one to each command.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Scripted {
+    answers: VecDeque<String>,
+    asked: Vec<String>,
+}
+
+impl Scripted {
+    pub(crate) fn new<const N: usize>(answers: [&str; N]) -> Self {
+        Self { answers: answers.map(str::to_owned).into(), asked: Vec::new() }
+    }
+
+    /// The commands that came.
+    pub(crate) fn asked(&self) -> Vec<&str> {
+        self.asked.iter().map(String::as_str).collect()
+    }
+
+    fn answer(&mut self, command: &Cmd) -> RedisResult<Value> {
+        let words = command.args_iter().map(|word| match word {
+            Arg::Simple(word) => String::from_utf8_lossy(word).into_owned(),
+            other => format!("{other:?}"),
+        });
+        self.asked.push(words.collect::<Vec<_>>().join(" "));
+        value(&self.answers.pop_front().expect("an answer to every command"))
+    }
+}
+
+/// What the server says, as the client reads it.
+pub(crate) fn value(answer: &str) -> RedisResult<Value> {
+    redis::parse_redis_value(format!("{answer}\r\n").as_bytes())
+}
+
+/// A text of the server.
+pub(crate) fn bulk(text: &str) -> String {
+    format!("${}\r\n{text}", text.len())
+}
+
+/// Each connection gives all of the answers.
+impl Source for Scripted {
+    type Connection = Self;
+
+    async fn connect(&self) -> RedisResult<Self> {
+        Ok(self.clone())
+    }
+}
+
+impl ConnectionLike for Scripted {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        let answer = self.answer(command);
+        Box::pin(async { answer })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        _: usize,
+        _: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        let answers = pipeline.cmd_iter().map(|command| self.answer(command)).collect();
+        Box::pin(async { answers })
+    }
+
+    fn get_db(&self) -> i64 {
+        0
+    }
+}

@@ -1,0 +1,103 @@
+//! Where the connections of a node come from.
+
+use std::time::Duration;
+
+use deadpool::managed::Manager;
+use deadpool_redis::Pool;
+use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection};
+use deadpool_redis::redis::{Client, RedisResult};
+
+use crate::backend::redis::pubsub::{Listener, PubsubStream, mailbox, subscription};
+
+/// Longer than any timeout of ours: the client's own, set by whoever made the pool, must not fire
+/// before ours does.
+pub(crate) const NO_LIMIT: Duration = Duration::from_secs(24 * 3600);
+
+/// Makes connections. A pool is a source, never the place where connections are kept: they are
+/// made on the background thread, whose runtime lives as long as the process, and stay there.
+pub(crate) trait Source: Send + Sync + 'static {
+    /// Clones share the socket.
+    type Connection: ConnectionLike + Clone + Send + Sync + 'static;
+
+    /// A new connection, logged in. Cancel safe: a connection half made is dropped.
+    fn connect(&self) -> impl Future<Output = RedisResult<Self::Connection>> + Send;
+
+    /// A connection to one server, which is nothing without it. Otherwise a connection leads to
+    /// many, and serves the others while one of them is silent.
+    const LEADS_TO_ONE: bool = true;
+
+    /// Does the place of `key` answer, or any place at all?
+    fn leads(
+        _connection: &mut Self::Connection,
+        _key: Option<&str>,
+    ) -> impl Future<Output = bool> + Send {
+        std::future::ready(true)
+    }
+
+    /// The channel of a client, fresh: of publish and subscribe, or a mailbox below `prefix`.
+    fn channel(&self, _prefix: &str) -> String {
+        subscription::channel()
+    }
+
+    /// Listens on a connection of its own. `None`: this source cannot, and never will.
+    fn subscribe(
+        &self,
+        _listener: Listener,
+    ) -> impl Future<Output = RedisResult<Option<PubsubStream>>> + Send {
+        std::future::ready(Ok(None))
+    }
+
+    /// May its connections be given a name? Not those of a pool, whose maker decides what they
+    /// send, nor one that stands for many servers.
+    fn may_be_named(&self) -> bool {
+        false
+    }
+
+    /// It keeps nothing of a runtime on which it connects, and may be used on many.
+    const IS_PORTABLE: bool = false;
+}
+
+/// One server, whose address is known.
+pub(crate) struct Direct {
+    pool: Pool,
+    /// `None`: somebody else made the pool. Its connections have timeouts of their own, and it does
+    /// not tell where they lead, so that none of them can subscribe.
+    client: Option<Client>,
+}
+
+impl Direct {
+    pub(crate) fn new(pool: Pool, client: Option<Client>) -> Self {
+        Self { pool, client }
+    }
+}
+
+impl Source for Direct {
+    type Connection = MultiplexedConnection;
+
+    async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+        // `create`, not `get`: an idle connection of the pool may be driven by a runtime that is
+        // gone, and checking it costs a round trip or, on a frozen server, a timeout each.
+        let mut connection = Manager::create(self.pool.manager()).await?;
+        if self.client.is_none() {
+            connection.set_response_timeout(NO_LIMIT);
+        }
+        Ok(connection)
+    }
+
+    fn channel(&self, prefix: &str) -> String {
+        if self.client.is_some() { subscription::channel() } else { mailbox::channel(prefix) }
+    }
+
+    async fn subscribe(&self, listener: Listener) -> RedisResult<Option<PubsubStream>> {
+        let Some(client) = &self.client else {
+            return mailbox::subscribe(self.connect().await?, listener).await;
+        };
+        subscription::subscribe(client.get_async_pubsub().await?, listener).await.map(Some)
+    }
+
+    fn may_be_named(&self) -> bool {
+        self.client.is_some()
+    }
+
+    const IS_PORTABLE: bool = true;
+}

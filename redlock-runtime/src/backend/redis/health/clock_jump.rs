@@ -1,0 +1,167 @@
+//! Watches a server's clock against ours. Pure.
+//!
+//! Every answer brings the server's time, read somewhere between the moments at which we sent and
+//! received: that bounds the difference of the two clocks. Clocks drift; a difference that moves by
+//! more than drift explains has jumped.
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::validity;
+
+/// Up to here the drift allowed is that of a lease. Beyond it, over hours, clocks keep much
+/// closer together: 0.1 %, ten times what a quartz does.
+const SHORT: Duration = Duration::from_secs(60);
+
+/// One look at the server's clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sample {
+    /// What it showed, in microseconds since 1970.
+    pub(crate) micros: i64,
+    pub(crate) sent: Moment,
+    pub(crate) received: Moment,
+}
+
+impl Sample {
+    /// The bounds of server's clock minus ours, in microseconds.
+    fn bounds(self) -> (i64, i64) {
+        (self.micros - micros(self.received), self.micros - micros(self.sent))
+    }
+
+    /// The middle of the bounds.
+    pub(crate) fn offset(self) -> i64 {
+        let (low, high) = self.bounds();
+        low + (high - low) / 2
+    }
+}
+
+/// What is known of the difference of two clocks.
+#[derive(Debug, Default)]
+pub(crate) struct ClockJumps {
+    known: Option<Known>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    low: i64,
+    high: i64,
+    at: Moment,
+}
+
+impl ClockJumps {
+    /// Learns from a sample. `Some`: the server's clock has jumped, by at least so many
+    /// microseconds.
+    pub(crate) fn observe(&mut self, sample: Sample) -> Option<i64> {
+        let (low, high) = sample.bounds();
+        let at = sample.received;
+        let Some(known) = self.known else {
+            self.known = Some(Known { low, high, at });
+            return None;
+        };
+        let slack = drift(at.since(known.at));
+        let (lowest, highest) = (known.low - slack, known.high + slack);
+        let jump = if low > highest {
+            low - known.high
+        } else if high < lowest {
+            high - known.low
+        } else {
+            let (low, high) = (low.max(lowest), high.min(highest));
+            self.known = Some(Known { low, high, at: at.max(known.at) });
+            return None;
+        };
+        self.known = Some(Known { low, high, at });
+        Some(jump)
+    }
+}
+
+/// How far two clocks may drift apart in this time, in microseconds.
+fn drift(elapsed: Duration) -> i64 {
+    let short = validity::drift(elapsed.min(SHORT));
+    let long = elapsed.saturating_sub(SHORT) / 1000;
+    i64::try_from((short + long).as_micros()).unwrap_or(i64::MAX)
+}
+
+fn micros(moment: Moment) -> i64 {
+    i64::try_from(moment.nanos() / 1000).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLI: i64 = 1_000;
+    const SECOND: i64 = 1_000_000;
+
+    /// A sample taken `at` microseconds after the start, answered within 2 ms.
+    fn sample(at: i64, micros: i64) -> Sample {
+        let moment = |micros: i64| Moment::from_nanos(u64::try_from(micros * 1000).unwrap());
+        Sample { micros, sent: moment(at), received: moment(at + 2 * MILLI) }
+    }
+
+    #[test]
+    fn clocks_that_keep_pace_do_not_jump() {
+        let mut watch = ClockJumps::default();
+        for second in 0..1_000 {
+            // Half a percent fast.
+            let at = second * SECOND;
+            assert_eq!(watch.observe(sample(at, 7 * SECOND + at + at / 200)), None, "{second}");
+        }
+    }
+
+    #[test]
+    fn a_jump_is_seen_at_the_next_answer_in_both_directions() {
+        for jump in [60 * SECOND, -60 * SECOND, 100 * MILLI, -100 * MILLI] {
+            let mut watch = ClockJumps::default();
+            assert_eq!(watch.observe(sample(SECOND, 500 * SECOND)), None);
+            let seen = watch.observe(sample(2 * SECOND, 501 * SECOND + jump)).unwrap();
+            assert!((seen - jump).abs() <= 4 * MILLI, "{jump}: {seen}");
+            // The new difference is the one to go by.
+            assert_eq!(watch.observe(sample(3 * SECOND, 502 * SECOND + jump)), None);
+        }
+    }
+
+    /// Two clocks may drift apart by 12 ms in one second, and not by a microsecond more.
+    #[test]
+    fn a_jump_begins_where_drift_ends() {
+        let (fast, slow) = (501 * SECOND + 14 * MILLI, 501 * SECOND - 14 * MILLI);
+        for (micros, jump) in [
+            (fast, None),
+            (fast + 1, Some(12 * MILLI + 1)),
+            (slow, None),
+            (slow - 1, Some(-12 * MILLI - 1)),
+        ] {
+            let mut watch = ClockJumps::default();
+            assert_eq!(watch.observe(sample(SECOND, 500 * SECOND)), None);
+            assert_eq!(watch.observe(sample(2 * SECOND, micros)), jump, "{micros}");
+        }
+    }
+
+    #[test]
+    fn the_offset_of_a_clock_is_in_the_middle_of_what_it_can_be() {
+        assert_eq!(sample(SECOND, 500 * SECOND).offset(), 499 * SECOND - MILLI);
+        assert_eq!(sample(7 * SECOND, 3 * SECOND + 1).offset(), -4 * SECOND - MILLI + 1);
+    }
+
+    #[test]
+    fn a_slow_answer_explains_a_difference() {
+        let mut watch = ClockJumps::default();
+        assert_eq!(watch.observe(sample(SECOND, 500 * SECOND)), None);
+        let slow = Sample {
+            micros: 504 * SECOND,
+            sent: Moment::from_nanos(2_000_000_000),
+            received: Moment::from_nanos(6_000_000_000),
+        };
+        assert_eq!(watch.observe(slow), None);
+        // But it does not blur what was known.
+        assert!(watch.observe(sample(7 * SECOND, 508 * SECOND)).is_some());
+    }
+
+    #[test]
+    fn after_an_idle_day_a_minute_of_drift_is_not_a_jump_but_an_hour_is() {
+        let day = 86_400 * SECOND;
+        let mut watch = ClockJumps::default();
+        assert_eq!(watch.observe(sample(SECOND, 500 * SECOND)), None);
+        assert_eq!(watch.observe(sample(SECOND + day, 560 * SECOND + day)), None);
+        assert!(watch.observe(sample(SECOND + 2 * day, 4_200 * SECOND + 2 * day)).is_some());
+    }
+}

@@ -1,0 +1,339 @@
+//! Whether a node answers, and what an operator reads of that: one line when it stops, one while
+//! that lasts, one when it is back.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::server_identity::CLOCK;
+use super::startup_check::field;
+use crate::backend::redis::commands::Failure;
+use crate::clock::Moment;
+use crate::error::{NodeError, NodeErrorKind};
+use crate::report::Reports;
+use crate::shield::tell;
+use crate::telemetry;
+
+/// A server that is silent for so long is out. A reply may be late, and a caller may block the
+/// runtime on which it waits for one.
+const SILENCE: Duration = Duration::from_secs(1);
+/// An outage is over once the node has answered for so long without a failure.
+const QUIET: Duration = Duration::from_secs(1);
+/// The same for several servers behind one name, of which some may answer all the time.
+const QUIET_OF_MANY: Duration = Duration::from_secs(5);
+/// When an outage that lasts is told again; each time after twice as long.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
+
+/// The health of one node, as the commands of one client find it.
+#[derive(Debug)]
+pub(crate) struct Health {
+    node: String,
+    /// Whose commands these are, as owner values begin.
+    client: Arc<str>,
+    reports: Arc<Reports>,
+    leads_to_one: bool,
+    /// All is well: commands that are answered need not look further.
+    is_calm: AtomicBool,
+    state: Mutex<HealthState>,
+    /// Something happened that [`Health::news`] waits for.
+    news: Notify,
+}
+
+#[derive(Debug, Default)]
+struct HealthState {
+    outage: Option<Outage>,
+    /// A connection broke: another process may answer now.
+    is_suspect: bool,
+    run_id: Option<String>,
+}
+
+#[derive(Debug)]
+struct Outage {
+    began: Moment,
+    /// Since when it answers again.
+    answers: Option<Moment>,
+    failed: u64,
+    kind: NodeErrorKind,
+    error: String,
+    is_told: bool,
+    /// When it is told the next time, and after which pause.
+    tell_again: Moment,
+    pause: Duration,
+}
+
+impl Health {
+    pub(crate) fn new(
+        node: &str,
+        client: Arc<str>,
+        reports: Arc<Reports>,
+        leads_to_one: bool,
+    ) -> Self {
+        let (state, news) = (Mutex::default(), Notify::new());
+        let is_calm = AtomicBool::new(false);
+        Self { node: node.to_owned(), client, reports, leads_to_one, is_calm, state, news }
+    }
+
+    pub(crate) fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// A command was answered.
+    pub(crate) fn heard(&self) {
+        if self.is_calm.load(Ordering::Relaxed) {
+            return;
+        }
+        {
+            let mut state = self.state();
+            if let Some(outage) = &mut state.outage {
+                outage.answers.get_or_insert_with(|| CLOCK.now());
+                return;
+            }
+            self.is_calm.store(true, Ordering::Relaxed);
+        }
+        telemetry::node_up(&self.node, true);
+    }
+
+    /// A connection broke that had been of use.
+    pub(crate) fn broke(&self) {
+        self.state().is_suspect = true;
+        self.news.notify_one();
+    }
+
+    /// A command that began at `began` failed. An outage that lasts becomes a part of the error.
+    pub(crate) fn failed(&self, mut failure: Failure, began: Moment) -> Failure {
+        if !failure.error.kind().is_outage() {
+            self.heard();
+            return failure;
+        }
+        let now = CLOCK.now();
+        let lasts = {
+            let mut state = self.state();
+            self.is_calm.store(false, Ordering::Relaxed);
+            state.is_suspect = true;
+            let outage = state.outage.get_or_insert_with(|| Outage::new(began));
+            outage.answers = None;
+            outage.failed += 1;
+            (outage.kind, outage.error) = (failure.error.kind(), failure.error.to_string());
+            outage.is_told.then(|| now.since(outage.began))
+        };
+        self.news.notify_one();
+        if !self.leads_to_one {
+            self.confirm();
+        }
+        if let Some(lasts) = lasts.filter(|lasts| *lasts >= SILENCE) {
+            failure.error.add(&format!(", for {} now", seconds(lasts)));
+        }
+        failure
+    }
+
+    /// The background, which nobody blocks, had no answer either: tells that the outage began.
+    pub(crate) fn confirm(&self) {
+        let now = CLOCK.now();
+        let (what, error) = {
+            let mut state = self.state();
+            let Some(outage) = state.outage.as_mut().filter(|outage| outage.answers.is_none())
+            else {
+                return;
+            };
+            let is_late = outage.kind == NodeErrorKind::NoReply;
+            if is_late && now.since(outage.began) < SILENCE || !outage.becomes_known(now) {
+                return;
+            }
+            (word(outage.kind), outage.error.clone())
+        };
+        telemetry::node_up(&self.node, false);
+        let (node, client) = (&self.node, &self.client);
+        tell!(
+            warn,
+            node,
+            %client,
+            error,
+            "{what}: until it is back, it grants, renews and releases no lock"
+        );
+    }
+
+    /// It did not answer when the client was built, which the caller is told by an error.
+    pub(crate) fn failed_at_startup(&self, error: &NodeError) {
+        if error.kind().is_outage() {
+            let now = CLOCK.now();
+            let mut state = self.state();
+            let outage = state.outage.get_or_insert_with(|| Outage::new(now));
+            outage.becomes_known(now);
+            drop(state);
+            self.news.notify_one();
+            telemetry::node_up(&self.node, false);
+        }
+    }
+
+    /// Waits for an outage to begin, or a connection to break.
+    pub(crate) async fn news(&self) {
+        self.news.notified().await;
+    }
+
+    pub(crate) fn is_out(&self) -> bool {
+        self.state().outage.is_some()
+    }
+
+    /// Is it out, and does not answer again?
+    pub(crate) fn is_silent(&self) -> bool {
+        self.state().outage.as_ref().is_some_and(|outage| outage.answers.is_none())
+    }
+
+    /// Tells of an outage that goes on, when that is due.
+    pub(crate) fn tell_on(&self) {
+        let now = CLOCK.now();
+        let (what, error, lasts) = {
+            let mut state = self.state();
+            let Some(outage) = &mut state.outage else { return };
+            if outage.answers.is_some() || !outage.is_told || now < outage.tell_again {
+                return;
+            }
+            outage.pause = (outage.pause * 2).min(LONGEST_PAUSE);
+            outage.tell_again = now.plus(outage.pause);
+            (word(outage.kind), outage.error.clone(), now.since(outage.began))
+        };
+        let (node, client) = (&self.node, &self.client);
+        tell!(warn, node, %client, error, "{what} for {} now", seconds(lasts));
+    }
+
+    /// Has it answered for long enough?
+    pub(crate) fn has_settled(&self) -> bool {
+        self.state().outage.as_ref().is_some_and(|outage| outage.is_over(self.quiet()))
+    }
+
+    /// Ends an outage that has settled, and tells of it.
+    pub(crate) fn end(&self) {
+        let outage = {
+            let mut state = self.state();
+            let quiet = self.quiet();
+            let Some(outage) = state.outage.take_if(|outage| outage.is_over(quiet)) else { return };
+            self.is_calm.store(true, Ordering::Relaxed);
+            outage
+        };
+        telemetry::node_up(&self.node, true);
+        if !outage.is_told {
+            return;
+        }
+        // What was lost meanwhile comes before the end.
+        self.reports.flush();
+        let lasted = outage.answers.unwrap_or(outage.began).since(outage.began);
+        let (node, client, failed) = (&self.node, &self.client, outage.failed);
+        tell!(info, node, %client, failed, "back after {}", seconds(lasted));
+    }
+
+    /// Has a connection broken since this was asked last?
+    pub(crate) fn takes_suspicion(&self) -> bool {
+        std::mem::take(&mut self.state().is_suspect)
+    }
+
+    /// Is it known which process answered before?
+    pub(crate) fn knows_server(&self) -> bool {
+        self.state().run_id.is_some()
+    }
+
+    /// Learns from INFO which process answers, and tells if it is another one than before.
+    pub(crate) fn meet(&self, info: &str) {
+        let Some(run_id) = field(info, "run_id").filter(|run_id| !run_id.is_empty()) else {
+            return;
+        };
+        let known = self.state().run_id.replace(run_id.to_owned());
+        if known.is_none_or(|known| known == run_id) {
+            return;
+        }
+        let (node, client) = (&self.node, &self.client);
+        match KeptLine::of(info) {
+            KeptLine::Nothing => tell!(
+                warn,
+                node,
+                %client,
+                "restarted without its data, or replaced: leases that were granted before are \
+                 gone, and others may be granted the same locks; see `restart_guard`"
+            ),
+            KeptLine::Some => tell!(
+                warn,
+                node,
+                %client,
+                "restarted, or replaced: leases may be gone that were granted after it had saved \
+                 its data last; see `restart_guard`"
+            ),
+            KeptLine::Log => tell!(info, node, %client, "restarted with the data of its log"),
+        }
+    }
+
+    fn quiet(&self) -> Duration {
+        if self.leads_to_one { QUIET } else { QUIET_OF_MANY }
+    }
+
+    fn state(&self) -> MutexGuard<'_, HealthState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Outage {
+    fn new(began: Moment) -> Self {
+        Self {
+            began,
+            answers: None,
+            failed: 0,
+            kind: NodeErrorKind::Unreachable,
+            error: String::new(),
+            is_told: false,
+            tell_again: Moment::NEVER,
+            pause: TELL_AGAIN,
+        }
+    }
+
+    /// From now on it has been told. `false`: it was before.
+    fn becomes_known(&mut self, now: Moment) -> bool {
+        if !self.is_told {
+            self.tell_again = now.plus(self.pause);
+        }
+        !std::mem::replace(&mut self.is_told, true)
+    }
+
+    fn is_over(&self, quiet: Duration) -> bool {
+        self.answers.is_some_and(|answers| CLOCK.now().since(answers) >= quiet)
+    }
+}
+
+/// What a server has kept over a restart.
+#[derive(Debug, PartialEq, Eq)]
+enum KeptLine {
+    Nothing,
+    /// As much as it had saved.
+    Some,
+    /// It writes a log.
+    Log,
+}
+
+impl KeptLine {
+    fn of(info: &str) -> Self {
+        // Servers before 7.0 do not tell the first; keys may have been written since.
+        let loaded_none = field(info, "rdb_last_load_keys_loaded") == Some("0");
+        let has_log = field(info, "aof_enabled") == Some("1");
+        let has_keys = info.lines().any(|line| line.starts_with("db") && line.contains(":keys="));
+        match (has_log, has_keys) {
+            (_, false) => Self::Nothing,
+            (true, true) => Self::Log,
+            (false, true) if loaded_none => Self::Nothing,
+            (false, true) => Self::Some,
+        }
+    }
+}
+
+fn word(kind: NodeErrorKind) -> &'static str {
+    match kind {
+        NodeErrorKind::Unreachable | NodeErrorKind::NoReply => "unreachable",
+        _ => "unusable",
+    }
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests;

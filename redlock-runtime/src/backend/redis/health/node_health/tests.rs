@@ -1,0 +1,146 @@
+//! When an outage is told, and when it is over.
+
+use super::*;
+use crate::clock::Clock;
+
+fn health() -> Health {
+    Health::new("n", "web-1".into(), Arc::new(Reports::new(Clock::Boot)), true)
+}
+
+fn failure(kind: NodeErrorKind) -> Failure {
+    Failure::new(NodeError::new("n", kind, "refused"), false, false)
+}
+
+fn is_told(health: &Health) -> bool {
+    health.state().outage.as_ref().is_some_and(|outage| outage.is_told)
+}
+
+#[test]
+fn an_outage_is_told_once_the_background_has_seen_it_too() {
+    let (health, now) = (health(), CLOCK.now());
+    health.failed(failure(NodeErrorKind::Unreachable), now);
+    assert!(health.is_out() && !is_told(&health));
+    health.heard();
+    health.confirm();
+    assert!(!is_told(&health), "it answered meanwhile");
+    health.failed(failure(NodeErrorKind::Unreachable), now);
+    health.confirm();
+    assert!(is_told(&health));
+}
+
+#[test]
+fn silence_has_to_last() {
+    let (health, now) = (health(), CLOCK.now());
+    health.failed(failure(NodeErrorKind::NoReply), now);
+    assert_eq!(health.state().outage.as_ref().unwrap().began, now);
+    health.confirm();
+    assert!(health.is_out() && !is_told(&health));
+    health.state().outage.as_mut().unwrap().began = now.minus(SILENCE);
+    health.confirm();
+    assert!(is_told(&health));
+    let failed = health.failed(failure(NodeErrorKind::NoReply), now);
+    assert!(failed.error.message().starts_with("refused, for 1."), "{}", failed.error);
+}
+
+#[test]
+fn an_outage_is_over_when_the_node_has_answered_for_a_while() {
+    let (health, now) = (health(), CLOCK.now());
+    let failed = health.failed(failure(NodeErrorKind::Unreachable), now);
+    assert_eq!(failed.error.message(), "refused", "it has just begun");
+    assert!(health.is_silent());
+    health.heard();
+    assert!(!health.is_silent() && !health.has_settled());
+    health.end();
+    assert!(health.is_out(), "not yet");
+    health.failed(failure(NodeErrorKind::Loading), now);
+    assert!(health.is_silent(), "it was too early");
+    health.state().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(QUIET));
+    assert!(health.has_settled());
+    health.end();
+    assert!(!health.is_out());
+}
+
+#[test]
+fn what_a_server_refuses_to_one_user_is_no_outage() {
+    let health = health();
+    for kind in [NodeErrorKind::NoPermission, NodeErrorKind::WrongType] {
+        health.failed(failure(kind), CLOCK.now());
+        assert!(!health.is_out());
+    }
+}
+
+#[test]
+fn an_outage_that_lasts_is_told_again_after_ever_longer_pauses() {
+    let health = health();
+    health.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
+    health.confirm();
+    let due = |health: &Health, by: Duration| {
+        let mut state = health.state();
+        let outage = state.outage.as_mut().unwrap();
+        outage.tell_again = outage.tell_again.minus(by);
+        outage.tell_again
+    };
+    let before = due(&health, TELL_AGAIN);
+    health.tell_on();
+    let next = due(&health, Duration::ZERO);
+    assert!(next.since(before) >= 2 * TELL_AGAIN, "{:?}", next.since(before));
+    health.tell_on();
+    assert_eq!(due(&health, Duration::ZERO), next, "not yet");
+}
+
+#[test]
+fn what_a_restarted_server_kept_shows_in_what_it_tells() {
+    let keyspace = "db0:keys=1,expires=1\r\n";
+    assert_eq!(KeptLine::of("aof_enabled:1\r\n"), KeptLine::Nothing);
+    assert_eq!(KeptLine::of(&format!("aof_enabled:1\r\n{keyspace}")), KeptLine::Log);
+    assert_eq!(KeptLine::of(&format!("aof_enabled:0\r\n{keyspace}")), KeptLine::Some);
+    let new = format!("rdb_last_load_keys_loaded:0\r\naof_enabled:0\r\n{keyspace}");
+    assert_eq!(KeptLine::of(&new), KeptLine::Nothing);
+}
+
+#[test]
+fn a_connection_that_broke_raises_a_suspicion_once() {
+    let health = health();
+    assert!(!health.takes_suspicion() && !health.knows_server());
+    health.broke();
+    assert!(health.takes_suspicion() && !health.takes_suspicion());
+    health.meet("redis_version:7.0.0\r\n");
+    assert!(!health.knows_server());
+    health.meet("run_id:a\r\n");
+    assert!(health.knows_server());
+}
+
+#[test]
+fn of_several_servers_one_that_answers_says_little() {
+    let reports = Arc::new(Reports::new(Clock::Boot));
+    let health = Health::new("n", "web-1".into(), reports, false);
+    health.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
+    assert!(is_told(&health), "nothing asks such a node in the background");
+    let answers_since = |ago: Duration| {
+        health.state().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(ago));
+    };
+    answers_since(QUIET_OF_MANY / 2);
+    assert!(!health.has_settled());
+    answers_since(QUIET_OF_MANY);
+    assert!(health.has_settled());
+}
+
+#[cfg(feature = "metrics")]
+#[test]
+fn a_scrape_shows_whether_the_node_is_up() {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    metrics::with_local_recorder(&recorder, || {
+        telemetry::describe();
+        let (health, shown) = (health(), || recorder.handle().render());
+        assert!(!shown().contains("redlock_node_up{"), "nothing is known");
+        health.heard();
+        assert!(shown().contains("redlock_node_up{node=\"n\"} 1\n"), "{}", shown());
+        health.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
+        health.confirm();
+        assert!(shown().contains("redlock_node_up{node=\"n\"} 0\n"), "{}", shown());
+        health.state().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(QUIET));
+        health.end();
+        assert!(shown().contains("redlock_node_up{node=\"n\"} 1\n"), "{}", shown());
+        assert!(shown().contains("# HELP redlock_node_up "), "{}", shown());
+    });
+}

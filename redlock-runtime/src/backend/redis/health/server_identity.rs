@@ -1,0 +1,286 @@
+//! Who answers at a node's address, since when, and what its clock does.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use deadpool_redis::redis;
+use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::{ErrorKind, RedisError, RedisResult, Value};
+use tokio::time::timeout;
+
+use super::clock_jump::{ClockJumps, Sample};
+use super::startup_check::field;
+use crate::backend::redis::connection::{CONNECT, Source};
+use crate::backend::redis::pubsub::{Listener, PubsubStream};
+use crate::backend::{Cause, MemorySince, Witness};
+use crate::clock::{Clock, Moment};
+use crate::shield::tell;
+use crate::telemetry;
+
+/// The clock that moments are counted on.
+pub(crate) const CLOCK: Clock = Clock::Boot;
+
+/// A node, seen over all of its connections. Any restart breaks them: who answers is asked anew on
+/// each new one.
+#[derive(Debug)]
+pub(crate) struct ServerIdentity {
+    node: String,
+    /// Where clients leave a roll: if it outlived a restart, so did the locks.
+    roll_key: Option<Arc<str>>,
+    state: Mutex<IdentityState>,
+}
+
+#[derive(Debug, Default)]
+struct IdentityState {
+    identity: Option<Identity>,
+    memory_since: Option<MemorySince>,
+    offset: ClockJumps,
+    /// It was told that the server does not say who it is.
+    is_told: bool,
+}
+
+/// What INFO says of a server. Its uptime is not among it: a server counts that by its wall clock,
+/// which may have been off when it booted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Identity {
+    run_id: Arc<str>,
+    /// Names the history of its data; a promotion begins a new one.
+    history: String,
+    /// It was a replica once.
+    was_promoted: bool,
+}
+
+/// What proves that a server remembers leases of before this client met it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    Nothing,
+    /// Clients have watched this process for so long.
+    IdentifiedSource(Duration),
+    /// It keeps every write over a restart. Clients have watched what it kept for so long;
+    /// `None`: since its group began.
+    Durable(Option<Duration>),
+}
+
+impl ServerIdentity {
+    pub(crate) fn new(node: String, roll_key: Option<Arc<str>>) -> Self {
+        Self { node, roll_key, state: Mutex::default() }
+    }
+
+    /// Is each new connection asked who is there?
+    pub(crate) fn is_asking(&self) -> bool {
+        self.roll_key.is_some()
+    }
+
+    pub(crate) fn memory_since(&self) -> Option<MemorySince> {
+        self.state().memory_since.clone()
+    }
+
+    /// Asks a new connection who is there, if anybody wants to know. A server that does not say it
+    /// might have been restarted at any time: it is not used.
+    async fn meet(&self, connection: &mut (impl ConnectionLike + Send)) -> RedisResult<()> {
+        let Some(roll_key) = &self.roll_key else { return Ok(()) };
+        let info: RedisResult<String> = redis::cmd("INFO").query_async(connection).await;
+        let now = CLOCK.now();
+        let info = match info {
+            Err(error) if error.code() == Some("NOPERM") => {
+                self.tell_unknown();
+                return Err(error);
+            }
+            info => info?,
+        };
+        let Some(identity) = Identity::parse(&info) else {
+            self.tell_unknown();
+            return Err(RedisError::from((ErrorKind::UnexpectedReturnType, UNKNOWN)));
+        };
+        let known = self.state().identity.clone();
+        if known.as_ref() == Some(&identity) {
+            return Ok(());
+        }
+        let proof = prove(&info, &identity, known.as_ref(), roll_key, connection).await?;
+        let doubt = self.state().meet(&identity, proof, now);
+        if let Some(cause) = doubt {
+            telemetry::node_doubted(&self.node, cause.label());
+        }
+        Ok(())
+    }
+
+    fn tell_unknown(&self) {
+        if !std::mem::replace(&mut self.state().is_told, true) {
+            tell!(warn, node = self.node, "no vote: {UNKNOWN}");
+        }
+    }
+
+    /// Learns from an answer that brought the server's time.
+    pub(crate) fn hear(&self, sample: Sample) {
+        let millis = {
+            let mut state = self.state();
+            let Some(jump) = state.offset.observe(sample) else { return };
+            let run_id = state.identity.as_ref().map(Identity::name);
+            let (run_id, millis) = (run_id.unwrap_or_default(), jump / 1000);
+            let cause = Cause::ClockJumped(millis);
+            state.memory_since = Some(MemorySince { run_id, since: sample.received, cause });
+            millis
+        };
+        // Outside of the mutex: recorders and subscribers are code of others.
+        telemetry::node_doubted(&self.node, Cause::ClockJumped(millis).label());
+        tell!(
+            warn,
+            node = self.node,
+            millis,
+            "the server's clock jumped; leases follow it: slew clocks, do not step them"
+        );
+    }
+
+    fn state(&self) -> MutexGuard<'_, IdentityState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What clients have left on the server, and its configuration, prove. A user who may not read the
+/// configuration gets the careful answer.
+async fn prove(
+    info: &str,
+    identity: &Identity,
+    known: Option<&Identity>,
+    roll_key: &str,
+    connection: &mut (impl ConnectionLike + Send),
+) -> RedisResult<Proof> {
+    let roll: Option<String> = redis::cmd("GET").arg(roll_key).query_async(connection).await?;
+    let Some(roll) = roll else { return Ok(Proof::Nothing) };
+    let witness = Witness::find(&roll);
+    if let Some(witness) = witness.as_ref().filter(|seen| seen.run_id == identity.name()) {
+        return Ok(Proof::IdentifiedSource(witness.so_long));
+    }
+    // What it has kept must be what the server kept that was here before.
+    let is_heir = known.is_none_or(|known| roll.contains(&*known.run_id));
+    if field(info, "aof_enabled") != Some("1") || identity.was_promoted || !is_heir {
+        return Ok(Proof::Nothing);
+    }
+    let mut ask = redis::cmd("CONFIG");
+    ask.arg("GET").arg("*appendfsync*");
+    let settings: RedisResult<Vec<String>> = ask.query_async(connection).await;
+    let has = |settings: &[String], name, value| {
+        settings.chunks(2).any(|pair| pair.iter().map(String::as_str).eq([name, value]))
+    };
+    let is_durable = settings.is_ok_and(|settings| {
+        has(&settings, "appendfsync", "always") && has(&settings, "no-appendfsync-on-rewrite", "no")
+    });
+    let so_long = witness.map(|witness| witness.so_long);
+    Ok(if is_durable { Proof::Durable(so_long) } else { Proof::Nothing })
+}
+
+const UNKNOWN: &str = "the server does not tell who it is, so that a restart would not be noticed: \
+                       its INFO has to show `run_id`, and this user needs +info; \
+                       `restart_guard(false)` does without";
+
+/// Names a connection, and does not wait for the answer: a server that refuses it serves all the
+/// same.
+fn name(mut connection: impl ConnectionLike + Send + 'static, name: &str) {
+    let mut command = redis::cmd("CLIENT");
+    command.arg("SETNAME").arg(name);
+    tokio::spawn(async move {
+        let _ = timeout(CONNECT, command.query_async::<Value>(&mut connection)).await;
+    });
+}
+
+/// A source that asks each new connection who is there, and names it.
+pub(crate) struct IdentifiedSource<S> {
+    pub(crate) source: S,
+    /// What CLIENT LIST shows.
+    pub(crate) name: Arc<str>,
+    pub(crate) identity: Arc<ServerIdentity>,
+}
+
+impl<S: Source> Source for IdentifiedSource<S> {
+    type Connection = S::Connection;
+
+    async fn connect(&self) -> RedisResult<S::Connection> {
+        let mut connection = self.source.connect().await?;
+        if self.source.may_be_named() {
+            name(connection.clone(), &self.name);
+        }
+        self.identity.meet(&mut connection).await?;
+        Ok(connection)
+    }
+
+    fn may_be_named(&self) -> bool {
+        self.source.may_be_named()
+    }
+
+    const LEADS_TO_ONE: bool = S::LEADS_TO_ONE;
+
+    fn leads(
+        connection: &mut S::Connection,
+        key: Option<&str>,
+    ) -> impl Future<Output = bool> + Send {
+        S::leads(connection, key)
+    }
+
+    fn channel(&self, prefix: &str) -> String {
+        self.source.channel(prefix)
+    }
+
+    fn subscribe(
+        &self,
+        listener: Listener,
+    ) -> impl Future<Output = RedisResult<Option<PubsubStream>>> + Send {
+        self.source.subscribe(listener)
+    }
+
+    const IS_PORTABLE: bool = S::IS_PORTABLE;
+}
+
+impl IdentityState {
+    /// `Some`: it may have forgotten leases since it was met last.
+    fn meet(&mut self, identity: &Identity, proof: Proof, now: Moment) -> Option<Cause> {
+        let run_id = identity.name();
+        let known = self.identity.replace(identity.clone());
+        if let Some(known) = known.as_ref().filter(|known| known.run_id == identity.run_id) {
+            // A new history without a promotion: only the backlog for replicas was given up.
+            if known.history == identity.history || !identity.was_promoted {
+                return None;
+            }
+        }
+        let cause = match known {
+            None => Cause::Started,
+            Some(_) if identity.was_promoted => Cause::Replaced,
+            Some(_) => Cause::Restarted,
+        };
+        let (since, cause) = match proof {
+            Proof::Durable(so_long) => {
+                let since = so_long.map_or(Moment::ZERO, |so_long| now.minus(so_long));
+                // A gap from before the restart is one after it: what had ended early was not kept.
+                let gap = self.memory_since.take().filter(|gap| gap.cause != Cause::Started);
+                let gap = gap.filter(|gap| gap.since > since);
+                gap.map_or((since, Cause::Started), |gap| (gap.since, gap.cause))
+            }
+            Proof::IdentifiedSource(so_long) => (now.minus(so_long), cause),
+            Proof::Nothing => (now, cause),
+        };
+        self.memory_since = Some(MemorySince { run_id, since, cause });
+        (cause != Cause::Started).then_some(cause)
+    }
+}
+
+impl Identity {
+    /// `None`: a server that does not tell who it is.
+    fn parse(info: &str) -> Option<Self> {
+        let run_id = Arc::from(field(info, "run_id").filter(|run_id| !run_id.is_empty())?);
+        let history = field(info, "master_replid").unwrap_or_default().to_owned();
+        let before = field(info, "master_replid2").unwrap_or_default();
+        let was_promoted = before.bytes().any(|byte| byte != b'0');
+        Some(Self { run_id, history, was_promoted })
+    }
+
+    /// Names the process, and after a promotion the history that began with it: what clients saw
+    /// before is no evidence then.
+    fn name(&self) -> Arc<str> {
+        if !self.was_promoted {
+            return Arc::clone(&self.run_id);
+        }
+        format!("{}/{}", self.run_id, self.history).into()
+    }
+}
+
+#[cfg(test)]
+mod tests;

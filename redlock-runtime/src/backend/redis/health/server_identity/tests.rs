@@ -1,0 +1,223 @@
+use super::*;
+use crate::backend::redis::connection::{Scripted, bulk};
+
+fn at(seconds: u64) -> Moment {
+    Moment::from_nanos(seconds * 1_000_000_000)
+}
+
+fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// With an uptime that nobody is to believe.
+fn info(run_id: &str, history: &str, before: &str) -> String {
+    format!(
+        "# Server\r\nrun_id:{run_id}\r\nuptime_in_seconds:7199\r\n\
+         master_replid:{history}\r\nmaster_replid2:{before}\r\n"
+    )
+}
+
+fn identity(info: &str) -> Identity {
+    Identity::parse(info).unwrap()
+}
+
+/// A server is met about which nothing can be proved.
+fn meet(state: &mut IdentityState, info: &str, now: Moment) -> MemorySince {
+    state.meet(&identity(info), Proof::Nothing, now);
+    state.memory_since.clone().unwrap()
+}
+
+#[test]
+fn a_server_that_lost_nothing_remembers_what_it_did_before_its_restart() {
+    for (so_long, since) in [(None, Moment::ZERO), (Some(secs(40)), at(90))] {
+        let mut state = IdentityState::default();
+        meet(&mut state, &info("a", "h", "00"), at(100));
+        state.meet(&identity(&info("b", "i", "00")), Proof::Durable(so_long), at(130));
+        assert_eq!(state.memory_since.unwrap().since, since);
+    }
+}
+
+#[test]
+fn a_restart_does_not_mend_what_a_jump_of_the_clock_has_ended() {
+    let mut state = IdentityState::default();
+    meet(&mut state, &info("a", "h", "00"), at(100));
+    let cause = Cause::ClockJumped(60_000);
+    state.memory_since = Some(MemorySince { run_id: "a".into(), since: at(125), cause });
+    state.meet(&identity(&info("b", "i", "00")), Proof::Durable(None), at(130));
+    let memory_since = state.memory_since.unwrap();
+    assert_eq!(
+        (memory_since.since, memory_since.cause, &*memory_since.run_id),
+        (at(125), cause, "b")
+    );
+}
+
+/// It counts its uptime by a clock that may have been off.
+#[test]
+fn a_server_met_first_remembers_since_then_whatever_its_uptime() {
+    let mut state = IdentityState::default();
+    let memory_since = meet(&mut state, &info("a", "h", "00"), at(100));
+    assert_eq!((memory_since.since, memory_since.cause), (at(100), Cause::Started));
+    // The same one on another connection.
+    let again = meet(&mut state, &info("a", "h", "00"), at(109));
+    assert_eq!(again, memory_since);
+}
+
+#[test]
+fn a_server_that_others_have_watched_remembers_for_as_long() {
+    let mut state = IdentityState::default();
+    let watched = Proof::IdentifiedSource(secs(70));
+    assert_eq!(state.meet(&identity(&info("a", "h", "00")), watched, at(100)), None);
+    assert_eq!(state.memory_since.as_ref().unwrap().since, at(30));
+    let cause = state.meet(&identity(&info("b", "h", "00")), watched, at(200));
+    assert_eq!((cause, state.memory_since.unwrap().since), (Some(Cause::Restarted), at(130)));
+}
+
+#[test]
+fn a_restart_is_another_process() {
+    let mut state = IdentityState::default();
+    meet(&mut state, &info("a", "h", "00"), at(100));
+    let memory_since = meet(&mut state, &info("b", "i", "00"), at(130));
+    assert_eq!((memory_since.since, memory_since.cause), (at(130), Cause::Restarted));
+    assert_eq!(&*memory_since.run_id, "b");
+}
+
+#[test]
+fn a_promotion_in_between_begins_a_new_history() {
+    let mut state = IdentityState::default();
+    meet(&mut state, &info("a", "h", "00"), at(100));
+    let memory_since = meet(&mut state, &info("a", "i", "h"), at(130));
+    assert_eq!((memory_since.since, memory_since.cause), (at(130), Cause::Replaced));
+    // What was seen before the promotion is under another name.
+    assert_eq!(&*memory_since.run_id, "a/i");
+    // A master that lost its last replica begins a new history as well, and forgets nothing.
+    let same = meet(&mut state, &info("a", "j", "00"), at(140));
+    assert_eq!(same, memory_since);
+    let other = meet(&mut state, &info("b", "k", "h"), at(150));
+    assert_eq!((other.since, other.cause), (at(150), Cause::Replaced));
+}
+
+#[test]
+fn a_server_that_does_not_tell_is_not_understood() {
+    for info in ["redis_version:7.0.15\r\nuptime_in_seconds:9\r\n", "run_id:\r\n", ""] {
+        assert_eq!(Identity::parse(info), None, "{info}");
+    }
+}
+
+/// A server, seen by a client that knew another one there; and what it was asked.
+async fn meet_on_the_wire<const N: usize>(
+    answers: [&str; N],
+) -> (RedisResult<ServerIdentity>, Scripted) {
+    let presence = ServerIdentity::new("n".to_owned(), Some("roll".into()));
+    presence.state().meet(&identity(&info("a", "h", "00")), Proof::Nothing, CLOCK.now());
+    let mut server = Scripted::new(answers);
+    let met = presence.meet(&mut server).await;
+    (met.map(|()| presence), server)
+}
+
+fn memory_since(met: RedisResult<ServerIdentity>) -> MemorySince {
+    met.unwrap().memory_since().unwrap()
+}
+
+#[tokio::test]
+async fn only_a_server_that_syncs_and_still_has_the_roll_lost_nothing() {
+    let young = info("b", "i", "00");
+    let (plain, synced) = (bulk(&young), bulk(&format!("{young}aof_enabled:1\r\n")));
+    let promoted = bulk(&format!("{}aof_enabled:1\r\n", info("b", "i", "h")));
+    let settings = |always, rewrite| {
+        let words = ["no-appendfsync-on-rewrite", rewrite, "appendfsync", always].map(bulk);
+        format!("*4\r\n{}", words.join("\r\n"))
+    };
+    let (roll, always) = (bulk("a b"), settings("always", "no"));
+
+    let (met, server) = meet_on_the_wire([&plain, &roll]).await;
+    assert_eq!(
+        (memory_since(met).cause, server.asked()),
+        (Cause::Restarted, vec!["INFO", "GET roll"])
+    );
+
+    let (met, server) = meet_on_the_wire([&synced, &roll, &always]).await;
+    assert_eq!(memory_since(met).since, Moment::ZERO);
+    assert_eq!(server.asked(), ["INFO", "GET roll", "CONFIG GET *appendfsync*"]);
+
+    for [info, roll, settings] in [
+        [&synced, "$-1", &always],
+        [&synced, &roll, &settings("everysec", "no")],
+        // It does not sync while it rewrites its log.
+        [&synced, &roll, &settings("always", "yes")],
+        [&synced, &roll, "-NOPERM no config"],
+        [&synced, &roll, "*0"],
+        // It has kept what another server had.
+        [&synced, &bulk("c d"), &always],
+        [&promoted, &roll, &always],
+    ] {
+        let (met, _) = meet_on_the_wire([info, roll, settings]).await;
+        assert_ne!(memory_since(met).cause, Cause::Started, "{info:?} {roll:?} {settings:?}");
+    }
+    assert!(meet_on_the_wire([&synced, "-LOADING soon"]).await.0.is_err());
+}
+
+#[tokio::test]
+async fn what_others_have_watched_counts_for_the_process_that_they_named() {
+    let plain = bulk(&info("b", "i", "00"));
+    let begun = CLOCK.now();
+    let (met, _) = meet_on_the_wire([&plain, &bulk("a c b=70000")]).await;
+    assert!(memory_since(met).since < begun);
+    let (met, _) = meet_on_the_wire([&plain, &bulk("a c a=70000")]).await;
+    assert!(memory_since(met).since >= begun);
+    // What it has kept from before its restart is as old as it was then.
+    let synced = bulk(&format!("{}aof_enabled:1\r\n", info("b", "i", "00")));
+    let settings = ["appendfsync", "always", "no-appendfsync-on-rewrite", "no"].map(bulk);
+    let settings = format!("*4\r\n{}", settings.join("\r\n"));
+    let (met, _) = meet_on_the_wire([&synced, &bulk("a c a=0"), &settings]).await;
+    assert!(memory_since(met).since >= begun);
+}
+
+/// A restart of it would not be noticed.
+#[tokio::test]
+async fn a_server_that_cannot_be_identified_is_not_used() {
+    assert_eq!(meet_on_the_wire(["-NOPERM no info"]).await.0.unwrap_err().code(), Some("NOPERM"));
+    let silent = bulk("redis_version:7.0.15\r\nuptime_in_seconds:9999\r\n");
+    let error = meet_on_the_wire([&silent]).await.0.unwrap_err();
+    assert!(error.to_string().contains("+info"), "{error}");
+    assert!(meet_on_the_wire(["-LOADING soon"]).await.0.is_err());
+}
+
+#[tokio::test]
+async fn every_new_connection_of_a_guarded_node_is_asked() {
+    for roll_key in [None, Some(Arc::from("roll"))] {
+        let is_guarded = roll_key.is_some();
+        let presence = Arc::new(ServerIdentity::new("n".to_owned(), roll_key));
+        let source = Scripted::new([&bulk(&info("a", "h", "00")), "$-1"]);
+        let watched =
+            IdentifiedSource { source, name: "n".into(), identity: Arc::clone(&presence) };
+        for questions in [2, 1] {
+            let asked = watched.connect().await.unwrap().asked().len();
+            assert_eq!(asked, if is_guarded { questions } else { 0 });
+            assert_eq!(presence.memory_since().is_some(), is_guarded);
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_jumped_is_a_gap_from_that_answer_on() {
+    let presence = ServerIdentity::new("n".to_owned(), Some("roll".into()));
+    presence.state().meet(&identity(&info("a", "h", "00")), Proof::Nothing, at(100));
+    let started = presence.memory_since().unwrap();
+    let sample = |sent, micros| Sample { micros, sent: at(sent), received: at(sent) };
+    presence.hear(sample(101, 501_000_000));
+    presence.hear(sample(102, 502_000_000));
+    assert_eq!(presence.memory_since().unwrap(), started);
+    presence.hear(sample(103, 563_000_000));
+    let MemorySince { run_id, since, cause } = presence.memory_since().unwrap();
+    assert_eq!((&*run_id, since, cause), ("a", at(103), Cause::ClockJumped(60_000)));
+}
+
+#[test]
+fn the_doubt_is_told_and_a_server_seen_first_is_none() {
+    let mut state = IdentityState::default();
+    let mut meet = |info: &str, proof, now| state.meet(&identity(info), proof, now);
+    assert_eq!(meet(&info("a", "h", "00"), Proof::Nothing, at(100)), None);
+    assert_eq!(meet(&info("b", "h", "00"), Proof::Durable(None), at(130)), None);
+    assert_eq!(meet(&info("c", "h", "00"), Proof::Nothing, at(160)), Some(Cause::Restarted));
+    assert_eq!(meet(&info("d", "i", "h"), Proof::Nothing, at(190)), Some(Cause::Replaced));
+}

@@ -1,0 +1,187 @@
+//! Is the server fit to hold locks? Asked once, at startup.
+
+use std::time::Duration;
+
+use deadpool_redis::redis;
+use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::{RedisResult, Value};
+use tokio::time::timeout;
+
+use crate::backend::redis::connection::Source;
+use crate::backend::redis::pubsub::silent;
+use crate::error::{NodeError, NodeErrorKind};
+use crate::shield::tell;
+
+/// The oldest version whose scripts replicate their effects and may read the clock before a write.
+const OLDEST: (u32, u32) = (5, 0);
+
+/// How long the servers of a cluster may take. One that is silent must not keep a client from the
+/// others.
+const PARTS: Duration = Duration::from_secs(2);
+
+/// Hears what a server says of itself.
+pub(crate) type Met<'a> = dyn Fn(&str) + Sync + 'a;
+
+/// Is the server fit? Of several behind one connection, those that do not answer are left out.
+/// `Some`: why it is not fit. `met` is told what the one server says of itself.
+pub(crate) async fn probe<S: Source>(
+    node: &str,
+    connection: &mut S::Connection,
+    met: &Met<'_>,
+) -> RedisResult<Option<NodeError>> {
+    if S::LEADS_TO_ONE {
+        return ask(node, connection, met).await;
+    }
+    let failed = match timeout(PARTS, ask(node, connection, met)).await {
+        Ok(Err(error)) if error.code().is_none() => error,
+        Ok(verdict) => return verdict,
+        Err(_) => silent(),
+    };
+    if !matches!(timeout(PARTS, S::leads(connection, None)).await, Ok(true)) {
+        return Err(failed);
+    }
+    tell!(warn, node, error = %failed, "a part of the servers does not answer now");
+    Ok(None)
+}
+
+/// Reads what INFO tells. A user who may not run INFO is served nevertheless; what it would have
+/// told is then not checked.
+async fn ask(
+    node: &str,
+    connection: &mut (impl ConnectionLike + Send),
+    met: &Met<'_>,
+) -> RedisResult<Option<NodeError>> {
+    let reply: RedisResult<Value> = redis::cmd("INFO").query_async(connection).await;
+    // A cluster: each of its masters says something.
+    if let Ok(Value::Map(masters)) = reply {
+        for (address, info) in masters {
+            let address: String = redis::from_redis_value(address)?;
+            let unfit = judge(&format!("{node} ({address})"), text(info))?;
+            if unfit.is_some() {
+                return Ok(unfit);
+            }
+        }
+        return Ok(None);
+    }
+    let info = reply.and_then(text);
+    if let Ok(info) = &info {
+        met(info);
+    }
+    judge(node, info)
+}
+
+fn text(info: Value) -> RedisResult<String> {
+    match info {
+        Value::ServerError(error) => Err(error.into()),
+        info => Ok(redis::from_redis_value(info)?),
+    }
+}
+
+fn judge(node: &str, info: RedisResult<String>) -> RedisResult<Option<NodeError>> {
+    match info {
+        Ok(info) => Ok(check(node, &info)),
+        Err(error) if error.code() == Some("NOPERM") => {
+            tell!(
+                warn,
+                node,
+                "this user may not run INFO, so the version and the eviction policy of the server \
+                 were not checked; grant +info"
+            );
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn check(node: &str, info: &str) -> Option<NodeError> {
+    let unfit = |kind, message| Some(NodeError::new(node, kind, message));
+    let version = field(info, "redis_version").unwrap_or_default();
+    if parse_version(version).is_some_and(|version| version < OLDEST) {
+        let message = format!("redis {version} is too old, redlock needs 5.0 or newer");
+        return unfit(NodeErrorKind::Refused, message);
+    }
+    if field(info, "role") == Some("slave") {
+        return unfit(NodeErrorKind::ReadOnly, "this server is a replica".to_owned());
+    }
+    if let Some(policy) = field(info, "maxmemory_policy").filter(|policy| evicts(policy)) {
+        tell!(
+            warn,
+            node,
+            policy,
+            "this server may evict locks while they are held: every policy but `noeviction` does; \
+             run `CONFIG SET maxmemory-policy noeviction`, or use a server of its own for locks"
+        );
+    }
+    None
+}
+
+fn evicts(policy: &str) -> bool {
+    policy != "noeviction"
+}
+
+pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+fn parse_version(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split('.').map(|part| part.parse().ok());
+    Some((parts.next()??, parts.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::redis::connection::{Scripted, bulk};
+
+    /// What stands against a server that answers this to INFO.
+    async fn found(answer: &str) -> RedisResult<Option<String>> {
+        let mut server = Scripted::new([answer]);
+        let unfit = probe::<Scripted>("n", &mut server, &|_| ()).await;
+        assert_eq!(server.asked(), ["INFO"]);
+        unfit.map(|error| error.map(|error| error.to_string()))
+    }
+
+    #[tokio::test]
+    async fn a_server_is_judged_by_what_it_tells() {
+        let (old, new) = (bulk("redis_version:4.0.14"), bulk("redis_version:5.0.0"));
+        assert_eq!(found(&new).await.unwrap(), None);
+        assert!(found(&old).await.unwrap().unwrap().contains("redis 4.0.14 is too old"));
+        assert_eq!(found("-NOPERM no info").await.unwrap(), None);
+        assert!(found("-NOAUTH first").await.is_err());
+        assert!(found("*0").await.is_err());
+    }
+
+    /// One that is unfit, or says so, is enough.
+    #[tokio::test]
+    async fn each_master_of_a_cluster_is_judged() {
+        let (old, new) = (bulk("redis_version:4.0.14"), bulk("redis_version:5.0.0"));
+        let masters = |first: &str, second: &str| {
+            format!("%2\r\n{}\r\n{first}\r\n{}\r\n{second}", bulk("a:1"), bulk("b:2"))
+        };
+        assert_eq!(found(&masters(&new, &new)).await.unwrap(), None);
+        for both in [masters(&old, &new), masters(&new, &old)] {
+            let unfit = found(&both).await.unwrap().unwrap();
+            assert!(unfit.contains("is too old"), "{unfit}");
+        }
+        assert!(found(&masters(&new, &old)).await.unwrap().unwrap().contains("(b:2)"));
+        assert_eq!(found(&masters(&new, "-NOPERM no info")).await.unwrap(), None);
+        assert!(found(&masters(&new, "-LOADING soon")).await.is_err());
+    }
+
+    #[test]
+    fn an_old_server_is_refused_and_a_new_one_is_not() {
+        let kind = |info| check("n", info).map(|error| error.kind());
+        assert_eq!(kind("redis_version:4.0.14\r\n"), Some(NodeErrorKind::Refused));
+        assert_eq!(kind("redis_version:7.0.15\r\nmaxmemory_policy:noeviction\r\n"), None);
+        assert_eq!(kind("role:slave\r\n"), Some(NodeErrorKind::ReadOnly));
+        assert_eq!(kind("server_name:something else\r\n"), None);
+    }
+
+    #[test]
+    fn every_policy_but_one_evicts_locks() {
+        assert!(!evicts("noeviction"));
+        for policy in ["allkeys-lru", "volatile-lru", "volatile-ttl", "allkeys-random"] {
+            assert!(evicts(policy));
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What a line needs in the background: a connection that hears calls, and a watch of hand-overs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_redis::redis;
+use deadpool_redis::redis::{RedisResult, Value};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+
+use super::mailbox;
+use super::registry::Phase;
+use super::subscription::{News, PubsubStream, broken};
+use crate::backend::redis::commands::{
+    NUDGE, Release, ScriptCall, on_abandoned, queue_reply, send_script,
+};
+use crate::backend::redis::connection::{SharedConnection, Source};
+use crate::backend::redis::health::IdentifiedSource;
+use crate::backend::redis::{Core, RedisNode, founders};
+use crate::backend::{BackgroundTask, CLAIM_WINDOW, Claim};
+use crate::denial;
+use crate::key::LockKey;
+use crate::shield::tell;
+
+/// How long a connection may take to be made and to show that it hears.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long a nudge, or a release of what nobody wants, may take.
+const REPLY: Duration = Duration::from_secs(1);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Shows that the channel works. It tells nobody anything.
+const OWN_MESSAGE: &str = "";
+
+/// What is heard of a subscription.
+type Heard = mpsc::UnboundedReceiver<News>;
+
+/// Serves those who wait at a node, over connections of the runtime it runs on.
+struct NodeTasks<S: Source> {
+    core: Arc<Core<S>>,
+    calls: Arc<SharedConnection<IdentifiedSource<S>>>,
+}
+
+impl<S: Source> Clone for NodeTasks<S> {
+    fn clone(&self) -> Self {
+        Self { core: Arc::clone(&self.core), calls: Arc::clone(&self.calls) }
+    }
+}
+
+impl<S: Source> RedisNode<S> {
+    /// `None`: it was begun before, or this is a lane, which has none.
+    pub(crate) fn begin_duty(&self) -> Option<BackgroundTask> {
+        let over = self.stem.as_ref()?.begin_duty()?;
+        let duties = NodeTasks { core: Arc::clone(&self.core), calls: Arc::clone(&self.calls) };
+        Some(Box::pin(async move {
+            tokio::select! {
+                () = over.cancelled() => {}
+                () = duties.run() => {}
+            }
+        }))
+    }
+}
+
+impl<S: Source> NodeTasks<S> {
+    async fn run(self) {
+        tokio::join!(self.listen(), self.nudge_the_overdue(), self.core.watch_health());
+    }
+
+    /// Hears calls from the first time on that somebody wants to.
+    async fn listen(&self) {
+        let registry = &self.core.registry;
+        registry.wanted().await;
+        let mut pause = SHORTEST_PAUSE;
+        let (mut was_heard, mut denials) = (false, 0);
+        loop {
+            match timeout(CONNECT, self.subscribe()).await {
+                Ok(Ok(Some((subscription, heard)))) => {
+                    let since = Instant::now();
+                    registry.enter(Phase::Heard);
+                    if was_heard {
+                        registry.disturb();
+                    }
+                    (was_heard, denials) = (true, 0);
+                    self.hear(subscription, heard).await;
+                    self.core.health.broke();
+                    registry.enter(Phase::Wanted);
+                    if since.elapsed() > LONGEST_PAUSE {
+                        pause = SHORTEST_PAUSE;
+                    }
+                }
+                Ok(Ok(None)) => {
+                    registry.enter(Phase::Silent);
+                    return;
+                }
+                Ok(Err(error)) if error.code() == Some("NOPERM") => {
+                    tell!(
+                        debug,
+                        node = self.core.name,
+                        "this user may not subscribe and publish, so its waiters ask now and then"
+                    );
+                    registry.enter(Phase::Silent);
+                    pause = denial::pause(denials);
+                    denials += 1;
+                }
+                Ok(Err(_)) | Err(_) => registry.enter(Phase::Silent),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// A subscription on which a message of our own was heard. `None`: there is no way to make one.
+    async fn subscribe(&self) -> RedisResult<Option<(PubsubStream, Heard)>> {
+        let (listener, mut heard) = self.core.registry.listener();
+        let made = self.core.source.subscribe(listener).await?;
+        let Some(mut subscription) = made else { return Ok(None) };
+        let shown = tokio::select! {
+            biased;
+            error = &mut subscription => Err(error),
+            shown = self.show(&mut heard) => shown,
+        };
+        shown.map(|()| Some((subscription, heard)))
+    }
+
+    /// Sends a message of our own, and waits until it is heard.
+    async fn show(&self, heard: &mut Heard) -> RedisResult<()> {
+        let channel = &self.core.registry.channel;
+        let connection = &mut self.calls.borrow().await?.connection;
+        if let Some(key) = mailbox::key_of(channel) {
+            let put = mailbox::put(key, OWN_MESSAGE);
+            put.query_async::<Value>(connection).await.map_err(founders::first)?;
+        } else {
+            let mut publish = redis::cmd("PUBLISH");
+            publish.arg(channel).arg(OWN_MESSAGE);
+            publish.query_async::<Value>(connection).await?;
+        }
+        loop {
+            match heard.recv().await {
+                Some(News::Message(message)) if message == OWN_MESSAGE.as_bytes() => return Ok(()),
+                // From before: a mailbox keeps what came while nobody fetched it.
+                Some(news) => self.pass_on(&news),
+                None => return Err(broken()),
+            }
+        }
+    }
+
+    /// Passes on what is heard, until the connection breaks.
+    async fn hear(&self, mut subscription: PubsubStream, mut heard: Heard) {
+        loop {
+            tokio::select! {
+                biased;
+                error = &mut subscription => {
+                    tell!(debug, node = self.core.name, %error, "calls are not heard any more");
+                    break;
+                }
+                Some(news) = heard.recv() => self.pass_on(&news),
+            }
+        }
+        while let Ok(news) = heard.try_recv() {
+            self.pass_on(&news);
+        }
+    }
+
+    fn pass_on(&self, news: &News) {
+        match news {
+            News::Message(message) => {
+                if let Some(claim) = self.core.registry.tell(message) {
+                    self.free(claim);
+                }
+            }
+            News::Gap => self.core.registry.disturb(),
+        }
+    }
+
+    /// Lets go of a lock that was handed to somebody who gave up.
+    fn free(&self, claim: Claim) {
+        let duties = self.clone();
+        tokio::spawn(async move {
+            let release = Release::of(&claim);
+            if let Err(fault) = duties.core.let_go(&duties.calls, release, REPLY).await {
+                tell!(debug, nodes = ?fault.nodes, "what nobody wants is free in a moment");
+            }
+        });
+    }
+
+    async fn nudge_the_overdue(&self) {
+        loop {
+            for key in self.core.handover_watchdog.overdue().await {
+                self.nudge(&key).await;
+            }
+        }
+    }
+
+    /// Whoever has the lock now did not get it from this process. If nobody has it though somebody
+    /// waits, the first of them gets it.
+    async fn nudge(&self, key: &LockKey) {
+        let keys = key.with_helpers();
+        let keys = keys.each_ref().map(String::as_str);
+        let call = ScriptCall::new(&NUDGE, &keys, &[]);
+        let nudged = send_script(
+            &self.core.health,
+            &self.calls,
+            &call,
+            REPLY,
+            queue_reply::nudged,
+            on_abandoned,
+        )
+        .await;
+        // Who stays in line looks by itself, if this fails.
+        let Ok(answer) = nudged else { return };
+        match answer.found {
+            (Some(free_in), waiting) if waiting > 0 && free_in <= CLAIM_WINDOW => {
+                self.core.handover_watchdog.look_again(key, free_in);
+            }
+            _ => {}
+        }
+    }
+}

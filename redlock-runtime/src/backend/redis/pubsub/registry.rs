@@ -1,0 +1,254 @@
+//! Hears on one channel who of this process has been handed a lock, or waits for one that is free.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{fmt, str};
+
+use tokio::sync::{Notify, mpsc, watch};
+
+use super::subscription::{Listener, News};
+use crate::backend::{
+    Claim, FencingTokens, HintRegistration, OnRelease, QueueSignal, Subscription,
+};
+use crate::fencing::FencingToken;
+use crate::key::LockKey;
+use crate::owner::Owner;
+
+/// The channel of those that cannot be told.
+pub(crate) const NOBODY: &str = "-";
+/// Owners that gave up, at most: a call for one of them is rare, and late.
+const MOST_FORMER: usize = 1024;
+
+/// The channel of a node's waiters, and who listens for what.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    pub(crate) channel: String,
+    phase: watch::Sender<Phase>,
+    doubts: Arc<Notify>,
+    listeners: Mutex<Listeners>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Nobody has asked for it yet.
+    Unused,
+    /// Somebody has.
+    Wanted,
+    /// Calls are heard.
+    Heard,
+    /// They are not, for the time being.
+    Silent,
+}
+
+#[derive(Default)]
+struct Listeners {
+    subscriptions: HashMap<Owner, (LockKey, mpsc::UnboundedSender<QueueSignal>)>,
+    /// They only want to know when a lock is let go of.
+    awaiting: HashMap<Owner, (LockKey, OnRelease)>,
+    /// They gave up, and never come back: what is handed to them nobody wants.
+    former: VecDeque<Claim>,
+}
+
+impl Registry {
+    /// `channel`: of publish and subscribe, or a mailbox.
+    pub(crate) fn new(channel: String) -> Self {
+        Self {
+            channel,
+            phase: watch::Sender::new(Phase::Unused),
+            doubts: Arc::default(),
+            listeners: Mutex::default(),
+        }
+    }
+
+    /// What listens on the channel, and where its news arrive.
+    pub(crate) fn listener(&self) -> (Listener, mpsc::UnboundedReceiver<News>) {
+        let (news, heard) = mpsc::unbounded_channel();
+        let (channel, doubts) = (self.channel.clone(), Arc::clone(&self.doubts));
+        (Listener { channel, news, doubts }, heard)
+    }
+
+    /// A call seems to have been missed: does the subscription listen where it is called?
+    pub(crate) fn doubt(&self) {
+        self.doubts.notify_one();
+    }
+
+    /// The channel to be told on, once somebody listens there; [`NOBODY`] if that takes longer
+    /// than `within`. Cancel safe.
+    pub(crate) async fn channel_within(&self, within: Duration) -> &str {
+        if self.is_heard() {
+            return &self.channel;
+        }
+        self.phase.send_if_modified(|phase| {
+            let is_first = *phase == Phase::Unused;
+            if is_first {
+                *phase = Phase::Wanted;
+            }
+            is_first
+        });
+        let mut phase = self.phase.subscribe();
+        let settled = phase.wait_for(|phase| matches!(phase, Phase::Heard | Phase::Silent));
+        let _ = tokio::time::timeout(within, settled).await;
+        self.channel_now()
+    }
+
+    pub(crate) fn channel_now(&self) -> &str {
+        if self.is_heard() { &self.channel } else { NOBODY }
+    }
+
+    pub(crate) fn is_heard(&self) -> bool {
+        *self.phase.borrow() == Phase::Heard
+    }
+
+    /// Returns when somebody waits.
+    pub(crate) async fn wanted(&self) {
+        let mut phase = self.phase.subscribe();
+        let _ = phase.wait_for(|phase| *phase != Phase::Unused).await;
+    }
+
+    /// Whoever is in line looks at once when calls are not heard any more, and from then on as
+    /// often as somebody who is not told: until calls are heard again, none will come.
+    pub(crate) fn enter(&self, phase: Phase) {
+        let before = self.phase.send_replace(phase);
+        if before == Phase::Heard && phase != Phase::Heard {
+            self.disturb();
+        }
+    }
+
+    pub(crate) fn subscription(self: &Arc<Self>, Claim { key, owner, .. }: &Claim) -> Subscription {
+        let (sender, calls) = mpsc::unbounded_channel();
+        self.listeners().subscriptions.insert(owner.clone(), (key.clone(), sender));
+        Subscription::new(calls, Registration { registry: Arc::clone(self), owner: owner.clone() })
+    }
+
+    /// `told` is called when the lock of this claim was let go of.
+    pub(crate) fn expect(
+        self: &Arc<Self>,
+        Claim { key, owner, .. }: &Claim,
+        told: OnRelease,
+    ) -> HintRegistration {
+        self.listeners().awaiting.insert(owner.clone(), (key.clone(), told));
+        HintRegistration::new(Registration { registry: Arc::clone(self), owner: owner.clone() })
+    }
+
+    /// The owner is never used again, though it may still be handed a lock.
+    pub(crate) fn gave_up(&self, claim: &Claim) {
+        let mut listeners = self.listeners();
+        if listeners.former.len() == MOST_FORMER {
+            listeners.former.pop_front();
+        }
+        listeners.former.push_back(claim.clone());
+    }
+
+    /// Calls may have been missed.
+    pub(crate) fn disturb(&self) {
+        let listeners: Vec<_> = self.listeners().subscriptions.values().cloned().collect();
+        for (_, sender) in listeners {
+            let _ = sender.send(QueueSignal::Disturbed);
+        }
+    }
+
+    /// Passes a message on. Answers with the lock that it hands to somebody who gave up. A message
+    /// about another lock than the one that its owner waits for is not believed: what it may have
+    /// handed over ends with the claim window.
+    pub(crate) fn tell(&self, message: &[u8]) -> Option<Claim> {
+        if let Some(lock) = parse_free(message) {
+            let told = self.listeners().awaiting.get(lock.owner).cloned();
+            // Outside of the mutex, as below.
+            if let Some((key, told)) = told
+                && lock.is(&key)
+            {
+                told();
+            }
+            return None;
+        }
+        let (lock, call) = parse(message)?;
+        let sender = {
+            let mut listeners = self.listeners();
+            let former = &mut listeners.former;
+            let is_meant =
+                |claim: &Claim| claim.owner.as_str() == lock.owner && lock.is(&claim.key);
+            if let Some(at) = former.iter().position(is_meant) {
+                return former.remove(at);
+            }
+            let subscription =
+                listeners.subscriptions.get(lock.owner).filter(|(key, _)| lock.is(key));
+            subscription.map(|(_, sender)| sender.clone())
+        };
+        // Outside of the mutex: it wakes a task. Without a subscription, somebody who looked has heard
+        // of it already.
+        let _ = sender?.send(call);
+        None
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, Listeners> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Listeners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listeners")
+            .field("subscriptions", &self.subscriptions.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Takes the listener of an owner away.
+#[derive(Debug)]
+struct Registration {
+    registry: Arc<Registry>,
+    owner: Owner,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let mut listeners = self.registry.listeners();
+        let gone =
+            (listeners.subscriptions.remove(&self.owner), listeners.awaiting.remove(&self.owner));
+        drop(listeners);
+        // Outside of the mutex: what they refer to may end with them.
+        drop(gone);
+    }
+}
+
+/// The lock that a message is about, and its owner.
+#[derive(Debug, PartialEq, Eq)]
+struct Lock<'a> {
+    owner: &'a str,
+    key: &'a [u8],
+}
+
+impl<'a> Lock<'a> {
+    /// `<length of the owner> <owner><lock key>`
+    fn parse(words: &'a [u8]) -> Option<Self> {
+        let space = words.iter().position(|byte| *byte == b' ')?;
+        let (length, both) = (str::from_utf8(&words[..space]).ok()?, &words[space + 1..]);
+        let (owner, key) = both.split_at_checked(length.parse().ok()?)?;
+        Some(Self { owner: str::from_utf8(owner).ok()?, key })
+    }
+
+    fn is(&self, key: &LockKey) -> bool {
+        self.key == key.redis_key().as_bytes()
+    }
+}
+
+/// `<first> <last> <lease in ms> <length of the owner> <owner><lock key>`
+fn parse(message: &[u8]) -> Option<(Lock<'_>, QueueSignal)> {
+    let mut words = message.splitn(4, |byte| *byte == b' ');
+    let mut number = || -> Option<u64> { str::from_utf8(words.next()?).ok()?.parse().ok() };
+    let (first, last, lease) = (number()?, number()?, number()?);
+    let lock = Lock::parse(words.next()?)?;
+    let fencing_tokens =
+        FencingTokens { first: FencingToken::new(first)?, last: FencingToken::new(last)? };
+    let lease = Duration::from_millis(lease);
+    Some((lock, QueueSignal::HandedOver { fencing_tokens, lease }))
+}
+
+/// `free <length of the owner> <owner><lock key>`
+fn parse_free(message: &[u8]) -> Option<Lock<'_>> {
+    Lock::parse(message.strip_prefix(b"free ")?)
+}
+
+#[cfg(test)]
+mod tests;

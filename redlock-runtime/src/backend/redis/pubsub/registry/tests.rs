@@ -1,0 +1,152 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::backend::redis::pubsub::subscription;
+
+fn claim(client: &str) -> Claim {
+    let key = LockKey::new("lock:", "stock 42").unwrap();
+    Claim { key, owner: Owner::fresh(client), expire: Duration::from_secs(10) }
+}
+
+fn message(claim: &Claim) -> Vec<u8> {
+    let owner = claim.owner.as_str();
+    format!("41 48 500 {} {owner}{}", owner.len(), claim.key.redis_key()).into_bytes()
+}
+
+fn call() -> QueueSignal {
+    let fencing_token = |number| FencingToken::new(number).unwrap();
+    let fencing_tokens = FencingTokens { first: fencing_token(41), last: fencing_token(48) };
+    QueueSignal::HandedOver { fencing_tokens, lease: Duration::from_millis(500) }
+}
+
+#[tokio::test]
+async fn a_call_reaches_its_ticket_whatever_the_client_is_called() {
+    let registry = Arc::new(Registry::new(subscription::channel()));
+    for client in ["web-3", "a web 4 ", "\u{1F512} 12 "] {
+        let (claim, other) = (claim(client), claim(client));
+        let mut subscription = registry.subscription(&claim);
+        let _other = registry.subscription(&other);
+        assert!(registry.tell(&message(&claim)).is_none());
+        assert_eq!(subscription.called().await, call());
+    }
+}
+
+#[tokio::test]
+async fn a_lock_for_an_owner_that_gave_up_is_let_go_of_once() {
+    let registry = Arc::new(Registry::new(subscription::channel()));
+    let claim = claim("web-3");
+    registry.gave_up(&claim);
+    assert_eq!(registry.tell(&message(&claim)).unwrap().owner, claim.owner);
+    assert!(registry.tell(&message(&claim)).is_none());
+}
+
+/// It may hold the lock: a look can bring the news before the call does.
+#[test]
+fn a_lock_for_an_owner_without_a_ticket_is_left_alone() {
+    let registry = Arc::new(Registry::new(subscription::channel()));
+    let claim = claim("web-3");
+    drop(registry.subscription(&claim));
+    assert!(registry.listeners().subscriptions.is_empty());
+    assert!(registry.tell(&message(&claim)).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_about_another_lock_is_not_believed() {
+    let registry = Arc::new(Registry::new(subscription::channel()));
+    let [waits, gave_up] = [claim("web-3"), claim("web-3")];
+    let mut subscription = registry.subscription(&waits);
+    registry.gave_up(&gave_up);
+    for claim in [&waits, &gave_up] {
+        let other = Claim { key: LockKey::new("lock:", "stock 4").unwrap(), ..claim.clone() };
+        assert!(registry.tell(&message(&other)).is_none());
+    }
+    let called = tokio::time::timeout(Duration::from_secs(1), subscription.called()).await;
+    assert!(called.is_err(), "{called:?}");
+    assert!(registry.tell(&message(&gave_up)).is_some(), "it is still known");
+}
+
+#[test]
+fn the_owners_that_gave_up_do_not_pile_up() {
+    let registry = Registry::new(subscription::channel());
+    (0..2 * MOST_FORMER).for_each(|_| registry.gave_up(&claim("web-3")));
+    assert_eq!(registry.listeners().former.len(), MOST_FORMER);
+}
+
+#[test]
+fn who_waits_for_a_release_is_told_until_it_wants_no_more() {
+    let registry = Arc::new(Registry::new(subscription::channel()));
+    let claim = claim("a web 4 ");
+    let owner = claim.owner.as_str();
+    let message = format!("free {} {owner}{}", owner.len(), claim.key.redis_key());
+    let told = Arc::new(AtomicUsize::new(0));
+    let awaited = {
+        let told = Arc::clone(&told);
+        let count = move || {
+            told.fetch_add(1, Ordering::Relaxed);
+        };
+        registry.expect(&claim, Arc::new(count))
+    };
+    for _ in 0..2 {
+        assert!(registry.tell(message.as_bytes()).is_none());
+        assert!(registry.tell(format!("{message}3").as_bytes()).is_none(), "another lock");
+    }
+    drop(awaited);
+    assert!(registry.tell(message.as_bytes()).is_none());
+    assert_eq!(told.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn everybody_is_disturbed() {
+    let registry = Arc::new(Registry::new(subscription::channel()));
+    let mut subscriptions = [claim("a"), claim("b")].map(|claim| registry.subscription(&claim));
+    registry.disturb();
+    for subscription in &mut subscriptions {
+        assert_eq!(subscription.called().await, QueueSignal::Disturbed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn everybody_looks_at_once_when_calls_are_not_heard_any_more() {
+    for deaf in [Phase::Wanted, Phase::Silent] {
+        let registry = Arc::new(Registry::new(subscription::channel()));
+        registry.enter(Phase::Wanted);
+        registry.enter(Phase::Heard);
+        let mut subscription = registry.subscription(&claim("a"));
+        registry.enter(deaf);
+        assert!(!registry.is_heard());
+        let mut called =
+            async || tokio::time::timeout(Duration::from_secs(1), subscription.called()).await.ok();
+        assert_eq!(called().await, Some(QueueSignal::Disturbed), "{deaf:?}");
+        // Once: what was not heard before is no news.
+        registry.enter(Phase::Silent);
+        assert_eq!(called().await, None, "{deaf:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_not_heard_in_time_is_not_told() {
+    let registry = Registry::new(subscription::channel());
+    let within = Duration::from_millis(100);
+    assert_eq!(registry.channel_within(within).await, NOBODY);
+    registry.enter(Phase::Silent);
+    let start = tokio::time::Instant::now();
+    assert_eq!(registry.channel_within(within).await, NOBODY);
+    assert!(start.elapsed().is_zero(), "it is known already");
+    registry.enter(Phase::Heard);
+    assert_eq!(registry.channel_within(within).await, registry.channel);
+}
+
+#[test]
+fn anything_else_is_not_a_message() {
+    let registry = Arc::new(Registry::new(subscription::channel()));
+    for odd in ["free ", "free x", "free 9 short", "free -1 x"] {
+        assert!(parse_free(odd.as_bytes()).is_none(), "{odd}");
+    }
+    for odd in
+        ["", "free 1 x", "41 48 500", "41 48 500 9 short", "a 48 500 1 xy", "41 48 500 -1 xy"]
+    {
+        assert!(parse(odd.as_bytes()).is_none(), "{odd}");
+        assert!(registry.tell(odd.as_bytes()).is_none());
+    }
+    assert!(parse(b"41 48 500 1 \xff lock:k").is_none());
+}

@@ -1,0 +1,52 @@
+//! A server as one of N: since when it remembers, and the roll that is left on it.
+
+use std::time::Duration;
+
+use super::commands::{Failure, no_reply};
+use super::connection::{Source, diagnose};
+use super::founders;
+use super::health::{CLOCK, Sample};
+use super::node::RedisNode;
+use crate::backend::{FoundersOffer, FoundersReply, MemorySince, QuorumMember, Reply};
+
+impl<S: Source> QuorumMember for RedisNode<S> {
+    fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    fn memory_since(&self) -> Option<MemorySince> {
+        self.core.identity.memory_since()
+    }
+
+    fn roll<'a>(
+        &'a self,
+        key: &'a str,
+        offer: Option<FoundersOffer>,
+        within: Duration,
+    ) -> Reply<'a, FoundersReply> {
+        Box::pin(async move {
+            let asked = tokio::time::timeout(within, async {
+                let mut loan = self.calls.borrow().await?;
+                let sent = CLOCK.now();
+                let answer = founders::call(&mut loan.connection, key, offer.as_ref()).await;
+                if answer.is_err() {
+                    self.calls.discard(&loan);
+                }
+                answer.map(|(roll, micros)| (roll, micros, sent))
+            });
+            let (roll, micros, sent) = match asked.await {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(error)) => {
+                    let why = diagnose(&self.core.name, &error);
+                    return Err(Failure::new(why.error, false, why.is_final).into());
+                }
+                Err(_) => {
+                    return Err(no_reply(&self.core.name, "no reply", within, false).into());
+                }
+            };
+            let sample = Sample { micros, sent, received: CLOCK.now() };
+            self.core.identity.hear(sample);
+            Ok(FoundersReply { roll, clock_offset: Some(sample.offset()) })
+        })
+    }
+}

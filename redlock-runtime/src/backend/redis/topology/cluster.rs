@@ -1,0 +1,270 @@
+//! A Redis Cluster: one client of many servers, each of which has its part of the keys.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use deadpool::managed::Manager as _;
+use deadpool_redis::cluster::{ClusterClient, ClusterClientBuilder, ClusterConnection, Pool};
+use deadpool_redis::redis;
+use deadpool_redis::redis::cluster_routing::{
+    MultipleNodeRoutingInfo, ResponsePolicy, Route, RoutingInfo, SingleNodeRoutingInfo, Slot,
+    SlotAddr,
+};
+use deadpool_redis::redis::io::tcp::TcpSettings;
+use deadpool_redis::redis::{ConnectionInfo, RedisResult, Value};
+use tokio::time::Instant;
+
+use super::masters;
+use crate::backend::redis::connection::{CONNECT, Source, address};
+use crate::backend::redis::pubsub::{Listener, PubsubStream};
+use crate::backend::redis::{NodeOptions, RedisNode};
+use crate::backend::{
+    Acquired, BackgroundTask, Claim, Fault, FifoQueue, Found, HintRegistration, LockBackend,
+    OnRelease, Reply,
+};
+use crate::error::LockError;
+use crate::fencing::FencingToken;
+use crate::shield::tell;
+
+/// How often the client follows a redirect before we are told: twice, since a command for a master
+/// that is gone goes to another server first. Each failure makes it look at the whole cluster anew,
+/// which holds up the commands of all.
+const RETRIES: u32 = 2;
+const SHORTEST_PAUSE_MS: u64 = 10;
+const LONGEST_PAUSE_MS: u64 = 100;
+/// Ends what the client asks for itself, of a server that may be frozen. Commands of ours end
+/// sooner, by our own bounds.
+const CLIENT_REPLY: Duration = Duration::from_secs(5);
+const CLIENT_CONNECT: Duration = Duration::from_secs(1);
+
+/// The locks of a cluster. The client library finds the master of each key, follows it when it
+/// moves, and asks again; every script may be repeated by its owner.
+#[derive(Debug)]
+pub(crate) struct RedisCluster {
+    node: RedisNode<Shards>,
+}
+
+impl RedisCluster {
+    pub(crate) fn open(urls: &[String], options: NodeOptions) -> Result<Self, LockError> {
+        let Some(first) = urls.first() else {
+            return Err(LockError::config("`cluster` names no server"));
+        };
+        let seeds =
+            urls.iter().map(|url| address::parse(url, None)).collect::<Result<Vec<_>, _>>()?;
+        let name = format!("cluster {}", address::open(first, None)?.0);
+        let nodes = seeds.clone();
+        let client = ClusterClientBuilder::new(seeds)
+            .retries(RETRIES)
+            .min_retry_wait(SHORTEST_PAUSE_MS)
+            .max_retry_wait(LONGEST_PAUSE_MS)
+            .connection_timeout(CLIENT_CONNECT)
+            .response_timeout(CLIENT_REPLY)
+            .overall_response_timeout(None)
+            .tcp_settings(TcpSettings::default().set_nodelay(true))
+            .build()
+            .map_err(|error| LockError::config(format!("{name}: {error}")))?;
+        let shards = Shards::Client { client: Box::new(client), seeds: nodes };
+        Ok(Self { node: RedisNode::new(name, shards, options) })
+    }
+
+    pub(crate) fn from_pool(pool: Pool, options: NodeOptions) -> Self {
+        Self { node: RedisNode::new("cluster pool".to_owned(), Shards::Pool(pool), options) }
+    }
+}
+
+impl RedisCluster {
+    /// Renews leases of one slot together. Where that fails and there is time left, each by itself:
+    /// a slot that is on its way elsewhere serves its keys one by one, and one key that is refused
+    /// must not keep the others from being renewed.
+    fn renew_slot<'a>(&'a self, claims: &'a [Claim], end: Instant) -> NodeList<'a> {
+        Box::pin(async move {
+            let left = || end.saturating_duration_since(Instant::now());
+            if claims.len() > 1 {
+                match self.node.renew(claims, left()).await {
+                    Ok(found) => return found.into_iter().map(Ok).collect(),
+                    Err(fault) if left().is_zero() => return vec![Err(fault); claims.len()],
+                    Err(_) => {}
+                }
+            }
+            let calls = claims.chunks(1).map(|claim| self.node.renew(claim, left()));
+            let answers = at_once(calls.collect()).await.into_iter();
+            answers.map(|answer| answer.map(|found| found.first().copied().flatten())).collect()
+        })
+    }
+}
+
+/// What was found of each of several leases, when it comes.
+type NodeList<'a> = Pin<Box<dyn Future<Output = Vec<Result<Option<Found>, Fault>>> + Send + 'a>>;
+
+impl LockBackend for RedisCluster {
+    fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
+        self.node.acquire(claim, within)
+    }
+
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        self.node.raise(claim, fencing_token, within)
+    }
+
+    /// The leases of each slot share a call, as a script may use the keys of one slot only; all of
+    /// the calls are sent at once.
+    fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
+        Box::pin(async move {
+            let end = Instant::now() + within;
+            let mut slots: HashMap<Slot, (Vec<usize>, Vec<Claim>)> = HashMap::new();
+            for (position, claim) in claims.iter().enumerate() {
+                let slot = slots.entry(Slot::for_key(claim.key.redis_key())).or_default();
+                slot.0.push(position);
+                slot.1.push(claim.clone());
+            }
+            let calls = slots.values().map(|(_, claims)| self.renew_slot(claims, end));
+            let answers: Vec<_> = at_once(calls.collect()).await.into_iter().flatten().collect();
+            let is_any = answers.iter().any(Result::is_ok);
+            let positions = slots.values().flat_map(|(positions, _)| positions);
+            let mut found = vec![None; claims.len()];
+            for (answer, position) in answers.into_iter().zip(positions) {
+                match answer {
+                    Ok(answer) => found[*position] = answer,
+                    // What the others found must not get lost.
+                    Err(fault) if is_any => {
+                        tell!(debug, nodes = ?fault.nodes, "a part of the cluster is silent");
+                    }
+                    Err(fault) => return Err(fault),
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
+        self.node.release(claim, within)
+    }
+
+    /// The client library waits for every server that is silent, before it serves the others.
+    fn verify(&self, within: Duration) -> Reply<'_, ()> {
+        self.node.verify(within.max(CONNECT))
+    }
+
+    fn fifo_queue(&self) -> Option<&dyn FifoQueue> {
+        self.node.fifo_queue()
+    }
+
+    fn request_hint<'a>(
+        &'a self,
+        claim: &'a Claim,
+        told: OnRelease,
+        within: Duration,
+    ) -> Option<Reply<'a, HintRegistration>> {
+        self.node.request_hint(claim, told, within)
+    }
+
+    fn cancel_hint<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
+        self.node.cancel_hint(claim, within)
+    }
+
+    fn background_task(&self) -> Option<BackgroundTask> {
+        self.node.background_task()
+    }
+}
+
+/// Awaits all of them.
+pub(crate) async fn at_once<T>(
+    mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>,
+) -> Vec<T> {
+    let mut outputs: Vec<Option<T>> = futures.iter().map(|_| None).collect();
+    std::future::poll_fn(|context| {
+        for (future, output) in futures.iter_mut().zip(&mut outputs) {
+            if output.is_none()
+                && let Poll::Ready(ready) = future.as_mut().poll(context)
+            {
+                *output = Some(ready);
+            }
+        }
+        if outputs.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    outputs.into_iter().flatten().collect()
+}
+
+/// Where connections to a whole cluster come from.
+pub(crate) enum Shards {
+    /// Of our own: the manager of the pool knows no options.
+    Client {
+        client: Box<ClusterClient>,
+        seeds: Vec<ConnectionInfo>,
+    },
+    Pool(Pool),
+}
+
+impl Source for Shards {
+    type Connection = ClusterConnection;
+
+    const LEADS_TO_ONE: bool = false;
+
+    async fn connect(&self) -> RedisResult<ClusterConnection> {
+        match self {
+            Self::Client { client, .. } => client.get_async_connection().await,
+            Self::Pool(pool) => pool.manager().create().await,
+        }
+    }
+
+    async fn leads(connection: &mut ClusterConnection, key: Option<&str>) -> bool {
+        let place = match key {
+            Some(key) => RoutingInfo::SingleNode(SingleNodeRoutingInfo::SpecificNode(
+                Route::with_key(key, SlotAddr::Master),
+            )),
+            None => RoutingInfo::MultiNode((
+                MultipleNodeRoutingInfo::AllNodes,
+                Some(ResponsePolicy::OneSucceeded),
+            )),
+        };
+        let answer = connection.route_command(redis::cmd("PING"), place);
+        // A refusal is an answer as well.
+        matches!(answer.await, Ok(Value::SimpleString(_) | Value::ServerError(_)))
+    }
+
+    async fn subscribe(&self, listener: Listener) -> RedisResult<Option<PubsubStream>> {
+        let Self::Client { seeds, .. } = self else { return Ok(None) };
+        masters::subscribe(seeds, listener).await.map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::redis::commands::is_passing;
+    use crate::backend::redis::connection::Direct;
+    use crate::error::NodeErrorKind;
+
+    #[test]
+    fn what_a_cluster_says_while_it_changes_is_not_final() {
+        assert!(is_passing::<Shards>(NodeErrorKind::Cluster));
+        assert!(!is_passing::<Shards>(NodeErrorKind::NoPermission));
+        assert!(!is_passing::<Direct>(NodeErrorKind::Cluster));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn at_once_waits_for_all_and_keeps_their_order() {
+        let sleep = |seconds| -> Pin<Box<dyn Future<Output = u64> + Send>> {
+            Box::pin(async move {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                seconds
+            })
+        };
+        let start = tokio::time::Instant::now();
+        assert_eq!(at_once(vec![sleep(3), sleep(1), sleep(2)]).await, [3, 1, 2]);
+        assert_eq!(start.elapsed(), Duration::from_secs(3));
+    }
+
+    #[test]
+    fn a_cluster_without_a_server_says_so() {
+        let error = RedisCluster::open(&[], NodeOptions::default()).unwrap_err().to_string();
+        assert!(error.contains("`cluster` names no server"), "{error}");
+    }
+}

@@ -1,0 +1,371 @@
+//! Listens at every master of a cluster: what a script publishes arrives without a detour over the
+//! bus of the cluster, and the script can count who listens.
+
+use std::collections::{HashSet, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use deadpool_redis::redis;
+use deadpool_redis::redis::aio::{PubSubSink, PubSubStream};
+use deadpool_redis::redis::{
+    Client, ConnectionAddr, ConnectionInfo, RedisError, RedisResult, Value,
+};
+use futures_core::Stream;
+use tokio::time::{Instant, timeout};
+
+use super::cluster::at_once;
+use crate::backend::redis::commands::reply::text;
+use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
+use crate::backend::redis::pubsub::subscription::{
+    HEARTBEAT, Listener, News, PubsubStream, broken, silent,
+};
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(1);
+/// Between two surveys while a master is not heard, or where one may be new.
+const SOON: Duration = Duration::from_secs(1);
+/// Messages that are remembered, as each comes from every master.
+const MOST_HEARD: usize = 512;
+
+/// The address of a server.
+type Address = (String, u16);
+
+/// Subscribes at all masters that answer.
+pub(crate) async fn subscribe(
+    seeds: &[ConnectionInfo],
+    listener: Listener,
+) -> RedisResult<PubsubStream> {
+    let seeds = Arc::from(seeds);
+    let found = survey(Arc::clone(&seeds), listener.channel.clone(), Vec::new()).await?;
+    if found.ears.is_empty() {
+        return Err(found.failed.unwrap_or_else(broken));
+    }
+    let is_whole = found.failed.is_none();
+    let masters = Masters {
+        seeds,
+        listener,
+        ears: found.ears,
+        heard: Heard::default(),
+        is_whole,
+        surveyed: Instant::now(),
+    };
+    Ok(Box::pin(masters.listen()))
+}
+
+/// A connection that listens at one server.
+struct Ear {
+    address: Address,
+    sink: PubSubSink,
+    stream: PubSubStream,
+}
+
+/// All that listens in one cluster.
+struct Masters {
+    seeds: Arc<[ConnectionInfo]>,
+    listener: Listener,
+    /// One for each master, and for servers that were masters before.
+    ears: Vec<Ear>,
+    heard: Heard,
+    /// Every master is listened to, as far as is known.
+    is_whole: bool,
+    surveyed: Instant,
+}
+
+/// What a look at the whole cluster found.
+struct Survey {
+    /// At masters that nobody listened to.
+    ears: Vec<Ear>,
+    /// Where somebody listened in vain.
+    deaf: Vec<Address>,
+    /// Why a master is not listened to.
+    failed: Option<RedisError>,
+}
+
+type Surveying = Pin<Box<dyn Future<Output = RedisResult<Survey>> + Send>>;
+
+impl Masters {
+    async fn listen(mut self) -> RedisError {
+        let doubts = Arc::clone(&self.listener.doubts);
+        let mut surveying: Option<Surveying> = None;
+        loop {
+            let due = self.next_survey();
+            tokio::select! {
+                (at, message) = next(&mut self.ears) => {
+                    if let Some(message) = message {
+                        self.pass_on(message);
+                    } else {
+                        self.lose(at);
+                    }
+                    if self.ears.is_empty() {
+                        return broken();
+                    }
+                }
+                found = ended(&mut surveying) => {
+                    surveying = None;
+                    self.surveyed = Instant::now();
+                    self.learn(found);
+                    if self.ears.is_empty() {
+                        return silent();
+                    }
+                }
+                () = tokio::time::sleep_until(due), if surveying.is_none() => {
+                    surveying = Some(self.survey());
+                }
+                () = doubts.notified() => self.is_whole = false,
+            }
+        }
+    }
+
+    /// With the heartbeat, or soon where something seems wrong.
+    fn next_survey(&self) -> Instant {
+        self.surveyed + if self.is_whole { HEARTBEAT } else { SOON }
+    }
+
+    fn survey(&self) -> Surveying {
+        let known = self.ears.iter().map(|ear| (ear.address.clone(), ear.sink.clone())).collect();
+        Box::pin(survey(Arc::clone(&self.seeds), self.listener.channel.clone(), known))
+    }
+
+    fn learn(&mut self, found: RedisResult<Survey>) {
+        let Ok(Survey { ears, deaf, failed }) = found else {
+            self.is_whole = false;
+            return;
+        };
+        self.is_whole = failed.is_none() && deaf.is_empty();
+        let had = self.ears.len();
+        self.ears.retain(|ear| !deaf.contains(&ear.address));
+        let is_changed = self.ears.len() < had || !ears.is_empty();
+        self.ears.extend(ears);
+        if is_changed {
+            // Whoever was called at a master without an ear did not hear it.
+            let _ = self.listener.news.send(News::Gap);
+        }
+    }
+
+    fn lose(&mut self, at: usize) {
+        self.ears.swap_remove(at);
+        self.is_whole = false;
+        let _ = self.listener.news.send(News::Gap);
+    }
+
+    fn pass_on(&mut self, message: Vec<u8>) {
+        if self.heard.is_new(&message) {
+            self.listener.pass_on(message);
+        }
+    }
+}
+
+/// Messages that came already: no two calls and no two registry are alike.
+#[derive(Default)]
+struct Heard {
+    known: HashSet<Vec<u8>>,
+    in_order: VecDeque<Vec<u8>>,
+}
+
+impl Heard {
+    fn is_new(&mut self, message: &[u8]) -> bool {
+        if !self.known.insert(message.to_vec()) {
+            return false;
+        }
+        if self.in_order.len() == MOST_HEARD
+            && let Some(oldest) = self.in_order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        self.in_order.push_back(message.to_vec());
+        true
+    }
+}
+
+/// Never returns while there is none. Cancel safe.
+async fn ended(surveying: &mut Option<Surveying>) -> RedisResult<Survey> {
+    match surveying {
+        Some(surveying) => surveying.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The next message, and which ear heard it. `None`: its connection broke. Cancel safe.
+async fn next(ears: &mut [Ear]) -> (usize, Option<Vec<u8>>) {
+    std::future::poll_fn(|context| {
+        for (at, ear) in ears.iter_mut().enumerate() {
+            if let Poll::Ready(message) = Pin::new(&mut ear.stream).poll_next(context) {
+                let message = message.map(|message| message.get_payload_bytes().to_vec());
+                return Poll::Ready((at, message));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Asks who the masters are, subscribes where that is missing, and asks the others for a sign of
+/// life.
+async fn survey(
+    seeds: Arc<[ConnectionInfo]>,
+    channel: String,
+    known: Vec<(Address, PubSubSink)>,
+) -> RedisResult<Survey> {
+    let (seed, masters) = masters(&seeds, &known).await?;
+    let mut checks: Vec<Pin<Box<dyn Future<Output = bool> + Send + '_>>> = Vec::new();
+    for (_, sink) in &known {
+        checks.push(Box::pin(lives(sink.clone(), &channel)));
+    }
+    let mut opening: Vec<Pin<Box<dyn Future<Output = RedisResult<Ear>> + Send + '_>>> = Vec::new();
+    for master in masters {
+        if known.iter().all(|(address, _)| *address != master) {
+            opening.push(Box::pin(open(&seed, master, &channel)));
+        }
+    }
+    let (alive, opened) = tokio::join!(at_once(checks), at_once(opening));
+    let deaf = known.into_iter().zip(alive).filter(|(_, lives)| !lives);
+    let deaf = deaf.map(|((address, _), _)| address).collect();
+    let mut found = Survey { ears: Vec::new(), deaf, failed: None };
+    for ear in opened {
+        match ear {
+            Ok(ear) => found.ears.push(ear),
+            Err(error) => found.failed = Some(error),
+        }
+    }
+    Ok(found)
+}
+
+/// The first server that says who the masters are, as it is spoken to, and what it says.
+async fn masters(
+    seeds: &[ConnectionInfo],
+    known: &[(Address, PubSubSink)],
+) -> RedisResult<(ConnectionInfo, Vec<Address>)> {
+    let mut servers = seeds.to_vec();
+    if let Some(seed) = seeds.first() {
+        for (address, _) in known {
+            servers.push(seed.clone().set_addr(place(seed.addr(), address)));
+        }
+    }
+    // All at once: one that is silent must not stand before the others.
+    let ask = |server: ConnectionInfo| -> ConnectAttempt<'static, (ConnectionInfo, Vec<Address>)> {
+        Box::pin(async move {
+            let asked = timeout(CONNECT, slots(server.clone())).await;
+            let masters = parse(&asked.unwrap_or_else(|_| Err(silent()))?, host(server.addr()));
+            if masters.is_empty() { Err(broken()) } else { Ok((server, masters)) }
+        })
+    };
+    Race::of(servers.into_iter().map(ask)).won().await
+}
+
+/// What a server answers to CLUSTER SLOTS.
+async fn slots(server: ConnectionInfo) -> RedisResult<Value> {
+    let mut connection = Client::open(server)?.get_multiplexed_async_connection().await?;
+    redis::cmd("CLUSTER").arg("SLOTS").query_async(&mut connection).await
+}
+
+/// Subscribing once more changes nothing, and needs no other permission.
+async fn lives(mut sink: PubSubSink, channel: &str) -> bool {
+    matches!(timeout(CONNECT, sink.subscribe(channel)).await, Ok(Ok(())))
+}
+
+async fn open(seed: &ConnectionInfo, address: Address, channel: &str) -> RedisResult<Ear> {
+    let info = seed.clone().set_addr(place(seed.addr(), &address));
+    let made = async {
+        let (mut sink, stream) = Client::open(info)?.get_async_pubsub().await?.split();
+        sink.subscribe(channel).await?;
+        Ok(Ear { address, sink, stream })
+    };
+    timeout(CONNECT, made).await.unwrap_or_else(|_| Err(silent()))
+}
+
+/// Another server, spoken to in the same way.
+fn place(seed: &ConnectionAddr, (host, port): &Address) -> ConnectionAddr {
+    match seed.clone() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host: host.clone(), port: *port, insecure, tls_params }
+        }
+        _ => ConnectionAddr::Tcp(host.clone(), *port),
+    }
+}
+
+fn host(address: &ConnectionAddr) -> &str {
+    match address {
+        ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host,
+        _ => "",
+    }
+}
+
+/// The masters in an answer to CLUSTER SLOTS: `{first slot, last, {host, port, ..}, replicas ..}`
+/// for each range. Where a server does not know its host, it is the one that was `asked`.
+fn parse(slots: &Value, asked: &str) -> Vec<Address> {
+    let Value::Array(ranges) = slots else { return Vec::new() };
+    let mut masters: Vec<Address> = Vec::new();
+    for range in ranges {
+        let Value::Array(range) = range else { continue };
+        let Some(Value::Array(master)) = range.get(2) else { continue };
+        let [host, Value::Int(port), ..] = master.as_slice() else { continue };
+        let host = text(host).filter(|host| !host.is_empty()).unwrap_or_else(|| asked.to_owned());
+        let Ok(port) = u16::try_from(*port) else { continue };
+        let master = (host, port);
+        if !masters.contains(&master) {
+            masters.push(master);
+        }
+    }
+    masters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::redis::connection::{address, bulk, value};
+
+    fn range(first: u16, host: &str, port: u16) -> String {
+        let replica = format!("*2\r\n{}\r\n:1", bulk("replica"));
+        format!("*4\r\n:{first}\r\n:9\r\n*3\r\n{host}\r\n:{port}\r\n{}\r\n{replica}", bulk("id"))
+    }
+
+    #[test]
+    fn the_masters_stand_first_in_each_range() {
+        let ranges = [range(0, &bulk("a"), 1), range(5, &bulk("b"), 2), range(7, &bulk("a"), 1)]
+            .join("\r\n");
+        let slots = value(&format!("*3\r\n{ranges}")).unwrap();
+        assert_eq!(parse(&slots, "x"), [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn a_server_that_does_not_know_its_host_is_the_one_that_was_asked() {
+        for unknown in [bulk(""), "$-1".to_owned()] {
+            let slots = value(&format!("*1\r\n{}", range(0, &unknown, 7))).unwrap();
+            assert_eq!(parse(&slots, "seed"), [("seed".to_owned(), 7)]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_names_no_master() {
+        for odd in ["+OK", "*0", "*1\r\n:1", "*1\r\n*2\r\n:1\r\n:2"] {
+            assert!(parse(&value(odd).unwrap(), "x").is_empty(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn other_servers_are_spoken_to_as_the_seed_is() {
+        let at = |url: &str| {
+            let seed = address::parse(url, None).unwrap();
+            place(seed.addr(), &("b".to_owned(), 7001))
+        };
+        assert_eq!(at("redis://u:p@a:1"), ConnectionAddr::Tcp("b".to_owned(), 7001));
+        #[cfg(feature = "tls")]
+        assert!(matches!(
+            at("rediss://u:p@a:1"),
+            ConnectionAddr::TcpTls { host, port: 7001, insecure: false, .. } if host == "b"
+        ));
+    }
+
+    #[test]
+    fn what_comes_over_the_bus_again_is_heard_once() {
+        let mut heard = Heard::default();
+        assert!(heard.is_new(b"a") && !heard.is_new(b"a"));
+        for n in 0..MOST_HEARD {
+            assert!(heard.is_new(format!("{n}").as_bytes()));
+        }
+        assert_eq!(heard.known.len(), MOST_HEARD);
+        assert!(heard.is_new(b"a"), "that is long ago");
+    }
+}

@@ -1,0 +1,11 @@
+//! Sentinel and Cluster as sources of connections.
+
+#[cfg(feature = "cluster")]
+pub(crate) mod cluster;
+#[cfg(feature = "cluster")]
+pub(crate) mod masters;
+#[cfg(feature = "sentinel")]
+pub(crate) mod sentinel;
+
+#[cfg(feature = "cluster")]
+pub(crate) use cluster::RedisCluster;

@@ -1,0 +1,182 @@
+//! The master of now, as its sentinels name it.
+
+use deadpool::managed::Manager as _;
+use deadpool_redis::redis::aio::MultiplexedConnection;
+use deadpool_redis::redis::sentinel::SentinelClient;
+use deadpool_redis::redis::{Client, ConnectionAddr, ConnectionInfo, RedisResult};
+use deadpool_redis::sentinel::{Pool, SentinelNodeConnectionInfo, SentinelServerType, TlsMode};
+
+use crate::backend::redis::connection::address;
+use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
+use crate::backend::redis::connection::source::{NO_LIMIT, Source};
+use crate::backend::redis::pubsub::{Listener, PubsubStream, broken, mailbox, subscription};
+use crate::backend::redis::{NodeOptions, RedisNode};
+use crate::error::LockError;
+
+/// Asks the sentinels anew for every connection.
+pub(crate) enum Sentinels {
+    /// All of them at once. One that is silent must not stand before the others.
+    Each {
+        sentinels: Vec<ConnectionInfo>,
+        master: String,
+        login: Option<SentinelNodeConnectionInfo>,
+    },
+    /// As the pool of somebody else does it: in the order of its list.
+    Pool(Pool),
+}
+
+impl RedisNode<Sentinels> {
+    /// `master` is what the sentinels call it, or a URL with that name in the place of the host.
+    pub(crate) fn watched(
+        urls: &[String],
+        master: &str,
+        options: NodeOptions,
+    ) -> Result<Self, LockError> {
+        let (master, login) = parse_master(master)?;
+        let name = format!("sentinel {master}");
+        if urls.is_empty() {
+            return Err(LockError::config(format!("{name}: no sentinel is named")));
+        }
+        let sentinels =
+            urls.iter().map(|url| address::parse(url, None)).collect::<Result<Vec<_>, _>>()?;
+        for sentinel in &sentinels {
+            ask(sentinel.clone(), master.clone(), login.clone())
+                .map_err(|error| LockError::config(format!("{name}: {error}")))?;
+        }
+        Ok(Self::new(name, Sentinels::Each { sentinels, master, login }, options))
+    }
+
+    pub(crate) fn from_sentinel_pool(pool: Pool, index: usize, options: NodeOptions) -> Self {
+        let name = format!("sentinel pool {index}");
+        Self::new(name, Sentinels::Pool(pool), options)
+    }
+}
+
+/// A client that knows one sentinel.
+fn ask(
+    sentinel: ConnectionInfo,
+    master: String,
+    login: Option<SentinelNodeConnectionInfo>,
+) -> RedisResult<SentinelClient> {
+    let kind = SentinelServerType::Master.into();
+    SentinelClient::build(vec![sentinel], master, login.map(Into::into), kind)
+}
+
+impl Sentinels {
+    /// The master, as the first sentinel says that has one to name. `None`: only the pool of
+    /// somebody else knows the way.
+    async fn master(&self) -> Option<RedisResult<Client>> {
+        let Self::Each { sentinels, master, login } = self else { return None };
+        let attempt = |sentinel: &ConnectionInfo| -> ConnectAttempt<'_, Client> {
+            let asked = ask(sentinel.clone(), master.clone(), login.clone());
+            Box::pin(async move { asked?.async_get_client().await })
+        };
+        Some(Race::of(sentinels.iter().map(attempt)).won().await)
+    }
+}
+
+impl Source for Sentinels {
+    type Connection = MultiplexedConnection;
+
+    /// To a server that said of itself a moment ago that it is a master: sentinels that have not
+    /// heard of a failover name the old one.
+    async fn connect(&self) -> RedisResult<MultiplexedConnection> {
+        if let Some(master) = self.master().await {
+            let settings = address::settings();
+            return master?.get_multiplexed_async_connection_with_config(&settings).await;
+        }
+        let Self::Pool(pool) = self else { return Err(broken()) };
+        let mut connection = pool.manager().create().await?;
+        connection.set_response_timeout(NO_LIMIT);
+        Ok(connection)
+    }
+
+    fn may_be_named(&self) -> bool {
+        matches!(self, Self::Each { .. })
+    }
+
+    fn channel(&self, prefix: &str) -> String {
+        match self {
+            Self::Each { .. } => subscription::channel(),
+            Self::Pool(_) => mailbox::channel(prefix),
+        }
+    }
+
+    async fn subscribe(&self, listener: Listener) -> RedisResult<Option<PubsubStream>> {
+        let Some(master) = self.master().await else {
+            return mailbox::subscribe(self.connect().await?, listener).await;
+        };
+        subscription::subscribe(master?.get_async_pubsub().await?, listener).await.map(Some)
+    }
+}
+
+/// The name of the master, and how to log in there.
+fn parse_master(master: &str) -> Result<(String, Option<SentinelNodeConnectionInfo>), LockError> {
+    if !master.contains("://") {
+        if master.is_empty() || master.contains(|c: char| c.is_whitespace() || c == '@') {
+            return Err(LockError::config(
+                "`master_name` is what the sentinels call the master, as in `mymaster`, or a URL \
+                 with that name as its host: `redis://user:password@mymaster/0`",
+            ));
+        }
+        return Ok((master.to_owned(), None));
+    }
+    let info = address::parse(master, None)?;
+    let (name, tls_mode) = match info.addr() {
+        ConnectionAddr::Tcp(host, _) => (host.clone(), None),
+        ConnectionAddr::TcpTls { host, .. } => (host.clone(), Some(TlsMode::Secure)),
+        _ => return Err(LockError::config("a master that sentinels watch has no unix socket")),
+    };
+    let redis_connection_info = Some(info.redis_settings().clone().into());
+    Ok((name, Some(SentinelNodeConnectionInfo { tls_mode, redis_connection_info })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(urls: &[&str], master: &str) -> String {
+        let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
+        let node = RedisNode::watched(&urls, master, NodeOptions::default());
+        node.map(|node| format!("{node:?}")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_master_is_a_name_or_a_url_with_it() {
+        let (name, login) = parse_master("mymaster").unwrap();
+        assert_eq!((name.as_str(), login.is_none()), ("mymaster", true));
+        let (name, login) = parse_master("redis://locks:s3cret@my-Master.1/2").unwrap();
+        let login = login.unwrap().redis_connection_info.unwrap();
+        assert_eq!(name, "my-Master.1");
+        assert_eq!((login.username.as_deref(), login.db), (Some("locks"), 2));
+        assert_eq!(login.password.as_deref(), Some("s3cret"));
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn a_master_with_tls_is_spoken_to_by_tls() {
+        for (master, is_secure) in [("rediss://mymaster", true), ("redis://mymaster", false)] {
+            let login = parse_master(master).unwrap().1.unwrap();
+            assert_eq!(matches!(login.tls_mode, Some(TlsMode::Secure)), is_secure, "{master}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_work_says_what_to_write() {
+        assert!(message(&[], "mymaster").contains("sentinel mymaster: no sentinel is named"));
+        assert!(message(&["127.0.0.1:26379"], "mymaster").contains("it needs a scheme"));
+        assert!(message(&["redis://127.0.0.1"], "").contains("`mymaster`"));
+        assert!(message(&["redis://127.0.0.1"], "unix:///run/redis").contains("unix socket"));
+    }
+
+    #[test]
+    fn no_message_shows_a_password() {
+        let urls = ["redis://:s3cret@h".to_owned()];
+        let node = RedisNode::watched(&urls, "redis://u:s3cret@m", NodeOptions::default());
+        let mut shown = format!("{:?}", node.unwrap());
+        for master in ["u:s3cret@m", "redis://u:s3cret@m:port", "http://u:s3cret@m"] {
+            shown += &message(&["redis://127.0.0.1"], master);
+        }
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
+}

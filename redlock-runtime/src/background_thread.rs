@@ -1,0 +1,108 @@
+//! The background thread: one background thread for the whole process, with a runtime of its own. A child of a
+//! fork has another one.
+//!
+//! Everything that must go on whatever happens to the caller runs here: connections (a socket must
+//! outlive the runtime that first used it), renewals (a blocked runtime must not starve them) and
+//! releases (a dropped guard may have no runtime at all).
+
+use std::sync::{Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+
+use tokio::runtime;
+use tokio::runtime::{Handle, Runtime};
+
+use super::process;
+use super::process::PerProcess;
+use crate::error::LockError;
+
+static KEEPER: PerProcess<Mutex<Option<BackgroundThread>>> = PerProcess::new();
+
+struct BackgroundThread {
+    handle: Handle,
+    thread: JoinHandle<Option<()>>,
+}
+
+/// The runtime of the background thread of this process, started at the first call and again should it ever
+/// die.
+///
+/// # Errors
+/// [`LockError::BackgroundThread`] when the operating system grants no thread,
+/// [`LockError::ForkedProcess`] after too many generations of forks.
+pub(crate) fn handle() -> Result<Handle, LockError> {
+    let keeper = KEEPER.of(process::id(), Mutex::default)?;
+    serving(&mut keeper.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The runtime of `keeper`, with a thread that lives.
+fn serving(keeper: &mut Option<BackgroundThread>) -> Result<Handle, LockError> {
+    match keeper {
+        Some(running) if !running.thread.is_finished() => Ok(running.handle.clone()),
+        _ => Ok(keeper.insert(start(Builder::new())?).handle.clone()),
+    }
+}
+
+/// Runs `future` on the background thread.
+pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result<(), LockError> {
+    handle().map(|handle| drop(handle.spawn(future)))
+}
+
+fn start(thread: Builder) -> Result<BackgroundThread, LockError> {
+    let failed = |error: std::io::Error| LockError::BackgroundThread { message: error.to_string() };
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let (handle, mut driven) = (runtime.handle().clone(), Driven(Some(runtime)));
+    let thread = thread
+        .name("redlock-keeper".to_owned())
+        // Tasks come through the handle; the thread itself only drives them, for ever.
+        .spawn(move || driven.0.take().map(|runtime| runtime.block_on(std::future::pending())))
+        .map_err(failed)?;
+    Ok(BackgroundThread { handle, thread })
+}
+
+/// A runtime for a thread. Where that cannot be had, it is dropped by the caller, who may be inside
+/// of another runtime.
+struct Driven(Option<Runtime>);
+
+impl Drop for Driven {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thread_serves_the_process_and_survives_a_panic_of_its_tasks() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        spawn(async { panic!("a task of the background thread panics on purpose") }).unwrap();
+        for _ in 0..2 {
+            let sender = sender.clone();
+            spawn(async move { sender.send(std::thread::current().id()).unwrap() }).unwrap();
+        }
+        assert_eq!(receiver.recv().unwrap(), receiver.recv().unwrap());
+    }
+
+    /// As where a process has as many threads as it may.
+    #[tokio::test]
+    async fn a_thread_that_cannot_be_had_is_told_to_a_caller_inside_of_a_runtime() {
+        let refused = start(Builder::new().stack_size(usize::MAX / 2));
+        assert!(matches!(refused, Err(LockError::BackgroundThread { .. })));
+    }
+
+    #[test]
+    fn a_keeper_that_died_is_replaced() {
+        let runtime = runtime::Builder::new_current_thread().build().unwrap();
+        let (handle, thread) = (runtime.handle().clone(), std::thread::spawn(|| None));
+        drop(runtime);
+        while !thread.is_finished() {
+            std::thread::yield_now();
+        }
+        let mut keeper = Some(BackgroundThread { handle, thread });
+        let (sender, receiver) = std::sync::mpsc::channel();
+        serving(&mut keeper).unwrap().spawn(async move { sender.send(()) });
+        receiver.recv().unwrap();
+    }
+}

@@ -1,0 +1,10 @@
+//! A body under a lease: when it may take a step, what it holds, and how it ends.
+
+pub(crate) mod finish;
+pub(crate) mod protect;
+pub(crate) mod reentrancy;
+pub(crate) mod watch;
+
+pub(crate) use protect::Protect;
+pub(crate) use reentrancy::{Entering, HoldLink, Reentry};
+pub(crate) use watch::Watch;

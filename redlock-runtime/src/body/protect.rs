@@ -1,0 +1,42 @@
+//! A future that is polled only while a lease holds.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+use super::reentrancy::HoldLink;
+use super::watch::Watch;
+use crate::error::LockError;
+
+pin_project! {
+    /// Ends with the output of the future, or with the loss of the lease, whichever comes first.
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub(crate) struct Protect<F> {
+        #[pin]
+        future: Option<F>,
+        watch: Watch,
+    }
+}
+
+impl<F> Protect<F> {
+    pub(crate) fn new(link: Arc<HoldLink>, future: F) -> Self {
+        Self { future: Some(future), watch: Watch::new(link) }
+    }
+}
+
+impl<F: Future> Future for Protect<F> {
+    type Output = Result<F::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let Some(future) = this.future.as_mut().as_pin_mut() else {
+            unreachable!("polled after completion")
+        };
+        let outcome = std::task::ready!(this.watch.step(cx, |cx| future.poll(cx)));
+        // Its locals are dropped here, while the lease may still hold.
+        this.future.set(None);
+        Poll::Ready(outcome)
+    }
+}

@@ -1,0 +1,229 @@
+//! Which locks the current task holds: how a nested call finds the outer hold.
+//!
+//! Identity is the task, not the thread: the chain of holds is in place only while the body of a
+//! locked call is polled, and moves between threads with it.
+//!
+//! The calls inside of one hold are a tree. A call that re-enters it is a child of the innermost
+//! such call of its own task; a guard that re-entered is one, and a future in the scope of a lease
+//! belongs to the call that the lease is from. Children of one parent take turns, so that siblings
+//! never run side by side. A child does not wait for its parent, which waits for it.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::engine::Engine;
+use crate::error::LockError;
+use crate::executor::Executor;
+use crate::hold::{Hold, Turn, Turns};
+use crate::options::Wait;
+
+thread_local! {
+    /// The innermost link of the task that is polled here.
+    static HELD: RefCell<Option<Arc<HoldLink>>> = const { RefCell::new(None) };
+}
+
+/// One lock held by the task, and those it took before.
+#[derive(Debug)]
+pub(crate) struct HoldLink {
+    hold: Arc<Hold>,
+    call: Relation,
+    outer: Option<Arc<HoldLink>>,
+}
+
+/// To which call inside of its hold a link belongs: its children take turns.
+#[derive(Debug)]
+enum Relation {
+    /// That which took the lock.
+    First,
+    /// One that re-entered, and its children's turns.
+    Reentry(Turns),
+    /// That of another link.
+    Of(Arc<HoldLink>),
+}
+
+impl HoldLink {
+    /// A link to `hold`, on top of what the current task holds. Where that is not inside of `hold`,
+    /// it belongs to the same call as `origin`.
+    pub(crate) fn nested(hold: Arc<Hold>, origin: Option<&Arc<HoldLink>>) -> Arc<Self> {
+        let top = current();
+        if let Some(top) = top.as_ref().filter(|top| top.hold.id == hold.id) {
+            return Arc::clone(top);
+        }
+        let innermost = chain(top.as_ref()).find(|link| link.hold.id == hold.id);
+        let call =
+            innermost.or(origin).map_or(Relation::First, |link| Relation::Of(Arc::clone(link)));
+        Arc::new(Self { hold, call, outer: top })
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
+    /// Runs `step` as a part of the task that holds this link.
+    pub(crate) fn enter<T>(self: &Arc<Self>, step: impl FnOnce() -> T) -> T {
+        let _entered = Entered::new(Arc::clone(self));
+        step()
+    }
+
+    fn children(&self) -> &Turns {
+        match &self.call {
+            Relation::First => &self.hold.turns,
+            Relation::Reentry(children) => children,
+            Relation::Of(link) => link.children(),
+        }
+    }
+}
+
+/// While a step runs. At the end of a thread, when its locals are gone, a step runs all the same; a
+/// call inside of it does not find what its task holds.
+struct Entered {
+    before: Option<Arc<HoldLink>>,
+}
+
+impl Entered {
+    fn new(link: Arc<HoldLink>) -> Self {
+        Self { before: replace(Some(link)) }
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        drop(replace(self.before.take()));
+    }
+}
+
+/// What is replaced is dropped by the caller: it may be the last reference.
+fn replace(link: Option<Arc<HoldLink>>) -> Option<Arc<HoldLink>> {
+    HELD.try_with(|held| held.replace(link)).ok().flatten()
+}
+
+/// The links of a task, the innermost first.
+fn chain(top: Option<&Arc<HoldLink>>) -> impl Iterator<Item = &Arc<HoldLink>> {
+    std::iter::successors(top, |link| link.outer.as_ref())
+}
+
+/// The lock that the current task took last.
+pub(crate) fn current() -> Option<Arc<HoldLink>> {
+    HELD.try_with(|held| held.borrow().clone()).ok().flatten()
+}
+
+/// The current task's hold of a key of one client, if it has one that still holds. `name`: the key
+/// without the client's prefix.
+pub(crate) fn find(client: u64, name: &str) -> Option<Held> {
+    let top = current()?;
+    let is_it =
+        |link: &&Arc<HoldLink>| link.hold.client == client && link.hold.claim.key.name() == name;
+    let parent = chain(Some(&top)).find(is_it).filter(|link| !link.hold.is_over())?;
+    Some(Held { parent: Arc::clone(parent), top })
+}
+
+/// What a call finds that wants a lock which its task holds.
+#[derive(Debug)]
+pub(crate) struct Held {
+    parent: Arc<HoldLink>,
+    top: Arc<HoldLink>,
+}
+
+/// A call that re-entered a hold, until it is done.
+#[derive(Debug)]
+pub(crate) struct Reentry {
+    link: Arc<HoldLink>,
+    _turn: Turn,
+}
+
+/// A call that waits until its siblings are done.
+pub(crate) struct Entering(Pin<Box<dyn Future<Output = Result<Reentry, LockError>> + Send + Sync>>);
+
+impl Future for Entering {
+    type Output = Result<Reentry, LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for Entering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entering").finish_non_exhaustive()
+    }
+}
+
+impl Reentry {
+    pub(crate) fn link(&self) -> &Arc<HoldLink> {
+        &self.link
+    }
+}
+
+impl Held {
+    /// Re-enters if no sibling is at it.
+    pub(crate) fn enter_now(&self) -> Option<Reentry> {
+        self.parent.children().try_take().map(|turn| self.reenter(turn))
+    }
+
+    /// Re-enters once the siblings that came before are done. The timer runs on `host`, so that
+    /// neither a sibling that is not polled nor a caller without timers makes this wait longer.
+    pub(crate) fn enter(self, engine: &Arc<Engine>, wait: Wait) -> Entering {
+        let engine = Arc::clone(engine);
+        Entering(Box::pin(tokio::task::unconstrained(async move {
+            let (host, clock) = (engine.executor(), engine.clock());
+            let started = clock.now();
+            let hold = Arc::clone(&self.parent.hold);
+            let mut turn = pin!(self.parent.children().take());
+            let (mut over, mut time_up) = (pin!(hold.over()), pin!(alarm(&host, wait)?));
+            let mut shutdown = pin!(engine.shutdowns().begins());
+            poll_fn(|cx| {
+                if let Poll::Ready(Some(turn)) = turn.as_mut().poll(cx) {
+                    return Poll::Ready(Ok(self.reenter(turn)));
+                }
+                if let (Poll::Ready(()), Err(ended)) = (over.as_mut().poll(cx), hold.check()) {
+                    return Poll::Ready(Err(ended));
+                }
+                if shutdown.as_mut().poll(cx).is_ready() {
+                    let key = hold.claim.key.name().to_owned();
+                    return Poll::Ready(Err(LockError::ShuttingDown { key }));
+                }
+                if time_up.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                let key = hold.claim.key.name().to_owned();
+                Poll::Ready(Err(LockError::TurnTaken { key, waited: clock.now().since(started) }))
+            })
+            .await
+        })))
+    }
+
+    fn reenter(&self, turn: Turn) -> Reentry {
+        // Its parent is out of sight behind it: a recursion makes no long chain.
+        let is_hidden = Arc::ptr_eq(&self.parent, &self.top);
+        let outer = if is_hidden { self.top.outer.clone() } else { Some(Arc::clone(&self.top)) };
+        let (hold, call) = (Arc::clone(&self.parent.hold), Relation::Reentry(Turns::default()));
+        Reentry { link: Arc::new(HoldLink { hold, call, outer }), _turn: turn }
+    }
+}
+
+/// Is ready when the time is up, or when nobody is left who would say so.
+fn alarm(
+    host: &Executor,
+    wait: Wait,
+) -> Result<impl Future<Output = ()> + Send + Sync + use<>, LockError> {
+    let (mut ring, rings) = oneshot::channel::<()>();
+    let limit = match wait {
+        Wait::AtMost(limit) => Some(limit),
+        Wait::Never => None,
+        Wait::Forever => Some(Duration::MAX),
+    };
+    if let Some(limit) = limit {
+        host.spawn(async move {
+            // Until the call has gone, at most.
+            let _ = tokio::time::timeout(limit, ring.closed()).await;
+        })?;
+    }
+    Ok(async move { drop(rings.await) })
+}

@@ -1,0 +1,84 @@
+//! Watches a lease from inside of a poll: may another step be taken, and wake me when not.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::reentrancy::HoldLink;
+use crate::error::LockError;
+use crate::hold::Hold;
+use crate::shield::tell;
+
+/// Polls steps of a body only while its lease holds.
+pub(crate) struct Watch {
+    hold: Arc<Hold>,
+    link: Arc<HoldLink>,
+    /// Wakes the task when the lease ends, though the body itself may never wake again. `None`: the
+    /// body has not waited for anything yet.
+    over: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Watch").field(&self.hold).finish()
+    }
+}
+
+impl Watch {
+    pub(crate) fn new(link: Arc<HoldLink>) -> Self {
+        Self { hold: Arc::clone(link.hold()), link, over: None }
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+
+    /// Takes one step of the body, or says why none may be taken any more.
+    ///
+    /// The clock is read before the step: a process that was frozen past its lease does not take
+    /// one step more, whatever its timers say.
+    pub(crate) fn step<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        step: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<Result<T, LockError>> {
+        self.may_go_on()?;
+        let progress = self.link.enter(|| step(cx));
+        if progress.is_ready() {
+            // A step that forked is done in both processes, and one of them has the lock.
+            self.hold.check_process()?;
+        } else if self.is_over(cx) {
+            self.may_go_on()?;
+        }
+        progress.map(Ok)
+    }
+
+    /// Registers the waker, after the body has registered its own.
+    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        let over = self.over.get_or_insert_with(|| {
+            let hold = Arc::clone(&self.hold);
+            Box::pin(async move { hold.over().await })
+        });
+        over.as_mut().poll(cx).is_ready()
+    }
+
+    fn may_go_on(&self) -> Result<(), LockError> {
+        let verdict = self.hold.check();
+        if let Err(why) = &verdict {
+            tell!(debug, key = self.hold.claim.key.name(), %why, "body stopped");
+        }
+        verdict
+    }
+}
+
+impl Drop for Watch {
+    /// In a child of a fork, another thread of the parent may have locked what this would lock.
+    fn drop(&mut self) {
+        if let Some(over) = self.over.take()
+            && self.hold.is_forked()
+        {
+            std::mem::forget(over);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The future of a locked call: acquire, body under the lease, release.
+
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+
+use super::opaque::OpaqueStage;
+use super::spec::{Client, Spec};
+use super::stage::Stage;
+use crate::error::LockError;
+use crate::key::Key;
+
+/// Where the output waits while the release is awaited.
+pub trait Slot<T>: Sized {
+    /// Does it keep outputs at all?
+    const KEEPS: bool;
+    /// Keeps the output, or hands it straight back.
+    fn put(value: T) -> Result<Self, T>;
+    /// The output that was kept.
+    fn take(self) -> T;
+}
+
+/// Keeps the output until the release is done. Boxed, so that a large output does not grow the
+/// future of every caller, and opaque, so that a proof about that future does not follow the types
+/// of the output either (`run/opaque.rs`).
+pub struct Kept<'a, T>(Box<dyn Keep<T> + Send + Sync + UnwindSafe + RefUnwindSafe + 'a>);
+
+impl<T> fmt::Debug for Kept<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept").finish_non_exhaustive()
+    }
+}
+
+impl<'a, T: Send + 'a> Slot<T> for Kept<'a, T> {
+    const KEEPS: bool = true;
+
+    #[inline]
+    fn put(value: T) -> Result<Self, T> {
+        Ok(Self(Box::new(Mutex::new(value))))
+    }
+
+    #[inline]
+    fn take(self) -> T {
+        self.0.take()
+    }
+}
+
+/// Gives the output back.
+trait Keep<T> {
+    fn take(self: Box<Self>) -> T;
+}
+
+/// A mutex, which nobody ever locks, so that the future is `Sync` when the plain one is, also where
+/// the output is not.
+impl<T> Keep<T> for Mutex<T> {
+    fn take(self: Box<Self>) -> T {
+        self.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps nothing.
+#[derive(Debug)]
+pub enum Handed {}
+
+impl<T> Slot<T> for Handed {
+    const KEEPS: bool = false;
+
+    #[inline]
+    fn put(value: T) -> Result<Self, T> {
+        Err(value)
+    }
+
+    fn take(self) -> T {
+        match self {}
+    }
+}
+
+pin_project! {
+    #[project = BodyState]
+    #[project_replace = BodyOwned]
+    enum Body<F, S> {
+        Runs { #[pin] future: F },
+        Finished { output: S },
+        Gone,
+    }
+}
+
+pin_project! {
+    /// The only generic piece: the user's future in place, unboxed. Everything that does not
+    /// mention its type is compiled once, in [`Stage`].
+    // The order of the fields is the order of drops: the user's locals and arguments go first, then
+    // the lock is released.
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct Locked<F, H, S> {
+        #[pin]
+        body: Body<F, S>,
+        stage: OpaqueStage,
+        on_error: Option<H>,
+    }
+}
+
+impl<F, H, S> fmt::Debug for Locked<F, H, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Locked").field("stage", &self.stage).finish_non_exhaustive()
+    }
+}
+
+impl<F, H, S> Locked<F, H, S> {
+    #[inline]
+    pub(crate) fn new(body: F, on_error: H, spec: Spec, key: Key, client: Client) -> Self {
+        Self {
+            body: Body::Runs { future: body },
+            stage: Box::new(Stage::new(spec, key, client)),
+            on_error: Some(on_error),
+        }
+    }
+}
+
+impl<F, H, S> Future for Locked<F, H, S>
+where
+    F: Future,
+    H: FnOnce(LockError) -> F::Output,
+    S: Slot<F::Output>,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let mut this = self.project();
+        let stage = this.stage.stage();
+        if let BodyState::Runs { future } = this.body.as_mut().project() {
+            if let Err(error) = ready!(stage.poll_acquire(cx)) {
+                this.body.set(Body::Gone);
+                return Poll::Ready(fail(this.on_error, error));
+            }
+            match ready!(stage.step(cx, |cx| future.poll(cx))) {
+                Ok(output) => {
+                    // The user's locals and arguments are gone before the release.
+                    this.body.set(Body::Gone);
+                    if !stage.begin_release(S::KEEPS) {
+                        return Poll::Ready(output);
+                    }
+                    match S::put(output) {
+                        Ok(output) => this.body.set(Body::Finished { output }),
+                        // The release goes on in the background.
+                        Err(output) => return Poll::Ready(output),
+                    }
+                }
+                Err(error) => {
+                    this.body.set(Body::Gone);
+                    stage.abandon();
+                    return Poll::Ready(fail(this.on_error, error));
+                }
+            }
+        }
+        ready!(stage.poll_release(cx));
+        match this.body.project_replace(Body::Gone) {
+            BodyOwned::Finished { output } => Poll::Ready(output.take()),
+            BodyOwned::Runs { .. } | BodyOwned::Gone => after_completion(),
+        }
+    }
+}
+
+fn fail<H: FnOnce(LockError) -> T, T>(on_error: &mut Option<H>, error: LockError) -> T {
+    match on_error.take() {
+        Some(on_error) => on_error(error),
+        None => after_completion(),
+    }
+}
+
+#[cold]
+#[expect(clippy::panic, reason = "the contract of `Future`: not to be polled after completion")]
+pub(crate) fn after_completion() -> ! {
+    panic!("a `#[redis_lock]` future was polled after completion")
+}

@@ -1,0 +1,88 @@
+//! What the attribute's arguments say, mostly known at compile time.
+
+use std::time::Duration;
+
+use crate::client::Redlock;
+use crate::error::LockError;
+use crate::options::Wait;
+
+/// The arguments of one `#[redis_lock]`; what is left out comes from the client.
+#[must_use]
+#[derive(Debug, Clone, Copy)]
+pub struct Spec {
+    pub(crate) template: &'static str,
+    pub(crate) expire: Option<Duration>,
+    pub(crate) wait: Option<Wait>,
+    pub(crate) max_renew: Option<u32>,
+    pub(crate) is_reentrant: bool,
+    pub(crate) releases_in_background: bool,
+}
+
+impl Spec {
+    /// `template` labels spans and metrics.
+    pub const fn new(template: &'static str) -> Self {
+        Self {
+            template,
+            expire: None,
+            wait: None,
+            max_renew: None,
+            is_reentrant: true,
+            releases_in_background: false,
+        }
+    }
+
+    /// `expire = ..`
+    pub const fn expire(mut self, expire: Duration) -> Self {
+        self.expire = Some(expire);
+        self
+    }
+
+    /// `wait = ..`
+    pub const fn wait(mut self, wait: Wait) -> Self {
+        self.wait = Some(wait);
+        self
+    }
+
+    /// `max_renew = ..`
+    pub const fn max_renew(mut self, max_renew: u32) -> Self {
+        self.max_renew = Some(max_renew);
+        self
+    }
+
+    /// `reentrant = false`
+    pub const fn not_reentrant(mut self) -> Self {
+        self.is_reentrant = false;
+        self
+    }
+
+    /// `release = "background"`
+    pub const fn background_release(mut self) -> Self {
+        self.releases_in_background = true;
+        self
+    }
+}
+
+/// `wait = <expression>`
+pub fn wait<W: Into<Wait>>(wait: W) -> Wait {
+    wait.into()
+}
+
+/// Which client takes the lock.
+#[derive(Debug)]
+pub struct Client(Option<Redlock>);
+
+impl Client {
+    pub(crate) fn resolve(self) -> Result<Redlock, LockError> {
+        self.0.map_or_else(crate::global::of_call, Ok)
+    }
+}
+
+/// No `client` argument: the global one, looked up when the call begins.
+pub fn global() -> Client {
+    Client(None)
+}
+
+/// `client = <expression>`
+pub fn client(redlock: &Redlock) -> Client {
+    Client(Some(redlock.clone()))
+}

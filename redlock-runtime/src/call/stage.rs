@@ -1,0 +1,178 @@
+//! The stages of a locked call, apart from the type of its body.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tracing::Span;
+
+use super::locked::after_completion;
+use super::spec::{Client, Spec};
+use crate::acquire;
+use crate::acquire::{Acquiring, Order};
+use crate::body::{Entering, HoldLink, Reentry, Watch, finish, reentrancy};
+use crate::error::LockError;
+use crate::handoff::Ownership;
+use crate::hold::Hold;
+use crate::key::{Key, LockKey};
+use crate::release::ReleaseFuture;
+
+/// How far a call has come. The future of every locked call holds one, boxed.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// Not polled yet.
+    Start {
+        spec: Spec,
+        key: Key,
+        client: Client,
+    },
+    Acquiring {
+        spec: Spec,
+        answer: Acquiring,
+    },
+    /// Waits until other calls inside of the hold are done.
+    Entering {
+        spec: Spec,
+        entering: Entering,
+    },
+    Holding {
+        spec: Spec,
+        watch: Watch,
+        span: Span,
+        /// `None`: re-entered, an outer call owns the lock.
+        ownership: Option<Ownership>,
+        /// Its turn, where it is re-entered.
+        _reentry: Option<Reentry>,
+    },
+    Releasing {
+        hold: Arc<Hold>,
+        answer: ReleaseFuture,
+    },
+    Done,
+}
+
+impl Stage {
+    pub(crate) fn new(spec: Spec, key: Key, client: Client) -> Self {
+        Self::Start { spec, key, client }
+    }
+
+    /// Ready when the lock is held, or cannot be had.
+    pub(crate) fn poll_acquire(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
+        loop {
+            match self {
+                Self::Holding { .. } => return Poll::Ready(Ok(())),
+                Self::Start { .. } => {
+                    let Self::Start { spec, key, client } = std::mem::replace(self, Self::Done)
+                    else {
+                        after_completion()
+                    };
+                    *self = begin(spec, key, client)?;
+                }
+                Self::Acquiring { spec, answer } => {
+                    let granted = ready!(Pin::new(answer).poll(cx));
+                    let spec = *spec;
+                    *self = Self::Done;
+                    let ownership = granted?;
+                    *self = hold(spec, ownership);
+                }
+                Self::Entering { spec, entering } => {
+                    let entered = ready!(Pin::new(entering).poll(cx));
+                    let spec = *spec;
+                    *self = Self::Done;
+                    *self = reenter(spec, entered?);
+                }
+                Self::Releasing { .. } | Self::Done => after_completion(),
+            }
+        }
+    }
+
+    /// One step of the body, if the lease allows it.
+    pub(crate) fn step<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        step: impl FnOnce(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<Result<T, LockError>> {
+        let Self::Holding { watch, span, .. } = self else { after_completion() };
+        watch.step(cx, |cx| span.in_scope(|| step(cx)))
+    }
+
+    /// The body is done: begins the release. Returns whether there is something to wait for.
+    /// `may_wait`: there is a place for the output until then.
+    pub(crate) fn begin_release(&mut self, may_wait: bool) -> bool {
+        let Self::Holding { spec, watch, ownership, .. } = std::mem::replace(self, Self::Done)
+        else {
+            after_completion()
+        };
+        let Some(ownership) = ownership else { return false };
+        let answer = if spec.releases_in_background {
+            finish::in_background(ownership, may_wait)
+        } else {
+            finish::begin(ownership)
+        };
+        let Some(answer) = answer else { return false };
+        *self = Self::Releasing { hold: Arc::clone(watch.hold()), answer };
+        true
+    }
+
+    /// Ready when the release is answered, or goes on without us.
+    pub(crate) fn poll_release(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Self::Releasing { hold, answer } = self {
+            let answer = ready!(Pin::new(answer).poll(cx));
+            finish::report(hold, answer);
+        }
+        *self = Self::Done;
+        Poll::Ready(())
+    }
+
+    /// The body was stopped: whatever is left of the lock is released in the background.
+    pub(crate) fn abandon(&mut self) {
+        *self = Self::Done;
+    }
+}
+
+fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
+    let text = key.0?;
+    let redlock = client.resolve()?;
+    let engine = redlock.engine();
+    engine.check_process()?;
+    // A key that is held has been checked before.
+    if let Some(held) = reentrancy::find(engine.id, &text) {
+        if !spec.is_reentrant {
+            return Err(LockError::AlreadyHeld { key: text.into_owned() });
+        }
+        if let Some(reentry) = held.enter_now() {
+            return Ok(reenter(spec, reentry));
+        }
+        let policy = redlock.policy().with(spec.expire, spec.wait, spec.max_renew)?;
+        let entering = held.enter(engine, policy.wait());
+        return Ok(Stage::Entering { spec, entering });
+    }
+    let key = LockKey::new(redlock.prefix(), &text)?;
+    let policy = redlock.policy().with(spec.expire, spec.wait, spec.max_renew)?;
+    let answer = acquire::start(engine, Order { template: spec.template, key, policy });
+    Ok(Stage::Acquiring { spec, answer })
+}
+
+fn hold(spec: Spec, ownership: Ownership) -> Stage {
+    let hold = ownership.hold();
+    let span = span(spec, hold, hold.waited);
+    let watch = Watch::new(HoldLink::nested(Arc::clone(hold), None));
+    Stage::Holding { spec, watch, span, ownership: Some(ownership), _reentry: None }
+}
+
+fn reenter(spec: Spec, reentry: Reentry) -> Stage {
+    let span = span(spec, reentry.link().hold(), Duration::ZERO);
+    let watch = Watch::new(Arc::clone(reentry.link()));
+    Stage::Holding { spec, watch, span, ownership: None, _reentry: Some(reentry) }
+}
+
+fn span(spec: Spec, hold: &Hold, waited: Duration) -> Span {
+    tracing::debug_span!(
+        "redlock",
+        key = hold.claim.key.name(),
+        template = spec.template,
+        fencing_token = %hold.fencing_token,
+        ?waited,
+    )
+}

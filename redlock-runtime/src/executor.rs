@@ -1,0 +1,70 @@
+//! Where the tasks of an engine run.
+
+use std::sync::Arc;
+
+use tokio::runtime;
+use tokio::runtime::Handle;
+
+use super::background_thread;
+use super::clock::{Clock, paused_runtime};
+use super::report::{Admission, Kind, Reports};
+use crate::error::LockError;
+
+/// Is this line to be written in full? Otherwise a summary tells of it.
+pub(crate) fn admits(reports: &Arc<Reports>, kind: Kind, template: &'static str) -> bool {
+    let summary_at = match reports.admit(kind, template) {
+        Admission::Write => return true,
+        Admission::Count(summary_at) => summary_at,
+    };
+    if let Some(at) = summary_at {
+        let host = match reports.clock() {
+            Clock::Boot => Executor::BackgroundThread,
+            Clock::Tokio => Executor::of_clock(),
+        };
+        let reports = Arc::clone(reports);
+        // Without a host there is no client, either.
+        let _ = host.spawn(async move {
+            reports.clock().sleep_until(at).await;
+            reports.summarize(kind);
+        });
+    }
+    false
+}
+
+/// The runtime that a client's background work belongs to.
+#[derive(Debug, Clone)]
+pub(crate) enum Executor {
+    /// The background thread: independent of every runtime of the program.
+    BackgroundThread,
+    /// One runtime of the program, whose clock a test has paused.
+    Runtime(Handle),
+}
+
+impl Executor {
+    /// Where the clock of the caller is driven: real time by the background thread, which nobody can block, or
+    /// leave without a drive.
+    pub(crate) fn of_clock() -> Self {
+        paused_runtime().map_or(Self::BackgroundThread, Self::Runtime)
+    }
+
+    /// `None`: the background thread.
+    pub(crate) fn runtime_id(&self) -> Option<runtime::Id> {
+        match self {
+            Self::BackgroundThread => None,
+            Self::Runtime(handle) => Some(handle.id()),
+        }
+    }
+
+    pub(crate) fn spawn(
+        &self,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) -> Result<(), LockError> {
+        match self {
+            Self::BackgroundThread => background_thread::spawn(future),
+            Self::Runtime(handle) => {
+                drop(handle.spawn(future));
+                Ok(())
+            }
+        }
+    }
+}

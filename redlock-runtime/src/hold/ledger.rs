@@ -1,0 +1,67 @@
+//! What is known of one lease: what was confirmed of it, and how it ended.
+
+use std::time::Duration;
+
+use super::new_hold::ConfirmedLease;
+use crate::clock::Moment;
+use crate::state::LostReason;
+use crate::validity;
+
+/// How long a body may run under a lock that was handed over before the lock is claimed.
+const CLAIM_AFTER: Duration = Duration::from_millis(5);
+
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    /// The last confirmed acquire or renewal. It granted `expire`, or less before the lock was
+    /// claimed.
+    pub(crate) confirmed: ConfirmedLease,
+    pub(crate) renewals: u32,
+    /// A renewal failed and none has been confirmed since.
+    pub(crate) is_uncertain: bool,
+    pub(crate) ended: Option<Ended>,
+    expire: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) at: Moment,
+    pub(crate) how: End,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    Released,
+    /// Its caller never took it.
+    Withdrawn,
+    Lost(LostReason),
+}
+
+impl Ledger {
+    pub(crate) fn new(expire: Duration, confirmed: ConfirmedLease) -> Self {
+        Self { confirmed, renewals: 0, is_uncertain: false, ended: None, expire }
+    }
+
+    /// When the next renewal is, or was, due, for a hold that began at `granted`.
+    pub(crate) fn due(&self, granted: Moment) -> Moment {
+        if self.is_claimed() {
+            validity::renewal_due(self.confirmed.sent, self.confirmed.lease)
+        } else {
+            // Most bodies are done before, and never need to claim.
+            granted.plus(CLAIM_AFTER)
+        }
+    }
+
+    /// A lock that was handed over stands for a moment only, until its new holder asks for more.
+    pub(crate) fn is_claimed(&self) -> bool {
+        self.confirmed.lease >= self.expire
+    }
+
+    /// Are there no renewals left?
+    pub(crate) fn is_used_up(&self, max_renew: Option<u32>) -> bool {
+        self.is_claimed() && max_renew.is_some_and(|limit| self.renewals >= limit)
+    }
+
+    pub(crate) fn end(&mut self, at: Moment, how: End) {
+        self.ended = Some(Ended { at, how });
+    }
+}

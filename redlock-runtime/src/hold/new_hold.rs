@@ -1,0 +1,43 @@
+//! What is known of a lock when it is granted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::backend::{Claim, LockBackend};
+use crate::clock::{Clock, Moment};
+use crate::fencing::FencingToken;
+use crate::report::Reports;
+
+/// What a new hold is made of.
+pub(crate) struct NewHold {
+    pub(crate) client: u64,
+    /// That holds it.
+    pub(crate) process: u32,
+    pub(crate) template: &'static str,
+    pub(crate) claim: Claim,
+    pub(crate) fencing_token: FencingToken,
+    pub(crate) max_renew: Option<u32>,
+    pub(crate) backend: Arc<dyn LockBackend>,
+    pub(crate) reply_timeout: Duration,
+    pub(crate) clock: Clock,
+    pub(crate) confirmed: ConfirmedLease,
+    /// When the hold begins.
+    pub(crate) granted: Moment,
+    pub(crate) waited: Duration,
+    /// Its caller is being polled. Otherwise it is an offer, which is taken back after a while.
+    pub(crate) is_taken: bool,
+    pub(crate) reports: Arc<Reports>,
+    /// Tells those who wait here that the lease was lost.
+    pub(crate) news: Arc<Notify>,
+}
+
+/// What is known of a lease on the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ConfirmedLease {
+    /// Before the command that was granted left.
+    pub(crate) sent: Moment,
+    /// How long the server keeps the lock from then on, at least.
+    pub(crate) lease: Duration,
+}

@@ -1,0 +1,149 @@
+//! A lock that was granted to a caller, until the caller takes it.
+//!
+//! A caller learns of its grant when its future is polled, which may be late, or never: the arm of
+//! a `select!` that takes long, a stalled stream, a blocked runtime. Until then the lease is not
+//! renewed, and after a while others may have the lock.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::backend::CLAIM_WINDOW;
+use crate::clock::Moment;
+
+const OPEN: u8 = 0;
+/// The driver would have renewed it meanwhile.
+const PUT_OFF: u8 = 1;
+const TAKEN: u8 = 2;
+const WITHDRAWN: u8 = 3;
+
+#[derive(Debug)]
+pub(crate) struct Offer {
+    state: AtomicU8,
+    /// It stands as long as a lock that is handed to another process.
+    ends: Moment,
+}
+
+/// What is to be done about a lock that its caller has not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Untaken {
+    /// Look again then.
+    Wait(Moment),
+    /// It was taken back in this moment.
+    Withdrawn,
+}
+
+/// What a caller finds that takes what it was offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Take {
+    /// It has the lock.
+    Taken,
+    /// It has the lock, and a renewal was put off until now.
+    TakenLate,
+    /// The lock was taken back.
+    Withdrawn,
+}
+
+impl Offer {
+    /// `offered`: when it was granted to a caller that has to be polled to learn of it; `None`: the
+    /// caller is being polled. `stop`: when the lease can be relied on no longer.
+    pub(crate) fn new(offered: Option<Moment>, stop: Moment) -> Self {
+        let state = AtomicU8::new(if offered.is_some() { OPEN } else { TAKEN });
+        let ends = offered.map_or(Moment::NEVER, |offered| offered.plus(CLAIM_WINDOW).min(stop));
+        Self { state, ends }
+    }
+
+    pub(crate) fn is_taken(&self) -> bool {
+        self.state.load(Ordering::Acquire) == TAKEN
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.state.load(Ordering::Acquire) < TAKEN
+    }
+
+    /// When to look first after it, as a renewal would be due at `due`.
+    pub(crate) fn first_look(&self, due: Moment) -> Moment {
+        due.min(self.ends)
+    }
+
+    /// `None`: its caller has taken it, and it is renewed as any lease.
+    pub(crate) fn look(&self, now: Moment, due: Moment) -> Option<Untaken> {
+        if !self.is_open() {
+            None
+        } else if now >= self.ends {
+            self.close(WITHDRAWN).then_some(Untaken::Withdrawn)
+        } else if now >= due {
+            self.close(PUT_OFF).then_some(Untaken::Wait(self.ends))
+        } else {
+            Some(Untaken::Wait(due.min(self.ends)))
+        }
+    }
+
+    pub(crate) fn take(&self) -> Take {
+        let take = |state| (state != WITHDRAWN).then_some(TAKEN);
+        match self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, take) {
+            Ok(PUT_OFF) => Take::TakenLate,
+            Ok(_) => Take::Taken,
+            Err(_) => Take::Withdrawn,
+        }
+    }
+
+    /// `false`: the caller has taken it.
+    fn close(&self, next: u8) -> bool {
+        let close = |state| (state < TAKEN).then_some(next);
+        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, close).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(millis: u64) -> Moment {
+        Moment::ZERO.plus(Duration::from_millis(millis))
+    }
+
+    /// Granted at 100 s, with a lease that lasts for longer.
+    fn offer() -> Offer {
+        Offer::new(Some(at(100_000)), at(130_000))
+    }
+
+    #[test]
+    fn an_offer_stands_for_the_claim_window_and_no_longer_than_the_lease() {
+        let (due, ends) = (at(120_000), at(100_000).plus(CLAIM_WINDOW));
+        assert_eq!(offer().first_look(due), ends);
+        assert_eq!(offer().look(at(100_500), due), Some(Untaken::Wait(ends)));
+        assert_eq!(offer().look(ends, due), Some(Untaken::Withdrawn));
+        let short = Offer::new(Some(at(100_000)), at(100_200));
+        assert_eq!(short.look(at(100_200), due), Some(Untaken::Withdrawn));
+    }
+
+    #[test]
+    fn an_offer_is_taken_or_withdrawn_and_never_both() {
+        let (due, late) = (at(120_000), at(102_000));
+        let taken = offer();
+        assert_eq!(taken.take(), Take::Taken);
+        assert_eq!(taken.look(late, due), None);
+
+        let withdrawn = offer();
+        assert_eq!(withdrawn.look(late, due), Some(Untaken::Withdrawn));
+        assert_eq!(withdrawn.take(), Take::Withdrawn);
+        assert_eq!(withdrawn.look(late, due), None);
+    }
+
+    #[test]
+    fn a_renewal_that_was_put_off_is_known_to_who_takes_the_lock() {
+        let (offer, due) = (offer(), at(100_005));
+        assert_eq!(offer.look(at(100_004), due), Some(Untaken::Wait(due)));
+        assert_eq!(offer.look(due, due), Some(Untaken::Wait(at(101_000))));
+        assert_eq!(offer.take(), Take::TakenLate);
+    }
+
+    #[test]
+    fn what_was_granted_to_a_caller_that_is_polled_is_no_offer() {
+        let granted = Offer::new(None, at(130_000));
+        assert!(!granted.is_open());
+        assert_eq!(granted.look(at(129_999), at(120_000)), None);
+        assert_eq!(granted.take(), Take::Taken);
+    }
+}

@@ -1,0 +1,384 @@
+//! The record of one held lock, shared by its guard, the scheduler and the body's wrapper.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::ledger::{End, Ledger};
+use super::new_hold::{ConfirmedLease, NewHold};
+use super::offer::{Offer, Take};
+use super::turns::Turns;
+use crate::backend::{Claim, LockBackend};
+use crate::clock::{Clock, Moment};
+use crate::error::LockError;
+use crate::fencing::FencingToken;
+use crate::report::Reports;
+use crate::shield::{shielded, tell};
+use crate::state::{LeaseState, LostReason};
+use crate::{process, telemetry, validity};
+
+mod look;
+mod lost;
+
+/// A lock that was granted, and what has become of it since.
+pub(crate) struct Hold {
+    /// Unique in this process.
+    pub(crate) id: u64,
+    /// The client that holds it.
+    pub(crate) client: u64,
+    /// The process that holds it. A child that it forks has a copy of this record, not the lock.
+    process: u32,
+    /// What the key was rendered from: the label of metrics.
+    pub(crate) template: &'static str,
+    pub(crate) claim: Claim,
+    pub(crate) fencing_token: FencingToken,
+    pub(crate) max_renew: Option<u32>,
+    pub(crate) backend: Arc<dyn LockBackend>,
+    pub(crate) reply_timeout: Duration,
+    pub(crate) reports: Arc<Reports>,
+    /// From the call to the attempt that succeeded.
+    pub(crate) waited: Duration,
+    clock: Clock,
+    /// When it began: the command that took the lock was sent, or it was passed on here.
+    granted: Moment,
+    /// The body is not polled from here on; zero once the lease is over. The hot path reads only
+    /// this, without taking the mutex.
+    stop: AtomicU64,
+    ledger: Mutex<Ledger>,
+    /// Wakes those who wait for the end.
+    over: Notify,
+    /// Until its caller knows of it.
+    offer: Offer,
+    /// Wakes those of this process who wait for the lock, when it is lost.
+    news: Arc<Notify>,
+    /// Calls that re-enter it take turns.
+    pub(crate) turns: Turns,
+    /// Its place in the schedule. Used under the mutex of the schedule only.
+    pub(crate) place: AtomicUsize,
+}
+
+/// What a person wants to see of it.
+impl fmt::Debug for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hold")
+            .field("key", &self.claim.key)
+            .field("owner", &self.claim.owner)
+            .field("fencing_token", &self.fencing_token)
+            .field("state", &self.state())
+            .field("renewals", &self.renewals())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Hold {
+    pub(crate) fn new(grant: NewHold) -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let NewHold { client, process, template, claim, fencing_token, max_renew, .. } = grant;
+        let NewHold { backend, reply_timeout, reports, clock, granted, waited, .. } = grant;
+        let ConfirmedLease { sent, lease } = grant.confirmed;
+        telemetry::held(template);
+        let stop = validity::stop(sent, lease).min(validity::longest_hold(
+            granted,
+            claim.expire,
+            max_renew,
+        ));
+        let ledger = Ledger::new(claim.expire, grant.confirmed);
+        Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            client,
+            process,
+            template,
+            claim,
+            fencing_token,
+            max_renew,
+            backend,
+            reply_timeout,
+            reports,
+            waited,
+            clock,
+            granted,
+            stop: AtomicU64::new(stop.nanos()),
+            ledger: Mutex::new(ledger),
+            over: Notify::new(),
+            offer: Offer::new((!grant.is_taken).then(|| clock.now()), stop),
+            news: grant.news,
+            turns: Turns::default(),
+            place: AtomicUsize::new(usize::MAX),
+        }
+    }
+
+    /// Fails in a process that was forked from the one that holds it.
+    pub(crate) fn check_process(&self) -> Result<(), LockError> {
+        if self.process == process::id() { Ok(()) } else { Err(LockError::ForkedProcess) }
+    }
+
+    /// Is this a copy, in a process that was forked from the one that holds it?
+    pub(crate) fn is_forked(&self) -> bool {
+        self.check_process().is_err()
+    }
+
+    /// May a step of the body be taken now? Asked before every poll.
+    pub(crate) fn check(&self) -> Result<(), LockError> {
+        self.check_process()?;
+        let now = self.clock.now();
+        if now < self.stop_at() { Ok(()) } else { self.check_ended(now) }
+    }
+
+    #[cold]
+    fn check_ended(&self, now: Moment) -> Result<(), LockError> {
+        self.stop_if_due(now);
+        let ledger = self.ledger();
+        let Some(ended) = ledger.ended else { return Ok(()) };
+        let key = self.claim.key.name().to_owned();
+        let reason = match ended.how {
+            End::Released | End::Withdrawn => LostReason::Released,
+            End::Lost(reason) => reason,
+        };
+        let held_for = ended.at.since(self.granted);
+        Err(LockError::Lost { key, reason, held_for, renewals: ledger.renewals })
+    }
+
+    pub(crate) fn state(&self) -> LeaseState {
+        if self.is_forked() {
+            return LeaseState::Lost;
+        }
+        self.stop_if_due(self.clock.now());
+        let ledger = self.ledger();
+        match ledger.ended {
+            Some(_) => LeaseState::Lost,
+            None if ledger.is_uncertain => LeaseState::Uncertain,
+            None => LeaseState::Held,
+        }
+    }
+
+    /// How long the lease may still be relied on, were it not renewed.
+    pub(crate) fn remaining(&self) -> Duration {
+        if self.is_forked() {
+            return Duration::ZERO;
+        }
+        let now = self.clock.now();
+        self.stop_at().since(now)
+    }
+
+    pub(crate) fn renewals(&self) -> u32 {
+        self.ledger().renewals
+    }
+
+    pub(crate) fn held_for(&self) -> Duration {
+        let ledger = self.ledger();
+        let until = ledger.ended.map_or_else(|| self.clock.now(), |ended| ended.at);
+        until.since(self.granted)
+    }
+
+    /// Is it known to be over? Reads no clock.
+    pub(crate) fn is_over(&self) -> bool {
+        self.stop_at() == Moment::ZERO
+    }
+
+    /// Why the lease was lost; `None` while it holds and after a release.
+    pub(crate) fn lost(&self) -> Option<LostReason> {
+        if self.is_forked() {
+            return Some(LostReason::Forked);
+        }
+        self.stop_if_due(self.clock.now());
+        match self.ledger().ended?.how {
+            End::Lost(reason) => Some(reason),
+            End::Released | End::Withdrawn => None,
+        }
+    }
+
+    /// Resolves when it has ended. Cancel safe.
+    pub(crate) async fn over(&self) {
+        if self.is_forked() {
+            return;
+        }
+        let mut end = std::pin::pin!(self.over.notified());
+        // In line before the look: an end behind it wakes us.
+        end.as_mut().enable();
+        if !self.is_over() {
+            end.await;
+        }
+    }
+
+    /// When the next renewal is, or was, due.
+    pub(crate) fn due_at(&self) -> Moment {
+        self.ledger().due(self.granted)
+    }
+
+    /// How long the server is asked for an answer to a renewal.
+    pub(crate) fn renewal_reply(&self) -> Duration {
+        let ledger = self.ledger();
+        let reply =
+            if ledger.is_claimed() { validity::renewal_reply } else { validity::claim_reply };
+        reply(ledger.confirmed.lease, self.reply_timeout)
+    }
+
+    /// When the hold began.
+    pub(crate) fn granted(&self) -> Moment {
+        self.granted
+    }
+
+    /// What was confirmed of the lease last.
+    pub(crate) fn confirmed(&self) -> ConfirmedLease {
+        self.ledger().confirmed
+    }
+
+    /// When the last lease ends on the server at the latest, also after a renewal not answered.
+    pub(crate) fn server_end(&self) -> Moment {
+        let expire = self.claim.expire;
+        self.ledger().confirmed.sent.plus(expire).plus(validity::drift(expire))
+    }
+
+    /// Ends the hold because its holder lets go. `false`: it had ended before.
+    pub(crate) fn end(&self) -> bool {
+        self.stop_if_due(self.clock.now());
+        self.finish(End::Released)
+    }
+
+    /// Ends the hold against its holder's will. `false`: it had ended before.
+    pub(crate) fn lose(&self, reason: LostReason) -> bool {
+        let is_first = self.finish(End::Lost(reason));
+        if is_first {
+            self.tell_lost(reason);
+            self.news.notify_one();
+        }
+        is_first
+    }
+
+    /// Its caller learns of it. `None`: it was taken back meanwhile, or its lease is over.
+    /// `Some(true)`: a renewal was put off until now.
+    pub(crate) fn take(&self) -> Option<bool> {
+        if self.offer.is_taken() {
+            return Some(false);
+        }
+        let take = self.offer.take();
+        let is_held = take != Take::Withdrawn && self.check().is_ok();
+        is_held.then_some(take == Take::TakenLate)
+    }
+
+    /// Takes it back from a caller that has not learned of it. `false`: it was let go of meanwhile,
+    /// and its owner value may be used by the next one already.
+    fn withdraw(&self) -> bool {
+        if !self.finish(End::Withdrawn) {
+            return false;
+        }
+        let key = self.claim.key.name();
+        tell!(debug, key, "lock taken back: it was granted to a caller that is not polled");
+        self.news.notify_one();
+        true
+    }
+
+    /// Has its caller not learned of it yet?
+    pub(crate) fn is_offered(&self) -> bool {
+        self.offer.is_open()
+    }
+
+    /// A renewal sent at `sent` was confirmed. After the stop it does not bring the lease back.
+    pub(crate) fn extend(&self, sent: Moment) {
+        if self.stop_if_due(self.clock.now()) {
+            return;
+        }
+        let renewals = {
+            let mut ledger = self.ledger();
+            if ledger.ended.is_some() {
+                return;
+            }
+            // To claim what was handed over is not a renewal of it.
+            ledger.renewals = ledger.renewals.saturating_add(ledger.is_claimed().into());
+            ledger.confirmed = ConfirmedLease { sent, lease: self.claim.expire };
+            ledger.is_uncertain = false;
+            let stop = validity::stop(sent, self.claim.expire).min(self.longest_hold());
+            self.stop.store(stop.nanos(), Ordering::Release);
+            ledger.renewals
+        };
+        // Outside of the mutex: recorders and subscribers are code of others.
+        telemetry::renewal(self.template, true);
+        tell!(debug, key = self.claim.key.name(), renewals, "lease renewed");
+    }
+
+    /// A renewal failed, or went unanswered. Says so once until one is confirmed again.
+    pub(crate) fn doubt(&self, nodes: &str) {
+        telemetry::renewal(self.template, false);
+        let was_uncertain = {
+            let mut ledger = self.ledger();
+            if ledger.ended.is_some() {
+                return;
+            }
+            std::mem::replace(&mut ledger.is_uncertain, true)
+        };
+        if !was_uncertain {
+            tell!(
+                debug,
+                key = self.claim.key.name(),
+                remaining = ?self.remaining(),
+                nodes,
+                "lease uncertain: a renewal was not confirmed, it is tried again"
+            );
+        }
+    }
+
+    /// By how much a renewal may be early. One that is counted makes the longest hold shorter.
+    pub(crate) fn leeway(&self) -> Duration {
+        match self.max_renew {
+            Some(_) => Duration::ZERO,
+            None => validity::renewal_leeway(self.claim.expire),
+        }
+    }
+
+    /// When the body is stopped if nothing is confirmed until then.
+    pub(crate) fn stop_at(&self) -> Moment {
+        Moment::from_nanos(self.stop.load(Ordering::Acquire))
+    }
+
+    /// Loses the lease if its time is up at `now`. Returns whether it is over.
+    fn stop_if_due(&self, now: Moment) -> bool {
+        if now < self.stop_at() {
+            return false;
+        }
+        let reason = {
+            let ledger = self.ledger();
+            // A renewal may have been confirmed between the two looks.
+            if now < self.stop_at() {
+                return false;
+            }
+            if ledger.ended.is_some() {
+                return true;
+            }
+            if ledger.is_used_up(self.max_renew) || now >= self.longest_hold() {
+                LostReason::RenewalLimit
+            } else if ledger.is_uncertain {
+                LostReason::Unreachable
+            } else {
+                LostReason::Expired
+            }
+        };
+        self.lose(reason);
+        true
+    }
+
+    fn longest_hold(&self) -> Moment {
+        validity::longest_hold(self.granted, self.claim.expire, self.max_renew)
+    }
+
+    fn finish(&self, how: End) -> bool {
+        let mut ledger = self.ledger();
+        if ledger.ended.is_some() {
+            return false;
+        }
+        ledger.end(self.clock.now(), how);
+        self.stop.store(Moment::ZERO.nanos(), Ordering::Release);
+        drop(ledger);
+        // Outside of the mutex: wakers may run code that looks at this hold.
+        shielded(|| self.over.notify_waiters());
+        telemetry::ended(self.template, self.held_for());
+        true
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

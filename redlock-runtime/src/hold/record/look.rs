@@ -1,0 +1,48 @@
+//! When the scheduler looks at a lease, and what is to be done then.
+
+use std::time::Duration;
+
+use super::Hold;
+use crate::clock::Moment;
+use crate::hold::{Step, Untaken};
+
+impl Hold {
+    /// When the scheduler looks at it first.
+    pub(in crate::hold) fn first_look(&self, now: Moment) -> Moment {
+        if self.offer.is_open() {
+            return self.offer.first_look(self.due_at());
+        }
+        match self.step(now, Duration::ZERO) {
+            Step::Sleep(at) => at,
+            // Due already: the driver looks at it as soon as it runs.
+            Step::Renew | Step::Withdraw | Step::Forget => Moment::ZERO,
+        }
+    }
+
+    /// What is to be done at `now`; loses the lease when its time is up.
+    pub(in crate::hold) fn step(&self, now: Moment, leeway: Duration) -> Step {
+        if self.offer.is_open() && !self.is_over() {
+            match self.offer.look(now, self.due_at()) {
+                Some(Untaken::Wait(until)) => return Step::Sleep(until),
+                Some(Untaken::Withdrawn) if self.withdraw() => return Step::Withdraw,
+                Some(Untaken::Withdrawn) => return Step::Forget,
+                None => {}
+            }
+        }
+        if self.stop_if_due(now) {
+            return Step::Forget;
+        }
+        let ledger = self.ledger();
+        if ledger.ended.is_some() {
+            return Step::Forget;
+        }
+        let due = ledger.due(self.granted);
+        if ledger.is_used_up(self.max_renew) {
+            Step::Sleep(self.stop_at())
+        } else if now < due.minus(leeway) {
+            Step::Sleep(due.min(self.stop_at()))
+        } else {
+            Step::Renew
+        }
+    }
+}

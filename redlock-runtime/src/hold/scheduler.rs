@@ -1,0 +1,348 @@
+//! The renewal scheduler: sleeps until the next lease is due, renews in batches, stops what is
+//! over.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::alarm::Alarm;
+use super::in_flight::{InFlightLimit, InFlightLimits};
+use super::record::Hold;
+use super::schedule::Schedule;
+use super::step::Step;
+use crate::backend::{Claim, Fault, Found};
+use crate::clock::{Clock, Moment};
+use crate::error::LockError;
+use crate::executor::Executor;
+use crate::process::PerProcess;
+use crate::shield::shielded;
+use crate::state::LostReason;
+use crate::{backoff, process, telemetry};
+
+/// Leases in one script: enough to save round trips, few enough not to block the server for others.
+const BATCH: usize = 100;
+
+/// Renews the leases of every client that shares its host and clock.
+#[derive(Debug)]
+pub(crate) struct Scheduler {
+    state: Mutex<SchedulerState>,
+    /// Tells the driver that something earlier than its sleep is due.
+    wake: Notify,
+    host: Executor,
+    clock: Clock,
+    /// Makes the driver panic, to see that somebody registry.
+    #[cfg(test)]
+    dies: std::sync::atomic::AtomicBool,
+}
+
+#[derive(Debug)]
+struct SchedulerState {
+    schedule: Schedule<Arc<Hold>>,
+    is_driven: bool,
+    /// Until when the driver sleeps. What is due before that must wake it.
+    wakes_at: Moment,
+}
+
+impl SchedulerState {
+    fn insert(&mut self, hold: &Arc<Hold>, at: Moment) {
+        let place = self.schedule.insert(hold.id, at, Arc::clone(hold));
+        hold.place.store(place, Ordering::Relaxed);
+    }
+
+    fn reschedule(&mut self, hold: &Hold, at: Moment) {
+        self.schedule.reschedule(hold.id, hold.place.load(Ordering::Relaxed), at);
+    }
+
+    fn remove(&mut self, hold: &Hold) -> Option<Arc<Hold>> {
+        self.schedule.remove(hold.id, hold.place.load(Ordering::Relaxed))
+    }
+
+    /// Up to a batch of leases at which to look now. The last of them may be a little early: a
+    /// batch that goes anyway takes along what comes next.
+    fn take_due(&mut self, now: Moment) -> Vec<Arc<Hold>> {
+        let mut due = Vec::new();
+        while due.len() < BATCH
+            && let Some((at, hold)) = self.schedule.next()
+        {
+            let stop = hold.stop_at();
+            let comes_along = || !due.is_empty() && at < stop && at <= now.plus(company(hold));
+            if now < at && !comes_along() {
+                break;
+            }
+            let hold = Arc::clone(hold);
+            // Until an answer comes, the next thing that is due is the stop; and after that, what
+            // its look decides.
+            self.reschedule(&hold, if now < stop { stop } else { Moment::NEVER });
+            due.push(hold);
+        }
+        due
+    }
+
+    /// Whether the driver has to be woken for something at `at`.
+    fn wakes_for(&mut self, at: Moment) -> bool {
+        let is_first = at < self.wakes_at;
+        self.wakes_at = self.wakes_at.min(at);
+        is_first
+    }
+}
+
+impl Scheduler {
+    pub(crate) fn new(host: Executor, clock: Clock) -> Arc<Self> {
+        let state =
+            SchedulerState { schedule: Schedule::new(), is_driven: false, wakes_at: Moment::NEVER };
+        Arc::new(Self {
+            state: Mutex::new(state),
+            wake: Notify::new(),
+            host,
+            clock,
+            #[cfg(test)]
+            dies: std::sync::atomic::AtomicBool::new(false),
+        })
+    }
+
+    /// The scheduler of this process, on the background thread.
+    pub(crate) fn of_process() -> Arc<Self> {
+        static PROCESS: PerProcess<Arc<Scheduler>> = PerProcess::new();
+        let new = || Self::new(Executor::BackgroundThread, Clock::Boot);
+        PROCESS.of(process::id(), new).map_or_else(|_| new(), Arc::clone)
+    }
+
+    /// Takes a lease into care. From here on it is renewed, and stopped in time.
+    pub(crate) fn register(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<(), LockError> {
+        let at = hold.first_look(self.clock.now());
+        let mut state = self.state();
+        state.insert(hold, at);
+        let wakes = state.wakes_for(at);
+        let is_driven = std::mem::replace(&mut state.is_driven, true);
+        drop(state);
+        if !is_driven {
+            let care = DriverGuard { scheduler: Arc::clone(self) };
+            // Should the spawn fail, dropping `care` tells the lease at once.
+            return self.host.spawn(async move { care.drive().await });
+        }
+        if wakes {
+            self.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Lets go of a lease that its holder released. Takes effect before it returns: a released lock
+    /// is never renewed by a batch that starts later.
+    pub(crate) fn forget(&self, hold: &Hold) {
+        let forgotten = self.state().remove(hold);
+        // Dropped outside of the mutex: it may be the last reference.
+        drop(forgotten);
+    }
+
+    /// Looks at a lease as soon as possible.
+    pub(crate) fn look_at(&self, hold: &Hold) {
+        let mut state = self.state();
+        state.reschedule(hold, Moment::ZERO);
+        state.wakes_at = Moment::ZERO;
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// The leases of one client.
+    pub(crate) fn of_client(&self, client: u64) -> Vec<Arc<Hold>> {
+        let state = self.state();
+        state.schedule.values().filter(|hold| hold.client == client).cloned().collect()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn kill_driver(&self) {
+        self.dies.store(true, Ordering::Relaxed);
+        self.wake.notify_one();
+    }
+
+    fn state(&self) -> MutexGuard<'_, SchedulerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is due at `now`, in batches of one backend each, and when to look again.
+    fn collect(&self, now: Moment) -> (Vec<Vec<Arc<Hold>>>, Moment) {
+        let mut due: HashMap<*const (), Vec<Arc<Hold>>> = HashMap::new();
+        loop {
+            let found = self.state().take_due(now);
+            if found.is_empty() {
+                break;
+            }
+            let mut others = Vec::new();
+            for hold in found {
+                // Outside of the mutex: a stop wakes tasks, and wakers run code of others.
+                match shielded(|| hold.step(now, hold.leeway())).unwrap_or(Step::Forget) {
+                    Step::Renew => {
+                        due.entry(Arc::as_ptr(&hold.backend).cast()).or_default().push(hold);
+                    }
+                    Step::Withdraw => self.free(hold),
+                    Step::Sleep(_) | Step::Forget => others.push(hold),
+                }
+            }
+            self.plan(&others, now, 0.0);
+        }
+        let batches = due
+            .into_values()
+            .flat_map(|holds| holds.chunks(BATCH).map(<[Arc<Hold>]>::to_vec).collect::<Vec<_>>());
+        let batches = batches.collect();
+        let mut state = self.state();
+        state.wakes_at = state.schedule.next().map_or(Moment::NEVER, |(at, _)| at);
+        (batches, state.wakes_at)
+    }
+
+    /// Releases a lock that was taken back from its caller, until that is answered, or the lease is
+    /// over: it is renewed no more.
+    fn free(&self, hold: Arc<Hold>) {
+        self.forget(&hold);
+        let clock = self.clock;
+        tokio::spawn(async move {
+            let mut failures = 0;
+            while clock.now() < hold.server_end()
+                && hold.backend.release(&hold.claim, hold.reply_timeout).await.is_err()
+            {
+                let pause = backoff::failed(failures, fastrand::f64());
+                clock.sleep_until(clock.now().plus(pause)).await;
+                failures += 1;
+            }
+        });
+    }
+
+    /// One batch: one script, its answers, and what each lease does next.
+    async fn renew(self: Arc<Self>, mut batch: Vec<Arc<Hold>>, gate: InFlightLimit) {
+        let within = batch.iter().map(|hold| hold.renewal_reply()).min().unwrap_or_default();
+        let _turn = gate.pass(within).await;
+        // A holder may have let go since the batch was put together.
+        batch.retain(|hold| !hold.is_over());
+        let Some(first) = batch.first() else { return };
+        let claims: Vec<Claim> = batch.iter().map(|hold| hold.claim.clone()).collect();
+        // Before the command leaves: the server may begin the new lease at any time after this.
+        let sent = self.clock.now();
+        if let Some(due) = batch.iter().map(|hold| hold.due_at()).min() {
+            telemetry::renewal_lag(sent.since(due));
+        }
+        let answer = first.backend.renew(&claims, within).await;
+        settle(&batch, sent, &answer);
+        let now = self.clock.now();
+        // A crowd: it comes back a little earlier than it must, by chance, so that leases that
+        // were taken all at once are not renewed all at once for ever.
+        let head_start = if batch.len() == BATCH { fastrand::f64() } else { 0.0 };
+        self.plan(&batch, now, head_start);
+    }
+
+    /// Writes down when to look at each of these next, and lets go of those that are over.
+    /// `head_start` is a share of what they may be early by.
+    fn plan(&self, holds: &[Arc<Hold>], now: Moment, head_start: f64) {
+        let look = |hold: &Arc<Hold>| (hold.is_offered(), hold.step(now, Duration::ZERO));
+        let steps: Vec<(bool, Step)> = holds.iter().map(look).collect();
+        // Dropped outside of the mutex: it may have the last references.
+        let (mut over, mut withdrawn) = (Vec::new(), Vec::new());
+        let mut state = self.state();
+        let mut wakes = false;
+        for (hold, (was_offered, step)) in holds.iter().zip(steps) {
+            let at = match step {
+                // Taken meanwhile: whoever took it may have asked for a look before this.
+                Step::Sleep(_) if was_offered && !hold.is_offered() => Moment::ZERO,
+                Step::Sleep(at) => at.minus(early(hold).mul_f64(head_start)),
+                Step::Renew => retry_at(hold, now),
+                Step::Withdraw => {
+                    over.push(state.remove(hold));
+                    withdrawn.push(Arc::clone(hold));
+                    continue;
+                }
+                Step::Forget => {
+                    over.push(state.remove(hold));
+                    continue;
+                }
+            };
+            state.reschedule(hold, at);
+            wakes |= state.wakes_for(at);
+        }
+        drop(state);
+        for hold in withdrawn {
+            self.free(hold);
+        }
+        if wakes {
+            self.wake.notify_one();
+        }
+    }
+}
+
+/// By how much a renewal may be early because others are due.
+fn company(hold: &Hold) -> Duration {
+    hold.leeway() / 4
+}
+
+/// By how much a renewal may be early because it was one of a crowd.
+fn early(hold: &Hold) -> Duration {
+    hold.leeway() * 3 / 4
+}
+
+fn settle(batch: &[Arc<Hold>], sent: Moment, answer: &Result<Vec<Option<Found>>, Fault>) {
+    match answer {
+        Ok(outcomes) => {
+            for (hold, outcome) in batch.iter().zip(outcomes) {
+                shielded(|| match outcome {
+                    Some(Found::Ours) => hold.extend(sent),
+                    Some(Found::Gone) => drop(hold.lose(LostReason::Expired)),
+                    Some(Found::Stolen) => drop(hold.lose(LostReason::Stolen)),
+                    Some(Found::Unclear) | None => hold.doubt("too few nodes answered"),
+                });
+            }
+        }
+        Err(fault) => {
+            let nodes = fault.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            for hold in batch {
+                shielded(|| hold.doubt(&nodes));
+            }
+        }
+    }
+}
+
+/// A renewal that failed is tried again soon, and never later than the stop.
+fn retry_at(hold: &Hold, now: Moment) -> Moment {
+    let pause =
+        (hold.confirmed().lease / 50).clamp(Duration::from_millis(2), Duration::from_millis(250));
+    now.plus(pause).min(hold.stop_at())
+}
+
+/// The driver's duty of care: however it ends (a panic, or the end of its runtime), every lease it
+/// had is told, because nobody would renew or stop it any more.
+struct DriverGuard {
+    scheduler: Arc<Scheduler>,
+}
+
+impl DriverGuard {
+    async fn drive(&self) {
+        let scheduler = &self.scheduler;
+        let (mut gates, alarm) = (InFlightLimits::default(), Alarm::new(scheduler.clock));
+        loop {
+            #[cfg(test)]
+            assert!(!scheduler.dies.swap(false, Ordering::Relaxed), "killed");
+            let (batches, next) = scheduler.collect(scheduler.clock.now());
+            gates.tidy();
+            for batch in batches {
+                let gate = gates.of(&batch[0].backend);
+                tokio::spawn(Arc::clone(scheduler).renew(batch, gate));
+            }
+            tokio::select! {
+                () = scheduler.wake.notified() => {}
+                () = alarm.rings_at(next) => {}
+            }
+        }
+    }
+}
+
+impl Drop for DriverGuard {
+    fn drop(&mut self) {
+        let orphans = {
+            let mut state = self.scheduler.state();
+            state.is_driven = false;
+            state.schedule.drain()
+        };
+        for hold in orphans {
+            shielded(|| hold.lose(LostReason::Unreachable));
+        }
+    }
+}

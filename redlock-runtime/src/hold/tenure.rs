@@ -1,0 +1,346 @@
+//! What one owner value has of a lock. Several callers of this process may hold it, one after
+//! another, without asking Redis each time.
+
+use std::time::Duration;
+
+use super::new_hold::ConfirmedLease;
+use crate::backend::{CLAIM_WINDOW, Claim, FencingTokens, TokensUsed};
+use crate::clock::Moment;
+use crate::fencing::FencingToken;
+use crate::options::MIN_EXPIRE;
+use crate::validity;
+
+/// How often, and for how long, a lock is passed on in this process before others are looked
+/// after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Budget {
+    passes: u32,
+    time: Duration,
+}
+
+/// While another process waits.
+const CONTESTED: Budget = Budget { passes: 256, time: Duration::from_millis(2) };
+/// While nobody else was seen to wait.
+const ALONE: Budget = Budget { passes: RESERVE, time: Duration::from_millis(10) };
+
+/// Fencing tokens that are asked for where callers of this process wait, one for each of them. The
+/// server grants at least one, and more only as far as they run ahead of its clock by the shortest
+/// lease at most. When a lease is over, its clock is ahead again.
+pub(crate) const RESERVE: u32 = 1 << 13;
+const _: () = assert!((RESERVE as u128) < MIN_EXPIRE.as_micros());
+
+/// The same where one caller waits: more may come before it is its turn. So few that nobody has to
+/// give them back.
+pub(crate) const SMALL_RESERVE: u32 = 16;
+
+/// What an owner may leave behind that its release alone does not take away.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Leftovers {
+    /// A command that broke off may take the lock again, after its release.
+    pub(crate) was_cut: bool,
+    /// The server has forgotten that it handed the lock over, and may still have the owner in line.
+    pub(crate) may_be_in_line: bool,
+}
+
+/// The time from the grant of an owner value to its release.
+#[derive(Debug)]
+pub(crate) struct Tenure {
+    pub(crate) claim: Claim,
+    pub(crate) confirmed: ConfirmedLease,
+    /// An answer has just said so. Otherwise a call did, to one who may have waited for long.
+    is_answered: bool,
+    /// It has to be claimed before anybody holds it: the call may be meant for nobody any more.
+    is_doubtful: bool,
+    remains: Leftovers,
+    used: FencingToken,
+    reserved: FencingToken,
+    budget: Budget,
+    /// So many callers have their turn with it, however long that takes: those who waited when it
+    /// was handed over. So shares are by callers, not by processes.
+    turns: u32,
+    passes: u32,
+    since: Moment,
+}
+
+impl Tenure {
+    /// Taken while nobody waited.
+    pub(crate) fn new(
+        claim: Claim,
+        confirmed: ConfirmedLease,
+        fencing_tokens: FencingTokens,
+    ) -> Self {
+        let FencingTokens { first, last } = fencing_tokens;
+        let since = confirmed.sent;
+        Self {
+            claim,
+            confirmed,
+            is_answered: true,
+            is_doubtful: false,
+            remains: Leftovers::default(),
+            used: first,
+            reserved: last,
+            budget: ALONE,
+            turns: 0,
+            passes: 0,
+            since,
+        }
+    }
+
+    /// Handed over by another process, as a call said, for so many callers who wait.
+    pub(crate) fn called(self, now: Moment, callers: usize) -> Self {
+        Self { is_answered: false, ..self.handed_over(now, callers) }
+    }
+
+    /// It was granted to the second try of a command.
+    pub(crate) fn cut(mut self) -> Self {
+        self.remains.was_cut = true;
+        self
+    }
+
+    pub(crate) fn remains(&self) -> Leftovers {
+        self.remains
+    }
+
+    /// The call was not certain.
+    pub(crate) fn doubted(self) -> Self {
+        Self { is_doubtful: true, ..self }
+    }
+
+    /// Handed over by another process, for so many callers who wait.
+    pub(crate) fn handed_over(mut self, now: Moment, callers: usize) -> Self {
+        self.budget = CONTESTED;
+        self.turns = u32::try_from(callers).unwrap_or(u32::MAX);
+        self.since = now;
+        self
+    }
+
+    /// Kept after others were looked after: nobody waits, the lease is full, the tokens are new.
+    pub(crate) fn kept(
+        mut self,
+        expire: Duration,
+        confirmed: ConfirmedLease,
+        fencing_tokens: FencingTokens,
+    ) -> Self {
+        self.claim.expire = expire;
+        Self { remains: self.remains, ..Self::new(self.claim, confirmed, fencing_tokens) }
+    }
+
+    /// Claimed after it was handed over: a full lease, and the tokens that were reserved with it.
+    pub(crate) fn claimed(mut self, claim: Self) -> Self {
+        if claim.used != self.reserved {
+            // The counter was lost meanwhile, or the lock and all that is known of it.
+            (self.used, self.reserved) = (claim.used, claim.reserved);
+            self.remains.may_be_in_line = true;
+        }
+        self.claim = claim.claim;
+        self.confirmed = claim.confirmed;
+        (self.is_answered, self.is_doubtful) = (true, false);
+        self.remains.was_cut |= claim.remains.was_cut;
+        self
+    }
+
+    /// Is it what a caller wants that asks for leases of `expire`?
+    pub(crate) fn suits(&self, expire: Duration, now: Moment) -> bool {
+        let is_known = self.is_answered || (!self.is_doubtful && self.is_fresh(now));
+        self.claim.expire == expire && is_known
+    }
+
+    /// May its lease become one of `expire`? It does not grow: a late command of its past would cut
+    /// it to what it was.
+    pub(crate) fn may_become(&self, expire: Duration) -> bool {
+        expire <= self.claim.expire
+    }
+
+    /// What its holder knew of the lease last.
+    pub(crate) fn renewed(&mut self, confirmed: ConfirmedLease) {
+        self.confirmed = confirmed;
+    }
+
+    /// When the lease ends on the server at the latest, as far as this clock can tell.
+    pub(crate) fn server_end(&self) -> Moment {
+        let expire = self.claim.expire;
+        self.confirmed.sent.plus(expire).plus(validity::drift(expire))
+    }
+
+    /// When its first hold begins.
+    pub(crate) fn granted(&self) -> Moment {
+        self.since
+    }
+
+    /// The fencing token of the caller that holds it now.
+    pub(crate) fn fencing_token(&self) -> FencingToken {
+        self.used
+    }
+
+    /// How far its fencing tokens were used.
+    pub(crate) fn drawn(&self) -> TokensUsed {
+        TokensUsed { used: self.used, reserved: self.reserved }
+    }
+
+    /// The same, if reserved ones are left to be given back.
+    pub(crate) fn unused(&self) -> Option<TokensUsed> {
+        let left = u64::from(self.reserved).saturating_sub(self.used.into());
+        (left >= SMALL_RESERVE.into()).then_some(self.drawn())
+    }
+
+    /// Moves it to the next caller, if that gets a full lease and a fencing token of its own, and
+    /// nobody else has to be looked after first.
+    pub(crate) fn pass(&mut self, expire: Duration, now: Moment) -> bool {
+        let Budget { passes, time } = self.budget;
+        let is_within = self.passes < passes && now.since(self.since) < time;
+        let is_fit = self.claim.expire == expire && self.is_fresh(now);
+        is_fit && (is_within || self.has_turns()) && self.move_on()
+    }
+
+    /// Moves it to the next caller where that has to claim it first: its lease is not full any
+    /// more, but others who waited when it was handed over have not had their turn.
+    pub(crate) fn pass_for_claim(&mut self, now: Moment) -> bool {
+        let is_passed = self.has_turns() && self.move_on();
+        if is_passed {
+            (self.is_answered, self.since) = (false, now);
+        }
+        is_passed
+    }
+
+    /// Are there callers who waited when it was handed over, and have not had their turn?
+    fn has_turns(&self) -> bool {
+        self.passes + 1 < self.turns
+    }
+
+    fn move_on(&mut self) -> bool {
+        let Some(next) = self.used.after().filter(|next| *next <= self.reserved) else {
+            return false;
+        };
+        self.used = next;
+        self.passes += 1;
+        true
+    }
+
+    fn is_claimed(&self) -> bool {
+        self.confirmed.lease >= self.claim.expire
+    }
+
+    /// Has the lease hardly begun?
+    fn is_fresh(&self, now: Moment) -> bool {
+        let ConfirmedLease { sent, lease } = self.confirmed;
+        let young = if self.is_claimed() { lease / 10 } else { lease.min(CLAIM_WINDOW) / 4 };
+        now.since(sent) <= young
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::LockKey;
+    use crate::owner::Owner;
+
+    const EXPIRE: Duration = Duration::from_secs(10);
+
+    fn at(micros: u64) -> Moment {
+        Moment::from_nanos(micros * 1_000)
+    }
+
+    fn tenure(lease: Duration, reserved: u64) -> Tenure {
+        let key = LockKey::new("", "k").unwrap();
+        let claim = Claim { key, owner: Owner::fresh("web-3"), expire: EXPIRE };
+        let first = FencingToken::new(100).unwrap();
+        let last = FencingToken::new(100 + reserved).unwrap();
+        let confirmed = ConfirmedLease { sent: at(0), lease };
+        Tenure::new(claim, confirmed, FencingTokens { first, last })
+    }
+
+    #[test]
+    fn every_caller_has_a_larger_fencing_token_until_the_reserved_ones_are_used() {
+        let mut tenure = tenure(EXPIRE, 2);
+        assert!(tenure.pass(EXPIRE, at(1)));
+        assert_eq!(tenure.fencing_token(), FencingToken::new(101).unwrap());
+        assert!(tenure.pass(EXPIRE, at(2)));
+        assert_eq!(tenure.fencing_token(), FencingToken::new(102).unwrap());
+        assert!(!tenure.pass(EXPIRE, at(3)));
+        assert_eq!(tenure.fencing_token(), FencingToken::new(102).unwrap());
+    }
+
+    #[test]
+    fn a_lease_of_another_length_is_not_passed_on() {
+        assert!(!tenure(EXPIRE, 9).pass(EXPIRE / 2, at(1)));
+    }
+
+    #[test]
+    fn nobody_gets_a_lease_that_is_partly_used_up() {
+        let mut tenure = tenure(EXPIRE, 9);
+        tenure.since = at(1_000_001);
+        assert!(tenure.pass(EXPIRE, at(1_000_000)));
+        assert!(!tenure.pass(EXPIRE, at(1_000_001)));
+    }
+
+    #[test]
+    fn a_lock_that_is_not_claimed_yet_is_passed_on_at_the_beginning_of_its_window_only() {
+        let mut tenure = tenure(CLAIM_WINDOW, 9).handed_over(at(250_000), 1);
+        assert!(tenure.pass(EXPIRE, at(250_000)));
+        assert!(!tenure.pass(EXPIRE, at(250_001)));
+    }
+
+    /// Of a lease of any length: the short ones are never cut to the claim window.
+    #[test]
+    fn one_who_was_called_after_a_long_wait_has_to_claim_first() {
+        for lease in [EXPIRE, CLAIM_WINDOW] {
+            let called = |now| tenure(lease, 9).called(now, 1);
+            assert!(called(at(100_000)).suits(EXPIRE, at(100_000)), "{lease:?}");
+            assert!(!called(at(2_000_000)).suits(EXPIRE, at(2_000_000)), "{lease:?}");
+            let confirmed = ConfirmedLease { sent: at(2_000_000), lease: EXPIRE };
+            let claim = Tenure { confirmed, ..tenure(EXPIRE, 9) };
+            assert!(called(at(2_000_000)).claimed(claim).suits(EXPIRE, at(2_000_000)));
+        }
+    }
+
+    #[test]
+    fn others_are_looked_after_once_the_budget_is_used_up() {
+        let mut alone = tenure(EXPIRE, 1 << 20);
+        assert!(alone.pass(EXPIRE, at(9_999)));
+        assert!(!alone.pass(EXPIRE, at(10_000)));
+        let mut contested = tenure(EXPIRE, 1 << 20).handed_over(at(0), 1);
+        assert!((0..CONTESTED.passes).all(|_| contested.pass(EXPIRE, at(1_999))));
+        assert!(!contested.pass(EXPIRE, at(1_999)));
+        let mut slow = tenure(EXPIRE, 1 << 20).handed_over(at(0), 1);
+        assert!(!slow.pass(EXPIRE, at(2_000)));
+    }
+
+    /// However long each of them takes, as long as the lease is fresh or claimed anew.
+    #[test]
+    fn callers_who_waited_when_it_was_handed_over_have_their_turn_and_no_others() {
+        let mut tenure = tenure(EXPIRE, 1 << 20).handed_over(at(0), 4);
+        assert!(tenure.pass(EXPIRE, at(400_000)) && tenure.pass(EXPIRE, at(800_000)));
+        assert!(!tenure.pass(EXPIRE, at(1_200_000)), "too little is left of the lease");
+        let used = tenure.fencing_token();
+        assert!(tenure.pass_for_claim(at(1_200_000)) && tenure.fencing_token() > used);
+        assert!(!tenure.suits(EXPIRE, at(1_200_000)) && tenure.may_become(EXPIRE));
+        assert!(!tenure.pass_for_claim(at(1_300_000)), "four have had their turn");
+    }
+
+    #[test]
+    fn a_call_that_is_not_certain_has_to_be_claimed_however_fresh_it_is() {
+        let called = || tenure(CLAIM_WINDOW, 9).called(at(1), 1);
+        assert!(called().suits(EXPIRE, at(1)));
+        assert!(!called().doubted().suits(EXPIRE, at(1)));
+        let confirmed = ConfirmedLease { sent: at(1), lease: EXPIRE };
+        let claim = Tenure { confirmed, ..tenure(EXPIRE, 9) };
+        assert!(called().doubted().claimed(claim).suits(EXPIRE, at(1)));
+    }
+
+    #[test]
+    fn a_few_fencing_tokens_are_not_given_back() {
+        assert_eq!(tenure(EXPIRE, u64::from(SMALL_RESERVE) - 1).unused(), None);
+        let drawn = tenure(EXPIRE, SMALL_RESERVE.into()).unused();
+        assert_eq!(drawn.map(|drawn| drawn.used), FencingToken::new(100));
+    }
+
+    #[test]
+    fn a_tenure_that_was_kept_begins_anew() {
+        let confirmed = ConfirmedLease { sent: at(50_000), lease: EXPIRE / 2 };
+        let first = FencingToken::new(500).unwrap();
+        let fencing_tokens = FencingTokens { first, last: FencingToken::new(600).unwrap() };
+        let mut kept = tenure(EXPIRE, 0).kept(EXPIRE / 2, confirmed, fencing_tokens);
+        assert_eq!(kept.fencing_token(), first);
+        assert!(kept.pass(EXPIRE / 2, at(50_001)));
+    }
+}

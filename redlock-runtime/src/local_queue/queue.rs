@@ -1,0 +1,384 @@
+//! The waiters of this process: one queue per key, first come first served, with one poller that
+//! asks Redis for all of them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::runtime;
+use tokio::sync::Notify;
+
+use super::shutdowns::{Shutdown, Shutdowns};
+use super::state::{DirectAttempt, PollerState, QueueState};
+use super::wait_handle::Waiter;
+use crate::clock::Moment;
+use crate::error::LockError;
+use crate::hold::{Hold, Tenure};
+use crate::key::LockKey;
+use crate::thread_exit::Unsent;
+
+/// The queues of one client.
+#[derive(Debug)]
+pub(crate) struct LocalQueues {
+    shared: Arc<AllQueues>,
+}
+
+#[derive(Debug)]
+struct AllQueues {
+    queues: Mutex<HashMap<QueueId, Arc<LocalQueue>>>,
+    waiting: AtomicUsize,
+    max_waiters: usize,
+    shutdowns: Arc<Shutdowns>,
+}
+
+/// A key, and the clock by which its queue waits: `None` for real time.
+type QueueId = (Option<runtime::Id>, Arc<str>);
+
+/// The queue of one key. Redis alone decides who holds the lock; what is known here only spares
+/// questions.
+#[derive(Debug)]
+pub(crate) struct LocalQueue {
+    pub(crate) key: LockKey,
+    clock: Option<runtime::Id>,
+    /// How many sit here. Rises from zero under the mutex of the map only.
+    handles: AtomicUsize,
+    state: Mutex<QueueState>,
+    /// How many questions the poller has asked.
+    asked: AtomicU32,
+    /// Something happened that the poller should look at.
+    pub(crate) news: Arc<Notify>,
+}
+
+impl LocalQueues {
+    pub(crate) fn new(max_waiters: usize) -> Self {
+        let (queues, waiting) = (Mutex::default(), AtomicUsize::new(0));
+        let shared = AllQueues { queues, waiting, max_waiters, shutdowns: Arc::default() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    pub(crate) fn join(&self, key: &LockKey, clock: Option<runtime::Id>) -> QueueHandle {
+        let mut queues = self.shared.queues();
+        let queue = queues.entry((clock, key.shared()));
+        let queue = queue.or_insert_with(|| Arc::new(LocalQueue::new(key.clone(), clock)));
+        QueueHandle::take(&self.shared, queue)
+    }
+
+    pub(crate) fn shutdowns(&self) -> &Shutdowns {
+        &self.shared.shutdowns
+    }
+
+    /// Begins a shutdown: all who wait are told, and so is whoever would wait before it ends.
+    pub(crate) fn shut_down(&self) -> Shutdown {
+        // Counted first: who enters a queue after the look at it sees that.
+        let shutdown = self.shared.shutdowns.begin();
+        let queues: Vec<_> = self.shared.queues().values().map(Arc::clone).collect();
+        for queue in queues {
+            let waiters = std::mem::take(&mut queue.state().waiters);
+            for waiter in waiters.into_iter() {
+                waiter.answer(Err(queue.shutting_down()));
+            }
+            queue.news.notify_one();
+        }
+        shutdown.tell();
+        shutdown
+    }
+}
+
+impl AllQueues {
+    fn queues(&self) -> MutexGuard<'_, HashMap<QueueId, Arc<LocalQueue>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LocalQueue {
+    fn new(key: LockKey, clock: Option<runtime::Id>) -> Self {
+        let (handles, asked) = (AtomicUsize::new(0), AtomicU32::new(0));
+        Self { key, clock, handles, state: Mutex::default(), asked, news: Arc::default() }
+    }
+
+    /// The poller asks a question.
+    pub(crate) fn asks(&self) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many questions were asked for a waiter.
+    pub(crate) fn asked_for(&self, waiter: &Waiter) -> u32 {
+        self.asked.load(Ordering::Relaxed).wrapping_sub(waiter.asked_before)
+    }
+
+    /// Somebody elsewhere let go of the lock.
+    pub(crate) fn freed(&self) {
+        self.state().is_freed = true;
+        self.news.notify_one();
+    }
+
+    fn shutting_down(&self) -> LockError {
+        LockError::ShuttingDown { key: self.key.name().to_owned() }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A share in the queue of a key, kept while waiting and while holding.
+#[derive(Debug)]
+pub(crate) struct QueueHandle {
+    shared: Arc<AllQueues>,
+    pub(crate) queue: Arc<LocalQueue>,
+}
+
+impl QueueHandle {
+    /// Lets a caller ask Redis by itself, if nobody came before it.
+    pub(crate) fn ask_first(&self, now: Moment) -> Option<Asking> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let mut state = self.queue.state();
+        if !state.waiters.is_empty() || state.is_taken_here(now) || state.is_contended() {
+            return None;
+        }
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        state.question = Some(DirectAttempt { id, at: now });
+        drop(state);
+        Some(Asking { handle: self.another(), id })
+    }
+
+    /// Counts the caller as a waiter; `None`: there are too many.
+    pub(crate) fn wait(&self) -> Option<Arc<WaiterCount>> {
+        let before = self.shared.waiting.fetch_add(1, Ordering::Relaxed);
+        let waiting = WaiterCount { shared: Arc::clone(&self.shared) };
+        (before < self.shared.max_waiters).then(|| Arc::new(waiting))
+    }
+
+    /// Takes a waiter in: at the front if it asked before. Returns whether a poller has to be
+    /// called. While the client shuts down, the waiter is told so instead.
+    pub(crate) fn enter(&self, mut waiter: Waiter, asked: u32) -> bool {
+        let mut state = self.queue.state();
+        if self.shared.shutdowns.refuse(waiter.terms.shutdowns) {
+            drop(state);
+            waiter.answer(Err(self.queue.shutting_down()));
+            return false;
+        }
+        waiter.asked_before = self.queue.asked.load(Ordering::Relaxed).wrapping_sub(asked);
+        let end = waiter.end();
+        if asked > 0 {
+            state.waiters.push_front(waiter);
+        } else {
+            state.waiters.push_back(waiter);
+        }
+        let is_absent = state.poller == PollerState::Absent;
+        let is_news = state.needs_poller(end);
+        if is_absent {
+            state.poller = PollerState::Busy;
+        }
+        drop(state);
+        if is_news && !is_absent {
+            self.queue.news.notify_one();
+        }
+        is_absent
+    }
+
+    /// A waiter that could not be given the lock is the first one again.
+    pub(crate) fn put_back(&self, waiter: Waiter) {
+        let mut state = self.queue.state();
+        if !self.shared.shutdowns.refuse(waiter.terms.shutdowns) {
+            return state.waiters.push_front(waiter);
+        }
+        drop(state);
+        waiter.answer(Err(self.queue.shutting_down()));
+    }
+
+    /// A caller goes away. The poller has `unsent` until it has done what follows from that.
+    pub(crate) fn leave(&self, id: u64, mut unsent: Option<Unsent>) {
+        let gone = {
+            let mut state = self.queue.state();
+            let gone = state.waiters.remove(id);
+            let is_pollers = match state.poller {
+                PollerState::Absent => false,
+                PollerState::Busy => true,
+                PollerState::Resting { .. } => gone.is_some(),
+            };
+            if is_pollers && state.left.is_none() {
+                state.left = unsent.take();
+            }
+            gone
+        };
+        // Outside of the mutex: it may wake somebody.
+        if gone.is_some() {
+            self.queue.news.notify_one();
+        }
+    }
+
+    pub(crate) fn now_holds(&self, hold: &Arc<Hold>) {
+        let before = {
+            let mut state = self.queue.state();
+            state.promised = 0;
+            state.holder.replace(Arc::clone(hold))
+        };
+        // Outside of the mutex: it may be the last reference.
+        drop(before);
+    }
+
+    /// The holder lets go. What it had goes to the next caller who waits here: at once, or once
+    /// the poller has looked after others. `Some`: nobody waits.
+    pub(crate) fn next(&self, hold: &Hold, mut tenure: Tenure, now: Moment) -> Successor {
+        let mut state = self.queue.state();
+        let is_holder = state.holder.as_ref().is_some_and(|holder| holder.id == hold.id);
+        let holder = if is_holder { state.holder.take() } else { None };
+        let next = match state.first().map(|waiter| waiter.terms.expire) {
+            None => Successor::Nobody(tenure),
+            // Two holders, as a key was deleted under the first: the poller takes one back.
+            Some(_) if state.returned.is_some() => Successor::Nobody(tenure),
+            Some(expire) if tenure.pass(expire, now) => match state.promise() {
+                Some(waiter) => Successor::Waiter(waiter, tenure),
+                None => Successor::Nobody(tenure),
+            },
+            Some(_) => {
+                state.returned = Some(Box::new(tenure));
+                Successor::Poller
+            }
+        };
+        // A poller in line stands there for nobody from here on.
+        let stands_for_nobody = state.waiters.is_empty() && state.poller.is_waiting();
+        drop(state);
+        // Outside of the mutex: it may be the last reference.
+        drop(holder);
+        if matches!(next, Successor::Poller) || stands_for_nobody {
+            self.queue.news.notify_one();
+        }
+        next
+    }
+
+    /// Another handle at the same queue.
+    pub(crate) fn another(&self) -> Self {
+        Self::take(&self.shared, &self.queue)
+    }
+
+    fn take(shared: &Arc<AllQueues>, queue: &Arc<LocalQueue>) -> Self {
+        queue.handles.fetch_add(1, Ordering::Relaxed);
+        Self { shared: Arc::clone(shared), queue: Arc::clone(queue) }
+    }
+
+    /// The holder lets go, and nobody here has the lock next.
+    pub(crate) fn let_go(&self, hold: &Hold) {
+        let mut state = self.queue.state();
+        let is_holder = state.holder.as_ref().is_some_and(|holder| holder.id == hold.id);
+        let holder = if is_holder { state.holder.take() } else { None };
+        let is_waited_for = !state.waiters.is_empty();
+        state.is_freed = true;
+        drop(state);
+        drop(holder);
+        if is_waited_for {
+            self.queue.news.notify_one();
+        }
+    }
+
+    /// Would a question by the background thread's way alone come behind every release of this process?
+    pub(crate) fn is_late(&self) -> bool {
+        self.queue.state().late_releases > 0
+    }
+
+    /// A release that is left to the background thread.
+    pub(crate) fn late(self) -> Late {
+        self.queue.state().late_releases += 1;
+        Late { handle: self }
+    }
+
+    /// A release that those who wait here should wait for: nobody else tells them of it.
+    pub(crate) fn freeing(self) -> Freeing {
+        self.queue.state().releases += 1;
+        Freeing { handle: self }
+    }
+}
+
+/// A release that the background thread sends.
+#[derive(Debug)]
+pub(crate) struct Late {
+    handle: QueueHandle,
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        self.handle.queue.state().late_releases -= 1;
+    }
+}
+
+/// A release on its way. Its end, whatever it is, is news for those who wait.
+#[derive(Debug)]
+pub(crate) struct Freeing {
+    handle: QueueHandle,
+}
+
+impl Drop for Freeing {
+    fn drop(&mut self) {
+        let queue = &self.handle.queue;
+        let mut state = queue.state();
+        state.releases -= 1;
+        state.is_freed = true;
+        drop(state);
+        queue.news.notify_one();
+    }
+}
+
+/// Who has a lock next that its holder let go of.
+pub(crate) enum Successor {
+    Waiter(Waiter, Tenure),
+    /// The poller sees to it.
+    Poller,
+    Nobody(Tenure),
+}
+
+impl Drop for QueueHandle {
+    fn drop(&mut self) {
+        if self.queue.handles.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return;
+        }
+        let mut queues = self.shared.queues();
+        // Somebody may have enqueued since, and left again, and another queue may be in its place.
+        let place = (self.queue.clock, self.queue.key.shared());
+        let is_ours = queues.get(&place).is_some_and(|known| Arc::ptr_eq(known, &self.queue));
+        if is_ours && self.queue.handles.load(Ordering::Acquire) == 0 {
+            let forgotten = queues.remove(&place);
+            drop(queues);
+            drop(forgotten);
+        }
+    }
+}
+
+/// A caller that asks Redis by itself. Those who come meanwhile wait for its end.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    handle: QueueHandle,
+    id: u64,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let queue = &self.handle.queue;
+        let is_waited_for = {
+            let mut state = queue.state();
+            // It may have been given up, and another one asked since.
+            if state.question.is_some_and(|question| question.id == self.id) {
+                state.question = None;
+            }
+            !state.waiters.is_empty()
+        };
+        if is_waited_for {
+            queue.news.notify_one();
+        }
+    }
+}
+
+/// One caller that waits.
+#[derive(Debug)]
+pub(crate) struct WaiterCount {
+    shared: Arc<AllQueues>,
+}
+
+impl Drop for WaiterCount {
+    fn drop(&mut self) {
+        self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests;

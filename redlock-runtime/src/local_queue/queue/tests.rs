@@ -1,0 +1,336 @@
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::acquire::{Granted, Terms};
+use crate::backend::{Claim, FencingTokens, LockBackend, Memory, MemoryStore};
+use crate::clock::Clock;
+use crate::fencing::FencingToken;
+use crate::hold::{ConfirmedLease, NewHold};
+use crate::local_queue::{GRANTS_TO_FORGET, LOOKS, QUESTION, RestReason, Waiters};
+use crate::owner::Owner;
+
+const EXPIRE: Duration = Duration::from_secs(10);
+
+fn key(name: &str) -> LockKey {
+    LockKey::new("", name).unwrap()
+}
+
+fn at(seconds: u64) -> Moment {
+    Moment::ZERO.plus(Duration::from_secs(seconds))
+}
+
+/// A caller that waits until `end`, for as long as the receiver is kept.
+fn waiter(id: u64, end: Moment) -> (Waiter, oneshot::Receiver<Granted>) {
+    let (reply, answer) = oneshot::channel();
+    let terms = Terms {
+        template: "k",
+        expire: EXPIRE,
+        max_renew: None,
+        started: Moment::ZERO,
+        shutdowns: 0,
+    };
+    (Waiter::new(id, terms, end, reply), answer)
+}
+
+/// Two holds that could be of one key, one after the other; and what the first one has.
+fn two_holds() -> (Arc<Hold>, Arc<Hold>, Tenure) {
+    let backend: Arc<dyn LockBackend> = Arc::new(Memory::new(MemoryStore::new()));
+    let claim = Claim { key: key("a"), owner: Owner::fresh("test"), expire: EXPIRE };
+    let fencing_token = FencingToken::new(1).unwrap();
+    let confirmed = ConfirmedLease { sent: at(100), lease: EXPIRE };
+    let hold = || {
+        Arc::new(Hold::new(NewHold {
+            client: 1,
+            process: crate::process::id(),
+            template: "a",
+            claim: claim.clone(),
+            fencing_token,
+            max_renew: None,
+            backend: Arc::clone(&backend),
+            reply_timeout: EXPIRE,
+            clock: Clock::Boot,
+            confirmed,
+            granted: at(100),
+            waited: Duration::ZERO,
+            is_taken: true,
+            reports: Arc::new(crate::report::Reports::new(Clock::Tokio)),
+            news: Arc::default(),
+        }))
+    };
+    let fencing_tokens = FencingTokens { first: fencing_token, last: fencing_token };
+    (hold(), hold(), Tenure::new(claim.clone(), confirmed, fencing_tokens))
+}
+
+/// Has the poller been told to look?
+fn has_news(handle: &QueueHandle) -> bool {
+    let news = pin!(handle.queue.news.notified());
+    news.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+}
+
+#[test]
+fn an_empty_queue_leaves_nothing_behind() {
+    let queues = LocalQueues::new(1);
+    let (first, second) = (queues.join(&key("a"), None), queues.join(&key("a"), None));
+    let third = first.another();
+    drop((first, second));
+    assert_eq!(queues.shared.queues().len(), 1);
+    drop(third);
+    assert!(queues.shared.queues().is_empty());
+}
+
+/// Those who leave at the same time must not each take the other for the last one.
+#[test]
+fn whoever_leaves_last_leaves_nothing_behind() {
+    let queues = LocalQueues::new(1);
+    for _ in 0..2_000 {
+        let start = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            for handle in [queues.join(&key("a"), None), queues.join(&key("a"), None)] {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    drop(handle);
+                });
+            }
+        });
+        assert!(queues.shared.queues().is_empty());
+    }
+}
+
+#[test]
+fn waiters_are_bounded_and_counted_back() {
+    let queues = LocalQueues::new(1);
+    let handle = queues.join(&key("a"), None);
+    let waiting = handle.wait().unwrap();
+    assert!(handle.wait().is_none());
+    drop(waiting);
+    assert!(handle.wait().is_some());
+}
+
+#[test]
+fn one_caller_asks_by_itself_at_a_time_and_none_while_others_want_the_lock() {
+    let queues = LocalQueues::new(1);
+    let handle = queues.join(&key("a"), None);
+    let asking = handle.ask_first(at(100)).unwrap();
+    assert!(handle.ask_first(at(100)).is_none());
+    drop(asking);
+    assert!(handle.queue.state().contend());
+    assert!(handle.ask_first(at(100)).is_none());
+    (0..GRANTS_TO_FORGET).for_each(|_| handle.queue.state().calm());
+    assert!(handle.ask_first(at(100)).is_some());
+}
+
+#[test]
+fn who_asked_by_itself_stands_before_those_who_came_meanwhile() {
+    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let (first, _first) = waiter(1, at(9));
+    let (second, _second) = waiter(2, at(9));
+    let (third, _third) = waiter(3, at(9));
+    assert!(handle.enter(second, 0), "nobody else calls a poller");
+    assert!(!handle.enter(third, 0));
+    assert!(!handle.enter(first, 1));
+    let mut state = handle.queue.state();
+    let order = std::iter::from_fn(|| state.waiters.pop_front()).map(|waiter| waiter.id);
+    assert_eq!(order.collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+/// In steps, not in time: the poller is woken by each of them, and looks who is the first, and whose
+/// time is up next.
+#[test]
+fn a_crowd_that_is_cancelled_costs_a_few_steps_for_each_of_it() {
+    const CROWD: usize = 4_000;
+    let handle = LocalQueues::new(CROWD).join(&key("a"), None);
+    let come = |id: usize| {
+        let (waiter, answer) = waiter(id as u64, at(10_000 - id as u64));
+        handle.enter(waiter, 0);
+        answer
+    };
+    let answers: Vec<_> = (0..CROWD).map(come).collect();
+    let before = LOOKS.get();
+    let mut patient = Vec::new();
+    for (id, answer) in answers.into_iter().enumerate() {
+        if id % 100 == 0 {
+            patient.push(answer);
+            continue;
+        }
+        drop(answer);
+        handle.leave(id as u64, None);
+        let mut state = handle.queue.state();
+        assert_eq!(state.first().map(|first| first.id), Some(0));
+        assert!(state.waiters.take_overdue(at(0), |_| true).is_empty());
+        let last = (CROWD - 1) - (CROWD - 1) % 100;
+        let earliest = if id > last { last } else { CROWD - 1 };
+        assert!(state.waiters.earliest_end() <= at(10_000 - earliest as u64));
+    }
+    let steps = LOOKS.get() - before;
+    assert!(steps <= 4 * CROWD, "{steps} steps for {CROWD}");
+    assert_eq!(handle.queue.state().waiters.len(), patient.len());
+    let gone = handle.queue.state().waiters.take_overdue(at(10_000), |waiter| waiter.id > 0);
+    assert_eq!(gone.len(), patient.len() - 1);
+}
+
+#[test]
+fn a_newcomer_wakes_the_clerk_where_it_would_rest_for_longer_than_that_one_waits() {
+    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let wakes = |poller: PollerState, end: u64| {
+        handle.queue.state().poller = poller;
+        let (waiter, _answer) = waiter(1, at(end));
+        assert!(!handle.enter(waiter, 0));
+        has_news(&handle)
+    };
+    let resting = |why| PollerState::Resting { until: at(5), why };
+    assert!(wakes(resting(RestReason::Waits), 4));
+    assert!(!wakes(resting(RestReason::Waits), 5) && !wakes(resting(RestReason::Waits), 6));
+    assert!(wakes(resting(RestReason::Idle), 6) && wakes(PollerState::Busy, 6));
+}
+
+/// The poller rests because the lock was taken here. Only as long as that is so is there somebody
+/// who will wake it.
+#[test]
+fn a_newcomer_wakes_a_clerk_that_rests_for_a_holder_who_has_gone() {
+    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let (hold, ..) = two_holds();
+    handle.queue.state().poller = PollerState::Resting { until: at(5), why: RestReason::TakenHere };
+    handle.now_holds(&hold);
+    let (first, _first) = waiter(1, at(9));
+    assert!(!handle.enter(first, 0) && !has_news(&handle));
+    hold.end();
+    let (second, _second) = waiter(2, at(9));
+    assert!(!handle.enter(second, 0) && has_news(&handle));
+}
+
+/// Its answer may come to a task that nobody polls.
+#[test]
+fn the_question_of_a_caller_counts_for_a_moment_only() {
+    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let first = handle.ask_first(at(100)).unwrap();
+    let later = at(100).plus(QUESTION);
+    assert!(handle.ask_first(later.minus(Duration::from_nanos(1))).is_none());
+    let second = handle.ask_first(later).unwrap();
+    drop(first);
+    assert!(handle.ask_first(later).is_none(), "the second one counts");
+    drop(second);
+    assert!(handle.ask_first(later).is_some());
+}
+
+#[test]
+fn whoever_leaves_is_news_only_where_it_waited() {
+    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let (waiter, _answer) = waiter(1, at(9));
+    handle.enter(waiter, 0);
+    handle.leave(2, None);
+    assert!(!has_news(&handle));
+    handle.leave(1, None);
+    assert!(has_news(&handle) && handle.queue.state().waiters.is_empty());
+}
+
+#[test]
+fn a_caller_that_asked_by_itself_wakes_the_clerk_for_those_who_came_meanwhile() {
+    let handle = LocalQueues::new(9).join(&key("a"), None);
+    drop(handle.ask_first(at(100)));
+    assert!(!has_news(&handle), "nobody waits");
+    let asking = handle.ask_first(at(100));
+    let (waiter, _answer) = waiter(1, at(9));
+    handle.enter(waiter, 0);
+    drop(asking);
+    assert!(has_news(&handle));
+}
+
+#[test]
+fn a_lock_that_is_promised_or_being_released_is_taken() {
+    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let (waiter, _answer) = waiter(1, at(9));
+    handle.enter(waiter, 0);
+    assert!(!handle.queue.state().is_taken_here(at(100)));
+    assert!(handle.queue.state().promise().is_some());
+    assert!(handle.queue.state().is_taken_here(at(100)) && handle.ask_first(at(100)).is_none());
+    handle.queue.state().promised = 0;
+    let freeing = handle.another().freeing();
+    assert!(handle.queue.state().is_taken_here(at(100)));
+    drop(freeing);
+    assert!(!handle.queue.state().is_taken_here(at(100)) && has_news(&handle));
+}
+
+#[test]
+fn late_releases_are_counted_one_by_one() {
+    let handle = LocalQueues::new(9).join(&key("a"), None);
+    assert!(!handle.is_late());
+    let (first, second) = (handle.another().late(), handle.another().late());
+    drop(first);
+    assert!(handle.is_late());
+    drop(second);
+    assert!(!handle.is_late());
+}
+
+/// The last one of an older queue leaves: the newer one in its place is somebody else's.
+#[test]
+fn a_newer_queue_of_the_same_key_stays() {
+    let queues = LocalQueues::new(9);
+    let old = queues.join(&key("a"), None);
+    queues.shared.queues().clear();
+    let _new = queues.join(&key("a"), None);
+    drop(old);
+    assert_eq!(queues.shared.queues().len(), 1);
+}
+
+/// One that lets go late, after another has the lock already, takes nothing from that one.
+#[test]
+fn only_the_holder_is_forgotten_when_it_lets_go() {
+    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let (former, holder, tenure) = two_holds();
+    handle.now_holds(&holder);
+    let holds = || handle.queue.state().holder.as_ref().map(|hold| hold.id);
+    handle.let_go(&former);
+    assert_eq!(holds(), Some(holder.id));
+    let Successor::Nobody(tenure) = handle.next(&former, tenure, at(100)) else { panic!("who?") };
+    assert_eq!(holds(), Some(holder.id));
+    assert!(matches!(handle.next(&holder, tenure, at(100)), Successor::Nobody(_)));
+    assert_eq!(holds(), None);
+    handle.now_holds(&holder);
+    handle.let_go(&holder);
+    assert_eq!(holds(), None);
+}
+
+/// A key was deleted under the first holder, so that there were two: one tenure for the poller, and
+/// the other one is freed.
+#[test]
+fn a_second_tenure_that_comes_back_does_not_replace_the_first() {
+    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let (waiting, _answer) = waiter(1, at(9));
+    handle.enter(waiting, 0);
+    let (first, second, _) = two_holds();
+    let tenure = || two_holds().2;
+    handle.now_holds(&first);
+    assert!(matches!(handle.next(&first, tenure(), at(100)), Successor::Poller));
+    handle.now_holds(&second);
+    assert!(matches!(handle.next(&second, tenure(), at(100)), Successor::Nobody(_)));
+    assert!(handle.queue.state().returned.is_some());
+}
+
+/// It would be handed a lock that nobody wants.
+#[test]
+fn a_clerk_in_line_hears_that_the_last_waiter_was_served() {
+    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let (hold, _, tenure) = two_holds();
+    let reserved = FencingToken::new(9).unwrap();
+    let fencing_tokens = FencingTokens { first: tenure.fencing_token(), last: reserved };
+    let confirmed = ConfirmedLease { sent: at(100), lease: EXPIRE };
+    let (waiting, _answer) = waiter(1, at(900));
+    handle.enter(waiting, 0);
+    handle.now_holds(&hold);
+    for (why, is_news) in [(RestReason::TakenHere, false), (RestReason::Waits, true)] {
+        let (waiting, _answer) = waiter(2, at(900));
+        handle.queue.state().waiters = Waiters::default();
+        handle.queue.state().waiters.push_back(waiting);
+        handle.queue.state().poller = PollerState::Resting { until: at(800), why };
+        let _ = has_news(&handle);
+        let tenure = Tenure::new(tenure.claim.clone(), confirmed, fencing_tokens);
+        assert!(matches!(handle.next(&hold, tenure, at(100)), Successor::Waiter(..)));
+        assert_eq!(has_news(&handle), is_news, "{why:?}");
+    }
+}

@@ -1,0 +1,62 @@
+//! Shutdowns of a client: while one is under way, no call waits for a lock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+
+use crate::shield::shielded;
+
+/// The shutdowns of one client, so far and now.
+#[derive(Debug, Default)]
+pub(crate) struct Shutdowns {
+    begun: AtomicU64,
+    under_way: AtomicUsize,
+    news: Notify,
+}
+
+impl Shutdowns {
+    /// How many have begun: what a call notes when it begins.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// Has a call to give up that noted `begun_before`?
+    pub(crate) fn refuse(&self, begun_before: u64) -> bool {
+        self.under_way.load(Ordering::Relaxed) > 0 || self.begun() != begun_before
+    }
+
+    /// Resolves when a shutdown is under way. Cancel safe.
+    pub(crate) async fn begins(&self) {
+        let mut news = std::pin::pin!(self.news.notified());
+        // Registered before the look: a shutdown that begins after it wakes us.
+        news.as_mut().enable();
+        if self.under_way.load(Ordering::Relaxed) == 0 {
+            news.await;
+        }
+    }
+
+    pub(crate) fn begin(self: &Arc<Self>) -> Shutdown {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        Shutdown { shutdowns: Arc::clone(self) }
+    }
+}
+
+/// A shutdown under way. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Shutdown {
+    shutdowns: Arc<Shutdowns>,
+}
+
+impl Shutdown {
+    pub(crate) fn tell(&self) {
+        shielded(|| self.shutdowns.news.notify_waiters());
+    }
+}
+
+impl Drop for Shutdown {
+    fn drop(&mut self) {
+        self.shutdowns.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}

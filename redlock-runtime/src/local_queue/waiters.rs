@@ -1,0 +1,88 @@
+//! Those who wait in this process for one key, in their order. Whoever comes, goes or has its turn
+//! costs as much among many as among few.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::wait_handle::Waiter;
+use crate::clock::Moment;
+
+#[derive(Debug, Default)]
+pub(crate) struct Waiters {
+    /// The first one has the lowest number.
+    in_order: BTreeMap<i64, Waiter>,
+    /// The numbers of all, by the ends of their waits.
+    by_end: BTreeSet<(Moment, i64)>,
+    by_id: HashMap<u64, i64>,
+}
+
+impl Waiters {
+    pub(crate) fn len(&self) -> usize {
+        self.in_order.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.in_order.is_empty()
+    }
+
+    pub(crate) fn front(&self) -> Option<&Waiter> {
+        self.in_order.first_key_value().map(|(_, waiter)| waiter)
+    }
+
+    pub(crate) fn push_front(&mut self, waiter: Waiter) {
+        let first = self.in_order.first_key_value().map_or(0, |(number, _)| *number);
+        self.insert(first - 1, waiter);
+    }
+
+    pub(crate) fn push_back(&mut self, waiter: Waiter) {
+        let last = self.in_order.last_key_value().map_or(0, |(number, _)| *number);
+        self.insert(last + 1, waiter);
+    }
+
+    pub(crate) fn pop_front(&mut self) -> Option<Waiter> {
+        let (number, waiter) = self.in_order.pop_first()?;
+        Some(self.forget(number, waiter))
+    }
+
+    /// `None`: it has gone, or had its turn.
+    pub(crate) fn remove(&mut self, id: u64) -> Option<Waiter> {
+        let number = *self.by_id.get(&id)?;
+        let waiter = self.in_order.remove(&number)?;
+        Some(self.forget(number, waiter))
+    }
+
+    /// When the first of them gives up.
+    pub(crate) fn earliest_end(&self) -> Moment {
+        self.by_end.first().map_or(Moment::NEVER, |(end, _)| *end)
+    }
+
+    /// Takes those out whose time is up at `now`, and who may go.
+    pub(crate) fn take_overdue(
+        &mut self,
+        now: Moment,
+        may_go: impl Fn(&Waiter) -> bool,
+    ) -> Vec<Waiter> {
+        let overdue = self.by_end.range(..=(now, i64::MAX)).map(|(_, number)| *number);
+        let overdue: Vec<i64> = overdue.filter(|number| may_go(&self.in_order[number])).collect();
+        let taken = overdue.into_iter().filter_map(|number| {
+            let waiter = self.in_order.remove(&number)?;
+            Some(self.forget(number, waiter))
+        });
+        taken.collect()
+    }
+
+    pub(crate) fn into_iter(self) -> impl Iterator<Item = Waiter> {
+        self.in_order.into_values()
+    }
+
+    fn insert(&mut self, number: i64, waiter: Waiter) {
+        self.by_end.insert((waiter.end(), number));
+        self.by_id.insert(waiter.id, number);
+        self.in_order.insert(number, waiter);
+    }
+
+    fn forget(&mut self, number: i64, waiter: Waiter) -> Waiter {
+        self.by_end.remove(&(waiter.end(), number));
+        self.by_id.remove(&waiter.id);
+        waiter
+    }
+}

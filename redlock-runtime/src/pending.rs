@@ -1,0 +1,80 @@
+//! Counts what must still reach Redis, so that a shutdown can wait for it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+
+use super::shield::shielded;
+
+/// The commands of one client that are on their way and would leave a lock behind if they were cut.
+#[derive(Debug, Default)]
+pub(crate) struct PendingCommands {
+    shared: Arc<PendingCount>,
+}
+
+#[derive(Debug, Default)]
+struct PendingCount {
+    count: AtomicUsize,
+    /// There was nothing left.
+    settled: Notify,
+}
+
+impl PendingCommands {
+    pub(crate) fn begin(&self) -> PendingCommand {
+        self.shared.count.fetch_add(1, Ordering::Relaxed);
+        PendingCommand { shared: Arc::clone(&self.shared) }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.shared.count.load(Ordering::Acquire)
+    }
+
+    /// Waits until nothing is pending. Cancel safe.
+    pub(crate) async fn settled(&self) {
+        loop {
+            // In line before the look: whatever ends behind it wakes us.
+            let mut settled = std::pin::pin!(self.shared.settled.notified());
+            settled.as_mut().enable();
+            if self.count() == 0 {
+                return;
+            }
+            settled.await;
+        }
+    }
+}
+
+/// One command on its way.
+#[derive(Debug)]
+pub(crate) struct PendingCommand {
+    shared: Arc<PendingCount>,
+}
+
+impl Drop for PendingCommand {
+    fn drop(&mut self) {
+        if self.shared.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            shielded(|| self.shared.settled.notify_waiters());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn settled_waits_for_every_guard() {
+        let now = std::time::Duration::ZERO;
+        let pending = PendingCommands::default();
+        tokio::time::timeout(now, pending.settled()).await.unwrap();
+        let (first, second) = (pending.begin(), pending.begin());
+        assert_eq!(pending.count(), 2);
+        drop(first);
+        assert_eq!(pending.count(), 1);
+        let mut settled = std::pin::pin!(pending.settled());
+        assert!(tokio::time::timeout(now, &mut settled).await.is_err());
+        drop(second);
+        assert_eq!(pending.count(), 0);
+        settled.await;
+    }
+}

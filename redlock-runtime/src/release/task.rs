@@ -1,0 +1,168 @@
+//! What the background does about a lock that its holder let go of.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::undo::clean_up;
+use crate::backend::{Claim, Fault, Found, LockBackend, TokensUsed};
+use crate::clock::Moment;
+use crate::engine::Engine;
+use crate::hold::{Leftovers, Tenure};
+use crate::local_queue::{Freeing, Late, QueueHandle};
+use crate::pending::PendingCommand;
+use crate::report::Kind;
+use crate::shield::{shielded, tell};
+use crate::state::Released;
+use crate::thread_exit::Unsent;
+use crate::{backoff, executor};
+
+/// One release, tried until it is answered or the lease would be over anyway.
+pub(crate) struct ReleaseTask {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) claim: Claim,
+    /// Where fencing tokens that were reserved are to be given back.
+    pub(crate) unused: Option<TokensUsed>,
+    pub(crate) remains: Leftovers,
+    /// The server has dropped the lease by itself from here on.
+    pub(crate) until: Moment,
+    /// An earlier try was not answered.
+    pub(crate) is_unknown: bool,
+    pub(crate) reply: Option<oneshot::Sender<Result<Released, Fault>>>,
+    pub(crate) pending: PendingCommand,
+    pub(crate) unsent: Option<Unsent>,
+    /// Those who wait for it here.
+    pub(crate) freeing: Option<Freeing>,
+    /// Where they are told of it by the server.
+    pub(crate) handle: Option<QueueHandle>,
+    /// It is sent by the background thread.
+    pub(crate) late: Option<Late>,
+}
+
+impl ReleaseTask {
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        tenure: &Tenure,
+        until: Moment,
+        handle: Option<QueueHandle>,
+    ) -> Self {
+        // Where waiters are told of a release by the server, they need not wait for its end here.
+        let (handle, freeing) = match engine.fifo_queue() {
+            Some(_) => (handle, None),
+            None => (None, handle.map(QueueHandle::freeing)),
+        };
+        Self {
+            engine: Arc::clone(engine),
+            claim: tenure.claim.clone(),
+            unused: tenure.unused(),
+            remains: tenure.remains(),
+            until,
+            is_unknown: false,
+            reply: None,
+            pending: engine.pending.begin(),
+            unsent: None,
+            freeing,
+            handle,
+            late: None,
+        }
+    }
+
+    /// From here on the background does it.
+    pub(crate) fn in_background(mut self) -> impl Future<Output = ()> + Send {
+        if self.unsent.is_none() && !self.engine.is_embedded() {
+            self.unsent = Some(Unsent::here());
+        }
+        self.late = self.late.or_else(|| self.handle.take().map(QueueHandle::late));
+        self.run()
+    }
+
+    async fn run(mut self) {
+        let clock = self.engine.clock();
+        let mut failures = 0;
+        loop {
+            let answer = self.question().ask(&*self.engine.backend).await;
+            drop(self.unsent.take());
+            let fault = match answer {
+                Ok(found) => {
+                    self.finish(found);
+                    return;
+                }
+                Err(fault) => fault,
+            };
+            self.is_unknown |= fault.is_unknown;
+            let retry_at = clock.now().plus(backoff::failed(failures, fastrand::f64()));
+            if fault.is_final || retry_at >= self.until {
+                return self.give_up(fault);
+            }
+            // The caller is told at once; the work goes on without it.
+            if let Some(reply) = self.reply.take() {
+                shielded(|| reply.send(Err(fault)));
+            }
+            failures += 1;
+            clock.sleep_until(retry_at).await;
+        }
+    }
+
+    /// What one try asks.
+    pub(crate) fn question(&self) -> ReleaseQuestion {
+        ReleaseQuestion {
+            claim: self.claim.clone(),
+            unused: self.unused,
+            is_leaving: self.remains.may_be_in_line,
+            within: self.engine.reply_timeout,
+        }
+    }
+
+    pub(crate) fn finish(self, found: Found) -> Released {
+        let released = match found {
+            Found::Ours => Released::Released,
+            Found::Unclear => Released::Unknown,
+            // An earlier try that was never answered may have freed it, or handed it over.
+            Found::Gone | Found::Stolen if self.is_unknown => Released::Unknown,
+            Found::Gone => Released::Expired,
+            Found::Stolen => Released::Stolen,
+        };
+        tell!(debug, key = self.claim.key.name(), ?released, "lock released");
+        if self.remains.was_cut {
+            clean_up(&self.engine, self.claim.clone(), None);
+        }
+        drop((self.freeing, self.late));
+        if let Some(reply) = self.reply {
+            shielded(|| reply.send(Ok(released)));
+        }
+        drop(self.pending);
+        released
+    }
+
+    pub(crate) fn give_up(self, fault: Fault) {
+        let nodes = fault.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let key = self.claim.key.name();
+        if executor::admits(&self.engine.reports, Kind::Unreleased, "") {
+            tell!(warn, key, %nodes, "lock could not be released; it is free when its lease ends");
+        } else {
+            tell!(debug, key, %nodes, "lock could not be released; it is free when its lease ends");
+        }
+        if let Some(reply) = self.reply {
+            shielded(|| reply.send(Err(fault)));
+        }
+    }
+}
+
+/// One try of a release.
+pub(crate) struct ReleaseQuestion {
+    claim: Claim,
+    unused: Option<TokensUsed>,
+    is_leaving: bool,
+    within: Duration,
+}
+
+impl ReleaseQuestion {
+    pub(crate) async fn ask(&self, way: &dyn LockBackend) -> Result<Found, Fault> {
+        match (way.fifo_queue(), self.unused) {
+            (Some(line), _) if self.is_leaving => line.leave(&self.claim, 0, self.within).await,
+            (Some(line), Some(drawn)) => line.give_back(&self.claim, drawn, self.within).await,
+            _ => way.release(&self.claim, self.within).await,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Frees what a command may have taken whose answer nobody heard, or nobody wants any more.
+
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use crate::backend::{Claim, Fault, Found};
+use crate::backoff;
+use crate::engine::Engine;
+use crate::thread_exit::Unsent;
+
+/// When the clean-up of an unanswered command is repeated after its first answer: the command may
+/// still be on its way, and land later.
+const REPEATS: [Duration; 3] = [SOON, Duration::from_millis(900), Duration::from_secs(2)];
+/// How long another connection may be late. The end of a thread waits for the repetition after it.
+const SOON: Duration = Duration::from_millis(100);
+
+/// Frees what an acquire without an answer may have taken, now or late; with `reserve`, it was
+/// one that may also have enqueued the line.
+pub(crate) fn clean_up(engine: &Arc<Engine>, claim: Claim, reserve: Option<u32>) {
+    free_until_answered(engine, claim, reserve, &REPEATS);
+}
+
+/// Leaves the line, and frees the lock if it was handed over meanwhile.
+pub(crate) fn leave(engine: &Arc<Engine>, claim: Claim, reserve: u32) {
+    free_until_answered(engine, claim, Some(reserve), &[]);
+}
+
+fn free_until_answered(
+    engine: &Arc<Engine>,
+    claim: Claim,
+    reserve: Option<u32>,
+    repeats: &'static [Duration],
+) {
+    let pending = engine.pending.begin();
+    let unsent = (!engine.is_embedded()).then(Unsent::here);
+    let host = engine.executor();
+    let is_embedded = engine.is_embedded();
+    let engine = Arc::clone(engine);
+    let mut work = Box::pin(async move {
+        let clock = engine.clock();
+        let until = clock.now().plus(claim.expire);
+        let (mut pending, mut unsent) = (Some(pending), unsent);
+        let mut repeats = repeats.iter();
+        let mut failures = 0;
+        while clock.now() < until {
+            let pause = match free(&engine, &claim, reserve).await {
+                Ok(Found::Ours) if !engine.backend.has_late_commands() => return,
+                // A command that was repeated, as its connection broke, may be granted twice: ours
+                // once more after this.
+                Ok(found) => {
+                    drop(pending.take());
+                    let Some(pause) = repeats.next() else { return };
+                    if found == Found::Ours || *pause > SOON {
+                        drop(unsent.take());
+                    }
+                    *pause
+                }
+                Err(_) => {
+                    drop(unsent.take());
+                    failures += 1;
+                    backoff::failed(failures, fastrand::f64())
+                }
+            };
+            clock.sleep_until(clock.now().plus(pause)).await;
+        }
+    });
+    // Where the caller asks by itself, what it asks next comes behind the clean-up.
+    if is_embedded && work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+        return;
+    }
+    // A background thread that cannot be started has sent nothing that could land.
+    let _ = host.spawn(work);
+}
+
+async fn free(engine: &Engine, claim: &Claim, reserve: Option<u32>) -> Result<Found, Fault> {
+    let within = engine.reply_timeout;
+    match (engine.backend.fifo_queue(), reserve) {
+        (Some(line), Some(reserve)) => line.leave(claim, reserve, within).await,
+        _ => engine.backend.release(claim, within).await,
+    }
+}

@@ -1,0 +1,102 @@
+//! Callers' runtimes that send commands themselves, and may stop at any moment. In real time: the
+//! keeper takes part.
+
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+
+use super::fake::{Fate, client, client_at};
+use super::server::Server;
+use crate::acquire::{Order, start};
+use crate::backend::LockBackend;
+use crate::client::Redlock;
+use crate::handoff::Ownership;
+use crate::key::LockKey;
+use crate::options::{Policy, Wait};
+
+const EXPIRE: Duration = Duration::from_secs(30);
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// A client with a lane, and what it holds.
+fn on_a_lane(runtime: &Runtime) -> (Arc<Server>, Redlock, Ownership) {
+    let server = Server::new();
+    server.has_lane();
+    let redlock = client_at(Arc::clone(&server) as Arc<dyn LockBackend>, 100, false);
+    let order =
+        Order { template: "k", key: LockKey::new("", "k").unwrap(), policy: Policy::DEFAULT };
+    let ownership = runtime.block_on(start(redlock.engine(), order)).unwrap();
+    assert_eq!(server.take_verbs(), ["acquire"]);
+    (server, redlock, ownership)
+}
+
+/// Waits until nothing is on its way, on a runtime of its own.
+fn settled(redlock: &Redlock) {
+    runtime().block_on(redlock.engine().pending.settled());
+}
+
+#[test]
+fn a_release_in_the_background_has_left_when_it_returns() {
+    let runtime = runtime();
+    let (server, redlock, ownership) = on_a_lane(&runtime);
+    runtime.block_on(async {
+        ownership.release_in_background().unwrap().await;
+        assert_eq!(server.take_verbs(), ["release"]);
+    });
+    settled(&redlock);
+    assert_eq!((server.take_verbs(), server.owner("k")), (Vec::new(), None));
+}
+
+/// The runtime is alive, but nobody drives it any more.
+#[test]
+fn the_keeper_takes_over_a_release_that_is_not_driven() {
+    let runtime = runtime();
+    let (server, redlock, ownership) = on_a_lane(&runtime);
+    server.next("release", [Fate::LostRequest]);
+    runtime.block_on(async { ownership.release_in_background().unwrap().await });
+    settled(&redlock);
+    assert_eq!((server.take_verbs().len(), server.owner("k")), (2, None));
+}
+
+#[test]
+fn a_release_whose_runtime_ends_is_sent_again_by_the_keeper() {
+    let runtime = runtime();
+    let (server, redlock, ownership) = on_a_lane(&runtime);
+    server.next("release", [Fate::LostRequest]);
+    runtime.block_on(async {
+        let mut release = Box::pin(ownership.release());
+        assert!(release.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        tokio::spawn(release);
+    });
+    drop(runtime);
+    settled(&redlock);
+    assert_eq!((server.take_verbs().len(), server.owner("k")), (2, None));
+}
+
+/// Whoever waits elsewhere does not depend on the runtime that called the poller.
+#[test]
+fn a_clerk_whose_runtime_ends_has_an_heir() {
+    let (first, second) = (runtime(), runtime());
+    let server = Server::new();
+    let holder = server.set("k", EXPIRE);
+    let redlock = client(Arc::clone(&server) as Arc<dyn LockBackend>, 100);
+    let wait = || redlock.lock("k").wait(Wait::Forever).acquire();
+    first.block_on(async {
+        tokio::spawn(wait());
+        while server.waiting() == 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    second.block_on(async {
+        let waiter = tokio::spawn(wait());
+        tokio::task::yield_now().await;
+        first.shutdown_background();
+        server.free(&holder);
+        let guard = waiter.await.unwrap().unwrap();
+        assert_eq!(server.owner("k").as_deref(), Some(guard.owner()));
+    });
+}

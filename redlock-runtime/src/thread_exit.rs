@@ -1,0 +1,227 @@
+//! Gives what was just let go of a moment to leave before a thread ends.
+//!
+//! A guard dropped as the last thing a program does (the end of `main`, a panic), a call that
+//! returned before its release was answered, or one that was cancelled on its way to a lock, would
+//! otherwise race with the end of the process. Letting go never blocks; the end of its thread does,
+//! and the end of the thread on which a client was made, which is `main` mostly. They wait while
+//! one answer follows another: for [`QUIET`] at most without any, and for [`LONGEST`] in all.
+
+use std::collections::BTreeSet;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::process;
+use super::process::PerProcess;
+use crate::error::LockError;
+
+/// Longer than a round trip to a server far away, and than a busy machine needs for one.
+const QUIET: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(2);
+const STEP: Duration = Duration::from_millis(10);
+/// What is let go of may have to be let go of again before it has left: a question that nobody
+/// waits for becomes a lock that nobody wants.
+const CONSEQUENCES: usize = 4;
+
+static UNSENT: PerProcess<Departures> = PerProcess::new();
+
+thread_local! {
+    static AT_THREAD_END: AtThreadEnd = const { AtThreadEnd };
+}
+
+struct AtThreadEnd;
+
+impl Drop for AtThreadEnd {
+    fn drop(&mut self) {
+        // In a child of a fork there is nothing to wait for: what was left to do is its parent's.
+        if let Ok(departures) = here() {
+            // The limits are no failure: leases end by themselves.
+            departures.have_left(QUIET, LONGEST);
+        }
+    }
+}
+
+fn here() -> Result<&'static Departures, LockError> {
+    UNSENT.of(process::id(), Departures::default)
+}
+
+/// From here on this thread does not end while something has to leave.
+pub(crate) fn attend_end() {
+    // An error means that this thread is ending already.
+    let _ = AT_THREAD_END.try_with(|_| ());
+}
+
+/// Does a thread that ends wait for what has to leave?
+pub(crate) fn is_awaited() -> bool {
+    here().is_ok_and(|departures| departures.lock().ends > 0)
+}
+
+/// Something that was let go of, and that the server may not know of yet.
+#[derive(Debug)]
+pub(crate) struct Unsent {
+    departures: Option<&'static Departures>,
+    subscription: u64,
+}
+
+impl Unsent {
+    /// Called on the thread that lets go.
+    pub(crate) fn here() -> Self {
+        attend_end();
+        // Without any, nothing can be sent either.
+        here().map_or(Self { departures: None, subscription: 0 }, Departures::one_more)
+    }
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        if let Some(departures) = self.departures {
+            departures.one_has_left(self.subscription);
+        }
+    }
+}
+
+/// What has not left yet, in this process.
+#[derive(Debug, Default)]
+struct Departures {
+    state: Mutex<Unfinished>,
+    progress: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Unfinished {
+    /// The subscriptions of what has not left yet.
+    open: BTreeSet<u64>,
+    /// How many subscriptions there have been.
+    begun: u64,
+    /// How many have been given back.
+    left: u64,
+    /// How many threads wait at their end.
+    ends: usize,
+}
+
+impl Departures {
+    fn one_more(&'static self) -> Unsent {
+        let mut state = self.lock();
+        let subscription = state.begun;
+        state.begun += 1;
+        state.open.insert(subscription);
+        Unsent { departures: Some(self), subscription }
+    }
+
+    fn one_has_left(&self, subscription: u64) {
+        let mut state = self.lock();
+        state.open.remove(&subscription);
+        state.left += 1;
+        if state.ends > 0 {
+            self.progress.notify_all();
+        }
+    }
+
+    /// Waits until all has left that was let go of so far, and what became of it. What else others
+    /// let go of meanwhile is their business. `false`: nothing has left for `quiet`, or `longest`
+    /// is over.
+    fn have_left(&self, quiet: Duration, longest: Duration) -> bool {
+        let mut state = self.lock();
+        state.ends += 1;
+        let (mut in_all, mut is_done) = (Duration::ZERO, true);
+        for _ in 0..CONSEQUENCES {
+            // A consequence is there before its cause has left.
+            let begun = state.begun;
+            while is_done && state.open.first().is_some_and(|subscription| *subscription < begun) {
+                let left = state.left;
+                let mut in_silence = Duration::ZERO;
+                while state.left == left && in_silence < quiet && in_all < longest {
+                    let passed;
+                    (state, passed) = self.one_step(state, left);
+                    in_silence += passed;
+                    in_all += passed;
+                }
+                is_done = state.left != left;
+            }
+        }
+        state.ends -= 1;
+        is_done
+    }
+
+    /// Waits for news for a [`STEP`]. Gives how long that took, of which a pause of the whole
+    /// machine counts as a step only: nobody could have answered meanwhile.
+    fn one_step<'a>(
+        &'a self,
+        state: MutexGuard<'a, Unfinished>,
+        left: u64,
+    ) -> (MutexGuard<'a, Unfinished>, Duration) {
+        let start = Instant::now();
+        let is_quiet = |state: &mut Unfinished| state.left == left;
+        let waited = self.progress.wait_timeout_while(state, STEP, is_quiet);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (state, start.elapsed().min(STEP))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Unfinished> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use super::*;
+
+    const AT_ONCE: Duration = STEP;
+    const FOR_EVER: Duration = Duration::from_secs(3600);
+
+    /// With times of its own: other tests of this process let go of something, too.
+    #[test]
+    fn what_was_let_go_of_is_waited_for_while_something_leaves() {
+        static DEPARTURES: LazyLock<Departures> = LazyLock::new(Departures::default);
+        let departures = &*DEPARTURES;
+        assert!(departures.have_left(FOR_EVER, FOR_EVER));
+        let mut three: Vec<_> = (0..3).map(|_| departures.one_more()).collect();
+        assert!(!departures.have_left(AT_ONCE, FOR_EVER));
+        assert!(!departures.have_left(FOR_EVER, AT_ONCE));
+        let thread = std::thread::spawn(|| departures.have_left(FOR_EVER, FOR_EVER));
+        while departures.lock().ends == 0 {
+            std::thread::yield_now();
+        }
+        while let Some(unsent) = three.pop() {
+            assert!(!thread.is_finished());
+            drop(unsent);
+        }
+        assert!(thread.join().unwrap());
+        assert_eq!(departures.lock().ends, 0);
+        assert!(departures.lock().open.is_empty());
+    }
+
+    #[test]
+    fn what_follows_is_waited_for_and_what_others_let_go_of_is_not() {
+        static DEPARTURES: LazyLock<Departures> = LazyLock::new(Departures::default);
+        let departures = &*DEPARTURES;
+        let first = departures.one_more();
+        let thread = std::thread::spawn(|| departures.have_left(FOR_EVER, FOR_EVER));
+        while departures.lock().ends == 0 {
+            std::thread::yield_now();
+        }
+        let mut open = departures.one_more();
+        drop(first);
+        let until = Instant::now() + AT_ONCE;
+        while Instant::now() < until {
+            assert!(!thread.is_finished());
+            std::thread::yield_now();
+        }
+        // There is always something that has not left.
+        while !thread.is_finished() {
+            open = departures.one_more();
+        }
+        assert!(thread.join().unwrap());
+        drop(open);
+    }
+
+    #[test]
+    fn a_thread_that_let_go_ends_after_its_release_has_left_or_the_limit() {
+        let start = Instant::now();
+        // Given away, and not tried for as long as the thread lives.
+        let unsent = std::thread::spawn(Unsent::here).join().unwrap();
+        assert!(start.elapsed() >= QUIET);
+        drop(unsent);
+    }
+}
