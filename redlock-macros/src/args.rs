@@ -4,10 +4,10 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
-use syn::{Error, Expr, Ident, LitStr, Path, Token};
+use syn::{Error, Expr, Ident, Path, Token};
 
 use crate::diagnostics::{Errors, closest, list};
-use crate::values;
+use crate::values::{self, Key, OnError, Time};
 
 /// What the attribute said. Options that were left out stay `None`: the client's defaults apply.
 pub(crate) struct Args {
@@ -21,25 +21,6 @@ pub(crate) struct Args {
     pub(crate) reentrant: bool,
     /// `None`: `::redlock`.
     pub(crate) krate: Option<Path>,
-}
-
-pub(crate) enum Key {
-    Template(LitStr),
-    Value(Expr),
-}
-
-pub(crate) enum Time {
-    Millis(u64),
-    Never,
-    Forever,
-    Value(Expr),
-}
-
-/// What becomes of a lock failure.
-pub(crate) enum OnError {
-    Convert,
-    Panic,
-    With(Expr),
 }
 
 pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {

@@ -12,7 +12,7 @@
 //! skipped, and so on; the last value ends where the fixed text behind it begins. Key, template and
 //! the inverse of the escape give back every value: two tuples with one key are equal.
 
-use crate::template::Part;
+use crate::part::Part;
 
 /// Chooses a delimiter for each separator, adding one where it is missing, and returns those that
 /// the runtime must be told. `None`: fewer than two placeholders, nothing can be confused.

@@ -8,14 +8,15 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, LitStr, Signature};
 
-use crate::args::{OnError, Time};
 use crate::hygiene;
 use crate::item::Binding;
 use crate::lend::{self, Lent};
+use crate::part::{Part, Value};
 use crate::plan::{KeyPlan, Plan};
 use crate::returns::{self, Returns};
 use crate::shape::{Built, Shape};
-use crate::template::{Part, Template, Value};
+use crate::template::Template;
+use crate::values::{OnError, Time};
 
 pub(crate) fn expand(plan: &Plan) -> TokenStream {
     let function = &plan.function;

@@ -11,8 +11,8 @@ use syn::{Expr, FnArg, Receiver, ReceiverKind, Signature};
 
 use crate::hygiene;
 use crate::item::{Binding, Function};
+use crate::part::Part;
 use crate::plan::KeyPlan;
-use crate::template::Part;
 
 /// The arguments that go through the closure.
 pub(crate) struct Lent {

@@ -13,6 +13,7 @@ mod expand;
 mod hygiene;
 mod item;
 mod lend;
+mod part;
 mod plan;
 mod returns;
 mod scan;

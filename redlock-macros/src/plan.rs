@@ -4,12 +4,14 @@ use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::Expr;
 
-use crate::args::{Args, Key, Time};
+use crate::args::Args;
 use crate::diagnostics::{Errors, closest, list};
 use crate::hygiene;
 use crate::item::Function;
+use crate::part::{Part, Value};
 use crate::shape::{self, Hoisted, Shape};
-use crate::template::{self, Part, Template, Value};
+use crate::template::{self, Template};
+use crate::values::{Key, Time};
 use crate::{traps, values};
 
 /// Everything that the expansion quotes.

@@ -4,6 +4,7 @@ use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use syn::{Error, Expr, LitStr};
 
 use crate::diagnostics::Errors;
+use crate::part::{Part, Value};
 use crate::{delimiters, hygiene, scan};
 
 pub(crate) struct Template {
@@ -11,34 +12,6 @@ pub(crate) struct Template {
     pub(crate) parts: Vec<Part>,
     /// With two or more placeholders: what the runtime must escape besides `%`, `{` and `}`.
     pub(crate) delimiters: Option<String>,
-}
-
-#[expect(clippy::large_enum_variant, reason = "a handful of them live per expansion")]
-pub(crate) enum Part {
-    Text(String),
-    Value(Value),
-}
-
-impl Part {
-    /// The expression of a placeholder.
-    pub(crate) fn expr(&self) -> Option<&Expr> {
-        match self {
-            Part::Value(value) => Some(&value.expr),
-            Part::Text(_) => None,
-        }
-    }
-}
-
-pub(crate) struct Value {
-    pub(crate) expr: Expr,
-    /// What follows the `:`, for `format!`; empty for plain `Display`.
-    pub(crate) format: String,
-    /// The expression as it was written, to name it in errors.
-    pub(crate) source: String,
-    /// Byte range of `source` in the literal's value.
-    pub(crate) start: usize,
-    pub(crate) end: usize,
-    pub(crate) span: Span,
 }
 
 /// Reports everything that is wrong with the template, then returns what could be understood.

@@ -6,7 +6,8 @@ use syn::ext::IdentExt;
 use syn::{Error, Expr, LitStr};
 
 use crate::hygiene;
-use crate::template::{self, Part, Template};
+use crate::part::Part;
+use crate::template::{self, Template};
 
 /// A template without placeholders in which `{id}`, or the `<id>` of `<<id>>`, names an argument,
 /// whether it is closed or not.

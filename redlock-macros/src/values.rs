@@ -1,11 +1,29 @@
 //! The value of each option: what it may be, and the error when it is something else.
 
 use quote::ToTokens;
-use syn::{Expr, ExprLit, ExprUnary, Lit, Path, UnOp};
+use syn::{Expr, ExprLit, ExprUnary, Lit, LitStr, Path, UnOp};
 
-use crate::args::{Key, OnError, Time};
 use crate::diagnostics::Errors;
 use crate::{control, duration};
+
+pub(crate) enum Key {
+    Template(LitStr),
+    Value(Expr),
+}
+
+pub(crate) enum Time {
+    Millis(u64),
+    Never,
+    Forever,
+    Value(Expr),
+}
+
+/// What becomes of a lock failure.
+pub(crate) enum OnError {
+    Convert,
+    Panic,
+    With(Expr),
+}
 
 /// Values of `macro_rules!` fragments arrive wrapped in invisible groups.
 pub(crate) fn ungroup(mut value: Expr) -> Expr {

@@ -1,5 +1,5 @@
-//! The background thread: one background thread for the whole process, with a runtime of its own. A child of a
-//! fork has another one.
+//! The background thread: one for the whole process, with a runtime of its own. A child of a fork
+//! has another one.
 //!
 //! Everything that must go on whatever happens to the caller runs here: connections (a socket must
 //! outlive the runtime that first used it), renewals (a blocked runtime must not starve them) and
@@ -22,8 +22,8 @@ struct BackgroundThread {
     thread: JoinHandle<Option<()>>,
 }
 
-/// The runtime of the background thread of this process, started at the first call and again should it ever
-/// die.
+/// The runtime of the background thread of this process. The thread is started by the first call,
+/// and again should it ever die.
 ///
 /// # Errors
 /// [`LockError::BackgroundThread`] when the operating system grants no thread,
@@ -44,6 +44,11 @@ fn serving(keeper: &mut Option<BackgroundThread>) -> Result<Handle, LockError> {
 /// Runs `future` on the background thread.
 pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result<(), LockError> {
     handle().map(|handle| drop(handle.spawn(future)))
+}
+
+/// What a caller is told when the thread stopped during `what`.
+pub(crate) fn stopped(what: &str) -> LockError {
+    LockError::BackgroundThread { message: format!("it stopped during {what}") }
 }
 
 fn start(thread: Builder) -> Result<BackgroundThread, LockError> {

@@ -16,7 +16,7 @@ const SLOWEST: Duration = Duration::from_secs(10);
 /// for a lock that is gone without a word, as its key was deleted.
 pub(crate) const HOLDER_HERE: Duration = Duration::from_secs(1);
 /// The same where nobody stands in line: others may take it at any time.
-pub(crate) const HOLDER_HERE_WITHOUT_LINE: Duration = Duration::from_millis(100);
+pub(crate) const HOLDER_HERE_WITHOUT_QUEUE: Duration = Duration::from_millis(100);
 
 /// The pause before attempt `attempts + 1` for a lock that somebody else holds.
 ///

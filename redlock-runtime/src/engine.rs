@@ -14,11 +14,12 @@ use super::pending::PendingCommands;
 use super::report::Reports;
 use super::shield::tell;
 use super::{background_thread, process};
-use crate::backend::{FifoQueue, LockBackend};
+use crate::backend::{BackgroundWork, FifoQueue, LockBackend};
 use crate::error::LockError;
 use crate::hold::{Hold, Scheduler};
 use crate::key::LockKey;
 use crate::local_queue::{LocalQueues, QueueHandle, Shutdown, Shutdowns};
+use crate::thread_exit;
 
 /// One client's backend, and everything that works on it.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub(crate) struct Engine {
     queues: LocalQueues,
     pub(crate) pending: PendingCommands,
     place: Placement,
-    /// The server does not let us use its line.
+    /// The user of this client may not use the queue of the server.
     queue_denial: Denial,
     /// Lines for operators of which there may be many.
     pub(crate) reports: Arc<Reports>,
@@ -45,7 +46,7 @@ enum Placement {
     /// On the background thread, in real time.
     BackgroundThread(Arc<Scheduler>),
     /// On the clock of each caller: one that a test has paused drives renewals, too. Keyed by the
-    /// runtime of such a clock; `None` stands for real time, by which the background thread serves callers.
+    /// runtime of such a clock; `None` stands for real time, which the background thread serves.
     Callers(Mutex<HashMap<Option<runtime::Id>, Arc<Scheduler>>>),
 }
 
@@ -72,10 +73,11 @@ impl Engine {
             Placement::BackgroundThread(Scheduler::of_process())
         };
         if !is_embedded {
-            super::thread_exit::attend_end();
+            thread_exit::attend_end();
         }
-        if let Some(duty) = backend.background_task() {
-            background_thread::spawn(duty)?;
+        let work = backend.abilities().background_work;
+        if let Some(task) = work.and_then(BackgroundWork::background_task) {
+            background_thread::spawn(task)?;
         }
         Ok(Arc::new(Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -125,31 +127,32 @@ impl Engine {
         matches!(self.place, Placement::Callers(_))
     }
 
-    /// A share in the queue of a key. Callers of one queue have one clock, by which they are
+    /// A share in the local queue of a key. Callers of one queue have one clock, by which they are
     /// served.
-    pub(crate) fn handle(&self, key: &LockKey) -> QueueHandle {
+    pub(crate) fn local_queue(&self, key: &LockKey) -> QueueHandle {
         self.queues.join(key, self.executor().runtime_id())
     }
 
-    /// The quickest way to the backend that can be awaited here, if there is one: otherwise it is
-    /// reached from the [`executor`](Self::executor) only.
+    /// The quickest route to the backend that can be awaited here, if there is one. Otherwise the
+    /// backend is reached from the [`executor`](Self::executor) only.
     pub(crate) fn route(&self) -> Option<Arc<dyn LockBackend>> {
         match self.place {
-            Placement::BackgroundThread(_) => self.backend.local_connection(),
+            Placement::BackgroundThread(_) => {
+                let local = self.backend.abilities().local_connection?;
+                local.local_connection()
+            }
             Placement::Callers(_) => Some(Arc::clone(&self.backend)),
         }
     }
 
-    /// Where waiting processes stand in line, if they do and this client may.
+    /// The queue that the server keeps of waiting processes, if it has one and this client may use
+    /// it.
     pub(crate) fn fifo_queue(&self) -> Option<&dyn FifoQueue> {
-        if self.queue_denial.lasts(|| self.clock().now()) {
-            None
-        } else {
-            self.backend.fifo_queue()
-        }
+        let is_denied = self.queue_denial.lasts(|| self.clock().now());
+        self.backend.abilities().fifo_queue.filter(|_| !is_denied)
     }
 
-    /// Does without the line for a while.
+    /// Does without that queue for a while.
     pub(crate) fn queue_denied(&self) {
         if self.queue_denial.denied(self.clock().now()) {
             tell!(
@@ -160,7 +163,7 @@ impl Engine {
         }
     }
 
-    /// The line was of use.
+    /// The server let this client use its queue.
     pub(crate) fn queue_allowed(&self) {
         self.queue_denial.allowed();
     }

@@ -41,8 +41,8 @@ pub(crate) enum Executor {
 }
 
 impl Executor {
-    /// Where the clock of the caller is driven: real time by the background thread, which nobody can block, or
-    /// leave without a drive.
+    /// Where the clock of the caller is driven: real time by the background thread, which no caller
+    /// can block.
     pub(crate) fn of_clock() -> Self {
         paused_runtime().map_or(Self::BackgroundThread, Self::Runtime)
     }

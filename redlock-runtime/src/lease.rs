@@ -17,7 +17,7 @@ use crate::hold::Hold;
 /// The lease of a lock that is held: what it is called, how long it may be relied on, and when it
 /// is lost. Cheap to clone; it does not keep the lock.
 ///
-/// Inside of a function with `#[redis_lock]`, or of [`LockRequest::run`](crate::client::LockRequest::run),
+/// Inside of a function with `#[redis_lock]`, or of [`LockRequest::run`](crate::LockRequest::run),
 /// [`Lease::current`] finds it without passing anything around:
 ///
 /// ```

@@ -108,9 +108,11 @@ impl File {
     fn paths_in_code(&self, module: &[String]) -> Vec<Vec<String>> {
         let mut paths = Vec::new();
         let text = |at: usize| self.tokens.get(at).map_or("", |token| token.text.as_str());
+        let mut is_import = false;
         for at in 0..self.tokens.len() {
+            is_import = text(at) == "use" || (is_import && text(at) != ";");
             let begins = at == 0 || text(at - 1) != "::";
-            if !begins || text(at + 1) != "::" {
+            if is_import || !begins || text(at + 1) != "::" {
                 continue;
             }
             let mut path = vec![text(at).to_owned()];

@@ -1,148 +1,147 @@
-//! The contract of a backend that keeps the waiting processes of each lock in line, and hands a
-//! lock that is released to the first of them.
+//! The ability of a backend to keep the waiting processes of each lock in a queue, and to hand a
+//! released lock to the first of them.
 
 use std::fmt;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::lock_backend::{Claim, Reply};
-use super::outcome::Found;
+use super::claim::Claim;
+use super::outcome::{Fault, Found, Reply};
+use super::tokens::{FencingTokens, TokensUsed};
+use crate::error::NodeErrorKind;
 use crate::fencing::FencingToken;
 
-/// How long a lock that was handed over waits to be claimed. What lasts longer needs a renewal.
+/// How long a lock that was handed over waits for its new holder to claim it: to ask for a full
+/// lease. A body that is done before that needs no claim.
 pub(crate) const CLAIM_WINDOW: Duration = Duration::from_secs(1);
 
-/// Fencing tokens that one owner value may use, one after another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FencingTokens {
-    pub(crate) first: FencingToken,
-    pub(crate) last: FencingToken,
-}
-
-/// How far the fencing tokens of an owner value were used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TokensUsed {
-    /// The last that was used.
-    pub(crate) used: FencingToken,
-    /// The last that it has. Where the counter shows another one, somebody has drawn since.
-    pub(crate) reserved: FencingToken,
-}
-
-/// A place in line, as a backend sees it.
+/// A position in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Position {
     /// When the holder's lease ends; `None`: the key has no expiry.
     pub(crate) free_in: Option<Duration>,
-    /// How many wait before this one.
+    /// How many processes wait before this one.
     pub(crate) ahead: u32,
-    /// Its turn will be told. Otherwise it has to look now and then.
+    /// The hand-over will be signalled. Otherwise the waiter has to look now and then.
     pub(crate) is_told: bool,
-    /// The server's time, in microseconds. What is handed over after this answer has no fencing
-    /// token below it.
-    pub(crate) micros: u64,
+    /// A hand-over after this answer has no fencing token below this one.
+    pub(crate) token_floor: FencingToken,
 }
 
-/// The answer to somebody who joins the line, or looks after a place in it.
+/// The answer to a process that enqueues, or looks after its entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Enqueued {
-    /// The lock is theirs.
+    /// It has the lock.
     Granted(FencingTokens),
-    /// They are in line behind the holder, whose owner value this is.
+    /// It waits in the queue; the lock has this owner value.
     Waiting { holder: String, position: Position },
-    /// The line does not know them: they were called and did not hear it, or the line was lost. The
-    /// owner must not join again.
+    /// The queue has no such entry: the lock was handed over and the signal missed, or the queue
+    /// was lost. The owner must not enqueue again.
     Unknown,
 }
 
-/// The answer to a holder that would give way.
+/// The answer to a holder that gives others their turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Rotated {
     /// Nobody else waits: the lease is full again. These fencing tokens are new.
     Kept(FencingTokens),
-    /// The first in line has the lock now, and the next owner waits at the end.
+    /// The first process of the queue has the lock now, and the next owner waits at the end.
     Passed { holder: String, position: Position },
-    /// It was not theirs any more; nothing was done. Never [`Found::Ours`].
+    /// The lock had another owner or none; nothing was done. Never [`Found::Ours`].
     Lost(Found),
 }
 
-/// What somebody in line is told.
+/// What a waiter in the queue is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueueSignal {
-    /// The lock was handed to them, for `lease` from a moment after they enqueued, or looked last.
+    /// It has the lock, for `lease` from a moment after it enqueued, or looked last.
     HandedOver { fencing_tokens: FencingTokens, lease: Duration },
-    /// A call may have been missed: look.
+    /// A signal may have been missed: it should look.
     Disturbed,
 }
 
-/// Hears the calls for one owner of one lock. Dropping it ends that.
+/// Receives the signals for one owner of one lock. Dropping it ends that.
 #[derive(Debug)]
 pub(crate) struct Subscription {
-    calls: mpsc::UnboundedReceiver<QueueSignal>,
+    signals: mpsc::UnboundedReceiver<QueueSignal>,
     _registration: Box<dyn fmt::Debug + Send + Sync>,
 }
 
 impl Subscription {
     /// `registration` is dropped with the subscription.
     pub(crate) fn new(
-        calls: mpsc::UnboundedReceiver<QueueSignal>,
+        signals: mpsc::UnboundedReceiver<QueueSignal>,
         registration: impl fmt::Debug + Send + Sync + 'static,
     ) -> Self {
-        Self { calls, _registration: Box::new(registration) }
+        Self { signals, _registration: Box::new(registration) }
     }
 
-    /// The next call. Cancel safe.
-    pub(crate) async fn called(&mut self) -> QueueSignal {
-        match self.calls.recv().await {
-            Some(call) => call,
-            // Nobody will call any more; whoever waits here goes by the clock.
+    /// The next signal. Cancel safe.
+    pub(crate) async fn signal(&mut self) -> QueueSignal {
+        match self.signals.recv().await {
+            Some(signal) => signal,
+            // No signal will come any more; the waiter goes by the clock.
             None => std::future::pending().await,
         }
     }
 }
 
-/// Keeps waiting processes in line. Every call ends within `within`, as those of a
-/// [`LockBackend`](super::lock_backend::LockBackend) do.
+/// Keeps waiting processes in a queue. Every call ends within `within`, as those of a
+/// [`LockBackend`](super::LockBackend) do. A process leaves the queue with a
+/// [`Release`](super::Release) that says so.
 pub(crate) trait FifoQueue: fmt::Debug + Send + Sync {
-    /// To be taken before its owner joins: a call may come before the answer.
-    fn subscription(&self, claim: &Claim) -> Subscription;
+    /// To be taken before its owner enqueues: a signal may come before the answer.
+    fn subscribe(&self, claim: &Claim) -> Subscription;
 
-    /// Is a lock handed over to everybody who hears a call? Otherwise a call may be heard that was
-    /// counted as heard by nobody, so that another one has the lock.
-    fn is_signal_certain(&self) -> bool {
-        true
-    }
+    /// Does every signal prove that the lock was handed over? Otherwise a signal may be heard that
+    /// the server counted as heard by nobody, so that another process has the lock.
+    fn is_signal_certain(&self) -> bool;
 
-    /// Takes the lock if it is free and nobody waits; otherwise the owner is put at the end of the
-    /// line. An owner joins once. When the outcome is unknown, the backend has already sent a
-    /// [`leave`](Self::leave) behind the command, on the same connection.
-    fn join<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Enqueued>;
-
-    /// Asks again for an owner that enqueued, with the same `reserve`. Never puts it in line anew.
-    fn look<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Enqueued>;
-
-    /// Leaves the line. Frees the lock, or passes it on, if it was handed over meanwhile.
-    fn leave<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Found>;
-
-    /// Frees the lock, or passes it on, and gives back the fencing tokens that were reserved and
-    /// not used, unless somebody has drawn since.
-    fn give_back<'a>(
+    /// Takes the lock if it is free and nobody waits; otherwise puts the owner at the end of the
+    /// queue. An owner enqueues once. When the outcome is unknown, the backend has already sent a
+    /// leaving release after the command, on the same connection.
+    fn enqueue<'a>(
         &'a self,
         claim: &'a Claim,
-        drawn: TokensUsed,
+        reserve: u32,
         within: Duration,
-    ) -> Reply<'a, Found>;
+    ) -> Reply<'a, Enqueued>;
 
-    /// Gives way: if others wait, the first of them has the lock, and `next` waits at the end of
-    /// the line (take its subscription before). Otherwise `held` stays, with a full lease of the length
-    /// of `next` and `reserve` fencing tokens behind those that were used. When the outcome is
-    /// unknown, a leave of `next` and a release of `held` were sent behind.
+    /// Asks again for an owner that enqueued, with the same `reserve`. Never enqueues it anew.
+    fn look<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Enqueued>;
+
+    /// Gives others their turn: if any wait, the first of them has the lock, and `next` waits at
+    /// the end of the queue (subscribe for it before). Otherwise `held` stays, with a full lease of
+    /// the length of `next`, and with `reserve` fencing tokens after those that were used. When the
+    /// outcome is unknown, a leaving release of `next` and a release of `held` were sent after it.
     fn rotate<'a>(
         &'a self,
         held: &'a Claim,
-        drawn: TokensUsed,
+        tokens: TokensUsed,
         next: &'a Claim,
         reserve: u32,
         within: Duration,
     ) -> Reply<'a, Rotated>;
+}
+
+/// Why a server does not let a client queue, although it answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum QueueDenial {
+    /// The user of this client may not use the keys or commands of the queue.
+    Forbidden,
+    /// The server refuses the command for another reason.
+    Refused,
+}
+
+impl QueueDenial {
+    /// The denial in a fault, if it is one.
+    pub(crate) fn of(fault: &Fault) -> Option<Self> {
+        let is = |kind| fault.nodes.iter().any(|node| node.kind() == kind);
+        if is(NodeErrorKind::NoPermission) {
+            Some(Self::Forbidden)
+        } else {
+            is(NodeErrorKind::Refused).then_some(Self::Refused)
+        }
+    }
 }

@@ -7,7 +7,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime;
 
-use super::lock_backend::{Claim, LockBackend, Reply};
+use super::claim::{Claim, Release};
+use super::lock_backend::{Abilities, LockBackend};
+use super::outcome::Reply;
 use super::outcome::{Acquired, Fault, Found};
 use crate::clock::{Clock, Moment, paused_runtime};
 use crate::error::{NodeError, NodeErrorKind};
@@ -21,7 +23,7 @@ const FIRST_SWEEP: usize = 1024;
 ///
 /// Leases are counted on the clock of the runtime that takes them. A key that was taken on a paused
 /// clock and is wanted on another one is an error of the kind
-/// [`OtherClock`](crate::error::NodeErrorKind::OtherClock): nobody can tell when the lease is over. Tests
+/// [`OtherClock`](crate::NodeErrorKind::OtherClock): nobody can tell when the lease is over. Tests
 /// with paused clocks that run side by side need stores of their own.
 ///
 /// ```
@@ -212,7 +214,9 @@ impl Memory {
         }
     }
 
-    fn lift(&self, claim: &Claim, fencing_token: FencingToken) -> Found {
+    /// Makes the store a node of a quorum.
+    #[cfg(test)]
+    pub(crate) fn raise(&self, claim: &Claim, fencing_token: FencingToken) -> Found {
         let mut tables = self.store.tables();
         if let Err(found) = tables.ours(claim, Clock::Tokio.now()) {
             return found;
@@ -232,23 +236,9 @@ impl Memory {
 }
 
 impl LockBackend for Memory {
-    fn has_late_commands(&self) -> bool {
-        false
-    }
-
     fn acquire<'a>(&'a self, claim: &'a Claim, _: Duration) -> Reply<'a, Acquired> {
         let answer = self.take(claim);
         Box::pin(async move { answer })
-    }
-
-    fn raise<'a>(
-        &'a self,
-        claim: &'a Claim,
-        fencing_token: FencingToken,
-        _: Duration,
-    ) -> Reply<'a, Found> {
-        let answer = self.lift(claim, fencing_token);
-        Box::pin(async move { Ok(answer) })
     }
 
     fn renew<'a>(&'a self, claims: &'a [Claim], _: Duration) -> Reply<'a, Vec<Option<Found>>> {
@@ -256,13 +246,17 @@ impl LockBackend for Memory {
         Box::pin(async move { Ok(answers) })
     }
 
-    fn release<'a>(&'a self, claim: &'a Claim, _: Duration) -> Reply<'a, Found> {
-        let answer = self.free(claim);
+    fn release<'a>(&'a self, release: Release<'a>, _: Duration) -> Reply<'a, Found> {
+        let answer = self.free(release.claim);
         Box::pin(async move { Ok(answer) })
     }
 
     fn verify(&self, _: Duration) -> Reply<'_, ()> {
         Box::pin(async { Ok(()) })
+    }
+
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities { is_synchronous: true, ..Abilities::default() }
     }
 }
 

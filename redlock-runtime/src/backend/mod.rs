@@ -1,34 +1,41 @@
 //! The contract of the servers that hold locks, and its implementations.
 
-pub(crate) mod fifo_queue;
-pub(crate) mod lock_backend;
-pub(crate) mod memory;
-pub(crate) mod outcome;
-pub(crate) mod quorum;
-pub(crate) mod quorum_member;
-pub(crate) mod redis;
-pub(crate) mod shared_work;
-pub(crate) mod tls;
-pub(crate) mod witness;
+mod claim;
+mod fifo_queue;
+mod lock_backend;
+mod memory;
+mod outcome;
+mod quorum;
+mod quorum_member;
+mod redis;
+mod release_hints;
+mod shared_work;
+mod tls;
+mod tokens;
+mod witness;
 
+pub(crate) use claim::{Claim, Release};
 pub(crate) use fifo_queue::{
-    CLAIM_WINDOW, Enqueued, FencingTokens, FifoQueue, Position, QueueSignal, Rotated, Subscription,
-    TokensUsed,
+    CLAIM_WINDOW, Enqueued, FifoQueue, Position, QueueDenial, QueueSignal, Rotated, Subscription,
 };
 pub(crate) use lock_backend::{
-    BackgroundTask, Claim, HintRegistration, LockBackend, OnRelease, Reply,
+    Abilities, BackgroundTask, BackgroundWork, LocalConnection, LockBackend,
 };
 pub(crate) use memory::Memory;
 pub use memory::MemoryStore;
-pub(crate) use outcome::{Acquired, Fault, Found};
+pub(crate) use outcome::{Acquired, Fault, Found, Reply};
 pub(crate) use quorum::{Quorum, RestartGuard, Rules, majority};
 pub(crate) use quorum_member::{Cause, FoundersOffer, FoundersReply, MemorySince, QuorumMember};
 #[cfg(feature = "cluster")]
 pub(crate) use redis::RedisCluster;
+#[cfg(test)]
+pub(crate) use redis::simulated;
 pub(crate) use redis::{MinReplicas, NodeOptions, RedisNode};
+pub(crate) use release_hints::{HintRegistration, OnRelease, ReleaseHints};
 pub(crate) use shared_work::SharedWork;
 #[cfg(not(feature = "tls"))]
 pub(crate) use tls::Tls;
 #[cfg(feature = "tls")]
 pub use tls::Tls;
+pub(crate) use tokens::{FencingTokens, MAX_RESERVE, TokensUsed};
 pub(crate) use witness::Witness;

@@ -1,9 +1,13 @@
 //! Outcomes, not booleans: what a command found, and what is known when it failed.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use crate::error::NodeError;
 use crate::fencing::FencingToken;
+
+/// The answer of a backend that is on its way.
+pub(crate) type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
 
 /// The answer to an acquire.
 #[derive(Debug, Clone, PartialEq, Eq)]

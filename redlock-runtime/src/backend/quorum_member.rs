@@ -4,8 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lock_backend::{LockBackend, Reply};
+use super::claim::Claim;
+use super::lock_backend::LockBackend;
+use super::outcome::{Found, Reply};
 use crate::clock::Moment;
+use crate::fencing::FencingToken;
 
 /// Since when a node remembers every lease it granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,9 +72,18 @@ pub(crate) trait QuorumMember: LockBackend {
     /// As of its last answer; `None`: it does not tell. Known once it has answered anything.
     fn memory_since(&self) -> Option<MemorySince>;
 
-    /// Reads the roll of the group of nodes that this one belongs to (`quorum/roll.rs`), after
-    /// `offer` was written. Connects if it has to.
-    fn roll<'a>(
+    /// Lifts the fencing counter to at least `fencing_token` while the lock is still ours: how N
+    /// nodes agree on a token.
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found>;
+
+    /// Reads the founders of the group of nodes that this one belongs to (`quorum/founders.rs`),
+    /// after `offer` was written. Connects if it has to.
+    fn founders<'a>(
         &'a self,
         key: &'a str,
         offer: Option<FoundersOffer>,
@@ -89,7 +101,7 @@ pub(crate) struct FoundersOffer {
     pub(crate) replaces: bool,
 }
 
-/// An answer to [`QuorumMember::roll`].
+/// An answer to [`QuorumMember::founders`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FoundersReply {
     pub(crate) roll: Option<String>,

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
+use super::after_completion::after_completion;
 use super::opaque::OpaqueStage;
 use super::spec::{Client, Spec};
 use super::stage::Stage;
@@ -169,10 +170,4 @@ fn fail<H: FnOnce(LockError) -> T, T>(on_error: &mut Option<H>, error: LockError
         Some(on_error) => on_error(error),
         None => after_completion(),
     }
-}
-
-#[cold]
-#[expect(clippy::panic, reason = "the contract of `Future`: not to be polled after completion")]
-pub(crate) fn after_completion() -> ! {
-    panic!("a `#[redis_lock]` future was polled after completion")
 }

@@ -1,5 +1,6 @@
 //! What `#[redis_lock]` expands to: the halves of the attribute that need no macro.
 
+mod after_completion;
 mod locked;
 mod on_error;
 mod opaque;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tracing::Span;
 
-use super::locked::after_completion;
+use super::after_completion::after_completion;
 use super::spec::{Client, Spec};
 use crate::acquire;
 use crate::acquire::{Acquiring, Order};

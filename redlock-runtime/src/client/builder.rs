@@ -205,7 +205,7 @@ impl RedlockBuilder {
     /// Switch it off for servers that lose nothing (`appendonly yes`, `appendfsync always`). The
     /// guard needs `+info` and a `run_id` in what INFO tells: a server that does not say who it is
     /// is not used. Errors of servers without a vote have the kind
-    /// [`Quarantined`](crate::error::NodeErrorKind::Quarantined). One server under two addresses is an
+    /// [`Quarantined`](crate::NodeErrorKind::Quarantined). One server under two addresses is an
     /// error of [`build`](Self::build); a [`lazy`](Self::lazy) client gives it one vote.
     ///
     /// ```no_run
@@ -243,7 +243,7 @@ impl RedlockBuilder {
     /// Counts a lock, and each of its renewals, only once `replicas` replicas of the server have
     /// it, `within` this time (`WAIT`, on the same connection). With fewer, the lock is given back
     /// and the call fails with [`LockError::Unavailable`] and the kind
-    /// [`NoReplicas`](crate::error::NodeErrorKind::NoReplicas), after trying again until `wait` is over.
+    /// [`NoReplicas`](crate::NodeErrorKind::NoReplicas), after trying again until `wait` is over.
     ///
     /// This makes it less likely that a failover loses a lock, not impossible: the replica that is
     /// promoted may be another one. Needs `+wait`. `within` must be shorter than `reply_timeout`.

@@ -6,7 +6,7 @@ use super::builder::RedlockBuilder;
 use super::redlock::Redlock;
 use crate::error::LockError;
 
-/// What [`init`](crate::global::init) can make a client of: a URL, several URLs, a `deadpool_redis::Pool`,
+/// What [`init`](crate::init) can make a client of: a URL, several URLs, a `deadpool_redis::Pool`,
 /// a builder, or a client.
 ///
 /// ```

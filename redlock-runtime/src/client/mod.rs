@@ -1,6 +1,7 @@
 //! The client: what a program configures once and takes its locks from.
 
 mod builder;
+mod connect;
 #[cfg(any(feature = "sentinel", feature = "cluster"))]
 mod failover;
 mod held;

@@ -7,17 +7,15 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 
-use super::builder::RedlockBuilder;
 use super::held::HeldLock;
 use super::request::LockRequest;
 use crate::engine::Engine;
-use crate::error::LockError;
 use crate::key::LockKey;
 use crate::options::Policy;
 
 /// A client: takes locks, keeps them alive, releases them.
 ///
-/// Cheap to clone; clones share everything. Most programs have one, made by [`init`](crate::global::init)
+/// Cheap to clone; clones share everything. Most programs have one, made by [`init`](crate::init)
 /// at startup. Locks of the same key exclude each other across all clients, processes and machines
 /// that use the same server and prefix.
 ///
@@ -48,33 +46,6 @@ impl Redlock {
         Self { inner: Arc::new(Inner { engine, prefix, policy }) }
     }
 
-    /// A client for the server at `url`, with default options; not the global one.
-    ///
-    /// # Errors
-    /// [`LockError::Config`] for a URL that cannot work, [`LockError::Unavailable`] when the server
-    /// cannot be reached or refuses the login.
-    ///
-    /// # Cancel safety
-    /// Dropping the future gives the client up; nothing is left behind.
-    ///
-    /// ```no_run
-    /// # async fn demo() -> Result<(), redlock::LockError> {
-    /// let redlock = redlock::Redlock::connect("redis://127.0.0.1:6379").await?;
-    /// # Ok(()) }
-    /// ```
-    pub async fn connect(url: impl Into<String>) -> Result<Self, LockError> {
-        Self::builder().url(url).build().await
-    }
-
-    /// Begins a client with options of its own.
-    ///
-    /// ```
-    /// let builder = redlock::Redlock::builder().url("redis://127.0.0.1:6379").prefix("shop:");
-    /// ```
-    pub fn builder() -> RedlockBuilder {
-        RedlockBuilder::new()
-    }
-
     /// A lock by its key, without the prefix: `"stock-42"`. Nothing happens until it is acquired.
     ///
     /// ```
@@ -86,7 +57,8 @@ impl Redlock {
     /// # Ok(()) }
     /// ```
     pub fn lock(&self, key: impl AsRef<str>) -> LockRequest {
-        LockRequest::new(self.clone(), LockKey::new(&self.inner.prefix, key.as_ref()))
+        let Inner { engine, prefix, policy } = &*self.inner;
+        LockRequest::new(engine, *policy, LockKey::new(prefix, key.as_ref()))
     }
 
     /// The locks that this client holds now, oldest first: for operators, and for tests that want

@@ -1,10 +1,12 @@
 //! One lock, before it is taken.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::redlock::Redlock;
 use crate::acquire::Order;
 use crate::body::reentrancy;
+use crate::engine::Engine;
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::key::LockKey;
@@ -29,9 +31,10 @@ use crate::{acquire, telemetry};
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing is locked until the request is acquired or run"]
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct LockRequest {
-    redlock: Redlock,
+    engine: Arc<Engine>,
+    policy: Policy,
     key: Result<LockKey, LockError>,
     expire: Option<Duration>,
     wait: Option<Wait>,
@@ -39,10 +42,28 @@ pub struct LockRequest {
     label: &'static str,
 }
 
+impl fmt::Debug for LockRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, expire, wait, max_renew, label, .. } = self;
+        f.debug_struct("LockRequest")
+            .field("key", key)
+            .field("expire", expire)
+            .field("wait", wait)
+            .field("max_renew", max_renew)
+            .field("label", label)
+            .finish_non_exhaustive()
+    }
+}
+
 impl LockRequest {
-    pub(super) fn new(redlock: Redlock, key: Result<LockKey, LockError>) -> Self {
+    pub(super) fn new(
+        engine: &Arc<Engine>,
+        policy: Policy,
+        key: Result<LockKey, LockError>,
+    ) -> Self {
         Self {
-            redlock,
+            engine: Arc::clone(engine),
+            policy,
             key,
             expire: None,
             wait: None,
@@ -106,7 +127,7 @@ impl LockRequest {
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
         let policy = self.policy()?;
         let key = self.key?;
-        let engine = self.redlock.engine();
+        let engine = &self.engine;
         engine.check_process()?;
         if let Some(held) = reentrancy::find(engine.id, key.name()) {
             let reentry = match held.enter_now() {
@@ -150,6 +171,6 @@ impl LockRequest {
     }
 
     fn policy(&self) -> Result<Policy, LockError> {
-        self.redlock.policy().with(self.expire, self.wait, self.max_renew)
+        self.policy.with(self.expire, self.wait, self.max_renew)
     }
 }

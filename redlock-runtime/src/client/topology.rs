@@ -106,7 +106,7 @@ impl Topology {
             client: client_name.into(),
             reports: Arc::clone(&reports),
             prefix: prefix.into(),
-            roll_key: None,
+            founders_key: None,
             min_replicas: self.min_replicas,
         };
         #[cfg(feature = "cluster")]
@@ -120,8 +120,8 @@ impl Topology {
             )));
         }
         let is_guarded = self.restart_guard.unwrap_or(count > 1);
-        let roll_key: Arc<str> = [prefix, ROLL_SUFFIX].concat().into();
-        options.roll_key = is_guarded.then(|| Arc::clone(&roll_key));
+        let founders_key: Arc<str> = [prefix, ROLL_SUFFIX].concat().into();
+        options.founders_key = is_guarded.then(|| Arc::clone(&founders_key));
         let mut nodes = Vec::with_capacity(count);
         for (index, node) in self.nodes.into_iter().enumerate() {
             nodes.push(node.open(index, self.tls.as_ref(), options.clone())?);
@@ -130,7 +130,7 @@ impl Topology {
             return Ok(Assembled { backend: nodes.remove(0), is_embedded: false, reports });
         }
         let longest = self.longest_expire.unwrap_or_default();
-        let guard = is_guarded.then(|| RestartGuard::new(Clock::Boot, roll_key, longest));
+        let guard = is_guarded.then(|| RestartGuard::new(Clock::Boot, founders_key, longest));
         let replica_wait = self.min_replicas.map_or(Duration::ZERO, |replicas| replicas.within);
         let backend = Quorum::new(nodes, Rules { quorum, guard, replica_wait });
         Ok(Assembled { backend: Arc::new(backend), is_embedded: false, reports })

@@ -34,10 +34,10 @@ use crate::state::LostReason;
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LockError {
-    /// A function with `#[redis_lock]` was called before [`init`](crate::global::init).
+    /// A function with `#[redis_lock]` was called before [`init`](crate::init).
     NotInitialized,
 
-    /// [`init`](crate::global::init) or [`install`](crate::client::Redlock::install) was called a second time.
+    /// [`init`](crate::init) or [`install`](crate::Redlock::install) was called a second time.
     AlreadyInitialized,
 
     /// An option, a URL or the server's configuration cannot work.
@@ -99,7 +99,7 @@ pub enum LockError {
         key: String,
     },
 
-    /// [`Redlock::shutdown`](crate::client::Redlock::shutdown) was called while the call waited for the
+    /// [`Redlock::shutdown`](crate::Redlock::shutdown) was called while the call waited for the
     /// lock, or before it had begun to.
     #[non_exhaustive]
     ShuttingDown {
@@ -136,7 +136,7 @@ pub enum LockError {
     },
 
     /// The client or the lock belongs to the process from which this one was forked. The parent
-    /// has it still; the child makes a client of its own, and may call [`init`](crate::global::init) again.
+    /// has it still; the child makes a client of its own, and may call [`init`](crate::init) again.
     ForkedProcess,
 
     /// The background thread could not be started, or died during the call.

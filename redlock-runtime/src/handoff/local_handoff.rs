@@ -1,78 +1,169 @@
-//! Giving a lock to one who waits in this process: a poller's grant, or a holder's.
+//! Hands a lock to a caller of this process: one that the server granted, or one that its holder
+//! lets go of.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::ownership::Ownership;
-use crate::acquire::{Begin, NotGranted, grant};
 use crate::clock::Moment;
 use crate::engine::Engine;
-use crate::hold::{Hold, Tenure};
-use crate::local_queue::{QueueHandle, Successor, Waiter};
+use crate::error::LockError;
+use crate::hold::{Granted, Hold, NewHold, Tenure};
+use crate::local_queue::{QueueHandle, Successor, Terms, Waiter};
+use crate::release::{self, ReleaseTask};
+use crate::shield::tell;
 
-/// What became of a lock that was offered to a waiter.
-pub(crate) enum Given {
-    Taken,
-    /// Nothing of the lease was left; the lock was freed.
-    TooLate(Waiter, Duration),
-    /// The waiter has gone.
-    Back(Tenure),
+/// Why a lock that the server granted did not reach its caller. It is released.
+pub(crate) enum NotGranted {
+    /// Nothing of the lease is left.
+    TooLate { took: Duration },
+    /// The lease could not be registered for renewal.
+    Unscheduled(LockError),
 }
 
-/// Makes a waiter the holder. `granted`: when its hold begins, if not with the lease.
-pub(crate) fn give(
+/// How a hold begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begin {
+    pub(crate) granted: Moment,
+    /// The caller is being polled. Otherwise it learns of the lock later, or never.
+    pub(crate) is_taken: bool,
+}
+
+/// Makes the caller of `terms`, for whom `attempts` were made, the holder. From here on the lease
+/// is renewed.
+pub(crate) fn grant(
     engine: &Arc<Engine>,
-    handle: &QueueHandle,
+    queue: &QueueHandle,
     tenure: Tenure,
-    waiter: Waiter,
-    granted: Option<Moment>,
-) -> Given {
-    let granted = granted.unwrap_or(tenure.granted());
-    let attempts = handle.queue.asked_for(&waiter);
-    let begin = Begin { granted, is_taken: false };
-    match grant(engine, handle.another(), tenure, waiter.terms, attempts, begin) {
-        Ok(ownership) => match waiter.answer(Ok(ownership)).and_then(Ownership::reclaim) {
-            Some(tenure) => Given::Back(tenure),
-            None => Given::Taken,
-        },
-        Err(NotGranted::TooLate { took }) => Given::TooLate(waiter, took),
-        Err(NotGranted::Unscheduled(error)) => {
-            waiter.answer(Err(error));
-            Given::Taken
+    terms: Terms,
+    attempts: u32,
+    begin: Begin,
+) -> Result<Granted, NotGranted> {
+    let Begin { granted, is_taken } = begin;
+    let hold = Arc::new(Hold::new(NewHold {
+        client: engine.id,
+        process: engine.process,
+        template: terms.template,
+        claim: tenure.claim.clone(),
+        fencing_token: tenure.fencing_token(),
+        max_renew: terms.max_renew,
+        backend: Arc::clone(&engine.backend),
+        reply_timeout: engine.reply_timeout,
+        clock: engine.clock(),
+        confirmed: tenure.confirmed,
+        granted,
+        waited: granted.since(terms.started),
+        is_taken,
+        reports: Arc::clone(&engine.reports),
+        news: Arc::clone(&queue.queue.news),
+    }));
+    let scheduler = engine.scheduler();
+    queue.now_holds(&hold);
+    let granted = Granted { hold, scheduler, tenure };
+    let hold = &granted.hold;
+    if hold.check().is_err() {
+        let took = hold.held_for();
+        release_lost(engine, queue, granted);
+        return Err(NotGranted::TooLate { took });
+    }
+    match granted.scheduler.register(hold) {
+        Ok(()) => {
+            tell!(
+                debug,
+                key = hold.claim.key.name(),
+                fencing_token = %hold.fencing_token,
+                waited = ?hold.waited,
+                attempts,
+                "lock acquired"
+            );
+            Ok(granted)
+        }
+        Err(error) => {
+            release_lost(engine, queue, granted);
+            Err(NotGranted::Unscheduled(error))
         }
     }
 }
 
-/// What became of a tenure that its holder let go of.
-pub(crate) enum Passed {
-    /// Somebody of this process has it, or the poller sees to it.
-    On,
-    /// Nobody waits here.
-    Nobody(Tenure),
+/// Takes a lock back from a caller that went away before it heard of it. `None`: it was lost.
+fn reclaim(engine: &Arc<Engine>, queue: &QueueHandle, mut granted: Granted) -> Option<Tenure> {
+    if !granted.end() {
+        release_ended(engine, queue, &granted);
+        return None;
+    }
+    granted.tenure.renewed(granted.hold.confirmed());
+    Some(granted.tenure)
 }
 
-/// Passes a lock that is held, and that its holder lets go of, on to the next one who waits here.
-pub(crate) fn pass_on(
+/// Releases a lock whose lease is not relied on.
+fn release_lost(engine: &Arc<Engine>, queue: &QueueHandle, granted: Granted) {
+    granted.end();
+    release_ended(engine, queue, &granted);
+}
+
+fn release_ended(engine: &Arc<Engine>, queue: &QueueHandle, granted: &Granted) {
+    queue.let_go(&granted.hold);
+    let until = granted.hold.server_end();
+    let task = ReleaseTask::new(engine, &granted.tenure, until, Some(queue.another()));
+    release::in_background(task);
+}
+
+/// What became of a lock that was given to a waiter.
+pub(crate) enum Delivery {
+    Done,
+    /// Nothing of the lease was left; the lock was released.
+    TooLate(Waiter, Duration),
+    /// The waiter has gone.
+    Returned(Tenure),
+}
+
+/// Makes a waiter the holder. `granted`: when its hold begins, if not with the lease.
+pub(crate) fn deliver(
     engine: &Arc<Engine>,
-    handle: &QueueHandle,
+    queue: &QueueHandle,
+    tenure: Tenure,
+    waiter: Waiter,
+    granted: Option<Moment>,
+) -> Delivery {
+    let granted = granted.unwrap_or(tenure.granted());
+    let attempts = queue.queue.attempts_for(&waiter);
+    let begin = Begin { granted, is_taken: false };
+    match grant(engine, queue, tenure, waiter.terms, attempts, begin) {
+        Ok(granted) => {
+            let unwanted = waiter.answer(Ok(granted));
+            let returned = unwanted.and_then(|granted| reclaim(engine, queue, granted));
+            returned.map_or(Delivery::Done, Delivery::Returned)
+        }
+        Err(NotGranted::TooLate { took }) => Delivery::TooLate(waiter, took),
+        Err(NotGranted::Unscheduled(error)) => {
+            waiter.answer(Err(error));
+            Delivery::Done
+        }
+    }
+}
+
+/// Hands a lock that its holder lets go of to the next caller that waits here. `Some`: nobody of
+/// this process has it.
+pub(super) fn pass_on(
+    engine: &Arc<Engine>,
+    queue: &QueueHandle,
     hold: &Hold,
     mut tenure: Tenure,
-) -> Passed {
+) -> Option<Tenure> {
     let now = engine.clock().now();
     loop {
-        match handle.next(hold, tenure, now) {
-            Successor::Nobody(left) => return Passed::Nobody(left),
-            Successor::Poller => return Passed::On,
+        match queue.next(hold, tenure, now) {
+            Successor::Nobody(left) => return Some(left),
+            Successor::Poller => return None,
             Successor::Waiter(waiter, passed) => {
-                match give(engine, handle, passed, waiter, Some(now)) {
-                    Given::Taken => return Passed::On,
-                    // The lease was over, and is freed: they start again.
-                    Given::TooLate(waiter, _) => {
-                        handle.put_back(waiter);
-                        handle.queue.news.notify_one();
-                        return Passed::On;
+                match deliver(engine, queue, passed, waiter, Some(now)) {
+                    Delivery::Done => return None,
+                    // The lease was over, and is released: they start again.
+                    Delivery::TooLate(waiter, _) => {
+                        queue.put_back(waiter);
+                        queue.queue.news.notify_one();
+                        return None;
                     }
-                    Given::Back(unwanted) => tenure = unwanted,
+                    Delivery::Returned(unwanted) => tenure = unwanted,
                 }
             }
         }

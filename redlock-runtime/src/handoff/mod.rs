@@ -1,7 +1,7 @@
 //! The handle whose drop frees a lock, or hands it to the next caller of this process.
 
-pub(crate) mod local_handoff;
-pub(crate) mod ownership;
+mod local_handoff;
+mod ownership;
 
-pub(crate) use local_handoff::{Given, give};
-pub(crate) use ownership::{Ownership, free};
+pub(crate) use local_handoff::{Begin, Delivery, NotGranted, deliver, grant};
+pub(crate) use ownership::Ownership;

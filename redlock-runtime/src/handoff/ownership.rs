@@ -2,148 +2,100 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::task::{Context, Waker};
 
 use tokio::sync::oneshot;
 
-use super::local_handoff::{Passed, pass_on};
+use super::local_handoff::pass_on;
 use crate::engine::Engine;
-use crate::hold::{Hold, Scheduler, Tenure};
+use crate::hold::{Granted, Hold};
 use crate::local_queue::QueueHandle;
-use crate::release::{ReleaseFuture, ReleaseTask, inline};
+use crate::release::{self, ReleaseFuture, ReleaseTask};
 use crate::shield::tell;
 use crate::state::Released;
 
 /// Owns a lock. Dropping it releases the lock in the background, from any place: it sends one
 /// message, needs no runtime, and never blocks.
 pub(crate) struct Ownership {
-    hold: Arc<Hold>,
     engine: Arc<Engine>,
-    scheduler: Arc<Scheduler>,
+    hold: Arc<Hold>,
     /// `None`: let go of already.
-    rest: Option<HeldTenure>,
-}
-
-struct HeldTenure {
-    handle: QueueHandle,
-    tenure: Tenure,
+    held: Option<(QueueHandle, Granted)>,
 }
 
 impl Ownership {
-    pub(crate) fn new(
-        hold: Arc<Hold>,
-        engine: Arc<Engine>,
-        scheduler: Arc<Scheduler>,
-        handle: QueueHandle,
-        tenure: Tenure,
-    ) -> Self {
-        Self { hold, engine, scheduler, rest: Some(HeldTenure { handle, tenure }) }
+    pub(crate) fn new(engine: &Arc<Engine>, queue: QueueHandle, granted: Granted) -> Self {
+        let hold = Arc::clone(&granted.hold);
+        Self { engine: Arc::clone(engine), hold, held: Some((queue, granted)) }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
         &self.hold
     }
 
-    /// Its caller learns of it, and has it from here on. `false`: it was taken back meanwhile, as
-    /// the caller was not polled.
+    /// The caller learns of the lock, and has it from here on. `false`: it was taken back
+    /// meanwhile, as the caller was not polled.
     pub(crate) fn take(&self) -> bool {
         let taken = self.hold.take();
-        if taken == Some(true) {
-            self.scheduler.look_at(&self.hold);
+        if let (Some(true), Some((_, granted))) = (taken, &self.held) {
+            granted.scheduler.look_at(&self.hold);
         }
         taken.is_some()
     }
 
     /// Releases the lock. The release goes on when the answer is not awaited to its end.
     pub(crate) fn release(mut self) -> ReleaseFuture {
-        let Some(job) = self.let_go() else { return ReleaseFuture::Now(Released::Released) };
-        if let Some(way) = self.engine.route() {
-            return ReleaseFuture::here(inline::here(job, way));
+        let Some(task) = self.let_go() else { return ReleaseFuture::Now(Released::Released) };
+        if let Some(route) = self.engine.route() {
+            return ReleaseFuture::here(release::inline(task, route));
         }
         let (reply, answer) = oneshot::channel();
-        in_background(ReleaseTask { reply: Some(reply), ..job });
+        release::in_background(ReleaseTask { reply: Some(reply), ..task });
         ReleaseFuture::Kept(answer)
     }
 
     /// Releases the lock without waiting for an answer. The command has left, ahead of all that the
     /// caller sends next, when this returns `None`, or when what it returns is ready.
     pub(crate) fn release_in_background(mut self) -> Option<ReleaseFuture> {
-        let job = self.let_go()?;
+        let task = self.let_go()?;
         match self.engine.route() {
-            Some(way) if !self.engine.is_embedded() => Some(inline::unawaited(job, way)),
+            Some(route) if !self.engine.is_embedded() => Some(release::unawaited(task, route)),
             _ => {
-                in_background(job);
+                release::in_background(task);
                 None
             }
         }
     }
 
-    /// Takes a lock back from a caller that went away before it heard of it. `None`: it was lost.
-    pub(crate) fn reclaim(mut self) -> Option<Tenure> {
-        let HeldTenure { handle, mut tenure } = self.rest.take()?;
-        let is_held = self.hold.end();
-        self.scheduler.forget(&self.hold);
-        if is_held {
-            tenure.renewed(self.hold.confirmed());
-            return Some(tenure);
-        }
-        handle.let_go(&self.hold);
-        let until = self.hold.server_end();
-        in_background(ReleaseTask::new(&self.engine, &tenure, until, Some(handle)));
-        None
-    }
-
-    /// Ends the hold. `Some`: the lock has to be freed on the server; otherwise somebody else of
+    /// Ends the hold. `Some`: the lock has to be freed on the server; otherwise another caller of
     /// this process has it.
     fn let_go(&mut self) -> Option<ReleaseTask> {
-        let HeldTenure { handle, mut tenure } = self.rest.take()?;
-        let is_held = self.hold.end();
-        self.scheduler.forget(&self.hold);
+        let (queue, mut granted) = self.held.take()?;
+        let is_held = granted.end();
         let until = self.hold.server_end();
         if is_held && self.engine.fifo_queue().is_some() {
-            tenure.renewed(self.hold.confirmed());
-            match pass_on(&self.engine, &handle, &self.hold, tenure) {
-                Passed::On => {
-                    // For its holder the lock is as released as any.
-                    let released = Released::Released;
-                    tell!(debug, key = self.hold.claim.key.name(), ?released, "lock released");
-                    return None;
-                }
-                Passed::Nobody(left) => tenure = left,
-            }
+            granted.tenure.renewed(self.hold.confirmed());
+            let Some(left) = pass_on(&self.engine, &queue, &self.hold, granted.tenure) else {
+                // For its holder the lock is as released as any.
+                let released = Released::Released;
+                tell!(debug, key = self.hold.claim.key.name(), ?released, "lock released");
+                return None;
+            };
+            granted.tenure = left;
         }
-        handle.let_go(&self.hold);
-        Some(ReleaseTask::new(&self.engine, &tenure, until, Some(handle)))
-    }
-}
-
-/// Frees a lock that nobody wants any more.
-pub(crate) fn free(engine: &Arc<Engine>, tenure: &Tenure) {
-    in_background(ReleaseTask::new(engine, tenure, tenure.server_end(), None));
-}
-
-fn in_background(job: ReleaseTask) {
-    let (engine, key) = (Arc::clone(&job.engine), job.claim.key.clone());
-    let is_embedded = engine.is_embedded();
-    let mut job = Box::pin(job.in_background());
-    if is_embedded && job.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
-        // The answer of an embedded backend is there at once: no runtime was needed for it.
-        return;
-    }
-    if let Err(error) = engine.executor().spawn(job) {
-        tell!(warn, key = key.name(), %error, "lock not released");
+        queue.let_go(&self.hold);
+        Some(ReleaseTask::new(&self.engine, &granted.tenure, until, Some(queue)))
     }
 }
 
 impl Drop for Ownership {
     fn drop(&mut self) {
-        if self.rest.is_some() && self.hold.is_forked() {
+        if self.held.is_some() && self.hold.is_forked() {
             // The parent has the lock, and a thread of it may have locked what this would lock.
-            return std::mem::forget(self.rest.take());
+            return std::mem::forget(self.held.take());
         }
         // By way of the background thread: the runtime may be about to end, and its timers with it.
-        if let Some(job) = self.let_go() {
-            in_background(job);
+        if let Some(task) = self.let_go() {
+            release::in_background(task);
         }
     }
 }

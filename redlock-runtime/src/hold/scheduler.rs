@@ -13,7 +13,7 @@ use super::in_flight::{InFlightLimit, InFlightLimits};
 use super::record::Hold;
 use super::schedule::Schedule;
 use super::step::Step;
-use crate::backend::{Claim, Fault, Found};
+use crate::backend::{Claim, Fault, Found, Release};
 use crate::clock::{Clock, Moment};
 use crate::error::LockError;
 use crate::executor::Executor;
@@ -33,7 +33,7 @@ pub(crate) struct Scheduler {
     wake: Notify,
     host: Executor,
     clock: Clock,
-    /// Makes the driver panic, to see that somebody registry.
+    /// Makes the driver panic, to see that somebody notices.
     #[cfg(test)]
     dies: std::sync::atomic::AtomicBool,
 }
@@ -200,7 +200,7 @@ impl Scheduler {
         tokio::spawn(async move {
             let mut failures = 0;
             while clock.now() < hold.server_end()
-                && hold.backend.release(&hold.claim, hold.reply_timeout).await.is_err()
+                && hold.backend.release(Release::of(&hold.claim), hold.reply_timeout).await.is_err()
             {
                 let pause = backoff::failed(failures, fastrand::f64());
                 clock.sleep_until(clock.now().plus(pause)).await;

@@ -4,10 +4,9 @@
 use std::time::Duration;
 
 use super::new_hold::ConfirmedLease;
-use crate::backend::{CLAIM_WINDOW, Claim, FencingTokens, TokensUsed};
+use crate::backend::{CLAIM_WINDOW, Claim, FencingTokens, MAX_RESERVE, TokensUsed};
 use crate::clock::Moment;
 use crate::fencing::FencingToken;
-use crate::options::MIN_EXPIRE;
 use crate::validity;
 
 /// How often, and for how long, a lock is passed on in this process before others are looked
@@ -21,16 +20,10 @@ struct Budget {
 /// While another process waits.
 const CONTESTED: Budget = Budget { passes: 256, time: Duration::from_millis(2) };
 /// While nobody else was seen to wait.
-const ALONE: Budget = Budget { passes: RESERVE, time: Duration::from_millis(10) };
+const ALONE: Budget = Budget { passes: MAX_RESERVE, time: Duration::from_millis(10) };
 
-/// Fencing tokens that are asked for where callers of this process wait, one for each of them. The
-/// server grants at least one, and more only as far as they run ahead of its clock by the shortest
-/// lease at most. When a lease is over, its clock is ahead again.
-pub(crate) const RESERVE: u32 = 1 << 13;
-const _: () = assert!((RESERVE as u128) < MIN_EXPIRE.as_micros());
-
-/// The same where one caller waits: more may come before it is its turn. So few that nobody has to
-/// give them back.
+/// Fencing tokens that are reserved where one caller waits: more may come before it is its turn. So
+/// few that nobody has to give them back.
 pub(crate) const SMALL_RESERVE: u32 = 16;
 
 /// What an owner may leave behind that its release alone does not take away.
@@ -39,7 +32,7 @@ pub(crate) struct Leftovers {
     /// A command that broke off may take the lock again, after its release.
     pub(crate) was_cut: bool,
     /// The server has forgotten that it handed the lock over, and may still have the owner in line.
-    pub(crate) may_be_in_line: bool,
+    pub(crate) may_be_queued: bool,
 }
 
 /// The time from the grant of an owner value to its release.
@@ -51,7 +44,7 @@ pub(crate) struct Tenure {
     is_answered: bool,
     /// It has to be claimed before anybody holds it: the call may be meant for nobody any more.
     is_doubtful: bool,
-    remains: Leftovers,
+    leftovers: Leftovers,
     used: FencingToken,
     reserved: FencingToken,
     budget: Budget,
@@ -76,7 +69,7 @@ impl Tenure {
             confirmed,
             is_answered: true,
             is_doubtful: false,
-            remains: Leftovers::default(),
+            leftovers: Leftovers::default(),
             used: first,
             reserved: last,
             budget: ALONE,
@@ -93,12 +86,12 @@ impl Tenure {
 
     /// It was granted to the second try of a command.
     pub(crate) fn cut(mut self) -> Self {
-        self.remains.was_cut = true;
+        self.leftovers.was_cut = true;
         self
     }
 
-    pub(crate) fn remains(&self) -> Leftovers {
-        self.remains
+    pub(crate) fn leftovers(&self) -> Leftovers {
+        self.leftovers
     }
 
     /// The call was not certain.
@@ -122,7 +115,7 @@ impl Tenure {
         fencing_tokens: FencingTokens,
     ) -> Self {
         self.claim.expire = expire;
-        Self { remains: self.remains, ..Self::new(self.claim, confirmed, fencing_tokens) }
+        Self { leftovers: self.leftovers, ..Self::new(self.claim, confirmed, fencing_tokens) }
     }
 
     /// Claimed after it was handed over: a full lease, and the tokens that were reserved with it.
@@ -130,12 +123,12 @@ impl Tenure {
         if claim.used != self.reserved {
             // The counter was lost meanwhile, or the lock and all that is known of it.
             (self.used, self.reserved) = (claim.used, claim.reserved);
-            self.remains.may_be_in_line = true;
+            self.leftovers.may_be_queued = true;
         }
         self.claim = claim.claim;
         self.confirmed = claim.confirmed;
         (self.is_answered, self.is_doubtful) = (true, false);
-        self.remains.was_cut |= claim.remains.was_cut;
+        self.leftovers.was_cut |= claim.leftovers.was_cut;
         self
     }
 

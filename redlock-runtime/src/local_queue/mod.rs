@@ -1,18 +1,14 @@
 //! The callers of this process that wait: one queue a key, in the order of their arrival.
 
-pub(crate) mod queue;
-pub(crate) mod shutdowns;
-pub(crate) mod state;
-pub(crate) mod wait_handle;
-pub(crate) mod waiters;
+mod queue;
+mod shutdowns;
+mod state;
+mod waiter;
+mod waiters;
 
-pub(crate) use queue::{Asking, Freeing, Late, LocalQueue, LocalQueues, QueueHandle, Successor};
+pub(crate) use queue::{
+    DirectAttemptGuard, Freeing, Late, LocalQueue, LocalQueues, QueueHandle, Successor, WaiterCount,
+};
 pub(crate) use shutdowns::{Shutdown, Shutdowns};
-#[cfg(test)]
-pub(crate) use state::{GRANTS_TO_FORGET, QUESTION};
 pub(crate) use state::{PollerState, QueueState, RestReason};
-#[cfg(test)]
-pub(crate) use wait_handle::LOOKS;
-pub(crate) use wait_handle::{WaitHandle, Waiter};
-#[cfg(test)]
-pub(crate) use waiters::Waiters;
+pub(crate) use waiter::{Answer, Terms, Waiter};

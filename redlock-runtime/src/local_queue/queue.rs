@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::shutdowns::{Shutdown, Shutdowns};
 use super::state::{DirectAttempt, PollerState, QueueState};
-use super::wait_handle::Waiter;
+use super::waiter::Waiter;
 use crate::clock::Moment;
 use crate::error::LockError;
 use crate::hold::{Hold, Tenure};
@@ -97,13 +97,13 @@ impl LocalQueue {
     }
 
     /// The poller asks a question.
-    pub(crate) fn asks(&self) {
+    pub(crate) fn count_attempt(&self) {
         self.asked.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many questions were asked for a waiter.
-    pub(crate) fn asked_for(&self, waiter: &Waiter) -> u32 {
-        self.asked.load(Ordering::Relaxed).wrapping_sub(waiter.asked_before)
+    pub(crate) fn attempts_for(&self, waiter: &Waiter) -> u32 {
+        self.asked.load(Ordering::Relaxed).wrapping_sub(waiter.attempts_before)
     }
 
     /// Somebody elsewhere let go of the lock.
@@ -130,16 +130,16 @@ pub(crate) struct QueueHandle {
 
 impl QueueHandle {
     /// Lets a caller ask Redis by itself, if nobody came before it.
-    pub(crate) fn ask_first(&self, now: Moment) -> Option<Asking> {
+    pub(crate) fn attempt_first(&self, now: Moment) -> Option<DirectAttemptGuard> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let mut state = self.queue.state();
         if !state.waiters.is_empty() || state.is_taken_here(now) || state.is_contended() {
             return None;
         }
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        state.question = Some(DirectAttempt { id, at: now });
+        state.direct_attempt = Some(DirectAttempt { id, at: now });
         drop(state);
-        Some(Asking { handle: self.another(), id })
+        Some(DirectAttemptGuard { handle: self.another(), id })
     }
 
     /// Counts the caller as a waiter; `None`: there are too many.
@@ -158,7 +158,7 @@ impl QueueHandle {
             waiter.answer(Err(self.queue.shutting_down()));
             return false;
         }
-        waiter.asked_before = self.queue.asked.load(Ordering::Relaxed).wrapping_sub(asked);
+        waiter.attempts_before = self.queue.asked.load(Ordering::Relaxed).wrapping_sub(asked);
         let end = waiter.end();
         if asked > 0 {
             state.waiters.push_front(waiter);
@@ -237,12 +237,12 @@ impl QueueHandle {
                 Successor::Poller
             }
         };
-        // A poller in line stands there for nobody from here on.
-        let stands_for_nobody = state.waiters.is_empty() && state.poller.is_waiting();
+        // From here on, a poller in the queue of the server waits for nobody.
+        let waits_for_nobody = state.waiters.is_empty() && state.poller.is_waiting();
         drop(state);
         // Outside of the mutex: it may be the last reference.
         drop(holder);
-        if matches!(next, Successor::Poller) || stands_for_nobody {
+        if matches!(next, Successor::Poller) || waits_for_nobody {
             self.queue.news.notify_one();
         }
         next
@@ -272,7 +272,8 @@ impl QueueHandle {
         }
     }
 
-    /// Would a question by the background thread's way alone come behind every release of this process?
+    /// Is a release queued on the background thread? An attempt over another connection could
+    /// overtake it.
     pub(crate) fn is_late(&self) -> bool {
         self.queue.state().late_releases > 0
     }
@@ -333,7 +334,7 @@ impl Drop for QueueHandle {
             return;
         }
         let mut queues = self.shared.queues();
-        // Somebody may have enqueued since, and left again, and another queue may be in its place.
+        // Somebody may have joined since, and left again, and another queue may be in its place.
         let place = (self.queue.clock, self.queue.key.shared());
         let is_ours = queues.get(&place).is_some_and(|known| Arc::ptr_eq(known, &self.queue));
         if is_ours && self.queue.handles.load(Ordering::Acquire) == 0 {
@@ -346,19 +347,19 @@ impl Drop for QueueHandle {
 
 /// A caller that asks Redis by itself. Those who come meanwhile wait for its end.
 #[derive(Debug)]
-pub(crate) struct Asking {
+pub(crate) struct DirectAttemptGuard {
     handle: QueueHandle,
     id: u64,
 }
 
-impl Drop for Asking {
+impl Drop for DirectAttemptGuard {
     fn drop(&mut self) {
         let queue = &self.handle.queue;
         let is_waited_for = {
             let mut state = queue.state();
             // It may have been given up, and another one asked since.
-            if state.question.is_some_and(|question| question.id == self.id) {
-                state.question = None;
+            if state.direct_attempt.is_some_and(|attempt| attempt.id == self.id) {
+                state.direct_attempt = None;
             }
             !state.waiters.is_empty()
         };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::wait_handle::Waiter;
+use super::waiter::Waiter;
 use super::waiters::Waiters;
 use crate::clock::Moment;
 use crate::hold::{Hold, Tenure};
@@ -18,15 +18,16 @@ pub(crate) struct QueueState {
     /// How many who waited here are about to hold it: one, or none.
     pub(crate) promised: u32,
     /// A caller asks Redis by itself.
-    pub(crate) question: Option<DirectAttempt>,
+    pub(crate) direct_attempt: Option<DirectAttempt>,
     /// Releases on their way where nobody is told when they arrive.
     pub(crate) releases: u32,
-    /// Releases that the background thread has to send, which a question by another way could overtake.
+    /// Releases that the background thread has to send; an attempt over another connection could
+    /// overtake them.
     pub(crate) late_releases: u32,
     /// A holder of this process let go since the poller looked last.
     pub(crate) is_freed: bool,
-    /// For how many more questions others are taken to want it, too: they did when it was asked for
-    /// last, or a little before.
+    /// Contention credit: full when another process competed for the lock, one less for each grant
+    /// without competition.
     contended: u32,
     pub(crate) poller: PollerState,
     /// Callers have left, and the poller has not done yet what follows from that.
@@ -47,7 +48,7 @@ pub(crate) enum PollerState {
 }
 
 impl PollerState {
-    /// Does it stand in line, or pause between two questions?
+    /// Does it wait in the queue of the server, or pause between two attempts?
     pub(crate) fn is_waiting(self) -> bool {
         matches!(self, Self::Resting { why: RestReason::Waits, .. })
     }
@@ -61,11 +62,11 @@ pub(crate) enum RestReason {
     /// The lock is taken in this process. A newcomer can rely on its end only as long as that is
     /// so.
     TakenHere,
-    /// It stands in line, or asks again after a pause.
+    /// It waits in the queue of the server, or asks again after a pause.
     Waits,
 }
 
-/// What a caller asks by itself.
+/// An attempt that a caller makes by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DirectAttempt {
     pub(crate) id: u64,
@@ -73,25 +74,25 @@ pub(crate) struct DirectAttempt {
     pub(crate) at: Moment,
 }
 
-/// So long others wait for the answer to the question of a caller. It may come to a task that is
+/// How long other callers wait for the direct attempt of one. The answer may come to a task that is
 /// not polled.
-pub(crate) const QUESTION: Duration = Duration::from_millis(10);
+pub(crate) const DIRECT_ATTEMPT: Duration = Duration::from_millis(10);
 
-/// So many grants in a row that nobody else was in the way of make a lock one's own again.
+/// So many grants in a row without competition make a lock uncontended again.
 pub(crate) const GRANTS_TO_FORGET: u32 = 16;
 
 impl QueueState {
-    /// Did somebody elsewhere want the lock lately? Then the way to it is by the line, at once.
+    /// Did another process compete for the lock lately? Then callers enqueue at once.
     pub(crate) fn is_contended(&self) -> bool {
         self.contended > 0
     }
 
-    /// Somebody elsewhere was in the way. Returns whether this is news.
+    /// Another process competes for the lock. Returns whether this is news.
     pub(crate) fn contend(&mut self) -> bool {
         std::mem::replace(&mut self.contended, GRANTS_TO_FORGET) == 0
     }
 
-    /// Nobody was.
+    /// The lock was granted without competition.
     pub(crate) fn calm(&mut self) {
         self.contended = self.contended.saturating_sub(1);
     }
@@ -103,7 +104,7 @@ impl QueueState {
 
     /// Is there something that newcomers have to wait for, without asking anybody?
     pub(crate) fn is_taken_here(&self, now: Moment) -> bool {
-        self.ends_with_news() || self.question_ends(now).is_some()
+        self.ends_with_news() || self.direct_attempt_ends(now).is_some()
     }
 
     /// Does this process have the lock in a way whose end will wake the poller for those who wait?
@@ -112,9 +113,11 @@ impl QueueState {
         is_moving || self.is_held_here()
     }
 
-    /// Until when the question of a caller counts, if there is one that does.
-    pub(crate) fn question_ends(&self, now: Moment) -> Option<Moment> {
-        self.question.map(|question| question.at.plus(QUESTION)).filter(|ends| now < *ends)
+    /// Until when a direct attempt keeps others from asking, if one does.
+    pub(crate) fn direct_attempt_ends(&self, now: Moment) -> Option<Moment> {
+        self.direct_attempt
+            .map(|attempt| attempt.at.plus(DIRECT_ATTEMPT))
+            .filter(|ends| now < *ends)
     }
 
     /// Does a poller that rests have to look at a newcomer that waits until `end`?

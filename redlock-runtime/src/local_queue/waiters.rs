@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::wait_handle::Waiter;
+use super::waiter::Waiter;
 use crate::clock::Moment;
 
 #[derive(Debug, Default)]

@@ -1,10 +1,13 @@
-//! Release: the task that sends it, also without a caller, and the undo of commands without a reply.
+//! Release: the task that sends it, also without a caller, and the undo of unanswered commands.
 
-pub(crate) mod inline;
-pub(crate) mod release_future;
-pub(crate) mod task;
-pub(crate) mod undo;
+mod inline;
+mod reaper;
+mod release_future;
+mod task;
+mod undo;
 
+pub(crate) use inline::inline;
+pub(crate) use reaper::unawaited;
 pub(crate) use release_future::ReleaseFuture;
-pub(crate) use task::ReleaseTask;
+pub(crate) use task::{ReleaseTask, free, in_background};
 pub(crate) use undo::{clean_up, leave};

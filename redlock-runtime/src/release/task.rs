@@ -1,12 +1,13 @@
 //! What the background does about a lock that its holder let go of.
 
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::undo::clean_up;
-use crate::backend::{Claim, Fault, Found, LockBackend, TokensUsed};
+use crate::backend::{Claim, Fault, Found, LockBackend, Release, TokensUsed};
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::hold::{Leftovers, Tenure};
@@ -24,7 +25,7 @@ pub(crate) struct ReleaseTask {
     pub(crate) claim: Claim,
     /// Where fencing tokens that were reserved are to be given back.
     pub(crate) unused: Option<TokensUsed>,
-    pub(crate) remains: Leftovers,
+    pub(crate) leftovers: Leftovers,
     /// The server has dropped the lease by itself from here on.
     pub(crate) until: Moment,
     /// An earlier try was not answered.
@@ -35,7 +36,7 @@ pub(crate) struct ReleaseTask {
     /// Those who wait for it here.
     pub(crate) freeing: Option<Freeing>,
     /// Where they are told of it by the server.
-    pub(crate) handle: Option<QueueHandle>,
+    pub(crate) queue: Option<QueueHandle>,
     /// It is sent by the background thread.
     pub(crate) late: Option<Late>,
 }
@@ -45,25 +46,25 @@ impl ReleaseTask {
         engine: &Arc<Engine>,
         tenure: &Tenure,
         until: Moment,
-        handle: Option<QueueHandle>,
+        queue: Option<QueueHandle>,
     ) -> Self {
         // Where waiters are told of a release by the server, they need not wait for its end here.
-        let (handle, freeing) = match engine.fifo_queue() {
-            Some(_) => (handle, None),
-            None => (None, handle.map(QueueHandle::freeing)),
+        let (queue, freeing) = match engine.fifo_queue() {
+            Some(_) => (queue, None),
+            None => (None, queue.map(QueueHandle::freeing)),
         };
         Self {
             engine: Arc::clone(engine),
             claim: tenure.claim.clone(),
             unused: tenure.unused(),
-            remains: tenure.remains(),
+            leftovers: tenure.leftovers(),
             until,
             is_unknown: false,
             reply: None,
             pending: engine.pending.begin(),
             unsent: None,
             freeing,
-            handle,
+            queue,
             late: None,
         }
     }
@@ -73,7 +74,7 @@ impl ReleaseTask {
         if self.unsent.is_none() && !self.engine.is_embedded() {
             self.unsent = Some(Unsent::here());
         }
-        self.late = self.late.or_else(|| self.handle.take().map(QueueHandle::late));
+        self.late = self.late.or_else(|| self.queue.take().map(QueueHandle::late));
         self.run()
     }
 
@@ -81,7 +82,7 @@ impl ReleaseTask {
         let clock = self.engine.clock();
         let mut failures = 0;
         loop {
-            let answer = self.question().ask(&*self.engine.backend).await;
+            let answer = self.attempt().send(&*self.engine.backend).await;
             drop(self.unsent.take());
             let fault = match answer {
                 Ok(found) => {
@@ -104,12 +105,15 @@ impl ReleaseTask {
         }
     }
 
-    /// What one try asks.
-    pub(crate) fn question(&self) -> ReleaseQuestion {
-        ReleaseQuestion {
+    /// What one try sends.
+    pub(super) fn attempt(&self) -> ReleaseAttempt {
+        let may_be_queued = self.leftovers.may_be_queued;
+        ReleaseAttempt {
             claim: self.claim.clone(),
-            unused: self.unused,
-            is_leaving: self.remains.may_be_in_line,
+            // The counter may have been lost by an owner that the server may still have in its
+            // queue.
+            unused: self.unused.filter(|_| !may_be_queued),
+            may_be_queued,
             within: self.engine.reply_timeout,
         }
     }
@@ -124,8 +128,8 @@ impl ReleaseTask {
             Found::Stolen => Released::Stolen,
         };
         tell!(debug, key = self.claim.key.name(), ?released, "lock released");
-        if self.remains.was_cut {
-            clean_up(&self.engine, self.claim.clone(), None);
+        if self.leftovers.was_cut {
+            clean_up(&self.engine, self.claim.clone(), false);
         }
         drop((self.freeing, self.late));
         if let Some(reply) = self.reply {
@@ -150,19 +154,36 @@ impl ReleaseTask {
 }
 
 /// One try of a release.
-pub(crate) struct ReleaseQuestion {
+pub(super) struct ReleaseAttempt {
     claim: Claim,
     unused: Option<TokensUsed>,
-    is_leaving: bool,
+    may_be_queued: bool,
     within: Duration,
 }
 
-impl ReleaseQuestion {
-    pub(crate) async fn ask(&self, way: &dyn LockBackend) -> Result<Found, Fault> {
-        match (way.fifo_queue(), self.unused) {
-            (Some(line), _) if self.is_leaving => line.leave(&self.claim, 0, self.within).await,
-            (Some(line), Some(drawn)) => line.give_back(&self.claim, drawn, self.within).await,
-            _ => way.release(&self.claim, self.within).await,
-        }
+impl ReleaseAttempt {
+    pub(super) async fn send(&self, backend: &dyn LockBackend) -> Result<Found, Fault> {
+        let Self { claim, unused, may_be_queued, within } = self;
+        let release = Release { claim, unused: *unused, may_be_queued: *may_be_queued };
+        backend.release(release, *within).await
     }
+}
+
+/// Sends a release from the background.
+pub(crate) fn in_background(task: ReleaseTask) {
+    let (engine, key) = (Arc::clone(&task.engine), task.claim.key.clone());
+    let is_embedded = engine.is_embedded();
+    let mut task = Box::pin(task.in_background());
+    if is_embedded && task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+        // The answer of an embedded backend is there at once: no runtime was needed for it.
+        return;
+    }
+    if let Err(error) = engine.executor().spawn(task) {
+        tell!(warn, key = key.name(), %error, "lock not released");
+    }
+}
+
+/// Frees a lock that nobody wants any more.
+pub(crate) fn free(engine: &Arc<Engine>, tenure: &Tenure) {
+    in_background(ReleaseTask::new(engine, tenure, tenure.server_end(), None));
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use crate::backend::{Claim, Fault, Found};
+use crate::backend::{Claim, Fault, Found, Release};
 use crate::backoff;
 use crate::engine::Engine;
 use crate::thread_exit::Unsent;
@@ -15,21 +15,21 @@ const REPEATS: [Duration; 3] = [SOON, Duration::from_millis(900), Duration::from
 /// How long another connection may be late. The end of a thread waits for the repetition after it.
 const SOON: Duration = Duration::from_millis(100);
 
-/// Frees what an acquire without an answer may have taken, now or late; with `reserve`, it was
-/// one that may also have enqueued the line.
-pub(crate) fn clean_up(engine: &Arc<Engine>, claim: Claim, reserve: Option<u32>) {
-    free_until_answered(engine, claim, reserve, &REPEATS);
+/// Frees what a command without an answer may have taken, now or late; `may_be_queued`: it may also
+/// have put its owner into the queue of the server.
+pub(crate) fn clean_up(engine: &Arc<Engine>, claim: Claim, may_be_queued: bool) {
+    free_until_answered(engine, claim, may_be_queued, &REPEATS);
 }
 
-/// Leaves the line, and frees the lock if it was handed over meanwhile.
-pub(crate) fn leave(engine: &Arc<Engine>, claim: Claim, reserve: u32) {
-    free_until_answered(engine, claim, Some(reserve), &[]);
+/// Leaves the queue of the server, and frees the lock if it was handed over meanwhile.
+pub(crate) fn leave(engine: &Arc<Engine>, claim: Claim) {
+    free_until_answered(engine, claim, true, &[]);
 }
 
 fn free_until_answered(
     engine: &Arc<Engine>,
     claim: Claim,
-    reserve: Option<u32>,
+    may_be_queued: bool,
     repeats: &'static [Duration],
 ) {
     let pending = engine.pending.begin();
@@ -44,8 +44,8 @@ fn free_until_answered(
         let mut repeats = repeats.iter();
         let mut failures = 0;
         while clock.now() < until {
-            let pause = match free(&engine, &claim, reserve).await {
-                Ok(Found::Ours) if !engine.backend.has_late_commands() => return,
+            let pause = match free(&engine, &claim, may_be_queued).await {
+                Ok(Found::Ours) if engine.backend.abilities().is_synchronous => return,
                 // A command that was repeated, as its connection broke, may be granted twice: ours
                 // once more after this.
                 Ok(found) => {
@@ -73,10 +73,7 @@ fn free_until_answered(
     let _ = host.spawn(work);
 }
 
-async fn free(engine: &Engine, claim: &Claim, reserve: Option<u32>) -> Result<Found, Fault> {
-    let within = engine.reply_timeout;
-    match (engine.backend.fifo_queue(), reserve) {
-        (Some(line), Some(reserve)) => line.leave(claim, reserve, within).await,
-        _ => engine.backend.release(claim, within).await,
-    }
+async fn free(engine: &Engine, claim: &Claim, may_be_queued: bool) -> Result<Found, Fault> {
+    let release = Release { may_be_queued, ..Release::of(claim) };
+    engine.backend.release(release, engine.reply_timeout).await
 }

@@ -8,8 +8,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::backend::{
-    Acquired, Claim, Fault, Found, FoundersOffer, FoundersReply, HintRegistration, LockBackend,
-    Memory, MemorySince, MemoryStore, OnRelease, QuorumMember, Reply,
+    Abilities, Acquired, Claim, Fault, Found, FoundersOffer, FoundersReply, HintRegistration,
+    LockBackend, Memory, MemorySince, MemoryStore, OnRelease, QuorumMember, Release, ReleaseHints,
+    Reply,
 };
 use crate::client::Redlock;
 use crate::clock::Clock;
@@ -247,18 +248,6 @@ impl LockBackend for Fake {
         ))
     }
 
-    fn raise<'a>(
-        &'a self,
-        claim: &'a Claim,
-        fencing_token: FencingToken,
-        within: Duration,
-    ) -> Reply<'a, Found> {
-        self.note("raise", claim);
-        let fate = self.fate(|state| &mut state.raises);
-        let run = async move { self.memory.raise(claim, fencing_token, within).await };
-        Box::pin(meet(self.name, fate, within, run))
-    }
-
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
         for claim in claims {
             self.note("renew", claim);
@@ -275,11 +264,12 @@ impl LockBackend for Fake {
         ))
     }
 
-    fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
+    fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
+        let claim = release.claim;
         self.note("release", claim);
         let fate = self.fate(|state| &mut state.releases);
         Box::pin(meet(self.name, fate, within, async move {
-            let found = self.memory.release(claim, within).await;
+            let found = self.memory.release(release, within).await;
             if matches!(found, Ok(Found::Ours)) {
                 self.tell(claim.key.name());
             }
@@ -287,22 +277,32 @@ impl LockBackend for Fake {
         }))
     }
 
+    fn verify(&self, within: Duration) -> Reply<'_, ()> {
+        let fate = self.state.lock().unwrap().always;
+        Box::pin(meet(self.name, fate, within, async { Ok(()) }))
+    }
+
+    fn abilities(&self) -> Abilities<'_> {
+        let gives_hints = self.state.lock().unwrap().registry.are_given;
+        let release_hints = gives_hints.then_some(self as _);
+        Abilities { release_hints, ..Abilities::default() }
+    }
+}
+
+impl ReleaseHints for Fake {
     fn request_hint<'a>(
         &'a self,
         claim: &'a Claim,
         told: OnRelease,
         _: Duration,
-    ) -> Option<Reply<'a, HintRegistration>> {
-        if !self.state.lock().unwrap().registry.are_given {
-            return None;
-        }
+    ) -> Reply<'a, HintRegistration> {
         self.note("notice", claim);
         if self.store.owner(claim.key.name()).is_some() {
             self.state.lock().unwrap().registry.asked.push((claim.clone(), told));
         } else {
             told();
         }
-        Some(Box::pin(async { Ok(HintRegistration::default()) }))
+        Box::pin(async { Ok(HintRegistration::default()) })
     }
 
     fn cancel_hint<'a>(&'a self, claim: &'a Claim, _: Duration) -> Reply<'a, Found> {
@@ -310,11 +310,6 @@ impl LockBackend for Fake {
         let asked = &mut self.state.lock().unwrap().registry.asked;
         asked.retain(|(known, _)| known.owner != claim.owner);
         Box::pin(async { Ok(Found::Gone) })
-    }
-
-    fn verify(&self, within: Duration) -> Reply<'_, ()> {
-        let fate = self.state.lock().unwrap().always;
-        Box::pin(meet(self.name, fate, within, async { Ok(()) }))
     }
 }
 
@@ -327,7 +322,19 @@ impl QuorumMember for Fake {
         self.state.lock().unwrap().memory_since.clone()
     }
 
-    fn roll<'a>(
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        self.note("raise", claim);
+        let fate = self.fate(|state| &mut state.raises);
+        let run = async move { Ok(self.memory.raise(claim, fencing_token)) };
+        Box::pin(meet(self.name, fate, within, run))
+    }
+
+    fn founders<'a>(
         &'a self,
         _: &'a str,
         offer: Option<FoundersOffer>,

@@ -121,7 +121,7 @@ async fn a_claim_that_is_refused_joins_anew_with_a_fresh_owner() {
     server.publishes(Some(WINDOW + SECOND / 10));
     holder.release().await.unwrap();
     let called = server.owner("k").unwrap();
-    tokio::time::sleep(WINDOW).await;
+    tokio::time::sleep(WINDOW + MOMENT).await;
     let rival = server.set("k", EXPIRE);
     server.publishes(Some(Duration::ZERO));
     tokio::time::sleep(SECOND / 5).await;

@@ -10,12 +10,13 @@ use tokio::time::Instant;
 
 use super::fake::{Fate, client, meet};
 use super::simulation::line::{Entry, ReleaseHint};
-use super::simulation::node::{Answer, Command, Node, Record};
+use super::simulation::node::{Answer, Command, Node};
 use super::simulation::notice::Tickets;
 use super::simulation::plan::{LinePlan, Listener, NEVER, NodePlan};
+use super::simulation::scripts::By;
 use crate::backend::{
-    Acquired, Claim, Enqueued, Fault, FencingTokens, FifoQueue, Found, LockBackend, QueueSignal,
-    Reply, Rotated, Subscription, TokensUsed,
+    Abilities, Acquired, Claim, Enqueued, Fault, FencingTokens, FifoQueue, Found, LocalConnection,
+    LockBackend, QueueSignal, Release, Reply, Rotated, Subscription, TokensUsed,
 };
 use crate::client::Redlock;
 use crate::error::{NodeError, NodeErrorKind};
@@ -55,6 +56,7 @@ impl Server {
         let plan = NodePlan {
             rate: 0,
             origin: ORIGIN,
+            stands_still: false,
             last_token: 0,
             outages: Vec::new(),
             upheavals: Vec::new(),
@@ -128,12 +130,12 @@ impl Server {
 
     /// A person deletes the lock.
     pub(super) fn remove(&self, key: &str) {
-        self.change(key, |record| record.lease = None);
+        self.node.lock().unwrap().delete(&LockKey::new("", key).unwrap());
     }
 
     /// A person deletes the queue of a lock.
     pub(super) fn lose_queue(&self, key: &str) {
-        self.change(key, |record| record.line.clear());
+        self.node.lock().unwrap().delete_queue(&LockKey::new("", key).unwrap());
     }
 
     /// As if the server had lost its data.
@@ -142,27 +144,16 @@ impl Server {
         self.lose_queue(key);
     }
 
-    fn change(&self, key: &str, change: impl FnOnce(&mut Record)) {
-        let mut node = self.node.lock().unwrap();
-        let mut records = node.records.iter_mut();
-        change(records.find(|record| record.key.redis_key() == key).unwrap());
-    }
-
     /// The owner that stands in a key.
     pub(super) fn owner(&self, key: &str) -> Option<String> {
-        let node = self.node.lock().unwrap();
-        let now = self.micros();
-        let record = node.records.iter().find(|record| record.key.redis_key() == key)?;
-        record.live(now).map(|lease| lease.owner.as_str().to_owned())
+        let (owner, ends) = self.node.lock().unwrap().lease(key)?;
+        (self.micros() < ends).then_some(owner)
     }
 
     /// How much longer.
     pub(super) fn left(&self, key: &str) -> Duration {
-        let node = self.node.lock().unwrap();
-        let now = self.micros();
-        let record = node.records.iter().find(|record| record.key.redis_key() == key);
-        let lease = record.and_then(|record| record.live(now));
-        Duration::from_micros(lease.map_or(0, |lease| lease.ends - now))
+        let ends = self.node.lock().unwrap().lease(key).map_or(0, |(_, ends)| ends);
+        Duration::from_micros(ends.saturating_sub(self.micros()))
     }
 
     /// How many stand in line.
@@ -191,13 +182,12 @@ impl Server {
 
     fn run(&self, command: &Command) -> Answer {
         let mut node = self.node.lock().unwrap();
-        let answer = node.execute(command, self.micros() / 1000);
+        let answer = node.execute(command, By::Digest, self.micros() / 1000);
         let registry = std::mem::take(&mut node.registry);
         drop(node);
         let Some(delay) = self.state().publishes else { return answer };
-        for ReleaseHint { owner, fencing_tokens, lease, .. } in registry {
-            let (subscriptions, call) =
-                (self.subscriptions.clone(), QueueSignal::HandedOver { fencing_tokens, lease });
+        for ReleaseHint { owner, call, .. } in registry {
+            let subscriptions = self.subscriptions.clone();
             if delay.is_zero() {
                 subscriptions.call(&owner, call);
             } else {
@@ -259,30 +249,32 @@ impl LockBackend for Server {
         })
     }
 
-    fn raise<'a>(&'a self, claim: &'a Claim, to: FencingToken, _: Duration) -> Reply<'a, Found> {
-        self.send("raise", claim, Command::Raise(claim.clone(), to), Duration::ZERO, |_| None)
-    }
-
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
         self.send("renew", &claims[0], Command::Renew(claims.to_vec()), within, |answer| {
             if let Answer::Renewed(found) = answer { Some(found) } else { None }
         })
     }
 
-    fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
-        self.send("release", claim, Command::Release(claim.clone()), within, |answer| {
-            freed(&answer)
-        })
+    fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
+        let Release { claim, unused, may_be_queued } = release;
+        let (verb, command) = match unused {
+            _ if may_be_queued => ("leave", Command::Leave(claim.clone())),
+            Some(tokens) => ("give_back", Command::GiveBack(claim.clone(), tokens)),
+            None => ("release", Command::Release(claim.clone())),
+        };
+        self.send(verb, claim, command, within, |answer| freed(&answer))
     }
 
     fn verify(&self, _: Duration) -> Reply<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    fn fifo_queue(&self) -> Option<&dyn FifoQueue> {
-        Some(self)
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities { fifo_queue: Some(self), local_connection: Some(self), ..Abilities::default() }
     }
+}
 
+impl LocalConnection for Server {
     fn local_connection(&self) -> Option<Arc<dyn LockBackend>> {
         let me = self.me.upgrade()? as Arc<dyn LockBackend>;
         self.state().has_lane.then_some(me)
@@ -290,31 +282,25 @@ impl LockBackend for Server {
 }
 
 impl FifoQueue for Server {
-    fn subscription(&self, claim: &Claim) -> Subscription {
+    fn subscribe(&self, claim: &Claim) -> Subscription {
         self.subscriptions.issue(0, &claim.owner)
     }
 
-    fn join<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Enqueued> {
+    fn is_signal_certain(&self) -> bool {
+        true
+    }
+
+    fn enqueue<'a>(
+        &'a self,
+        claim: &'a Claim,
+        reserve: u32,
+        within: Duration,
+    ) -> Reply<'a, Enqueued> {
         self.send("join", claim, Command::Join(entry(claim, reserve)), within, enqueued)
     }
 
     fn look<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Enqueued> {
         self.send("look", claim, Command::Look(entry(claim, reserve)), within, enqueued)
-    }
-
-    fn leave<'a>(&'a self, claim: &'a Claim, _: u32, within: Duration) -> Reply<'a, Found> {
-        self.send("leave", claim, Command::Leave(claim.clone()), within, |answer| freed(&answer))
-    }
-
-    fn give_back<'a>(
-        &'a self,
-        claim: &'a Claim,
-        drawn: TokensUsed,
-        within: Duration,
-    ) -> Reply<'a, Found> {
-        self.send("give_back", claim, Command::GiveBack(claim.clone(), drawn), within, |answer| {
-            freed(&answer)
-        })
     }
 
     fn rotate<'a>(

@@ -1,90 +1,98 @@
-//! What the poller does with a lock that was granted.
+//! Delivers a lock that was granted to the first caller that waits.
 
 use std::sync::Arc;
 
-use super::poller::Poller;
-use crate::acquire::{Observed, Outcome, Terms, ask};
+use super::context::Context;
+use crate::acquire::attempt::{Outcome, attempt};
+use crate::acquire::observed::Observed;
 use crate::backend::Claim;
 use crate::clock::Moment;
-use crate::handoff::{Given, give};
+use crate::handoff::{self, Delivery};
 use crate::hold::Tenure;
-use crate::local_queue::Waiter;
+use crate::local_queue::{Terms, Waiter};
+use crate::release;
 
-/// Whom a lock that was granted suits.
-enum Fit {
+/// Who gets the lock next.
+enum Receiver {
     Waiter(Waiter),
-    /// Nobody, before it is a lease as they want it.
-    Claim(Terms),
+    /// Nobody, before it is claimed: before it is a lease as they want it.
+    AfterClaim(Terms),
     Nobody,
 }
 
-impl Poller {
-    /// Gives the lock to the first who waits, with a lease as they want it.
-    pub(crate) async fn settle(&mut self, mut tenure: Tenure) {
-        self.polls = 0;
-        self.ask_at = Moment::ZERO;
-        self.linger();
-        loop {
-            let waiter = match self.next_for(&tenure) {
-                Fit::Waiter(waiter) => waiter,
-                Fit::Nobody => return crate::handoff::free(&self.engine, &tenure),
-                Fit::Claim(terms) => {
-                    match self.claim(tenure, terms).await {
-                        Some(claimed) => tenure = claimed,
-                        None => return,
-                    }
-                    continue;
-                }
-            };
-            match give(&self.engine, &self.handle, tenure, waiter, None) {
-                Given::Taken => self.seen = Observed::default(),
-                Given::TooLate(waiter, took) => {
-                    self.seen.too_late(took, waiter.terms.expire);
-                    self.handle.put_back(waiter);
-                }
-                Given::Back(unwanted) => {
-                    tenure = unwanted;
-                    continue;
-                }
+/// Delivers the lock with a lease as its caller wants it. `may_claim`: the server can extend the
+/// lease of an owner that holds the lock already. `Some`: a claim failed, and the next attempt is
+/// due then.
+pub(super) async fn deliver(
+    cx: &mut Context,
+    mut tenure: Tenure,
+    may_claim: bool,
+) -> Option<Moment> {
+    loop {
+        let waiter = match receiver(cx, &tenure, may_claim) {
+            Receiver::Waiter(waiter) => waiter,
+            Receiver::Nobody => {
+                release::free(&cx.engine, &tenure);
+                return None;
             }
-            return;
+            Receiver::AfterClaim(terms) => {
+                match claim(cx, tenure, terms).await {
+                    Ok(claimed) => tenure = claimed,
+                    Err(ask_at) => return ask_at,
+                }
+                continue;
+            }
+        };
+        match handoff::deliver(&cx.engine, &cx.queue, tenure, waiter, None) {
+            Delivery::Done => cx.observed = Observed::default(),
+            Delivery::TooLate(waiter, took) => {
+                cx.observed.too_late(took, waiter.terms.expire);
+                cx.queue.put_back(waiter);
+            }
+            Delivery::Returned(unwanted) => {
+                tenure = unwanted;
+                continue;
+            }
         }
+        return None;
     }
+}
 
-    fn next_for(&self, tenure: &Tenure) -> Fit {
-        let now = self.now();
-        let mut state = self.handle.queue.state();
-        let Some(terms) = state.first().map(|waiter| waiter.terms) else { return Fit::Nobody };
-        if tenure.suits(terms.expire, now) {
-            state.promise().map_or(Fit::Nobody, Fit::Waiter)
-        } else if self.engine.fifo_queue().is_some() && tenure.may_become(terms.expire) {
-            Fit::Claim(terms)
-        } else {
-            // Another one has come to the front meanwhile, who wants another lease.
-            Fit::Nobody
+fn receiver(cx: &Context, tenure: &Tenure, may_claim: bool) -> Receiver {
+    let now = cx.now();
+    let mut state = cx.local_queue().state();
+    let Some(terms) = state.first().map(|waiter| waiter.terms) else { return Receiver::Nobody };
+    if tenure.suits(terms.expire, now) {
+        state.promise().map_or(Receiver::Nobody, Receiver::Waiter)
+    } else if may_claim && tenure.may_become(terms.expire) {
+        Receiver::AfterClaim(terms)
+    } else {
+        // Another caller has come to the front meanwhile, who wants another lease.
+        Receiver::Nobody
+    }
+}
+
+/// Makes a lock that is ours a full lease of the length that is wanted now. `Err`: when to ask
+/// again, if not at once.
+async fn claim(cx: &mut Context, tenure: Tenure, terms: Terms) -> Result<Tenure, Option<Moment>> {
+    let claim = Claim { expire: terms.expire, ..tenure.claim.clone() };
+    let engine = Arc::clone(&cx.engine);
+    let within = cx.within();
+    let attempt = attempt(&engine, &*engine.backend, &claim, terms.template, within);
+    match cx.patiently(attempt).await {
+        Outcome::Granted(granted) => Ok(tenure.claimed(granted)),
+        Outcome::Busy { holder, free_in, .. } => {
+            // It was not ours any more: everyone starts again.
+            let now = cx.now();
+            cx.observed.busy(holder, free_in, now);
+            Err(None)
         }
-    }
-
-    /// Makes a lock that is ours a full lease of the length that is wanted now.
-    async fn claim(&mut self, tenure: Tenure, terms: Terms) -> Option<Tenure> {
-        let claim = Claim { expire: terms.expire, ..tenure.claim.clone() };
-        let engine = Arc::clone(&self.engine);
-        let within = self.within(self.now());
-        let question = ask(&engine, &*engine.backend, &claim, terms.template, within);
-        match self.patiently(question).await {
-            Outcome::Granted(granted) => Some(tenure.claimed(granted)),
-            Outcome::Busy { holder, free_in, .. } => {
-                // It was not ours any more: everyone starts again.
-                self.seen.busy(holder, free_in, self.now());
-                None
+        Outcome::Failed(fault) => {
+            if !fault.is_unknown {
+                release::free(&engine, &tenure);
             }
-            Outcome::Failed(fault) => {
-                if !fault.is_unknown {
-                    crate::handoff::free(&engine, &tenure);
-                }
-                self.ask_at = self.now().plus(self.failed(fault));
-                None
-            }
+            let pause = cx.failed(fault);
+            Err(Some(cx.now().plus(pause)))
         }
     }
 }

@@ -18,15 +18,15 @@ pub(crate) const WINDOW: Duration = Duration::from_millis(2);
 #[derive(Debug, Default)]
 pub(crate) struct Fairness {
     /// When a holder outside of this process was last seen.
-    stranger_at: Option<Moment>,
+    remote_holder_at: Option<Moment>,
     /// Since when the lock has been passed on in this process.
     ours_since: Option<Moment>,
 }
 
 impl Fairness {
     /// Somebody else was seen holding the lock.
-    pub(crate) fn stranger(&mut self, now: Moment) {
-        self.stranger_at = Some(now);
+    pub(crate) fn remote_holder(&mut self, now: Moment) {
+        self.remote_holder_at = Some(now);
         self.ours_since = None;
     }
 
@@ -37,7 +37,7 @@ impl Fairness {
 
     /// Should the next attempt be put off by a [`WINDOW`]? Says so once for every budget used up.
     pub(crate) fn gives_way(&mut self, now: Moment) -> bool {
-        let is_wanted = self.stranger_at.is_some_and(|at| now.since(at) < MEMORY);
+        let is_wanted = self.remote_holder_at.is_some_and(|at| now.since(at) < MEMORY);
         let is_used_up = self.ours_since.is_some_and(|since| now.since(since) >= BUDGET);
         if is_wanted && is_used_up {
             self.ours_since = None;
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn with_others_about_it_gives_way_once_a_budget() {
         let mut fairness = Fairness::default();
-        fairness.stranger(at(0));
+        fairness.remote_holder(at(0));
         fairness.granted(at(1));
         assert!(!fairness.gives_way(at(10)));
         assert!(fairness.gives_way(at(11)));
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn others_are_forgotten_after_a_while() {
         let mut fairness = Fairness::default();
-        fairness.stranger(at(0));
+        fairness.remote_holder(at(0));
         fairness.granted(at(1));
         assert!(!fairness.gives_way(at(1_000)));
     }

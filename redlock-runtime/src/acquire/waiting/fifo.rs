@@ -1,275 +1,348 @@
-//! The poller in line: where the backend hands a lock that is released to the next process that
-//! waits.
+//! Waiting in the queue of a server, which hands a released lock to the next process.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::context::Context;
 use super::local_holder::LocalHolder;
-use super::poller::Poller;
-use crate::acquire::Terms;
+use super::poll::{Poll, Polled};
+use super::strategy::Strategy;
 use crate::backend::{
-    Claim, Enqueued, Fault, FencingTokens, FifoQueue, Position, QueueSignal, Rotated, Subscription,
+    Claim, Enqueued, Fault, FencingTokens, FifoQueue, MAX_RESERVE, Position, QueueDenial,
+    QueueSignal, Rotated, Subscription,
 };
+use crate::backoff;
 use crate::clock::Moment;
+use crate::denial::Denial;
 use crate::engine::Engine;
-use crate::error::NodeErrorKind;
-use crate::hold::{ConfirmedLease, RESERVE, SMALL_RESERVE, Tenure};
+use crate::fencing::FencingToken;
+use crate::hold::{ConfirmedLease, SMALL_RESERVE, Tenure};
+use crate::local_queue::Terms;
 use crate::owner::Owner;
-use crate::{backoff, release, telemetry};
+use crate::{release, telemetry};
 
-/// A place in line.
-pub(crate) struct QueueEntry {
+/// An entry in the queue of the server.
+struct QueueEntry {
     claim: Claim,
     reserve: u32,
     subscription: Subscription,
     /// The lock was not handed over before this moment.
     since: Moment,
-    /// The server's time of then: no fencing token of what it hands over is lower.
-    since_there: u64,
-    /// When to look after it, should no call come.
-    pub(crate) look_at: Moment,
+    /// Nor with a fencing token below this one.
+    token_floor: FencingToken,
+    /// When to look after the entry if no signal comes.
+    look_at: Moment,
 }
 
-impl QueueEntry {
-    /// Resolves when the lock is handed over. Cancel safe.
-    pub(crate) async fn called(stand: &mut Option<Self>) -> QueueSignal {
-        match stand {
-            Some(stand) => stand.subscription.called().await,
+pub(super) struct Fifo {
+    entry: Option<QueueEntry>,
+    /// Asks for a lock that no other process wants, and where the server does not let us queue.
+    poll: Poll,
+    /// The queue did not work for this poller: it polls for a while.
+    denial: Denial,
+}
+
+/// An owner on its way into the queue.
+struct Newcomer {
+    claim: Claim,
+    reserve: u32,
+    subscription: Subscription,
+}
+
+impl Newcomer {
+    fn new(cx: &Context, queue: &dyn FifoQueue, terms: Terms) -> Self {
+        let owner = Owner::fresh(&cx.engine.client_name);
+        let claim = Claim { key: cx.local_queue().key.clone(), owner, expire: terms.expire };
+        let subscription = queue.subscribe(&claim);
+        let reserve = if cx.callers() > 1 { MAX_RESERVE } else { SMALL_RESERVE };
+        Self { claim, reserve, subscription }
+    }
+
+    fn enqueued(self, since: Moment, token_floor: FencingToken) -> QueueEntry {
+        let Self { claim, reserve, subscription } = self;
+        QueueEntry { claim, reserve, subscription, since, token_floor, look_at: since }
+    }
+}
+
+impl Fifo {
+    /// Takes the lock, or an entry in the queue.
+    async fn enqueue(
+        &mut self,
+        cx: &mut Context,
+        terms: Terms,
+        queue: &dyn FifoQueue,
+    ) -> Option<Tenure> {
+        telemetry::question(terms.template);
+        cx.local_queue().count_attempt();
+        let within = cx.within();
+        let newcomer = Newcomer::new(cx, queue, terms);
+        let engine = Arc::clone(&cx.engine);
+        let _pending = engine.pending.begin();
+        // Before the command leaves: the lock may be handed over at any time after this.
+        let since = cx.now();
+        let answer = queue.enqueue(&newcomer.claim, newcomer.reserve, within);
+        match cx.patiently(answer).await {
+            Ok(Enqueued::Granted(fencing_tokens)) => {
+                cx.local_queue().state().calm();
+                let confirmed = ConfirmedLease { sent: since, lease: newcomer.claim.expire };
+                Some(Tenure::new(newcomer.claim, confirmed, fencing_tokens))
+            }
+            Ok(Enqueued::Waiting { holder, position }) => {
+                let entry = newcomer.enqueued(since, position.token_floor);
+                self.place(cx, entry, holder, position);
+                None
+            }
+            Ok(Enqueued::Unknown) => None,
+            Err(fault) => {
+                if fault.is_unknown {
+                    release::clean_up(&engine, newcomer.claim, true);
+                }
+                self.failed(cx, fault);
+                None
+            }
+        }
+    }
+
+    /// Looks after the entry: a signal may have been missed. `Err`: there is no entry any more.
+    async fn look(&mut self, cx: &mut Context) -> Result<Option<Tenure>, ()> {
+        let engine = Arc::clone(&cx.engine);
+        let mut entry = self.entry.take().ok_or(())?;
+        let Some(queue) = engine.fifo_queue() else {
+            release::leave(&engine, entry.claim);
+            return Err(());
+        };
+        cx.local_queue().count_attempt();
+        let within = cx.within();
+        let local_holder = LocalHolder::of(cx.local_queue());
+        let sent = cx.now();
+        match cx.patiently(queue.look(&entry.claim, entry.reserve, within)).await {
+            Ok(Enqueued::Granted(fencing_tokens)) => {
+                local_holder.learn(cx.local_queue(), None);
+                let confirmed = ConfirmedLease { sent, lease: entry.claim.expire };
+                let tenure = Tenure::new(entry.claim, confirmed, fencing_tokens);
+                // The hold begins with the attempt, as every hold does that an answer grants.
+                return Ok(Some(tenure.handed_over(sent, cx.callers())));
+            }
+            Ok(Enqueued::Waiting { holder, position }) => {
+                local_holder.learn(cx.local_queue(), Some(&holder));
+                (entry.since, entry.token_floor) = (sent, position.token_floor);
+                self.place(cx, entry, holder, position);
+            }
+            // Handed over and not heard in time, or the queue was lost. The next owner enqueues.
+            Ok(Enqueued::Unknown) => return Err(()),
+            Err(fault) if self.is_denied(cx, &fault) => {
+                release::leave(&engine, entry.claim);
+                return Err(());
+            }
+            Err(fault) => {
+                let pause = cx.failed(fault);
+                entry.look_at = cx.now().plus(pause);
+                self.enter(cx, entry);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Asks as if nobody waited.
+    async fn poll(&mut self, cx: &mut Context, terms: Terms, has_queue: bool) -> Option<Tenure> {
+        let pause = match self.poll.attempt(cx, terms, has_queue).await {
+            Polled::Granted(tenure) => return Some(tenure),
+            Polled::Busy => {
+                let mut state = cx.local_queue().state();
+                // Another process has it: to the queue, at once.
+                let is_news = has_queue && !state.is_held_here() && state.contend();
+                drop(state);
+                if is_news { Duration::ZERO } else { self.poll.pause(cx) }
+            }
+            Polled::Failed(pause) => pause,
+        };
+        self.poll.ask_again_at(cx.now().plus(pause));
+        None
+    }
+
+    /// Decides when to look after the entry.
+    fn place(
+        &mut self,
+        cx: &mut Context,
+        mut entry: QueueEntry,
+        holder: String,
+        position: Position,
+    ) {
+        let now = cx.now();
+        let Position { free_in, ahead, is_told, .. } = position;
+        cx.observed.busy(holder, free_in, now);
+        let pause = if is_told {
+            backoff::in_line(free_in, ahead)
+        } else {
+            backoff::untold(cx.observed.hold_age(now), free_in, ahead, fastrand::f64())
+        };
+        entry.look_at = now.plus(pause);
+        self.enter(cx, entry);
+    }
+
+    fn enter(&mut self, cx: &Context, entry: QueueEntry) {
+        cx.engine.queue_allowed();
+        self.denial.allowed();
+        cx.local_queue().state().contend();
+        self.entry = Some(entry);
+    }
+
+    fn failed(&mut self, cx: &mut Context, fault: Fault) {
+        let pause = if self.is_denied(cx, &fault) { Duration::ZERO } else { cx.failed(fault) };
+        self.poll.ask_again_at(cx.now().plus(pause));
+    }
+
+    /// Is it a server that does not let us queue? Then this poller polls, and its callers are not
+    /// told of the fault.
+    fn is_denied(&mut self, cx: &Context, fault: &Fault) -> bool {
+        let denial = QueueDenial::of(fault);
+        match denial {
+            Some(QueueDenial::Forbidden) => cx.engine.queue_denied(),
+            Some(QueueDenial::Refused) => drop(self.denial.denied(cx.now())),
+            None => {}
+        }
+        denial.is_some()
+    }
+
+    /// The lock was handed over after `entry.since`: the lease is counted from there.
+    fn handed_over(
+        cx: &Context,
+        entry: QueueEntry,
+        fencing_tokens: FencingTokens,
+        lease: Duration,
+    ) -> Tenure {
+        let lease = lease.min(entry.claim.expire);
+        let confirmed = ConfirmedLease { sent: entry.since, lease };
+        let tenure = Tenure::new(entry.claim, confirmed, fencing_tokens);
+        let tenure = tenure.called(cx.now(), cx.callers());
+        let is_certain = cx.engine.fifo_queue().is_none_or(FifoQueue::is_signal_certain);
+        if is_certain { tenure } else { tenure.doubted() }
+    }
+}
+
+impl Strategy for Fifo {
+    fn new(engine: &Engine) -> Self {
+        Self { entry: None, poll: Poll::new(engine), denial: Denial::default() }
+    }
+
+    async fn ask(&mut self, cx: &mut Context, terms: Terms) -> Option<Tenure> {
+        // A poller that has lost its entry asks anew in the same turn: it may be its last one.
+        if self.is_queued()
+            && let Ok(granted) = self.look(cx).await
+        {
+            return granted;
+        }
+        let now = cx.now();
+        let is_contended = {
+            let state = cx.local_queue().state();
+            state.is_contended() && !state.is_taken_here(now)
+        };
+        let engine = Arc::clone(&cx.engine);
+        match engine.fifo_queue() {
+            Some(queue) if is_contended && !self.denial.lasts(|| now) => {
+                self.enqueue(cx, terms, queue).await
+            }
+            queue => self.poll(cx, terms, queue.is_some()).await,
+        }
+    }
+
+    fn ask_at(&mut self, was_freed: bool, now: Moment) -> Moment {
+        match &self.entry {
+            Some(entry) => entry.look_at,
+            None => self.poll.ask_at(was_freed, now),
+        }
+    }
+
+    fn ask_again_at(&mut self, moment: Moment) {
+        self.poll.ask_again_at(moment);
+    }
+
+    fn was_granted(&mut self) {
+        self.poll.was_granted();
+    }
+
+    async fn signal(&mut self) -> QueueSignal {
+        match &mut self.entry {
+            Some(entry) => entry.subscription.signal().await,
             None => std::future::pending().await,
         }
     }
 
-    /// Gives the place up; what was handed over meanwhile is freed.
-    pub(crate) fn leave(self, engine: &Arc<Engine>) {
-        release::leave(engine, self.claim, self.reserve);
-    }
-}
-
-impl Poller {
-    /// Takes the lock, or a place in line for it.
-    pub(crate) async fn join(&mut self, terms: Terms, within: Duration) {
-        let engine = Arc::clone(&self.engine);
-        let Some(line) = engine.fifo_queue() else { return };
-        telemetry::question(terms.template);
-        let (claim, reserve, subscription) = self.next_in_line(line, terms);
-        let _pending = engine.pending.begin();
-        // Before the command leaves: the lock may be handed over at any time after this.
-        let since = self.now();
-        let answer = self.patiently(line.join(&claim, reserve, within)).await;
-        match answer {
-            Ok(Enqueued::Granted(fencing_tokens)) => {
-                self.handle.queue.state().calm();
-                let confirmed = ConfirmedLease { sent: since, lease: claim.expire };
-                self.settle(Tenure::new(claim, confirmed, fencing_tokens)).await;
+    fn hear(&mut self, cx: &Context, signal: QueueSignal) -> Option<Tenure> {
+        let mut entry = self.entry.take()?;
+        match signal {
+            QueueSignal::HandedOver { fencing_tokens, lease }
+                if fencing_tokens.first >= entry.token_floor =>
+            {
+                Some(Self::handed_over(cx, entry, fencing_tokens, lease))
             }
-            Ok(Enqueued::Waiting { holder, position }) => {
-                let since_there = position.micros;
-                self.stand(QueueEntry {
-                    claim,
-                    reserve,
-                    subscription,
-                    since,
-                    since_there,
-                    look_at: since,
-                });
-                self.stands(holder, position);
-            }
-            Ok(Enqueued::Unknown) => {}
-            Err(fault) => {
-                if fault.is_unknown {
-                    release::clean_up(&engine, claim, Some(reserve));
-                }
-                self.failed_in_line(fault);
+            // A hand-over from before the last answer: the server has forgotten it since.
+            QueueSignal::HandedOver { .. } | QueueSignal::Disturbed => {
+                entry.look_at = Moment::ZERO;
+                self.enter(cx, entry);
+                None
             }
         }
     }
 
-    /// Looks after its place: a call may have been missed. `false`: there is none any more.
-    pub(crate) async fn look(&mut self) -> bool {
-        let engine = Arc::clone(&self.engine);
-        let Some(mut stand) = self.stand.take() else { return false };
-        let Some(line) = engine.fifo_queue() else {
-            stand.leave(&engine);
-            return false;
-        };
-        self.handle.queue.asks();
-        let within = self.within(self.now());
-        let holder_here = LocalHolder::of(&self.handle.queue);
-        let sent = self.now();
-        let answer = self.patiently(line.look(&stand.claim, stand.reserve, within)).await;
-        match answer {
-            Ok(Enqueued::Granted(fencing_tokens)) => {
-                holder_here.learn(&self.handle.queue, None);
-                let confirmed = ConfirmedLease { sent, lease: stand.claim.expire };
-                let tenure = Tenure::new(stand.claim, confirmed, fencing_tokens);
-                // Begun with the question, as every hold that an answer tells of.
-                self.settle(tenure.handed_over(sent, self.callers())).await;
-            }
-            Ok(Enqueued::Waiting { holder, position }) => {
-                holder_here.learn(&self.handle.queue, Some(&holder));
-                (stand.since, stand.since_there) = (sent, position.micros);
-                self.stand(stand);
-                self.stands(holder, position);
-            }
-            // Called and not heard in time, or the queue was lost. The next owner joins anew.
-            Ok(Enqueued::Unknown) => return false,
-            Err(fault) if self.shuns(&fault) => {
-                stand.leave(&engine);
-                return false;
-            }
-            Err(fault) => {
-                let pause = self.failed(fault);
-                stand.look_at = self.now().plus(pause);
-                self.stand(stand);
-            }
-        }
-        true
-    }
-
-    /// A holder of this process has left its tenure, so that others are looked after.
-    pub(crate) async fn give_way(&mut self, mut tenure: Tenure) {
-        let engine = Arc::clone(&self.engine);
-        let terms = self.handle.queue.state().first().map(|waiter| waiter.terms);
+    async fn give_way(&mut self, cx: &mut Context, mut tenure: Tenure) -> Option<Tenure> {
+        let engine = Arc::clone(&cx.engine);
+        let terms = cx.local_queue().state().first().map(|waiter| waiter.terms);
         let terms = terms.filter(|terms| tenure.may_become(terms.expire));
-        if terms.is_some() && tenure.pass_for_claim(self.now()) {
-            return self.settle(tenure).await;
+        if terms.is_some() && tenure.pass_for_claim(cx.now()) {
+            return Some(tenure);
         }
-        // Whoever stands in line already is handed what is freed.
-        let line = engine.fifo_queue().filter(|_| self.stand.is_none());
-        let (Some(line), Some(terms)) = (line, terms) else {
-            self.ask_at = Moment::ZERO;
-            return crate::handoff::free(&engine, &tenure);
+        // An entry in the queue is handed the lock when it is released.
+        let queue = engine.fifo_queue().filter(|_| self.entry.is_none());
+        let (Some(queue), Some(terms)) = (queue, terms) else {
+            return self.poll.give_way(cx, tenure).await;
         };
-        let (next, reserve, subscription) = self.next_in_line(line, terms);
+        let next = Newcomer::new(cx, queue, terms);
         let _pending = engine.pending.begin();
-        let within = self.within(self.now());
-        let sent = self.now();
-        let drawn = tenure.drawn();
-        let answer =
-            self.patiently(line.rotate(&tenure.claim, drawn, &next, reserve, within)).await;
+        let within = cx.within();
+        let sent = cx.now();
+        let tokens = tenure.drawn();
+        let rotate = queue.rotate(&tenure.claim, tokens, &next.claim, next.reserve, within);
+        let answer = cx.patiently(rotate).await;
         let is_over = matches!(answer, Ok(Rotated::Passed { .. } | Rotated::Lost(_)));
-        if is_over && tenure.remains().was_cut {
+        if is_over && tenure.leftovers().was_cut {
             // The first try of its acquire may still land, and take the lock for nobody.
-            release::clean_up(&engine, tenure.claim.clone(), None);
+            release::clean_up(&engine, tenure.claim.clone(), false);
         }
         match answer {
             Ok(Rotated::Kept(fencing_tokens)) => {
-                let confirmed = ConfirmedLease { sent, lease: next.expire };
-                self.settle(tenure.kept(next.expire, confirmed, fencing_tokens)).await;
+                let expire = next.claim.expire;
+                let confirmed = ConfirmedLease { sent, lease: expire };
+                return Some(tenure.kept(expire, confirmed, fencing_tokens));
             }
             Ok(Rotated::Passed { holder, position }) => {
-                let (since, look_at, since_there) = (sent, sent, position.micros);
-                self.stand(QueueEntry {
-                    claim: next,
-                    reserve,
-                    subscription,
-                    since,
-                    since_there,
-                    look_at,
-                });
-                self.stands(holder, position);
+                let entry = next.enqueued(sent, position.token_floor);
+                self.place(cx, entry, holder, position);
             }
-            // The one who had it last lost it in its last moments. Everyone starts again.
-            Ok(Rotated::Lost(_)) => self.ask_at = Moment::ZERO,
+            // Its last holder lost it in its last moments. Everyone starts again.
+            Ok(Rotated::Lost(_)) => self.poll.ask_again_at(Moment::ZERO),
             Err(fault) => {
                 if fault.is_unknown {
-                    release::clean_up(&engine, next, Some(reserve));
+                    release::clean_up(&engine, next.claim, true);
                 }
-                crate::handoff::free(&engine, &tenure);
-                self.failed_in_line(fault);
+                release::free(&engine, &tenure);
+                self.failed(cx, fault);
             }
+        }
+        None
+    }
+
+    fn is_queued(&self) -> bool {
+        self.entry.is_some()
+    }
+
+    fn leave(&mut self, engine: &Arc<Engine>) {
+        if let Some(entry) = self.entry.take() {
+            release::leave(engine, entry.claim);
         }
     }
 
-    pub(crate) async fn hear(&mut self, call: QueueSignal) {
-        let Some(mut stand) = self.stand.take() else { return };
-        match call {
-            // From before its last answer: the server has forgotten since that it handed it over.
-            QueueSignal::HandedOver { fencing_tokens, .. }
-                if u64::from(fencing_tokens.first) < stand.since_there =>
-            {
-                stand.look_at = Moment::ZERO;
-                self.stand(stand);
-            }
-            QueueSignal::HandedOver { fencing_tokens, lease } => {
-                let tenure = self.handed_over(stand, fencing_tokens, lease);
-                self.settle(tenure).await;
-            }
-            QueueSignal::Disturbed => {
-                stand.look_at = Moment::ZERO;
-                self.stand(stand);
-            }
-        }
-    }
-
-    /// The lock is ours from a moment on that lies behind `stand.since`: only from there on can
-    /// the lease be counted.
-    fn handed_over(
-        &self,
-        stand: QueueEntry,
-        fencing_tokens: FencingTokens,
-        lease: Duration,
-    ) -> Tenure {
-        let confirmed = ConfirmedLease { sent: stand.since, lease: lease.min(stand.claim.expire) };
-        let tenure = Tenure::new(stand.claim, confirmed, fencing_tokens);
-        let tenure = tenure.called(self.now(), self.callers());
-        let is_certain = self.engine.fifo_queue().is_none_or(FifoQueue::is_signal_certain);
-        if is_certain { tenure } else { tenure.doubted() }
-    }
-
-    /// How many wait here.
-    fn callers(&self) -> usize {
-        self.handle.queue.state().waiters.len()
-    }
-
-    fn next_in_line(&self, line: &dyn FifoQueue, terms: Terms) -> (Claim, u32, Subscription) {
-        let owner = Owner::fresh(&self.engine.client_name);
-        let claim = Claim { key: self.handle.queue.key.clone(), owner, expire: terms.expire };
-        let subscription = line.subscription(&claim);
-        let reserve = if self.callers() > 1 { RESERVE } else { SMALL_RESERVE };
-        (claim, reserve, subscription)
-    }
-
-    fn stand(&mut self, stand: QueueEntry) {
-        self.engine.queue_allowed();
-        self.queue_denial.allowed();
-        self.handle.queue.state().contend();
-        self.stand = Some(stand);
-        self.linger();
-    }
-
-    /// Decides when to look after the place.
-    fn stands(&mut self, holder: String, position: Position) {
-        let now = self.now();
-        let is_client = Owner::is_likely(&holder);
-        self.seen.busy(holder, position.free_in, now);
-        let age = self.seen.hold_age(now);
-        // Somebody who is no client of ours tells nobody when it lets go.
-        let pause = if position.is_told && is_client {
-            backoff::in_line(position.free_in, position.ahead)
-        } else {
-            backoff::untold(age, position.free_in, position.ahead, fastrand::f64())
-        };
-        if let Some(stand) = &mut self.stand {
-            stand.look_at = now.plus(pause);
-        }
-    }
-
-    fn failed_in_line(&mut self, fault: Fault) {
-        let pause = if self.shuns(&fault) { Duration::ZERO } else { self.failed(fault) };
-        self.ask_at = self.now().plus(pause);
-    }
-
-    /// Is it a server that has no line for us? Then this poller asks now and then, as those do
-    /// without one, and its callers are not told of it.
-    fn shuns(&mut self, fault: &Fault) -> bool {
-        let is = |kind| fault.nodes.iter().any(|node| node.kind() == kind);
-        let (is_denied, is_refused) = (is(NodeErrorKind::NoPermission), is(NodeErrorKind::Refused));
-        if is_denied {
-            self.engine.queue_denied();
-        } else if is_refused {
-            self.queue_denial.denied(self.now());
-        }
-        is_denied || is_refused
+    fn has_queue(&self, engine: &Engine) -> bool {
+        engine.fifo_queue().is_some()
     }
 }

@@ -1,8 +1,15 @@
-//! Waiting for a lock that somebody else holds.
+//! Waiting for a lock that somebody else holds: one task a key asks for all callers of this
+//! process, by one of two strategies.
 
-pub(crate) mod deliver;
-pub(crate) mod fairness;
-pub(crate) mod fifo;
-pub(crate) mod local_holder;
-pub(crate) mod poller;
-pub(crate) mod release_hint;
+mod context;
+mod deliver;
+mod fairness;
+mod fifo;
+mod local_holder;
+mod poll;
+mod poller;
+mod release_hint;
+mod strategy;
+
+pub(super) use super::attempt::LAST_ATTEMPT;
+pub(super) use poller::start_poller;

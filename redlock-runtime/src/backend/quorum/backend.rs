@@ -1,6 +1,6 @@
 //! The commands of a lock on N nodes.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::broadcast::{NodeAnswers, NodeQuestion, Reach, broadcast};
@@ -10,8 +10,8 @@ use super::restart_guard::RestartGuard;
 use super::tally;
 use super::tally::Election;
 use crate::backend::{
-    Acquired, BackgroundTask, Claim, Fault, Found, HintRegistration, LockBackend, OnRelease,
-    QuorumMember, Reply,
+    Abilities, Acquired, BackgroundTask, BackgroundWork, Claim, Fault, Found, LockBackend,
+    QuorumMember, Release, Reply,
 };
 use crate::clock::Moment;
 use crate::fencing::FencingToken;
@@ -60,7 +60,18 @@ impl Quorum {
         self.grants.count()
     }
 
-    async fn broadcast<T: Send + 'static>(
+    /// How many nodes there are.
+    pub(super) fn nodes(&self) -> usize {
+        self.members.len()
+    }
+
+    /// How many of them make a lock.
+    pub(super) fn needed(&self) -> usize {
+        self.needed
+    }
+
+    /// Asks the nodes, until the outcome is decided.
+    pub(super) async fn ask_all<T: Send + 'static>(
         &self,
         reach: Reach,
         ask: impl Fn(Arc<Member>) -> NodeQuestion<T>,
@@ -83,7 +94,7 @@ impl Quorum {
             Box::pin(async move { vote(&member, &grants, guard.as_deref(), &claim, within).await })
         };
         let is_elected = |answers: &_| tally::is_elected(answers, self.needed);
-        let answers = self.broadcast(Reach::Admitted, ask, is_elected).await;
+        let answers = self.ask_all(Reach::Admitted, ask, is_elected).await;
         match tally::elect(&answers, self.needed) {
             Election::Won(grants) => self.agree(claim, &grants, within).await,
             Election::Unavailable(fault) => {
@@ -145,7 +156,7 @@ impl Quorum {
             Box::pin(async move { member.backend.renew(&claims, within).await })
         };
         // Every healthy node is waited for: its answer says whether it must be won back.
-        let answers = self.broadcast(Reach::Admitted, ask, |_| false).await;
+        let answers = self.ask_all(Reach::Admitted, ask, |_| false).await;
         if let Some(guard) = &self.guard {
             self.members.iter().for_each(|member| guard.spread(member, within));
         }
@@ -205,7 +216,7 @@ impl Quorum {
             let claim = claim.clone();
             let may_land_late = late.contains(&member.number);
             Box::pin(async move {
-                let answer = member.backend.release(&claim, within).await;
+                let answer = member.backend.release(Release::of(&claim), within).await;
                 if may_land_late || answer.is_err() {
                     member.release_later(claim, within, may_land_late);
                 }
@@ -215,40 +226,8 @@ impl Quorum {
         self.settle(Reach::All, ask).await
     }
 
-    /// Waits for the lock to be let go of on so many nodes that nobody can have a quorum any more.
-    async fn await_release(
-        &self,
-        claim: &Claim,
-        told: OnRelease,
-        within: Duration,
-    ) -> Result<HintRegistration, Fault> {
-        let spare = self.members.len() - self.needed;
-        let ballot = Arc::new(Mutex::new(vec![false; self.members.len()]));
-        let ask = |member: Arc<Member>| -> NodeQuestion<HintRegistration> {
-            let (claim, told, ballot) = (claim.clone(), Arc::clone(&told), Arc::clone(&ballot));
-            let number = member.number;
-            let told_here: OnRelease = Arc::new(move || {
-                let mut free = ballot.lock().unwrap_or_else(PoisonError::into_inner);
-                let is_news = !std::mem::replace(&mut free[number], true);
-                let count = free.iter().filter(|is_free| **is_free).count();
-                drop(free);
-                if is_news && count == spare + 1 {
-                    told();
-                }
-            });
-            Box::pin(async move {
-                match member.backend.request_hint(&claim, told_here, within) {
-                    Some(answer) => answer.await,
-                    None => Ok(HintRegistration::default()),
-                }
-            })
-        };
-        let answers = self.broadcast(Reach::Admitted, ask, |_| false).await;
-        Ok(answers.into_iter().flatten().flatten().collect())
-    }
-
     /// Asks until a quorum agrees on what it found.
-    async fn settle(
+    pub(super) async fn settle(
         &self,
         reach: Reach,
         ask: impl Fn(Arc<Member>) -> NodeQuestion<Found>,
@@ -257,7 +236,7 @@ impl Quorum {
             let found = answers.iter().map(|answer| answer.as_ref()?.as_ref().ok().copied());
             tally::verdict(found, self.needed)
         };
-        let answers = self.broadcast(reach, ask, |answers| verdict(answers).is_some()).await;
+        let answers = self.ask_all(reach, ask, |answers| verdict(answers).is_some()).await;
         verdict(&answers).ok_or_else(|| tally::merge(&tally::faults(&answers)))
     }
 
@@ -269,7 +248,7 @@ impl Quorum {
             answers.iter().filter(|answer| matches!(answer, Some(Ok(())))).count()
         };
         // All of them: what is wrong with a minority should be known at startup.
-        let answers = self.broadcast(Reach::All, ask, |_| false).await;
+        let answers = self.ask_all(Reach::All, ask, |_| false).await;
         let faults = tally::faults(&answers);
         for node in faults.iter().flat_map(|fault| &fault.nodes) {
             tell!(warn, node = node.node(), %node, "a node of the quorum cannot be used now");
@@ -301,7 +280,7 @@ async fn ask(
     }
     let may_land_late = may_land_late(&answer);
     let is_granted = matches!(answer, Ok(Acquired::Granted { .. }));
-    let is_freed = !is_granted || member.backend.release(claim, within).await.is_ok();
+    let is_freed = !is_granted || member.backend.release(Release::of(claim), within).await.is_ok();
     if may_land_late || !is_freed {
         member.release_later(claim.clone(), within, may_land_late);
     }
@@ -343,60 +322,33 @@ impl LockBackend for Quorum {
         Box::pin(self.take(claim, within))
     }
 
-    fn raise<'a>(
-        &'a self,
-        claim: &'a Claim,
-        fencing_token: FencingToken,
-        within: Duration,
-    ) -> Reply<'a, Found> {
-        let claim = claim.clone();
-        Box::pin(async move {
-            let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
-                let claim = claim.clone();
-                Box::pin(async move { member.backend.raise(&claim, fencing_token, within).await })
-            };
-            self.settle(Reach::Admitted, ask).await
-        })
-    }
-
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
         Box::pin(async move { Ok(self.extend(claims, within).await) })
     }
 
-    fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
-        Box::pin(self.free(claim, within))
-    }
-
-    fn request_hint<'a>(
-        &'a self,
-        claim: &'a Claim,
-        told: OnRelease,
-        within: Duration,
-    ) -> Option<Reply<'a, HintRegistration>> {
-        Some(Box::pin(self.await_release(claim, told, within)))
-    }
-
-    fn cancel_hint<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
-        Box::pin(async move {
-            let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
-                let claim = claim.clone();
-                Box::pin(async move { member.backend.cancel_hint(&claim, within).await })
-            };
-            self.settle(Reach::Admitted, ask).await
-        })
-    }
-
-    fn background_task(&self) -> Option<BackgroundTask> {
-        let duties: Vec<_> =
-            self.members.iter().filter_map(|member| member.backend.background_task()).collect();
-        Some(Box::pin(async move {
-            for duty in duties {
-                tokio::spawn(duty);
-            }
-        }))
+    fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
+        Box::pin(self.free(release.claim, within))
     }
 
     fn verify(&self, within: Duration) -> Reply<'_, ()> {
         Box::pin(self.check(within))
+    }
+
+    /// No server can hand a lock over that needs several: waiters poll, and are told of releases.
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities { release_hints: Some(self), background_work: Some(self), ..Abilities::default() }
+    }
+}
+
+impl BackgroundWork for Quorum {
+    fn background_task(&self) -> Option<BackgroundTask> {
+        let work =
+            self.members.iter().filter_map(|member| member.backend.abilities().background_work);
+        let tasks: Vec<_> = work.filter_map(BackgroundWork::background_task).collect();
+        Some(Box::pin(async move {
+            for task in tasks {
+                tokio::spawn(task);
+            }
+        }))
     }
 }

@@ -1,6 +1,6 @@
 //! Where the lock of an owner certainly stands.
 //!
-//! PendingUndos an acquire without an answer goes a clean-up that may land at any time later: the node
+//! An acquire without an answer is followed by a clean-up that may land at any time later: the node
 //! may show the lock in one moment and have lost it in the next. Such a node must not count.
 
 use std::collections::{HashMap, HashSet};

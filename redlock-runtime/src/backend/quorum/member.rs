@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::founders;
-use crate::backend::{Claim, Fault, MemorySince, QuorumMember};
+use crate::backend::{Claim, Fault, MemorySince, QuorumMember, Release};
 use crate::clock::Moment;
 use crate::error::NodeErrorKind;
 
@@ -103,7 +103,7 @@ impl Member {
                     return;
                 }
                 tokio::time::sleep(pause).await;
-                if member.backend.release(&claim, within).await.is_ok() && !was_cut {
+                if member.backend.release(Release::of(&claim), within).await.is_ok() && !was_cut {
                     return;
                 }
             }

@@ -28,7 +28,7 @@ use crate::{telemetry, validity};
 #[derive(Debug)]
 pub(crate) struct RestartGuard {
     clock: Clock,
-    roll_key: Arc<str>,
+    founders_key: Arc<str>,
     /// The longest lease that a node may have forgotten, in nanoseconds.
     longest: AtomicU64,
     roll: OnceLock<Roll>,
@@ -39,10 +39,10 @@ pub(crate) struct RestartGuard {
 
 impl RestartGuard {
     /// `longest`: of the leases of other clients; those of this one are learned.
-    pub(crate) fn new(clock: Clock, roll_key: Arc<str>, longest: Duration) -> Arc<Self> {
+    pub(crate) fn new(clock: Clock, founders_key: Arc<str>, longest: Duration) -> Arc<Self> {
         let guard = Self {
             clock,
-            roll_key,
+            founders_key,
             longest: AtomicU64::new(0),
             roll: OnceLock::new(),
             enrolling: SharedWork::default(),
@@ -129,7 +129,7 @@ impl RestartGuard {
         within: Duration,
     ) -> Result<NodeAnswers<FoundersReply>, Fault> {
         let ask = |member: Arc<Member>| -> NodeQuestion<FoundersReply> {
-            let key = Arc::clone(&self.roll_key);
+            let key = Arc::clone(&self.founders_key);
             let offer = roll.map(|roll| {
                 let run_id =
                     member.backend.memory_since().map_or_else(|| "?".into(), |met| met.run_id);
@@ -137,7 +137,7 @@ impl RestartGuard {
                 let roll = roll.update(None, seen, false);
                 FoundersOffer { roll, life: self.life(), replaces: false }
             });
-            Box::pin(async move { member.backend.roll(&key, offer, within).await })
+            Box::pin(async move { member.backend.founders(&key, offer, within).await })
         };
         let answers = broadcast(members, quorum, Reach::AllFor(within / 3), ask, |_| false).await;
         let answered = answers.iter().filter(|answer| matches!(answer, Some(Ok(_)))).count();
@@ -237,14 +237,15 @@ impl RestartGuard {
         }
         let is_doubted = matches!(cause, Cause::ClockJumped(_) | Cause::ClockDiffers(_));
         let seen = Witness { run_id, so_long };
-        let (member, key, roll) = (Arc::clone(member), Arc::clone(&self.roll_key), roll.clone());
+        let (member, key, roll) =
+            (Arc::clone(member), Arc::clone(&self.founders_key), roll.clone());
         let life = self.life();
         tokio::spawn(async move {
             // What fails now is done when it is due again.
-            let Ok(found) = member.backend.roll(&key, None, within).await else { return };
+            let Ok(found) = member.backend.founders(&key, None, within).await else { return };
             let roll = roll.update(found.roll.as_deref(), seen, is_doubted);
             let offer = FoundersOffer { roll, life, replaces: true };
-            let _ = member.backend.roll(&key, Some(offer), within).await;
+            let _ = member.backend.founders(&key, Some(offer), within).await;
         });
     }
 

@@ -1,18 +1,24 @@
 //! One Redis server as a backend. Redis replies and errors stop in this folder.
 
-pub(crate) mod commands;
-pub(crate) mod connection;
-pub(crate) mod fifo_queue;
-pub(crate) mod founders;
-pub(crate) mod health;
-pub(crate) mod node;
-pub(crate) mod pending_undo;
-pub(crate) mod pubsub;
-pub(crate) mod quorum_member;
-pub(crate) mod release_hints;
-pub(crate) mod topology;
+mod commands;
+mod connection;
+mod fifo_queue;
+mod founders;
+mod health;
+mod node;
+mod node_core;
+mod node_tasks;
+mod pending_undo;
+mod pubsub;
+mod quorum_member;
+mod release_hints;
+mod route;
+#[cfg(test)]
+pub(crate) mod simulated;
+mod topology;
 
 pub(crate) use connection::MinReplicas;
-pub(crate) use node::{Core, NodeOptions, RedisNode, counter_life, renewal};
+pub(crate) use node::RedisNode;
+pub(crate) use node_core::NodeOptions;
 #[cfg(feature = "cluster")]
 pub(crate) use topology::RedisCluster;

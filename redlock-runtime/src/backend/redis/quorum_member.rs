@@ -1,24 +1,41 @@
-//! A server as one of N: since when it remembers, and the roll that is left on it.
+//! A server as one of N: since when it remembers, and the founders that are noted on it.
 
 use std::time::Duration;
 
-use super::commands::{Failure, no_reply};
+use super::commands::{Failure, exclusive, no_reply, on_abandoned, send_script};
 use super::connection::{Source, diagnose};
 use super::founders;
 use super::health::{CLOCK, Sample};
 use super::node::RedisNode;
-use crate::backend::{FoundersOffer, FoundersReply, MemorySince, QuorumMember, Reply};
+use crate::backend::{
+    Claim, Found, FoundersOffer, FoundersReply, MemorySince, QuorumMember, Reply,
+};
+use crate::fencing::FencingToken;
 
 impl<S: Source> QuorumMember for RedisNode<S> {
     fn name(&self) -> &str {
-        &self.core.name
+        &self.route.core.name
     }
 
     fn memory_since(&self) -> Option<MemorySince> {
-        self.core.identity.memory_since()
+        self.route.core.identity.memory_since()
     }
 
-    fn roll<'a>(
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        Box::pin(async move {
+            let (core, calls) = (&self.route.core, &self.route.calls);
+            let call = exclusive::raise::call(claim, fencing_token);
+            let decode = exclusive::raise::decode;
+            Ok(send_script(&core.health, calls, &call, within, decode, on_abandoned).await?.found)
+        })
+    }
+
+    fn founders<'a>(
         &'a self,
         key: &'a str,
         offer: Option<FoundersOffer>,
@@ -26,26 +43,26 @@ impl<S: Source> QuorumMember for RedisNode<S> {
     ) -> Reply<'a, FoundersReply> {
         Box::pin(async move {
             let asked = tokio::time::timeout(within, async {
-                let mut loan = self.calls.borrow().await?;
+                let mut loan = self.route.calls.borrow().await?;
                 let sent = CLOCK.now();
                 let answer = founders::call(&mut loan.connection, key, offer.as_ref()).await;
                 if answer.is_err() {
-                    self.calls.discard(&loan);
+                    self.route.calls.discard(&loan);
                 }
                 answer.map(|(roll, micros)| (roll, micros, sent))
             });
             let (roll, micros, sent) = match asked.await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(error)) => {
-                    let why = diagnose(&self.core.name, &error);
+                    let why = diagnose(&self.route.core.name, &error);
                     return Err(Failure::new(why.error, false, why.is_final).into());
                 }
                 Err(_) => {
-                    return Err(no_reply(&self.core.name, "no reply", within, false).into());
+                    return Err(no_reply(&self.route.core.name, "no reply", within, false).into());
                 }
             };
             let sample = Sample { micros, sent, received: CLOCK.now() };
-            self.core.identity.hear(sample);
+            self.route.core.identity.hear(sample);
             Ok(FoundersReply { roll, clock_offset: Some(sample.offset()) })
         })
     }

@@ -1,51 +1,47 @@
-//! Asks a server to tell when a lock is let go of, where its waiters do not stand in line.
+//! Asks a server to tell of a release, where its waiters do not queue.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::commands::{RELEASE_HINT, ScriptCall, on_abandoned, send_script};
+use super::commands::{exclusive, on_abandoned, send_script};
 use super::connection::Source;
-use super::node::RedisNode;
 use super::pubsub::NOBODY;
-use crate::backend::redis::commands::reply;
-use crate::backend::{Claim, Fault, HintRegistration, OnRelease};
+use super::route::Route;
+use crate::backend::{Claim, Found, HintRegistration, OnRelease, Release, ReleaseHints, Reply};
 
-/// The part of the time that the connection for registry may take.
+/// The part of the time that the connection for signals may take.
 const CONNECTING_PART: u32 = 2;
 
-impl<S: Source> RedisNode<S> {
-    pub(crate) async fn await_release(
-        &self,
-        claim: &Claim,
-        told: OnRelease,
+impl<S: Source> ReleaseHints for Route<S> {
+    fn request_hint<'a>(
+        &'a self,
+        claim: &'a Claim,
+        on_release: OnRelease,
         within: Duration,
-    ) -> Result<HintRegistration, Fault> {
-        let registry = &self.core.registry;
-        let end = Instant::now() + within;
-        let channel = registry.channel_within(within / CONNECTING_PART).await;
-        if channel == NOBODY {
-            return Ok(HintRegistration::default());
-        }
-        // Before the command leaves: the notice may come before the answer.
-        let awaited = registry.expect(claim, Arc::clone(&told));
-        let queue = claim.key.queue_key();
-        let keys = [claim.key.redis_key(), &queue];
-        let call = ScriptCall::new(&RELEASE_HINT, &keys, &[claim.owner.as_str(), channel]);
-        let left = end - Instant::now();
-        let answer = send_script(
-            &self.core.health,
-            &self.calls,
-            &call,
-            left,
-            reply::will_tell,
-            on_abandoned,
-        )
-        .await?;
-        if !answer.found {
-            told();
-        }
-        Ok(awaited)
+    ) -> Reply<'a, HintRegistration> {
+        Box::pin(async move {
+            let core = &self.core;
+            let end = Instant::now() + within;
+            let channel = core.registry.channel_within(within / CONNECTING_PART).await;
+            if channel == NOBODY {
+                return Ok(HintRegistration::default());
+            }
+            // Before the command leaves: the hint may come before the answer.
+            let registration = core.registry.expect(claim, Arc::clone(&on_release));
+            let call = exclusive::release_hint::call(claim, channel);
+            let (decode, left) = (exclusive::release_hint::decode, end - Instant::now());
+            let answer =
+                send_script(&core.health, &self.calls, &call, left, decode, on_abandoned).await?;
+            if !answer.found {
+                on_release();
+            }
+            Ok(registration)
+        })
+    }
+
+    fn cancel_hint<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
+        Box::pin(self.core.release(&self.calls, Release::leaving(claim), within))
     }
 }

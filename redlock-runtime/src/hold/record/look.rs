@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::Hold;
 use crate::clock::Moment;
-use crate::hold::{Step, Untaken};
+use crate::hold::offer::Untaken;
+use crate::hold::step::Step;
 
 impl Hold {
     /// When the scheduler looks at it first.

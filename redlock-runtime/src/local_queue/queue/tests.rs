@@ -6,12 +6,13 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::*;
-use crate::acquire::{Granted, Terms};
 use crate::backend::{Claim, FencingTokens, LockBackend, Memory, MemoryStore};
 use crate::clock::Clock;
 use crate::fencing::FencingToken;
 use crate::hold::{ConfirmedLease, NewHold};
-use crate::local_queue::{GRANTS_TO_FORGET, LOOKS, QUESTION, RestReason, Waiters};
+use crate::local_queue::state::{DIRECT_ATTEMPT, GRANTS_TO_FORGET, RestReason};
+use crate::local_queue::waiter::{Answer, LOOKS, Terms};
+use crate::local_queue::waiters::Waiters;
 use crate::owner::Owner;
 
 const EXPIRE: Duration = Duration::from_secs(10);
@@ -25,7 +26,7 @@ fn at(seconds: u64) -> Moment {
 }
 
 /// A caller that waits until `end`, for as long as the receiver is kept.
-fn waiter(id: u64, end: Moment) -> (Waiter, oneshot::Receiver<Granted>) {
+fn waiter(id: u64, end: Moment) -> (Waiter, oneshot::Receiver<Answer>) {
     let (reply, answer) = oneshot::channel();
     let terms = Terms {
         template: "k",
@@ -116,13 +117,13 @@ fn waiters_are_bounded_and_counted_back() {
 fn one_caller_asks_by_itself_at_a_time_and_none_while_others_want_the_lock() {
     let queues = LocalQueues::new(1);
     let handle = queues.join(&key("a"), None);
-    let asking = handle.ask_first(at(100)).unwrap();
-    assert!(handle.ask_first(at(100)).is_none());
+    let asking = handle.attempt_first(at(100)).unwrap();
+    assert!(handle.attempt_first(at(100)).is_none());
     drop(asking);
     assert!(handle.queue.state().contend());
-    assert!(handle.ask_first(at(100)).is_none());
+    assert!(handle.attempt_first(at(100)).is_none());
     (0..GRANTS_TO_FORGET).for_each(|_| handle.queue.state().calm());
-    assert!(handle.ask_first(at(100)).is_some());
+    assert!(handle.attempt_first(at(100)).is_some());
 }
 
 #[test]
@@ -139,8 +140,8 @@ fn who_asked_by_itself_stands_before_those_who_came_meanwhile() {
     assert_eq!(order.collect::<Vec<_>>(), [1, 2, 3]);
 }
 
-/// In steps, not in time: the poller is woken by each of them, and looks who is the first, and whose
-/// time is up next.
+/// In steps, not in time: each of them wakes the poller, which looks for the first waiter, and for
+/// the next one to time out.
 #[test]
 fn a_crowd_that_is_cancelled_costs_a_few_steps_for_each_of_it() {
     const CROWD: usize = 4_000;
@@ -208,14 +209,14 @@ fn a_newcomer_wakes_a_clerk_that_rests_for_a_holder_who_has_gone() {
 #[test]
 fn the_question_of_a_caller_counts_for_a_moment_only() {
     let handle = LocalQueues::new(9).join(&key("a"), None);
-    let first = handle.ask_first(at(100)).unwrap();
-    let later = at(100).plus(QUESTION);
-    assert!(handle.ask_first(later.minus(Duration::from_nanos(1))).is_none());
-    let second = handle.ask_first(later).unwrap();
+    let first = handle.attempt_first(at(100)).unwrap();
+    let later = at(100).plus(DIRECT_ATTEMPT);
+    assert!(handle.attempt_first(later.minus(Duration::from_nanos(1))).is_none());
+    let second = handle.attempt_first(later).unwrap();
     drop(first);
-    assert!(handle.ask_first(later).is_none(), "the second one counts");
+    assert!(handle.attempt_first(later).is_none(), "the second one counts");
     drop(second);
-    assert!(handle.ask_first(later).is_some());
+    assert!(handle.attempt_first(later).is_some());
 }
 
 #[test]
@@ -232,9 +233,9 @@ fn whoever_leaves_is_news_only_where_it_waited() {
 #[test]
 fn a_caller_that_asked_by_itself_wakes_the_clerk_for_those_who_came_meanwhile() {
     let handle = LocalQueues::new(9).join(&key("a"), None);
-    drop(handle.ask_first(at(100)));
+    drop(handle.attempt_first(at(100)));
     assert!(!has_news(&handle), "nobody waits");
-    let asking = handle.ask_first(at(100));
+    let asking = handle.attempt_first(at(100));
     let (waiter, _answer) = waiter(1, at(9));
     handle.enter(waiter, 0);
     drop(asking);
@@ -248,7 +249,7 @@ fn a_lock_that_is_promised_or_being_released_is_taken() {
     handle.enter(waiter, 0);
     assert!(!handle.queue.state().is_taken_here(at(100)));
     assert!(handle.queue.state().promise().is_some());
-    assert!(handle.queue.state().is_taken_here(at(100)) && handle.ask_first(at(100)).is_none());
+    assert!(handle.queue.state().is_taken_here(at(100)) && handle.attempt_first(at(100)).is_none());
     handle.queue.state().promised = 0;
     let freeing = handle.another().freeing();
     assert!(handle.queue.state().is_taken_here(at(100)));

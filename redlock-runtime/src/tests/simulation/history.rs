@@ -6,7 +6,6 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::client::Client;
-use super::line::Entry;
 use super::node::Node;
 use super::plan::{NEVER, Plan, Tick, millis};
 use super::process::Scheduled;
@@ -139,14 +138,13 @@ async fn check_the_end(world: &World, redlocks: &[Redlock]) {
     // A replica that takes over brings back places that were given up, and a join that lands behind
     // its own leave stands there for nobody: such places end with their line.
     if is_kept && world.plan.is_calm {
-        let is_alive = |entry: &&Entry| world.runs_at(entry.process, now) == now;
         let waiting = state.network.nodes.iter().flat_map(Node::waiting);
-        let waiting = waiting.filter(is_alive).count();
+        let waiting = waiting.filter(|process| world.runs_at(*process, now) == now).count();
         if waiting > 0 {
             state.witness.report(now, &format!("{waiting} are left in line"));
         }
     }
-    let left = state.network.nodes.iter().flat_map(|node| node.owners(now)).count();
+    let left: usize = state.network.nodes.iter().map(|node| node.locks(now)).sum();
     if left > 0 {
         state.witness.report(now, &format!("{left} locks are left on the nodes"));
     }

@@ -24,7 +24,7 @@ pub(super) mod notice;
 pub(super) mod plan;
 mod process;
 mod resource;
-mod scripts;
+pub(super) mod scripts;
 mod siblings;
 mod survey;
 mod vacancy;

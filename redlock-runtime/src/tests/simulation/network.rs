@@ -8,10 +8,11 @@ use fastrand::Rng;
 
 use super::connects::{Connect, Connects};
 use super::line::ReleaseHint;
-use super::node::{Answer, Card, Command, Node, Record};
+use super::node::{Answer, Card, Command, Node};
 use super::plan::{Failure, KEYS, LinePlan, NEVER, Plan, Tick, Upheaval, Weather, millis};
 use super::scripts::By;
 use super::vacancy::{Vacancies, Vacancy, concerns};
+use crate::key::LockKey;
 
 /// The nodes, and everything that has been sent to them. What has landed is carried out when
 /// somebody looks: nobody can tell the difference, and it needs no timer.
@@ -197,22 +198,19 @@ impl Network {
             match flight.load {
                 Load::Upheaval(upheaval) => node.upset(upheaval),
                 Load::Deletion(key) => {
-                    let is_deleted = |record: &&mut Record| record.key.name() == KEYS[key];
-                    let deleted = node.records.iter_mut().filter(is_deleted);
-                    for record in deleted {
-                        record.lease = None;
-                        // Half of them empty the whole server.
+                    if let Ok(key) = LockKey::new("", KEYS[key]) {
+                        node.delete(&key);
                         if flight.lands % 2 == 0 {
-                            record.line.clear();
+                            node.delete_queue(&key);
                         }
                     }
                 }
                 Load::Command(command, by, subscription) => {
-                    let answer = node.receive(&command, by, flight.lands);
+                    let answer = node.execute(&command, by, flight.lands);
                     let registry = node.registry.drain(..).map(|notice| (flight.lands, notice));
                     self.registry.extend(registry);
                     if let Some(subscription) = subscription {
-                        self.answers[subscription] = Some((answer, node.card.clone()));
+                        self.answers[subscription] = Some((answer, node.card()));
                     }
                 }
             }
@@ -273,7 +271,7 @@ impl Network {
     }
 
     pub(super) fn vacancy(&self, plan: &Plan, key: usize, now: Tick) -> Option<Vacancy> {
-        self.vacancies.of(KEYS[key], plan.quorum(), now)
+        self.vacancies.of(key, plan.quorum(), now)
     }
 
     fn fly(&mut self, lands: Tick, node: usize, load: Load) {

@@ -1,5 +1,5 @@
-//! How processes hear of what the server publishes: their subscriptions, and the subscription that may
-//! be down.
+//! How processes hear of what the server publishes: the subscriptions of owners, and the connection
+//! of a process, which may be down.
 
 use std::sync::{Arc, Mutex};
 
@@ -50,13 +50,13 @@ impl Tickets {
     }
 
     /// Does somebody still wait for calls of this owner?
-    pub(crate) fn has(&self, owner: &Owner) -> bool {
+    pub(crate) fn has(&self, owner: &str) -> bool {
         let known = self.known.lock().unwrap();
-        known.iter().any(|known| known.owner == *owner && !known.calls.is_closed())
+        known.iter().any(|known| known.owner.as_str() == owner && !known.calls.is_closed())
     }
 
-    pub(crate) fn call(&self, owner: &Owner, call: QueueSignal) {
-        self.tell(|known| known.owner == *owner, call);
+    pub(crate) fn call(&self, owner: &str, call: QueueSignal) {
+        self.tell(|known| known.owner.as_str() == owner, call);
     }
 
     /// To everybody in a process, whatever their owners.

@@ -12,8 +12,7 @@ use super::process::Schedule;
 pub(crate) type Tick = u64;
 pub(crate) const NEVER: Tick = Tick::MAX;
 
-/// Later than any clock: where the clocks of the nodes stand at zero, the tokens of a history come
-/// from the counters alone.
+/// Later than any clock.
 const BASE_TOKEN: u64 = 1 << 52;
 /// What the clocks of the nodes show, give or take a minute, in microseconds.
 const BASE_TIME: u64 = 1 << 50;
@@ -25,7 +24,8 @@ const LONG: u32 = 50;
 /// From here on nothing goes wrong any more.
 pub(super) const CALM_FROM: Tick = 900;
 /// The locks that clients want; most histories have the first one only.
-pub(super) const KEYS: [&str; 2] = ["hot", "warm"];
+/// They share a slot, and with it the mark of their fencing tokens.
+pub(super) const KEYS: [&str; 2] = ["{k}:hot", "{k}:warm"];
 
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -85,6 +85,9 @@ pub(crate) struct NodePlan {
     pub(crate) rate: i64,
     /// What its clock shows at the beginning, in microseconds.
     pub(crate) origin: u64,
+    /// `TIME` always shows the same: the tokens come from the counters alone.
+    pub(crate) stands_still: bool,
+    /// The highest fencing token of before.
     pub(crate) last_token: u64,
     pub(crate) outages: Vec<Outage>,
     pub(crate) upheavals: Vec<(Tick, Upheaval)>,
@@ -310,11 +313,12 @@ impl NodePlan {
         });
         let outages = outages.filter(|outage| outage.until < CALM_FROM).collect();
         let skew = random.u64(..MINUTE);
-        let (origin, last_token) =
-            if counts_alone { (0, BASE_TOKEN + skew) } else { (BASE_TIME + skew, 0) };
+        let (origin, stands_still) = (BASE_TIME + skew, counts_alone);
+        let is_ahead = counts_alone && random.u8(..4) == 0;
+        let last_token = if is_ahead { BASE_TOKEN + skew } else { 0 };
         // The ends of the range are where it is tight.
         let rate = [-RATE, 0, RATE, random.i64(-RATE..=RATE)][random.usize(..4)];
-        Self { rate, origin, last_token, outages, upheavals: Vec::new() }
+        Self { rate, origin, stands_still, last_token, outages, upheavals: Vec::new() }
     }
 
     /// It takes a moment until the node is back, so that its clock has moved on.

@@ -1,60 +1,19 @@
-//! Which script a command runs, and what a server does that does not know it.
+//! The scripts that ship, and how a command names its script.
 
-use super::node::{Answer, Command, Node};
-use super::plan::Tick;
-use crate::backend::Claim;
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, Mutex};
+use std::time::Duration;
 
-/// The scripts in `backend/scripts`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Script {
-    Acquire,
-    Raise,
-    Renew,
-    Release,
-    Join,
-    Rotate,
-    Nudge,
-}
+use redis_model::Script;
+
+use super::node::Command;
+use crate::backend::{CLAIM_WINDOW, Claim, simulated};
 
 /// How a command names its script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     Digest,
     Text,
-}
-
-impl Script {
-    pub(super) const ALL: [Script; 7] = [
-        Script::Acquire,
-        Script::Raise,
-        Script::Renew,
-        Script::Release,
-        Script::Join,
-        Script::Rotate,
-        Script::Nudge,
-    ];
-
-    /// What is made known ahead of it, so that a release does not find it unknown.
-    pub(super) fn follower(self) -> Option<Script> {
-        matches!(self, Script::Acquire | Script::Join).then_some(Script::Release)
-    }
-}
-
-impl Command {
-    /// `None`: no script.
-    pub(super) fn script(&self) -> Option<Script> {
-        Some(match self {
-            Command::Acquire(_) => Script::Acquire,
-            Command::Raise(..) => Script::Raise,
-            Command::Renew(_) => Script::Renew,
-            Command::Release(_) | Command::Leave(_) | Command::GiveBack(..) => Script::Release,
-            Command::Join(_) | Command::Look(_) => Script::Join,
-            Command::Rotate { .. } => Script::Rotate,
-            Command::Nudge(_) => Script::Nudge,
-            Command::Introduce(script) => *script,
-            Command::Roll(_) => return None,
-        })
-    }
 }
 
 impl Command {
@@ -67,18 +26,35 @@ impl Command {
             _ => None,
         }
     }
+
+    /// Makes the script known that follows it, if there is one.
+    pub(super) fn follower(&self) -> Option<Command> {
+        let has_follower = match self {
+            Command::Acquire(claim) => simulated::acquire(claim).has_follower(),
+            Command::Join(entry) | Command::Look(entry) => {
+                simulated::look(&entry.claim, entry.reserve).has_follower()
+            }
+            _ => false,
+        };
+        has_follower.then(|| Command::Introduce(Box::new(self.clone())))
+    }
 }
 
-impl Node {
-    /// Carries a command out, if the node knows its script or is told its text.
-    pub(super) fn receive(&mut self, command: &Command, by: By, at: Tick) -> Answer {
-        if let Some(script) = command.script() {
-            match by {
-                By::Digest if self.forgotten.contains(&script) => return Answer::NoScript,
-                By::Digest => {}
-                By::Text => self.forgotten.retain(|forgotten| *forgotten != script),
-            }
-        }
-        self.execute(command, at)
+/// The scripts as a server runs them. Leases of the simulation are short, and so is the time for
+/// which it hands a lock over: this constant may differ from what ships, and nothing else.
+pub(super) fn scripts(claim_window: Duration) -> Vec<Script> {
+    static MADE: LazyLock<Mutex<BTreeMap<Duration, Vec<Script>>>> = LazyLock::new(Mutex::default);
+    let mut made = MADE.lock().unwrap();
+    let make = || simulated::scripts().map(|text| script(text, claim_window)).to_vec();
+    made.entry(claim_window).or_insert_with(make).clone()
+}
+
+fn script(text: &str, claim_window: Duration) -> Script {
+    let line = |window: Duration| format!("\nlocal claim_window = {}\n", window.as_millis());
+    let script = Script::new(text);
+    if claim_window == CLAIM_WINDOW || !text.contains("claim_window") {
+        return script;
     }
+    assert_eq!(text.matches(&line(CLAIM_WINDOW)).count(), 1, "the window is set once");
+    script.running(&text.replace(&line(CLAIM_WINDOW), &line(claim_window)))
 }

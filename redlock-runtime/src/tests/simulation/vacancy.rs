@@ -1,16 +1,16 @@
 //! Since when a lock is free on the nodes, and what has gone wrong with it on the way.
 
 use super::node::{Command, Node};
-use super::plan::Tick;
+use super::plan::{KEYS, Tick};
 use crate::key::LockKey;
 
 /// Until when each lock stood on each node.
 #[derive(Debug)]
 pub(super) struct Vacancies {
-    nodes: Vec<Vec<(LockKey, Stood)>>,
+    nodes: Vec<[Stood; KEYS.len()]>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Stood {
     /// In microseconds; in the future while it stands.
     until: u64,
@@ -28,44 +28,27 @@ pub(super) struct Vacancy {
 
 impl Vacancies {
     pub(super) fn new(nodes: usize) -> Self {
-        Self { nodes: vec![Vec::new(); nodes] }
+        Self { nodes: vec![Default::default(); nodes] }
     }
 
     /// Something happened to a node at `at`.
     pub(super) fn note(&mut self, index: usize, node: &Node, at: Tick) {
-        let (known, now) = (&mut self.nodes[index], at * 1000);
-        let is_forgotten = |key: &LockKey| node.records.iter().all(|record| record.key != *key);
-        for (_, stood) in known.iter_mut().filter(|(key, _)| is_forgotten(key)) {
-            stood.free(now);
-        }
-        for record in &node.records {
-            let position = known.iter().position(|(key, _)| *key == record.key);
-            let position = position.unwrap_or_else(|| {
-                known.push((record.key.clone(), Stood { until: 0, was_freed: false }));
-                known.len() - 1
-            });
-            let stood = &mut known[position].1;
-            match record.live(now) {
-                Some(lease) => *stood = Stood { until: lease.ends, was_freed: false },
-                None => stood.free(now),
+        let now = at * 1000;
+        for (key, stood) in KEYS.iter().zip(&mut self.nodes[index]) {
+            match node.lease_ends(key) {
+                Some(ends) if now < ends => *stood = Stood { until: ends, was_freed: false },
+                _ => stood.free(now),
             }
         }
     }
 
     /// The vacancy of a key, if it is free on a quorum of nodes.
-    pub(super) fn of(&self, key: &str, quorum: usize, now: Tick) -> Option<Vacancy> {
-        let mut free: Vec<Vacancy> = Vec::new();
-        for node in &self.nodes {
-            let stood = node.iter().find(|(known, _)| known.name() == key).map(|(_, stood)| stood);
-            let vacancy = match stood {
-                None => Vacancy { since: 0, was_freed: false },
-                Some(stood) if stood.until > now * 1000 => continue,
-                Some(Stood { until, was_freed }) => {
-                    Vacancy { since: until.div_ceil(1000), was_freed: *was_freed }
-                }
-            };
-            free.push(vacancy);
-        }
+    pub(super) fn of(&self, key: usize, quorum: usize, now: Tick) -> Option<Vacancy> {
+        let stood = self.nodes.iter().map(|node| node[key]);
+        let free = stood.filter(|stood| stood.until <= now * 1000);
+        let mut free: Vec<_> = free
+            .map(|Stood { until, was_freed }| Vacancy { since: until.div_ceil(1000), was_freed })
+            .collect();
         free.sort_unstable_by_key(|vacancy| vacancy.since);
         // Of those that were free in time, none may have run out.
         let was_freed = free.iter().take(quorum).all(|vacancy| vacancy.was_freed);

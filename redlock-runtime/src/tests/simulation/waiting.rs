@@ -108,29 +108,25 @@ impl Wire {
 }
 
 impl FifoQueue for Wire {
-    fn subscription(&self, claim: &Claim) -> Subscription {
+    fn subscribe(&self, claim: &Claim) -> Subscription {
         self.world.subscriptions.issue(self.process, &claim.owner)
     }
 
-    fn join<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Enqueued> {
+    fn is_signal_certain(&self) -> bool {
+        true
+    }
+
+    fn enqueue<'a>(
+        &'a self,
+        claim: &'a Claim,
+        reserve: u32,
+        within: Duration,
+    ) -> Reply<'a, Enqueued> {
         Box::pin(self.enqueued(Command::Join(self.entry(claim, reserve)), within))
     }
 
     fn look<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Enqueued> {
         Box::pin(self.enqueued(Command::Look(self.entry(claim, reserve)), within))
-    }
-
-    fn leave<'a>(&'a self, claim: &'a Claim, _: u32, within: Duration) -> Reply<'a, Found> {
-        Box::pin(self.free(Command::Leave(claim.clone()), &claim.key, within))
-    }
-
-    fn give_back<'a>(
-        &'a self,
-        claim: &'a Claim,
-        drawn: TokensUsed,
-        within: Duration,
-    ) -> Reply<'a, Found> {
-        Box::pin(self.free(Command::GiveBack(claim.clone(), drawn), &claim.key, within))
     }
 
     fn rotate<'a>(

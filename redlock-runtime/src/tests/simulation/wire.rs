@@ -8,12 +8,12 @@ use std::time::Duration;
 use super::network::{Connection, Course, End};
 use super::node::{Answer, Card, Command};
 use super::plan::{NEVER, Tick, millis};
-use super::scripts::{By, Script};
+use super::scripts::By;
 use super::waiting::Watch;
 use super::world::World;
 use crate::backend::{
-    Acquired, Cause, Claim, Fault, FifoQueue, Found, FoundersOffer, FoundersReply, LockBackend,
-    MemorySince, QuorumMember, Reply, Witness,
+    Abilities, Acquired, Cause, Claim, Fault, Found, FoundersOffer, FoundersReply, LockBackend,
+    MemorySince, QuorumMember, Release, Reply, Witness,
 };
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
@@ -48,8 +48,7 @@ impl Wire {
         let gives_up = self.world.now().saturating_add(millis(within));
         let result = match self.send(&command, By::Digest, gives_up).await {
             Ok((Answer::NoScript, was_cut)) => {
-                if let Some(follower) = command.script().and_then(Script::follower) {
-                    let follower = Command::Introduce(follower);
+                if let Some(follower) = command.follower() {
                     drop(self.send(&follower, By::Text, gives_up).await);
                 }
                 let again = self.send(&command, By::Text, gives_up).await;
@@ -97,6 +96,10 @@ impl Wire {
                 self.remember(&card);
                 match answer {
                     Answer::Denied => Err(self.denied()),
+                    Answer::Failed(why) => {
+                        world.report(&format!("a script failed: {why}"));
+                        Err(self.fault(NodeErrorKind::Protocol, true))
+                    }
                     answer => Ok((answer, course.was_cut)),
                 }
             }
@@ -225,16 +228,6 @@ impl LockBackend for Wire {
         })
     }
 
-    fn raise<'a>(
-        &'a self,
-        claim: &'a Claim,
-        fencing_token: FencingToken,
-        within: Duration,
-    ) -> Reply<'a, Found> {
-        let command = Command::Raise(claim.clone(), fencing_token);
-        Box::pin(async move { Ok(self.find(command, within).await?.0) })
-    }
-
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
         Box::pin(async move {
             match self.call(Command::Renew(claims.to_vec()), within).await? {
@@ -244,18 +237,23 @@ impl LockBackend for Wire {
         })
     }
 
-    fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
-        Box::pin(
-            async move { self.free(Command::Release(claim.clone()), &claim.key, within).await },
-        )
+    fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
+        let Release { claim, unused, may_be_queued } = release;
+        let command = match unused {
+            _ if may_be_queued => Command::Leave(claim.clone()),
+            Some(tokens) => Command::GiveBack(claim.clone(), tokens),
+            None => Command::Release(claim.clone()),
+        };
+        Box::pin(self.free(command, &claim.key, within))
     }
 
     fn verify(&self, _: Duration) -> Reply<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    fn fifo_queue(&self) -> Option<&dyn FifoQueue> {
-        self.world.plan.line.is_some().then_some(self)
+    fn abilities(&self) -> Abilities<'_> {
+        let fifo_queue = self.world.plan.line.is_some().then_some(self as _);
+        Abilities { fifo_queue, ..Abilities::default() }
     }
 }
 
@@ -268,7 +266,17 @@ impl QuorumMember for Wire {
         self.memory_since.lock().unwrap().clone()
     }
 
-    fn roll<'a>(
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        let command = Command::Raise(claim.clone(), fencing_token);
+        Box::pin(async move { Ok(self.find(command, within).await?.0) })
+    }
+
+    fn founders<'a>(
         &'a self,
         _: &'a str,
         offer: Option<FoundersOffer>,

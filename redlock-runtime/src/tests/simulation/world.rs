@@ -18,7 +18,7 @@ use super::notice::Tickets;
 use super::plan::{KEYS, NEVER, Plan, Tick, millis};
 use super::scripts::By;
 use super::witness::Witness;
-use crate::backend::{Claim, QueueSignal};
+use crate::backend::Claim;
 use crate::clock::{Clock, Moment};
 use crate::hold::Hold;
 use crate::owner::Owner;
@@ -82,10 +82,9 @@ impl World {
     fn settle(&self, state: &mut State, now: Tick) {
         state.network.settle(now);
         for (at, notice) in state.network.published(&self.plan) {
-            let ReleaseHint { process, owner, fencing_tokens, lease } = notice;
+            let ReleaseHint { process, owner, call } = notice;
             state.witness.tally.handover_watchdog += u64::from(self.subscriptions.has(&owner));
             let subscriptions = self.subscriptions.clone();
-            let call = QueueSignal::HandedOver { fencing_tokens, lease };
             self.at(self.runs_at(process, at), move || subscriptions.call(&owner, call));
         }
     }
@@ -354,7 +353,7 @@ impl State {
                 format!("rotate {held} behind {} for {next}", drawn.used)
             }
             Command::Nudge(key) => format!("nudge {}", key.name()),
-            Command::Introduce(script) => format!("introduce {script:?}"),
+            Command::Introduce(command) => format!("what follows {}", self.show(command)),
             Command::Renew(claims) => {
                 let names: Vec<_> = claims.iter().map(|claim| self.name(claim)).collect();
                 format!("renew {}", names.join(", "))

@@ -1,15 +1,13 @@
-//! The scripts of a lock: their calls, and what they reply.
+//! The commands that a node is sent.
 
-pub(crate) mod queue_reply;
-pub(crate) mod release;
+pub(crate) mod exclusive;
+mod failure;
 pub(crate) mod reply;
-pub(crate) mod script;
-pub(crate) mod send_script;
+mod script;
+mod script_call;
+mod send_script;
 
-pub(crate) use release::Release;
-pub(crate) use script::{
-    ACQUIRE, ENQUEUE, Invocation, NUDGE, RAISE, RELEASE_HINT, RENEW, ROTATE, Script,
-};
-pub(crate) use send_script::{
-    Failure, ScriptCall, is_passing, no_connection, no_reply, on_abandoned, send_script,
-};
+pub(crate) use failure::{Failure, no_connection, no_reply};
+pub(crate) use script::{Invocation, Script, with_hand_over};
+pub(crate) use script_call::ScriptCall;
+pub(crate) use send_script::{is_passing, on_abandoned, send_script};

@@ -7,25 +7,16 @@ use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{Arg, Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 use once_cell::race::OnceBox;
 
-/// A script behind the common head.
-macro_rules! with_head {
+/// A script after `hand_over.lua`, the functions that several scripts share.
+macro_rules! with_hand_over {
     ($file:literal) => {
-        Script::new(concat!(
-            include_str!("exclusive/hand_over.lua"),
-            include_str!(concat!("exclusive/", $file))
+        $crate::backend::redis::commands::Script::new(concat!(
+            include_str!("hand_over.lua"),
+            include_str!($file)
         ))
     };
 }
-
-pub(crate) static ACQUIRE: Script =
-    Script::new(include_str!("exclusive/acquire.lua")).before(&RELEASE);
-pub(crate) static RAISE: Script = Script::new(include_str!("exclusive/raise.lua"));
-pub(crate) static RENEW: Script = Script::new(include_str!("exclusive/renew.lua"));
-pub(crate) static RELEASE_HINT: Script = Script::new(include_str!("exclusive/release_hint.lua"));
-pub(crate) static RELEASE: Script = with_head!("release.lua");
-pub(crate) static ENQUEUE: Script = with_head!("enqueue.lua").before(&RELEASE);
-pub(crate) static ROTATE: Script = with_head!("rotate.lua");
-pub(crate) static NUDGE: Script = with_head!("nudge.lua");
+pub(crate) use with_hand_over;
 
 pub(crate) struct Script {
     text: &'static str,
@@ -36,17 +27,22 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    const fn new(text: &'static str) -> Self {
+    pub(crate) const fn new(text: &'static str) -> Self {
         Self { text, digest: OnceBox::new(), follower: None }
     }
 
-    const fn before(mut self, follower: &'static Self) -> Self {
+    pub(crate) const fn before(mut self, follower: &'static Self) -> Self {
         self.follower = Some(follower);
         self
     }
 
+    #[cfg(test)]
+    pub(crate) fn text(&self) -> &'static str {
+        self.text
+    }
+
     /// The SHA-1 by which the server knows the script.
-    fn digest(&self) -> &str {
+    pub(crate) fn digest(&self) -> &str {
         self.digest.get_or_init(|| Box::new(redis::Script::new(self.text).get_hash().to_owned()))
     }
 }
@@ -88,13 +84,17 @@ impl Invocation {
     /// A server that does not know this script does not know its follower either, most likely. That
     /// would take two turns, and be overtaken by what is asked behind it.
     async fn introduce(&self, connection: &mut (impl ConnectionLike + Send)) -> RedisResult<Value> {
-        if let Some(follower) = self.script.follower {
-            let key = self.key().into_owned();
-            // Without an owner it does nothing. What it answers does not matter.
-            let nothing = Self::new(follower, &[&key], &[]);
-            let _ = nothing.run_text(connection).await;
+        if let Some(follower) = self.follower() {
+            // What it answers does not matter.
+            let _ = follower.run_text(connection).await;
         }
         self.run_text(connection).await
+    }
+
+    /// The follower of the script. Called without an owner, it does nothing.
+    pub(crate) fn follower(&self) -> Option<Self> {
+        let key = self.key();
+        Some(Self::new(self.script.follower?, &[&key], &[]))
     }
 
     /// Runs the script by its digest. `None`: the server does not know it, and has done nothing.
@@ -134,34 +134,6 @@ const WORDS_AHEAD: usize = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::CLAIM_WINDOW;
-    use crate::options::MIN_EXPIRE;
-
-    /// An administrator may grant scripts by digest: a new digest is a change of the protocol and
-    /// belongs into the changelog and docs/protocol.md.
-    #[test]
-    fn the_digests_are_pinned() {
-        assert_eq!(ACQUIRE.digest(), "783bd5302f39fee1de031e89595a33e3e14758ab");
-        assert_eq!(RAISE.digest(), "1b385ae38689f725891f2603742141ba08174932");
-        assert_eq!(RENEW.digest(), "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13");
-        assert_eq!(RELEASE_HINT.digest(), "20632bbef39757069aa270fb99e091f2140dd47b");
-        assert_eq!(ENQUEUE.digest(), "cb62eb4969717192187b12f76923097f774bcc81");
-        assert_eq!(ROTATE.digest(), "7cc3f2b8109629c523c67e335ff710ffc942ceef");
-        assert_eq!(NUDGE.digest(), "6d583990b296ecc909928a3bb10b548a36752555");
-        assert_eq!(RELEASE.digest(), "65b1efc16d53e1143ac3680ce9f69d48271d85ae");
-    }
-
-    #[test]
-    fn the_scripts_know_the_claim_window() {
-        let said = format!("\nlocal claim_window = {}\n", CLAIM_WINDOW.as_millis());
-        assert!(NUDGE.text.contains(&said), "{said}");
-    }
-
-    #[test]
-    fn fencing_tokens_are_reserved_for_the_shortest_lease_at_most() {
-        let said = format!("\nlocal lead = {}\n", MIN_EXPIRE.as_micros());
-        assert!(ENQUEUE.text.contains(&said), "{said}");
-    }
 
     #[test]
     fn a_call_puts_values_into_arguments_only() {

@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, Timeout, timeout_at};
 
-use super::script::{Invocation, Script};
-use crate::backend::Fault;
-use crate::backend::redis::connection::{Loan, MinReplicas, SharedConnection, Source, diagnose};
+use super::failure::{Failure, no_connection, no_reply, nonsense};
+use super::script_call::ScriptCall;
+use crate::backend::redis::connection::{Loan, SharedConnection, Source, diagnose};
 use crate::backend::redis::health::{CLOCK, Health};
 use crate::clock::Moment;
-use crate::error::{NodeError, NodeErrorKind};
+use crate::error::NodeErrorKind;
 
 /// Runs one script within the time given. A connection that broke, perhaps long ago and
 /// unseen until now, is replaced once and the call repeated, unless it may not be. When the script
@@ -121,73 +120,6 @@ impl<C: Clone, F: Fn(Loan<C>)> Drop for OnItsWay<'_, C, F> {
     }
 }
 
-/// A server without TLS takes the beginning of a handshake for half a command, and waits.
-pub(crate) fn no_connection(node: &str, within: Duration, is_unknown: bool) -> Failure {
-    let is_secure = node.starts_with("rediss://");
-    let hint = if is_secure { " (does the server speak TLS at this port?)" } else { "" };
-    no_reply(node, &format!("no connection{hint}"), within, is_unknown)
-}
-
-pub(crate) fn no_reply(node: &str, what: &str, within: Duration, is_unknown: bool) -> Failure {
-    let message = format!("{what} within {} ms", within.as_millis());
-    Failure::new(NodeError::new(node, NodeErrorKind::NoReply, message), is_unknown, false)
-}
-
-/// The reply was not of the script's form: something else answers there.
-fn nonsense(node: &str, value: &Value) -> Failure {
-    let message = format!("unexpected reply {value:?}");
-    Failure::new(NodeError::new(node, NodeErrorKind::Protocol, message), true, false)
-}
-
-/// A script to be run, and how.
-pub(crate) struct ScriptCall {
-    pub(crate) invocation: Invocation,
-    pub(crate) replicas: Option<MinReplicas>,
-    /// Carried out twice, it is as if it was carried out once.
-    pub(crate) may_repeat: bool,
-}
-
-impl ScriptCall {
-    pub(crate) fn new(script: &'static Script, keys: &[&str], args: &[&str]) -> Self {
-        let invocation = Invocation::new(script, keys, args);
-        Self { invocation, replicas: None, may_repeat: true }
-    }
-
-    /// The script's reply, and how many replicas confirmed it, where that was asked for.
-    async fn send(
-        &self,
-        loan: &mut Loan<impl ConnectionLike + Clone + Send>,
-    ) -> RedisResult<(Value, RedisResult<u32>)> {
-        match self.replicas {
-            None => Ok((self.invocation.run(&mut loan.connection).await?, Ok(0))),
-            Some(replicas) => Box::pin(self.send_and_confirm(replicas, loan)).await,
-        }
-    }
-
-    async fn send_and_confirm(
-        &self,
-        replicas: MinReplicas,
-        loan: &mut Loan<impl ConnectionLike + Clone + Send>,
-    ) -> RedisResult<(Value, RedisResult<u32>)> {
-        let mut behind = loan.connection.clone();
-        let (first, confirmed) = tokio::join!(
-            biased;
-            self.invocation.run_known(&mut loan.connection),
-            replicas.confirm(&mut behind)
-        );
-        if let Some(value) = first? {
-            return Ok((value, confirmed));
-        }
-        // The server did not know the script: WAIT counted what was written before it.
-        let (value, confirmed) = tokio::join!(
-            biased;
-            self.invocation.run_text(&mut loan.connection),
-            replicas.confirm(&mut behind)
-        );
-        Ok((value?, confirmed))
-    }
-}
-
 /// What a script found.
 pub(crate) struct ScriptAnswer<T, C> {
     pub(crate) found: T,
@@ -198,24 +130,4 @@ pub(crate) struct ScriptAnswer<T, C> {
     pub(crate) confirmed: RedisResult<u32>,
     /// Where replicas were asked: what follows may have to go over the same connection.
     pub(crate) loan: Option<Loan<C>>,
-}
-
-/// A call that failed.
-pub(crate) struct Failure {
-    pub(crate) error: NodeError,
-    pub(crate) is_unknown: bool,
-    pub(crate) is_final: bool,
-}
-
-impl Failure {
-    pub(crate) fn new(error: NodeError, is_unknown: bool, is_final: bool) -> Self {
-        Self { error, is_unknown, is_final }
-    }
-}
-
-impl From<Failure> for Fault {
-    fn from(failure: Failure) -> Self {
-        let Failure { error, is_unknown, is_final } = failure;
-        Self { nodes: vec![error], is_unknown, is_final }
-    }
 }

@@ -14,8 +14,8 @@ use crate::backend::redis::pubsub::{broken, silent};
 /// How long a connection may take to be made: TCP, TLS, the login, and the questions who is there.
 /// Callers wait for it as long as they may, and find it made when they come again.
 pub(crate) const CONNECT: Duration = Duration::from_secs(10);
-/// When a connect that is not done is enqueued by another one; each time after twice as long. One of
-/// them may have lost a packet, or be silent for ever.
+/// After how long a connect that is not done is joined by another one; each time after twice as
+/// long. One of them may have lost a packet, or be silent for ever.
 const COMPANY: Duration = Duration::from_millis(250);
 
 /// A new connection of `source` to a server that knows `script`: the first of several attempts

@@ -12,7 +12,7 @@ pub(crate) mod source;
 
 pub(crate) use connect::CONNECT;
 pub(crate) use diagnosis::diagnose;
-pub(crate) use local::LocalConnections;
+pub(crate) use local::LocalRoutes;
 pub(crate) use replicas::{MinReplicas, ReplicaConnections};
 #[cfg(test)]
 pub(crate) use scripted::{Scripted, bulk, value};

@@ -1,6 +1,7 @@
 //! What is known of a server: whether it answers, which process it is, what its clock does.
 
 pub(crate) mod clock_jump;
+pub(crate) mod info;
 pub(crate) mod node_health;
 pub(crate) mod outages;
 pub(crate) mod server_identity;
@@ -9,4 +10,3 @@ pub(crate) mod startup_check;
 pub(crate) use clock_jump::Sample;
 pub(crate) use node_health::Health;
 pub(crate) use server_identity::{CLOCK, IdentifiedSource, ServerIdentity};
-pub(crate) use startup_check::field;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::info::field;
 use super::server_identity::CLOCK;
-use super::startup_check::field;
 use crate::backend::redis::commands::Failure;
 use crate::clock::Moment;
 use crate::error::{NodeError, NodeErrorKind};

@@ -5,9 +5,9 @@ use std::time::Duration;
 use deadpool_redis::redis;
 use tokio::time::{sleep, timeout};
 
-use crate::backend::redis::commands::{on_abandoned, reply, send_script};
+use crate::backend::redis::commands::{exclusive, on_abandoned, send_script};
 use crate::backend::redis::connection::Source;
-use crate::backend::redis::{Core, renewal};
+use crate::backend::redis::node_core::NodeCore;
 
 /// How often a node that is out is asked.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
@@ -15,58 +15,57 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How long one answer may take.
 const REPLY: Duration = Duration::from_secs(1);
 
-impl<S: Source> Core<S> {
-    /// Waits for outages, and for connections that break.
-    pub(crate) async fn watch_health(&self) {
-        let health = &self.health;
+/// Waits for outages, and for connections that break.
+pub(crate) async fn watch<S: Source>(core: &NodeCore<S>) {
+    let health = &core.health;
+    loop {
+        health.news().await;
+        let mut pause = SHORTEST_PAUSE;
         loop {
-            health.news().await;
-            let mut pause = SHORTEST_PAUSE;
-            loop {
-                if !health.is_out() || health.has_settled() {
-                    if health.takes_suspicion() {
-                        self.meet().await;
-                    }
-                    health.end();
-                    if !health.is_out() {
-                        break;
-                    }
+            if !health.is_out() || health.has_settled() {
+                if health.takes_suspicion() {
+                    meet(core).await;
                 }
-                sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
-                if health.is_silent() {
-                    self.ask().await;
+                health.end();
+                if !health.is_out() {
+                    break;
                 }
-                health.tell_on();
             }
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            if health.is_silent() {
+                ask(core).await;
+            }
+            health.tell_on();
         }
     }
+}
 
-    /// Asks for nothing: what counts is the answer. Of several servers, one that answers would say
-    /// nothing about the others.
-    async fn ask(&self) {
-        if S::LEADS_TO_ONE {
-            let call = renewal(&[]);
-            let decode = |value: &redis::Value| reply::renewed(value, 0);
-            let answer =
-                send_script(&self.health, &self.renewals, &call, REPLY, decode, on_abandoned).await;
-            if answer.is_err() {
-                self.health.confirm();
-            }
+/// Renews no lease: what counts is the answer. Of several servers, one that answers would say
+/// nothing about the others.
+async fn ask<S: Source>(core: &NodeCore<S>) {
+    if S::LEADS_TO_ONE {
+        let call = exclusive::renew::call(&[]);
+        let decode = |value: &redis::Value| exclusive::renew::decode(value, 0);
+        let answer =
+            send_script(&core.health, &core.renewals, &call, REPLY, decode, on_abandoned).await;
+        if answer.is_err() {
+            core.health.confirm();
         }
     }
+}
 
-    async fn meet(&self) {
-        self.ask().await;
-        if self.health.is_silent() || !self.health.knows_server() {
-            return;
-        }
-        let info = timeout(REPLY, async {
-            let mut loan = self.renewals.borrow().await?;
-            redis::cmd("INFO").query_async::<String>(&mut loan.connection).await
-        });
-        if let Ok(Ok(info)) = info.await {
-            self.health.meet(&info);
-        }
+/// Asks which process answers.
+async fn meet<S: Source>(core: &NodeCore<S>) {
+    ask(core).await;
+    if core.health.is_silent() || !core.health.knows_server() {
+        return;
+    }
+    let info = timeout(REPLY, async {
+        let mut loan = core.renewals.borrow().await?;
+        redis::cmd("INFO").query_async::<String>(&mut loan.connection).await
+    });
+    if let Ok(Ok(info)) = info.await {
+        core.health.meet(&info);
     }
 }

@@ -9,7 +9,7 @@ use deadpool_redis::redis::{ErrorKind, RedisError, RedisResult, Value};
 use tokio::time::timeout;
 
 use super::clock_jump::{ClockJumps, Sample};
-use super::startup_check::field;
+use super::info::field;
 use crate::backend::redis::connection::{CONNECT, Source};
 use crate::backend::redis::pubsub::{Listener, PubsubStream};
 use crate::backend::{Cause, MemorySince, Witness};
@@ -26,7 +26,7 @@ pub(crate) const CLOCK: Clock = Clock::Boot;
 pub(crate) struct ServerIdentity {
     node: String,
     /// Where clients leave a roll: if it outlived a restart, so did the locks.
-    roll_key: Option<Arc<str>>,
+    founders_key: Option<Arc<str>>,
     state: Mutex<IdentityState>,
 }
 
@@ -62,13 +62,13 @@ enum Proof {
 }
 
 impl ServerIdentity {
-    pub(crate) fn new(node: String, roll_key: Option<Arc<str>>) -> Self {
-        Self { node, roll_key, state: Mutex::default() }
+    pub(crate) fn new(node: String, founders_key: Option<Arc<str>>) -> Self {
+        Self { node, founders_key, state: Mutex::default() }
     }
 
     /// Is each new connection asked who is there?
     pub(crate) fn is_asking(&self) -> bool {
-        self.roll_key.is_some()
+        self.founders_key.is_some()
     }
 
     pub(crate) fn memory_since(&self) -> Option<MemorySince> {
@@ -78,7 +78,7 @@ impl ServerIdentity {
     /// Asks a new connection who is there, if anybody wants to know. A server that does not say it
     /// might have been restarted at any time: it is not used.
     async fn meet(&self, connection: &mut (impl ConnectionLike + Send)) -> RedisResult<()> {
-        let Some(roll_key) = &self.roll_key else { return Ok(()) };
+        let Some(founders_key) = &self.founders_key else { return Ok(()) };
         let info: RedisResult<String> = redis::cmd("INFO").query_async(connection).await;
         let now = CLOCK.now();
         let info = match info {
@@ -96,7 +96,7 @@ impl ServerIdentity {
         if known.as_ref() == Some(&identity) {
             return Ok(());
         }
-        let proof = prove(&info, &identity, known.as_ref(), roll_key, connection).await?;
+        let proof = prove(&info, &identity, known.as_ref(), founders_key, connection).await?;
         let doubt = self.state().meet(&identity, proof, now);
         if let Some(cause) = doubt {
             telemetry::node_doubted(&self.node, cause.label());
@@ -142,10 +142,10 @@ async fn prove(
     info: &str,
     identity: &Identity,
     known: Option<&Identity>,
-    roll_key: &str,
+    founders_key: &str,
     connection: &mut (impl ConnectionLike + Send),
 ) -> RedisResult<Proof> {
-    let roll: Option<String> = redis::cmd("GET").arg(roll_key).query_async(connection).await?;
+    let roll: Option<String> = redis::cmd("GET").arg(founders_key).query_async(connection).await?;
     let Some(roll) = roll else { return Ok(Proof::Nothing) };
     let witness = Witness::find(&roll);
     if let Some(witness) = witness.as_ref().filter(|seen| seen.run_id == identity.name()) {

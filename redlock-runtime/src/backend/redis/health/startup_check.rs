@@ -7,6 +7,7 @@ use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisResult, Value};
 use tokio::time::timeout;
 
+use super::info::field;
 use crate::backend::redis::connection::Source;
 use crate::backend::redis::pubsub::silent;
 use crate::error::{NodeError, NodeErrorKind};
@@ -117,10 +118,6 @@ fn check(node: &str, info: &str) -> Option<NodeError> {
 
 fn evicts(policy: &str) -> bool {
     policy != "noeviction"
-}
-
-pub(crate) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
-    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
 fn parse_version(version: &str) -> Option<(u32, u32)> {

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::subscription::{HEARTBEAT, Listener, PubsubStream, SIGN_OF_LIFE, silent};
-use crate::backend::redis::health::field;
+use crate::backend::redis::health::info::field;
 use crate::key::MAILBOX;
 
 /// Begins a channel that is a mailbox; the key of the list follows.

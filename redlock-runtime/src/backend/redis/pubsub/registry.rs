@@ -115,7 +115,7 @@ impl Registry {
         }
     }
 
-    pub(crate) fn subscription(self: &Arc<Self>, Claim { key, owner, .. }: &Claim) -> Subscription {
+    pub(crate) fn subscribe(self: &Arc<Self>, Claim { key, owner, .. }: &Claim) -> Subscription {
         let (sender, calls) = mpsc::unbounded_channel();
         self.listeners().subscriptions.insert(owner.clone(), (key.clone(), sender));
         Subscription::new(calls, Registration { registry: Arc::clone(self), owner: owner.clone() })
@@ -175,8 +175,8 @@ impl Registry {
                 listeners.subscriptions.get(lock.owner).filter(|(key, _)| lock.is(key));
             subscription.map(|(_, sender)| sender.clone())
         };
-        // Outside of the mutex: it wakes a task. Without a subscription, somebody who looked has heard
-        // of it already.
+        // Outside of the mutex: it wakes a task. Without a subscription, the waiter has looked and
+        // knows of it already.
         let _ = sender?.send(call);
         None
     }
@@ -214,7 +214,7 @@ impl Drop for Registration {
 
 /// The lock that a message is about, and its owner.
 #[derive(Debug, PartialEq, Eq)]
-struct Lock<'a> {
+pub(crate) struct Lock<'a> {
     owner: &'a str,
     key: &'a [u8],
 }
@@ -243,6 +243,13 @@ fn parse(message: &[u8]) -> Option<(Lock<'_>, QueueSignal)> {
         FencingTokens { first: FencingToken::new(first)?, last: FencingToken::new(last)? };
     let lease = Duration::from_millis(lease);
     Some((lock, QueueSignal::HandedOver { fencing_tokens, lease }))
+}
+
+/// Who is handed a lock by a message, and with what.
+#[cfg(test)]
+pub(crate) fn handed_over(message: &[u8]) -> Option<(String, QueueSignal)> {
+    let (lock, signal) = parse(message)?;
+    Some((lock.owner.to_owned(), signal))
 }
 
 /// `free <length of the owner> <owner><lock key>`

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use deadpool::managed::Manager as _;
@@ -16,16 +15,14 @@ use deadpool_redis::redis::io::tcp::TcpSettings;
 use deadpool_redis::redis::{ConnectionInfo, RedisResult, Value};
 use tokio::time::Instant;
 
+use super::at_once::at_once;
 use super::masters;
 use crate::backend::redis::connection::{CONNECT, Source, address};
+use crate::backend::redis::node::RedisNode;
+use crate::backend::redis::node_core::NodeOptions;
 use crate::backend::redis::pubsub::{Listener, PubsubStream};
-use crate::backend::redis::{NodeOptions, RedisNode};
-use crate::backend::{
-    Acquired, BackgroundTask, Claim, Fault, FifoQueue, Found, HintRegistration, LockBackend,
-    OnRelease, Reply,
-};
+use crate::backend::{Abilities, Acquired, Claim, Fault, Found, LockBackend, Release, Reply};
 use crate::error::LockError;
-use crate::fencing::FencingToken;
 use crate::shield::tell;
 
 /// How often the client follows a redirect before we are told: twice, since a command for a master
@@ -103,15 +100,6 @@ impl LockBackend for RedisCluster {
         self.node.acquire(claim, within)
     }
 
-    fn raise<'a>(
-        &'a self,
-        claim: &'a Claim,
-        fencing_token: FencingToken,
-        within: Duration,
-    ) -> Reply<'a, Found> {
-        self.node.raise(claim, fencing_token, within)
-    }
-
     /// The leases of each slot share a call, as a script may use the keys of one slot only; all of
     /// the calls are sent at once.
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
@@ -142,8 +130,8 @@ impl LockBackend for RedisCluster {
         })
     }
 
-    fn release<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
-        self.node.release(claim, within)
+    fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
+        self.node.release(release, within)
     }
 
     /// The client library waits for every server that is silent, before it serves the others.
@@ -151,45 +139,9 @@ impl LockBackend for RedisCluster {
         self.node.verify(within.max(CONNECT))
     }
 
-    fn fifo_queue(&self) -> Option<&dyn FifoQueue> {
-        self.node.fifo_queue()
+    fn abilities(&self) -> Abilities<'_> {
+        self.node.abilities()
     }
-
-    fn request_hint<'a>(
-        &'a self,
-        claim: &'a Claim,
-        told: OnRelease,
-        within: Duration,
-    ) -> Option<Reply<'a, HintRegistration>> {
-        self.node.request_hint(claim, told, within)
-    }
-
-    fn cancel_hint<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
-        self.node.cancel_hint(claim, within)
-    }
-
-    fn background_task(&self) -> Option<BackgroundTask> {
-        self.node.background_task()
-    }
-}
-
-/// Awaits all of them.
-pub(crate) async fn at_once<T>(
-    mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>,
-) -> Vec<T> {
-    let mut outputs: Vec<Option<T>> = futures.iter().map(|_| None).collect();
-    std::future::poll_fn(|context| {
-        for (future, output) in futures.iter_mut().zip(&mut outputs) {
-            if output.is_none()
-                && let Poll::Ready(ready) = future.as_mut().poll(context)
-            {
-                *output = Some(ready);
-            }
-        }
-        if outputs.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
-    outputs.into_iter().flatten().collect()
 }
 
 /// Where connections to a whole cluster come from.

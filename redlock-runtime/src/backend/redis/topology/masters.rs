@@ -15,7 +15,7 @@ use deadpool_redis::redis::{
 use futures_core::Stream;
 use tokio::time::{Instant, timeout};
 
-use super::cluster::at_once;
+use super::at_once::at_once;
 use crate::backend::redis::commands::reply::text;
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
 use crate::backend::redis::pubsub::subscription::{
@@ -157,7 +157,7 @@ impl Masters {
     }
 }
 
-/// Messages that came already: no two calls and no two registry are alike.
+/// Messages that came already: no two signals and no two hints are alike.
 #[derive(Default)]
 struct Heard {
     known: HashSet<Vec<u8>>,

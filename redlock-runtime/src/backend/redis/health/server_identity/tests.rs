@@ -184,9 +184,9 @@ async fn a_server_that_cannot_be_identified_is_not_used() {
 
 #[tokio::test]
 async fn every_new_connection_of_a_guarded_node_is_asked() {
-    for roll_key in [None, Some(Arc::from("roll"))] {
-        let is_guarded = roll_key.is_some();
-        let presence = Arc::new(ServerIdentity::new("n".to_owned(), roll_key));
+    for founders_key in [None, Some(Arc::from("roll"))] {
+        let is_guarded = founders_key.is_some();
+        let presence = Arc::new(ServerIdentity::new("n".to_owned(), founders_key));
         let source = Scripted::new([&bulk(&info("a", "h", "00")), "$-1"]);
         let watched =
             IdentifiedSource { source, name: "n".into(), identity: Arc::clone(&presence) };

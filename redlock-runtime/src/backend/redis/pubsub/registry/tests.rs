@@ -24,10 +24,10 @@ async fn a_call_reaches_its_ticket_whatever_the_client_is_called() {
     let registry = Arc::new(Registry::new(subscription::channel()));
     for client in ["web-3", "a web 4 ", "\u{1F512} 12 "] {
         let (claim, other) = (claim(client), claim(client));
-        let mut subscription = registry.subscription(&claim);
-        let _other = registry.subscription(&other);
+        let mut subscription = registry.subscribe(&claim);
+        let _other = registry.subscribe(&other);
         assert!(registry.tell(&message(&claim)).is_none());
-        assert_eq!(subscription.called().await, call());
+        assert_eq!(subscription.signal().await, call());
     }
 }
 
@@ -45,7 +45,7 @@ async fn a_lock_for_an_owner_that_gave_up_is_let_go_of_once() {
 fn a_lock_for_an_owner_without_a_ticket_is_left_alone() {
     let registry = Arc::new(Registry::new(subscription::channel()));
     let claim = claim("web-3");
-    drop(registry.subscription(&claim));
+    drop(registry.subscribe(&claim));
     assert!(registry.listeners().subscriptions.is_empty());
     assert!(registry.tell(&message(&claim)).is_none());
 }
@@ -54,13 +54,13 @@ fn a_lock_for_an_owner_without_a_ticket_is_left_alone() {
 async fn a_message_about_another_lock_is_not_believed() {
     let registry = Arc::new(Registry::new(subscription::channel()));
     let [waits, gave_up] = [claim("web-3"), claim("web-3")];
-    let mut subscription = registry.subscription(&waits);
+    let mut subscription = registry.subscribe(&waits);
     registry.gave_up(&gave_up);
     for claim in [&waits, &gave_up] {
         let other = Claim { key: LockKey::new("lock:", "stock 4").unwrap(), ..claim.clone() };
         assert!(registry.tell(&message(&other)).is_none());
     }
-    let called = tokio::time::timeout(Duration::from_secs(1), subscription.called()).await;
+    let called = tokio::time::timeout(Duration::from_secs(1), subscription.signal()).await;
     assert!(called.is_err(), "{called:?}");
     assert!(registry.tell(&message(&gave_up)).is_some(), "it is still known");
 }
@@ -98,10 +98,10 @@ fn who_waits_for_a_release_is_told_until_it_wants_no_more() {
 #[tokio::test]
 async fn everybody_is_disturbed() {
     let registry = Arc::new(Registry::new(subscription::channel()));
-    let mut subscriptions = [claim("a"), claim("b")].map(|claim| registry.subscription(&claim));
+    let mut subscriptions = [claim("a"), claim("b")].map(|claim| registry.subscribe(&claim));
     registry.disturb();
     for subscription in &mut subscriptions {
-        assert_eq!(subscription.called().await, QueueSignal::Disturbed);
+        assert_eq!(subscription.signal().await, QueueSignal::Disturbed);
     }
 }
 
@@ -111,11 +111,11 @@ async fn everybody_looks_at_once_when_calls_are_not_heard_any_more() {
         let registry = Arc::new(Registry::new(subscription::channel()));
         registry.enter(Phase::Wanted);
         registry.enter(Phase::Heard);
-        let mut subscription = registry.subscription(&claim("a"));
+        let mut subscription = registry.subscribe(&claim("a"));
         registry.enter(deaf);
         assert!(!registry.is_heard());
         let mut called =
-            async || tokio::time::timeout(Duration::from_secs(1), subscription.called()).await.ok();
+            async || tokio::time::timeout(Duration::from_secs(1), subscription.signal()).await.ok();
         assert_eq!(called().await, Some(QueueSignal::Disturbed), "{deaf:?}");
         // Once: what was not heard before is no news.
         registry.enter(Phase::Silent);

@@ -1,4 +1,4 @@
-//! What a line needs in the background: a connection that hears calls, and a watch of hand-overs.
+//! Receives what the server publishes for this client, over a connection of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,20 +11,17 @@ use tokio::time::{Instant, timeout};
 use super::mailbox;
 use super::registry::Phase;
 use super::subscription::{News, PubsubStream, broken};
-use crate::backend::redis::commands::{
-    NUDGE, Release, ScriptCall, on_abandoned, queue_reply, send_script,
-};
 use crate::backend::redis::connection::{SharedConnection, Source};
+use crate::backend::redis::founders;
 use crate::backend::redis::health::IdentifiedSource;
-use crate::backend::redis::{Core, RedisNode, founders};
-use crate::backend::{BackgroundTask, CLAIM_WINDOW, Claim};
+use crate::backend::redis::node_core::NodeCore;
+use crate::backend::{Claim, Release};
 use crate::denial;
-use crate::key::LockKey;
 use crate::shield::tell;
 
 /// How long a connection may take to be made and to show that it hears.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long a nudge, or a release of what nobody wants, may take.
+/// How long the release of an unwanted lock may take.
 const REPLY: Duration = Duration::from_secs(1);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -35,39 +32,21 @@ const OWN_MESSAGE: &str = "";
 /// What is heard of a subscription.
 type Heard = mpsc::UnboundedReceiver<News>;
 
-/// Serves those who wait at a node, over connections of the runtime it runs on.
-struct NodeTasks<S: Source> {
-    core: Arc<Core<S>>,
-    calls: Arc<SharedConnection<IdentifiedSource<S>>>,
+/// Listens for those who wait at a node.
+pub(crate) struct Listening<S: Source> {
+    pub(crate) core: Arc<NodeCore<S>>,
+    pub(crate) calls: Arc<SharedConnection<IdentifiedSource<S>>>,
 }
 
-impl<S: Source> Clone for NodeTasks<S> {
+impl<S: Source> Clone for Listening<S> {
     fn clone(&self) -> Self {
         Self { core: Arc::clone(&self.core), calls: Arc::clone(&self.calls) }
     }
 }
 
-impl<S: Source> RedisNode<S> {
-    /// `None`: it was begun before, or this is a lane, which has none.
-    pub(crate) fn begin_duty(&self) -> Option<BackgroundTask> {
-        let over = self.stem.as_ref()?.begin_duty()?;
-        let duties = NodeTasks { core: Arc::clone(&self.core), calls: Arc::clone(&self.calls) };
-        Some(Box::pin(async move {
-            tokio::select! {
-                () = over.cancelled() => {}
-                () = duties.run() => {}
-            }
-        }))
-    }
-}
-
-impl<S: Source> NodeTasks<S> {
-    async fn run(self) {
-        tokio::join!(self.listen(), self.nudge_the_overdue(), self.core.watch_health());
-    }
-
-    /// Hears calls from the first time on that somebody wants to.
-    async fn listen(&self) {
+impl<S: Source> Listening<S> {
+    /// Receives signals, from the first time on that a waiter wants to be told.
+    pub(crate) async fn listen(&self) {
         let registry = &self.core.registry;
         registry.wanted().await;
         let mut pause = SHORTEST_PAUSE;
@@ -150,7 +129,7 @@ impl<S: Source> NodeTasks<S> {
             tokio::select! {
                 biased;
                 error = &mut subscription => {
-                    tell!(debug, node = self.core.name, %error, "calls are not heard any more");
+                    tell!(debug, node = self.core.name, %error, "the subscription broke");
                     break;
                 }
                 Some(news) = heard.recv() => self.pass_on(&news),
@@ -174,45 +153,12 @@ impl<S: Source> NodeTasks<S> {
 
     /// Lets go of a lock that was handed to somebody who gave up.
     fn free(&self, claim: Claim) {
-        let duties = self.clone();
+        let listening = self.clone();
         tokio::spawn(async move {
             let release = Release::of(&claim);
-            if let Err(fault) = duties.core.let_go(&duties.calls, release, REPLY).await {
-                tell!(debug, nodes = ?fault.nodes, "what nobody wants is free in a moment");
+            if let Err(fault) = listening.core.release(&listening.calls, release, REPLY).await {
+                tell!(debug, nodes = ?fault.nodes, "an unwanted lock is free when its lease ends");
             }
         });
-    }
-
-    async fn nudge_the_overdue(&self) {
-        loop {
-            for key in self.core.handover_watchdog.overdue().await {
-                self.nudge(&key).await;
-            }
-        }
-    }
-
-    /// Whoever has the lock now did not get it from this process. If nobody has it though somebody
-    /// waits, the first of them gets it.
-    async fn nudge(&self, key: &LockKey) {
-        let keys = key.with_helpers();
-        let keys = keys.each_ref().map(String::as_str);
-        let call = ScriptCall::new(&NUDGE, &keys, &[]);
-        let nudged = send_script(
-            &self.core.health,
-            &self.calls,
-            &call,
-            REPLY,
-            queue_reply::nudged,
-            on_abandoned,
-        )
-        .await;
-        // Who stays in line looks by itself, if this fails.
-        let Ok(answer) = nudged else { return };
-        match answer.found {
-            (Some(free_in), waiting) if waiting > 0 && free_in <= CLAIM_WINDOW => {
-                self.core.handover_watchdog.look_again(key, free_in);
-            }
-            _ => {}
-        }
     }
 }

@@ -1,0 +1,163 @@
+//! The steps of a sequence: calls of scripts, time, and what people and other clients do.
+
+use fastrand::Rng;
+
+use super::pair::Pair;
+
+const HEAD: &str = include_str!("../../../redlock-runtime/src/backend/scripts/hand_over.lua");
+
+macro_rules! script {
+    ($name:literal) => {
+        include_str!(concat!("../../../redlock-runtime/src/backend/scripts/", $name, ".lua"))
+    };
+}
+
+const LOCKS: [&str; 2] = ["lock:a", "lock:b"];
+const OWNERS: [&str; 5] = ["o:1", "o:2", "o:3", "o:4", "o:5"];
+const CHANNELS: [&str; 6] = ["-", "gone", "@box", "heard", "@lock:b", "-"];
+/// Most of them good.
+const LIVES: [&str; 9] = ["100", "1000", "5000", "30000", "7", "0", "x", "-5", "10000000000001"];
+const TOKENS: [&str; 5] = ["1", "8", "64", "1", "0"];
+
+fn one<'a>(random: &mut Rng, of: &[&'a str]) -> &'a str {
+    of[random.usize(..of.len())]
+}
+
+/// A good value, mostly.
+fn life(random: &mut Rng) -> &'static str {
+    let most = if random.u8(..20) == 0 { LIVES.len() } else { 5 };
+    one(random, &LIVES[..most])
+}
+
+/// The keys of a lock: itself, the mark, its counter, its line.
+fn keys(lock: &str) -> [String; 4] {
+    let name = &lock[5..];
+    [lock.to_owned(), "mark".to_owned(), format!("fence:{name}"), format!("{name}:queue")]
+}
+
+pub(crate) async fn step(pair: &mut Pair, random: &mut Rng, place: &str) {
+    let lock = one(random, &LOCKS);
+    match random.u8(..40) {
+        0..6 => acquire(pair, random, lock, place).await,
+        6..18 => in_line(pair, random, lock, place).await,
+        18..28 => let_go(pair, random, lock, place).await,
+        28..34 => others(pair, random, lock, place).await,
+        34..38 => time(pair, random).await,
+        _ => by_hand(pair, random, lock, place).await,
+    }
+}
+
+async fn call(
+    pair: &mut Pair,
+    (name, text): (&str, &str),
+    keys: &[String],
+    args: &[&str],
+    place: &str,
+) {
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let text = match name {
+        "release" | "join" | "rotate" | "nudge" => [HEAD, text].concat(),
+        _ => text.to_owned(),
+    };
+    pair.run((name, &text), &keys, args, place).await;
+}
+
+async fn acquire(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
+    let args = [one(random, &OWNERS), life(random), "20000"];
+    call(pair, ("acquire", script!("acquire")), &keys(lock)[..3], &args, place).await;
+}
+
+async fn in_line(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
+    // An empty channel: a look.
+    let channel = if random.u8(..4) == 0 { "" } else { one(random, &CHANNELS) };
+    let owner = one(random, &OWNERS);
+    let args = [owner, life(random), life(random), one(random, &TOKENS), channel];
+    call(pair, ("join", script!("join")), &keys(lock), &args, place).await;
+}
+
+/// The holder of a lock, mostly, and what stands in its counter.
+fn held(pair: &Pair, random: &mut Rng, lock: &str) -> (String, String, String) {
+    let text = |key: &str| match pair.model.keyspace().get(key.as_bytes()) {
+        Some(redis_model::Content::Text(text)) => String::from_utf8(text.clone()).unwrap(),
+        _ => "17".to_owned(),
+    };
+    let holder = text(lock);
+    let owner = if random.u8(..4) == 0 { one(random, &OWNERS).to_owned() } else { holder };
+    let reserved = text(&keys(lock)[2]);
+    let used = reserved.parse().map_or(1, |last: u64| last.saturating_sub(random.u64(..9)));
+    (owner, used.to_string(), reserved)
+}
+
+async fn let_go(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
+    let (owner, used, reserved) = held(pair, random, lock);
+    let leave = one(random, &["", "leave"]);
+    let args = [owner.as_str(), leave, &used, &reserved, "20000"];
+    let args = &args[..[1, 2, 5][random.usize(..3)]];
+    let count = if random.u8(..8) == 0 { 1 } else { 4 };
+    call(pair, ("release", script!("release")), &keys(lock)[..count], args, place).await;
+}
+
+async fn others(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
+    let keys = keys(lock);
+    let (owner, used, reserved) = held(pair, random, lock);
+    match random.u8(..6) {
+        0 | 1 => {
+            let next = one(random, &OWNERS);
+            let (expire, tokens) = (life(random), one(random, &TOKENS));
+            let channel = one(random, &CHANNELS);
+            let args = [&owner, &used, &reserved, next, expire, "20000", tokens, channel];
+            call(pair, ("rotate", script!("rotate")), &keys, &args, place).await;
+        }
+        2 => call(pair, ("nudge", script!("nudge")), &keys, &[], place).await,
+        3 => {
+            let args = [owner.as_str(), reserved.as_str()];
+            call(pair, ("raise", script!("raise")), &keys[..2], &args, place).await;
+        }
+        4 => {
+            let keys = [keys[0].clone(), keys[3].clone()];
+            let args = [owner.as_str(), one(random, &CHANNELS)];
+            call(pair, ("notice", script!("notice")), &keys, &args, place).await;
+        }
+        _ => {
+            let args = [&owner, life(random), one(random, &OWNERS), life(random)];
+            let locks = LOCKS.map(str::to_owned);
+            call(pair, ("renew", script!("renew")), &locks, &args, place).await;
+        }
+    }
+}
+
+async fn time(pair: &mut Pair, random: &mut Rng) {
+    let millis = [0, 1, 50, 999, 5000, 61_000][random.usize(..6)];
+    let micros = i64::try_from(millis * 1000).unwrap_or_default();
+    let jump = if random.u8(..8) == 0 { -random.i64(0..3_000_000) } else { random.i64(0..999) };
+    pair.pass(millis, micros + jump).await;
+}
+
+/// What a person or another client may do to the keys.
+async fn by_hand(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
+    let [lock, mark, counter, line] = keys(lock);
+    let words: &[&[&str]] = &[
+        &["DEL", &lock],
+        &["DEL", &line, "box"],
+        &["DEL", &counter],
+        &["DEL", &mark, &counter],
+        &["DEL", &lock, &mark, &counter, &line],
+        &["SET", &lock, "somebody"],
+        &["SET", &line, "no list"],
+        &["SET", &counter, "no number"],
+        &["SET", &counter, "9007199254740991"],
+        &["SET", &mark, "9007199254740985"],
+        &["SET", &mark, "-7"],
+        &["RPUSH", &line, "malformed", "0 0 0 @box o:9", "100 100 0 - o:9", "7 7 7 @box o:2"],
+        &["RPUSH", "box", "message"],
+        &["LREM", &line, "-2", "malformed"],
+        &["LREM", "box", "0", "message"],
+    ];
+    pair.command(words[random.usize(..words.len())], place).await;
+    if random.u8(..4) == 0 {
+        // A list where a string belongs.
+        let key = [&lock, &counter, &mark][random.usize(..3)];
+        pair.command(&["DEL", key], place).await;
+        pair.command(&["RPUSH", key, "x"], place).await;
+    }
+}

@@ -1,0 +1,148 @@
+//! An attempt that a caller makes by itself, without the poller of its queue.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::attempt::{Outcome, attempt};
+use super::observed::Observed;
+use crate::backend::{Claim, LockBackend};
+use crate::background_thread::stopped;
+use crate::engine::Engine;
+use crate::error::LockError;
+use crate::handoff::{Begin, NotGranted, Ownership, grant};
+use crate::local_queue::{DirectAttemptGuard, QueueHandle, Terms};
+use crate::thread_exit::Unsent;
+
+pub(super) struct DirectAttempt {
+    queue: QueueHandle,
+    /// `None`: others may ask at the same time.
+    guard: Option<DirectAttemptGuard>,
+    terms: Terms,
+}
+
+pub(super) enum DirectOutcome {
+    Granted(Ownership),
+    /// Not granted, for a reason that was observed and that may pass.
+    NotNow(DirectAttempt, Observed),
+}
+
+impl DirectAttempt {
+    pub(super) fn new(queue: QueueHandle, guard: Option<DirectAttemptGuard>, terms: Terms) -> Self {
+        Self { queue, guard, terms }
+    }
+
+    pub(super) fn into_parts(self) -> (QueueHandle, Option<DirectAttemptGuard>) {
+        (self.queue, self.guard)
+    }
+
+    pub(super) async fn make(
+        self,
+        engine: &Arc<Engine>,
+        claim: &Claim,
+        within: Duration,
+    ) -> Result<DirectOutcome, LockError> {
+        if let Some(route) = engine.route()
+            && !self.queue.is_late()
+        {
+            let found = self.over(engine, &*route, claim, within, true).await?;
+            return Ok(self.outcome(found));
+        }
+        // Boxed: the first calls of a runtime only come this way.
+        Box::pin(self.on_executor(engine, claim.clone(), within)).await
+    }
+
+    /// The backend is reached from its executor only. A task there sees the attempt through; when
+    /// the caller has gone meanwhile, the lock comes back, and its drop frees it.
+    async fn on_executor(
+        self,
+        engine: &Arc<Engine>,
+        claim: Claim,
+        within: Duration,
+    ) -> Result<DirectOutcome, LockError> {
+        let (reply, mut answer) = oneshot::channel();
+        let own = Arc::clone(engine);
+        let caller = Caller { is_answered: engine.is_embedded(), gone: Arc::default() };
+        let gone = Arc::clone(&caller.gone);
+        engine.executor().spawn(async move {
+            let backend = Arc::clone(&own.backend);
+            let found = self.over(&own, &*backend, &claim, within, false).await;
+            let _ = reply.send(found.map(|found| self.outcome(found)));
+            drop(gone);
+        })?;
+        // Not moved: the receiver is dropped after `caller` has noted that it is gone.
+        let answer = (&mut answer).await;
+        caller.hears();
+        answer.unwrap_or_else(|_| Err(stopped("an acquire")))
+    }
+
+    fn outcome(self, found: Result<Ownership, Observed>) -> DirectOutcome {
+        match found {
+            Ok(ownership) => DirectOutcome::Granted(ownership),
+            Err(observed) => DirectOutcome::NotNow(self, observed),
+        }
+    }
+
+    /// What was observed, where the lock was not granted. `is_polled`: by the caller itself.
+    async fn over(
+        &self,
+        engine: &Arc<Engine>,
+        route: &dyn LockBackend,
+        claim: &Claim,
+        within: Duration,
+        is_polled: bool,
+    ) -> Result<Result<Ownership, Observed>, LockError> {
+        let (terms, mut observed) = (self.terms, Observed::default());
+        match attempt(engine, route, claim, terms.template, within).await {
+            Outcome::Granted(tenure) => {
+                let begin = Begin { granted: tenure.confirmed.sent, is_taken: is_polled };
+                match grant(engine, &self.queue, tenure, terms, 1, begin) {
+                    Ok(granted) => {
+                        return Ok(Ok(Ownership::new(engine, self.queue.another(), granted)));
+                    }
+                    Err(NotGranted::Unscheduled(error)) => return Err(error),
+                    Err(NotGranted::TooLate { took }) => observed.too_late(took, terms.expire),
+                }
+            }
+            Outcome::Busy { holder, free_in, is_split, .. } => {
+                observed.busy(holder, free_in, engine.clock().now());
+                observed.is_split = is_split;
+                if engine.fifo_queue().is_some() {
+                    self.queue.queue.state().contend();
+                }
+            }
+            Outcome::Failed(fault) => {
+                let is_final = fault.is_final;
+                observed.failed(fault);
+                if is_final {
+                    let waited = engine.clock().now().since(terms.started);
+                    return Err(observed.error(&claim.key, waited, 1));
+                }
+            }
+        }
+        Ok(Err(observed))
+    }
+}
+
+/// A caller that waits for an answer from the executor. When it goes away before, the end of its
+/// thread waits for what becomes of the attempt.
+struct Caller {
+    is_answered: bool,
+    /// The task that asks has it as well, until it has asked.
+    gone: Arc<OnceLock<Unsent>>,
+}
+
+impl Caller {
+    fn hears(mut self) {
+        self.is_answered = true;
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.gone.get_or_init(Unsent::here);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What the poller of a queue and its strategy share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::acquire::attempt::LAST_ATTEMPT;
+use crate::acquire::observed::Observed;
+use crate::backend::Fault;
+use crate::backoff;
+use crate::clock::Moment;
+use crate::engine::Engine;
+use crate::local_queue::{LocalQueue, QueueHandle, Waiter};
+
+pub(super) struct Context {
+    pub(super) engine: Arc<Engine>,
+    pub(super) queue: QueueHandle,
+    /// What the attempts so far have shown.
+    pub(super) observed: Observed,
+    /// When the last attempt began that has been answered.
+    pub(super) asked_at: Moment,
+}
+
+impl Context {
+    pub(super) fn new(engine: Arc<Engine>, queue: QueueHandle) -> Self {
+        Self { engine, queue, observed: Observed::default(), asked_at: Moment::ZERO }
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.engine.clock().now()
+    }
+
+    pub(super) fn local_queue(&self) -> &LocalQueue {
+        &self.queue.queue
+    }
+
+    /// How many callers wait here.
+    pub(super) fn callers(&self) -> usize {
+        self.local_queue().state().waiters.len()
+    }
+
+    /// How long an attempt may take: as long as somebody waits for its answer.
+    pub(super) fn within(&self) -> Duration {
+        let now = self.now();
+        let end = self.local_queue().state().first().map_or(now, Waiter::end);
+        self.engine.reply_timeout.min(end.since(now).max(LAST_ATTEMPT))
+    }
+
+    /// Awaits a command, and meanwhile times out waiters that cannot wait for its answer.
+    pub(super) async fn patiently<T>(&self, command: impl Future<Output = T>) -> T {
+        let mut command = std::pin::pin!(command);
+        loop {
+            let overdue = self.local_queue().state().waiters.earliest_end().plus(LAST_ATTEMPT);
+            tokio::select! {
+                biased;
+                answer = &mut command => return answer,
+                () = self.local_queue().news.notified() => {}
+                () = self.engine.clock().sleep_until(overdue) => self.time_out_expired(),
+            }
+        }
+    }
+
+    /// Times out expired waiters, after one last attempt where there was time for it.
+    pub(super) fn time_out_expired(&self) {
+        let now = self.now();
+        let gone = {
+            let mut state = self.local_queue().state();
+            let is_hopeless = self.observed.fault.is_some();
+            state.waiters.take_overdue(now, |waiter| {
+                let had_its_last = self.asked_at >= waiter.end() || is_hopeless;
+                had_its_last || waiter.end().plus(LAST_ATTEMPT) <= now
+            })
+        };
+        for waiter in gone {
+            self.refuse(waiter);
+        }
+    }
+
+    fn refuse(&self, waiter: Waiter) {
+        let time = self.now().since(waiter.terms.started);
+        let attempts = self.local_queue().attempts_for(&waiter);
+        let error = self.observed.error(&self.local_queue().key, time, attempts);
+        waiter.answer(Err(error));
+    }
+
+    /// An attempt failed. Returns the pause before the next one. The first waiter is told at once
+    /// of a fault that time cannot mend.
+    pub(super) fn failed(&mut self, fault: Fault) -> Duration {
+        let is_final = fault.is_final;
+        self.observed.failed(fault);
+        if is_final {
+            let first = {
+                let mut state = self.local_queue().state();
+                state.first();
+                state.waiters.pop_front()
+            };
+            if let Some(waiter) = first {
+                self.refuse(waiter);
+            }
+            return Duration::ZERO;
+        }
+        backoff::failed(self.observed.failures, fastrand::f64())
+    }
+}

@@ -1,0 +1,180 @@
+//! Waiting by asking again and again: on N masters, where replicas have to confirm a lock, and in
+//! memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::context::Context;
+use super::fairness::{self, Fairness};
+use super::local_holder::LocalHolder;
+use super::release_hint::{self, ReleaseHint};
+use super::strategy::Strategy;
+use crate::acquire::attempt::{Outcome, attempt};
+use crate::backend::{Claim, QueueSignal};
+use crate::backoff;
+use crate::clock::Moment;
+use crate::engine::Engine;
+use crate::hold::Tenure;
+use crate::local_queue::Terms;
+use crate::owner::Owner;
+use crate::release;
+
+pub(super) struct Poll {
+    /// Asks with this owner until the lock is granted, or an outcome is unknown.
+    owner: Owner,
+    fairness: Fairness,
+    hint: Option<ReleaseHint>,
+    /// The next attempt follows a release, not the clock.
+    is_woken: bool,
+    /// Attempts since the last grant.
+    attempts: u32,
+    ask_at: Moment,
+}
+
+/// The outcome of one attempt.
+pub(super) enum Polled {
+    Granted(Tenure),
+    Busy,
+    /// The pause before the next attempt.
+    Failed(Duration),
+}
+
+impl Poll {
+    /// `is_decisive`: the one server that is asked decides alone who has the lock.
+    pub(super) async fn attempt(
+        &mut self,
+        cx: &mut Context,
+        terms: Terms,
+        is_decisive: bool,
+    ) -> Polled {
+        self.attempts = self.attempts.saturating_add(1);
+        cx.local_queue().count_attempt();
+        let within = cx.within();
+        let key = cx.local_queue().key.clone();
+        let claim = Claim { key, owner: self.owner.clone(), expire: terms.expire };
+        let engine = Arc::clone(&cx.engine);
+        let local_holder = LocalHolder::of(cx.local_queue());
+        let attempt = attempt(&engine, &*engine.backend, &claim, terms.template, within);
+        match cx.patiently(attempt).await {
+            Outcome::Granted(tenure) => {
+                local_holder.learn(cx.local_queue(), None);
+                // An owner value is used for one tenure.
+                self.owner = Owner::fresh(&engine.client_name);
+                self.fairness.granted(cx.now());
+                self.hint = None;
+                Polled::Granted(tenure)
+            }
+            Outcome::Busy { holder, free_in, is_split, is_spent } => {
+                if is_spent {
+                    self.owner = Owner::fresh(&engine.client_name);
+                }
+                if is_decisive {
+                    local_holder.learn(cx.local_queue(), Some(&holder));
+                }
+                let now = cx.now();
+                cx.observed.busy(holder, free_in, now);
+                cx.observed.is_split = is_split;
+                if !cx.local_queue().state().is_held_here() {
+                    self.fairness.remote_holder(now);
+                }
+                Polled::Busy
+            }
+            Outcome::Failed(fault) => {
+                if fault.is_unknown {
+                    self.owner = Owner::fresh(&engine.client_name);
+                }
+                Polled::Failed(cx.failed(fault))
+            }
+        }
+    }
+
+    /// The pause after the lock was found busy.
+    pub(super) fn pause(&self, cx: &Context) -> Duration {
+        if cx.observed.is_split {
+            return backoff::split(fastrand::f64());
+        }
+        let age = cx.observed.hold_age(cx.now());
+        backoff::busy(self.attempts, age, cx.observed.free_in, fastrand::f64())
+    }
+
+    /// Wants to be told of a release elsewhere.
+    fn await_release(&mut self, cx: &Context, terms: Terms) {
+        let is_due = self.hint.as_ref().is_some_and(|hint| hint.is_due(cx.now()));
+        if !is_due {
+            self.hint = ReleaseHint::request(&cx.engine, &cx.queue.queue, terms.expire);
+        }
+    }
+}
+
+impl Strategy for Poll {
+    fn new(engine: &Engine) -> Self {
+        Self {
+            owner: Owner::fresh(&engine.client_name),
+            fairness: Fairness::default(),
+            hint: None,
+            is_woken: false,
+            attempts: 0,
+            ask_at: Moment::ZERO,
+        }
+    }
+
+    async fn ask(&mut self, cx: &mut Context, terms: Terms) -> Option<Tenure> {
+        let was_woken = std::mem::take(&mut self.is_woken);
+        let pause = match self.attempt(cx, terms, false).await {
+            Polled::Granted(tenure) => return Some(tenure),
+            Polled::Busy => {
+                let pause = self.pause(cx);
+                // Not after a hint that came in vain, so that there is at most one hint for each
+                // attempt by the clock.
+                if pause >= release_hint::WORTH_IT && !was_woken {
+                    self.await_release(cx, terms);
+                }
+                pause
+            }
+            Polled::Failed(pause) => pause,
+        };
+        self.ask_at = cx.now().plus(pause);
+        None
+    }
+
+    fn ask_at(&mut self, was_freed: bool, now: Moment) -> Moment {
+        if was_freed {
+            let pause = self.fairness.gives_way(now).then_some(fairness::WINDOW);
+            self.ask_at = now.plus(pause.unwrap_or_default());
+            self.is_woken = true;
+        }
+        self.ask_at
+    }
+
+    fn ask_again_at(&mut self, moment: Moment) {
+        self.ask_at = moment;
+    }
+
+    fn was_granted(&mut self) {
+        (self.attempts, self.ask_at) = (0, Moment::ZERO);
+    }
+
+    async fn signal(&mut self) -> QueueSignal {
+        std::future::pending().await
+    }
+
+    fn hear(&mut self, _: &Context, _: QueueSignal) -> Option<Tenure> {
+        None
+    }
+
+    async fn give_way(&mut self, cx: &mut Context, tenure: Tenure) -> Option<Tenure> {
+        self.ask_at = Moment::ZERO;
+        release::free(&cx.engine, &tenure);
+        None
+    }
+
+    fn is_queued(&self) -> bool {
+        false
+    }
+
+    fn leave(&mut self, _: &Arc<Engine>) {}
+
+    fn has_queue(&self, _: &Engine) -> bool {
+        false
+    }
+}

@@ -1,0 +1,115 @@
+//! Takes the lock if it is free.
+
+use std::time::Duration;
+
+use deadpool_redis::redis::Value;
+
+use super::{arguments, release};
+use crate::backend::redis::commands::reply::{Timed, text};
+use crate::backend::redis::commands::{Script, ScriptCall};
+use crate::backend::{Acquired, Claim};
+use crate::fencing::FencingToken;
+
+pub(super) static SCRIPT: Script =
+    Script::new(include_str!("acquire.lua")).before(&release::SCRIPT);
+
+pub(crate) fn call(claim: &Claim) -> ScriptCall {
+    let (mark, counter) = (claim.key.mark_key(), claim.key.fence_key());
+    let keys = [claim.key.redis_key(), &mark, &counter];
+    let (expire, life) = (arguments::expire(claim), arguments::counter_life(claim));
+    ScriptCall::new(&SCRIPT, &keys, &[claim.owner.as_str(), &expire, &life])
+}
+
+/// A grant is one text, a refusal a list.
+pub(crate) fn decode(value: &Value) -> Option<Timed<Acquired>> {
+    match value {
+        Value::BulkString(granted) => {
+            let (number, time) = std::str::from_utf8(granted).ok()?.split_once(' ')?;
+            let fencing_token = FencingToken::new(number.parse().ok()?)?;
+            let found = Acquired::Granted { fencing_token, was_cut: false };
+            Some(Timed { found, micros: time.parse().ok()? })
+        }
+        Value::Array(items) => {
+            let [Value::Int(0), Value::Int(millis), holder, time] = items.as_slice() else {
+                return None;
+            };
+            let free_in = u64::try_from(*millis).ok().map(Duration::from_millis);
+            let holder = text(holder)?;
+            let found = Acquired::Refused { holder, free_in, was_cut: false, is_split: false };
+            Some(Timed { found, micros: text(time)?.parse().ok()? })
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bulk(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn the_three_answers_to_an_acquire() {
+        let fencing_token = FencingToken::new(1_795_000_000_000_000).unwrap();
+        let found = Acquired::Granted { fencing_token, was_cut: false };
+        assert_eq!(decode(&bulk("1795000000000000 17")), Some(Timed { found, micros: 17 }));
+
+        let refused = |millis| {
+            let items = vec![Value::Int(0), Value::Int(millis), bulk("web-3:x"), bulk("17")];
+            decode(&Value::Array(items)).map(|answer| answer.found)
+        };
+        let holder = "web-3:x".to_owned();
+        let free_in = Some(Duration::from_millis(70));
+        let expected = |free_in| {
+            Some(Acquired::Refused {
+                holder: holder.clone(),
+                free_in,
+                was_cut: false,
+                is_split: false,
+            })
+        };
+        assert_eq!(refused(70), expected(free_in));
+        assert_eq!(refused(-1), expected(None));
+    }
+
+    /// Whatever a server or another client makes of it.
+    #[test]
+    fn a_holder_is_read_in_every_form_of_text() {
+        for (holder, shown) in [
+            (bulk("web-3"), "web-3"),
+            (Value::BulkString(vec![b'w', 0xff]), "w\u{fffd}"),
+            (Value::SimpleString("web-3".to_owned()), "web-3"),
+            (Value::Int(7), "7"),
+        ] {
+            let items = vec![Value::Int(0), Value::Int(70), holder, bulk("17")];
+            let answer = decode(&Value::Array(items)).map(|answer| answer.found);
+            let Some(Acquired::Refused { holder, .. }) = answer else { panic!("{answer:?}") };
+            assert_eq!(holder, shown);
+        }
+    }
+
+    #[test]
+    fn anything_else_is_not_an_answer() {
+        let odd = [
+            Value::Nil,
+            Value::Okay,
+            Value::Int(7),
+            Value::Array(vec![]),
+            bulk(""),
+            bulk("1795000000000000"),
+            bulk("1795000000000000 "),
+            bulk("1795000000000000 17 4"),
+            bulk("9007199254740992 17"),
+            bulk("-1 17"),
+            Value::BulkString(b"\xff 17".to_vec()),
+            Value::Array(vec![Value::Int(1), bulk("1795000000000000"), bulk("17")]),
+            Value::Array(vec![Value::Int(0), Value::Nil, Value::Nil, bulk("17")]),
+            Value::Array(vec![Value::Int(0), Value::Int(70), bulk("web-3:x"), bulk("soon")]),
+        ];
+        for value in odd {
+            assert_eq!(decode(&value), None, "{value:?}");
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! What several commands send.
+
+use std::time::Duration;
+
+use crate::backend::Claim;
+
+/// How long a fencing counter outlives a lease whose fencing tokens were reserved. The mark of the
+/// slot vouches for them for longer.
+const COUNTER_LIFE: Duration = Duration::from_secs(10);
+
+/// The lease, in milliseconds.
+pub(super) fn expire(claim: &Claim) -> String {
+    claim.expire.as_millis().to_string()
+}
+
+/// How long the fencing counter lives, in milliseconds.
+pub(super) fn counter_life(claim: &Claim) -> String {
+    (COUNTER_LIFE + claim.expire).as_millis().to_string()
+}

@@ -1,0 +1,109 @@
+//! Takes the lock, or a place at the end of its queue; or looks after that place.
+
+use deadpool_redis::redis::Value;
+
+use super::replies::{fencing_tokens, position};
+use super::{arguments, release};
+use crate::backend::redis::commands::reply::{Timed, text};
+use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
+use crate::backend::{Claim, Enqueued};
+
+pub(super) static SCRIPT: Script = with_hand_over!("enqueue.lua").before(&release::SCRIPT);
+
+/// Enqueues, to be told on `channel`. An owner may enqueue only once, so this is not repeated.
+pub(crate) fn call(claim: &Claim, reserve: u32, channel: &str) -> ScriptCall {
+    let keys = claim.key.with_helpers();
+    let keys = keys.each_ref().map(String::as_str);
+    let (expire, life) = (arguments::expire(claim), arguments::counter_life(claim));
+    let reserve = reserve.to_string();
+    let args = [claim.owner.as_str(), &expire, &life, &reserve, channel];
+    ScriptCall { may_repeat: channel.is_empty(), ..ScriptCall::new(&SCRIPT, &keys, &args) }
+}
+
+/// Looks after an owner that enqueued before.
+pub(crate) fn look(claim: &Claim, reserve: u32) -> ScriptCall {
+    call(claim, reserve, "")
+}
+
+pub(crate) fn decode(value: &Value) -> Option<Timed<Enqueued>> {
+    let Value::Array(items) = value else { return None };
+    let (found, micros) = match items.as_slice() {
+        [Value::Int(1), first, last, Value::Int(micros)] => {
+            (Enqueued::Granted(fencing_tokens(first, last)?), micros)
+        }
+        [Value::Int(0), millis, holder, Value::Int(micros), ahead, is_told] => {
+            let position = position(millis, ahead, is_told, *micros)?;
+            (Enqueued::Waiting { holder: text(holder)?, position }, micros)
+        }
+        [Value::Int(2), Value::Int(micros)] => (Enqueued::Unknown, micros),
+        _ => return None,
+    };
+    Some(Timed { found, micros: *micros })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::backend::{FencingTokens, Position};
+    use crate::fencing::FencingToken;
+
+    fn bulk(text: &str) -> Value {
+        Value::BulkString(text.as_bytes().to_vec())
+    }
+
+    fn reply(items: Vec<Value>) -> Value {
+        Value::Array(items)
+    }
+
+    fn granted(code: i64) -> Value {
+        reply(vec![Value::Int(code), bulk("41"), bulk("48"), Value::Int(17)])
+    }
+
+    fn waiting(code: i64, millis: i64) -> Value {
+        let numbers = [Value::Int(17), Value::Int(3), Value::Int(1)];
+        reply(
+            [Value::Int(code), Value::Int(millis), bulk("web-3:x")]
+                .into_iter()
+                .chain(numbers)
+                .collect(),
+        )
+    }
+
+    fn eight() -> FencingTokens {
+        let fencing_token = |number| FencingToken::new(number).unwrap();
+        FencingTokens { first: fencing_token(41), last: fencing_token(48) }
+    }
+
+    fn floor() -> FencingToken {
+        FencingToken::new(17).unwrap()
+    }
+
+    #[test]
+    fn the_three_answers() {
+        assert_eq!(decode(&granted(1)).unwrap().found, Enqueued::Granted(eight()));
+        let position =
+            |free_in| Position { free_in, ahead: 3, is_told: true, token_floor: floor() };
+        let queued = |free_in| {
+            let holder = "web-3:x".to_owned();
+            Some(Timed {
+                found: Enqueued::Waiting { holder, position: position(free_in) },
+                micros: 17,
+            })
+        };
+        assert_eq!(decode(&waiting(0, 70)), queued(Some(Duration::from_millis(70))));
+        assert_eq!(decode(&waiting(0, -1)), queued(None));
+        let unknown = reply(vec![Value::Int(2), Value::Int(17)]);
+        assert_eq!(decode(&unknown), Some(Timed { found: Enqueued::Unknown, micros: 17 }));
+    }
+
+    #[test]
+    fn anything_else_is_not_an_answer() {
+        for value in
+            [Value::Nil, Value::Int(1), reply(vec![]), granted(0), waiting(1, 7), granted(2)]
+        {
+            assert_eq!(decode(&value), None, "{value:?}");
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The exclusive lock: one file for each command, with its call and its reply, beside its script.
+
+pub(crate) mod acquire;
+mod arguments;
+#[cfg(test)]
+mod digests;
+pub(crate) mod enqueue;
+pub(crate) mod nudge;
+pub(crate) mod raise;
+pub(crate) mod release;
+pub(crate) mod release_hint;
+pub(crate) mod renew;
+mod replies;
+pub(crate) mod rotate;
+
+#[cfg(test)]
+pub(crate) use digests::scripts;

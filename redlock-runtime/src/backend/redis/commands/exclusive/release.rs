@@ -1,0 +1,48 @@
+//! Releases a lock, or leaves its queue.
+
+use deadpool_redis::redis::Value;
+
+use super::{arguments, replies};
+use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
+use crate::backend::{Found, Release, TokensUsed};
+
+pub(super) static SCRIPT: Script = with_hand_over!("release.lua");
+
+/// `has_queue`: the user of this client may use the helper keys of the lock. Without them only the
+/// lock itself is released.
+pub(crate) fn call(release: Release<'_>, has_queue: bool) -> ScriptCall {
+    let Release { claim, unused, may_be_queued } = release;
+    let keys = claim.key.with_helpers();
+    let keys = keys.each_ref().map(String::as_str);
+    let leave = if may_be_queued { "leave" } else { "" };
+    let [used, reserved, life] = match unused {
+        Some(TokensUsed { used, reserved }) => {
+            [used.to_string(), reserved.to_string(), arguments::counter_life(claim)]
+        }
+        None => Default::default(),
+    };
+    let args = [claim.owner.as_str(), leave, &used, &reserved, &life];
+    // Empty arguments at the end say nothing, and each argument costs the server time.
+    let said = args.iter().rposition(|arg| !arg.is_empty()).map_or(0, |last| last + 1);
+    ScriptCall::new(&SCRIPT, if has_queue { &keys } else { &keys[..1] }, &args[..said])
+}
+
+/// What the release found, and whether the lock was handed over by it.
+pub(crate) fn decode(value: &Value) -> Option<(Found, bool)> {
+    match value {
+        Value::Int(2) => Some((Found::Ours, true)),
+        value => Some((replies::found(value)?, false)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_says_whose_the_lock_was() {
+        assert_eq!(decode(&Value::Int(2)), Some((Found::Ours, true)));
+        assert_eq!(decode(&Value::Int(-1)), Some((Found::Stolen, false)));
+        assert_eq!(decode(&Value::Int(3)), None);
+    }
+}

@@ -1,0 +1,23 @@
+//! Asks a server to tell of a release, where its waiters do not queue.
+
+use deadpool_redis::redis::Value;
+
+use crate::backend::Claim;
+use crate::backend::redis::commands::{Script, ScriptCall};
+
+pub(super) static SCRIPT: Script = Script::new(include_str!("release_hint.lua"));
+
+pub(crate) fn call(claim: &Claim, channel: &str) -> ScriptCall {
+    let queue = claim.key.queue_key();
+    let keys = [claim.key.redis_key(), &queue];
+    ScriptCall::new(&SCRIPT, &keys, &[claim.owner.as_str(), channel])
+}
+
+/// Will a release be told of? Otherwise the lock is free already.
+pub(crate) fn decode(value: &Value) -> Option<bool> {
+    match value {
+        Value::Int(1) => Some(true),
+        Value::Int(0) => Some(false),
+        _ => None,
+    }
+}

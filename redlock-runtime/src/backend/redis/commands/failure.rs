@@ -1,0 +1,46 @@
+//! A call that failed, and what is known of its outcome.
+
+use std::time::Duration;
+
+use deadpool_redis::redis::Value;
+
+use crate::backend::Fault;
+use crate::error::{NodeError, NodeErrorKind};
+
+/// A call that failed.
+pub(crate) struct Failure {
+    pub(crate) error: NodeError,
+    pub(crate) is_unknown: bool,
+    pub(crate) is_final: bool,
+}
+
+impl Failure {
+    pub(crate) fn new(error: NodeError, is_unknown: bool, is_final: bool) -> Self {
+        Self { error, is_unknown, is_final }
+    }
+}
+
+impl From<Failure> for Fault {
+    fn from(failure: Failure) -> Self {
+        let Failure { error, is_unknown, is_final } = failure;
+        Self { nodes: vec![error], is_unknown, is_final }
+    }
+}
+
+/// A server without TLS takes the beginning of a handshake for half a command, and waits.
+pub(crate) fn no_connection(node: &str, within: Duration, is_unknown: bool) -> Failure {
+    let is_secure = node.starts_with("rediss://");
+    let hint = if is_secure { " (does the server speak TLS at this port?)" } else { "" };
+    no_reply(node, &format!("no connection{hint}"), within, is_unknown)
+}
+
+pub(crate) fn no_reply(node: &str, what: &str, within: Duration, is_unknown: bool) -> Failure {
+    let message = format!("{what} within {} ms", within.as_millis());
+    Failure::new(NodeError::new(node, NodeErrorKind::NoReply, message), is_unknown, false)
+}
+
+/// The reply was not of the script's form: something else answers there.
+pub(crate) fn nonsense(node: &str, value: &Value) -> Failure {
+    let message = format!("unexpected reply {value:?}");
+    Failure::new(NodeError::new(node, NodeErrorKind::Protocol, message), true, false)
+}

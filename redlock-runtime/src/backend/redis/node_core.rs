@@ -1,0 +1,194 @@
+//! What a node and its local connections share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use super::commands::{exclusive, on_abandoned, send_script};
+use super::connection::{Loan, MinReplicas, ReplicaConnections, SharedConnection, Source};
+use super::health::{CLOCK, Health, IdentifiedSource, Sample, ServerIdentity};
+use super::pending_undo::PendingUndos;
+use super::pubsub::{HandoverWatchdog, Registry};
+use crate::backend::{Claim, Fault, Found, Release};
+use crate::clock::Moment;
+use crate::denial::Denial;
+use crate::error::{NodeError, NodeErrorKind};
+use crate::report::Reports;
+
+/// What is wanted of a node beside its commands.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeOptions {
+    /// The name of the client.
+    pub(crate) client: Arc<str>,
+    pub(crate) reports: Arc<Reports>,
+    /// Begins the keys of the locks.
+    pub(crate) prefix: Arc<str>,
+    /// The key of the founders: find out whether the server was restarted, and whether this key
+    /// outlived that.
+    pub(crate) founders_key: Option<Arc<str>>,
+    pub(crate) min_replicas: Option<MinReplicas>,
+}
+
+#[cfg(test)]
+impl Default for NodeOptions {
+    fn default() -> Self {
+        let reports = Arc::new(Reports::new(CLOCK));
+        let (client, prefix) = ("test".into(), "".into());
+        Self { client, reports, prefix, founders_key: None, min_replicas: None }
+    }
+}
+
+/// One server, whichever connection a caller uses.
+pub(crate) struct NodeCore<S: Source> {
+    pub(crate) name: String,
+    pub(crate) health: Health,
+    pub(crate) identity: Arc<ServerIdentity>,
+    pub(crate) source: Arc<IdentifiedSource<S>>,
+    /// Renewals have a connection of their own: they never queue behind the commands of callers.
+    pub(crate) renewals: SharedConnection<IdentifiedSource<S>>,
+    pub(crate) replicated: Option<(MinReplicas, ReplicaConnections<IdentifiedSource<S>>)>,
+    pub(crate) pending_undos: PendingUndos,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) handovers: HandoverWatchdog,
+    /// The user of this client may not use the queue of a lock.
+    queue_denial: Denial,
+}
+
+impl<S: Source> NodeCore<S> {
+    pub(crate) fn new(name: String, source: S, options: NodeOptions) -> Self {
+        let NodeOptions { client, reports, prefix, founders_key, min_replicas } = options;
+        let identity = Arc::new(ServerIdentity::new(name.clone(), founders_key));
+        let registry = Arc::new(Registry::new(source.channel(&prefix)));
+        let shown = connection_name(&client);
+        let source = IdentifiedSource { source, name: shown, identity: Arc::clone(&identity) };
+        let source = Arc::new(source);
+        let connections = |replicas| (replicas, ReplicaConnections::new(Arc::clone(&source)));
+        Self {
+            health: Health::new(&name, client, reports, S::LEADS_TO_ONE),
+            name,
+            identity,
+            renewals: SharedConnection::of(Arc::clone(&source), &exclusive::renew::SCRIPT),
+            replicated: min_replicas.map(connections),
+            source,
+            pending_undos: PendingUndos::default(),
+            registry,
+            handovers: HandoverWatchdog::default(),
+            queue_denial: Denial::default(),
+        }
+    }
+
+    /// Learns from the server's time, which every answer to an acquire or a renewal brings.
+    pub(crate) fn heard_time(&self, micros: i64, sent: Moment) {
+        self.identity.hear(Sample { micros, sent, received: CLOCK.now() });
+    }
+
+    /// Releases a lock, or leaves its queue, over `calls`.
+    pub(crate) async fn release(
+        &self,
+        calls: &SharedConnection<IdentifiedSource<S>>,
+        release: Release<'_>,
+        within: Duration,
+    ) -> Result<Found, Fault> {
+        let end = Instant::now() + within;
+        let has_queue = !self.queue_denial.lasts(|| CLOCK.now());
+        let send = async |has_queue, within| {
+            let call = exclusive::release::call(release, has_queue);
+            let decode = exclusive::release::decode;
+            send_script(&self.health, calls, &call, within, decode, on_abandoned).await
+        };
+        let answer = match send(has_queue, within).await {
+            Err(failure) if has_queue && is_queue_out_of_reach::<S>(&failure.error) => {
+                let mut alone = Box::pin(send(false, end - Instant::now())).await?;
+                alone.was_cut |= failure.is_unknown;
+                // A slot that moves comes to rest again; an ACL mostly stays as it is.
+                if failure.error.kind() == NodeErrorKind::NoPermission {
+                    self.queue_denial.denied(CLOCK.now());
+                }
+                alone
+            }
+            answer => {
+                let answer = answer?;
+                if has_queue {
+                    self.queue_denial.allowed();
+                }
+                answer
+            }
+        };
+        let (found, was_handed_over) = answer.found;
+        let found = match found {
+            // The try that broke off may have freed it, or handed it over.
+            Found::Gone | Found::Stolen if answer.was_cut => Found::Unclear,
+            found => found,
+        };
+        if was_handed_over || found == Found::Unclear {
+            self.handovers.begin(&release.claim.key);
+        }
+        Ok(found)
+    }
+
+    /// Takes back what an unanswered acquire may still take.
+    pub(crate) fn undo_acquire(
+        self: &Arc<Self>,
+        home: Option<&Handle>,
+        loan: Loan<S::Connection>,
+        claim: &Claim,
+    ) {
+        self.undo(home, loan, claim, false);
+    }
+
+    /// Takes back the place in the queue that an unanswered command may still take.
+    pub(crate) fn undo_enqueue(
+        self: &Arc<Self>,
+        home: Option<&Handle>,
+        loan: Loan<S::Connection>,
+        claim: &Claim,
+    ) {
+        self.registry.gave_up(claim);
+        self.undo(home, loan, claim, true);
+    }
+
+    /// Sends a release on the connection of the command, because only there the order of the two is
+    /// certain. The connection stays open until the server has read both, or the lease would be
+    /// over.
+    fn undo(
+        self: &Arc<Self>,
+        home: Option<&Handle>,
+        mut loan: Loan<S::Connection>,
+        claim: &Claim,
+        may_be_queued: bool,
+    ) {
+        // Without a runtime, as in the end of one, the connection ends as well.
+        let Some(home) = home.cloned().or_else(|| Handle::try_current().ok()) else { return };
+        let (undos, claim) = (self.pending_undos.clone(), claim.clone());
+        undos.sent(&claim.owner);
+        home.spawn(async move {
+            let release = Release { may_be_queued, ..Release::of(&claim) };
+            let call = exclusive::release::call(release, true);
+            let sent = call.invocation.run(&mut loan.connection);
+            // What it found does not matter here: the engine asks once more, on a fresh connection.
+            if let Ok(Ok(_)) = tokio::time::timeout(claim.expire, sent).await {
+                loan.heard();
+                undos.over(&claim.owner);
+            }
+        });
+    }
+}
+
+/// May the lock be released where its queue cannot be used?
+fn is_queue_out_of_reach<S: Source>(error: &NodeError) -> bool {
+    match error.kind() {
+        // Not the command, but one of its keys.
+        NodeErrorKind::NoPermission => error.message().contains("key"),
+        // A script with several keys, while some of them have moved elsewhere.
+        NodeErrorKind::Cluster => !S::LEADS_TO_ONE,
+        _ => false,
+    }
+}
+
+/// A server takes no spaces in it, and nothing but ASCII.
+fn connection_name(client: &str) -> Arc<str> {
+    let fitting = |c: char| if c.is_ascii_graphic() { c } else { '_' };
+    format!("redlock:{}", client.chars().map(fitting).collect::<String>()).into()
+}

@@ -1,0 +1,84 @@
+//! What goes on in the background for as long as a node lives.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::commands::{exclusive, on_abandoned, send_script};
+use super::connection::{SharedConnection, Source};
+use super::health::{IdentifiedSource, outages};
+use super::node_core::NodeCore;
+use super::pubsub::Listening;
+use super::route::Route;
+use crate::backend::{BackgroundTask, CLAIM_WINDOW};
+use crate::key::LockKey;
+
+/// How long a nudge may take.
+const REPLY: Duration = Duration::from_secs(1);
+
+/// The background task of a node. It ends when this is dropped.
+pub(crate) struct NodeTasks<S: Source> {
+    listening: Listening<S>,
+    has_begun: AtomicBool,
+    over: CancellationToken,
+    _end: DropGuard,
+}
+
+impl<S: Source> NodeTasks<S> {
+    pub(crate) fn new(route: &Route<S>) -> Self {
+        let over = CancellationToken::new();
+        let end = over.clone().drop_guard();
+        let (core, calls) = (Arc::clone(&route.core), Arc::clone(&route.calls));
+        let listening = Listening { core, calls };
+        Self { listening, has_begun: AtomicBool::new(false), over, _end: end }
+    }
+
+    /// `None`: it was begun before.
+    pub(crate) fn begin(&self) -> Option<BackgroundTask> {
+        if self.has_begun.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let (over, listening) = (self.over.clone(), self.listening.clone());
+        Some(Box::pin(async move {
+            let all = async {
+                tokio::join!(
+                    listening.listen(),
+                    nudge_overdue(&listening),
+                    outages::watch(&listening.core)
+                )
+            };
+            tokio::select! {
+                () = over.cancelled() => {}
+                _ = all => {}
+            }
+        }))
+    }
+}
+
+/// Looks after hand-overs whose receiver may be dead.
+async fn nudge_overdue<S: Source>(Listening { core, calls }: &Listening<S>) {
+    loop {
+        for key in core.handovers.overdue().await {
+            let free_soon = nudge(core, calls, &key).await;
+            if let Some(free_in) = free_soon {
+                core.handovers.look_again(&key, free_in);
+            }
+        }
+    }
+}
+
+/// Hands the lock to the first process of its queue if it is free. Returns when it may be free if
+/// it is not, and somebody waits for a receiver that has not claimed it yet.
+async fn nudge<S: Source>(
+    core: &NodeCore<S>,
+    calls: &SharedConnection<IdentifiedSource<S>>,
+    key: &LockKey,
+) -> Option<Duration> {
+    let (call, decode) = (exclusive::nudge::call(key), exclusive::nudge::decode);
+    // Waiters look by themselves if this fails.
+    let nudged = send_script(&core.health, calls, &call, REPLY, decode, on_abandoned).await.ok()?;
+    let (free_in, waiting) = nudged.found;
+    free_in.filter(|free_in| waiting > 0 && *free_in <= CLAIM_WINDOW)
+}

@@ -1,0 +1,162 @@
+//! What a node sends for each command, and what it reads in the reply, without a connection: for
+//! the servers that tests simulate.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::{RedisError, Value};
+
+use super::commands::ScriptCall;
+use super::commands::exclusive::{self, acquire, enqueue, nudge, raise, release, renew, rotate};
+use super::commands::reply::Timed;
+use super::connection::diagnose;
+use super::founders;
+use super::pubsub::{NOBODY, handed_over};
+use crate::backend::{
+    Acquired, Claim, Enqueued, Found, FoundersOffer, QueueSignal, Release, Rotated, TokensUsed,
+};
+use crate::error::NodeError;
+use crate::fencing::FencingToken;
+use crate::key::LockKey;
+
+/// The call of a script, and how its reply is read.
+pub(crate) struct SimulatedCall<T> {
+    call: ScriptCall,
+    decode: Box<dyn Fn(&Value) -> Option<T>>,
+}
+
+/// What a simulated server replied.
+pub(crate) enum SimulatedReply<T> {
+    Answer(T),
+    /// The server does not know the script, and has done nothing.
+    NoScript,
+    Error(NodeError),
+    /// Not an answer of the script.
+    Nonsense(Value),
+}
+
+impl<T: 'static> SimulatedCall<T> {
+    fn new(call: ScriptCall, decode: impl Fn(&Value) -> Option<T> + 'static) -> Self {
+        Self { call, decode: Box::new(decode) }
+    }
+
+    /// Calls a server that answers at once: by the digest of the script, or by its text.
+    pub(crate) fn ask(
+        &self,
+        server: &mut (impl ConnectionLike + Send),
+        is_by_text: bool,
+    ) -> SimulatedReply<T> {
+        let invocation = &self.call.invocation;
+        let reply = if is_by_text {
+            at_once(invocation.run_text(server)).map(Some)
+        } else {
+            at_once(invocation.run_known(server))
+        };
+        match reply {
+            Ok(Some(value)) => match (self.decode)(&value) {
+                Some(answer) => SimulatedReply::Answer(answer),
+                None => SimulatedReply::Nonsense(value),
+            },
+            Ok(None) => SimulatedReply::NoScript,
+            Err(error) => SimulatedReply::Error(node_error(&error)),
+        }
+    }
+
+    /// Is another script made known before this one?
+    pub(crate) fn has_follower(&self) -> bool {
+        self.call.invocation.follower().is_some()
+    }
+
+    /// Makes the follower of the script known.
+    pub(crate) fn introduce(&self, server: &mut (impl ConnectionLike + Send)) {
+        if let Some(follower) = self.call.invocation.follower() {
+            // What it replies does not matter.
+            let _ = at_once(follower.run_text(server));
+        }
+    }
+}
+
+fn node_error(error: &RedisError) -> NodeError {
+    diagnose("simulated", error).error
+}
+
+fn at_once<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("a simulated server replies at once"),
+    }
+}
+
+fn untimed<T>(decode: fn(&Value) -> Option<Timed<T>>) -> impl Fn(&Value) -> Option<T> {
+    move |value| decode(value).map(|answer| answer.found)
+}
+
+pub(crate) fn acquire(claim: &Claim) -> SimulatedCall<Acquired> {
+    SimulatedCall::new(acquire::call(claim), untimed(acquire::decode))
+}
+
+pub(crate) fn raise(claim: &Claim, fencing_token: FencingToken) -> SimulatedCall<Found> {
+    SimulatedCall::new(raise::call(claim, fencing_token), raise::decode)
+}
+
+pub(crate) fn renew(claims: &[Claim]) -> SimulatedCall<Vec<Found>> {
+    let count = claims.len();
+    let decode = move |value: &Value| renew::decode(value, count).map(|answer| answer.found);
+    SimulatedCall::new(renew::call(claims), decode)
+}
+
+/// What a release found, and whether the lock was handed over.
+pub(crate) fn release(what: Release<'_>, has_queue: bool) -> SimulatedCall<(Found, bool)> {
+    SimulatedCall::new(release::call(what, has_queue), release::decode)
+}
+
+/// `channel`: where the owner can be told.
+pub(crate) fn enqueue(
+    claim: &Claim,
+    reserve: u32,
+    channel: Option<&str>,
+) -> SimulatedCall<Enqueued> {
+    let call = enqueue::call(claim, reserve, channel.unwrap_or(NOBODY));
+    SimulatedCall::new(call, untimed(enqueue::decode))
+}
+
+pub(crate) fn look(claim: &Claim, reserve: u32) -> SimulatedCall<Enqueued> {
+    SimulatedCall::new(enqueue::look(claim, reserve), untimed(enqueue::decode))
+}
+
+pub(crate) fn rotate(
+    held: &Claim,
+    tokens: TokensUsed,
+    next: &Claim,
+    reserve: u32,
+    channel: Option<&str>,
+) -> SimulatedCall<Rotated> {
+    let call = rotate::call(held, tokens, next, reserve, channel.unwrap_or(NOBODY));
+    SimulatedCall::new(call, untimed(rotate::decode))
+}
+
+pub(crate) fn nudge(key: &LockKey) -> SimulatedCall<(Option<Duration>, u64)> {
+    SimulatedCall::new(nudge::call(key), nudge::decode)
+}
+
+/// Notes the founders, if some are offered, and reads those that stand there.
+pub(crate) fn founders(
+    server: &mut (impl ConnectionLike + Send),
+    key: &str,
+    offer: Option<&FoundersOffer>,
+) -> Result<Option<String>, NodeError> {
+    let answer = at_once(founders::call(server, key, offer));
+    answer.map(|(founders, _)| founders).map_err(|error| node_error(&error))
+}
+
+/// Who is handed a lock by a message, and with what.
+pub(crate) fn signalled(message: &[u8]) -> Option<(String, QueueSignal)> {
+    handed_over(message)
+}
+
+/// The scripts that ship.
+pub(crate) fn scripts() -> [&'static str; 8] {
+    exclusive::scripts()
+}

@@ -1,0 +1,46 @@
+//! The ability of a backend to tell waiters of a release, where no server keeps a queue.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::claim::Claim;
+use super::outcome::{Found, Reply};
+
+/// Is called when a lock was released: on any thread, so it must not block.
+pub(crate) type OnRelease = Arc<dyn Fn() + Send + Sync>;
+
+/// The registrations of one request for a hint. Dropping it ends them in this process.
+#[derive(Debug, Default)]
+pub(crate) struct HintRegistration {
+    registrations: Vec<Box<dyn fmt::Debug + Send + Sync>>,
+}
+
+impl HintRegistration {
+    pub(crate) fn new(registration: impl fmt::Debug + Send + Sync + 'static) -> Self {
+        Self { registrations: vec![Box::new(registration)] }
+    }
+}
+
+impl FromIterator<Self> for HintRegistration {
+    fn from_iter<T: IntoIterator<Item = Self>>(all: T) -> Self {
+        let registrations = all.into_iter().flat_map(|one| one.registrations);
+        Self { registrations: registrations.collect() }
+    }
+}
+
+/// Tells waiters of releases.
+pub(crate) trait ReleaseHints: Send + Sync {
+    /// Asks for one hint when the lock of `claim` is released. The owner of the claim is used for
+    /// nothing else. A hint may get lost, or come in vain; the request is forgotten after a minute
+    /// at the latest.
+    fn request_hint<'a>(
+        &'a self,
+        claim: &'a Claim,
+        on_release: OnRelease,
+        within: Duration,
+    ) -> Reply<'a, HintRegistration>;
+
+    /// Takes a request back.
+    fn cancel_hint<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found>;
+}

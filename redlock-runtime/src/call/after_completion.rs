@@ -1,0 +1,7 @@
+//! A future that was polled after its end.
+
+#[cold]
+#[expect(clippy::panic, reason = "the contract of `Future`: not to be polled after completion")]
+pub(crate) fn after_completion() -> ! {
+    panic!("a `#[redis_lock]` future was polled after completion")
+}

@@ -1,0 +1,66 @@
+//! One caller that waits.
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::clock::Moment;
+use crate::error::LockError;
+use crate::hold::Granted;
+use crate::shield::shielded;
+
+/// What a caller asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    /// What the key was rendered from: the label of metrics.
+    pub(crate) template: &'static str,
+    pub(crate) expire: Duration,
+    pub(crate) max_renew: Option<u32>,
+    /// When the call began.
+    pub(crate) started: Moment,
+    /// How many shutdowns of its client had begun before.
+    pub(crate) shutdowns: u64,
+}
+
+/// How a wait ends.
+pub(crate) type Answer = Result<Granted, LockError>;
+
+/// One caller, as the queue sees it.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) id: u64,
+    pub(crate) terms: Terms,
+    end: Moment,
+    /// How many attempts the poller had made when the caller came, less the caller's own.
+    pub(crate) attempts_before: u32,
+    reply: oneshot::Sender<Answer>,
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has looked at a waiter.
+    pub(crate) static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+impl Waiter {
+    /// A caller that waits no longer than until `end`.
+    pub(crate) fn new(id: u64, terms: Terms, end: Moment, reply: oneshot::Sender<Answer>) -> Self {
+        Self { id, terms, end, attempts_before: 0, reply }
+    }
+
+    pub(crate) fn end(&self) -> Moment {
+        #[cfg(test)]
+        LOOKS.set(LOOKS.get() + 1);
+        self.end
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    /// Ends the wait. A lock that a caller which has gone cannot take comes back. A waker that
+    /// panics is called once the answer is delivered.
+    pub(crate) fn answer(self, answer: Answer) -> Option<Granted> {
+        shielded(|| self.reply.send(answer).err().and_then(Result::ok)).flatten()
+    }
+}

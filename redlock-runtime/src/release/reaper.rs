@@ -1,0 +1,136 @@
+//! Looks after the releases that nobody awaits.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::inline::inline;
+use super::release_future::ReleaseFuture;
+use super::task::ReleaseTask;
+use crate::backend::{Fault, LockBackend};
+use crate::background_thread;
+use crate::clock::{Clock, Moment};
+use crate::process::PerProcess;
+use crate::state::Released;
+use crate::thread_exit::{self, Unsent};
+
+/// How often the reaper looks.
+const LOOK: Duration = Duration::from_millis(5);
+/// How many earlier releases a release looks after: more than one, so that they become fewer.
+const REAPED: usize = 2;
+
+/// The releases that nobody awaits, in the order in which they were sent. A task for each of them
+/// on the caller's runtime would cost more than the rest of its release.
+static UNAWAITED: PerProcess<Mutex<Unawaited>> = PerProcess::new();
+
+#[derive(Default)]
+struct Unawaited {
+    releases: VecDeque<UnawaitedRelease>,
+    /// The reaper runs on the background thread.
+    has_reaper: bool,
+}
+
+struct UnawaitedRelease {
+    release: Pin<Box<dyn Future<Output = Result<Released, Fault>> + Send>>,
+    /// The caller's runtime may not be driven any more: from here on the background sends it.
+    deadline: Moment,
+    /// Tells by its drop that the release is over.
+    _over: oneshot::Sender<()>,
+}
+
+impl UnawaitedRelease {
+    fn is_over(&mut self, now: Moment) -> bool {
+        let mut nobody = Context::from_waker(Waker::noop());
+        self.release.as_mut().poll(&mut nobody).is_ready() || now >= self.deadline
+    }
+}
+
+/// Sends one release over `route`, and sees it through in the background. The command has left when
+/// the returned future is ready.
+pub(crate) fn unawaited(task: ReleaseTask, route: Arc<dyn LockBackend>) -> ReleaseFuture {
+    let (over, is_over) = oneshot::channel();
+    begin(task, route, over);
+    ReleaseFuture::leaving(is_over)
+}
+
+fn begin(mut task: ReleaseTask, route: Arc<dyn LockBackend>, over: oneshot::Sender<()>) {
+    // The end of this thread waits for its answer, or for the background to have it instead.
+    task.unsent = Some(Unsent::here());
+    let process = task.engine.process;
+    let patience = task.engine.reply_timeout / 4;
+    let release = Box::pin(inline(task, route));
+    let now = Clock::Boot.now();
+    let mut sent = UnawaitedRelease { release, deadline: now.plus(patience), _over: over };
+    if sent.is_over(now) {
+        return;
+    }
+    let Ok(unawaited) = UNAWAITED.of(process, Mutex::default) else { return };
+    add(unawaited, |releases| releases.push_back(sent));
+    // Where releases follow each other, earlier ones have been answered meanwhile. To end them here
+    // costs less than on the background thread: their state is in this core's cache.
+    for _ in 0..REAPED {
+        let Some(mut oldest) = lock(unawaited).releases.pop_front() else { return };
+        if !oldest.is_over(now) {
+            return add(unawaited, |releases| releases.push_front(oldest));
+        }
+    }
+}
+
+/// Adds releases, and starts the reaper if it does not run.
+fn add(unawaited: &'static Mutex<Unawaited>, add: impl FnOnce(&mut VecDeque<UnawaitedRelease>)) {
+    let has_reaper = {
+        let mut unawaited = lock(unawaited);
+        add(&mut unawaited.releases);
+        std::mem::replace(&mut unawaited.has_reaper, true)
+    };
+    // Without a background thread nothing could be done about them.
+    if !has_reaper && background_thread::spawn(reap(unawaited)).is_err() {
+        lock(unawaited).has_reaper = false;
+    }
+}
+
+/// If the reaper dies, the next unawaited release starts another one.
+struct ReaperGuard {
+    unawaited: &'static Mutex<Unawaited>,
+    is_done: bool,
+}
+
+impl Drop for ReaperGuard {
+    fn drop(&mut self) {
+        if !self.is_done {
+            lock(self.unawaited).has_reaper = false;
+        }
+    }
+}
+
+async fn reap(all: &'static Mutex<Unawaited>) {
+    let mut guard = ReaperGuard { unawaited: all, is_done: false };
+    loop {
+        Clock::Boot.sleep_until(Clock::Boot.now().plus(LOOK)).await;
+        let releases = std::mem::take(&mut lock(all).releases);
+        // Outside of the mutex: what ends may release, wake and tell others. The runtime of a
+        // thread that ends may never be driven again.
+        let now = if thread_exit::is_awaited() { Moment::NEVER } else { Clock::Boot.now() };
+        let mut left: VecDeque<_> = releases
+            .into_iter()
+            .filter_map(|mut release| (!release.is_over(now)).then_some(release))
+            .collect();
+        let mut unawaited = lock(all);
+        left.append(&mut unawaited.releases);
+        unawaited.releases = left;
+        if unawaited.releases.is_empty() {
+            // Under the same mutex: the next release must not find a reaper here.
+            unawaited.has_reaper = false;
+            guard.is_done = true;
+            return;
+        }
+    }
+}
+
+fn lock(unawaited: &Mutex<Unawaited>) -> MutexGuard<'_, Unawaited> {
+    unawaited.lock().unwrap_or_else(PoisonError::into_inner)
+}
