@@ -27,7 +27,7 @@ pub async fn measure(plan: &Plan) -> Result<Answer, Failure> {
     let mut least_left = LEASE;
     while seconds_since(begin) < plan.seconds {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let left = guards.iter().map(LockGuard::remaining).min();
+        let left = guards.iter().map(|guard| guard.remaining()).min();
         least_left = least_left.min(left.unwrap_or_default());
     }
     let lost = guards.iter().filter(|guard| guard.state() != LeaseState::Held).count();
