@@ -6,7 +6,7 @@ use clap::Parser;
 
 /// Measures redlock beside the raw limit and beside other lock libraries, in turn, in several
 /// rounds. Writes tables, plots and figures: performance.md, performance/*.svg and
-/// performance/results.json.
+/// performance/results.jsonl.
 ///
 /// Servers are started on free ports. Go, Java with Maven, Node.js and Python are used where they
 /// are there; what is missing is listed as not measured.

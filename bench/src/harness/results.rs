@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use serde_json::json;
 
 use super::figures::Figures;
 use super::machine::Machine;
 use super::stats::Spread;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct Results {
     pub machine: Machine,
     /// How many were asked for.
@@ -20,13 +21,12 @@ pub struct Results {
 }
 
 /// One subject in one scenario.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default)]
 pub struct Series {
     /// Medians and spreads of `rounds`.
     pub summary: Summary,
     /// `None` where it failed, and in the rounds behind the first of what is measured once. Not
-    /// written: what it says is in the summary, and it would be most of the file.
-    #[serde(skip)]
+    /// written: the summary has what they say.
     pub rounds: Vec<Option<Figures>>,
 }
 
@@ -44,6 +44,20 @@ impl Results {
         for series in self.scenarios.values_mut().flat_map(BTreeMap::values_mut) {
             series.summarize();
         }
+    }
+
+    /// One JSON object a line: the machine, then each subject in each scenario.
+    pub fn lines(&self) -> serde_json::Result<String> {
+        let Self { machine, rounds, not_measured, scenarios } = self;
+        let head = json!({"machine": machine, "rounds": rounds, "not_measured": not_measured});
+        let mut text = head.to_string() + "\n";
+        for (scenario, subjects) in scenarios {
+            for (subject, series) in subjects {
+                let row = Row { scenario, subject, figures: &series.summary };
+                text += &(serde_json::to_string(&row)? + "\n");
+            }
+        }
+        Ok(text)
     }
 
     pub fn series(&self, scenario: &str, subject: &str) -> Option<&Series> {
@@ -68,6 +82,14 @@ impl Results {
         });
         Spread::of(ratios)
     }
+}
+
+/// A line of the file.
+#[derive(Serialize)]
+struct Row<'a> {
+    scenario: &'a str,
+    subject: &'a str,
+    figures: &'a Summary,
 }
 
 impl Series {

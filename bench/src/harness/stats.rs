@@ -1,9 +1,9 @@
 //! Medians and spreads.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// Of one figure over all rounds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
     pub median: f64,
     pub min: f64,
@@ -25,9 +25,27 @@ impl Spread {
     }
 }
 
+/// Median, least and most; one number where they are the same.
+impl Serialize for Spread {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.min < self.max {
+            [self.median, self.min, self.max].serialize(serializer)
+        } else {
+            self.median.serialize(serializer)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spreads_are_written_short() {
+        let json = |median, min, max| serde_json::json!(Spread { median, min, max }).to_string();
+        assert_eq!(json(2.0, 2.0, 2.0), "2.0");
+        assert_eq!(json(2.5, 1.0, 4.0), "[2.5,1.0,4.0]");
+    }
 
     #[test]
     fn the_median_of_an_even_number_lies_between_the_middle_two() {

@@ -17,7 +17,7 @@ const END: &str = "<!-- end of what is generated -->";
 pub fn write(results: &Results, root: &Path, out: &Path) -> Result<(), Failure> {
     let place = out.join("performance");
     fs::create_dir_all(&place)?;
-    fs::write(place.join("results.json"), serde_json::to_string_pretty(results)? + "\n")?;
+    fs::write(place.join("results.jsonl"), results.lines()?)?;
     let mut images = Vec::new();
     for (name, plot) in plots(results) {
         fs::write(place.join(format!("{name}.svg")), plot.svg())?;
