@@ -4,123 +4,76 @@
 //! private one, and where none is installed it keeps the locks in memory. Add `-- --help`.
 //!
 //! `shop.rs` is the code that a user of the library writes; everything else is the stage around it:
-//! `main` -> `play` (one act) -> `plot` (when to cause which accident), `fleet` (the workers),
-//! `worker` (one of them); `screen`, `json` and `report` show the `outcome`.
+//! `main` -> `play` (one act, and its accident) -> `fleet` (the workers) -> `worker` (one of them).
 
 mod act;
 mod database;
-mod event;
 mod fleet;
-mod json;
 mod options;
-mod outcome;
 mod play;
-mod plot;
-mod report;
 mod screen;
 mod server;
 mod shop;
 mod worker;
 
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use redlock::Redlock;
-
-use fleet::Access;
 use options::Options;
-use outcome::Outcome;
 use screen::Screen;
+use serde_json::json;
 use server::Server;
+use tokio::signal::unix::{SignalKind, signal};
 
-type Failure = Box<dyn std::error::Error>;
-
-const FAILED: u8 = 1;
-const NOT_RUN: u8 = 2;
-/// What a shell reports for a program that was interrupted.
-const INTERRUPTED: u8 = 130;
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+type Result<T, E = Failure> = std::result::Result<T, E>;
 
 #[tokio::main]
-async fn main() -> ExitCode {
+async fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    if let Some(setup) = worker::Setup::from_args(&args) {
-        return match worker::run_process(setup).await {
-            // Not a return: it would wait for the thread that reads stdin.
-            Ok(()) => std::process::exit(0),
-            Err(error) => not_run(error.as_ref()),
-        };
-    }
-    let options = Options::parse();
-    // Whatever is dropped with the demo's future ends its workers and its server.
-    tokio::select! {
-        ended = demo(&options) => match ended {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => FAILED.into(),
-            Err(error) => not_run(error.as_ref()),
+    let ended = match args.as_slice() {
+        [role, setup] if role == worker::ROLE => worker::run_process(setup).await.map(|()| 0),
+        // Whatever is dropped with the demo's future ends its workers and its server.
+        _ => tokio::select! {
+            ended = demo(Options::parse()) => ended,
+            ended = interrupted() => ended,
         },
-        () = interrupted() => INTERRUPTED.into(),
-    }
+    };
+    let code = ended.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        2
+    });
+    // Not a return: it would wait for threads that read stdin or block in a frozen payment.
+    std::process::exit(code);
 }
 
-/// `Ok(true)`: every act that must be exact was.
-async fn demo(options: &Options) -> Result<bool, Failure> {
-    options.check()?;
+/// The exit code: 0 if every act that must be exact was.
+async fn demo(options: Options) -> Result<i32> {
     let began = Instant::now();
-    if let Some(directory) = options.report.parent() {
-        std::fs::create_dir_all(directory)?;
-    }
-    let server = Server::choose(options.redis_url.as_deref()).await?;
-    if server.url().is_none() {
-        redlock::init(Redlock::builder().memory()).await?;
-    }
+    let server = Server::choose(options.redis_url.clone()).await?;
     let mut screen = Screen::new(options.json);
-    screen.header(&server, options);
-    let mut outcomes = Vec::new();
+    screen.header(&server, &options);
+    let mut acts = Vec::new();
     for act in options.acts() {
-        let access = server.url().map(|url| access(url, act));
-        outcomes.push(play::play(act, options, access.as_ref(), &mut screen).await?);
+        acts.push(play::play(act, &options, &server, &mut screen).await?);
     }
-    std::fs::write(&options.report, report::page(&server, options, &outcomes))?;
-    screen.summary(&outcomes);
-    screen.farewell(&outcomes, &options.report.to_string_lossy(), began.elapsed());
+    screen.summary(&acts, began.elapsed());
+    let passed = acts.iter().all(|act| act.passed);
     if options.json {
-        print_result(&json::result(&server, options, &outcomes));
+        let server = &server.description;
+        screen::print(&json!({"passed": passed, "server": server, "acts": acts}).to_string());
     }
     if let Ok(redlock) = redlock::global() {
         redlock.shutdown(Duration::from_secs(1)).await;
     }
-    Ok(outcomes.iter().all(Outcome::is_passed))
+    Ok(i32::from(!passed))
 }
 
-/// Every run and act has keys of its own: on a server of yours nothing is in the way.
-fn access(url: &str, act: act::Act) -> Access {
-    let prefix = format!("inventory-demo:{:x}:{}:", event::now(), act.name());
-    Access { url: url.to_owned(), prefix }
-}
-
-/// Ctrl-C, or a polite kill.
-async fn interrupted() {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = tokio::signal::ctrl_c() => {}
-                _ = terminate.recv() => {}
-            }
-            return;
-        }
+/// Ctrl-C, or a polite kill. The code is what a shell reports for an interrupted program.
+async fn interrupted() -> Result<i32> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => Ok(130),
+        _ = terminate.recv() => Ok(130),
     }
-    let _ = tokio::signal::ctrl_c().await;
-}
-
-#[allow(clippy::print_stdout, reason = "the result of the program")]
-fn print_result(json: &str) {
-    println!("{json}");
-}
-
-fn not_run(error: &dyn std::error::Error) -> ExitCode {
-    eprintln!("error: {error}");
-    NOT_RUN.into()
 }
