@@ -82,6 +82,7 @@ pub async fn time_passes(time: Duration) {
 }
 
 /// Blocks the thread, as a body does that never yields.
+#[allow(clippy::disallowed_methods, reason = "what others use in its place")]
 pub fn block_thread(time: Duration) {
     std::thread::sleep(time);
 }

@@ -21,6 +21,7 @@ pub(crate) fn passed() -> Duration {
     Duration::from_millis(MILLIS.load(Ordering::Relaxed))
 }
 
+#[allow(clippy::disallowed_methods, reason = "a thread of its own that does nothing else")]
 fn count() {
     let mut last = Instant::now();
     loop {
