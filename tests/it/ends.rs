@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use redlock::Redlock;
 
+use crate::busy;
 use crate::fault_kit::{LONG, NOISE, nothing_left};
 use crate::support::process::Process;
 use crate::support::proxy::{Then, contains};
@@ -35,6 +36,7 @@ fn slow_proxy(server: &Server, one_way: u64) -> Proxy {
 /// Over the connection of the background thread, and over one of the runtime that ends.
 #[tokio::test]
 async fn a_background_release_is_the_last_thing_a_process_does() {
+    let _turn = busy::turn().await;
     let server = Server::shared().await;
     for calls in ["1", "200"] {
         children_leave_nothing(12, "call-and-end", &server.url(), &[calls]).await;
@@ -64,6 +66,7 @@ async fn a_background_release_that_is_cut_is_repeated_before_its_process_ends() 
 /// Wherever the cancellation falls: while the command is on its way, or its answer.
 #[tokio::test]
 async fn a_call_that_is_cancelled_is_the_last_thing_a_process_does() {
+    let _turn = busy::turn().await;
     for one_way in [1, 3] {
         let far = slow_proxy(Server::shared().await, one_way);
         for (calls, millis) in [("1", "1"), ("1", "2"), ("1", "5"), ("100", "2")] {

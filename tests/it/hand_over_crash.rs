@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use tokio::task::JoinSet;
 
+use crate::busy;
 use crate::hand_over_crew::Crew;
 use crate::line::{HEAD, RELEASE, ROTATE};
 use crate::support::proxy::Then;
@@ -46,6 +47,7 @@ async fn crash(crew: &mut Crew<'_>, round: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn whoever_dies_the_lock_has_one_holder_and_the_line_goes_on() {
+    let _turn = busy::turn().await;
     let start = Instant::now();
     let mut crews = JoinSet::new();
     for _ in 0..CREWS {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, missing_docs)]
 #![allow(missing_debug_implementations)]
 
+mod busy;
 mod certificates;
 mod clients;
 mod clock_at_boot;

@@ -4,6 +4,7 @@
 use deadpool_redis::redis::{self, AsyncConnectionConfig, Client, aio::MultiplexedConnection};
 use redlock::{LockError, Redlock, redis_lock};
 
+use crate::busy;
 use crate::clients::client;
 use crate::fault_kit::NOISE;
 use crate::support::process::{Args, Process, block_on, emit};
@@ -58,6 +59,7 @@ async fn hang(redlock: &Redlock) -> Result<(), LockError> {
 
 #[tokio::test]
 async fn three_tasks_count_to_thirty_thousand() {
+    let _turn = busy::turn().await;
     let url = Server::shared().await.url();
     let (redlock, key) = (client().await, unique_prefix() + "counter");
     let mut workers = tokio::task::JoinSet::new();
@@ -77,6 +79,7 @@ async fn three_tasks_count_to_thirty_thousand() {
 
 #[tokio::test]
 async fn three_processes_count_to_thirty_thousand() {
+    let _turn = busy::turn().await;
     let race = Race::new().await;
     let workers: Vec<_> = (0..WORKERS).map(|_| race.worker(EACH, false)).collect();
     race.finish(workers).await;
@@ -86,6 +89,7 @@ async fn three_processes_count_to_thirty_thousand() {
 /// One waits in line for all of its tasks, so that the lock changes hands within and between them.
 #[tokio::test]
 async fn three_processes_of_eight_tasks_count_to_thirty_thousand() {
+    let _turn = busy::turn().await;
     let race = Race::new().await;
     let workers: Vec<_> = (0..WORKERS).map(|_| race.crowd(8, EACH / 8)).collect();
     race.finish(workers).await;
@@ -94,6 +98,7 @@ async fn three_processes_of_eight_tasks_count_to_thirty_thousand() {
 
 #[tokio::test]
 async fn twenty_tasks_of_one_process_count_to_twenty_thousand() {
+    let _turn = busy::turn().await;
     let race = Race::new().await;
     race.finish(vec![race.crowd(20, 1_000)]).await;
     assert_eq!(race.count().await, 20_000);
@@ -102,6 +107,7 @@ async fn twenty_tasks_of_one_process_count_to_twenty_thousand() {
 /// The others wait for the end of its lease, and count on.
 #[tokio::test]
 async fn a_worker_killed_before_its_first_increment_is_missed_exactly() {
+    let _turn = busy::turn().await;
     let race = Race::new().await;
     let mut killed = race.worker(0, true);
     killed.event("holds").await;
@@ -114,6 +120,7 @@ async fn a_worker_killed_before_its_first_increment_is_missed_exactly() {
 /// Killed in the middle of its work, while it holds and the others wait.
 #[tokio::test]
 async fn what_a_killed_worker_had_done_is_counted_once() {
+    let _turn = busy::turn().await;
     let race = Race::new().await;
     let others: Vec<_> = (1..WORKERS).map(|_| race.worker(1_000, false)).collect();
     let mut killed = race.worker(123, true);

@@ -2,6 +2,7 @@
 
 use redlock::{LockError, LockGuard, NodeErrorKind, Redlock, RedlockBuilder, Wait};
 
+use crate::busy;
 use crate::support::{Proxy, Replicated, Server, capture, eventually, ms, secs, unique_prefix};
 
 async fn masters() -> Vec<Server> {
@@ -52,6 +53,7 @@ async fn rounds(count: u32, is_guarded: bool) -> u32 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_second_holder_in_100_of_100_runs() {
+    let _turn = busy::turn().await;
     // Most of it is waiting until what a server forgot is over: ten groups of servers side by side.
     let groups: Vec<_> = (0..10).map(|_| tokio::spawn(rounds(10, true))).collect();
     for group in groups {
