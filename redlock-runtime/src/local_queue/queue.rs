@@ -9,7 +9,7 @@ use tokio::runtime;
 use tokio::sync::Notify;
 
 use super::shutdowns::{Shutdown, Shutdowns};
-use super::state::{DirectAttempt, PollerState, QueueState};
+use super::state::{AttemptUnderWay, PollerState, QueueState};
 use super::waiter::Waiter;
 use crate::clock::Moment;
 use crate::error::LockError;
@@ -137,7 +137,7 @@ impl QueueHandle {
             return None;
         }
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        state.direct_attempt = Some(DirectAttempt { id, at: now });
+        state.direct_attempt = Some(AttemptUnderWay { id, at: now });
         drop(state);
         Some(DirectAttemptGuard { handle: self.another(), id })
     }

@@ -18,7 +18,7 @@ pub(crate) struct QueueState {
     /// How many who waited here are about to hold it: one, or none.
     pub(crate) promised: u32,
     /// A caller asks Redis by itself.
-    pub(crate) direct_attempt: Option<DirectAttempt>,
+    pub(crate) direct_attempt: Option<AttemptUnderWay>,
     /// Releases on their way where nobody is told when they arrive.
     pub(crate) releases: u32,
     /// Releases that the background thread has to send; an attempt over another connection could
@@ -68,7 +68,7 @@ pub(crate) enum RestReason {
 
 /// An attempt that a caller makes by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct DirectAttempt {
+pub(crate) struct AttemptUnderWay {
     pub(crate) id: u64,
     /// When it was asked.
     pub(crate) at: Moment,
