@@ -1,5 +1,7 @@
 //! The commands that the scripts and the client call.
 
+use std::collections::VecDeque;
+
 use crate::arguments::{integer, range};
 use crate::keyspace::{Keyspace, WrongType};
 use crate::reply::Reply;
@@ -88,7 +90,7 @@ fn carry_out(keys: &mut Keyspace, name: &[u8], arguments: &[&[u8]]) -> Result<Re
             (Some(_), Some(ends)) => i64::try_from(ends - keys.now).unwrap_or(i64::MAX),
         }),
         (b"PEXPIRE", [key, life]) => pexpire(keys, key, integer(life)?),
-        (b"LLEN", [key]) => Reply::count(keys.list(key)?.map_or(0, |list| list.len())),
+        (b"LLEN", [key]) => Reply::count(keys.list(key)?.map_or(0, VecDeque::len)),
         (b"LINDEX", [key, at]) => {
             let at = integer(at)?;
             let list = keys.list(key)?;
@@ -101,7 +103,7 @@ fn carry_out(keys: &mut Keyspace, name: &[u8], arguments: &[&[u8]]) -> Result<Re
             Reply::Array(items.into_iter().flatten().cloned().map(Reply::Bulk).collect())
         }
         (b"LPOP", [key]) => {
-            let popped = keys.change_list(key, std::collections::VecDeque::pop_front)?;
+            let popped = keys.change_list(key, VecDeque::pop_front)?;
             Reply::or_nil(popped.flatten())
         }
         (b"LREM", [key, count, item]) => lrem(keys, key, integer(count)?, item)?,

@@ -69,7 +69,7 @@ impl Interpreter {
         let redis = lua.create_table()?;
         for (name, raises) in [("call", true), ("pcall", false)] {
             let data = Rc::clone(&data);
-            let call = move |lua: &Lua, words| call(lua, &data, words, raises);
+            let call = move |lua: &Lua, words| call(lua, &data, &words, raises);
             redis.set(name, lua.create_function(call)?)?;
         }
         let status = |lua: &Lua, text: mlua::String| table_of(lua, "ok", &text.as_bytes());
@@ -81,17 +81,17 @@ impl Interpreter {
         Ok(Self { lua, compiled: RefCell::default(), data })
     }
 
+    fn compiled(&self, script: &Script) -> mlua::Result<Function> {
+        if let Some(known) = self.compiled.borrow().get(&script.id) {
+            return Ok(known.clone());
+        }
+        let function = self.lua.load(&*script.runs).set_name("=user_script").into_function()?;
+        self.compiled.borrow_mut().insert(script.id, function.clone());
+        Ok(function)
+    }
+
     fn evaluate(&self, script: &Script, keys: &[&[u8]], args: &[&[u8]]) -> mlua::Result<Reply> {
-        let known = self.compiled.borrow().get(&script.id).cloned();
-        let function = match known {
-            Some(function) => function,
-            None => {
-                let chunk = self.lua.load(&*script.runs).set_name("=user_script");
-                let function = chunk.into_function()?;
-                self.compiled.borrow_mut().insert(script.id, function.clone());
-                function
-            }
-        };
+        let function = self.compiled(script)?;
         let globals = self.lua.globals();
         for (name, words) in [("KEYS", keys), ("ARGV", args)] {
             let table = self.lua.create_table_with_capacity(words.len(), 0)?;
@@ -105,7 +105,7 @@ impl Interpreter {
 }
 
 /// `redis.call`, which raises errors, and `redis.pcall`, which returns them.
-fn call(lua: &Lua, data: &RefCell<Data>, words: MultiValue, raises: bool) -> mlua::Result<Value> {
+fn call(lua: &Lua, data: &RefCell<Data>, words: &MultiValue, raises: bool) -> mlua::Result<Value> {
     let reply = match words.iter().map(|word| argument(lua, word)).collect::<Result<Vec<_>, _>>() {
         Ok(words) => execute(data, &words),
         Err(Unfit) => {

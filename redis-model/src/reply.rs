@@ -26,10 +26,6 @@ impl Reply {
         Self::Error(message.to_owned())
     }
 
-    pub(crate) fn text(text: impl ToString) -> Self {
-        Self::Bulk(text.to_string().into_bytes())
-    }
-
     pub(crate) fn count(number: usize) -> Self {
         Self::Int(i64::try_from(number).unwrap_or(i64::MAX))
     }

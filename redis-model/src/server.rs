@@ -140,7 +140,7 @@ impl Server {
 impl Data {
     pub(crate) fn time(&self) -> Reply {
         let parts = [self.micros / 1_000_000, self.micros % 1_000_000];
-        Reply::Array(parts.map(Reply::text).to_vec())
+        Reply::Array(parts.map(|part| Reply::Bulk(part.to_string().into_bytes())).to_vec())
     }
 
     pub(crate) fn publish(&mut self, channel: &[u8], message: &[u8]) -> Reply {

@@ -72,13 +72,15 @@ pub(crate) struct Pair {
     /// Listens to the channel `heard`.
     _subscriber: TcpStream,
     is_lineless: bool,
+    /// Keys may get values that scripts cannot use.
+    pub(crate) may_spoil: bool,
     micros: u64,
     millis: u64,
     pub(crate) tally: Tally,
 }
 
 impl Pair {
-    pub(crate) async fn new(server: &Server, is_lineless: bool) -> Self {
+    pub(crate) async fn new(server: &Server, is_lineless: bool, may_spoil: bool) -> Self {
         let raw = server.raw();
         raw.cmd(&["FLUSHALL"]).await;
         let mut model = redis_model::Server::new([]);
@@ -89,8 +91,17 @@ impl Pair {
         };
         let (micros, millis) = (1_795_000_000_000_000, 0);
         model.set_listeners(b"heard", 1);
-        let (_subscriber, tally) = (subscriber(server), Tally::default());
-        let mut pair = Self { raw, user, model, _subscriber, is_lineless, micros, millis, tally };
+        let mut pair = Self {
+            raw,
+            user,
+            model,
+            _subscriber: subscriber(server),
+            is_lineless,
+            may_spoil,
+            micros,
+            millis,
+            tally: Tally::default(),
+        };
         pair.pass(0, 0).await;
         pair
     }
@@ -114,6 +125,13 @@ impl Pair {
         assert_eq!(model, real, "{call}");
         self.tally.count(name, &real);
         self.compare(&call).await;
+    }
+
+    /// Runs a script on both as it is.
+    pub(crate) async fn evaluate(&mut self, text: &str) {
+        let words = ["EVAL", text, "2", "key", "other", "argument", "7"];
+        let real = shown(self.raw.try_cmd(&words).await);
+        assert_eq!(shown(self.ask(&words).await), real, "{text}");
     }
 
     /// Sends one command to both, without an expiry.

@@ -143,18 +143,20 @@ async fn by_hand(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
         &["DEL", &mark, &counter],
         &["DEL", &lock, &mark, &counter, &line],
         &["SET", &lock, "somebody"],
+        &["RPUSH", &line, "malformed", "0 0 0 @box o:9", "100 100 0 - o:9", "7 7 7 @box o:2"],
+        &["RPUSH", "box", "message"],
+        &["LREM", &line, "-2", "malformed"],
+        &["LREM", "box", "0", "message"],
+        // From here on, tokens or the line cannot be used.
         &["SET", &line, "no list"],
         &["SET", &counter, "no number"],
         &["SET", &counter, "9007199254740991"],
         &["SET", &mark, "9007199254740985"],
         &["SET", &mark, "-7"],
-        &["RPUSH", &line, "malformed", "0 0 0 @box o:9", "100 100 0 - o:9", "7 7 7 @box o:2"],
-        &["RPUSH", "box", "message"],
-        &["LREM", &line, "-2", "malformed"],
-        &["LREM", "box", "0", "message"],
     ];
-    pair.command(words[random.usize(..words.len())], place).await;
-    if random.u8(..4) == 0 {
+    let most = if pair.may_spoil { words.len() } else { 10 };
+    pair.command(words[random.usize(..most)], place).await;
+    if pair.may_spoil && random.u8(..4) == 0 {
         // A list where a string belongs.
         let key = [&lock, &counter, &mark][random.usize(..3)];
         pair.command(&["DEL", key], place).await;

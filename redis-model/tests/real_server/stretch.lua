@@ -1,5 +1,7 @@
--- Stands before a script on the real server. A millisecond of a lease lasts for 100 seconds, and TIME
--- is what stands in a key.
+-- stretch: stands before a script on a real server, where a millisecond of a lease lasts 100 seconds
+-- then, and TIME is what stands in the key `clock`.
+-- KEYS and ARGV are those of the script behind it.
+-- Returns nothing by itself.
 local real, factor = redis, 100000
 local function stretched(life)
   life = type(life) == 'number' and string.format('%.0f', life) or life

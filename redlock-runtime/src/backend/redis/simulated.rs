@@ -24,8 +24,10 @@ use crate::key::LockKey;
 /// The call of a script, and how its reply is read.
 pub(crate) struct SimulatedCall<T> {
     call: ScriptCall,
-    decode: Box<dyn Fn(&Value) -> Option<T>>,
+    decode: Decode<T>,
 }
+
+type Decode<T> = Box<dyn Fn(&Value) -> Option<T>>;
 
 /// What a simulated server replied.
 pub(crate) enum SimulatedReply<T> {

@@ -45,8 +45,8 @@ impl Command {
 pub(super) fn scripts(claim_window: Duration) -> Vec<Script> {
     static MADE: LazyLock<Mutex<BTreeMap<Duration, Vec<Script>>>> = LazyLock::new(Mutex::default);
     let mut made = MADE.lock().unwrap();
-    let make = || simulated::scripts().map(|text| script(text, claim_window)).to_vec();
-    made.entry(claim_window).or_insert_with(make).clone()
+    let all = || simulated::scripts().map(|text| script(text, claim_window)).to_vec();
+    made.entry(claim_window).or_insert_with(all).clone()
 }
 
 fn script(text: &str, claim_window: Duration) -> Script {
