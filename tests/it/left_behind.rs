@@ -6,7 +6,7 @@ use crate::fault_kit::{LONG, client};
 use crate::support::proxy::{Then, command, contains};
 use crate::support::{Proxy, Server, eventually, ms, secs, time_passes, unique_prefix};
 
-const ACQUIRE: &str = include_str!("../../redlock-runtime/src/backend/scripts/acquire.lua");
+const ACQUIRE: &str = script!("acquire.lua");
 
 /// A server that has forgotten its scripts is asked three times until it grants a lock again, and
 /// the release comes in between.

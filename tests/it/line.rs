@@ -2,12 +2,12 @@
 
 use crate::support::{Raw, Server, eventually, lines_of, ms, secs, unique_prefix};
 
-pub const HEAD: &str = include_str!("../../redlock-runtime/src/backend/scripts/hand_over.lua");
-pub const JOIN: &str = include_str!("../../redlock-runtime/src/backend/scripts/join.lua");
-pub const RELEASE: &str = include_str!("../../redlock-runtime/src/backend/scripts/release.lua");
-pub const ROTATE: &str = include_str!("../../redlock-runtime/src/backend/scripts/rotate.lua");
-const NUDGE: &str = include_str!("../../redlock-runtime/src/backend/scripts/nudge.lua");
-const ACQUIRE: &str = include_str!("../../redlock-runtime/src/backend/scripts/acquire.lua");
+pub const HEAD: &str = script!("hand_over.lua");
+pub const JOIN: &str = script!("enqueue.lua");
+pub const RELEASE: &str = script!("release.lua");
+pub const ROTATE: &str = script!("rotate.lua");
+const NUDGE: &str = script!("nudge.lua");
+const ACQUIRE: &str = script!("acquire.lua");
 /// A process that cannot be told.
 pub const NOBODY: &str = "-";
 const EXPIRE: &str = "10000";

@@ -2,6 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, missing_docs)]
 #![allow(missing_debug_implementations)]
 
+/// The text of a script that ships.
+macro_rules! script {
+    ($name:literal) => {
+        include_str!(concat!("../../redlock-runtime/src/backend/redis/commands/exclusive/", $name))
+    };
+}
+
 mod busy;
 mod certificates;
 mod clients;

@@ -6,7 +6,7 @@ use redlock::{Redlock, RedlockBuilder};
 use crate::line::{HEAD, Lock, RELEASE};
 use crate::support::{Server, eventually, lines_of, ms, secs, unique_prefix};
 
-const NOTICE: &str = include_str!("../../redlock-runtime/src/backend/scripts/notice.lua");
+const NOTICE: &str = script!("release_hint.lua");
 
 /// What a server publishes to waiters.
 struct Ear(deadpool_redis::redis::aio::PubSub);

@@ -6,24 +6,21 @@ use redlock::Redlock;
 use crate::support::{Proxy, Server, eventually, secs, unique_prefix};
 
 const DOCUMENT: &str = include_str!("../../docs/protocol.md");
-const HEAD: &str = include_str!("../../redlock-runtime/src/backend/scripts/hand_over.lua");
+const HEAD: &str = script!("hand_over.lua");
 
 macro_rules! with_head {
     ($name:literal) => {
-        concat!(
-            include_str!("../../redlock-runtime/src/backend/scripts/hand_over.lua"),
-            include_str!(concat!("../../redlock-runtime/src/backend/scripts/", $name))
-        )
+        concat!(script!("hand_over.lua"), script!($name))
     };
 }
 
 const SCRIPTS: [(&str, &str); 8] = [
-    ("acquire.lua", include_str!("../../redlock-runtime/src/backend/scripts/acquire.lua")),
-    ("raise.lua", include_str!("../../redlock-runtime/src/backend/scripts/raise.lua")),
-    ("renew.lua", include_str!("../../redlock-runtime/src/backend/scripts/renew.lua")),
-    ("notice.lua", include_str!("../../redlock-runtime/src/backend/scripts/notice.lua")),
+    ("acquire.lua", script!("acquire.lua")),
+    ("raise.lua", script!("raise.lua")),
+    ("renew.lua", script!("renew.lua")),
+    ("release_hint.lua", script!("release_hint.lua")),
     ("release.lua", with_head!("release.lua")),
-    ("join.lua", with_head!("join.lua")),
+    ("enqueue.lua", with_head!("enqueue.lua")),
     ("rotate.lua", with_head!("rotate.lua")),
     ("nudge.lua", with_head!("nudge.lua")),
 ];

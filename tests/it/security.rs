@@ -7,12 +7,9 @@ use crate::support::{Proxy, Raw, Server, capture, eventually, ms, secs};
 
 const DOCUMENT: &str = include_str!("../../docs/security.md");
 const SCRIPTS: [&str; 3] = [
-    include_str!("../../redlock-runtime/src/backend/scripts/acquire.lua"),
-    include_str!("../../redlock-runtime/src/backend/scripts/renew.lua"),
-    concat!(
-        include_str!("../../redlock-runtime/src/backend/scripts/hand_over.lua"),
-        include_str!("../../redlock-runtime/src/backend/scripts/release.lua")
-    ),
+    script!("acquire.lua"),
+    script!("renew.lua"),
+    concat!(script!("hand_over.lua"), script!("release.lua")),
 ];
 /// The words that a line of waiters needs, and a lock does not: `line_denied` takes them away.
 const OF_LINES: [&str; 10] = [

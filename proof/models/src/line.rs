@@ -142,7 +142,7 @@ impl<const P: usize> Line<P> {
         }
     }
 
-    fn clerk_actions(&self, state: &State<P>, process: usize, actions: &mut Vec<Action>) {
+    fn poller_actions(&self, state: &State<P>, process: usize, actions: &mut Vec<Action>) {
         let (this, has_owners) = (&state.processes[process], state.owners > 0);
         if has_owners && self.may_ask(process, this) {
             actions.push(Action::Ask(process));
@@ -238,7 +238,7 @@ impl<const P: usize> Model for Line<P> {
             actions.push(Action::Expire);
         }
         for (process, this) in state.processes.iter().enumerate() {
-            self.clerk_actions(state, process, actions);
+            self.poller_actions(state, process, actions);
             if state.doubts > 0 {
                 Self::doubt_actions(this, process, actions);
             }

@@ -4,13 +4,17 @@ use fastrand::Rng;
 
 use super::pair::Pair;
 
-const HEAD: &str = include_str!("../../../redlock-runtime/src/backend/scripts/hand_over.lua");
-
 macro_rules! script {
     ($name:literal) => {
-        include_str!(concat!("../../../redlock-runtime/src/backend/scripts/", $name, ".lua"))
+        include_str!(concat!(
+            "../../../redlock-runtime/src/backend/redis/commands/exclusive/",
+            $name,
+            ".lua"
+        ))
     };
 }
+
+const HEAD: &str = script!("hand_over");
 
 const LOCKS: [&str; 2] = ["lock:a", "lock:b"];
 const OWNERS: [&str; 5] = ["o:1", "o:2", "o:3", "o:4", "o:5"];
@@ -56,7 +60,7 @@ async fn call(
 ) {
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let text = match name {
-        "release" | "join" | "rotate" | "nudge" => [HEAD, text].concat(),
+        "release" | "enqueue" | "rotate" | "nudge" => [HEAD, text].concat(),
         _ => text.to_owned(),
     };
     pair.run((name, &text), &keys, args, place).await;
@@ -72,7 +76,7 @@ async fn in_line(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
     let channel = if random.u8(..4) == 0 { "" } else { one(random, &CHANNELS) };
     let owner = one(random, &OWNERS);
     let args = [owner, life(random), life(random), one(random, &TOKENS), channel];
-    call(pair, ("join", script!("join")), &keys(lock), &args, place).await;
+    call(pair, ("enqueue", script!("enqueue")), &keys(lock), &args, place).await;
 }
 
 /// The holder of a lock, mostly, and what stands in its counter.
@@ -116,7 +120,7 @@ async fn others(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
         4 => {
             let keys = [keys[0].clone(), keys[3].clone()];
             let args = [owner.as_str(), one(random, &CHANNELS)];
-            call(pair, ("notice", script!("notice")), &keys, &args, place).await;
+            call(pair, ("release_hint", script!("release_hint")), &keys, &args, place).await;
         }
         _ => {
             let args = [&owner, life(random), one(random, &OWNERS), life(random)];

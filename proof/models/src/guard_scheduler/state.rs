@@ -11,7 +11,7 @@ pub(super) const VALIDITY: u8 = EXPIRE - DRIFT;
 pub(super) const MARGIN: u8 = 1;
 /// A renewal is due so long before the deadline: half of the lease (`validity::renewal_due`).
 pub(super) const DUE: u8 = VALIDITY - EXPIRE / 2;
-/// The pause before a renewal is tried again (`retry_at` in `renewal/driver.rs`).
+/// The pause before a renewal is tried again (`retry_at` in `hold/scheduler.rs`).
 pub(super) const PAUSE: u8 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,7 +37,7 @@ pub(crate) struct State {
     pub(super) history: History,
 }
 
-/// `renewal/hold.rs`.
+/// `hold/record.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Hold {
     /// Until the deadline.

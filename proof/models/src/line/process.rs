@@ -1,4 +1,4 @@
-//! What a process does: the clerk of its waiters, and its holds. Between any two steps it may be
+//! What a process does: the poller of its waiters, and its holds. Between any two steps it may be
 //! frozen for as long as it likes.
 
 use super::messages::{Call, Command, Drawn, Reply};

@@ -32,7 +32,7 @@ impl<const P: usize> Line<P> {
         }
     }
 
-    /// `join.lua`.
+    /// `enqueue.lua`.
     fn join(&self, state: &mut State<P>, owner: Owner, is_look: bool) -> Reply {
         if state.lock.owner == Some(owner) {
             self.set(state, owner);

@@ -1,4 +1,4 @@
-//! The task that asks for all who wait in a process (`acquire/{clerk,stand,settle}.rs`).
+//! The task that asks for all who wait in a process (`acquire/waiting/{poller,fifo,deliver}.rs`).
 
 use super::state::{Asked, Command, Poller, Process, Reply, Rest, Slot, State, Until};
 use super::{Bug, Waiting};

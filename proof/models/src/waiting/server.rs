@@ -59,7 +59,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
         if state.server.key.is_none() { Self::set(state, owner) } else { Reply::Refused }
     }
 
-    /// `join.lua`.
+    /// `enqueue.lua`.
     fn join(state: &mut State<P, C>, owner: Owner) -> Reply {
         if state.server.key.is_none() {
             Self::hand_over(state, owner.process);
@@ -71,7 +71,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
         Reply::InLine
     }
 
-    /// `join.lua` of an entry: a lock that is free is granted, whoever stands before it.
+    /// `enqueue.lua` of an entry: a lock that is free is granted, whoever stands before it.
     fn look(state: &mut State<P, C>, owner: Owner) -> Reply {
         if state.server.key == Some(owner) {
             return Reply::Granted;
