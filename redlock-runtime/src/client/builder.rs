@@ -4,13 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_redis::Pool;
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 
 use super::redlock::Redlock;
-use super::topology::{Assembled, Node, Topology};
-use crate::backend::{Fault, MemoryStore, MinReplicas, Tls};
+use super::topology::{Assembled, Topology};
+use crate::backend::Fault;
 use crate::engine::{Engine, Parts};
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::{MAX_EXPIRE, Policy, Wait};
@@ -62,7 +61,7 @@ pub struct RedlockBuilder {
     reply_timeout: Duration,
     max_waiters: usize,
     is_lazy: bool,
-    topology: Topology,
+    pub(super) topology: Topology,
 }
 
 impl RedlockBuilder {
@@ -78,66 +77,6 @@ impl RedlockBuilder {
             is_lazy: false,
             topology: Topology::default(),
         }
-    }
-
-    /// Uses the Redis server at `url`: `redis://user:password@host:6379/0`, `rediss://` for TLS
-    /// (feature `tls`), `unix:///path/to/socket`. It is the only one: beside another server
-    /// [`build`](Self::build) refuses it. Several are [`urls`](Self::urls).
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let builder = redlock::Redlock::builder().url("redis://10.0.0.7").url("redis://10.0.0.8");
-    /// let error = builder.build().await.unwrap_err();
-    /// assert!(error.to_string().contains("`.urls([..])`"));
-    /// # }
-    /// ```
-    pub fn url(mut self, url: impl Into<String>) -> Self {
-        self.topology.has_only = true;
-        self.urls([url])
-    }
-
-    /// Uses the servers at these URLs. Several are N independent masters (not replicas of each
-    /// other): a lock is held when a majority of them granted it (RedLock), and a minority may be
-    /// down. Choose an odd number, 3 or 5.
-    pub fn urls(mut self, urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.topology.nodes.extend(urls.into_iter().map(|url| Node::Url(url.into())));
-        self
-    }
-
-    /// Uses the server of this pool. The pool is the source of connections: they are made with its
-    /// settings and credentials, on the background thread, and do not count against its size. One
-    /// of them waits on a list for the turns of those in line; a user with an ACL needs `+blpop`.
-    pub fn pool(mut self, pool: Pool) -> Self {
-        self.topology.has_only = true;
-        self.pools([pool])
-    }
-
-    /// Uses the servers of these pools; several are independent masters, as for
-    /// [`urls`](Self::urls).
-    pub fn pools(mut self, pools: impl IntoIterator<Item = Pool>) -> Self {
-        self.topology.nodes.extend(pools.into_iter().map(Node::Pool));
-        self
-    }
-
-    #[cfg(any(feature = "sentinel", feature = "cluster"))]
-    pub(super) fn node(mut self, node: Node) -> Self {
-        self.topology.nodes.push(node);
-        self
-    }
-
-    /// Keeps the locks in this process: for tests, whose clock may be paused, and for programs
-    /// without a server. Such locks exclude nobody outside of this client and its clones.
-    ///
-    /// Renewals run on the runtime that acquires the lock, on its clock.
-    pub fn memory(self) -> Self {
-        self.memory_store(MemoryStore::new())
-    }
-
-    /// Keeps the locks in `store`, which several clients may share.
-    pub fn memory_store(mut self, store: MemoryStore) -> Self {
-        self.topology.nodes.push(Node::Memory(store));
-        self
     }
 
     /// Put before every key; at most 256 bytes. Default `lock:`. One per application keeps the
@@ -185,94 +124,6 @@ impl RedlockBuilder {
     /// [`LockError::TooManyWaiters`]. Default 10,000.
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.max_waiters = max_waiters;
-        self
-    }
-
-    /// How many of the servers make a lock. Default: a majority, `N / 2 + 1`. More makes fencing
-    /// tokens survive servers that forget: with `f` of them, `2 * quorum > N + f`; fewer than a
-    /// majority is an error.
-    pub fn quorum(mut self, quorum: usize) -> Self {
-        self.topology.quorum = Some(quorum);
-        self
-    }
-
-    /// Whether a server that may have forgotten leases has a vote. A server that was restarted may
-    /// have come back empty: with the guard, it has no vote until every lease that it may have
-    /// granted before is over; the same goes for a promoted replica in its place, and for a server
-    /// whose clock jumped. Default: on with several servers, off with one, where the guard means
-    /// that nobody gets a lock for that long.
-    ///
-    /// Switch it off for servers that lose nothing (`appendonly yes`, `appendfsync always`). The
-    /// guard needs `+info` and a `run_id` in what INFO tells: a server that does not say who it is
-    /// is not used. Errors of servers without a vote have the kind
-    /// [`Quarantined`](crate::NodeErrorKind::Quarantined). One server under two addresses is an
-    /// error of [`build`](Self::build); a [`lazy`](Self::lazy) client gives it one vote.
-    ///
-    /// ```no_run
-    /// # async fn demo() -> Result<(), redlock::LockError> {
-    /// let redlock = redlock::Redlock::builder()
-    ///     .url("redis://127.0.0.1:6379")
-    ///     .restart_guard(true)
-    ///     .build()
-    ///     .await?;
-    /// # Ok(()) }
-    /// ```
-    pub fn restart_guard(mut self, is_on: bool) -> Self {
-        self.topology.restart_guard = Some(is_on);
-        self
-    }
-
-    /// The longest `expire` that any client uses on these servers: for so long a restarted server
-    /// has no vote. Default: the longest that this client has used itself so far.
-    ///
-    /// ```no_run
-    /// # use std::time::Duration;
-    /// # async fn demo() -> Result<(), redlock::LockError> {
-    /// let redlock = redlock::Redlock::builder()
-    ///     .urls(["redis://a:6379", "redis://b:6379", "redis://c:6379"])
-    ///     .longest_expire(Duration::from_secs(60))
-    ///     .build()
-    ///     .await?;
-    /// # Ok(()) }
-    /// ```
-    pub fn longest_expire(mut self, longest: Duration) -> Self {
-        self.topology.longest_expire = Some(longest);
-        self
-    }
-
-    /// Counts a lock, and each of its renewals, only once `replicas` replicas of the server have
-    /// it, `within` this time (`WAIT`, on the same connection). With fewer, the lock is given back
-    /// and the call fails with [`LockError::Unavailable`] and the kind
-    /// [`NoReplicas`](crate::NodeErrorKind::NoReplicas), after trying again until `wait` is over.
-    ///
-    /// This makes it less likely that a failover loses a lock, not impossible: the replica that is
-    /// promoted may be another one. Needs `+wait`. `within` must be shorter than `reply_timeout`.
-    ///
-    /// ```no_run
-    /// # use std::time::Duration;
-    /// # async fn demo() -> Result<(), redlock::LockError> {
-    /// let redlock = redlock::Redlock::builder()
-    ///     .url("redis://127.0.0.1:6379")
-    ///     .min_replicas(1, Duration::from_millis(100))
-    ///     .build()
-    ///     .await?;
-    /// # Ok(()) }
-    /// ```
-    pub fn min_replicas(mut self, replicas: u32, within: Duration) -> Self {
-        self.topology.min_replicas = Some(MinReplicas { needed: replicas, within });
-        self
-    }
-
-    /// Whom the `rediss://` URLs of this client trust, and which certificate they show. Other
-    /// URLs, pools and `memory` are then an error of [`build`](Self::build): nobody shall believe
-    /// that they are encrypted. Default: the roots of Mozilla, no client certificate.
-    #[cfg(feature = "tls")]
-    pub fn tls(self, tls: Tls) -> Self {
-        self.with_tls(Some(tls))
-    }
-
-    pub(crate) fn with_tls(mut self, tls: Option<Tls>) -> Self {
-        self.topology.tls = tls;
         self
     }
 

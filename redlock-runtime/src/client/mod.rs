@@ -8,6 +8,7 @@ mod held;
 mod into_redlock;
 mod redlock;
 mod request;
+mod servers;
 mod topology;
 
 pub use builder::RedlockBuilder;
