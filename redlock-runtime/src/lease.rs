@@ -70,41 +70,123 @@ impl Lease {
     }
 
     /// The key, without the client's prefix.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// assert_eq!(guard.key(), "stock-42");
+    /// # Ok(()) }
+    /// ```
     pub fn key(&self) -> &str {
         self.hold.claim.key.name()
     }
 
     /// The key as it stands in Redis.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// assert_eq!(guard.redis_key(), "lock:stock-42"); // for `redis-cli GET`
+    /// # Ok(()) }
+    /// ```
     pub fn redis_key(&self) -> &str {
         self.hold.claim.key.redis_key()
     }
 
     /// The owner value that stands in the key.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let store = redlock::MemoryStore::new();
+    /// # let redlock = redlock::Redlock::builder().memory_store(store.clone()).build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// assert_eq!(store.owner("lock:stock-42").as_deref(), Some(guard.owner()));
+    /// # Ok(()) }
+    /// ```
     pub fn owner(&self) -> &str {
         self.hold.claim.owner.as_str()
     }
 
-    /// The fencing token of this hold.
+    /// The fencing token of this hold: a number that grows from hold to hold of a key. Calls that
+    /// re-enter the lock have the same one.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// let first = guard.fencing_token();
+    /// guard.release().await?;
+    /// assert!(redlock.lock("stock-42").acquire().await?.fencing_token() > first);
+    /// # Ok(()) }
+    /// ```
     pub fn fencing_token(&self) -> FencingToken {
         self.hold.fencing_token
     }
 
     /// Whether the lease holds, as far as this process knows.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// use redlock::LeaseState;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// let lease = guard.lease().clone();
+    /// assert_eq!(lease.state(), LeaseState::Held);
+    /// guard.release().await?;
+    /// assert_eq!(lease.state(), LeaseState::Lost);
+    /// # Ok(()) }
+    /// ```
     pub fn state(&self) -> LeaseState {
         self.hold.state()
     }
 
     /// How long the body may go on if the lease is not renewed; zero once it is over.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// use std::time::Duration;
+    /// let guard = redlock.lock("stock-42").expire(Duration::from_secs(60)).acquire().await?;
+    /// assert!(guard.remaining() < Duration::from_secs(60)); // a margin before the lease ends
+    /// # Ok(()) }
+    /// ```
     pub fn remaining(&self) -> Duration {
         self.hold.remaining()
     }
 
     /// How many renewals have been confirmed.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// assert_eq!(guard.renewals(), 0); // the first comes after two thirds of `expire`
+    /// # Ok(()) }
+    /// ```
     pub fn renewals(&self) -> u32 {
         self.hold.renewals()
     }
 
     /// How long the call waited for the lock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// use std::time::Duration;
+    /// let guard = redlock.lock("stock-42").wait(Duration::from_secs(60)).acquire().await?;
+    /// assert!(guard.waited() < Duration::from_secs(60));
+    /// # Ok(()) }
+    /// ```
     pub fn waited(&self) -> Duration {
         self.hold.waited
     }
@@ -114,6 +196,18 @@ impl Lease {
     /// # Errors
     /// [`LockError::Lost`] once the lease is lost, or released ([`LostReason::Released`]);
     /// [`LockError::ForkedProcess`] in a child of the process that holds the lock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// let lease = guard.lease().clone();
+    /// lease.check()?; // before a step that must not happen without the lock
+    /// guard.release().await?;
+    /// assert!(lease.check().unwrap_err().is_lost());
+    /// # Ok(()) }
+    /// ```
     pub fn check(&self) -> Result<(), LockError> {
         self.hold.check()
     }
@@ -123,6 +217,17 @@ impl Lease {
     ///
     /// # Cancel safety
     /// Safe: it only waits.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// let lease = guard.lease().clone();
+    /// guard.release().await?;
+    /// assert_eq!(lease.lost().await, redlock::LostReason::Released);
+    /// # Ok(()) }
+    /// ```
     pub async fn lost(&self) -> LostReason {
         self.hold.over().await;
         self.hold.lost().unwrap_or(LostReason::Released)

@@ -49,6 +49,17 @@ pub struct MemoryStore {
 
 impl MemoryStore {
     /// An empty store.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// let store = redlock::MemoryStore::new();
+    /// let redlock = redlock::Redlock::builder().memory_store(store.clone()).build().await?;
+    /// let guard = redlock.lock("nightly").acquire().await?;
+    /// assert!(store.owner("lock:nightly").is_some());
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub fn new() -> Self {
         Self::default()
     }

@@ -79,8 +79,18 @@ impl RedlockBuilder {
         }
     }
 
-    /// Put before every key; at most 256 bytes. Default `lock:`. One per application keeps the
-    /// locks of applications on one server apart.
+    /// Put before every key: 0 to 256 bytes without control characters and braces. Default `lock:`.
+    /// One per application keeps the locks of applications on one server apart.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// use redlock::Redlock;
+    /// let redlock = Redlock::builder().memory().prefix("shop:lock:").build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// assert_eq!(guard.redis_key(), "shop:lock:stock-42");
+    /// # Ok(()) }
+    /// ```
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
@@ -88,47 +98,127 @@ impl RedlockBuilder {
 
     /// Begins every owner value, so that an operator who reads a key finds its holder, and names
     /// connections in `CLIENT LIST` (`redlock:<name>`), but for those of pools and clusters.
-    /// Default `<host>-<pid>`.
+    /// 1 to 256 bytes without control characters. Default `<host>-<pid>`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// use redlock::Redlock;
+    /// let redlock = Redlock::builder().memory().client_name("web-3").build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// assert!(guard.owner().starts_with("web-3:"));
+    /// # Ok(()) }
+    /// ```
     pub fn client_name(mut self, name: impl Into<String>) -> Self {
         self.client_name = Some(name.into());
         self
     }
 
-    /// The lease of locks that do not say otherwise. Default 30 s.
+    /// The lease of locks that do not say otherwise: how long a lock outlives a holder that died.
+    /// 10 ms to 365 days, cut to whole milliseconds. Default 30 s.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// use redlock::Redlock;
+    /// use std::time::Duration;
+    /// let builder = Redlock::builder().memory().expire(Duration::from_secs(60));
+    /// let guard = builder.build().await?.lock("stock-42").acquire().await?;
+    /// assert!(guard.remaining() > Duration::from_secs(30));
+    /// # Ok(()) }
+    /// ```
     pub fn expire(mut self, expire: Duration) -> Self {
         self.expire = Some(expire);
         self
     }
 
-    /// How long to queue for locks that do not say otherwise. Default 5 s.
+    /// How long to queue for locks that do not say otherwise, connecting included: a `Duration`, of
+    /// which zero is one attempt and the longest is not limited, [`Wait::Never`] or
+    /// [`Wait::Forever`]. Default 5 s.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// use redlock::Redlock;
+    /// let redlock = Redlock::builder().memory().wait(redlock::Wait::Never).build().await?;
+    /// let held = redlock.lock("stock-42").acquire().await?;
+    /// assert!(redlock.lock("stock-42").acquire().await.unwrap_err().is_busy());
+    /// # drop(held);
+    /// # Ok(()) }
+    /// ```
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.wait = Some(wait.into());
         self
     }
 
-    /// The renewals of locks that do not say otherwise; 0: never renewed. Default: no limit.
+    /// How many times the lease of a lock that does not say otherwise is renewed before it is lost
+    /// on purpose: 0, never renewed, to `u32::MAX`. Default: no limit.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// use redlock::Redlock;
+    /// let redlock = Redlock::builder().memory().max_renew(0).build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// assert_eq!(guard.lost().await, redlock::LostReason::RenewalLimit); // before 30 s are over
+    /// # Ok(()) }
+    /// ```
     pub fn max_renew(mut self, max_renew: u32) -> Self {
         self.max_renew = Some(max_renew);
         self
     }
 
-    /// How long one command may take, connecting included. Default 1 s, 365 days at most. Renewals
-    /// of short leases take less: a twelfth of their `expire`. A connect that takes longer goes on
-    /// in the background, for up to 10 s, and serves the commands that come later.
+    /// How long one command may take, connecting included: more than zero, 365 days at most.
+    /// Default 1 s. Renewals of short leases take less: a twelfth of their `expire`. A connect that
+    /// takes longer goes on in the background, for up to 10 s, and serves the commands that come
+    /// later.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// use redlock::Redlock;
+    /// use std::time::Duration;
+    /// let builder = Redlock::builder().url("redis://10.0.0.7").lazy();
+    /// let redlock = builder.reply_timeout(Duration::from_millis(300)).build().await?;
+    /// # drop(redlock);
+    /// # Ok(()) }
+    /// ```
     pub fn reply_timeout(mut self, reply_timeout: Duration) -> Self {
         self.reply_timeout = reply_timeout;
         self
     }
 
-    /// How many callers of this client may wait at once; one more gets
-    /// [`LockError::TooManyWaiters`]. Default 10,000.
+    /// How many callers of this client may wait at once, for all its keys together; one more gets
+    /// [`LockError::TooManyWaiters`]. There is no upper bound. Default 10,000.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// use redlock::Redlock;
+    /// let redlock = Redlock::builder().memory().max_waiters(0).build().await?;
+    /// let held = redlock.lock("stock-42").acquire().await?;
+    /// let error = redlock.lock("stock-42").acquire().await.unwrap_err();
+    /// assert!(matches!(error, redlock::LockError::TooManyWaiters { .. }));
+    /// # drop(held);
+    /// # Ok(()) }
+    /// ```
     pub fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.max_waiters = max_waiters;
         self
     }
 
     /// Does not ask the server anything before the first lock is taken: `build` then succeeds
-    /// without a server.
+    /// without a server. Default: `build` asks.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// use redlock::Redlock;
+    /// let redlock = Redlock::builder().url("redis://127.0.0.1:1").lazy().build().await?;
+    /// let error = redlock.lock("stock-42").try_acquire().await.unwrap_err();
+    /// assert!(error.is_unavailable());
+    /// # Ok(()) }
+    /// ```
     pub fn lazy(mut self) -> Self {
         self.is_lazy = true;
         self
@@ -144,6 +234,18 @@ impl RedlockBuilder {
     ///
     /// # Cancel safety
     /// Dropping the future gives the client up; nothing is left behind.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// use redlock::Redlock;
+    /// use std::time::Duration;
+    /// let redlock = Redlock::builder().memory().expire(Duration::from_secs(10)).build().await?;
+    /// let error = Redlock::builder().memory().expire(Duration::ZERO).build().await.unwrap_err();
+    /// assert!(matches!(error, redlock::LockError::Config { .. }));
+    /// # drop(redlock);
+    /// # Ok(()) }
+    /// ```
     pub async fn build(self) -> Result<Redlock, LockError> {
         telemetry::describe();
         let policy = Policy::DEFAULT.with(self.expire, self.wait, self.max_renew)?;

@@ -47,41 +47,126 @@ impl HeldLock {
     }
 
     /// The key, without the client's prefix.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// let held = &redlock.held()[0];
+    /// assert_eq!(held.key(), "stock-42");
+    /// # Ok(()) }
+    /// ```
     pub fn key(&self) -> &str {
         &self.key
     }
 
     /// The key as it stands in Redis.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// let held = &redlock.held()[0];
+    /// assert_eq!(held.redis_key(), "lock:stock-42");
+    /// # Ok(()) }
+    /// ```
     pub fn redis_key(&self) -> &str {
         &self.redis_key
     }
 
     /// The value that stands in the key.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// let held = &redlock.held()[0];
+    /// assert_eq!(held.owner(), guard.owner());
+    /// # Ok(()) }
+    /// ```
     pub fn owner(&self) -> &str {
         &self.owner
     }
 
     /// The fencing token of this hold.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// let held = &redlock.held()[0];
+    /// assert_eq!(held.fencing_token(), guard.fencing_token());
+    /// # Ok(()) }
+    /// ```
     pub fn fencing_token(&self) -> FencingToken {
         self.fencing_token
     }
 
     /// Held or uncertain; a lost lease is not listed for long.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// let held = &redlock.held()[0];
+    /// assert_eq!(held.state(), redlock::LeaseState::Held);
+    /// # Ok(()) }
+    /// ```
     pub fn state(&self) -> LeaseState {
         self.state
     }
 
-    /// Since the acquisition.
+    /// The time since the acquisition, at the time of the snapshot.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// use std::time::Duration;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// let is_slow = |held: &redlock::HeldLock| held.held_for() > Duration::from_secs(3600);
+    /// assert!(!redlock.held().iter().any(is_slow));
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub fn held_for(&self) -> Duration {
         self.held_for
     }
 
-    /// Until the body is stopped, unless the lease is renewed before.
+    /// How long the body may go on if the lease is not renewed, at the time of the snapshot.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// use std::time::Duration;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// let held = &redlock.held()[0];
+    /// assert!(held.remaining() < Duration::from_secs(30)); // of the default `expire`
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub fn remaining(&self) -> Duration {
         self.remaining
     }
 
-    /// ConfirmedLease renewals so far.
+    /// How many renewals were confirmed, at the time of the snapshot.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// let held = &redlock.held()[0];
+    /// assert_eq!(held.renewals(), 0);
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub fn renewals(&self) -> u32 {
         self.renewals
     }

@@ -18,7 +18,22 @@ use crate::error::LockError;
 /// # Ok(()) }
 /// ```
 pub trait IntoRedlock: sealed::Sealed {
-    /// Builds the client.
+    /// Builds the client. [`init`](crate::init) calls it.
+    ///
+    /// # Errors
+    /// As [`RedlockBuilder::build`].
+    ///
+    /// # Cancel safety
+    /// As [`RedlockBuilder::build`].
+    ///
+    /// ```
+    /// use redlock::IntoRedlock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let error = "http://10.0.0.7".into_redlock().await.unwrap_err();
+    /// assert!(matches!(error, redlock::LockError::Config { .. }), "{error}");
+    /// # }
+    /// ```
     fn into_redlock(self) -> impl Future<Output = Result<Redlock, LockError>> + Send;
 }
 

@@ -72,21 +72,58 @@ impl LockRequest {
         }
     }
 
-    /// The lease: how long the lock outlives a holder that died. 10 ms to 365 days.
+    /// The lease: how long the lock outlives a holder that died. 10 ms to 365 days, cut to whole
+    /// milliseconds; other values are a [`LockError::Config`] of [`acquire`](Self::acquire).
+    /// Default: the client's, which is 30 s if it does not say otherwise.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// use std::time::Duration;
+    /// let request = redlock.lock("stock-42").expire(Duration::from_secs(60));
+    /// let guard = request.acquire().await?;
+    /// assert!(guard.remaining() > Duration::from_secs(30));
+    /// # Ok(()) }
+    /// ```
     pub fn expire(mut self, expire: Duration) -> Self {
         self.expire = Some(expire);
         self
     }
 
-    /// How long to queue for the lock: a `Duration`, [`Wait::Never`] or [`Wait::Forever`].
+    /// How long to queue for the lock, connecting included: a `Duration`, of which zero is one
+    /// attempt and the longest is not limited, [`Wait::Never`] or [`Wait::Forever`]. Default: the
+    /// client's, which is 5 s if it does not say otherwise.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let held = redlock.lock("stock-42").acquire().await?;
+    /// let request = redlock.lock("stock-42").wait(redlock::Wait::Never);
+    /// assert!(request.acquire().await.unwrap_err().is_busy());
+    /// # drop(held);
+    /// # Ok(()) }
+    /// ```
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
         self.wait = Some(wait.into());
         self
     }
 
-    /// How many times the lease is renewed before it is lost on purpose; 0: never renewed.
+    /// How many times the lease is renewed before it is lost on purpose: 0, never renewed, to
+    /// `u32::MAX`. Default: the client's, which is no limit if it does not say otherwise.
     ///
     /// The longest hold is `max_renew * 2/3 * expire + 0.94 * expire`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").max_renew(2).acquire().await?;
+    /// assert_eq!(guard.lost().await, redlock::LostReason::RenewalLimit); // after about 68 s
+    /// assert_eq!(guard.renewals(), 2);
+    /// # Ok(()) }
+    /// ```
     pub fn max_renew(mut self, max_renew: u32) -> Self {
         self.max_renew = Some(max_renew);
         self
@@ -124,6 +161,16 @@ impl LockRequest {
     /// # Cancel safety
     /// Safe: dropping the future gives up. A lock that was granted meanwhile is released, and a
     /// command without an answer is cleaned up behind.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// println!("work that needs stock 42, with token {}", guard.fencing_token());
+    /// guard.release().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
         let policy = self.policy()?;
         let key = self.key?;
@@ -147,6 +194,17 @@ impl LockRequest {
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let held = redlock.lock("nightly").acquire().await?;
+    /// assert!(redlock.lock("nightly").try_acquire().await?.is_none());
+    /// held.release().await?;
+    /// assert!(redlock.lock("nightly").try_acquire().await?.is_some());
+    /// # Ok(()) }
+    /// ```
     pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
         match self.wait(Wait::Never).acquire().await {
             Ok(guard) => Ok(Some(guard)),
@@ -163,6 +221,15 @@ impl LockRequest {
     ///
     /// # Cancel safety
     /// Dropping it drops `future`, and releases the lock in the background.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let left = redlock.lock("stock-42").run(async { 10 - 1 }).await?;
+    /// assert_eq!(left, 9);
+    /// # Ok(()) }
+    /// ```
     pub async fn run<F: Future>(self, future: F) -> Result<F::Output, LockError> {
         let guard = self.acquire().await?;
         let output = guard.protect(future).await?;

@@ -28,7 +28,17 @@ impl RedlockBuilder {
 
     /// Uses the servers at these URLs. Several are N independent masters (not replicas of each
     /// other): a lock is held when a majority of them granted it (RedLock), and a minority may be
-    /// down. Choose an odd number, 3 or 5.
+    /// down. Choose an odd number, 3 or 5; at least one is required.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// use redlock::Redlock;
+    /// let urls = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+    /// let redlock = Redlock::builder().urls(urls).lazy().build().await?;
+    /// # drop(redlock);
+    /// # Ok(()) }
+    /// ```
     pub fn urls(mut self, urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.topology.nodes.extend(urls.into_iter().map(|url| Node::Url(url.into())));
         self
@@ -37,6 +47,16 @@ impl RedlockBuilder {
     /// Uses the server of this pool. The pool is the source of connections: they are made with its
     /// settings and credentials, on the background thread, and do not count against its size. One
     /// of them waits on a list for the turns of those in line; a user with an ACL needs `+blpop`.
+    ///
+    /// ```
+    /// use deadpool_redis::{Config, Runtime};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let pool = Config::from_url("redis://10.0.0.7").create_pool(Some(Runtime::Tokio1))?;
+    /// let redlock = redlock::Redlock::builder().pool(pool.clone()).lazy().build().await?;
+    /// # drop(redlock);
+    /// # Ok(()) }
+    /// ```
     pub fn pool(mut self, pool: Pool) -> Self {
         self.topology.has_only = true;
         self.pools([pool])
@@ -44,6 +64,18 @@ impl RedlockBuilder {
 
     /// Uses the servers of these pools; several are independent masters, as for
     /// [`urls`](Self::urls).
+    ///
+    /// ```
+    /// use deadpool_redis::{Config, Runtime};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let urls = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+    /// let pool = |url| Config::from_url(url).create_pool(Some(Runtime::Tokio1));
+    /// let pools = urls.map(pool).into_iter().collect::<Result<Vec<_>, _>>()?;
+    /// let redlock = redlock::Redlock::builder().pools(pools).lazy().build().await?;
+    /// # drop(redlock);
+    /// # Ok(()) }
+    /// ```
     pub fn pools(mut self, pools: impl IntoIterator<Item = Pool>) -> Self {
         self.topology.nodes.extend(pools.into_iter().map(Node::Pool));
         self
@@ -59,19 +91,54 @@ impl RedlockBuilder {
     /// without a server. Such locks exclude nobody outside of this client and its clones.
     ///
     /// Renewals run on the runtime that acquires the lock, on its clock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// use redlock::Redlock;
+    /// let redlock = Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("stock-42").acquire().await?;
+    /// assert!(redlock.clone().lock("stock-42").try_acquire().await?.is_none());
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
     pub fn memory(self) -> Self {
         self.memory_store(MemoryStore::new())
     }
 
     /// Keeps the locks in `store`, which several clients may share.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// use redlock::Redlock;
+    /// let store = redlock::MemoryStore::new();
+    /// let web = Redlock::builder().memory_store(store.clone()).build().await?;
+    /// let job = Redlock::builder().memory_store(store).build().await?;
+    /// let held = web.lock("nightly").acquire().await?;
+    /// assert!(job.lock("nightly").try_acquire().await?.is_none());
+    /// # drop(held);
+    /// # Ok(()) }
+    /// ```
     pub fn memory_store(mut self, store: MemoryStore) -> Self {
         self.topology.nodes.push(Node::Memory(store));
         self
     }
 
-    /// How many of the servers make a lock. Default: a majority, `N / 2 + 1`. More makes fencing
-    /// tokens survive servers that forget: with `f` of them, `2 * quorum > N + f`; fewer than a
-    /// majority is an error.
+    /// How many of the `N` servers make a lock: a majority, `N / 2 + 1`, to `N`; other numbers are
+    /// an error of [`build`](Self::build). Default: a majority. More makes fencing tokens survive
+    /// servers that forget: with `f` of them, `2 * quorum > N + f`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// use redlock::Redlock;
+    /// let urls = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"];
+    /// let builder = Redlock::builder().urls(urls).lazy();
+    /// assert!(builder.clone().quorum(3).build().await.is_ok());
+    /// assert!(builder.quorum(1).build().await.is_err()); // two clients could have one each
+    /// # Ok(()) }
+    /// ```
     pub fn quorum(mut self, quorum: usize) -> Self {
         self.topology.quorum = Some(quorum);
         self
@@ -104,7 +171,8 @@ impl RedlockBuilder {
     }
 
     /// The longest `expire` that any client uses on these servers: for so long a restarted server
-    /// has no vote. Default: the longest that this client has used itself so far.
+    /// has no vote. 365 days at most. Default: the longest that this client has used itself so far;
+    /// where that is longer, it counts.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -127,7 +195,9 @@ impl RedlockBuilder {
     /// [`NoReplicas`](crate::NodeErrorKind::NoReplicas), after trying again until `wait` is over.
     ///
     /// This makes it less likely that a failover loses a lock, not impossible: the replica that is
-    /// promoted may be another one. Needs `+wait`. `within` must be shorter than `reply_timeout`.
+    /// promoted may be another one. Needs `+wait`. `replicas` is 1 or more, `within` more than zero
+    /// and less than `reply_timeout`. Default: replicas are not asked. Not for `memory` and
+    /// `cluster`.
     ///
     /// ```no_run
     /// # use std::time::Duration;
@@ -147,6 +217,16 @@ impl RedlockBuilder {
     /// Whom the `rediss://` URLs of this client trust, and which certificate they show. Other
     /// URLs, pools and `memory` are then an error of [`build`](Self::build): nobody shall believe
     /// that they are encrypted. Default: the roots of Mozilla, no client certificate.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// use redlock::Redlock;
+    /// let tls = redlock::Tls::new();
+    /// let redlock = Redlock::builder().url("rediss://10.0.0.7").tls(tls).lazy().build().await?;
+    /// # drop(redlock);
+    /// # Ok(()) }
+    /// ```
     #[cfg(feature = "tls")]
     pub fn tls(self, tls: Tls) -> Self {
         self.with_tls(Some(tls))

@@ -44,16 +44,43 @@ impl NodeError {
     }
 
     /// The node's address, without credentials.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let error = redlock::Redlock::connect("redis://127.0.0.1:1").await.unwrap_err();
+    /// let redlock::LockError::Unavailable { nodes, .. } = error else { panic!("{error}") };
+    /// assert_eq!(nodes[0].node(), "redis://127.0.0.1:1");
+    /// # }
+    /// ```
     pub fn node(&self) -> &str {
         &self.node
     }
 
     /// What kind of failure it is.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let error = redlock::Redlock::connect("redis://127.0.0.1:1").await.unwrap_err();
+    /// let redlock::LockError::Unavailable { nodes, .. } = error else { panic!("{error}") };
+    /// assert_eq!(nodes[0].kind(), redlock::NodeErrorKind::Unreachable);
+    /// # }
+    /// ```
     pub fn kind(&self) -> NodeErrorKind {
         self.kind
     }
 
     /// What the node, or the operating system, said.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let error = redlock::Redlock::connect("redis://127.0.0.1:1").await.unwrap_err();
+    /// let redlock::LockError::Unavailable { nodes, .. } = error else { panic!("{error}") };
+    /// assert!(!nodes[0].message().is_empty()); // such as "Connection refused"
+    /// # }
+    /// ```
     pub fn message(&self) -> &str {
         &self.message
     }
