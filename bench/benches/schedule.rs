@@ -11,7 +11,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 #[path = "../../redlock-runtime/src/clock.rs"]
 mod clock;
 #[allow(dead_code, unused_imports, reason = "not all of its operations are measured")]
-#[path = "../../redlock-runtime/src/renewal/schedule.rs"]
+#[path = "../../redlock-runtime/src/hold/schedule.rs"]
 mod schedule;
 
 use clock::Moment;

@@ -1,20 +1,33 @@
-//! As much of the runtime's `backend` as the decoder of replies refers to.
+//! As much of the runtime's `backend` as the decoders of replies refer to.
 
+#[path = "../../redlock-runtime/src/backend/claim.rs"]
+mod claim;
+#[path = "../../redlock-runtime/src/backend/fifo_queue.rs"]
+mod fifo_queue;
 #[path = "../../redlock-runtime/src/backend/outcome.rs"]
 mod outcome;
-#[path = "../../redlock-runtime/src/backend/redis/reply.rs"]
-mod reply;
+pub(crate) mod redis;
+#[path = "../../redlock-runtime/src/backend/tokens.rs"]
+mod tokens;
 
-pub(crate) use outcome::{Acquired, Found};
+use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 
+pub(crate) use claim::{Claim, Release};
+pub(crate) use fifo_queue::{Enqueued, Position, Rotated};
+pub(crate) use outcome::{Acquired, Fault, Found};
+pub(crate) use tokens::{FencingTokens, TokensUsed};
+
+use redis::commands::exclusive::{acquire, enqueue, nudge, raise, release, renew, rotate};
+use redis::commands::reply;
+
 pub(crate) fn acquired(value: &Value) -> Option<(Acquired, i64)> {
-    reply::acquired(value).map(|answer| (answer.found, answer.micros))
+    acquire::decode(value).map(|answer| (answer.found, answer.micros))
 }
 
 pub(crate) fn renewed(value: &Value, leases: usize) -> Option<(Vec<Found>, i64)> {
-    reply::renewed(value, leases).map(|answer| (answer.found, answer.micros))
+    renew::decode(value, leases).map(|answer| (answer.found, answer.micros))
 }
 
 pub(crate) fn time(value: &Value) -> Option<i64> {
@@ -22,5 +35,19 @@ pub(crate) fn time(value: &Value) -> Option<i64> {
 }
 
 pub(crate) fn found(value: &Value) -> Option<Found> {
-    reply::found(value)
+    raise::decode(value)
+}
+
+/// What a release found, and whether it handed the lock over.
+pub(crate) fn released(value: &Value) -> Option<(Found, bool)> {
+    release::decode(value)
+}
+
+/// Decoders that only must not panic.
+pub(crate) fn queued(
+    value: &Value,
+) -> (Option<Enqueued>, Option<Rotated>, Option<(Option<Duration>, u64)>) {
+    let enqueued = enqueue::decode(value).map(|answer| answer.found);
+    let rotated = rotate::decode(value).map(|answer| answer.found);
+    (enqueued, rotated, nudge::decode(value))
 }

@@ -30,6 +30,10 @@ mod key;
 #[path = "../../redlock-macros/src/lend.rs"]
 mod lend;
 mod lengths;
+mod options;
+mod owner;
+#[path = "../../redlock-macros/src/part.rs"]
+mod part;
 #[path = "../../redlock-macros/src/plan.rs"]
 mod plan;
 mod rendering;

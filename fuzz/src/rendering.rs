@@ -11,7 +11,8 @@ use crate::diagnostics::Errors;
 use crate::error::LockError;
 use crate::input::Input;
 use crate::key::{Key, LockKey, Render};
-use crate::template::{self, Part};
+use crate::part::Part;
+use crate::template;
 
 /// Texts around and between placeholders: usable delimiters, parts of escapes, nothing at all.
 const TEXTS: [&str; 24] = [

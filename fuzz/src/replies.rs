@@ -15,6 +15,9 @@ pub fn check(data: &[u8]) {
     check_time(&value);
     let known = matches!(value, Value::Int(-1..=1));
     assert_eq!(backend::found(&value).is_some(), known, "{value:?}");
+    let was_released = known || value == Value::Int(2);
+    assert_eq!(backend::released(&value).is_some(), was_released, "{value:?}");
+    let _ = backend::queued(&value);
 }
 
 fn check_acquired(value: &Value) {

@@ -26,11 +26,11 @@ fn the_digests_are_pinned() {
         (&acquire::SCRIPT, "783bd5302f39fee1de031e89595a33e3e14758ab"),
         (&raise::SCRIPT, "1b385ae38689f725891f2603742141ba08174932"),
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
-        (&release_hint::SCRIPT, "20632bbef39757069aa270fb99e091f2140dd47b"),
-        (&enqueue::SCRIPT, "cb62eb4969717192187b12f76923097f774bcc81"),
-        (&rotate::SCRIPT, "7cc3f2b8109629c523c67e335ff710ffc942ceef"),
-        (&nudge::SCRIPT, "6d583990b296ecc909928a3bb10b548a36752555"),
-        (&release::SCRIPT, "65b1efc16d53e1143ac3680ce9f69d48271d85ae"),
+        (&release_hint::SCRIPT, "67fe7e00c3818d883dd4fe4e87ac54ea1113c7c1"),
+        (&enqueue::SCRIPT, "e31e95f0427f5063faee33928fbc31e5166d9500"),
+        (&rotate::SCRIPT, "f0865ed8296e3919252bf0922b78d15e49bc2ac7"),
+        (&nudge::SCRIPT, "06a85fea019fe097f09ebf4b32b39ceea7cac285"),
+        (&release::SCRIPT, "e6b12f062d1655a3eaf4b4605d0586c52e8631b9"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

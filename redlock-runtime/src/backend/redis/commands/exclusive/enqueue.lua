@@ -1,12 +1,13 @@
--- join: takes a lock that is free and nobody waits for; otherwise puts its owner at the end of the
--- line, or looks for it there. An owner joins once. Whoever looks and finds the lock free has it,
--- also before those who stand ahead of it: they are dead or frozen, or would have looked.
+-- enqueue: takes a lock that is free and has no queue; otherwise puts the owner at the end of the
+-- queue, or looks for its entry. An owner enqueues once. An owner that looks and finds the lock free
+-- gets it, also before the entries ahead of it: their processes are dead or frozen, or would have
+-- looked.
 -- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot, KEYS[3] its fencing counter,
--- KEYS[4] its line
+-- KEYS[4] its queue
 -- ARGV[1] owner, ARGV[2] expire in ms, ARGV[3] life of the counter in ms, ARGV[4] fencing tokens,
 -- ARGV[5] channel, or '' to look
 -- Returns {1, first fencing token, last, time}: granted; {0, remaining ms of the holder, holder,
--- time, how many before it, 1 if it is told}: in line; {2, time}: the line does not know it
+-- time, how many before it, 1 if it is told}: in the queue; {2, time}: the queue has no such entry
 local lock, mark, counter, line, owner = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
 local now = clock()
 local holder = redis.call('GET', lock)

@@ -1,14 +1,14 @@
--- hand_over: the common head of the scripts that give a lock to the first in line.
+-- hand_over: the common head of the scripts that hand a lock to the first entry of its queue.
 -- KEYS and ARGV are those of the script behind it; nothing here depends on them.
--- An entry of the line: "<expire in ms> <life of the counter in ms> <fencing tokens> <channel> <owner>".
+-- An entry of the queue: "<expire in ms> <life of the counter in ms> <fencing tokens> <channel> <owner>".
 -- Channel "-": its process is not told, and asks now and then. "@<key>": it is told by a mailbox, the
 -- list of that name. Expire "0": it wants to be told that the lock is free, and nothing else.
--- Returns nothing by itself. A release must not fail because of the line: what it needs for that,
+-- Returns nothing by itself. A release must not fail because of the queue: what it needs for that,
 -- and an older user may be denied, is called by pcall.
 local line_life = 60000
 -- So long, in ms, has the next owner to claim the lock.
 local claim_window = 1000
--- One hand-over in so many goes to the first in line though it cannot be told, and others behind it
+-- One hand-over in so many goes to the first entry though it cannot be told, and others behind it
 -- can: it would sleep while it has the lock. A prime number, so that no clock keeps missing it.
 local untold_share = 17
 -- So many of them are passed over at most.

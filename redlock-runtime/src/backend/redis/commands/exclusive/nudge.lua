@@ -1,6 +1,6 @@
--- nudge: hands a lock that is free to the first in line: the one before may have died.
+-- nudge: hands a lock that is free to the first entry of its queue: the last receiver may be dead.
 -- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot, KEYS[3] its fencing counter,
--- KEYS[4] its line
+-- KEYS[4] its queue
 -- ARGV[] is empty
 -- Returns {remaining ms of the lock (-2: free), how many wait}
 local lock, mark, counter, line = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

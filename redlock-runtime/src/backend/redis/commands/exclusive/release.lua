@@ -1,8 +1,8 @@
--- release: hands the lock to the first in line if it still has its owner; deletes it if nobody
--- waits. An owner that stands in line itself leaves it.
+-- release: hands the lock to the first entry of its queue if it still has its owner; deletes it if
+-- the queue is empty. An owner that is in the queue itself leaves it.
 -- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot, KEYS[3] its fencing counter,
--- KEYS[4] its line; the lock alone: the line is left out
--- ARGV[1] owner, ARGV[2] 'leave' for one in line, ARGV[3] the last fencing token that was used, or
+-- KEYS[4] its queue; the lock alone: the queue is left out
+-- ARGV[1] owner, ARGV[2] 'leave' for one in the queue, ARGV[3] the last fencing token that was used, or
 -- '': all that were reserved, ARGV[4] the last that was reserved, ARGV[5] life of the counter in ms.
 -- What is empty may be left out at the end.
 -- Returns 1 (released), 2 (handed over), 0 (gone) or -1 (another owner)

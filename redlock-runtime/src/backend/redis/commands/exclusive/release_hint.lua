@@ -1,6 +1,6 @@
--- notice: asks to be told, once, when the lock is let go of. Where there is no line to stand in: the
--- entry has a place among those of the line, but nothing is handed to it.
--- KEYS[1] the lock, KEYS[2] its line (same hash slot)
+-- release_hint: asks to be told, once, of a release. For waiters that poll: the entry stands in the
+-- queue, but no lock is handed to it.
+-- KEYS[1] the lock, KEYS[2] its queue (same hash slot)
 -- ARGV[1] owner, ARGV[2] channel
 -- Returns 1 (it will be told), or 0 (the lock is free)
 if not redis.call('GET', KEYS[1]) then

@@ -1,7 +1,8 @@
--- rotate: hands the lock to the first in line, and puts its process at the end with another owner.
+-- rotate: hands the lock to the first entry of its queue, and puts its process at the end with
+-- another owner.
 -- If nobody waits, the lock stays, with a full lease and more fencing tokens.
 -- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot, KEYS[3] its fencing counter,
--- KEYS[4] its line
+-- KEYS[4] its queue
 -- ARGV[1] owner, ARGV[2] the last fencing token that was used, ARGV[3] the last that was reserved,
 -- ARGV[4] the next owner, ARGV[5] expire in ms, ARGV[6] life of the counter in ms,
 -- ARGV[7] fencing tokens, ARGV[8] channel

@@ -1,0 +1,3 @@
+//! The folder of the commands.
+
+pub(crate) mod commands;

@@ -1,0 +1,5 @@
+//! What the runtime's `backend` knows of options.
+
+use std::time::Duration;
+
+pub(crate) const MIN_EXPIRE: Duration = Duration::from_millis(10);
