@@ -45,7 +45,9 @@ impl Crate {
             })
         };
         let tests: Vec<_> = files.keys().filter(|module| of_tests(module)).cloned().collect();
-        tests.iter().for_each(|module| drop(files.remove(module)));
+        for module in &tests {
+            files.remove(module);
+        }
         Self { files }
     }
 

@@ -62,7 +62,7 @@ pub(crate) fn grant(
     let hold = &granted.hold;
     if hold.check().is_err() {
         let took = hold.held_for();
-        release_lost(engine, queue, granted);
+        release_lost(engine, queue, &granted);
         return Err(NotGranted::TooLate { took });
     }
     match granted.scheduler.register(hold) {
@@ -78,7 +78,7 @@ pub(crate) fn grant(
             Ok(granted)
         }
         Err(error) => {
-            release_lost(engine, queue, granted);
+            release_lost(engine, queue, &granted);
             Err(NotGranted::Unscheduled(error))
         }
     }
@@ -86,7 +86,7 @@ pub(crate) fn grant(
 
 /// Takes a lock back from a caller that went away before it heard of it. `None`: it was lost.
 fn reclaim(engine: &Arc<Engine>, queue: &QueueHandle, mut granted: Granted) -> Option<Tenure> {
-    if !granted.end() {
+    if !granted.scheduler.end(&granted.hold) {
         release_ended(engine, queue, &granted);
         return None;
     }
@@ -95,9 +95,9 @@ fn reclaim(engine: &Arc<Engine>, queue: &QueueHandle, mut granted: Granted) -> O
 }
 
 /// Releases a lock whose lease is not relied on.
-fn release_lost(engine: &Arc<Engine>, queue: &QueueHandle, granted: Granted) {
-    granted.end();
-    release_ended(engine, queue, &granted);
+fn release_lost(engine: &Arc<Engine>, queue: &QueueHandle, granted: &Granted) {
+    granted.scheduler.end(&granted.hold);
+    release_ended(engine, queue, granted);
 }
 
 fn release_ended(engine: &Arc<Engine>, queue: &QueueHandle, granted: &Granted) {

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::local_handoff::pass_on;
 use crate::engine::Engine;
-use crate::hold::{Granted, Hold};
+use crate::hold::{Granted, Hold, Scheduler, Tenure};
 use crate::local_queue::QueueHandle;
 use crate::release::{self, ReleaseFuture, ReleaseTask};
 use crate::shield::tell;
@@ -18,14 +18,15 @@ use crate::state::Released;
 pub(crate) struct Ownership {
     engine: Arc<Engine>,
     hold: Arc<Hold>,
+    scheduler: Arc<Scheduler>,
     /// `None`: let go of already.
-    held: Option<(QueueHandle, Granted)>,
+    held: Option<(QueueHandle, Tenure)>,
 }
 
 impl Ownership {
     pub(crate) fn new(engine: &Arc<Engine>, queue: QueueHandle, granted: Granted) -> Self {
-        let hold = Arc::clone(&granted.hold);
-        Self { engine: Arc::clone(engine), hold, held: Some((queue, granted)) }
+        let Granted { hold, scheduler, tenure } = granted;
+        Self { engine: Arc::clone(engine), hold, scheduler, held: Some((queue, tenure)) }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -36,8 +37,8 @@ impl Ownership {
     /// meanwhile, as the caller was not polled.
     pub(crate) fn take(&self) -> bool {
         let taken = self.hold.take();
-        if let (Some(true), Some((_, granted))) = (taken, &self.held) {
-            granted.scheduler.look_at(&self.hold);
+        if taken == Some(true) {
+            self.scheduler.look_at(&self.hold);
         }
         taken.is_some()
     }
@@ -69,21 +70,21 @@ impl Ownership {
     /// Ends the hold. `Some`: the lock has to be freed on the server; otherwise another caller of
     /// this process has it.
     fn let_go(&mut self) -> Option<ReleaseTask> {
-        let (queue, mut granted) = self.held.take()?;
-        let is_held = granted.end();
+        let (queue, mut tenure) = self.held.take()?;
+        let is_held = self.scheduler.end(&self.hold);
         let until = self.hold.server_end();
         if is_held && self.engine.fifo_queue().is_some() {
-            granted.tenure.renewed(self.hold.confirmed());
-            let Some(left) = pass_on(&self.engine, &queue, &self.hold, granted.tenure) else {
+            tenure.renewed(self.hold.confirmed());
+            let Some(left) = pass_on(&self.engine, &queue, &self.hold, tenure) else {
                 // For its holder the lock is as released as any.
                 let released = Released::Released;
                 tell!(debug, key = self.hold.claim.key.name(), ?released, "lock released");
                 return None;
             };
-            granted.tenure = left;
+            tenure = left;
         }
         queue.let_go(&self.hold);
-        Some(ReleaseTask::new(&self.engine, &granted.tenure, until, Some(queue)))
+        Some(ReleaseTask::new(&self.engine, &tenure, until, Some(queue)))
     }
 }
 

@@ -15,12 +15,3 @@ pub(crate) struct Granted {
     pub(crate) scheduler: Arc<Scheduler>,
     pub(crate) tenure: Tenure,
 }
-
-impl Granted {
-    /// Ends the hold, and its renewals. `false`: it had ended before.
-    pub(crate) fn end(&self) -> bool {
-        let is_held = self.hold.end();
-        self.scheduler.forget(&self.hold);
-        is_held
-    }
-}

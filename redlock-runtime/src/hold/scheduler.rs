@@ -129,6 +129,13 @@ impl Scheduler {
         Ok(())
     }
 
+    /// Ends a hold because its holder lets go, and its renewals. `false`: it had ended before.
+    pub(crate) fn end(&self, hold: &Hold) -> bool {
+        let is_held = hold.end();
+        self.forget(hold);
+        is_held
+    }
+
     /// Lets go of a lease that its holder released. Takes effect before it returns: a released lock
     /// is never renewed by a batch that starts later.
     pub(crate) fn forget(&self, hold: &Hold) {

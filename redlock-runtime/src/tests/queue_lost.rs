@@ -1,4 +1,4 @@
-//! LocalQueues that are gone, or forbidden, and come back.
+//! Queues that are gone, or forbidden, and come back.
 
 use std::time::Duration;
 

@@ -176,7 +176,7 @@ impl Node {
             Command::Introduce(command) => {
                 match &**command {
                     Command::Acquire(claim) => {
-                        simulated::acquire(claim).introduce(&mut self.server)
+                        simulated::acquire(claim).introduce(&mut self.server);
                     }
                     Command::Join(Entry { claim, reserve, .. })
                     | Command::Look(Entry { claim, reserve, .. }) => {
