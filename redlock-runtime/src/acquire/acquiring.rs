@@ -1,5 +1,5 @@
-//! The future of an acquisition: the caller asks by itself while nobody else wants the lock, and
-//! waits in the local queue otherwise.
+//! The future of an acquisition: the caller makes an attempt of its own while no other caller wants
+//! the lock, and waits in the local queue otherwise.
 
 use std::fmt;
 use std::pin::Pin;
@@ -24,10 +24,10 @@ use crate::options::{Policy, Wait};
 use crate::owner::Owner;
 use crate::{process, telemetry};
 
-/// Which lock, and on what terms.
+/// Which lock to acquire, and on what terms.
 #[derive(Debug)]
 pub(crate) struct Order {
-    /// What the key was rendered from, or `LockRequest::label`: the label of metrics.
+    /// The template of the key, or `LockRequest::label`: the label of metrics.
     pub(crate) template: &'static str,
     pub(crate) key: LockKey,
     pub(crate) policy: Policy,
@@ -38,23 +38,25 @@ type Acquisition = Result<Ownership, LockError>;
 
 /// The future of an acquisition.
 ///
-/// Cancel safe: dropping it gives up. A lock that was granted meanwhile is released, a command
-/// without an answer is cleaned up.
+/// Cancel safe: dropping it abandons the acquisition. A lock that was granted meanwhile is
+/// released, and an unanswered command is cleaned up.
 pub(crate) struct Acquiring {
-    /// In a mutex that nobody locks: a caller's future is `Sync` where its body is. `None`: done.
+    /// The mutex is never locked: it makes the caller's future `Sync` where its body is. `None`:
+    /// done.
     work: Mutex<Option<Work>>,
     process: u32,
 }
 
 type Work = Pin<Box<dyn Future<Output = Acquisition> + Send>>;
 
-/// Begins to acquire a lock. Nothing happens before the first poll.
+/// Begins to acquire a lock. The future does nothing before its first poll.
 pub(crate) fn start(engine: &Arc<Engine>, order: Order) -> Acquiring {
     let (engine, process) = (Arc::clone(engine), engine.process);
     let is_embedded = engine.is_embedded();
     let acquire = async move { acquire(&engine, &order).await };
-    // Every answer comes from another thread or over a socket, so that other tasks have their turn.
-    // A task that has used up its cooperative budget, and blocks on a lock, would never hear of it.
+    // Every answer comes from another thread or over a socket, so other tasks still have their
+    // turn. A task that has used up its cooperative budget and blocks on a lock would never see the
+    // answer.
     let work: Work = if is_embedded { Box::pin(acquire) } else { Box::pin(unconstrained(acquire)) };
     Acquiring { work: Mutex::new(Some(work)), process }
 }
@@ -72,8 +74,8 @@ impl Future for Acquiring {
 }
 
 impl Drop for Acquiring {
-    /// In a child of a fork there is nothing to give up: the parent goes on. Another thread of it
-    /// may have locked what this would lock.
+    /// The child of a fork has nothing to abandon: the acquisition goes on in the parent. Another
+    /// thread of the parent may hold the mutexes that this drop would lock.
     fn drop(&mut self) {
         let work = self.work.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if work.is_some() && self.process != process::id() {
@@ -101,7 +103,7 @@ async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
             Wait::AtMost(limit) => wait(engine, order, terms, started.plus(limit)).await,
             Wait::Forever => wait(engine, order, terms, Moment::NEVER).await,
         };
-        // What was taken back, as this task was not polled for so long, is waited for again.
+        // The lock was taken back because this task was not polled for too long: it waits again.
         if granted.as_ref().map_or(true, Ownership::take) {
             break granted;
         }
@@ -110,7 +112,7 @@ async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
     granted
 }
 
-/// A call that is counted; one that is dropped before its end was cancelled.
+/// A counted call. A call that is dropped before its end counts as cancelled.
 struct CountedCall<'a> {
     order: &'a Order,
     has_ended: bool,
@@ -158,7 +160,7 @@ impl Order {
     }
 }
 
-/// One attempt, whoever else waits.
+/// Makes one attempt, whether or not other callers wait.
 async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Acquisition {
     let attempt = DirectAttempt::new(engine.local_queue(&order.key), None, terms);
     let claim = order.claim(engine);
@@ -171,7 +173,7 @@ async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Acquisit
     }
 }
 
-/// Attempts first, if nobody came before; waits in the local queue otherwise.
+/// Makes an attempt first if no other caller came before; waits in the local queue otherwise.
 async fn wait(engine: &Arc<Engine>, order: &Order, terms: Terms, end: Moment) -> Acquisition {
     let (queue, started) = (engine.local_queue(&order.key), terms.started);
     let Some(guard) = queue.attempt_first(started) else {
@@ -187,7 +189,7 @@ async fn wait(engine: &Arc<Engine>, order: &Order, terms: Terms, end: Moment) ->
             if now >= end {
                 return Err(observed.error(&order.key, now.since(started), 1));
             }
-            // Still the first one: callers who came meanwhile wait after it.
+            // Callers that came meanwhile wait after this one.
             let (queue, guard) = attempt.into_parts();
             let handle = enter(engine, queue, terms, end, 1)?;
             drop(guard);
@@ -196,7 +198,7 @@ async fn wait(engine: &Arc<Engine>, order: &Order, terms: Terms, end: Moment) ->
     }
 }
 
-/// Enters the local queue: at the front after `attempts` of the caller itself.
+/// Enters the local queue, at the front if the caller has made `attempts` of its own.
 fn enter(
     engine: &Arc<Engine>,
     queue: QueueHandle,

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::hold::{ConfirmedLease, Tenure};
 use crate::{release, telemetry};
 
-/// How much longer than `wait` the last attempt of a caller may take.
+/// How much later than the end of `wait` the last attempt of a caller may end.
 pub(super) const LAST_ATTEMPT: Duration = Duration::from_millis(250);
 
 /// The outcome of one attempt.
@@ -18,17 +18,17 @@ pub(super) enum Outcome {
     Busy {
         holder: String,
         free_in: Option<Duration>,
-        /// Nobody has it: several asked at once, and none got enough nodes.
+        /// No owner has the lock: several competed at once, and none was granted enough nodes.
         is_split: bool,
-        /// The owner may not be used again: its clean-up is on the way.
+        /// The owner value must not be used again: its clean-up is under way.
         is_spent: bool,
     },
-    /// As above, the owner is spent if the outcome is unknown.
+    /// The attempt failed. If the outcome is unknown, the owner value must not be used again
+    /// either.
     Failed(Fault),
 }
 
-/// A command whose answer is not known yet. Dropped before it is, by a caller that goes away, it
-/// cleans up after the command.
+/// A command whose answer is not known yet. If its caller drops it, the command is cleaned up.
 struct Unanswered<'a> {
     engine: &'a Arc<Engine>,
     claim: Option<&'a Claim>,
@@ -42,9 +42,9 @@ impl Drop for Unanswered<'_> {
     }
 }
 
-/// Asks once for the lock. `route` leads to the engine's backend.
+/// Sends one acquire command. `route` leads to the engine's backend.
 ///
-/// Cancel safe: what a command took whose answer is not awaited is freed in the background.
+/// Cancel safe: if the future is dropped, whatever the command acquired is freed in the background.
 pub(super) async fn attempt(
     engine: &Arc<Engine>,
     route: &dyn LockBackend,
@@ -54,7 +54,8 @@ pub(super) async fn attempt(
 ) -> Outcome {
     telemetry::question(template);
     let _pending = engine.pending.begin();
-    // Before the command leaves: the server may begin the lease at any time after this.
+    // The time is read before the command leaves: the server may begin the lease at any time after
+    // it.
     let sent = engine.clock().now();
     let mut unanswered = Unanswered { engine, claim: Some(claim) };
     let answer = route.acquire(claim, within).await;
@@ -73,7 +74,8 @@ pub(super) async fn attempt(
             Outcome::Busy { holder, free_in, is_split, is_spent: was_cut }
         }
         Err(fault) => {
-            // A command of this owner may land late, so it is cleaned up.
+            // The outcome is unknown: a command of this owner may still arrive, so the owner is
+            // cleaned up.
             if fault.is_unknown {
                 release::clean_up(engine, claim.clone(), false);
             }

@@ -1,4 +1,4 @@
-//! An attempt that a caller makes by itself, without the poller of its queue.
+//! A direct attempt: a caller sends it without the poller of its queue.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::thread_exit::Unsent;
 
 pub(super) struct DirectAttempt {
     queue: QueueHandle,
-    /// `None`: others may ask at the same time.
+    /// `None`: other callers may make attempts at the same time.
     guard: Option<DirectAttemptGuard>,
     terms: Terms,
 }
@@ -49,12 +49,12 @@ impl DirectAttempt {
             let found = self.over(engine, &*route, claim, within, true).await?;
             return Ok(self.outcome(found));
         }
-        // Boxed: the first calls of a runtime only come this way.
+        // Boxed to keep this future small: only the first calls of a runtime take this path.
         Box::pin(self.on_executor(engine, claim.clone(), within)).await
     }
 
-    /// The backend is reached from its executor only. A task there sees the attempt through; when
-    /// the caller has gone meanwhile, the lock comes back, and its drop frees it.
+    /// The backend is reached from its executor only. A task there completes the attempt. If the
+    /// caller has gone meanwhile, the task drops the lock, and the drop frees it.
     async fn on_executor(
         self,
         engine: &Arc<Engine>,
@@ -71,7 +71,8 @@ impl DirectAttempt {
             let _ = reply.send(found.map(|found| self.outcome(found)));
             drop(gone);
         })?;
-        // Not moved: the receiver is dropped after `caller` has noted that it is gone.
+        // `answer` is borrowed, not moved: `caller` notes that it is gone before the receiver is
+        // dropped.
         let answer = (&mut answer).await;
         caller.hears();
         answer.unwrap_or_else(|_| Err(stopped("an acquire")))
@@ -84,7 +85,8 @@ impl DirectAttempt {
         }
     }
 
-    /// What was observed, where the lock was not granted. `is_polled`: by the caller itself.
+    /// Makes the attempt. The inner `Err` says what was observed if the lock was not granted.
+    /// `is_polled`: the caller itself polls this future.
     async fn over(
         &self,
         engine: &Arc<Engine>,
@@ -125,11 +127,11 @@ impl DirectAttempt {
     }
 }
 
-/// A caller that waits for an answer from the executor. When it goes away before, the end of its
-/// thread waits for what becomes of the attempt.
+/// A caller that waits for an answer from the executor. If it goes away before the answer, the end
+/// of its thread waits until the attempt is completed.
 struct Caller {
     is_answered: bool,
-    /// The task that asks has it as well, until it has asked.
+    /// Shared with the task that sends the attempt, until it is sent.
     gone: Arc<OnceLock<Unsent>>,
 }
 

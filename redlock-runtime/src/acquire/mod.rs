@@ -1,4 +1,4 @@
-//! Acquire: the attempt of the caller itself, and the task that waits for all callers of a key.
+//! Acquire: the direct attempt of a caller, and the poller that waits for all callers of a key.
 
 mod acquiring;
 mod attempt;

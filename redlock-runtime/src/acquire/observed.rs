@@ -1,4 +1,4 @@
-//! What the questions so far have shown, and the error it makes when the time is up.
+//! What the attempts so far have observed, and the error that this makes when the time is up.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::key::LockKey;
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) holder: Option<String>,
-    /// When this holder was first seen.
+    /// When this holder was first observed.
     holder_since: Option<Moment>,
     pub(crate) free_in: Option<Duration>,
-    /// Nobody holds it: several asked at once.
+    /// No owner holds the lock: several competed at once.
     pub(crate) is_split: bool,
     pub(crate) fault: Option<Fault>,
-    /// In a row.
+    /// How many attempts in a row have failed.
     pub(crate) failures: u32,
     too_late: Option<(Duration, Duration)>,
 }
@@ -34,17 +34,17 @@ impl Observed {
         *self = Self { fault: Some(fault), failures, ..Self::default() };
     }
 
-    /// It was granted after `took`, with nothing left of `expire`.
+    /// The lock was granted after `took`, with nothing left of `expire`.
     pub(crate) fn too_late(&mut self, took: Duration, expire: Duration) {
         *self = Self { too_late: Some((took, expire)), ..Self::default() };
     }
 
-    /// For how long the present hold has been seen.
+    /// For how long the present holder has been observed.
     pub(crate) fn hold_age(&self, now: Moment) -> Duration {
         now.since(self.holder_since.unwrap_or(now))
     }
 
-    /// What a caller is told that cannot wait any longer.
+    /// The error of a caller that cannot wait any longer.
     pub(crate) fn error(&self, key: &LockKey, waited: Duration, attempts: u32) -> LockError {
         let name = key.name().to_owned();
         if let Some(fault) = &self.fault {

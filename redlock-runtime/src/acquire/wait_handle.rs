@@ -1,4 +1,4 @@
-//! A caller's place in the local queue.
+//! The handle of a caller that waits in the local queue.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::handoff::Ownership;
 use crate::local_queue::{Answer, QueueHandle, WaiterCount};
 use crate::thread_exit::Unsent;
 
-/// Resolves when the caller is granted the lock, or told why not. Dropping it leaves the queue; a
-/// lock that was granted meanwhile is released.
+/// Resolves when the caller is granted the lock, or its wait ends with an error. Dropping it leaves
+/// the queue; a lock that was granted meanwhile is released.
 #[derive(Debug)]
 pub(super) struct WaitHandle {
     engine: Arc<Engine>,
@@ -58,11 +58,11 @@ impl Drop for WaitHandle {
             return;
         }
         self.answer.close();
-        // What the poller sends for the caller, and a place in the queue of the server, have to be
-        // undone before the thread ends.
+        // Commands that the poller sends for the caller, and its entry in the queue of the server,
+        // have to be undone before the thread ends.
         let unsent = (!self.engine.is_embedded()).then(Unsent::here);
         self.queue.leave(self.id, unsent);
-        // The lock may have been granted before.
+        // The lock may have been granted before this drop.
         if let Ok(answer) = self.answer.try_recv() {
             drop(self.owned(answer));
         }

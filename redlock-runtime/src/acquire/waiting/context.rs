@@ -14,9 +14,9 @@ use crate::local_queue::{LocalQueue, QueueHandle, Waiter};
 pub(super) struct Context {
     pub(super) engine: Arc<Engine>,
     pub(super) queue: QueueHandle,
-    /// What the attempts so far have shown.
+    /// What the attempts so far have observed.
     pub(super) observed: Observed,
-    /// When the last attempt began that has been answered.
+    /// When the last answered attempt began.
     pub(super) asked_at: Moment,
 }
 
@@ -33,12 +33,12 @@ impl Context {
         &self.queue.queue
     }
 
-    /// How many callers wait here.
+    /// How many callers of this process wait.
     pub(super) fn callers(&self) -> usize {
         self.local_queue().state().waiters.len()
     }
 
-    /// How long an attempt may take: as long as somebody waits for its answer.
+    /// How long an attempt may take: as long as a caller waits for its answer.
     pub(super) fn within(&self) -> Duration {
         let now = self.now();
         let end = self.local_queue().state().first().map_or(now, Waiter::end);
@@ -59,7 +59,7 @@ impl Context {
         }
     }
 
-    /// Times out expired waiters, after one last attempt where there was time for it.
+    /// Times out expired waiters, once an attempt was made for them if there was time for it.
     pub(super) fn time_out_expired(&self) {
         let now = self.now();
         let gone = {
@@ -82,8 +82,8 @@ impl Context {
         waiter.answer(Err(error));
     }
 
-    /// An attempt failed. Returns the pause before the next one. The first waiter is told at once
-    /// of a fault that time cannot mend.
+    /// An attempt failed. Returns the pause before the next one. If retrying cannot help, the first
+    /// waiter gets the error at once.
     pub(super) fn failed(&mut self, fault: Fault) -> Duration {
         let is_final = fault.is_final;
         self.observed.failed(fault);

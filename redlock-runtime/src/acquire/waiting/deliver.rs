@@ -1,4 +1,4 @@
-//! Delivers a lock that was granted to the first caller that waits.
+//! Delivers a granted lock to the first waiter.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use crate::hold::Tenure;
 use crate::local_queue::{Terms, Waiter};
 use crate::release;
 
-/// Who gets the lock next.
+/// Which waiter gets the lock next.
 enum Receiver {
     Waiter(Waiter),
-    /// Nobody, before it is claimed: before it is a lease as they want it.
+    /// No waiter yet: a claim first has to make the lease as long as the first waiter wants it.
     AfterClaim(Terms),
     Nobody,
 }
 
-/// Delivers the lock with a lease as its caller wants it. `may_claim`: the server can extend the
+/// Delivers the lock with the lease that its waiter wants. `may_claim`: the server can extend the
 /// lease of an owner that holds the lock already. `Some`: a claim failed, and the next attempt is
 /// due then.
 pub(super) async fn deliver(
@@ -67,13 +67,13 @@ fn receiver(cx: &Context, tenure: &Tenure, may_claim: bool) -> Receiver {
     } else if may_claim && tenure.may_become(terms.expire) {
         Receiver::AfterClaim(terms)
     } else {
-        // Another caller has come to the front meanwhile, who wants another lease.
+        // Another waiter has come to the front meanwhile, and wants a lease of another length.
         Receiver::Nobody
     }
 }
 
-/// Makes a lock that is ours a full lease of the length that is wanted now. `Err`: when to ask
-/// again, if not at once.
+/// Extends a lock that is held already to a full lease of the length wanted now. `Err`: when to
+/// make the next attempt, if not at once.
 async fn claim(cx: &mut Context, tenure: Tenure, terms: Terms) -> Result<Tenure, Option<Moment>> {
     let claim = Claim { expire: terms.expire, ..tenure.claim.clone() };
     let engine = Arc::clone(&cx.engine);
@@ -82,7 +82,7 @@ async fn claim(cx: &mut Context, tenure: Tenure, terms: Terms) -> Result<Tenure,
     match cx.patiently(attempt).await {
         Outcome::Granted(granted) => Ok(tenure.claimed(granted)),
         Outcome::Busy { holder, free_in, .. } => {
-            // It was not ours any more: everyone starts again.
+            // This owner did not hold the lock any more: the poller starts again with an attempt.
             let now = cx.now();
             cx.observed.busy(holder, free_in, now);
             Err(None)

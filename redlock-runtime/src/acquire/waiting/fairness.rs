@@ -1,30 +1,32 @@
-//! When this process should leave a hot lock to others. Pure.
+//! When this process should leave a contended lock to other processes. Pure.
 //!
-//! A release in this process wakes its own next waiter at once, while the waiters of other
-//! processes ask now and then: left alone, one process would keep the lock for itself.
+//! A release in this process wakes its own next waiter at once, while the pollers of other
+//! processes make attempts from time to time: without this limit, one process would keep the lock
+//! for itself.
 
 use std::time::Duration;
 
 use crate::clock::Moment;
 
-/// How long this process may pass the lock on among its own waiters, once others want it too.
+/// How long this process may pass the lock on among its own waiters once other processes want it.
 const BUDGET: Duration = Duration::from_millis(10);
-/// How long others are assumed to want it after one of them was seen holding it.
+/// How long other processes are assumed to want the lock after one of them was observed holding it.
 const MEMORY: Duration = Duration::from_secs(1);
-/// The window left to others. They ask about once a millisecond while a lock moves.
+/// The window left to other processes. They make about one attempt a millisecond while a lock
+/// moves.
 pub(crate) const WINDOW: Duration = Duration::from_millis(2);
 
-/// What is known of one key.
+/// What is known about one key.
 #[derive(Debug, Default)]
 pub(crate) struct Fairness {
-    /// When a holder outside of this process was last seen.
+    /// When a holder outside of this process was last observed.
     remote_holder_at: Option<Moment>,
     /// Since when the lock has been passed on in this process.
     ours_since: Option<Moment>,
 }
 
 impl Fairness {
-    /// Somebody else was seen holding the lock.
+    /// A holder outside of this process was observed.
     pub(crate) fn remote_holder(&mut self, now: Moment) {
         self.remote_holder_at = Some(now);
         self.ours_since = None;
@@ -35,7 +37,7 @@ impl Fairness {
         self.ours_since.get_or_insert(now);
     }
 
-    /// Should the next attempt be put off by a [`WINDOW`]? Says so once for every budget used up.
+    /// Should the next attempt be delayed by a [`WINDOW`]? True once for every budget used up.
     pub(crate) fn gives_way(&mut self, now: Moment) -> bool {
         let is_wanted = self.remote_holder_at.is_some_and(|at| now.since(at) < MEMORY);
         let is_used_up = self.ours_since.is_some_and(|since| now.since(since) >= BUDGET);

@@ -28,21 +28,22 @@ struct QueueEntry {
     subscription: Subscription,
     /// The lock was not handed over before this moment.
     since: Moment,
-    /// Nor with a fencing token below this one.
+    /// A hand-over with a lower fencing token is an old one.
     token_floor: FencingToken,
-    /// When to look after the entry if no signal comes.
+    /// When to check the entry if no signal comes.
     look_at: Moment,
 }
 
 pub(super) struct Fifo {
     entry: Option<QueueEntry>,
-    /// Asks for a lock that no other process wants, and where the server does not let us queue.
+    /// Makes attempts where no other process wants the lock, or where the server does not let us
+    /// queue.
     poll: Poll,
-    /// The queue did not work for this poller: it polls for a while.
+    /// Whether the queue was refused to this poller, so that it polls for a while instead.
     denial: Denial,
 }
 
-/// An owner on its way into the queue.
+/// An owner that is about to enter the queue.
 struct Newcomer {
     claim: Claim,
     reserve: u32,
@@ -65,7 +66,7 @@ impl Newcomer {
 }
 
 impl Fifo {
-    /// Takes the lock, or an entry in the queue.
+    /// Acquires the lock, or enters the queue.
     async fn enqueue(
         &mut self,
         cx: &mut Context,
@@ -78,7 +79,8 @@ impl Fifo {
         let newcomer = Newcomer::new(cx, queue, terms);
         let engine = Arc::clone(&cx.engine);
         let _pending = engine.pending.begin();
-        // Before the command leaves: the lock may be handed over at any time after this.
+        // The time is read before the command leaves: the lock may be handed over at any time after
+        // it.
         let since = cx.now();
         let answer = queue.enqueue(&newcomer.claim, newcomer.reserve, within);
         match cx.patiently(answer).await {
@@ -103,7 +105,8 @@ impl Fifo {
         }
     }
 
-    /// Looks after the entry: a signal may have been missed. `Err`: there is no entry any more.
+    /// Checks the entry, as a signal may have been missed. `Err`: the entry does not exist any
+    /// more.
     async fn look(&mut self, cx: &mut Context) -> Result<Option<Tenure>, ()> {
         let engine = Arc::clone(&cx.engine);
         let mut entry = self.entry.take().ok_or(())?;
@@ -128,7 +131,8 @@ impl Fifo {
                 (entry.since, entry.token_floor) = (sent, position.token_floor);
                 self.place(cx, entry, holder, position);
             }
-            // Handed over and not heard in time, or the queue was lost. The next owner enqueues.
+            // The lock was handed over but the signal came too late, or the queue was lost. The
+            // next owner enqueues.
             Ok(Enqueued::Unknown) => return Err(()),
             Err(fault) if self.is_denied(cx, &fault) => {
                 release::leave(&engine, entry.claim);
@@ -143,13 +147,13 @@ impl Fifo {
         Ok(None)
     }
 
-    /// Asks as if nobody waited.
+    /// Makes an attempt as if no process waited in the queue.
     async fn poll(&mut self, cx: &mut Context, terms: Terms, has_queue: bool) -> Option<Tenure> {
         let pause = match self.poll.attempt(cx, terms, has_queue).await {
             Polled::Granted(tenure) => return Some(tenure),
             Polled::Busy => {
                 let mut state = cx.local_queue().state();
-                // Another process has it: to the queue, at once.
+                // Another process has the lock: the poller enqueues at once.
                 let is_news = has_queue && !state.is_held_here() && state.contend();
                 drop(state);
                 if is_news { Duration::ZERO } else { self.poll.pause(cx) }
@@ -160,7 +164,7 @@ impl Fifo {
         None
     }
 
-    /// Decides when to look after the entry.
+    /// Decides when to check the entry.
     fn place(
         &mut self,
         cx: &mut Context,
@@ -192,8 +196,8 @@ impl Fifo {
         self.poll.ask_again_at(cx.now().plus(pause));
     }
 
-    /// Is it a server that does not let us queue? Then this poller polls, and its callers are not
-    /// told of the fault.
+    /// Does the server refuse to let us queue? Then this poller polls, and its callers do not get
+    /// the fault.
     fn is_denied(&mut self, cx: &Context, fault: &Fault) -> bool {
         let denial = QueueDenial::of(fault);
         match denial {
@@ -226,7 +230,8 @@ impl Strategy for Fifo {
     }
 
     async fn ask(&mut self, cx: &mut Context, terms: Terms) -> Option<Tenure> {
-        // A poller that has lost its entry asks anew in the same turn: it may be its last one.
+        // A poller that has lost its entry makes a new attempt in the same turn: it may be its last
+        // one.
         if self.is_queued()
             && let Ok(granted) = self.look(cx).await
         {
@@ -276,7 +281,8 @@ impl Strategy for Fifo {
             {
                 Some(Self::handed_over(cx, entry, fencing_tokens, lease))
             }
-            // A hand-over from before the last answer: the server has forgotten it since.
+            // The signal is about a hand-over from before the last answer, or the connection was
+            // disturbed: the entry is checked at once.
             QueueSignal::HandedOver { .. } | QueueSignal::Disturbed => {
                 entry.look_at = Moment::ZERO;
                 self.enter(cx, entry);
@@ -292,7 +298,8 @@ impl Strategy for Fifo {
         if terms.is_some() && tenure.pass_for_claim(cx.now()) {
             return Some(tenure);
         }
-        // An entry in the queue is handed the lock when it is released.
+        // A queued entry is handed the lock when it is released; without one, the poller rotates
+        // the queue.
         let queue = engine.fifo_queue().filter(|_| self.entry.is_none());
         let (Some(queue), Some(terms)) = (queue, terms) else {
             return self.poll.give_way(cx, tenure).await;
@@ -306,7 +313,8 @@ impl Strategy for Fifo {
         let answer = cx.patiently(rotate).await;
         let is_over = matches!(answer, Ok(Rotated::Passed { .. } | Rotated::Lost(_)));
         if is_over && tenure.leftovers().was_cut {
-            // The first try of its acquire may still land, and take the lock for nobody.
+            // The first try of the acquisition may still arrive, and acquire the lock for an
+            // abandoned owner.
             release::clean_up(&engine, tenure.claim.clone(), false);
         }
         match answer {
@@ -319,7 +327,7 @@ impl Strategy for Fifo {
                 let entry = next.enqueued(sent, position.token_floor);
                 self.place(cx, entry, holder, position);
             }
-            // Its last holder lost it in its last moments. Everyone starts again.
+            // The lease ended during the last moments of its last holder. The poller starts again.
             Ok(Rotated::Lost(_)) => self.poll.ask_again_at(Moment::ZERO),
             Err(fault) => {
                 if fault.is_unknown {

@@ -1,4 +1,4 @@
-//! Waiting for a lock that somebody else holds: one task a key asks for all callers of this
+//! Waiting for a lock that another owner holds: one task per key polls for all callers of this
 //! process, by one of two strategies.
 
 mod context;

@@ -1,4 +1,4 @@
-//! Waiting by asking again and again: on N masters, where replicas have to confirm a lock, and in
+//! Waiting by repeated attempts: on N masters, where replicas have to confirm a lock, and in
 //! memory.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::owner::Owner;
 use crate::release;
 
 pub(super) struct Poll {
-    /// Asks with this owner until the lock is granted, or an outcome is unknown.
+    /// Makes attempts with this owner until the lock is granted or an outcome is unknown.
     owner: Owner,
     fairness: Fairness,
     hint: Option<ReleaseHint>,
@@ -40,7 +40,7 @@ pub(super) enum Polled {
 }
 
 impl Poll {
-    /// `is_decisive`: the one server that is asked decides alone who has the lock.
+    /// `is_decisive`: a single server decides alone who has the lock.
     pub(super) async fn attempt(
         &mut self,
         cx: &mut Context,
@@ -58,7 +58,7 @@ impl Poll {
         match cx.patiently(attempt).await {
             Outcome::Granted(tenure) => {
                 local_holder.learn(cx.local_queue(), None);
-                // An owner value is used for one tenure.
+                // An owner value is used for one tenure only.
                 self.owner = Owner::fresh(&engine.client_name);
                 self.fairness.granted(cx.now());
                 self.hint = None;
@@ -88,7 +88,7 @@ impl Poll {
         }
     }
 
-    /// The pause after the lock was found busy.
+    /// The pause after an attempt found the lock busy.
     pub(super) fn pause(&self, cx: &Context) -> Duration {
         if cx.observed.is_split {
             return backoff::split(fastrand::f64());
@@ -97,7 +97,7 @@ impl Poll {
         backoff::busy(self.attempts, age, cx.observed.free_in, fastrand::f64())
     }
 
-    /// Wants to be told of a release elsewhere.
+    /// Requests a release hint from other processes.
     fn await_release(&mut self, cx: &Context, terms: Terms) {
         let is_due = self.hint.as_ref().is_some_and(|hint| hint.is_due(cx.now()));
         if !is_due {
@@ -124,8 +124,8 @@ impl Strategy for Poll {
             Polled::Granted(tenure) => return Some(tenure),
             Polled::Busy => {
                 let pause = self.pause(cx);
-                // Not after a hint that came in vain, so that there is at most one hint for each
-                // attempt by the clock.
+                // No hint is requested after an attempt that a hint caused in vain, so that there
+                // is at most one hint per attempt by the clock.
                 if pause >= release_hint::WORTH_IT && !was_woken {
                     self.await_release(cx, terms);
                 }

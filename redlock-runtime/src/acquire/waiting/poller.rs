@@ -1,5 +1,5 @@
-//! The poller of a queue: asks the server on behalf of all callers of this process that wait for
-//! one key, and times out expired waiters.
+//! The poller of a queue: makes attempts for all callers of this process that wait for one key, and
+//! times out expired waiters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::hold::Tenure;
 use crate::local_queue::{PollerState, QueueHandle, QueueState, RestReason, Terms};
 use crate::release;
 
-/// How long a poller that can queue stays after those it served: they often come back.
+/// How long a poller that can queue stays after its last waiter: callers often come back.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Starts the poller of a queue that has none.
@@ -43,9 +43,9 @@ struct Poller<S: Strategy> {
 
 /// What a poller does next.
 enum NextStep {
-    /// A holder has left its tenure here, for those who wait.
+    /// A holder has left its tenure for the waiters of this process.
     GiveWay(Tenure),
-    /// Nobody waits any more.
+    /// No caller waits any more.
     LeaveQueue,
     Ask(Terms),
     Rest(Moment),
@@ -98,14 +98,14 @@ impl<S: Strategy> Poller<S> {
             }
             return rest(&mut state, self.lingers_until, RestReason::Idle);
         };
-        // Whatever is asked from here on is asked for others.
+        // From here on, the poller makes attempts for callers that are still there.
         state.left = None;
         let (until, why) = self.rest_until(&mut state, now);
         let until = until.min(state.waiters.earliest_end());
         if now < until { rest(&mut state, until, why) } else { NextStep::Ask(terms) }
     }
 
-    /// Until when there is nothing to ask, and why.
+    /// Until when no attempt is due, and why.
     fn rest_until(&mut self, state: &mut QueueState, now: Moment) -> (Moment, RestReason) {
         let was_freed = std::mem::take(&mut state.is_freed);
         if state.ends_with_news() {
@@ -138,7 +138,7 @@ impl<S: Strategy> Poller<S> {
         }
     }
 
-    /// Delivers a lock, if there is one.
+    /// Delivers a granted lock, if there is one.
     async fn deliver(&mut self, granted: Option<Tenure>) {
         if granted.is_some() || self.strategy.is_queued() {
             self.linger();
@@ -151,7 +151,7 @@ impl<S: Strategy> Poller<S> {
         }
     }
 
-    /// Callers that waited in a queue once often do so again.
+    /// Keeps the poller for a while: callers that waited in a queue once often do so again.
     fn linger(&mut self) {
         if self.strategy.has_queue(&self.cx.engine) {
             self.lingers_until = self.cx.now().plus(LINGER);
@@ -164,7 +164,8 @@ fn rest(state: &mut QueueState, until: Moment, why: RestReason) -> NextStep {
     NextStep::Rest(until)
 }
 
-/// A poller that ends early: by a panic, or with the runtime of the caller that needed it first.
+/// Replaces a poller that ends early: by a panic, or with the runtime of the caller that started
+/// it.
 impl<S: Strategy> Drop for Poller<S> {
     fn drop(&mut self) {
         let Context { engine, queue, .. } = &self.cx;
@@ -180,8 +181,8 @@ impl<S: Strategy> Drop for Poller<S> {
         if let Some(tenure) = returned {
             release::free(engine, &tenure);
         }
-        // The thread is asked for before there is an heir: an heir that cannot be spawned would
-        // want an heir, too.
+        // The thread is started before its replacement is created: the drop of a replacement that
+        // cannot be spawned would create another replacement, without end.
         if let Some(thread) = is_needed.then(background_thread::handle).and_then(Result::ok) {
             let heir = Self::new(Context::new(Arc::clone(engine), queue.another()));
             drop(thread.spawn(heir.run()));

@@ -1,4 +1,4 @@
-//! Asks to be told when another process releases the lock, where no server keeps a queue.
+//! Requests a release hint: a server without a queue tells when another process releases the lock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +14,10 @@ use crate::owner::Owner;
 
 /// A shorter pause would be over before a hint came.
 pub(super) const WORTH_IT: Duration = Duration::from_millis(5);
-/// How long a hint is waited for before it is requested anew: it may have got lost.
+/// How long to wait for a hint before it is requested again: it may have been lost.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A hint that was requested. Dropping it cancels the request.
+/// A release hint that was requested. Dropping it cancels the request.
 pub(super) struct ReleaseHint {
     asked_at: Moment,
     was_told: Arc<AtomicBool>,
@@ -42,7 +42,7 @@ impl ReleaseHint {
         Some(hint)
     }
 
-    /// Is there still something to wait for?
+    /// Can the requested hint still come?
     pub(super) fn is_due(&self, now: Moment) -> bool {
         !self.was_told.load(Ordering::Relaxed) && now.since(self.asked_at) < PATIENCE
     }
@@ -65,7 +65,7 @@ async fn wait(
         })
     };
     let within = engine.reply_timeout;
-    // Without a hint the poller goes by the clock, as it does anyhow.
+    // Without a hint, the poller makes its next attempt by the clock.
     let registration = hints.request_hint(&claim, on_release, within).await;
     let _ = ended.await;
     let is_left = !was_told.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! How a poller waits: by asking again and again, or in the queue of a server.
+//! How a poller waits: by repeated attempts, or in the queue of a server.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use crate::local_queue::Terms;
 pub(super) trait Strategy: Sized + Send + 'static {
     fn new(engine: &Engine) -> Self;
 
-    /// Asks once for the lock, for the first of those who wait. `None`: not granted.
+    /// Makes one attempt for the first waiter. `None`: the lock was not granted.
     fn ask(
         &mut self,
         cx: &mut Context,
         terms: Terms,
     ) -> impl Future<Output = Option<Tenure>> + Send;
 
-    /// When to ask next. `was_freed`: a holder of this process has released since the last call, or
-    /// a release hint came.
+    /// When to make the next attempt. `was_freed`: a holder of this process has released the lock
+    /// since the last call, or a release hint came.
     fn ask_at(&mut self, was_freed: bool, now: Moment) -> Moment;
 
-    /// Asks again at this moment.
+    /// Makes the next attempt at this moment.
     fn ask_again_at(&mut self, moment: Moment);
 
     /// The lock was granted.
@@ -32,23 +32,23 @@ pub(super) trait Strategy: Sized + Send + 'static {
     /// Resolves when the server signals something. Cancel safe.
     fn signal(&mut self) -> impl Future<Output = QueueSignal> + Send;
 
-    /// Follows a signal. `Some`: the lock was handed over.
+    /// Handles a signal. `Some`: the lock was handed over.
     fn hear(&mut self, cx: &Context, signal: QueueSignal) -> Option<Tenure>;
 
-    /// A holder of this process left its tenure here, so that other processes have their turn.
-    /// `Some`: it goes to the callers here all the same.
+    /// A holder of this process left its tenure, so that other processes have their turn. `Some`:
+    /// the tenure goes to the waiters of this process after all.
     fn give_way(
         &mut self,
         cx: &mut Context,
         tenure: Tenure,
     ) -> impl Future<Output = Option<Tenure>> + Send;
 
-    /// Does it wait in the queue of a server?
+    /// Does the poller wait in the queue of a server?
     fn is_queued(&self) -> bool;
 
     /// Leaves the queue of the server; a lock that was handed over meanwhile is released.
     fn leave(&mut self, engine: &Arc<Engine>);
 
-    /// May the server hand locks over, and extend one that its owner holds already?
+    /// Can the server hand locks over, and extend a lock that its owner holds already?
     fn has_queue(&self, engine: &Engine) -> bool;
 }
