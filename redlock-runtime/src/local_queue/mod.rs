@@ -1,4 +1,4 @@
-//! The callers of this process that wait: one queue a key, in the order of their arrival.
+//! The waiting callers of this process: one queue per key, in the order of their arrival.
 
 mod queue;
 mod shutdowns;

@@ -1,5 +1,5 @@
-//! The waiters of this process: one queue per key, first come first served, with one poller that
-//! asks Redis for all of them.
+//! The waiters of this process: one first-in, first-out queue per key, with one poller that makes
+//! attempts for all of them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -31,21 +31,21 @@ struct AllQueues {
     shutdowns: Arc<Shutdowns>,
 }
 
-/// A key, and the clock by which its queue waits: `None` for real time.
+/// A key, and the clock of its queue: `None` for real time.
 type QueueId = (Option<runtime::Id>, Arc<str>);
 
-/// The queue of one key. Redis alone decides who holds the lock; what is known here only spares
-/// questions.
+/// The queue of one key. Redis alone decides who holds the lock; the state kept here only saves
+/// commands.
 #[derive(Debug)]
 pub(crate) struct LocalQueue {
     pub(crate) key: LockKey,
     clock: Option<runtime::Id>,
-    /// How many sit here. Rises from zero under the mutex of the map only.
+    /// The number of queue handles. It rises from zero under the mutex of the map only.
     handles: AtomicUsize,
     state: Mutex<QueueState>,
-    /// How many questions the poller has asked.
+    /// How many attempts the poller has made.
     asked: AtomicU32,
-    /// Something happened that the poller should look at.
+    /// Notified when the poller should look at the state again.
     pub(crate) news: Arc<Notify>,
 }
 
@@ -67,9 +67,11 @@ impl LocalQueues {
         &self.shared.shutdowns
     }
 
-    /// Begins a shutdown: all who wait are told, and so is whoever would wait before it ends.
+    /// Begins a shutdown: all waiters end with an error, and so do callers that come before it
+    /// ends.
     pub(crate) fn shut_down(&self) -> Shutdown {
-        // Counted first: who enters a queue after the look at it sees that.
+        // The shutdown is counted first: a caller that enters a queue after the loop below sees the
+        // count.
         let shutdown = self.shared.shutdowns.begin();
         let queues: Vec<_> = self.shared.queues().values().map(Arc::clone).collect();
         for queue in queues {
@@ -96,17 +98,17 @@ impl LocalQueue {
         Self { key, clock, handles, state: Mutex::default(), asked, news: Arc::default() }
     }
 
-    /// The poller asks a question.
+    /// The poller makes an attempt.
     pub(crate) fn count_attempt(&self) {
         self.asked.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many questions were asked for a waiter.
+    /// How many attempts were made for a waiter.
     pub(crate) fn attempts_for(&self, waiter: &Waiter) -> u32 {
         self.asked.load(Ordering::Relaxed).wrapping_sub(waiter.attempts_before)
     }
 
-    /// Somebody elsewhere let go of the lock.
+    /// A release hint came: another process has released the lock.
     pub(crate) fn freed(&self) {
         self.state().is_freed = true;
         self.news.notify_one();
@@ -121,7 +123,7 @@ impl LocalQueue {
     }
 }
 
-/// A share in the queue of a key, kept while waiting and while holding.
+/// A reference to the queue of a key, kept while waiting and while holding.
 #[derive(Debug)]
 pub(crate) struct QueueHandle {
     shared: Arc<AllQueues>,
@@ -129,7 +131,7 @@ pub(crate) struct QueueHandle {
 }
 
 impl QueueHandle {
-    /// Lets a caller ask Redis by itself, if nobody came before it.
+    /// Lets a caller make a direct attempt if no other caller came before.
     pub(crate) fn attempt_first(&self, now: Moment) -> Option<DirectAttemptGuard> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let mut state = self.queue.state();
@@ -149,8 +151,8 @@ impl QueueHandle {
         (before < self.shared.max_waiters).then(|| Arc::new(waiting))
     }
 
-    /// Takes a waiter in: at the front if it asked before. Returns whether a poller has to be
-    /// called. While the client shuts down, the waiter is told so instead.
+    /// Adds a waiter, at the front if it has made attempts of its own. Returns whether a poller has
+    /// to be started. While the client shuts down, the waiter gets an error instead.
     pub(crate) fn enter(&self, mut waiter: Waiter, asked: u32) -> bool {
         let mut state = self.queue.state();
         if self.shared.shutdowns.refuse(waiter.terms.shutdowns) {
@@ -177,7 +179,7 @@ impl QueueHandle {
         is_absent
     }
 
-    /// A waiter that could not be given the lock is the first one again.
+    /// Puts a waiter that could not be given the lock back to the front.
     pub(crate) fn put_back(&self, waiter: Waiter) {
         let mut state = self.queue.state();
         if !self.shared.shutdowns.refuse(waiter.terms.shutdowns) {
@@ -187,7 +189,7 @@ impl QueueHandle {
         waiter.answer(Err(self.queue.shutting_down()));
     }
 
-    /// A caller goes away. The poller has `unsent` until it has done what follows from that.
+    /// A caller goes away. The poller keeps `unsent` until it has undone the caller's commands.
     pub(crate) fn leave(&self, id: u64, mut unsent: Option<Unsent>) {
         let gone = {
             let mut state = self.queue.state();
@@ -202,7 +204,7 @@ impl QueueHandle {
             }
             gone
         };
-        // Outside of the mutex: it may wake somebody.
+        // Outside of the mutex: the drop may run a foreign waker.
         if gone.is_some() {
             self.queue.news.notify_one();
         }
@@ -214,19 +216,20 @@ impl QueueHandle {
             state.promised = 0;
             state.holder.replace(Arc::clone(hold))
         };
-        // Outside of the mutex: it may be the last reference.
+        // Outside of the mutex: this may be the last reference.
         drop(before);
     }
 
-    /// The holder lets go. What it had goes to the next caller who waits here: at once, or once
-    /// the poller has looked after others. `Some`: nobody waits.
+    /// The holder releases. Its tenure goes to the next waiter of this process: at once, or after
+    /// the poller has given other processes their turn.
     pub(crate) fn next(&self, hold: &Hold, mut tenure: Tenure, now: Moment) -> Successor {
         let mut state = self.queue.state();
         let is_holder = state.holder.as_ref().is_some_and(|holder| holder.id == hold.id);
         let holder = if is_holder { state.holder.take() } else { None };
         let next = match state.first().map(|waiter| waiter.terms.expire) {
             None => Successor::Nobody(tenure),
-            // Two holders, as a key was deleted under the first: the poller takes one back.
+            // The key was deleted while the first of two holders had it: the poller takes back one
+            // tenure only.
             Some(_) if state.returned.is_some() => Successor::Nobody(tenure),
             Some(expire) if tenure.pass(expire, now) => match state.promise() {
                 Some(waiter) => Successor::Waiter(waiter, tenure),
@@ -237,10 +240,10 @@ impl QueueHandle {
                 Successor::Poller
             }
         };
-        // From here on, a poller in the queue of the server waits for nobody.
+        // Without waiters, a poller that waits in the queue of the server has to be woken.
         let waits_for_nobody = state.waiters.is_empty() && state.poller.is_waiting();
         drop(state);
-        // Outside of the mutex: it may be the last reference.
+        // Outside of the mutex: this may be the last reference.
         drop(holder);
         if matches!(next, Successor::Poller) || waits_for_nobody {
             self.queue.news.notify_one();
@@ -248,7 +251,7 @@ impl QueueHandle {
         next
     }
 
-    /// Another handle at the same queue.
+    /// Another handle of the same queue.
     pub(crate) fn another(&self) -> Self {
         Self::take(&self.shared, &self.queue)
     }
@@ -258,7 +261,7 @@ impl QueueHandle {
         Self { shared: Arc::clone(shared), queue: Arc::clone(queue) }
     }
 
-    /// The holder lets go, and nobody here has the lock next.
+    /// The holder releases, and no caller of this process has the lock next.
     pub(crate) fn let_go(&self, hold: &Hold) {
         let mut state = self.queue.state();
         let is_holder = state.holder.as_ref().is_some_and(|holder| holder.id == hold.id);
@@ -278,13 +281,13 @@ impl QueueHandle {
         self.queue.state().late_releases > 0
     }
 
-    /// A release that is left to the background thread.
+    /// Counts a release that the background thread has to send.
     pub(crate) fn late(self) -> Late {
         self.queue.state().late_releases += 1;
         Late { handle: self }
     }
 
-    /// A release that those who wait here should wait for: nobody else tells them of it.
+    /// Counts a release that local waiters should wait for: no server signals its end to them.
     pub(crate) fn freeing(self) -> Freeing {
         self.queue.state().releases += 1;
         Freeing { handle: self }
@@ -303,7 +306,7 @@ impl Drop for Late {
     }
 }
 
-/// A release on its way. Its end, whatever it is, is news for those who wait.
+/// A release that was sent and not answered yet. Its end, whatever the outcome, wakes the poller.
 #[derive(Debug)]
 pub(crate) struct Freeing {
     handle: QueueHandle,
@@ -320,10 +323,10 @@ impl Drop for Freeing {
     }
 }
 
-/// Who has a lock next that its holder let go of.
+/// Who has the lock after its holder released it.
 pub(crate) enum Successor {
     Waiter(Waiter, Tenure),
-    /// The poller sees to it.
+    /// The poller decides.
     Poller,
     Nobody(Tenure),
 }
@@ -334,7 +337,8 @@ impl Drop for QueueHandle {
             return;
         }
         let mut queues = self.shared.queues();
-        // Somebody may have joined since, and left again, and another queue may be in its place.
+        // Another caller may have joined and left since, and the map may hold another queue for
+        // this key.
         let place = (self.queue.clock, self.queue.key.shared());
         let is_ours = queues.get(&place).is_some_and(|known| Arc::ptr_eq(known, &self.queue));
         if is_ours && self.queue.handles.load(Ordering::Acquire) == 0 {
@@ -345,7 +349,7 @@ impl Drop for QueueHandle {
     }
 }
 
-/// A caller that asks Redis by itself. Those who come meanwhile wait for its end.
+/// A direct attempt of a caller. Callers that come meanwhile wait for its end.
 #[derive(Debug)]
 pub(crate) struct DirectAttemptGuard {
     handle: QueueHandle,
@@ -357,7 +361,8 @@ impl Drop for DirectAttemptGuard {
         let queue = &self.handle.queue;
         let is_waited_for = {
             let mut state = queue.state();
-            // It may have been given up, and another one asked since.
+            // This attempt may have been given up for slowness, and another caller may have begun
+            // one since.
             if state.direct_attempt.is_some_and(|attempt| attempt.id == self.id) {
                 state.direct_attempt = None;
             }
@@ -369,7 +374,7 @@ impl Drop for DirectAttemptGuard {
     }
 }
 
-/// One caller that waits.
+/// One waiting caller, as counted against the limit of waiters.
 #[derive(Debug)]
 pub(crate) struct WaiterCount {
     shared: Arc<AllQueues>,

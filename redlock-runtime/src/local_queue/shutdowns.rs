@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use crate::shield::shielded;
 
-/// The shutdowns of one client, so far and now.
+/// The shutdowns of one client: those that have begun, and those under way.
 #[derive(Debug, Default)]
 pub(crate) struct Shutdowns {
     begun: AtomicU64,
@@ -16,12 +16,12 @@ pub(crate) struct Shutdowns {
 }
 
 impl Shutdowns {
-    /// How many have begun: what a call notes when it begins.
+    /// How many shutdowns have begun. A call notes this number when it begins.
     pub(crate) fn begun(&self) -> u64 {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// Has a call to give up that noted `begun_before`?
+    /// Has a call to end that noted `begun_before`?
     pub(crate) fn refuse(&self, begun_before: u64) -> bool {
         self.under_way.load(Ordering::Relaxed) > 0 || self.begun() != begun_before
     }
@@ -29,7 +29,7 @@ impl Shutdowns {
     /// Resolves when a shutdown is under way. Cancel safe.
     pub(crate) async fn begins(&self) {
         let mut news = std::pin::pin!(self.news.notified());
-        // Registered before the look: a shutdown that begins after it wakes us.
+        // Registered before the check: a shutdown that begins after it wakes this future.
         news.as_mut().enable();
         if self.under_way.load(Ordering::Relaxed) == 0 {
             news.await;

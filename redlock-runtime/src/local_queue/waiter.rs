@@ -1,4 +1,4 @@
-//! One caller that waits.
+//! One waiting caller.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::error::LockError;
 use crate::hold::Granted;
 use crate::shield::shielded;
 
-/// What a caller asks for.
+/// What a caller wants.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
-    /// What the key was rendered from: the label of metrics.
+    /// The template of the key: the label of metrics.
     pub(crate) template: &'static str,
     pub(crate) expire: Duration,
     pub(crate) max_renew: Option<u32>,
@@ -25,7 +25,7 @@ pub(crate) struct Terms {
 /// How a wait ends.
 pub(crate) type Answer = Result<Granted, LockError>;
 
-/// One caller, as the queue sees it.
+/// One caller in the queue.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) id: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Waiter {
 
 #[cfg(test)]
 thread_local! {
-    /// How often this thread has looked at a waiter.
+    /// How often this thread has examined a waiter.
     pub(crate) static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
@@ -58,8 +58,8 @@ impl Waiter {
         self.reply.is_closed()
     }
 
-    /// Ends the wait. A lock that a caller which has gone cannot take comes back. A waker that
-    /// panics is called once the answer is delivered.
+    /// Ends the wait. Returns a lock that the caller cannot take because it has gone. A waker that
+    /// panics runs after the answer was delivered.
     pub(crate) fn answer(self, answer: Answer) -> Option<Granted> {
         shielded(|| self.reply.send(answer).err().and_then(Result::ok)).flatten()
     }

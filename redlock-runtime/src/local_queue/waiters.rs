@@ -1,5 +1,5 @@
-//! Those who wait in this process for one key, in their order. Whoever comes, goes or has its turn
-//! costs as much among many as among few.
+//! The waiters of one key in this process, in their order. Adding, removing and timing out a waiter
+//! takes logarithmic time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,9 +8,9 @@ use crate::clock::Moment;
 
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    /// The first one has the lowest number.
+    /// The first waiter has the lowest number.
     in_order: BTreeMap<i64, Waiter>,
-    /// The numbers of all, by the ends of their waits.
+    /// The numbers of all waiters, ordered by the ends of their waits.
     by_end: BTreeSet<(Moment, i64)>,
     by_id: HashMap<u64, i64>,
 }
@@ -43,19 +43,19 @@ impl Waiters {
         Some(self.forget(number, waiter))
     }
 
-    /// `None`: it has gone, or had its turn.
+    /// `None`: the waiter has gone, or was taken out before.
     pub(crate) fn remove(&mut self, id: u64) -> Option<Waiter> {
         let number = *self.by_id.get(&id)?;
         let waiter = self.in_order.remove(&number)?;
         Some(self.forget(number, waiter))
     }
 
-    /// When the first of them gives up.
+    /// The earliest end of a wait.
     pub(crate) fn earliest_end(&self) -> Moment {
         self.by_end.first().map_or(Moment::NEVER, |(end, _)| *end)
     }
 
-    /// Takes those out whose time is up at `now`, and who may go.
+    /// Takes out the waiters whose wait ends by `now` and that may leave.
     pub(crate) fn take_overdue(
         &mut self,
         now: Moment,
