@@ -1,5 +1,5 @@
-//! Hands a lock to a caller of this process: one that the server granted, or one that its holder
-//! lets go of.
+//! Hands a lock to a caller of this process: a lock that the server granted, or one that its holder
+//! releases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::local_queue::{QueueHandle, Successor, Terms, Waiter};
 use crate::release::{self, ReleaseTask};
 use crate::shield::tell;
 
-/// Why a lock that the server granted did not reach its caller. It is released.
+/// Why a lock that the server granted did not reach its caller. The lock is released.
 pub(crate) enum NotGranted {
-    /// Nothing of the lease is left.
+    /// The lease was used up when the answer came.
     TooLate { took: Duration },
     /// The lease could not be registered for renewal.
     Unscheduled(LockError),
@@ -28,8 +28,8 @@ pub(crate) struct Begin {
     pub(crate) is_taken: bool,
 }
 
-/// Makes the caller of `terms`, for whom `attempts` were made, the holder. From here on the lease
-/// is renewed.
+/// Makes the caller of `terms` the holder after `attempts` attempts. From here on the lease is
+/// renewed.
 pub(crate) fn grant(
     engine: &Arc<Engine>,
     queue: &QueueHandle,
@@ -84,7 +84,8 @@ pub(crate) fn grant(
     }
 }
 
-/// Takes a lock back from a caller that went away before it heard of it. `None`: it was lost.
+/// Takes a lock back from a caller that went away before it learned of it. `None`: the lock was
+/// lost.
 fn reclaim(engine: &Arc<Engine>, queue: &QueueHandle, mut granted: Granted) -> Option<Tenure> {
     if !granted.scheduler.end(&granted.hold) {
         release_ended(engine, queue, &granted);
@@ -107,10 +108,10 @@ fn release_ended(engine: &Arc<Engine>, queue: &QueueHandle, granted: &Granted) {
     release::in_background(task);
 }
 
-/// What became of a lock that was given to a waiter.
+/// The outcome of giving a lock to a waiter.
 pub(crate) enum Delivery {
     Done,
-    /// Nothing of the lease was left; the lock was released.
+    /// The lease was used up; the lock was released.
     TooLate(Waiter, Duration),
     /// The waiter has gone.
     Returned(Tenure),
@@ -141,8 +142,8 @@ pub(crate) fn deliver(
     }
 }
 
-/// Hands a lock that its holder lets go of to the next caller that waits here. `Some`: nobody of
-/// this process has it.
+/// Hands a released lock to the next waiter of this process. `Some`: no waiter took it, and the
+/// caller has to free it.
 pub(super) fn pass_on(
     engine: &Arc<Engine>,
     queue: &QueueHandle,
@@ -157,7 +158,7 @@ pub(super) fn pass_on(
             Successor::Waiter(waiter, passed) => {
                 match deliver(engine, queue, passed, waiter, Some(now)) {
                     Delivery::Done => return None,
-                    // The lease was over, and is released: they start again.
+                    // The lease was over and is being released: the waiters start again.
                     Delivery::TooLate(waiter, _) => {
                         queue.put_back(waiter);
                         queue.queue.news.notify_one();

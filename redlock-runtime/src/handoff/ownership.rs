@@ -1,4 +1,4 @@
-//! The one handle whose drop frees a lock.
+//! `Ownership`: the only handle whose drop frees a lock.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::release::{self, ReleaseFuture, ReleaseTask};
 use crate::shield::tell;
 use crate::state::Released;
 
-/// Owns a lock. Dropping it releases the lock in the background, from any place: it sends one
-/// message, needs no runtime, and never blocks.
+/// Owns a lock. Dropping it releases the lock in the background, from any thread: the drop sends
+/// one message, needs no runtime, and never blocks.
 pub(crate) struct Ownership {
     engine: Arc<Engine>,
     hold: Arc<Hold>,
     scheduler: Arc<Scheduler>,
-    /// `None`: let go of already.
+    /// `None`: the lock was released or handed on already.
     held: Option<(QueueHandle, Tenure)>,
 }
 
@@ -33,8 +33,8 @@ impl Ownership {
         &self.hold
     }
 
-    /// The caller learns of the lock, and has it from here on. `false`: it was taken back
-    /// meanwhile, as the caller was not polled.
+    /// The caller learns of the lock, and has it from here on. `false`: the lock was taken back
+    /// meanwhile because the caller was not polled.
     pub(crate) fn take(&self) -> bool {
         let taken = self.hold.take();
         if taken == Some(true) {
@@ -43,7 +43,7 @@ impl Ownership {
         taken.is_some()
     }
 
-    /// Releases the lock. The release goes on when the answer is not awaited to its end.
+    /// Releases the lock. The release goes on even if its future is dropped.
     pub(crate) fn release(mut self) -> ReleaseFuture {
         let Some(task) = self.let_go() else { return ReleaseFuture::Now(Released::Released) };
         if let Some(route) = self.engine.route() {
@@ -54,8 +54,8 @@ impl Ownership {
         ReleaseFuture::Kept(answer)
     }
 
-    /// Releases the lock without waiting for an answer. The command has left, ahead of all that the
-    /// caller sends next, when this returns `None`, or when what it returns is ready.
+    /// Releases the lock without waiting for an answer. When this returns `None`, or when the
+    /// returned future is ready, the command has left ahead of whatever the caller sends next.
     pub(crate) fn release_in_background(mut self) -> Option<ReleaseFuture> {
         let task = self.let_go()?;
         match self.engine.route() {
@@ -76,7 +76,7 @@ impl Ownership {
         if is_held && self.engine.fifo_queue().is_some() {
             tenure.renewed(self.hold.confirmed());
             let Some(left) = pass_on(&self.engine, &queue, &self.hold, tenure) else {
-                // For its holder the lock is as released as any.
+                // The next caller has the lock: for its former holder, it counts as released.
                 let released = Released::Released;
                 tell!(debug, key = self.hold.claim.key.name(), ?released, "lock released");
                 return None;
@@ -91,10 +91,11 @@ impl Ownership {
 impl Drop for Ownership {
     fn drop(&mut self) {
         if self.held.is_some() && self.hold.is_forked() {
-            // The parent has the lock, and a thread of it may have locked what this would lock.
+            // The parent has the lock, and another of its threads may hold a mutex that this drop
+            // would lock.
             return std::mem::forget(self.held.take());
         }
-        // By way of the background thread: the runtime may be about to end, and its timers with it.
+        // The background thread sends it: the runtime may be about to end, and its timers with it.
         if let Some(task) = self.let_go() {
             release::in_background(task);
         }
