@@ -7,7 +7,7 @@ use crate::backend::{Fault, LockBackend};
 use crate::shield::tell;
 use crate::state::Released;
 
-/// The task, until somebody takes it over.
+/// The task, until the inline send or the background takes it.
 struct InlineRelease {
     task: Mutex<Option<ReleaseTask>>,
 }
@@ -17,11 +17,11 @@ impl InlineRelease {
         self.task.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// From here on the background sends the release, from the beginning.
+    /// The background sends the release from here on, beginning anew.
     fn hand_over(&self, is_unknown: bool) {
         let Some(mut task) = self.take() else { return };
         if task.engine.check_process().is_err() {
-            // A copy in a child of a fork: the parent sends it.
+            // This is a copy in the child of a fork: the parent sends the release.
             return std::mem::forget(task);
         }
         task.is_unknown |= is_unknown;
@@ -32,7 +32,7 @@ impl InlineRelease {
     }
 }
 
-/// Hands the task over when it is dropped before its answer came.
+/// Hands the task over to the background when it is dropped before the answer came.
 struct InlineGuard(Arc<InlineRelease>);
 
 impl Drop for InlineGuard {
@@ -41,7 +41,7 @@ impl Drop for InlineGuard {
     }
 }
 
-/// Sends one release over `route`, with the first poll. The background goes on with it after a
+/// Sends one release over `route`, with the first poll. The background continues it after a
 /// failure, or when the future is dropped.
 pub(crate) fn inline(
     task: ReleaseTask,
@@ -56,7 +56,7 @@ async fn send(guard: InlineGuard, route: Arc<dyn LockBackend>) -> Result<Release
         let task = release.task.lock().unwrap_or_else(PoisonError::into_inner);
         task.as_ref().map(ReleaseTask::attempt)
     };
-    // Taken over already.
+    // The background has taken the task over already.
     let Some(attempt) = attempt else { return Ok(Released::Released) };
     match attempt.send(&*route).await {
         Ok(found) => Ok(release.take().map_or(Released::Released, |task| task.finish(found))),

@@ -1,4 +1,5 @@
-//! Release: the task that sends it, also without a caller, and the undo of unanswered commands.
+//! Release: the task that sends it, even when its caller has gone, and the undo of unanswered
+//! commands.
 
 mod inline;
 mod reaper;

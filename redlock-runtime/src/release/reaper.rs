@@ -1,4 +1,4 @@
-//! Looks after the releases that nobody awaits.
+//! The reaper: completes unawaited releases.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -18,13 +18,13 @@ use crate::process::PerProcess;
 use crate::state::Released;
 use crate::thread_exit::{self, Unsent};
 
-/// How often the reaper looks.
+/// How often the reaper checks the unawaited releases.
 const LOOK: Duration = Duration::from_millis(5);
-/// How many earlier releases a release looks after: more than one, so that they become fewer.
+/// How many earlier releases a new release polls: more than one, so that their number falls.
 const REAPED: usize = 2;
 
-/// The releases that nobody awaits, in the order in which they were sent. A task for each of them
-/// on the caller's runtime would cost more than the rest of its release.
+/// The unawaited releases, in the order in which they were sent. One task for each of them on the
+/// caller's runtime would cost more than the rest of the release.
 static UNAWAITED: PerProcess<Mutex<Unawaited>> = PerProcess::new();
 
 #[derive(Default)]
@@ -36,9 +36,9 @@ struct Unawaited {
 
 struct UnawaitedRelease {
     release: Pin<Box<dyn Future<Output = Result<Released, Fault>> + Send>>,
-    /// The caller's runtime may not be driven any more: from here on the background sends it.
+    /// From this moment on the background sends the release: the caller's runtime may have stopped.
     deadline: Moment,
-    /// Tells by its drop that the release is over.
+    /// Its drop tells that the release is over.
     _over: oneshot::Sender<()>,
 }
 
@@ -49,8 +49,8 @@ impl UnawaitedRelease {
     }
 }
 
-/// Sends one release over `route`, and sees it through in the background. The command has left when
-/// the returned future is ready.
+/// Sends one release over `route`, and completes it in the background. When the returned future is
+/// ready, the command has left.
 pub(crate) fn unawaited(task: ReleaseTask, route: Arc<dyn LockBackend>) -> ReleaseFuture {
     let (over, is_over) = oneshot::channel();
     begin(task, route, over);
@@ -58,7 +58,7 @@ pub(crate) fn unawaited(task: ReleaseTask, route: Arc<dyn LockBackend>) -> Relea
 }
 
 fn begin(mut task: ReleaseTask, route: Arc<dyn LockBackend>, over: oneshot::Sender<()>) {
-    // The end of this thread waits for its answer, or for the background to have it instead.
+    // The end of this thread waits for the answer, or until the background has the release.
     task.unsent = Some(Unsent::here());
     let process = task.engine.process;
     let patience = task.engine.reply_timeout / 4;
@@ -70,7 +70,7 @@ fn begin(mut task: ReleaseTask, route: Arc<dyn LockBackend>, over: oneshot::Send
     }
     let Ok(unawaited) = UNAWAITED.of(process, Mutex::default) else { return };
     add(unawaited, |releases| releases.push_back(sent));
-    // Where releases follow each other, earlier ones have been answered meanwhile. To end them here
+    // Where releases follow each other, earlier ones have been answered meanwhile. Ending them here
     // costs less than on the background thread: their state is in this core's cache.
     for _ in 0..REAPED {
         let Some(mut oldest) = lock(unawaited).releases.pop_front() else { return };
@@ -87,7 +87,7 @@ fn add(unawaited: &'static Mutex<Unawaited>, add: impl FnOnce(&mut VecDeque<Unaw
         add(&mut unawaited.releases);
         std::mem::replace(&mut unawaited.has_reaper, true)
     };
-    // Without a background thread nothing could be done about them.
+    // Without a background thread, the releases stay in the list for the next unawaited release.
     if !has_reaper && background_thread::spawn(reap(unawaited)).is_err() {
         lock(unawaited).has_reaper = false;
     }
@@ -112,8 +112,8 @@ async fn reap(all: &'static Mutex<Unawaited>) {
     loop {
         Clock::Boot.sleep_until(Clock::Boot.now().plus(LOOK)).await;
         let releases = std::mem::take(&mut lock(all).releases);
-        // Outside of the mutex: what ends may release, wake and tell others. The runtime of a
-        // thread that ends may never be driven again.
+        // Outside of the mutex: a release that ends may run foreign code. When a thread that ends
+        // waits for its releases, they are due at once: its runtime may never run again.
         let now = if thread_exit::is_awaited() { Moment::NEVER } else { Clock::Boot.now() };
         let mut left: VecDeque<_> = releases
             .into_iter()
@@ -123,7 +123,7 @@ async fn reap(all: &'static Mutex<Unawaited>) {
         left.append(&mut unawaited.releases);
         unawaited.releases = left;
         if unawaited.releases.is_empty() {
-            // Under the same mutex: the next release must not find a reaper here.
+            // Under the same mutex: the next release must not find a reaper that is about to end.
             unawaited.has_reaper = false;
             guard.is_done = true;
             return;

@@ -1,4 +1,4 @@
-//! What a release found, when it comes.
+//! The future of a release's outcome.
 
 use std::fmt;
 use std::pin::{Pin, pin};
@@ -13,18 +13,21 @@ use crate::state::Released;
 
 type ReleaseOutcome = Result<Released, Fault>;
 
-/// The answer to a release. `None`: the background stopped. Dropping it loses the answer only.
+/// The outcome of a release. `None`: the background stopped. Dropping the future loses the outcome
+/// only.
 pub(crate) enum ReleaseFuture {
     Now(Released),
-    /// The background does it.
+    /// The background sends the release.
     Kept(oneshot::Receiver<ReleaseOutcome>),
-    /// Nobody waits for it, but for the command to leave: `told` by a task behind the one that
-    /// sends it, or until it is `over`, as its connection broke or the background took it over.
+    /// The release is unawaited, except that its command has to leave. `told` is sent by a task
+    /// that runs after the one that sends the command. `over` ends when the connection broke or the
+    /// background took the release over.
     Leaving {
         told: oneshot::Receiver<()>,
         over: oneshot::Receiver<()>,
     },
-    /// It is sent by whoever polls. In a mutex that nobody locks, to be `Sync`.
+    /// The release is sent by the task that polls. The mutex is never locked: it makes the future
+    /// `Sync`.
     Here(Mutex<Pin<Box<dyn Future<Output = ReleaseOutcome> + Send>>>),
 }
 
@@ -32,11 +35,11 @@ impl ReleaseFuture {
     /// A command was given to the task that drives its connection, on the runtime of the caller.
     ///
     /// That task is woken, and must run before the caller goes on, computes or blocks: a worker
-    /// thread that the caller keeps busy does not come to it. Another task tells that it did, one
-    /// that is woken later and lets others run before it. To let the caller itself be polled again
-    /// would not show it: an executor inside of the runtime's task (`LocalSet`, `join!`) does so
-    /// without letting any other task run. A caller that blocks on it, and its runtime with it,
-    /// goes on when the background has taken it over.
+    /// thread that the caller keeps busy does not run it. Another task, woken later, tells that it
+    /// did, as it lets other tasks run first. A second poll of the caller would not prove it: an
+    /// executor inside of a task (`LocalSet`, `join!`) polls the caller again without letting other
+    /// tasks run. A caller that blocks on this future, and its runtime with it, continues when the
+    /// background has taken the release over.
     pub(crate) fn leaving(over: oneshot::Receiver<()>) -> Self {
         let (tell, told) = oneshot::channel();
         let mut is_woken = false;
@@ -44,11 +47,11 @@ impl ReleaseFuture {
             if std::mem::replace(&mut is_woken, true) {
                 return Poll::Ready(());
             }
-            // A task that wakes itself comes behind all that wait for the same worker.
+            // A task that wakes itself runs after all tasks that wait for the same worker.
             cx.waker().wake_by_ref();
             Poll::Pending
         });
-        // A runtime that is about to end drops it, which ends the wait as well.
+        // A runtime that is about to end drops this task, which ends the wait as well.
         drop(tokio::spawn(async move {
             last.await;
             let _ = tell.send(());
@@ -67,7 +70,8 @@ impl Future for ReleaseFuture {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut *self {
             Self::Now(released) => Poll::Ready(Some(Ok(*released))),
-            // Not bound by the budget of the task: one that blocks on a release would never hear.
+            // Not bound by the cooperative budget: a task that blocks on a release would never get
+            // the outcome.
             Self::Kept(answer) => pin!(unconstrained(answer)).poll(cx).map(Result::ok),
             Self::Leaving { told, over } => {
                 let has_left = pin!(unconstrained(told)).poll(cx).is_ready()

@@ -1,4 +1,4 @@
-//! What the background does about a lock that its holder let go of.
+//! One release: its attempts, their repetition in the background, and its outcome.
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -19,25 +19,25 @@ use crate::state::Released;
 use crate::thread_exit::Unsent;
 use crate::{backoff, executor};
 
-/// One release, tried until it is answered or the lease would be over anyway.
+/// One release, retried until it is answered or until the lease would be over anyway.
 pub(crate) struct ReleaseTask {
     pub(crate) engine: Arc<Engine>,
     pub(crate) claim: Claim,
-    /// Where fencing tokens that were reserved are to be given back.
+    /// Where unused reserved fencing tokens are to be given back.
     pub(crate) unused: Option<TokensUsed>,
     pub(crate) leftovers: Leftovers,
-    /// The server has dropped the lease by itself from here on.
+    /// From this moment on the server has dropped the lease by itself.
     pub(crate) until: Moment,
-    /// An earlier try was not answered.
+    /// An earlier attempt was not answered.
     pub(crate) is_unknown: bool,
     pub(crate) reply: Option<oneshot::Sender<Result<Released, Fault>>>,
     pub(crate) pending: PendingCommand,
     pub(crate) unsent: Option<Unsent>,
-    /// Those who wait for it here.
+    /// Makes local waiters wait for the end of this release.
     pub(crate) freeing: Option<Freeing>,
-    /// Where they are told of it by the server.
+    /// Keeps the queue of waiters to which the server signals the release.
     pub(crate) queue: Option<QueueHandle>,
-    /// It is sent by the background thread.
+    /// The background thread sends this release.
     pub(crate) late: Option<Late>,
 }
 
@@ -48,7 +48,7 @@ impl ReleaseTask {
         until: Moment,
         queue: Option<QueueHandle>,
     ) -> Self {
-        // Where waiters are told of a release by the server, they need not wait for its end here.
+        // Where the server signals a release to waiters, they need not wait for its end here.
         let (queue, freeing) = match engine.fifo_queue() {
             Some(_) => (queue, None),
             None => (None, queue.map(QueueHandle::freeing)),
@@ -69,7 +69,7 @@ impl ReleaseTask {
         }
     }
 
-    /// From here on the background does it.
+    /// Continues the release in the background.
     pub(crate) fn in_background(mut self) -> impl Future<Output = ()> + Send {
         if self.unsent.is_none() && !self.engine.is_embedded() {
             self.unsent = Some(Unsent::here());
@@ -96,7 +96,7 @@ impl ReleaseTask {
             if fault.is_final || retry_at >= self.until {
                 return self.give_up(fault);
             }
-            // The caller is told at once; the work goes on without it.
+            // The caller gets the fault at once; the background retries without it.
             if let Some(reply) = self.reply.take() {
                 shielded(|| reply.send(Err(fault)));
             }
@@ -105,13 +105,12 @@ impl ReleaseTask {
         }
     }
 
-    /// What one try sends.
+    /// What one attempt sends.
     pub(super) fn attempt(&self) -> ReleaseAttempt {
         let may_be_queued = self.leftovers.may_be_queued;
         ReleaseAttempt {
             claim: self.claim.clone(),
-            // The counter may have been lost by an owner that the server may still have in its
-            // queue.
+            // A queued owner may have lost its counter, so its unused tokens are not given back.
             unused: self.unused.filter(|_| !may_be_queued),
             may_be_queued,
             within: self.engine.reply_timeout,
@@ -122,7 +121,8 @@ impl ReleaseTask {
         let released = match found {
             Found::Ours => Released::Released,
             Found::Unclear => Released::Unknown,
-            // An earlier try that was never answered may have freed it, or handed it over.
+            // An earlier attempt that was never answered may have freed the lock, or handed it
+            // over.
             Found::Gone | Found::Stolen if self.is_unknown => Released::Unknown,
             Found::Gone => Released::Expired,
             Found::Stolen => Released::Stolen,
@@ -153,7 +153,7 @@ impl ReleaseTask {
     }
 }
 
-/// One try of a release.
+/// One attempt of a release.
 pub(super) struct ReleaseAttempt {
     claim: Claim,
     unused: Option<TokensUsed>,
@@ -175,7 +175,7 @@ pub(crate) fn in_background(task: ReleaseTask) {
     let is_embedded = engine.is_embedded();
     let mut task = Box::pin(task.in_background());
     if is_embedded && task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
-        // The answer of an embedded backend is there at once: no runtime was needed for it.
+        // An embedded backend answers at once: no runtime is needed.
         return;
     }
     if let Err(error) = engine.executor().spawn(task) {
@@ -183,7 +183,7 @@ pub(crate) fn in_background(task: ReleaseTask) {
     }
 }
 
-/// Frees a lock that nobody wants any more.
+/// Frees a lock that no caller wants any more.
 pub(crate) fn free(engine: &Arc<Engine>, tenure: &Tenure) {
     in_background(ReleaseTask::new(engine, tenure, tenure.server_end(), None));
 }

@@ -1,4 +1,4 @@
-//! Frees what a command may have taken whose answer nobody heard, or nobody wants any more.
+//! Undoes commands whose answer is unknown or unwanted: frees what they may have acquired.
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -10,12 +10,13 @@ use crate::engine::Engine;
 use crate::thread_exit::Unsent;
 
 /// When the clean-up of an unanswered command is repeated after its first answer: the command may
-/// still be on its way, and land later.
+/// still be in flight, and arrive later.
 const REPEATS: [Duration; 3] = [SOON, Duration::from_millis(900), Duration::from_secs(2)];
-/// How long another connection may be late. The end of a thread waits for the repetition after it.
+/// How late another connection may be. The end of a thread waits for the repetition after this
+/// time.
 const SOON: Duration = Duration::from_millis(100);
 
-/// Frees what a command without an answer may have taken, now or late; `may_be_queued`: it may also
+/// Frees what an unanswered command may have acquired, now or later; `may_be_queued`: it may also
 /// have put its owner into the queue of the server.
 pub(crate) fn clean_up(engine: &Arc<Engine>, claim: Claim, may_be_queued: bool) {
     free_until_answered(engine, claim, may_be_queued, &REPEATS);
@@ -46,8 +47,8 @@ fn free_until_answered(
         while clock.now() < until {
             let pause = match free(&engine, &claim, may_be_queued).await {
                 Ok(Found::Ours) if engine.backend.abilities().is_synchronous => return,
-                // A command that was repeated, as its connection broke, may be granted twice: ours
-                // once more after this.
+                // A command that was sent twice because its connection broke may be granted twice,
+                // the second time after this answer.
                 Ok(found) => {
                     drop(pending.take());
                     let Some(pause) = repeats.next() else { return };
@@ -65,11 +66,11 @@ fn free_until_answered(
             clock.sleep_until(clock.now().plus(pause)).await;
         }
     });
-    // Where the caller asks by itself, what it asks next comes behind the clean-up.
+    // An embedded backend runs the clean-up before the caller's next command.
     if is_embedded && work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
         return;
     }
-    // A background thread that cannot be started has sent nothing that could land.
+    // Without a background thread, no command was sent that could still arrive.
     let _ = host.spawn(work);
 }
 
