@@ -1,5 +1,5 @@
-//! Wakes the driver at a moment, by the clock that leases are measured on. The timers of the
-//! runtime stand still while the machine is suspended, and are late by as much afterwards.
+//! Wakes the driver at a moment of the clock that leases are measured on. The timers of the runtime
+//! stop while the machine is suspended, and are late by as much afterwards.
 
 use super::alarm::boot_timer::BootTimer;
 use crate::clock::{Clock, Moment};
@@ -7,12 +7,13 @@ use crate::clock::{Clock, Moment};
 #[derive(Debug)]
 pub(crate) struct Alarm {
     clock: Clock,
-    /// `None`: this system has none, or grants no more files. The timers of the runtime do instead.
+    /// `None`: this system has no such timer, or grants no more file descriptors. The timers of the
+    /// runtime are used instead.
     timer: Option<BootTimer>,
 }
 
 impl Alarm {
-    /// Of real time, in a runtime with I/O.
+    /// `clock`: only real time has a boot timer, which needs a runtime with I/O.
     pub(crate) fn new(clock: Clock) -> Self {
         let timer = (clock == Clock::Boot).then(BootTimer::new).flatten();
         Self { clock, timer }
@@ -25,7 +26,7 @@ impl Alarm {
         {
             while self.clock.now() < moment && timer.rings_at(moment).await.is_ok() {}
         }
-        // At once, unless there is no timer or it failed.
+        // This returns at once, unless there is no boot timer or it failed.
         self.clock.sleep_until(moment).await;
     }
 }
@@ -44,7 +45,7 @@ mod boot_timer {
 
     use crate::clock::Moment;
 
-    /// For the runtime it is a pipe, from which eight bytes can be read after each ring.
+    /// The runtime treats it as a pipe, from which eight bytes can be read after each ring.
     #[derive(Debug)]
     pub(crate) struct BootTimer(Receiver);
 
@@ -55,7 +56,8 @@ mod boot_timer {
             Receiver::from_file_unchecked(File::from(timer)).ok().map(Self)
         }
 
-        /// Resolves at `moment`, or before if it was set to another one. Cancel safe.
+        /// Resolves at `moment`, or earlier if the timer was set to another moment before. Cancel
+        /// safe.
         pub(crate) async fn rings_at(&self, moment: Moment) -> io::Result<()> {
             let out_of_range = |_| io::Error::from(io::ErrorKind::InvalidInput);
             let seconds = (moment.nanos() / NANOS).try_into().map_err(out_of_range)?;

@@ -6,8 +6,8 @@ use super::record::Hold;
 use super::scheduler::Scheduler;
 use super::tenure::Tenure;
 
-/// The lock on its way to its caller. It has no drop guard: whoever has it delivers it, or takes it
-/// back.
+/// A granted lock before its delivery to the caller. It has no drop guard: the code that has it
+/// must deliver it or take it back.
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) hold: Arc<Hold>,

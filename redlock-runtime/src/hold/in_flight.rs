@@ -1,4 +1,4 @@
-//! How many batches of one backend are on their way at the same time.
+//! How many renewal batches of one backend are in flight at the same time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,29 +8,30 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::backend::LockBackend;
 
-/// Enough for a server that is far away; few enough that others get a word in between when very
-/// many leases are due at once.
+/// Enough for a server that is far away; few enough that other commands get through when very many
+/// leases are due at once.
 const IN_FLIGHT: usize = 16;
 
-/// The gate of each backend that has batches on their way.
+/// The limit of each backend that has batches in flight.
 #[derive(Debug, Default)]
 pub(crate) struct InFlightLimits {
     gates: HashMap<usize, InFlightLimit>,
 }
 
-/// Lets so many through at a time.
+/// Lets at most [`IN_FLIGHT`] batches through at a time.
 #[derive(Debug, Clone)]
 pub(crate) struct InFlightLimit(Arc<Semaphore>);
 
 impl InFlightLimits {
-    /// The gate of this backend. Whoever has it keeps the backend alive: its address is its name.
+    /// The limit of this backend. A batch that holds it keeps the backend alive, so the address of
+    /// the backend identifies it.
     pub(crate) fn of(&mut self, backend: &Arc<dyn LockBackend>) -> InFlightLimit {
         let address = Arc::as_ptr(backend).cast::<()>().addr();
         let gate = || InFlightLimit(Arc::new(Semaphore::new(IN_FLIGHT)));
         self.gates.entry(address).or_insert_with(gate).clone()
     }
 
-    /// Forgets those that nobody has any more.
+    /// Forgets the limits that no batch uses any more.
     pub(crate) fn tidy(&mut self) {
         self.gates.retain(|_, InFlightLimit(gate)| Arc::strong_count(gate) > 1);
     }
@@ -38,7 +39,8 @@ impl InFlightLimits {
 
 impl InFlightLimit {
     /// Waits for its turn, though never for longer than `patience`: a server that does not answer
-    /// must not make leases wait beyond their window. The turn lasts as long as what it returns.
+    /// must not make leases wait beyond their window. The turn ends when the returned permit is
+    /// dropped.
     pub(crate) async fn pass(&self, patience: Duration) -> Option<OwnedSemaphorePermit> {
         let turn = Arc::clone(&self.0).acquire_owned();
         tokio::time::timeout(patience, turn).await.ok().and_then(Result::ok)

@@ -1,4 +1,4 @@
-//! What is known of one lease: what was confirmed of it, and how it ended.
+//! The state of one lease: what was confirmed of it, and how it ended.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ impl Ledger {
         }
     }
 
-    /// A lock that was handed over stands for a moment only, until its new holder asks for more.
+    /// A lock that was handed over has a short lease only, until its new holder claims a full one.
     pub(crate) fn is_claimed(&self) -> bool {
         self.confirmed.lease >= self.expire
     }

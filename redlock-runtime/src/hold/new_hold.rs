@@ -1,4 +1,4 @@
-//! What is known of a lock when it is granted.
+//! The values from which a hold is made when a lock is granted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::clock::{Clock, Moment};
 use crate::fencing::FencingToken;
 use crate::report::Reports;
 
-/// What a new hold is made of.
+/// The values from which a new hold is made.
 pub(crate) struct NewHold {
     pub(crate) client: u64,
-    /// That holds it.
+    /// The process that holds it.
     pub(crate) process: u32,
     pub(crate) template: &'static str,
     pub(crate) claim: Claim,
@@ -26,17 +26,18 @@ pub(crate) struct NewHold {
     /// When the hold begins.
     pub(crate) granted: Moment,
     pub(crate) waited: Duration,
-    /// Its caller is being polled. Otherwise it is an offer, which is taken back after a while.
+    /// The caller is being polled. Otherwise the hold is an offer, which is taken back after a
+    /// while.
     pub(crate) is_taken: bool,
     pub(crate) reports: Arc<Reports>,
-    /// Tells those who wait here that the lease was lost.
+    /// Tells waiters of this process that the lease was lost.
     pub(crate) news: Arc<Notify>,
 }
 
-/// What is known of a lease on the server.
+/// What is known about a lease on the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConfirmedLease {
-    /// Before the command that was granted left.
+    /// Read before the granted command left.
     pub(crate) sent: Moment,
     /// How long the server keeps the lock from then on, at least.
     pub(crate) lease: Duration,

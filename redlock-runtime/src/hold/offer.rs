@@ -2,7 +2,7 @@
 //!
 //! A caller learns of its grant when its future is polled, which may be late, or never: the arm of
 //! a `select!` that takes long, a stalled stream, a blocked runtime. Until then the lease is not
-//! renewed, and after a while others may have the lock.
+//! renewed, and after a while other callers may have the lock.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -10,7 +10,7 @@ use crate::backend::CLAIM_WINDOW;
 use crate::clock::Moment;
 
 const OPEN: u8 = 0;
-/// The driver would have renewed it meanwhile.
+/// Open, and the scheduler skipped a renewal because the caller had not taken the lock.
 const PUT_OFF: u8 = 1;
 const TAKEN: u8 = 2;
 const WITHDRAWN: u8 = 3;
@@ -18,33 +18,34 @@ const WITHDRAWN: u8 = 3;
 #[derive(Debug)]
 pub(crate) struct Offer {
     state: AtomicU8,
-    /// It stands as long as a lock that is handed to another process.
+    /// The offer ends after the claim window, as it does for a lock that is handed to another
+    /// process.
     ends: Moment,
 }
 
-/// What is to be done about a lock that its caller has not taken.
+/// What to do about a lock that its caller has not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Untaken {
-    /// Look again then.
+    /// Check again at this moment.
     Wait(Moment),
-    /// It was taken back in this moment.
+    /// The lock was taken back just now.
     Withdrawn,
 }
 
-/// What a caller finds that takes what it was offered.
+/// The result of taking an offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Take {
-    /// It has the lock.
+    /// The caller has the lock.
     Taken,
-    /// It has the lock, and a renewal was put off until now.
+    /// The caller has the lock, and a renewal was delayed until now.
     TakenLate,
     /// The lock was taken back.
     Withdrawn,
 }
 
 impl Offer {
-    /// `offered`: when it was granted to a caller that has to be polled to learn of it; `None`: the
-    /// caller is being polled. `stop`: when the lease can be relied on no longer.
+    /// `offered`: when the lock was granted to a caller that has to be polled to learn of it;
+    /// `None`: the caller is being polled. `stop`: when the lease can be relied on no longer.
     pub(crate) fn new(offered: Option<Moment>, stop: Moment) -> Self {
         let state = AtomicU8::new(if offered.is_some() { OPEN } else { TAKEN });
         let ends = offered.map_or(Moment::NEVER, |offered| offered.plus(CLAIM_WINDOW).min(stop));
@@ -59,12 +60,12 @@ impl Offer {
         self.state.load(Ordering::Acquire) < TAKEN
     }
 
-    /// When to look first after it, as a renewal would be due at `due`.
+    /// When to check the offer first, for a lease whose renewal is due at `due`.
     pub(crate) fn first_look(&self, due: Moment) -> Moment {
         due.min(self.ends)
     }
 
-    /// `None`: its caller has taken it, and it is renewed as any lease.
+    /// `None`: the caller has taken the lock, and it is renewed like any other.
     pub(crate) fn look(&self, now: Moment, due: Moment) -> Option<Untaken> {
         if !self.is_open() {
             None
@@ -86,7 +87,7 @@ impl Offer {
         }
     }
 
-    /// `false`: the caller has taken it.
+    /// `false`: the caller has taken the lock.
     fn close(&self, next: u8) -> bool {
         let close = |state| (state < TAKEN).then_some(next);
         self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, close).is_ok()

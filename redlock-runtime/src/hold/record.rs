@@ -23,7 +23,7 @@ use crate::{process, telemetry, validity};
 mod look;
 mod lost;
 
-/// A lock that was granted, and what has become of it since.
+/// A granted lock, and what has happened to it since.
 pub(crate) struct Hold {
     /// Unique in this process.
     pub(crate) id: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Hold {
     pub(crate) client: u64,
     /// The process that holds it. A child that it forks has a copy of this record, not the lock.
     process: u32,
-    /// What the key was rendered from: the label of metrics.
+    /// The template of the key: the label of metrics.
     pub(crate) template: &'static str,
     pub(crate) claim: Claim,
     pub(crate) fencing_token: FencingToken,
@@ -42,25 +42,26 @@ pub(crate) struct Hold {
     /// From the call to the attempt that succeeded.
     pub(crate) waited: Duration,
     clock: Clock,
-    /// When it began: the command that took the lock was sent, or it was passed on here.
+    /// When the hold began: when the acquire command was sent, or when the lock was passed on in
+    /// this process.
     granted: Moment,
     /// The body is not polled from here on; zero once the lease is over. The hot path reads only
     /// this, without taking the mutex.
     stop: AtomicU64,
     ledger: Mutex<Ledger>,
-    /// Wakes those who wait for the end.
+    /// Wakes the futures that wait for the end of the hold.
     over: Notify,
-    /// Until its caller knows of it.
+    /// Open until the caller learns of the lock.
     offer: Offer,
-    /// Wakes those of this process who wait for the lock, when it is lost.
+    /// Wakes waiters of this process when the lock is lost.
     news: Arc<Notify>,
-    /// Calls that re-enter it take turns.
+    /// Calls that re-enter the hold take turns.
     pub(crate) turns: Turns,
-    /// Its place in the schedule. Used under the mutex of the schedule only.
+    /// Its slot in the schedule. Used under the mutex of the schedule only.
     pub(crate) place: AtomicUsize,
 }
 
-/// What a person wants to see of it.
+/// Shows the fields that help a person who debugs.
 impl fmt::Debug for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hold")
@@ -111,17 +112,17 @@ impl Hold {
         }
     }
 
-    /// Fails in a process that was forked from the one that holds it.
+    /// Fails in a process that was forked from the one that holds the lock.
     pub(crate) fn check_process(&self) -> Result<(), LockError> {
         if self.process == process::id() { Ok(()) } else { Err(LockError::ForkedProcess) }
     }
 
-    /// Is this a copy, in a process that was forked from the one that holds it?
+    /// Is this a copy, in a process that was forked from the one that holds the lock?
     pub(crate) fn is_forked(&self) -> bool {
         self.check_process().is_err()
     }
 
-    /// May a step of the body be taken now? Asked before every poll.
+    /// May a step of the body run now? Checked before every poll.
     pub(crate) fn check(&self) -> Result<(), LockError> {
         self.check_process()?;
         let now = self.clock.now();
@@ -155,7 +156,7 @@ impl Hold {
         }
     }
 
-    /// How long the lease may still be relied on, were it not renewed.
+    /// How long the lease may still be relied on if it is not renewed.
     pub(crate) fn remaining(&self) -> Duration {
         if self.is_forked() {
             return Duration::ZERO;
@@ -174,7 +175,7 @@ impl Hold {
         until.since(self.granted)
     }
 
-    /// Is it known to be over? Reads no clock.
+    /// Is the lease known to be over? Reads no clock.
     pub(crate) fn is_over(&self) -> bool {
         self.stop_at() == Moment::ZERO
     }
@@ -191,13 +192,13 @@ impl Hold {
         }
     }
 
-    /// Resolves when it has ended. Cancel safe.
+    /// Resolves when the hold has ended. Cancel safe.
     pub(crate) async fn over(&self) {
         if self.is_forked() {
             return;
         }
         let mut end = std::pin::pin!(self.over.notified());
-        // In line before the look: an end behind it wakes us.
+        // Registered before the check: an end after it wakes this future.
         end.as_mut().enable();
         if !self.is_over() {
             end.await;
@@ -209,7 +210,7 @@ impl Hold {
         self.ledger().due(self.granted)
     }
 
-    /// How long the server is asked for an answer to a renewal.
+    /// How long to wait for the answer to a renewal.
     pub(crate) fn renewal_reply(&self) -> Duration {
         let ledger = self.ledger();
         let reply =
@@ -222,24 +223,25 @@ impl Hold {
         self.granted
     }
 
-    /// What was confirmed of the lease last.
+    /// The last confirmed lease.
     pub(crate) fn confirmed(&self) -> ConfirmedLease {
         self.ledger().confirmed
     }
 
-    /// When the last lease ends on the server at the latest, also after a renewal not answered.
+    /// When the last lease ends on the server at the latest, even if an unanswered renewal was
+    /// carried out.
     pub(crate) fn server_end(&self) -> Moment {
         let expire = self.claim.expire;
         self.ledger().confirmed.sent.plus(expire).plus(validity::drift(expire))
     }
 
-    /// Ends the hold because its holder lets go. `false`: it had ended before.
+    /// Ends the hold because its holder releases. `false`: the hold had ended before.
     pub(crate) fn end(&self) -> bool {
         self.stop_if_due(self.clock.now());
         self.finish(End::Released)
     }
 
-    /// Ends the hold against its holder's will. `false`: it had ended before.
+    /// Ends the hold because the lease was lost. `false`: the hold had ended before.
     pub(crate) fn lose(&self, reason: LostReason) -> bool {
         let is_first = self.finish(End::Lost(reason));
         if is_first {
@@ -249,8 +251,8 @@ impl Hold {
         is_first
     }
 
-    /// Its caller learns of it. `None`: it was taken back meanwhile, or its lease is over.
-    /// `Some(true)`: a renewal was put off until now.
+    /// The caller learns of the lock. `None`: the lock was taken back meanwhile, or its lease is
+    /// over. `Some(true)`: a renewal was delayed until now.
     pub(crate) fn take(&self) -> Option<bool> {
         if self.offer.is_taken() {
             return Some(false);
@@ -260,8 +262,8 @@ impl Hold {
         is_held.then_some(take == Take::TakenLate)
     }
 
-    /// Takes it back from a caller that has not learned of it. `false`: it was let go of meanwhile,
-    /// and its owner value may be used by the next one already.
+    /// Takes the lock back from a caller that has not learned of it. `false`: the hold ended
+    /// meanwhile, and the next holder may use its owner value already.
     fn withdraw(&self) -> bool {
         if !self.finish(End::Withdrawn) {
             return false;
@@ -272,7 +274,7 @@ impl Hold {
         true
     }
 
-    /// Has its caller not learned of it yet?
+    /// Has the caller not learned of the lock yet?
     pub(crate) fn is_offered(&self) -> bool {
         self.offer.is_open()
     }
@@ -287,7 +289,7 @@ impl Hold {
             if ledger.ended.is_some() {
                 return;
             }
-            // To claim what was handed over is not a renewal of it.
+            // A claim of a lock that was handed over does not count as a renewal.
             ledger.renewals = ledger.renewals.saturating_add(ledger.is_claimed().into());
             ledger.confirmed = ConfirmedLease { sent, lease: self.claim.expire };
             ledger.is_uncertain = false;
@@ -295,12 +297,12 @@ impl Hold {
             self.stop.store(stop.nanos(), Ordering::Release);
             ledger.renewals
         };
-        // Outside of the mutex: recorders and subscribers are code of others.
+        // Outside of the mutex: recorders and subscribers run foreign code.
         telemetry::renewal(self.template, true);
         tell!(debug, key = self.claim.key.name(), renewals, "lease renewed");
     }
 
-    /// A renewal failed, or went unanswered. Says so once until one is confirmed again.
+    /// A renewal failed, or was not answered. Reports this once until a renewal is confirmed again.
     pub(crate) fn doubt(&self, nodes: &str) {
         telemetry::renewal(self.template, false);
         let was_uncertain = {
@@ -321,7 +323,8 @@ impl Hold {
         }
     }
 
-    /// By how much a renewal may be early. One that is counted makes the longest hold shorter.
+    /// By how much a renewal may be early. With `max_renew`, an early renewal would shorten the
+    /// longest hold.
     pub(crate) fn leeway(&self) -> Duration {
         match self.max_renew {
             Some(_) => Duration::ZERO,
@@ -329,7 +332,7 @@ impl Hold {
         }
     }
 
-    /// When the body is stopped if nothing is confirmed until then.
+    /// When the body is stopped if no renewal is confirmed until then.
     pub(crate) fn stop_at(&self) -> Moment {
         Moment::from_nanos(self.stop.load(Ordering::Acquire))
     }
@@ -341,7 +344,7 @@ impl Hold {
         }
         let reason = {
             let ledger = self.ledger();
-            // A renewal may have been confirmed between the two looks.
+            // A renewal may have been confirmed between the two checks.
             if now < self.stop_at() {
                 return false;
             }
@@ -372,7 +375,7 @@ impl Hold {
         ledger.end(self.clock.now(), how);
         self.stop.store(Moment::ZERO.nanos(), Ordering::Release);
         drop(ledger);
-        // Outside of the mutex: wakers may run code that looks at this hold.
+        // Outside of the mutex: wakers may run code that uses this hold.
         shielded(|| self.over.notify_waiters());
         telemetry::ended(self.template, self.held_for());
         true

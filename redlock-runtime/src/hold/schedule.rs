@@ -1,14 +1,15 @@
-//! What is due when. Pure: no clock, no task, no lock.
+//! When each lease is due. Pure: no clock, no task, no lock.
 
 use crate::clock::Moment;
 
-/// Children of one entry. Four of them lie in one cache line: fewer steps than with two.
+/// Children of one entry. Four of them fit in one cache line, and the heap is less deep than with
+/// two.
 const WIDTH: usize = 4;
 
 /// Entries ordered by the moment at which each is due: a heap that knows where each entry is.
 ///
-/// Whoever inserts keeps the place it was given; every operation is O(log n), and O(1) for what
-/// most leases do: one that is due later than the others is put at the end, and taken from there.
+/// The caller of `insert` keeps the returned slot index. Every operation is O(log n), and O(1) for
+/// most leases: an entry that is due after all others is added and removed at the end.
 #[derive(Debug)]
 pub(crate) struct Schedule<T> {
     heap: Vec<Due>,
@@ -16,7 +17,7 @@ pub(crate) struct Schedule<T> {
     free: Vec<SlotIndex>,
 }
 
-/// Where an entry is kept.
+/// The slot of an entry.
 pub(crate) type SlotIndex = usize;
 
 #[derive(Debug, Clone, Copy)]
@@ -27,9 +28,9 @@ struct Due {
 
 #[derive(Debug)]
 struct ScheduleSlot<T> {
-    /// Tells an entry from those that had its place before.
+    /// Distinguishes an entry from earlier ones in its slot.
     id: u64,
-    /// Its index in the heap.
+    /// The entry's index in the heap.
     position: usize,
     value: Option<T>,
 }
@@ -39,7 +40,7 @@ impl<T> Schedule<T> {
         Self { heap: Vec::new(), slots: Vec::new(), free: Vec::new() }
     }
 
-    /// `id` is never used again.
+    /// `id` must never be used again.
     pub(crate) fn insert(&mut self, id: u64, at: Moment, value: T) -> SlotIndex {
         let slot = ScheduleSlot { id, position: 0, value: Some(value) };
         let place = if let Some(place) = self.free.pop() {
@@ -54,7 +55,7 @@ impl<T> Schedule<T> {
         place
     }
 
-    /// Moves an entry; one that has been removed meanwhile stays removed.
+    /// Moves an entry. An entry that was removed meanwhile stays removed.
     pub(crate) fn reschedule(&mut self, id: u64, place: SlotIndex, at: Moment) {
         let Some(position) = self.position(id, place) else { return };
         let old = std::mem::replace(&mut self.heap[position].at, at);
@@ -69,7 +70,8 @@ impl<T> Schedule<T> {
         let position = self.position(id, place)?;
         self.heap.swap_remove(position);
         if position < self.heap.len() {
-            // What was last has its position now. It may be of another branch: up, or down.
+            // The last entry has its position now. It may be of another branch: it moves up, or
+            // down.
             let position = self.rise(position);
             self.sink(position);
         }
@@ -87,7 +89,7 @@ impl<T> Schedule<T> {
         self.slots.iter().filter_map(|slot| slot.value.as_ref())
     }
 
-    /// Takes all entries out.
+    /// Removes all entries.
     pub(crate) fn drain(&mut self) -> Vec<T> {
         self.heap = Vec::new();
         self.free = Vec::new();
@@ -99,7 +101,7 @@ impl<T> Schedule<T> {
         (slot.id == id && slot.value.is_some()).then_some(slot.position)
     }
 
-    /// Moves an entry up until its parent is not due after it. Returns where that is.
+    /// Moves an entry up until its parent is not due after it. Returns its new position.
     fn rise(&mut self, mut position: usize) -> usize {
         let moved = self.heap[position];
         while position > 0 {

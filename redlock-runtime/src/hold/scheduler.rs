@@ -1,5 +1,5 @@
-//! The renewal scheduler: sleeps until the next lease is due, renews in batches, stops what is
-//! over.
+//! The renewal scheduler: sleeps until the next lease is due, renews in batches, and stops leases
+//! that are over.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -22,18 +22,18 @@ use crate::shield::shielded;
 use crate::state::LostReason;
 use crate::{backoff, process, telemetry};
 
-/// Leases in one script: enough to save round trips, few enough not to block the server for others.
+/// Leases in one script: enough to save round trips, few enough not to block the server.
 const BATCH: usize = 100;
 
 /// Renews the leases of every client that shares its host and clock.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     state: Mutex<SchedulerState>,
-    /// Tells the driver that something earlier than its sleep is due.
+    /// Tells the driver that a lease is due before the end of its sleep.
     wake: Notify,
     host: Executor,
     clock: Clock,
-    /// Makes the driver panic, to see that somebody notices.
+    /// Makes the driver panic, so that a test sees what follows.
     #[cfg(test)]
     dies: std::sync::atomic::AtomicBool,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Scheduler {
 struct SchedulerState {
     schedule: Schedule<Arc<Hold>>,
     is_driven: bool,
-    /// Until when the driver sleeps. What is due before that must wake it.
+    /// Until when the driver sleeps. A lease that is due earlier must wake it.
     wakes_at: Moment,
 }
 
@@ -60,8 +60,8 @@ impl SchedulerState {
         self.schedule.remove(hold.id, hold.place.load(Ordering::Relaxed))
     }
 
-    /// Up to a batch of leases at which to look now. The last of them may be a little early: a
-    /// batch that goes anyway takes along what comes next.
+    /// Up to a batch of leases to check now. The last of them may be a little early: a batch that
+    /// is sent anyway takes along the leases that are due next.
     fn take_due(&mut self, now: Moment) -> Vec<Arc<Hold>> {
         let mut due = Vec::new();
         while due.len() < BATCH
@@ -73,15 +73,15 @@ impl SchedulerState {
                 break;
             }
             let hold = Arc::clone(hold);
-            // Until an answer comes, the next thing that is due is the stop; and after that, what
-            // its look decides.
+            // Until an answer comes, only the stop is due. After the stop, the check of the lease
+            // decides.
             self.reschedule(&hold, if now < stop { stop } else { Moment::NEVER });
             due.push(hold);
         }
         due
     }
 
-    /// Whether the driver has to be woken for something at `at`.
+    /// Does the driver have to be woken for a lease that is due at `at`?
     fn wakes_for(&mut self, at: Moment) -> bool {
         let is_first = at < self.wakes_at;
         self.wakes_at = self.wakes_at.min(at);
@@ -110,7 +110,7 @@ impl Scheduler {
         PROCESS.of(process::id(), new).map_or_else(|_| new(), Arc::clone)
     }
 
-    /// Takes a lease into care. From here on it is renewed, and stopped in time.
+    /// Registers a lease. From here on it is renewed, and stopped in time.
     pub(crate) fn register(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<(), LockError> {
         let at = hold.first_look(self.clock.now());
         let mut state = self.state();
@@ -129,22 +129,22 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Ends a hold because its holder lets go, and its renewals. `false`: it had ended before.
+    /// Ends a hold for its holder, and its renewals. `false`: the hold had ended before.
     pub(crate) fn end(&self, hold: &Hold) -> bool {
         let is_held = hold.end();
         self.forget(hold);
         is_held
     }
 
-    /// Lets go of a lease that its holder released. Takes effect before it returns: a released lock
-    /// is never renewed by a batch that starts later.
+    /// Removes a lease that its holder released. Takes effect before it returns: a released lock is
+    /// never renewed by a batch that starts later.
     pub(crate) fn forget(&self, hold: &Hold) {
         let forgotten = self.state().remove(hold);
         // Dropped outside of the mutex: it may be the last reference.
         drop(forgotten);
     }
 
-    /// Looks at a lease as soon as possible.
+    /// Checks a lease as soon as possible.
     pub(crate) fn look_at(&self, hold: &Hold) {
         let mut state = self.state();
         state.reschedule(hold, Moment::ZERO);
@@ -169,7 +169,7 @@ impl Scheduler {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is due at `now`, in batches of one backend each, and when to look again.
+    /// The leases that are due at `now`, in batches of one backend each, and when to check again.
     fn collect(&self, now: Moment) -> (Vec<Vec<Arc<Hold>>>, Moment) {
         let mut due: HashMap<*const (), Vec<Arc<Hold>>> = HashMap::new();
         loop {
@@ -179,7 +179,7 @@ impl Scheduler {
             }
             let mut others = Vec::new();
             for hold in found {
-                // Outside of the mutex: a stop wakes tasks, and wakers run code of others.
+                // Outside of the mutex: a stop wakes tasks, and wakers run foreign code.
                 match shielded(|| hold.step(now, hold.leeway())).unwrap_or(Step::Forget) {
                     Step::Renew => {
                         due.entry(Arc::as_ptr(&hold.backend).cast()).or_default().push(hold);
@@ -199,8 +199,8 @@ impl Scheduler {
         (batches, state.wakes_at)
     }
 
-    /// Releases a lock that was taken back from its caller, until that is answered, or the lease is
-    /// over: it is renewed no more.
+    /// Releases a lock that was taken back from its caller, and repeats this until it is answered
+    /// or the lease is over. The lease is not renewed any more.
     fn free(&self, hold: Arc<Hold>) {
         self.forget(&hold);
         let clock = self.clock;
@@ -216,15 +216,16 @@ impl Scheduler {
         });
     }
 
-    /// One batch: one script, its answers, and what each lease does next.
+    /// Renews one batch: sends one script, and plans each lease by its answer.
     async fn renew(self: Arc<Self>, mut batch: Vec<Arc<Hold>>, gate: InFlightLimit) {
         let within = batch.iter().map(|hold| hold.renewal_reply()).min().unwrap_or_default();
         let _turn = gate.pass(within).await;
-        // A holder may have let go since the batch was put together.
+        // A holder may have released since the batch was collected.
         batch.retain(|hold| !hold.is_over());
         let Some(first) = batch.first() else { return };
         let claims: Vec<Claim> = batch.iter().map(|hold| hold.claim.clone()).collect();
-        // Before the command leaves: the server may begin the new lease at any time after this.
+        // The time is read before the command leaves: the server may begin the new lease at any
+        // time after.
         let sent = self.clock.now();
         if let Some(due) = batch.iter().map(|hold| hold.due_at()).min() {
             telemetry::renewal_lag(sent.since(due));
@@ -232,24 +233,24 @@ impl Scheduler {
         let answer = first.backend.renew(&claims, within).await;
         settle(&batch, sent, &answer);
         let now = self.clock.now();
-        // A crowd: it comes back a little earlier than it must, by chance, so that leases that
-        // were taken all at once are not renewed all at once for ever.
+        // A full batch is renewed earlier than it must be, by a random share, so that leases that
+        // were acquired together are not renewed together for ever.
         let head_start = if batch.len() == BATCH { fastrand::f64() } else { 0.0 };
         self.plan(&batch, now, head_start);
     }
 
-    /// Writes down when to look at each of these next, and lets go of those that are over.
-    /// `head_start` is a share of what they may be early by.
+    /// Plans when to check each of these leases next, and removes those that are over.
+    /// `head_start`: by which share of the allowed time the checks are early.
     fn plan(&self, holds: &[Arc<Hold>], now: Moment, head_start: f64) {
         let look = |hold: &Arc<Hold>| (hold.is_offered(), hold.step(now, Duration::ZERO));
         let steps: Vec<(bool, Step)> = holds.iter().map(look).collect();
-        // Dropped outside of the mutex: it may have the last references.
+        // Dropped outside of the mutex: these may be the last references.
         let (mut over, mut withdrawn) = (Vec::new(), Vec::new());
         let mut state = self.state();
         let mut wakes = false;
         for (hold, (was_offered, step)) in holds.iter().zip(steps) {
             let at = match step {
-                // Taken meanwhile: whoever took it may have asked for a look before this.
+                // The caller took the lock meanwhile, and may have requested a check before this.
                 Step::Sleep(_) if was_offered && !hold.is_offered() => Moment::ZERO,
                 Step::Sleep(at) => at.minus(early(hold).mul_f64(head_start)),
                 Step::Renew => retry_at(hold, now),
@@ -276,12 +277,12 @@ impl Scheduler {
     }
 }
 
-/// By how much a renewal may be early because others are due.
+/// By how much a renewal may be early in order to join a batch of others.
 fn company(hold: &Hold) -> Duration {
     hold.leeway() / 4
 }
 
-/// By how much a renewal may be early because it was one of a crowd.
+/// By how much a renewal may be early because its last batch was full.
 fn early(hold: &Hold) -> Duration {
     hold.leeway() * 3 / 4
 }
@@ -307,15 +308,15 @@ fn settle(batch: &[Arc<Hold>], sent: Moment, answer: &Result<Vec<Option<Found>>,
     }
 }
 
-/// A renewal that failed is tried again soon, and never later than the stop.
+/// A failed renewal is repeated soon, and never later than the stop.
 fn retry_at(hold: &Hold, now: Moment) -> Moment {
     let pause =
         (hold.confirmed().lease / 50).clamp(Duration::from_millis(2), Duration::from_millis(250));
     now.plus(pause).min(hold.stop_at())
 }
 
-/// The driver's duty of care: however it ends (a panic, or the end of its runtime), every lease it
-/// had is told, because nobody would renew or stop it any more.
+/// Guards the driver: when the driver ends (by a panic, or with its runtime), every lease it had is
+/// lost at once, because no driver would renew or stop it any more.
 struct DriverGuard {
     scheduler: Arc<Scheduler>,
 }

@@ -1,4 +1,4 @@
-//! What the look of the scheduler at a lease comes to.
+//! What the scheduler does about a lease after a check.
 
 use crate::clock::Moment;
 
@@ -6,10 +6,10 @@ use crate::clock::Moment;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Renew,
-    /// Its caller has not taken it in time: it was taken back, and is to be released.
+    /// The caller has not taken the lock in time: it was taken back, and has to be released.
     Withdraw,
-    /// Nothing before this moment.
+    /// Nothing is due before this moment.
     Sleep(Moment),
-    /// It is over; there is nothing left to do.
+    /// The lease is over; there is nothing left to do.
     Forget,
 }

@@ -1,5 +1,5 @@
-//! What one owner value has of a lock. Several callers of this process may hold it, one after
-//! another, without asking Redis each time.
+//! A tenure: the time for which one owner value has a lock. Several callers of this process may
+//! hold the lock during it, one after another, without a command to Redis each time.
 
 use std::time::Duration;
 
@@ -9,29 +9,30 @@ use crate::clock::Moment;
 use crate::fencing::FencingToken;
 use crate::validity;
 
-/// How often, and for how long, a lock is passed on in this process before others are looked
-/// after.
+/// How often, and for how long, a lock is passed on in this process before other processes have
+/// their turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Budget {
     passes: u32,
     time: Duration,
 }
 
-/// While another process waits.
+/// The budget while another process waits.
 const CONTESTED: Budget = Budget { passes: 256, time: Duration::from_millis(2) };
-/// While nobody else was seen to wait.
+/// The budget while no other process was observed waiting.
 const ALONE: Budget = Budget { passes: MAX_RESERVE, time: Duration::from_millis(10) };
 
-/// Fencing tokens that are reserved where one caller waits: more may come before it is its turn. So
-/// few that nobody has to give them back.
+/// How many fencing tokens a single waiter reserves, as more callers may come before its turn: so
+/// few that unused ones need not be given back.
 pub(crate) const SMALL_RESERVE: u32 = 16;
 
-/// What an owner may leave behind that its release alone does not take away.
+/// What an owner may leave on the server that its release alone does not remove.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Leftovers {
-    /// A command that broke off may take the lock again, after its release.
+    /// A command whose connection broke may acquire the lock again, after the release.
     pub(crate) was_cut: bool,
-    /// The server has forgotten that it handed the lock over, and may still have the owner in line.
+    /// The server has forgotten that it handed the lock over, and may still have the owner in its
+    /// queue.
     pub(crate) may_be_queued: bool,
 }
 
@@ -40,23 +41,23 @@ pub(crate) struct Leftovers {
 pub(crate) struct Tenure {
     pub(crate) claim: Claim,
     pub(crate) confirmed: ConfirmedLease,
-    /// An answer has just said so. Otherwise a call did, to one who may have waited for long.
+    /// An answer has just confirmed the lock. Otherwise a signal did, to a waiter that may be slow.
     is_answered: bool,
-    /// It has to be claimed before anybody holds it: the call may be meant for nobody any more.
+    /// The lock has to be claimed before a caller holds it: the signal may have come too late.
     is_doubtful: bool,
     leftovers: Leftovers,
     used: FencingToken,
     reserved: FencingToken,
     budget: Budget,
-    /// So many callers have their turn with it, however long that takes: those who waited when it
-    /// was handed over. So shares are by callers, not by processes.
+    /// How many callers have their turn with this tenure, however long that takes: the callers that
+    /// waited when it was handed over. So each caller has its share, not each process.
     turns: u32,
     passes: u32,
     since: Moment,
 }
 
 impl Tenure {
-    /// Taken while nobody waited.
+    /// Acquired while no caller waited.
     pub(crate) fn new(
         claim: Claim,
         confirmed: ConfirmedLease,
@@ -79,12 +80,13 @@ impl Tenure {
         }
     }
 
-    /// Handed over by another process, as a call said, for so many callers who wait.
+    /// Handed over by another process, as a signal said, to a process with `callers` waiting
+    /// callers.
     pub(crate) fn called(self, now: Moment, callers: usize) -> Self {
         Self { is_answered: false, ..self.handed_over(now, callers) }
     }
 
-    /// It was granted to the second try of a command.
+    /// The lock was granted to the second try of a command.
     pub(crate) fn cut(mut self) -> Self {
         self.leftovers.was_cut = true;
         self
@@ -94,12 +96,12 @@ impl Tenure {
         self.leftovers
     }
 
-    /// The call was not certain.
+    /// The signal was not certain.
     pub(crate) fn doubted(self) -> Self {
         Self { is_doubtful: true, ..self }
     }
 
-    /// Handed over by another process, for so many callers who wait.
+    /// Handed over by another process, to a process with `callers` waiting callers.
     pub(crate) fn handed_over(mut self, now: Moment, callers: usize) -> Self {
         self.budget = CONTESTED;
         self.turns = u32::try_from(callers).unwrap_or(u32::MAX);
@@ -107,7 +109,8 @@ impl Tenure {
         self
     }
 
-    /// Kept after others were looked after: nobody waits, the lease is full, the tokens are new.
+    /// Kept after other processes could have their turn: none waits, the lease is full, the tokens
+    /// are new.
     pub(crate) fn kept(
         mut self,
         expire: Duration,
@@ -121,7 +124,7 @@ impl Tenure {
     /// Claimed after it was handed over: a full lease, and the tokens that were reserved with it.
     pub(crate) fn claimed(mut self, claim: Self) -> Self {
         if claim.used != self.reserved {
-            // The counter was lost meanwhile, or the lock and all that is known of it.
+            // The counter was lost meanwhile, or the lock with all its data.
             (self.used, self.reserved) = (claim.used, claim.reserved);
             self.leftovers.may_be_queued = true;
         }
@@ -132,19 +135,19 @@ impl Tenure {
         self
     }
 
-    /// Is it what a caller wants that asks for leases of `expire`?
+    /// Does the lease suit a caller that wants leases of `expire`?
     pub(crate) fn suits(&self, expire: Duration, now: Moment) -> bool {
         let is_known = self.is_answered || (!self.is_doubtful && self.is_fresh(now));
         self.claim.expire == expire && is_known
     }
 
-    /// May its lease become one of `expire`? It does not grow: a late command of its past would cut
-    /// it to what it was.
+    /// May the lease become one of `expire`? It must not grow: a late command of its past would cut
+    /// it to its earlier length.
     pub(crate) fn may_become(&self, expire: Duration) -> bool {
         expire <= self.claim.expire
     }
 
-    /// What its holder knew of the lease last.
+    /// Notes the last confirmed lease of the holder.
     pub(crate) fn renewed(&mut self, confirmed: ConfirmedLease) {
         self.confirmed = confirmed;
     }
@@ -155,12 +158,12 @@ impl Tenure {
         self.confirmed.sent.plus(expire).plus(validity::drift(expire))
     }
 
-    /// When its first hold begins.
+    /// When the first hold of this tenure begins.
     pub(crate) fn granted(&self) -> Moment {
         self.since
     }
 
-    /// The fencing token of the caller that holds it now.
+    /// The fencing token of the caller that holds the lock now.
     pub(crate) fn fencing_token(&self) -> FencingToken {
         self.used
     }
@@ -170,14 +173,14 @@ impl Tenure {
         TokensUsed { used: self.used, reserved: self.reserved }
     }
 
-    /// The same, if reserved ones are left to be given back.
+    /// How far its fencing tokens were used, if reserved ones are left to be given back.
     pub(crate) fn unused(&self) -> Option<TokensUsed> {
         let left = u64::from(self.reserved).saturating_sub(self.used.into());
         (left >= SMALL_RESERVE.into()).then_some(self.drawn())
     }
 
-    /// Moves it to the next caller, if that gets a full lease and a fencing token of its own, and
-    /// nobody else has to be looked after first.
+    /// Moves the tenure to the next caller if that caller gets a full lease and a fencing token of
+    /// its own, and no other process has to have its turn first.
     pub(crate) fn pass(&mut self, expire: Duration, now: Moment) -> bool {
         let Budget { passes, time } = self.budget;
         let is_within = self.passes < passes && now.since(self.since) < time;
@@ -185,8 +188,8 @@ impl Tenure {
         is_fit && (is_within || self.has_turns()) && self.move_on()
     }
 
-    /// Moves it to the next caller where that has to claim it first: its lease is not full any
-    /// more, but others who waited when it was handed over have not had their turn.
+    /// Moves the tenure to the next caller, which has to claim it first: its lease is not full any
+    /// more, but callers that waited when it was handed over have not had their turn.
     pub(crate) fn pass_for_claim(&mut self, now: Moment) -> bool {
         let is_passed = self.has_turns() && self.move_on();
         if is_passed {
@@ -195,7 +198,7 @@ impl Tenure {
         is_passed
     }
 
-    /// Are there callers who waited when it was handed over, and have not had their turn?
+    /// Have some of the callers that waited at the hand-over not had their turn?
     fn has_turns(&self) -> bool {
         self.passes + 1 < self.turns
     }
@@ -213,7 +216,7 @@ impl Tenure {
         self.confirmed.lease >= self.claim.expire
     }
 
-    /// Has the lease hardly begun?
+    /// Has the lease just begun?
     fn is_fresh(&self, now: Moment) -> bool {
         let ConfirmedLease { sent, lease } = self.confirmed;
         let young = if self.is_claimed() { lease / 10 } else { lease.min(CLAIM_WINDOW) / 4 };

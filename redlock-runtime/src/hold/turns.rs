@@ -1,4 +1,4 @@
-//! Whose turn it is among calls that are inside of one hold, and not inside of each other.
+//! Turns of sibling calls: calls inside of one hold that are not inside of each other.
 
 use std::sync::{Arc, OnceLock};
 
@@ -6,8 +6,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::shield::shielded;
 
-/// One turn at a time, in the order in which they were asked for. Nothing is made before the first
-/// one is.
+/// One turn at a time, in the order of the requests. Nothing is allocated before the first request.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     queue: OnceLock<Arc<Semaphore>>,
@@ -26,14 +25,14 @@ impl Turn {
 }
 
 impl Drop for Turn {
-    /// Wakes the next one, by a waker that may panic.
+    /// Wakes the next waiting call, whose waker may panic.
     fn drop(&mut self) {
         shielded(|| drop(self.permit.take()));
     }
 }
 
 impl Turns {
-    /// The turn, if nobody has it and nobody waits for it.
+    /// Takes the turn if no call has it or waits for it.
     pub(crate) fn try_take(&self) -> Option<Turn> {
         Arc::clone(self.queue()).try_acquire_owned().ok().map(Turn::new)
     }
@@ -41,7 +40,7 @@ impl Turns {
     /// Waits for the turn. Dropping the future leaves the queue.
     pub(crate) fn take(&self) -> impl Future<Output = Option<Turn>> + Send + Sync + use<> {
         let queue = Arc::clone(self.queue());
-        // It is never closed.
+        // The semaphore is never closed.
         async move { queue.acquire_owned().await.ok().map(Turn::new) }
     }
 

@@ -1,4 +1,4 @@
-//! When the scheduler looks at a lease, and what is to be done then.
+//! When the scheduler checks a lease, and what it has to do then.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use crate::hold::offer::Untaken;
 use crate::hold::step::Step;
 
 impl Hold {
-    /// When the scheduler looks at it first.
+    /// When the scheduler checks the lease first.
     pub(in crate::hold) fn first_look(&self, now: Moment) -> Moment {
         if self.offer.is_open() {
             return self.offer.first_look(self.due_at());
         }
         match self.step(now, Duration::ZERO) {
             Step::Sleep(at) => at,
-            // Due already: the driver looks at it as soon as it runs.
+            // Due already: the driver checks it as soon as it runs.
             Step::Renew | Step::Withdraw | Step::Forget => Moment::ZERO,
         }
     }
 
-    /// What is to be done at `now`; loses the lease when its time is up.
+    /// What to do at `now`; loses the lease when its time is up.
     pub(in crate::hold) fn step(&self, now: Moment, leeway: Duration) -> Step {
         if self.offer.is_open() && !self.is_over() {
             match self.offer.look(now, self.due_at()) {

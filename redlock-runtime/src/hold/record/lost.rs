@@ -1,4 +1,4 @@
-//! What operators are told of a lease that was lost.
+//! What operators are told about a lost lease.
 
 use super::Hold;
 use crate::report::Kind;
@@ -7,7 +7,7 @@ use crate::state::LostReason;
 use crate::{executor, telemetry};
 
 impl Hold {
-    /// A warning, unless there are many: a summary tells of the others.
+    /// Logs a warning, unless there are many: then a summary covers the others.
     pub(crate) fn tell_lost(&self, reason: LostReason) {
         telemetry::lost(self.template, reason);
         let (key, template) = (self.claim.key.name(), self.template);
