@@ -1,4 +1,4 @@
-//! The end of a body that ran to its end: its result stands, whatever became of the lease.
+//! The end of a completed body: its result is returned, whatever happened to the lease.
 
 use crate::backend::Fault;
 use crate::handoff::Ownership;
@@ -9,7 +9,7 @@ use crate::shield::tell;
 use crate::state::Released;
 use crate::{executor, telemetry};
 
-/// Begins the release behind a finished body. `None`: there is no answer worth waiting for.
+/// Begins the release after a finished body. `None`: no answer is worth waiting for.
 pub(crate) fn begin(ownership: Ownership) -> Option<ReleaseFuture> {
     if let Some(reason) = ownership.hold().lost() {
         warn_unprotected(ownership.hold(), &reason);
@@ -18,29 +18,29 @@ pub(crate) fn begin(ownership: Ownership) -> Option<ReleaseFuture> {
     Some(ownership.release())
 }
 
-/// Begins the release behind a finished body, and does not wait for its answer. `Some`: the command
-/// has left when this resolves; only where the caller `may_wait` for that.
+/// Begins the release after a finished body, and does not wait for its answer. `Some`: the command
+/// has left when the future resolves. `may_wait`: the caller can await that future.
 pub(crate) fn in_background(ownership: Ownership, may_wait: bool) -> Option<ReleaseFuture> {
     if let Some(reason) = ownership.hold().lost() {
         warn_unprotected(ownership.hold(), &reason);
         return None;
     }
-    // Its drop sends it from the background thread, which waits for nobody.
+    // Without a wait, the drop of `ownership` sends the release from the background thread.
     if may_wait { ownership.release_in_background() } else { None }
 }
 
-/// Reports the answer, when it came. A release that failed is not the caller's error: its work is
-/// done, and the lock ends with its lease at the latest.
+/// Reports the answer, if it came. A failed release is not the caller's error: the work is done,
+/// and the lock ends with its lease at the latest.
 pub(crate) fn report(hold: &Hold, answer: Option<Result<Released, Fault>>) {
     let key = hold.claim.key.name();
     match answer {
-        // What is not known is not told as a loss.
+        // An unknown outcome is not reported as a loss.
         Some(Ok(Released::Released | Released::Unknown)) => {}
         Some(Ok(Released::Expired)) => warn_unprotected(hold, &"the key was gone"),
         Some(Ok(Released::Stolen)) => warn_unprotected(hold, &"another owner holds the key"),
         Some(Err(fault)) => {
             let nodes = fault.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-            // The background tells of it if that fails as well.
+            // The background reports it if its own attempts fail as well.
             tell!(debug, key, %nodes, "release unanswered; it goes on in the background");
         }
         None => tell!(warn, key, "release unanswered: the background thread stopped"),

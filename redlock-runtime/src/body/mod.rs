@@ -1,4 +1,4 @@
-//! A body under a lease: when it may take a step, what it holds, and how it ends.
+//! A body under a lease: when it may run, which locks it holds, and how it ends.
 
 pub(crate) mod finish;
 pub(crate) mod protect;

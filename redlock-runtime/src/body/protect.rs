@@ -35,7 +35,7 @@ impl<F: Future> Future for Protect<F> {
             unreachable!("polled after completion")
         };
         let outcome = std::task::ready!(this.watch.step(cx, |cx| future.poll(cx)));
-        // Its locals are dropped here, while the lease may still hold.
+        // The future's locals are dropped here, while the lease may still hold.
         this.future.set(None);
         Poll::Ready(outcome)
     }

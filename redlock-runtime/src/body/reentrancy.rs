@@ -3,10 +3,11 @@
 //! Identity is the task, not the thread: the chain of holds is in place only while the body of a
 //! locked call is polled, and moves between threads with it.
 //!
-//! The calls inside of one hold are a tree. A call that re-enters it is a child of the innermost
-//! such call of its own task; a guard that re-entered is one, and a future in the scope of a lease
-//! belongs to the call that the lease is from. Children of one parent take turns, so that siblings
-//! never run side by side. A child does not wait for its parent, which waits for it.
+//! The calls inside of one hold form a tree. A call that re-enters the hold is a child of the
+//! innermost such call of its own task. A guard that re-entered is such a call too, and a future in
+//! the scope of a lease belongs to the call that has the lease. Children of one parent take turns,
+//! so siblings never run side by side. A child does not wait for its parent, because the parent
+//! waits for the child.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -25,11 +26,11 @@ use crate::hold::{Hold, Turn, Turns};
 use crate::options::Wait;
 
 thread_local! {
-    /// The innermost link of the task that is polled here.
+    /// The innermost link of the task that is being polled on this thread.
     static HELD: RefCell<Option<Arc<HoldLink>>> = const { RefCell::new(None) };
 }
 
-/// One lock held by the task, and those it took before.
+/// One lock held by the task, and the locks that the task took before.
 #[derive(Debug)]
 pub(crate) struct HoldLink {
     hold: Arc<Hold>,
@@ -37,20 +38,20 @@ pub(crate) struct HoldLink {
     outer: Option<Arc<HoldLink>>,
 }
 
-/// To which call inside of its hold a link belongs: its children take turns.
+/// To which call inside of its hold a link belongs. The children of a call take turns.
 #[derive(Debug)]
 enum Relation {
-    /// That which took the lock.
+    /// The call that took the lock.
     First,
-    /// One that re-entered, and its children's turns.
+    /// A call that re-entered, and the turns of its children.
     Reentry(Turns),
-    /// That of another link.
+    /// The call of another link.
     Of(Arc<HoldLink>),
 }
 
 impl HoldLink {
-    /// A link to `hold`, on top of what the current task holds. Where that is not inside of `hold`,
-    /// it belongs to the same call as `origin`.
+    /// A link to `hold`, on top of what the current task holds. If the task is not inside of
+    /// `hold`, the link belongs to the same call as `origin`.
     pub(crate) fn nested(hold: Arc<Hold>, origin: Option<&Arc<HoldLink>>) -> Arc<Self> {
         let top = current();
         if let Some(top) = top.as_ref().filter(|top| top.hold.id == hold.id) {
@@ -81,8 +82,8 @@ impl HoldLink {
     }
 }
 
-/// While a step runs. At the end of a thread, when its locals are gone, a step runs all the same; a
-/// call inside of it does not find what its task holds.
+/// In place while a step runs. At the end of a thread, when its locals are gone, a step runs
+/// without it; a call inside of that step does not find what its task holds.
 struct Entered {
     before: Option<Arc<HoldLink>>,
 }
@@ -99,7 +100,7 @@ impl Drop for Entered {
     }
 }
 
-/// What is replaced is dropped by the caller: it may be the last reference.
+/// Returns the replaced link for the caller to drop: it may be the last reference.
 fn replace(link: Option<Arc<HoldLink>>) -> Option<Arc<HoldLink>> {
     HELD.try_with(|held| held.replace(link)).ok().flatten()
 }
@@ -114,7 +115,7 @@ pub(crate) fn current() -> Option<Arc<HoldLink>> {
     HELD.try_with(|held| held.borrow().clone()).ok().flatten()
 }
 
-/// The current task's hold of a key of one client, if it has one that still holds. `name`: the key
+/// The current task's hold of a key of one client, if its lease still holds. `name`: the key
 /// without the client's prefix.
 pub(crate) fn find(client: u64, name: &str) -> Option<Held> {
     let top = current()?;
@@ -124,7 +125,7 @@ pub(crate) fn find(client: u64, name: &str) -> Option<Held> {
     Some(Held { parent: Arc::clone(parent), top })
 }
 
-/// What a call finds that wants a lock which its task holds.
+/// The hold that a call finds when it wants a lock which its task holds already.
 #[derive(Debug)]
 pub(crate) struct Held {
     parent: Arc<HoldLink>,
@@ -162,13 +163,13 @@ impl Reentry {
 }
 
 impl Held {
-    /// Re-enters if no sibling is at it.
+    /// Re-enters if no sibling is inside of the hold.
     pub(crate) fn enter_now(&self) -> Option<Reentry> {
         self.parent.children().try_take().map(|turn| self.reenter(turn))
     }
 
     /// Re-enters once the siblings that came before are done. The timer runs on `host`, so that
-    /// neither a sibling that is not polled nor a caller without timers makes this wait longer.
+    /// neither a sibling that is not polled nor a caller without timers prolongs the wait.
     pub(crate) fn enter(self, engine: &Arc<Engine>, wait: Wait) -> Entering {
         let engine = Arc::clone(engine);
         Entering(Box::pin(tokio::task::unconstrained(async move {
@@ -200,7 +201,7 @@ impl Held {
     }
 
     fn reenter(&self, turn: Turn) -> Reentry {
-        // Its parent is out of sight behind it: a recursion makes no long chain.
+        // The new link hides the link of its parent: recursion makes no long chain.
         let is_hidden = Arc::ptr_eq(&self.parent, &self.top);
         let outer = if is_hidden { self.top.outer.clone() } else { Some(Arc::clone(&self.top)) };
         let (hold, call) = (Arc::clone(&self.parent.hold), Relation::Reentry(Turns::default()));
@@ -208,7 +209,7 @@ impl Held {
     }
 }
 
-/// Is ready when the time is up, or when nobody is left who would say so.
+/// Resolves when the time is up, or when the timer's task has ended.
 fn alarm(
     host: &Executor,
     wait: Wait,
@@ -221,7 +222,7 @@ fn alarm(
     };
     if let Some(limit) = limit {
         host.spawn(async move {
-            // Until the call has gone, at most.
+            // The task ends earlier if the call goes away.
             let _ = tokio::time::timeout(limit, ring.closed()).await;
         })?;
     }

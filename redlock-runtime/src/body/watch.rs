@@ -1,4 +1,5 @@
-//! Watches a lease from inside of a poll: may another step be taken, and wake me when not.
+//! Watches a lease during the polls of a body: stops the body when the lease is over, and wakes it
+//! then.
 
 use std::fmt;
 use std::pin::Pin;
@@ -34,10 +35,10 @@ impl Watch {
         &self.hold
     }
 
-    /// Takes one step of the body, or says why none may be taken any more.
+    /// Runs one step of the body, or says why no step may run any more.
     ///
-    /// The clock is read before the step: a process that was frozen past its lease does not take
-    /// one step more, whatever its timers say.
+    /// The clock is read before the step: a process that was frozen past its lease runs no further
+    /// step, whatever its timers say.
     pub(crate) fn step<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -46,7 +47,7 @@ impl Watch {
         self.may_go_on()?;
         let progress = self.link.enter(|| step(cx));
         if progress.is_ready() {
-            // A step that forked is done in both processes, and one of them has the lock.
+            // After a step that forked, both processes come here, and only the parent has the lock.
             self.hold.check_process()?;
         } else if self.is_over(cx) {
             self.may_go_on()?;
@@ -73,7 +74,8 @@ impl Watch {
 }
 
 impl Drop for Watch {
-    /// In a child of a fork, another thread of the parent may have locked what this would lock.
+    /// In the child of a fork, another thread of the parent may hold a mutex that this drop would
+    /// lock.
     fn drop(&mut self) {
         if let Some(over) = self.over.take()
             && self.hold.is_forked()
