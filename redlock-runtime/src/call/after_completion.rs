@@ -1,4 +1,4 @@
-//! A future that was polled after its end.
+//! The panic of a future that is polled after its end.
 
 #[cold]
 #[expect(clippy::panic, reason = "the contract of `Future`: not to be polled after completion")]

@@ -17,7 +17,7 @@ use crate::key::Key;
 
 /// Where the output waits while the release is awaited.
 pub trait Slot<T>: Sized {
-    /// Does it keep outputs at all?
+    /// Does the slot keep outputs at all?
     const KEEPS: bool;
     /// Keeps the output, or hands it straight back.
     fn put(value: T) -> Result<Self, T>;
@@ -26,8 +26,8 @@ pub trait Slot<T>: Sized {
 }
 
 /// Keeps the output until the release is done. Boxed, so that a large output does not grow the
-/// future of every caller, and opaque, so that a proof about that future does not follow the types
-/// of the output either (`run/opaque.rs`).
+/// future of every caller, and opaque, so that an auto trait proof about that future does not
+/// follow the types of the output either (`call/opaque.rs`).
 pub struct Kept<'a, T>(Box<dyn Keep<T> + Send + Sync + UnwindSafe + RefUnwindSafe + 'a>);
 
 impl<T> fmt::Debug for Kept<'_, T> {
@@ -55,8 +55,8 @@ trait Keep<T> {
     fn take(self: Box<Self>) -> T;
 }
 
-/// A mutex, which nobody ever locks, so that the future is `Sync` when the plain one is, also where
-/// the output is not.
+/// The mutex is never locked. It makes the future `Sync` when the plain future is, even if the
+/// output is not.
 impl<T> Keep<T> for Mutex<T> {
     fn take(self: Box<Self>) -> T {
         self.into_inner().unwrap_or_else(PoisonError::into_inner)
@@ -139,7 +139,7 @@ where
             }
             match ready!(stage.step(cx, |cx| future.poll(cx))) {
                 Ok(output) => {
-                    // The user's locals and arguments are gone before the release.
+                    // The user's locals and arguments are dropped before the release.
                     this.body.set(Body::Gone);
                     if !stage.begin_release(S::KEEPS) {
                         return Poll::Ready(output);

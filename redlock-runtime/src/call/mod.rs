@@ -1,4 +1,4 @@
-//! What `#[redis_lock]` expands to: the halves of the attribute that need no macro.
+//! What `#[redis_lock]` expands to: the parts of the attribute that need no macro.
 
 mod after_completion;
 mod locked;

@@ -1,4 +1,4 @@
-//! How a failure of the lock becomes what the function returns.
+//! How a lock failure becomes the return value of the function.
 
 use crate::error::LockError;
 
@@ -15,7 +15,7 @@ pub trait FromLockError: Sized {
     fn from_lock_error(error: LockError) -> Self;
 }
 
-// The message above says more than that one of the error types of the program is missing.
+// The message above says more than a missing `From` for one of the program's error types.
 #[diagnostic::do_not_recommend]
 impl<T, E: From<LockError>> FromLockError for Result<T, E> {
     fn from_lock_error(error: LockError) -> Self {

@@ -1,4 +1,4 @@
-//! A stage whose inside no proof of an auto trait looks into.
+//! A stage that proofs of auto traits do not look into.
 //!
 //! To prove that a future is `Send`, rustc follows every type in it, and counts how deep it is. A
 //! stage contains the whole client, down to its sockets: without this boundary a locked call below
@@ -9,10 +9,11 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use super::stage::Stage;
 
-/// The stage of a call, boxed in any case. The bounds are all that a caller can ask of its future.
+/// The stage of a call, boxed in any case. The bounds are all that a caller can require of its
+/// future.
 pub(crate) type OpaqueStage = Box<dyn Opaque + Send + Sync + UnwindSafe + RefUnwindSafe>;
 
-/// Gives back the type that was made opaque: one indirect call a poll.
+/// Gives back the opaque type, at the cost of one indirect call per poll.
 pub(crate) trait Opaque: fmt::Debug {
     fn stage(&mut self) -> &mut Stage;
 }

@@ -1,7 +1,7 @@
-//! The user's future on its way into [`Locked`].
+//! The user's future before it is placed in [`Locked`].
 //!
-//! Everything here takes `self` by value: borrowing the future even once would make the compiler
-//! keep a second copy of it in the caller's future (rust-lang/rust#96084).
+//! Every function here takes `self` by value: borrowing the future even once would make the
+//! compiler keep a second copy of it in the caller's future (rust-lang/rust#96084).
 
 use super::locked::{Handed, Kept, Locked};
 use super::on_error::FromLockError;
@@ -16,13 +16,13 @@ pub struct Pending<F, H> {
     on_error: H,
 }
 
-/// A failure becomes the error type of the function.
+/// Converts a lock failure to the error type of the function.
 #[inline]
 pub fn convert<R: FromLockError, F: Future<Output = R>>(body: F) -> Pending<F, fn(LockError) -> R> {
     Pending { body, on_error: R::from_lock_error }
 }
 
-/// A failure is given to the user's handler.
+/// Gives a lock failure to the user's handler.
 #[inline]
 pub fn handle<F, H>(body: F, on_error: H) -> Pending<F, H>
 where
@@ -38,7 +38,8 @@ where
     F::Output: Send,
     H: FnOnce(LockError) -> F::Output,
 {
-    /// An output that is `Send`: the release is awaited, the lock is free when the call returns.
+    /// For an output that is `Send`: the release is awaited, so the lock is free when the call
+    /// returns.
     #[inline]
     pub fn lock<'a>(self, spec: Spec, key: Key, client: Client) -> Locked<F, H, Kept<'a, F::Output>>
     where
@@ -48,16 +49,16 @@ where
     }
 }
 
-/// Any other output, found by method lookup only where the inherent `lock` does not apply: the
-/// output is handed on at once and the lock released in the background, so that a value that is not
-/// `Send` never lives in the future across an `.await`.
+/// For any other output. Method lookup finds this trait only where the inherent `lock` does not
+/// apply. The output is returned at once and the lock is released in the background, so that a
+/// value that is not `Send` never lives in the future across an `.await`.
 pub trait LockLocal {
     /// The body.
     type Body: Future;
     /// The handler of failures.
     type OnError;
 
-    /// As the inherent `lock`, with a release in the background.
+    /// Like the inherent `lock`, with a release in the background.
     fn lock(
         self,
         spec: Spec,

@@ -1,4 +1,4 @@
-//! What the attribute's arguments say, mostly known at compile time.
+//! The arguments of the attribute, mostly known at compile time.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::client::Redlock;
 use crate::error::LockError;
 use crate::options::Wait;
 
-/// The arguments of one `#[redis_lock]`; what is left out comes from the client.
+/// The arguments of one `#[redis_lock]`; the client supplies what is left out.
 #[must_use]
 #[derive(Debug, Clone, Copy)]
 pub struct Spec {
@@ -67,7 +67,7 @@ pub fn wait<W: Into<Wait>>(wait: W) -> Wait {
     wait.into()
 }
 
-/// Which client takes the lock.
+/// Which client acquires the lock.
 #[derive(Debug)]
 pub struct Client(Option<Redlock>);
 
@@ -77,7 +77,7 @@ impl Client {
     }
 }
 
-/// No `client` argument: the global one, looked up when the call begins.
+/// Without a `client` argument: the global client, looked up when the call begins.
 pub fn global() -> Client {
     Client(None)
 }

@@ -1,4 +1,4 @@
-//! The stages of a locked call, apart from the type of its body.
+//! The stages of a locked call, independent of the type of its body.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::hold::Hold;
 use crate::key::{Key, LockKey};
 use crate::release::ReleaseFuture;
 
-/// How far a call has come. The future of every locked call holds one, boxed.
+/// How far a call has come. The future of every locked call holds one stage, boxed.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// Not polled yet.
+    /// The call was not polled yet.
     Start {
         spec: Spec,
         key: Key,
@@ -31,7 +31,7 @@ pub(crate) enum Stage {
         spec: Spec,
         answer: Acquiring,
     },
-    /// Waits until other calls inside of the hold are done.
+    /// The call waits until other calls inside of the hold are done.
     Entering {
         spec: Spec,
         entering: Entering,
@@ -40,9 +40,9 @@ pub(crate) enum Stage {
         spec: Spec,
         watch: Watch,
         span: Span,
-        /// `None`: re-entered, an outer call owns the lock.
+        /// `None`: the call re-entered, and an outer call owns the lock.
         ownership: Option<Ownership>,
-        /// Its turn, where it is re-entered.
+        /// The turn of a call that re-entered.
         _reentry: Option<Reentry>,
     },
     Releasing {
@@ -57,7 +57,7 @@ impl Stage {
         Self::Start { spec, key, client }
     }
 
-    /// Ready when the lock is held, or cannot be had.
+    /// Ready when the lock is held, or when acquiring it failed.
     pub(crate) fn poll_acquire(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
         loop {
             match self {
@@ -97,8 +97,8 @@ impl Stage {
         watch.step(cx, |cx| span.in_scope(|| step(cx)))
     }
 
-    /// The body is done: begins the release. Returns whether there is something to wait for.
-    /// `may_wait`: there is a place for the output until then.
+    /// The body is done: begins the release. Returns whether the caller has to wait for it.
+    /// `may_wait`: the output can be kept until then.
     pub(crate) fn begin_release(&mut self, may_wait: bool) -> bool {
         let Self::Holding { spec, watch, ownership, .. } = std::mem::replace(self, Self::Done)
         else {
@@ -115,7 +115,7 @@ impl Stage {
         true
     }
 
-    /// Ready when the release is answered, or goes on without us.
+    /// Ready when the release is answered, or when the background continues it.
     pub(crate) fn poll_release(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Self::Releasing { hold, answer } = self {
             let answer = ready!(Pin::new(answer).poll(cx));
@@ -125,7 +125,7 @@ impl Stage {
         Poll::Ready(())
     }
 
-    /// The body was stopped: whatever is left of the lock is released in the background.
+    /// The body was stopped: the lock is released in the background if it is still held.
     pub(crate) fn abandon(&mut self) {
         *self = Self::Done;
     }
@@ -136,7 +136,7 @@ fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
     let redlock = client.resolve()?;
     let engine = redlock.engine();
     engine.check_process()?;
-    // A key that is held has been checked before.
+    // The key of a hold has been checked before.
     if let Some(held) = reentrancy::find(engine.id, &text) {
         if !spec.is_reentrant {
             return Err(LockError::AlreadyHeld { key: text.into_owned() });
