@@ -1,4 +1,4 @@
-//! What a backend is asked for: a lease, or its end.
+//! The requests of a backend: a lease, or its release.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::tokens::TokensUsed;
 use crate::key::LockKey;
 use crate::owner::Owner;
 
-/// One lease: which lock, for whom, for how long.
+/// One lease: which lock, for which owner, for how long.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
     pub(crate) key: LockKey,
@@ -14,24 +14,24 @@ pub(crate) struct Claim {
     pub(crate) expire: Duration,
 }
 
-/// What an owner lets go of.
+/// What an owner releases.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Release<'a> {
     pub(crate) claim: &'a Claim,
-    /// Fencing tokens that were reserved and not used. They are given back, unless somebody has
+    /// Reserved fencing tokens that were not used. They are given back, unless another owner has
     /// drawn tokens since.
     pub(crate) unused: Option<TokensUsed>,
-    /// The owner may wait in the queue of the server: it leaves that, too.
+    /// The owner may wait in the queue of the server: it leaves the queue as well.
     pub(crate) may_be_queued: bool,
 }
 
 impl<'a> Release<'a> {
-    /// The lock alone.
+    /// Releases the lock only.
     pub(crate) fn of(claim: &'a Claim) -> Self {
         Self { claim, unused: None, may_be_queued: false }
     }
 
-    /// The place in the queue, and the lock if it was handed over meanwhile.
+    /// Leaves the queue, and releases the lock if it was handed over meanwhile.
     pub(crate) fn leaving(claim: &'a Claim) -> Self {
         Self { may_be_queued: true, ..Self::of(claim) }
     }

@@ -12,8 +12,8 @@ use super::tokens::{FencingTokens, TokensUsed};
 use crate::error::NodeErrorKind;
 use crate::fencing::FencingToken;
 
-/// How long a lock that was handed over waits for its new holder to claim it: to ask for a full
-/// lease. A body that is done before that needs no claim.
+/// How long the lease of a lock is that was handed over. Its new holder claims a full lease in this
+/// time. A body that is done before needs no claim.
 pub(crate) const CLAIM_WINDOW: Duration = Duration::from_secs(1);
 
 /// A position in the queue.
@@ -23,28 +23,28 @@ pub(crate) struct Position {
     pub(crate) free_in: Option<Duration>,
     /// How many processes wait before this one.
     pub(crate) ahead: u32,
-    /// The hand-over will be signalled. Otherwise the waiter has to look now and then.
+    /// The server will signal the hand-over. Otherwise the waiter has to check from time to time.
     pub(crate) is_told: bool,
     /// A hand-over after this answer has no fencing token below this one.
     pub(crate) token_floor: FencingToken,
 }
 
-/// The answer to a process that enqueues, or looks after its entry.
+/// The answer to a process that enqueues, or checks its entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Enqueued {
-    /// It has the lock.
+    /// The owner has the lock.
     Granted(FencingTokens),
-    /// It waits in the queue; the lock has this owner value.
+    /// The owner waits in the queue; `holder` is the owner value in the lock's key.
     Waiting { holder: String, position: Position },
     /// The queue has no such entry: the lock was handed over and the signal missed, or the queue
     /// was lost. The owner must not enqueue again.
     Unknown,
 }
 
-/// The answer to a holder that gives others their turn.
+/// The answer to a holder that gives other processes their turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Rotated {
-    /// Nobody else waits: the lease is full again. These fencing tokens are new.
+    /// No other process waits: the lease is full again. These fencing tokens are new.
     Kept(FencingTokens),
     /// The first process of the queue has the lock now, and the next owner waits at the end.
     Passed { holder: String, position: Position },
@@ -52,16 +52,16 @@ pub(crate) enum Rotated {
     Lost(Found),
 }
 
-/// What a waiter in the queue is told.
+/// A signal to a waiter in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueueSignal {
-    /// It has the lock, for `lease` from a moment after it enqueued, or looked last.
+    /// The waiter has the lock, for `lease` from a moment after it enqueued, or checked last.
     HandedOver { fencing_tokens: FencingTokens, lease: Duration },
-    /// A signal may have been missed: it should look.
+    /// A signal may have been missed: the waiter should check its entry.
     Disturbed,
 }
 
-/// Receives the signals for one owner of one lock. Dropping it ends that.
+/// Receives the signals for one owner of one lock. Dropping it ends the subscription.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     signals: mpsc::UnboundedReceiver<QueueSignal>,
@@ -81,26 +81,26 @@ impl Subscription {
     pub(crate) async fn signal(&mut self) -> QueueSignal {
         match self.signals.recv().await {
             Some(signal) => signal,
-            // No signal will come any more; the waiter goes by the clock.
+            // No signal will come any more; the waiter checks by the clock.
             None => std::future::pending().await,
         }
     }
 }
 
-/// Keeps waiting processes in a queue. Every call ends within `within`, as those of a
-/// [`LockBackend`](super::LockBackend) do. A process leaves the queue with a
+/// Keeps waiting processes in a queue. Every call ends within `within`, like those of a
+/// [`LockBackend`](super::LockBackend). A process leaves the queue with a
 /// [`Release`](super::Release) that says so.
 pub(crate) trait FifoQueue: fmt::Debug + Send + Sync {
-    /// To be taken before its owner enqueues: a signal may come before the answer.
+    /// Subscribe before the owner enqueues: a signal may come before the answer.
     fn subscribe(&self, claim: &Claim) -> Subscription;
 
-    /// Does every signal prove that the lock was handed over? Otherwise a signal may be heard that
-    /// the server counted as heard by nobody, so that another process has the lock.
+    /// Does every signal prove that the lock was handed over? Otherwise the server may have counted
+    /// no listener for a signal that was received, and given the lock to another process.
     fn is_signal_certain(&self) -> bool;
 
-    /// Takes the lock if it is free and nobody waits; otherwise puts the owner at the end of the
-    /// queue. An owner enqueues once. When the outcome is unknown, the backend has already sent a
-    /// leaving release after the command, on the same connection.
+    /// Acquires the lock if it is free and no process waits; otherwise puts the owner at the end of
+    /// the queue. An owner enqueues once. When the outcome is unknown, the backend has already sent
+    /// a leaving release after the command, on the same connection.
     fn enqueue<'a>(
         &'a self,
         claim: &'a Claim,
@@ -108,13 +108,14 @@ pub(crate) trait FifoQueue: fmt::Debug + Send + Sync {
         within: Duration,
     ) -> Reply<'a, Enqueued>;
 
-    /// Asks again for an owner that enqueued, with the same `reserve`. Never enqueues it anew.
+    /// Checks the entry of an owner that enqueued, with the same `reserve`. Never enqueues it anew.
     fn look<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Enqueued>;
 
-    /// Gives others their turn: if any wait, the first of them has the lock, and `next` waits at
-    /// the end of the queue (subscribe for it before). Otherwise `held` stays, with a full lease of
-    /// the length of `next`, and with `reserve` fencing tokens after those that were used. When the
-    /// outcome is unknown, a leaving release of `next` and a release of `held` were sent after it.
+    /// Gives other processes their turn: if any wait, the first of them has the lock, and `next`
+    /// waits at the end of the queue (subscribe for it before). Otherwise `held` stays, with a full
+    /// lease of the length of `next`, and with `reserve` fencing tokens after those that were used.
+    /// When the outcome is unknown, a leaving release of `next` and a release of `held` were sent
+    /// after it.
     fn rotate<'a>(
         &'a self,
         held: &'a Claim,

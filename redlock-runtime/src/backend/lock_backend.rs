@@ -1,5 +1,5 @@
-//! The contract of every backend: four commands, each ended by an answer or a fault, and what a
-//! backend may be able to do beside them.
+//! The contract of every backend: four commands, each ended by an answer or a fault, and the
+//! further abilities that a backend may have.
 
 use std::fmt;
 use std::pin::Pin;
@@ -14,57 +14,57 @@ use super::release_hints::ReleaseHints;
 /// One place that holds locks: a Redis server, this process, or N servers as one.
 ///
 /// Every call ends within `within`, with an answer or with a [`Fault`](super::Fault). A fault says
-/// whether the command may have been carried out all the same; the caller never has to guess.
+/// whether the command may have been carried out after all; the caller never has to guess.
 pub(crate) trait LockBackend: fmt::Debug + Send + Sync + 'static {
-    /// Takes the lock when it is free. Idempotent per owner: an owner that holds the lock already
+    /// Acquires the lock if it is free. Idempotent per owner: an owner that holds the lock already
     /// is granted it again, with the same fencing token. When the outcome is unknown, the backend
-    /// has already sent a release after the command, on the same connection; while that one may
-    /// still land, the owner is refused with a fault.
+    /// has already sent a release after the command, on the same connection; while that release may
+    /// still arrive, the owner is refused with a fault.
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired>;
 
-    /// Renews the leases that are still ours, and says of each what it found; `None`: unknown.
-    /// Never re-creates a lease that is over.
+    /// Renews the leases that the owners still hold, and says of each what it found; `None`:
+    /// unknown. Never re-creates a lease that is over.
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>>;
 
-    /// Frees the lock when it is still ours, or hands it to the first process that waits.
+    /// Frees the lock if its owner still holds it, or hands it to the first process that waits.
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found>;
 
     /// Is the backend reachable, and fit to hold locks?
     fn verify(&self, within: Duration) -> Reply<'_, ()>;
 
-    /// What the backend can do beside this. Without a default, so that a backend that wraps
+    /// The further abilities of the backend. There is no default, so that a backend that wraps
     /// another one cannot forget an ability of it.
     fn abilities(&self) -> Abilities<'_>;
 }
 
-/// What a backend can do beside the four commands.
+/// The abilities of a backend besides the four commands.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Abilities<'a> {
     /// A server keeps the waiting processes of each lock in a queue. `None`: waiters poll.
     pub(crate) fifo_queue: Option<&'a dyn FifoQueue>,
-    /// Waiters that poll can be told of a release.
+    /// The backend can send release hints to waiters that poll.
     pub(crate) release_hints: Option<&'a dyn ReleaseHints>,
     /// The backend can be reached over connections of the caller's own runtime.
     pub(crate) local_connection: Option<&'a dyn LocalConnection>,
-    /// Something has to go on in the background for as long as the backend lives.
+    /// The backend needs a background task for as long as it lives.
     pub(crate) background_work: Option<&'a dyn BackgroundWork>,
-    /// Every command is carried out before its call returns, or never. Otherwise a copy of it may
-    /// be on its way when the call was dropped or answered.
+    /// Every command is carried out before its call returns, or never. Otherwise a copy of a
+    /// command may still be in flight when its call was dropped or answered.
     pub(crate) is_synchronous: bool,
 }
 
 /// A backend that can be reached over connections of the caller's own runtime.
 pub(crate) trait LocalConnection: Send + Sync {
     /// The same backend over a connection of this runtime: quicker for calls that are awaited here,
-    /// and gone when the runtime ends. `None`: there is no such connection, or none yet.
+    /// and closed when the runtime ends. `None`: there is no such connection, or none yet.
     fn local_connection(&self) -> Option<Arc<dyn LockBackend>>;
 }
 
-/// Work that ends with the backend.
+/// A task that ends with the backend.
 pub(crate) type BackgroundTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A backend that needs a task of its own on the background thread.
 pub(crate) trait BackgroundWork: Send + Sync {
-    /// The task. `None`: there is nothing to do, or it was begun before.
+    /// The task. `None`: there is none, or it was begun before.
     fn background_task(&self) -> Option<BackgroundTask>;
 }

@@ -1,4 +1,4 @@
-//! The embedded backend: locks that stand in this process, on a clock that tests can pause.
+//! The embedded backend: locks in the memory of this process, on a clock that tests can pause.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,13 +18,13 @@ use crate::fencing::FencingToken;
 /// Expired entries are swept each time the map has doubled since the last sweep.
 const FIRST_SWEEP: usize = 1024;
 
-/// Where the locks of the `memory` backend stand. Clients that share a store exclude each other,
-/// as processes on one Redis do; the store can also play the faults a test wants to see.
+/// The locks of the `memory` backend. Clients that share a store exclude each other, like processes
+/// on one Redis; the store can also simulate faults for tests.
 ///
-/// Leases are counted on the clock of the runtime that takes them. A key that was taken on a paused
-/// clock and is wanted on another one is an error of the kind
-/// [`OtherClock`](crate::NodeErrorKind::OtherClock): nobody can tell when the lease is over. Tests
-/// with paused clocks that run side by side need stores of their own.
+/// Leases are counted on the clock of the runtime that acquires them. A key that was acquired on a
+/// paused clock and is wanted on another one is an error of the kind
+/// [`OtherClock`](crate::NodeErrorKind::OtherClock), because the two clocks cannot be compared.
+/// Tests with paused clocks that run side by side need stores of their own.
 ///
 /// ```
 /// use redlock::{MemoryStore, Redlock, Wait};
@@ -64,7 +64,7 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// The owner value that stands in a key (prefix included), if its lease still runs.
+    /// The owner value in a key (prefix included), if its lease still runs.
     ///
     /// ```
     /// assert_eq!(redlock::MemoryStore::new().owner("lock:nightly"), None);
@@ -82,7 +82,7 @@ impl MemoryStore {
         self.tables().locks.remove(redis_key);
     }
 
-    /// Gives a key (prefix included) to another owner, as a second holder would take it.
+    /// Gives a key (prefix included) to another owner, as if a second holder had acquired it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -118,7 +118,7 @@ impl fmt::Debug for MemoryStore {
 #[derive(Default)]
 struct Tables {
     locks: HashMap<String, Record>,
-    /// Of all locks.
+    /// The last fencing token over all locks.
     last_token: u64,
     next_sweep: usize,
 }
@@ -127,19 +127,19 @@ struct Record {
     owner: String,
     fencing_token: FencingToken,
     ends: Moment,
-    /// The runtime whose paused clock it is counted on; `None`: real time.
+    /// The runtime on whose paused clock the lease is counted; `None`: real time.
     clock: Option<runtime::Id>,
 }
 
 impl Tables {
     fn live(&mut self, redis_key: &str, now: Moment) -> Option<&mut Record> {
         let clock = clock_here();
-        // Whether a lease is over that is counted on another clock, nobody can tell here.
+        // A lease that is counted on another clock counts as live: its end cannot be told here.
         let is_live = |record: &&mut Record| record.clock != clock || now < record.ends;
         self.locks.get_mut(redis_key).filter(is_live)
     }
 
-    /// The record of a lock that its owner still holds, or what stands there instead.
+    /// The record of a lock that its owner still holds, or what was found instead.
     fn ours(&mut self, claim: &Claim, now: Moment) -> Result<&mut Record, Found> {
         match self.live(claim.key.redis_key(), now) {
             None => Err(Found::Gone),
@@ -178,7 +178,7 @@ fn micros_since_epoch() -> u64 {
     u64::try_from(elapsed.as_micros()).unwrap_or(0).min(FencingToken::LIMIT - 1)
 }
 
-/// The backend over a [`MemoryStore`]. Its answers are there at once.
+/// The backend over a [`MemoryStore`]. It answers at once.
 #[derive(Debug)]
 pub(crate) struct Memory {
     store: MemoryStore,

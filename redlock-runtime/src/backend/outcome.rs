@@ -1,4 +1,4 @@
-//! Outcomes, not booleans: what a command found, and what is known when it failed.
+//! Outcomes of commands: what a command found, and what is known when it failed.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::error::NodeError;
 use crate::fencing::FencingToken;
 
-/// The answer of a backend that is on its way.
+/// The future answer of a backend.
 pub(crate) type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
 
 /// The answer to an acquire.
@@ -14,34 +14,36 @@ pub(crate) type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + S
 pub(crate) enum Acquired {
     Granted {
         fencing_token: FencingToken,
-        /// An earlier try of the same call broke off and may still land: it takes the lock again if
-        /// that is free by then. A clean-up must go behind the release.
+        /// The connection of an earlier try of the same call broke, and that try may still arrive:
+        /// it acquires the lock again if the lock is free by then. A clean-up must follow the
+        /// release.
         was_cut: bool,
     },
     Refused {
-        /// The owner value that stands in the key.
+        /// The owner value in the key.
         holder: String,
         /// When the holder's lease ends; `None`: the key has no expiry.
         free_in: Option<Duration>,
-        /// A part of the same call may have taken the lock somewhere, or still land: a clean-up
-        /// must go behind it.
+        /// A part of the same call may have acquired the lock on a node, or still arrive: a
+        /// clean-up must follow.
         was_cut: bool,
-        /// Nobody holds it: several asked at once, and each got a part of the nodes.
+        /// No owner holds the lock: several competed at once, and each was granted a part of the
+        /// nodes.
         is_split: bool,
     },
 }
 
-/// Whose lock a renewal or a release found.
+/// Which owner a renewal or a release found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// It was ours, and what was asked for is done.
+    /// The owner held the lock, and the command was carried out.
     Ours,
     /// The key was gone.
     Gone,
     /// The key had another owner.
     Stolen,
-    /// A release only: the lock is not ours any more, but an earlier try of the same release was
-    /// not answered, and may have freed it or handed it over.
+    /// A release only: the owner does not hold the lock any more, but an earlier try of the same
+    /// release was not answered, and may have freed the lock or handed it over.
     Unclear,
 }
 
@@ -51,6 +53,6 @@ pub(crate) struct Fault {
     pub(crate) nodes: Vec<NodeError>,
     /// The command may have been carried out: no reply came.
     pub(crate) is_unknown: bool,
-    /// Trying again cannot help before a person has changed something.
+    /// Retrying cannot help before a person has changed something.
     pub(crate) is_final: bool,
 }

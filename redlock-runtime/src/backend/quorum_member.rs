@@ -1,4 +1,4 @@
-//! What a node remembers of the leases it granted: what a restart guard has to know.
+//! What a node remembers of the leases it granted, which the restart guard has to know.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,28 +15,29 @@ use crate::fencing::FencingToken;
 pub(crate) struct MemorySince {
     /// Names the process of the server, from its start or its promotion to its end.
     pub(crate) run_id: Arc<str>,
-    /// What it granted before this may be forgotten.
+    /// The node may have forgotten what it granted before this.
     pub(crate) since: Moment,
     pub(crate) cause: Cause,
 }
 
-/// What its memory began with.
+/// Why the memory of a node begins where it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// It was running when it was first met, and nobody knows since when.
+    /// The node was running when this client met it first: its start is unknown.
     Started,
     /// Another process answers there than the one that was met last.
     Restarted,
     /// A replica was promoted in its place.
     Replaced,
-    /// Its clock jumped, by so many milliseconds: leases ended before their time.
+    /// Its clock jumped by this many milliseconds: leases ended before their time.
     ClockJumped(i64),
-    /// Its clock is off those of the other nodes, by so many milliseconds: it may have jumped.
+    /// Its clock differs from those of the other nodes by this many milliseconds: it may have
+    /// jumped.
     ClockDiffers(i64),
 }
 
 impl Cause {
-    /// For labels of metrics.
+    /// The label for metrics.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Started => "started",
@@ -64,16 +65,17 @@ impl fmt::Display for Cause {
     }
 }
 
-/// A backend that can be one of N: it tells since when it remembers.
+/// A backend that can be one of N nodes: it tells since when it remembers.
 pub(crate) trait QuorumMember: LockBackend {
     /// Its address, without credentials.
     fn name(&self) -> &str;
 
-    /// As of its last answer; `None`: it does not tell. Known once it has answered anything.
+    /// As of its last answer; `None`: the backend does not tell. Known once it has answered any
+    /// command.
     fn memory_since(&self) -> Option<MemorySince>;
 
-    /// Lifts the fencing counter to at least `fencing_token` while the lock is still ours: how N
-    /// nodes agree on a token.
+    /// Raises the fencing counter to at least `fencing_token` if the owner still holds the lock: so
+    /// N nodes agree on a token.
     fn raise<'a>(
         &'a self,
         claim: &'a Claim,
@@ -82,7 +84,7 @@ pub(crate) trait QuorumMember: LockBackend {
     ) -> Reply<'a, Found>;
 
     /// Reads the founders of the group of nodes that this one belongs to (`quorum/founders.rs`),
-    /// after `offer` was written. Connects if it has to.
+    /// after `offer` was written. Connects if necessary.
     fn founders<'a>(
         &'a self,
         key: &'a str,
@@ -91,13 +93,13 @@ pub(crate) trait QuorumMember: LockBackend {
     ) -> Reply<'a, FoundersReply>;
 }
 
-/// A roll to be left on a node.
+/// A list of founders to be written on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FoundersOffer {
     pub(crate) roll: String,
-    /// For how long it shall stand, or the one that is there already.
+    /// For how long the list shall live, or the one that is there already.
     pub(crate) life: Duration,
-    /// Also where there is one already.
+    /// Whether to write it even if the node has a list already.
     pub(crate) replaces: bool,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::claim::Claim;
 use super::outcome::{Found, Reply};
 
-/// Is called when a lock was released: on any thread, so it must not block.
+/// Called when a lock was released: on any thread, so it must not block.
 pub(crate) type OnRelease = Arc<dyn Fn() + Send + Sync>;
 
 /// The registrations of one request for a hint. Dropping it ends them in this process.
@@ -29,11 +29,11 @@ impl FromIterator<Self> for HintRegistration {
     }
 }
 
-/// Tells waiters of releases.
+/// Sends release hints to waiters.
 pub(crate) trait ReleaseHints: Send + Sync {
-    /// Asks for one hint when the lock of `claim` is released. The owner of the claim is used for
-    /// nothing else. A hint may get lost, or come in vain; the request is forgotten after a minute
-    /// at the latest.
+    /// Requests one hint for the time when the lock of `claim` is released. The owner of the claim
+    /// is used for nothing else. A hint may be lost, or come in vain; the server forgets the
+    /// request after a minute at the latest.
     fn request_hint<'a>(
         &'a self,
         claim: &'a Claim,
@@ -41,6 +41,6 @@ pub(crate) trait ReleaseHints: Send + Sync {
         within: Duration,
     ) -> Reply<'a, HintRegistration>;
 
-    /// Takes a request back.
+    /// Cancels a request.
     fn cancel_hint<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found>;
 }

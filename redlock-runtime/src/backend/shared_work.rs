@@ -1,4 +1,4 @@
-//! Work in the background that many wait for.
+//! Background work whose outcome several callers wait for.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -9,8 +9,8 @@ use tokio::task::AbortHandle;
 
 use crate::shield::shielded;
 
-/// One piece of work at a time. Whoever wants its outcome begins it, or joins those who wait for
-/// it. It goes on when all of them have gone, and ends with this value.
+/// One piece of work at a time. A caller that wants its outcome begins the work, or joins the
+/// callers that wait for it. The work goes on when all of them have gone, and ends with this value.
 #[derive(Debug)]
 pub(crate) struct SharedWork<T> {
     under_way: Mutex<Option<UnderWay<T>>>,
@@ -22,16 +22,16 @@ struct UnderWay<T> {
     task: AbortHandle,
 }
 
-/// How the work ends. Those who wait are woken in the order in which they came.
+/// How the work ends. Callers that wait are woken in the order in which they came.
 #[derive(Debug)]
 struct End<T> {
-    /// It breaks off if this stays empty.
+    /// Stays empty if the work is aborted.
     outcome: OnceLock<T>,
     is_over: AtomicBool,
     over: Notify,
 }
 
-/// Tells the end, however the task ends.
+/// Signals the end of the work, however its task ends.
 struct Telling<T>(Arc<End<T>>);
 
 impl<T> Drop for Telling<T> {
@@ -48,15 +48,15 @@ impl<T> Default for SharedWork<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> SharedWork<T> {
-    /// The outcome of the work that is under way. Where there is none, `begin` begins it on the
-    /// runtime `home`. `None`: it broke off, by a panic or with its runtime. Cancel safe: the work
-    /// goes on.
+    /// The outcome of the work that is under way. If there is none, `begin` begins it on the
+    /// runtime `home`. `None`: the work was aborted, by a panic or with its runtime. Cancel safe:
+    /// the work goes on.
     pub(crate) async fn join<F>(&self, home: &Handle, begin: impl FnOnce() -> F) -> Option<T>
     where
         F: Future<Output = T> + Send + 'static,
     {
         let end = self.enqueued(home, begin);
-        // In line before the look: an end behind it wakes us.
+        // Registered before the check: an end after it wakes this future.
         let mut over = std::pin::pin!(end.over.notified());
         over.as_mut().enable();
         if !end.is_over.load(Ordering::Acquire) {

@@ -3,9 +3,9 @@
 use crate::fencing::FencingToken;
 use crate::options::MIN_EXPIRE;
 
-/// Fencing tokens that can be reserved at once. The server grants at least one, and more only as
-/// far as they run ahead of its clock by the shortest lease at most: when a lease is over, its
-/// clock is ahead again.
+/// How many fencing tokens can be reserved at once. The server always grants one. It grants more
+/// only if they are ahead of its clock by no more than the shortest lease, so that its clock has
+/// passed them when the lease is over.
 pub(crate) const MAX_RESERVE: u32 = 1 << 13;
 const _: () = assert!((MAX_RESERVE as u128) < MIN_EXPIRE.as_micros());
 
@@ -19,9 +19,9 @@ pub(crate) struct FencingTokens {
 /// How far the fencing tokens of an owner value were used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TokensUsed {
-    /// The last one that was used.
+    /// The last used token.
     pub(crate) used: FencingToken,
-    /// The last one that was reserved. Where the counter shows another one, somebody has drawn
-    /// tokens since.
+    /// The last reserved token. If the counter shows another one, another owner has drawn tokens
+    /// since.
     pub(crate) reserved: FencingToken,
 }

@@ -1,12 +1,13 @@
-//! For how long clients have watched the process of a node: what they leave on it for others.
+//! A witness: for how long clients have watched the process of a node, as they note it there for
+//! other clients.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Clients have met this process, and no other, on a node for at least so long, by their own
-/// clocks. It is a word of the roll that stands on the node (`quorum/roll.rs`), and says nothing
-/// about the process that comes after it.
+/// Clients have met this process, and no other, on a node for at least this long, by their own
+/// clocks. A witness is one word of the list of founders on the node (`quorum/founders.rs`), and
+/// says nothing about later processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Witness {
     pub(crate) run_id: Arc<str>,
@@ -14,14 +15,14 @@ pub(crate) struct Witness {
 }
 
 impl Witness {
-    /// What stands in the text of a roll.
+    /// The witness in the text of a list of founders, if there is one.
     pub(crate) fn find(roll: &str) -> Option<Self> {
         let (run_id, millis) = roll.split(' ').find_map(|word| word.split_once('='))?;
         let so_long = Duration::from_millis(millis.parse().ok()?);
         Some(Self { run_id: run_id.into(), so_long })
     }
 
-    /// Is this word of a roll a witness, and not the name of a founder?
+    /// Is this word of a list a witness, and not the name of a founder?
     pub(crate) fn is_one(word: &str) -> bool {
         word.contains('=')
     }

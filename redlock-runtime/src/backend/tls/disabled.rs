@@ -1,10 +1,11 @@
-//! Without the feature: nobody can ask for TLS and believe to have it.
+//! Without the feature `tls`: a request for TLS is an error, so that no connection is plain by
+//! mistake.
 
 use deadpool_redis::redis::{ConnectionInfo, RedisError};
 
 use crate::error::LockError;
 
-/// There is none.
+/// There is no value of this type.
 #[derive(Debug, Clone)]
 pub(crate) enum Tls {}
 

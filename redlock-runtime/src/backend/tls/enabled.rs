@@ -1,4 +1,4 @@
-//! Whom a TLS connection trusts, and who this client is.
+//! Which authorities a TLS connection trusts, and the certificate that this client shows.
 
 use std::error::Error;
 use std::path::Path;
@@ -11,11 +11,11 @@ use rustls::crypto::ring;
 use super::pem;
 use crate::error::LockError;
 
-/// Whom TLS connections trust, and who this client is: private CAs and client certificates, for
+/// Settings of TLS connections: private certificate authorities (CAs) and client certificates, for
 /// the `rediss://` URLs of one client. Feature `tls`.
 ///
-/// Without it, servers are checked against the roots of Mozilla. There is no way to switch the
-/// checks off. Everything is read once: a certificate that was replaced needs a new client.
+/// Without it, servers are checked against the roots of Mozilla. The checks cannot be switched off.
+/// Every file is read once: a certificate that was replaced needs a new client.
 ///
 /// ```no_run
 /// # async fn demo() -> Result<(), redlock::LockError> {
@@ -42,7 +42,7 @@ struct Identity {
 }
 
 impl Tls {
-    /// The roots of Mozilla, and no client certificate.
+    /// Trusts the roots of Mozilla, and has no client certificate.
     ///
     /// ```
     /// let tls = redlock::Tls::new();
@@ -52,8 +52,8 @@ impl Tls {
         Self::default()
     }
 
-    /// Trusts the certificate authorities in this PEM text, one or several, and nobody else: the
-    /// roots of Mozilla are not asked any more. A second call adds to the first.
+    /// Trusts only the certificate authorities in this PEM text, one or several, and no longer the
+    /// roots of Mozilla. A second call adds to the first.
     ///
     /// ```no_run
     /// # fn demo() -> Result<(), Box<dyn std::error::Error>> {
@@ -64,7 +64,7 @@ impl Tls {
     pub fn ca_pem(mut self, pem: impl AsRef<[u8]>) -> Self {
         let ca = self.ca.get_or_insert_default();
         ca.extend_from_slice(pem.as_ref());
-        // The next one has to begin on a line of its own.
+        // The next certificate has to begin on a line of its own.
         ca.push(b'\n');
         self
     }
@@ -82,9 +82,9 @@ impl Tls {
         Ok(self.ca_pem(read(path.as_ref())?))
     }
 
-    /// Shows this certificate to servers that ask for one (mTLS). `chain` is the certificate of
-    /// the client and those between it and its CA, `key` its private key without a passphrase
-    /// (PKCS#8, PKCS#1 or SEC1), both as PEM text.
+    /// Shows this certificate to servers that require one (mTLS). `chain` is the certificate of the
+    /// client and those between it and its CA, `key` its private key without a passphrase (PKCS#8,
+    /// PKCS#1 or SEC1), both as PEM text.
     ///
     /// ```no_run
     /// # fn demo() -> Result<(), Box<dyn std::error::Error>> {
@@ -116,7 +116,7 @@ impl Tls {
         Ok(self.client_cert_pem(read(chain.as_ref())?, read(key.as_ref())?))
     }
 
-    /// What `REDLOCK_TLS_CA`, `REDLOCK_TLS_CERT` and `REDLOCK_TLS_KEY` name.
+    /// Reads the files that `REDLOCK_TLS_CA`, `REDLOCK_TLS_CERT` and `REDLOCK_TLS_KEY` name.
     pub(crate) fn from_variables(
         set: impl Fn(&'static str) -> Option<String>,
     ) -> Result<Option<Self>, LockError> {
@@ -143,8 +143,8 @@ impl Tls {
         Ok(Some(tls))
     }
 
-    /// What the Redis client takes, once it is known to be good: its own messages would not say
-    /// which text is wrong, and might show a part of it.
+    /// The certificates for the Redis client. They are checked first: its own messages would not
+    /// say which text is wrong, and might show a part of it.
     fn certificates(&self) -> Result<TlsCertificates, LockError> {
         pem::check(self.ca.as_deref(), self.client.as_ref().map(|own| (&*own.chain, &*own.key)))?;
         let client = self.client.clone();
@@ -156,7 +156,7 @@ impl Tls {
     }
 }
 
-/// Without what they hold: one of them is a secret.
+/// Shows no contents: one of them is secret.
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tls")
@@ -171,10 +171,10 @@ fn read(path: &Path) -> Result<Vec<u8>, LockError> {
         .map_err(|error| LockError::config(format!("{} cannot be read: {error}", path.display())))
 }
 
-/// Before the first use of rustls: without a process-wide provider it would panic.
+/// Installs a process-wide provider before the first use of rustls, which would panic without one.
 #[expect(clippy::unnecessary_wraps, reason = "without the feature this is an error")]
 pub(in crate::backend) fn prepare(_: &str) -> Result<(), LockError> {
-    // An error means that the program has installed one already, which is just as good.
+    // An error means that the program has installed a provider already, which is just as good.
     let _ = ring::default_provider().install_default();
     Ok(())
 }
@@ -186,11 +186,11 @@ pub(in crate::backend) fn secure(
 ) -> Result<ConnectionInfo, LockError> {
     Client::build_with_tls(info, tls.certificates()?)
         .map(|client| client.get_connection_info().clone())
-        // Nothing of its message, which may quote a PEM text.
+        // The message is dropped, because it may quote a PEM text.
         .map_err(|_| LockError::config("the certificates of `Tls` cannot be used"))
 }
 
-/// Whether the handshake failed, or later a record: not what the system says about the socket.
+/// Did the handshake or a later record fail? Errors of the socket do not count.
 pub(in crate::backend) fn is_failure(error: &RedisError) -> bool {
     type Shared = Arc<dyn Error + Send + Sync>;
     let shared = error.source().and_then(|source| source.downcast_ref::<Shared>());

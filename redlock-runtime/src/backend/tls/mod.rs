@@ -1,6 +1,6 @@
 //! TLS, behind the feature `tls`.
 //!
-//! Both files have the same names, so that no call site knows the feature.
+//! Both files define the same names, so that no caller depends on the feature.
 
 #[cfg(feature = "tls")]
 mod enabled;

@@ -1,5 +1,5 @@
-//! Whether PEM texts hold what they should. No message shows a part of them: with line breaks
-//! lost, as happens in environment variables, the line that is wrong is the whole key.
+//! Checks that PEM texts hold what they should. No message shows a part of them: if line breaks are
+//! lost, as happens in environment variables, the wrong line is the whole key.
 
 use rustls::pki_types::pem::{Error, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
