@@ -18,18 +18,18 @@ use crate::fencing::FencingToken;
 use crate::owner::Owner;
 use crate::shield::tell;
 
-/// N independent masters.
+/// A lock backend of N independent masters.
 #[derive(Debug)]
 pub(crate) struct Quorum {
     members: Vec<Arc<Member>>,
-    /// How many of all nodes make a lock.
+    /// How many nodes have to grant a lock.
     needed: usize,
     guard: Option<Arc<RestartGuard>>,
     replica_wait: Duration,
     grants: Arc<GrantTable>,
 }
 
-/// By what rules N nodes decide.
+/// The rules by which N nodes decide.
 #[derive(Debug)]
 pub(crate) struct Rules {
     /// At least a majority of the nodes, and at most all of them.
@@ -54,23 +54,23 @@ impl Quorum {
         Self { members, needed: quorum, guard, replica_wait, grants }
     }
 
-    /// How many owners hold a lock here, or may.
+    /// How many owners hold a lock on this quorum, or may.
     #[cfg(test)]
     pub(crate) fn grants(&self) -> usize {
         self.grants.count()
     }
 
-    /// How many nodes there are.
+    /// The number of nodes.
     pub(super) fn nodes(&self) -> usize {
         self.members.len()
     }
 
-    /// How many of them make a lock.
+    /// How many nodes have to grant a lock.
     pub(super) fn needed(&self) -> usize {
         self.needed
     }
 
-    /// Asks the nodes, until the outcome is decided.
+    /// Sends a command to the nodes, until the outcome is decided.
     pub(super) async fn ask_all<T: Send + 'static>(
         &self,
         reach: Reach,
@@ -112,8 +112,8 @@ impl Quorum {
         }
     }
 
-    /// Writes the highest token back to the nodes that granted less. It is valid once a quorum of
-    /// nodes has it while the lock is still ours there.
+    /// Writes the highest token back to the nodes that granted a lower one. The token is valid once
+    /// a quorum of nodes has it while the owner still holds the lock there.
     async fn agree(
         &self,
         claim: &Claim,
@@ -138,10 +138,10 @@ impl Quorum {
         let is_agreed = |answers: &_| acks(answers) >= missing;
         let answers = broadcast(&members, missing, Reach::Admitted, ask, is_agreed).await;
         if is_agreed(&answers) {
-            // The nodes themselves clean up behind tries that broke off.
+            // The nodes clean up after tries whose connection broke.
             return Ok(Acquired::Granted { fencing_token, was_cut: false });
         }
-        // Granted, but without a token that may be used: given back.
+        // The lock was granted without a usable token, so it is given back.
         if tally::faults(&answers).is_empty() {
             let (holder, free_in) = (String::new(), None);
             return Ok(Acquired::Refused { holder, free_in, was_cut: true, is_split: true });
@@ -155,7 +155,8 @@ impl Quorum {
             let claims = Arc::clone(&shared);
             Box::pin(async move { member.backend.renew(&claims, within).await })
         };
-        // Every healthy node is waited for: its answer says whether it must be won back.
+        // Every healthy node is waited for: its answer says whether the lock must be won back
+        // there.
         let answers = self.ask_all(Reach::Admitted, ask, |_| false).await;
         if let Some(guard) = &self.guard {
             self.members.iter().for_each(|member| guard.spread(member, within));
@@ -188,16 +189,16 @@ impl Quorum {
         verdicts
     }
 
-    /// Does it mean anything that the lock of `owner` stands on this node?
+    /// Does the key of `owner` on this node count as a vote?
     fn counts(&self, member: usize, owner: &Owner) -> bool {
         let Some(granted) = self.grants.confirmed(owner, member) else { return false };
         let guard = self.guard.as_deref();
         guard.is_none_or(|guard| guard.remembers(&self.members[member], granted))
     }
 
-    /// A node that came back without our lock, or never said yes to it, is asked again, and counts
-    /// from the next renewal on. Safe while a quorum holds: this only adds a node, and only where
-    /// the key is free or ours.
+    /// Acquires the lock again on a node that came back without it or never granted it; the node
+    /// counts from the next renewal on. This is safe while a quorum holds: it only adds a node, and
+    /// only where the key is free or has this owner.
     fn win_back(&self, member: usize, claim: Claim, within: Duration) {
         if !self.grants.ask(&claim.owner, member) {
             return;
@@ -226,7 +227,7 @@ impl Quorum {
         self.settle(Reach::All, ask).await
     }
 
-    /// Asks until a quorum agrees on what it found.
+    /// Sends a command until a quorum agrees on what it found.
     pub(super) async fn settle(
         &self,
         reach: Reach,
@@ -247,7 +248,7 @@ impl Quorum {
         let fit = |answers: &NodeAnswers<()>| {
             answers.iter().filter(|answer| matches!(answer, Some(Ok(())))).count()
         };
-        // All of them: what is wrong with a minority should be known at startup.
+        // All nodes are waited for: faults of a minority should be known at startup.
         let answers = self.ask_all(Reach::All, ask, |_| false).await;
         let faults = tally::faults(&answers);
         for node in faults.iter().flat_map(|fault| &fault.nodes) {
@@ -262,9 +263,9 @@ impl Quorum {
     }
 }
 
-/// Sends an acquire to one node, and keeps what it says. What the node granted after its owner has
-/// let go is freed again: the release may have come before the acquire, which takes several steps
-/// on a server that has forgotten its scripts.
+/// Sends an acquire to one node, and notes its answer. A node that granted the lock after its owner
+/// has released is freed again: the release may have come before the acquire, which takes several
+/// steps on a server that has forgotten its scripts.
 async fn ask(
     member: &Arc<Member>,
     grants: &GrantTable,
@@ -287,7 +288,7 @@ async fn ask(
     answer
 }
 
-/// One node's answer to an acquire, if it has a vote.
+/// One node's answer to an acquire, if the node has a vote.
 async fn vote(
     member: &Arc<Member>,
     grants: &GrantTable,
@@ -312,7 +313,7 @@ async fn vote(
 }
 
 /// How long one node may take to answer an acquire: far below the lease, so that a slow node does
-/// not eat its validity.
+/// not use up its validity.
 fn patience(expire: Duration) -> Duration {
     (expire / 20).max(Duration::from_millis(50))
 }
@@ -334,7 +335,8 @@ impl LockBackend for Quorum {
         Box::pin(self.check(within))
     }
 
-    /// No server can hand a lock over that needs several: waiters poll, and are told of releases.
+    /// No single server can hand over a lock that needs several: waiters poll, and get release
+    /// hints.
     fn abilities(&self) -> Abilities<'_> {
         Abilities { release_hints: Some(self), background_work: Some(self), ..Abilities::default() }
     }

@@ -1,4 +1,4 @@
-//! Asks all nodes at once and collects answers until the outcome is decided.
+//! Sends a command to all nodes at once and collects answers until the outcome is decided.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,26 +10,28 @@ use tokio::time::{Instant, timeout_at};
 use super::member::{Member, NodeAdmission};
 use crate::backend::Fault;
 
-/// A question to one node, independent of who waits for it.
+/// A command to one node. It runs independently of the callers that wait for it.
 pub(crate) type NodeQuestion<T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send>>;
 
 /// The answers so far, by node; `None`: none yet.
 pub(crate) type NodeAnswers<T> = Vec<Option<Result<T, Fault>>>;
 
-/// Which nodes are asked. Only those that are up are waited for, if they are enough.
+/// Which nodes get the command. Only nodes that are up are waited for, if they are enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// A node that is down is asked now and then.
+    /// A node that is down gets a command from time to time only.
     Admitted,
-    /// Every node, whatever is known of it.
+    /// Every node, whether it is up or down.
     All,
-    /// Every node; once enough have answered, the others have as long again, and at least this.
+    /// Every node. Once enough have answered, the others have as long again, and at least this
+    /// time.
     AllFor(Duration),
 }
 
-/// Asks every node. Returns as soon as `is_decided`, or when nobody is left to wait for.
+/// Sends a command to every node. Returns when `is_decided`, or when every awaited node has
+/// answered.
 ///
-/// Each question runs as a task of its own to its end: a command on its way is never dropped.
+/// Each command runs to its end as a task of its own: a command in flight is never dropped.
 pub(crate) async fn broadcast<T: Send + 'static>(
     members: &[Arc<Member>],
     enough: usize,
@@ -39,7 +41,7 @@ pub(crate) async fn broadcast<T: Send + 'static>(
 ) -> NodeAnswers<T> {
     let admissions: Vec<NodeAdmission> = members.iter().map(|member| member.admit()).collect();
     let healthy = admissions.iter().filter(|a| matches!(a, NodeAdmission::Ask)).count();
-    // Without the nodes that are down nothing could be decided: then they are waited for, too.
+    // Without the nodes that are down no decision is possible: then they are waited for, too.
     let is_desperate = healthy < enough;
     let (sender, mut receiver) = mpsc::unbounded_channel();
     let mut answers: NodeAnswers<T> = Vec::new();
@@ -48,7 +50,7 @@ pub(crate) async fn broadcast<T: Send + 'static>(
         let stand_in = match admission {
             NodeAdmission::Ask => None,
             NodeAdmission::Probe(_) | NodeAdmission::Skip(_) if is_desperate => None,
-            // It may carry the command out, and nobody will know.
+            // The node may carry the command out, and this call does not wait for its answer.
             NodeAdmission::Probe(fault) => Some((Fault { is_unknown: true, ..fault }, true)),
             NodeAdmission::Skip(fault) => Some((fault, reach != Reach::Admitted)),
         };
@@ -61,7 +63,7 @@ pub(crate) async fn broadcast<T: Send + 'static>(
             tokio::spawn(async move {
                 let answer = question.await;
                 member.note(&answer);
-                // Nobody waits any more when the outcome was decided without this node.
+                // The receiver is gone when the outcome was decided without this node.
                 let _ = sender.send((index, answer));
             });
         }

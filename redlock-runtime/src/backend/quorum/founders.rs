@@ -1,24 +1,25 @@
-//! The roll of a group of nodes: which of them it began with. Pure.
+//! The founders of a group of nodes: the server processes with which it began. Pure.
 //!
-//! A node that a client meets for the first time may have forgotten leases, or never granted any
-//! because the whole group is new. Neither the client nor the node can tell: the node counts its
-//! uptime by a clock that may have been off. The other nodes can: the first client leaves the roll
-//! on all of them, and later ones renew it. Where one of them has it, the group is older than the
-//! client, and a node that is not on it was restarted. On such a node clients note for how long
-//! they have watched it ([`Witness`]).
+//! A node that a client meets for the first time may have forgotten leases, or may never have
+//! granted any because the whole group is new. Neither the client nor the node can tell: the node
+//! counts its uptime by a clock that may have been off. The other nodes can: the first client
+//! writes the list of founders on all of them, and later ones renew it. If one of them has the
+//! list, the group is older than the client, and a node that is not on the list was restarted. On
+//! such a node clients note for how long they have watched it ([`Witness`]).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::backend::{Cause, MemorySince, Witness};
 
-/// How long a roll stands beyond the longest lease. Clients renew it while they use the group.
+/// How long a list lives beyond the longest lease. Clients renew it while they use the group.
 pub(crate) const LIFE: Duration = Duration::from_secs(48 * 3600);
-/// How often a client renews it, at least.
+/// How often a client renews the list, at least.
 pub(crate) const RENEW_EVERY: Duration = Duration::from_secs(12 * 3600);
-/// And notes for how long it has watched a node that is not on it: whenever that has doubled.
+/// How soon a client notes again for how long it has watched a node that is not a founder. The
+/// pause grows with that time.
 const WATCH_AT_LEAST: Duration = Duration::from_secs(1);
-/// Stands for a roll without names: an empty value would look like none.
+/// The value of a list without founders: an empty value would look like no list.
 const NOBODY: &str = "-";
 
 /// The run ids of the nodes that were there from the beginning.
@@ -33,14 +34,16 @@ impl Roll {
         Self { founders: text.split(' ').filter(is_name).map(str::to_owned).collect() }
     }
 
-    /// What clients have left on the nodes. Who is on one roll and not on another is not trusted:
-    /// two clients began at once, and saw different servers. `None`: nobody has left any.
+    /// The founders on which all lists on the nodes agree. A node that is missing on one of them is
+    /// not trusted: two clients began at once, and saw different servers. `None`: no node has a
+    /// list.
     pub(crate) fn agreed<'a>(rolls: impl Iterator<Item = &'a str>) -> Option<Self> {
         let founders = rolls.map(|text| Self::parse(text).founders);
         Some(Self { founders: founders.reduce(|all, next| &all & &next)? })
     }
 
-    /// Of a group that nobody has left a roll on, or nobody has used for as long as rolls stand.
+    /// The founders of a group without a list, or whose list has expired because no client used the
+    /// group.
     pub(crate) fn begun(recalls: &[Option<MemorySince>]) -> Self {
         let is_new = |memory_since: &&MemorySince| memory_since.cause == Cause::Started;
         let founders = recalls.iter().flatten().filter(is_new);
@@ -66,8 +69,8 @@ impl Roll {
         self.founders.iter().map(String::as_str).collect::<Vec<_>>().join(" ")
     }
 
-    /// What is to stand on a node on which `found` stands. Its founders stay as they are. A node
-    /// that is not among ours is given `seen`, or what others have seen, whichever is longer.
+    /// The list to be written on a node that has the list `found`. Its founders stay as they are. A
+    /// node that is not among ours gets the longer of two witnesses: `seen`, and the one it has.
     pub(crate) fn update(&self, found: Option<&str>, seen: Witness, is_doubted: bool) -> String {
         let founders = found.map_or_else(|| self.clone(), Self::parse);
         if self.names(&seen.run_id) {
@@ -80,15 +83,15 @@ impl Roll {
     }
 }
 
-/// After which time a client writes on a node again, that it has watched for so long.
+/// When a client writes on a node again that it has watched for `so_long`.
 pub(crate) fn pause(so_long: Duration, is_founder: bool) -> Duration {
     if is_founder { RENEW_EVERY } else { so_long.clamp(WATCH_AT_LEAST, RENEW_EVERY) }
 }
 
-/// Which clocks are far off the others, and by how many milliseconds. Only where most agree:
-/// otherwise nobody knows the time.
+/// The clocks that are far off the others, and by how many milliseconds. Only if most clocks agree:
+/// otherwise the right time is unknown.
 pub(crate) fn odd_clocks(offsets: &[Option<i64>], quorum: usize) -> Vec<(usize, i64)> {
-    /// What hosts that keep their clocks in step at all do not exceed.
+    /// More than the difference between hosts that synchronise their clocks at all.
     const FAR: i64 = 1_000_000;
     let mut known: Vec<i64> = offsets.iter().copied().flatten().collect();
     known.sort_unstable();

@@ -1,7 +1,7 @@
-//! Where the lock of an owner certainly stands.
+//! On which nodes an owner certainly holds its lock.
 //!
-//! An acquire without an answer is followed by a clean-up that may land at any time later: the node
-//! may show the lock in one moment and have lost it in the next. Such a node must not count.
+//! An unanswered acquire is followed by a clean-up that may arrive at any later time: the node may
+//! show the lock in one moment and have lost it in the next. Such a node must not count.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,24 +17,24 @@ pub(crate) struct GrantTable {
     known: Mutex<HashMap<Owner, KnownOwner>>,
 }
 
-/// What is known of one owner.
+/// What is known about one owner.
 #[derive(Debug)]
 struct KnownOwner {
-    /// One for each node.
+    /// One grant for each node.
     grants: Vec<NodeGrant>,
-    /// The nodes on which an acquire may still land: the first try of one that was answered when it
-    /// was repeated, or one without an answer.
+    /// The nodes on which an acquire may still arrive: the first try of one that was answered when
+    /// it was repeated, or one without an answer.
     late: HashSet<usize>,
 }
 
-/// What one node has said to the acquire of an owner.
+/// What one node has answered to the acquire of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NodeGrant {
-    /// It does not have the lock, or, without an answer, may have it for a moment.
+    /// The node does not have the lock, or, without an answer, may have it for a moment.
     Doubtful,
-    /// It was asked, and the question is on its way.
+    /// An acquire was sent and not answered yet.
     Asked,
-    /// It said yes to a question that left at this moment.
+    /// The node granted an acquire that was sent at this moment.
     ConfirmedLease(Moment),
 }
 
@@ -49,21 +49,21 @@ impl GrantTable {
         self.known().insert(owner.clone(), known);
     }
 
-    /// The owner lets go, or got nothing: no node may be asked for it any more. Returns the nodes
-    /// where an acquire that is late may still take the lock.
+    /// The owner releases, or got no lock: no node may get an acquire for it any more. Returns the
+    /// nodes where a late acquire may still take the lock.
     pub(crate) fn end(&self, owner: &Owner) -> HashSet<usize> {
         self.known().remove(owner).map(|known| known.late).unwrap_or_default()
     }
 
-    /// An acquire is about to be sent. `false`: it must not, because the owner has let go, or
-    /// because an earlier one is still on its way.
+    /// An acquire is about to be sent. `false`: it must not be sent, because the owner has
+    /// released, or because an earlier acquire is still in flight.
     pub(crate) fn ask(&self, owner: &Owner, node: usize) -> bool {
         let mut known = self.known();
         let Some(known) = known.get_mut(owner) else { return false };
         std::mem::replace(&mut known.grants[node], NodeGrant::Asked) != NodeGrant::Asked
     }
 
-    /// The answer to an acquire that left at `sent`. `false`: the owner has let go meanwhile.
+    /// The answer to an acquire that was sent at `sent`. `false`: the owner has released meanwhile.
     pub(crate) fn answered(
         &self,
         owner: &Owner,
@@ -81,8 +81,8 @@ impl GrantTable {
         true
     }
 
-    /// When the node granted the lock, at the earliest; `None`: what it says of the lock may not
-    /// hold for longer than a moment.
+    /// When the node granted the lock, at the earliest; `None`: the node may have the lock for a
+    /// moment only.
     pub(crate) fn confirmed(&self, owner: &Owner, node: usize) -> Option<Moment> {
         match self.known().get(owner)?.grants[node] {
             NodeGrant::ConfirmedLease(sent) => Some(sent),
@@ -100,8 +100,8 @@ impl GrantTable {
     }
 }
 
-/// Is a try of the acquire with this answer perhaps still on its way? One that was refused when it
-/// was repeated takes the lock if whoever had it has let go meanwhile.
+/// May a try of the acquire with this answer still be in flight? A try that was refused when it was
+/// repeated acquires the lock if its holder has released it meanwhile.
 pub(crate) fn may_land_late(answer: &Result<Acquired, Fault>) -> bool {
     match answer {
         Ok(Acquired::Granted { was_cut, .. } | Acquired::Refused { was_cut, .. }) => *was_cut,

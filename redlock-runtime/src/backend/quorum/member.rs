@@ -10,39 +10,39 @@ use crate::backend::{Claim, Fault, MemorySince, QuorumMember, Release};
 use crate::clock::Moment;
 use crate::error::NodeErrorKind;
 
-/// How often a node that is down is asked whether it is back.
+/// How often a node that is down gets a command.
 const PROBE_EVERY: Duration = Duration::from_millis(100);
-/// When a release that failed is tried again; after that the lease ends by itself.
+/// When a failed release is repeated; after that the lease ends by itself.
 const RELEASE_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
 
 #[derive(Debug)]
 pub(crate) struct Member {
-    /// Its place among the nodes.
+    /// Its index among the nodes.
     pub(crate) number: usize,
     pub(crate) backend: Arc<dyn QuorumMember>,
     down: Mutex<Option<Down>>,
     memory: Mutex<GuardMemory>,
 }
 
-/// What the restart guard keeps of a node.
+/// What the restart guard keeps about a node.
 #[derive(Debug, Default)]
 struct GuardMemory {
     /// A gap that only the comparison with other nodes shows.
     suspicion: Option<MemorySince>,
     /// The gap that was reported last.
     reported: Option<Moment>,
-    /// What was written on it last.
+    /// The list of founders that was written last.
     written: Option<Written>,
 }
 
-/// The roll that a node was given.
+/// A list of founders that was written on a node.
 #[derive(Debug)]
 struct Written {
-    /// The process that got it.
+    /// The server process that got the list.
     run_id: Arc<str>,
     /// When it is to be renewed.
     until: Moment,
-    /// The longest lease that it outlives.
+    /// The longest lease that the list outlives.
     longest: Duration,
 }
 
@@ -55,11 +55,11 @@ struct Down {
 /// What to do with a node for one command.
 #[derive(Debug)]
 pub(crate) enum NodeAdmission {
-    /// Ask it, and wait for its answer.
+    /// Send the command, and wait for its answer.
     Ask,
-    /// It was down: ask it, but do not wait.
+    /// The node was down: send the command, but do not wait.
     Probe(Fault),
-    /// It is down, and was asked a moment ago.
+    /// The node is down, and got a command a moment ago.
     Skip(Fault),
 }
 
@@ -93,8 +93,8 @@ impl Member {
         };
     }
 
-    /// Releases here a little longer than the caller waits for it: until it is answered, or also
-    /// after that, as a command that `was_cut` may still land.
+    /// Repeats a release on this node for longer than the caller waits: until it is answered, or
+    /// even after that if the connection of a try broke (`was_cut`) and that try may still arrive.
     pub(crate) fn release_later(self: &Arc<Self>, claim: Claim, within: Duration, was_cut: bool) {
         let member = Arc::clone(self);
         tokio::spawn(async move {
@@ -110,7 +110,8 @@ impl Member {
         });
     }
 
-    /// Since when it remembers what it granted, as far as it or anybody else can tell.
+    /// Since when the node remembers what it granted, by its own answer or by comparison with
+    /// others.
     pub(crate) fn memory_since(&self) -> Option<MemorySince> {
         let own = self.backend.memory_since();
         let suspicion = self.memory().suspicion.clone();
@@ -126,7 +127,8 @@ impl Member {
         self.memory().reported.replace(memory_since.since) != Some(memory_since.since)
     }
 
-    /// Is the roll to be written on this process? It counts as written then, until it is due again.
+    /// Is the list of founders to be written on this process? It counts as written then, until it
+    /// is due again.
     pub(crate) fn takes_roll(
         &self,
         run_id: &Arc<str>,
@@ -139,7 +141,7 @@ impl Member {
             written.run_id == *run_id && now < written.until && longest <= written.longest
         });
         if !stands {
-            // Many leases are a little longer than the last one.
+            // Leases that follow are often a little longer than the last one.
             let longest = longest.max(founders::RENEW_EVERY) * 2;
             let run_id = Arc::clone(run_id);
             *written = Some(Written { run_id, until: now.plus(pause), longest });

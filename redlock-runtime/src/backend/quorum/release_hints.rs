@@ -17,7 +17,8 @@ impl ReleaseHints for Quorum {
     ) -> Reply<'a, HintRegistration> {
         Box::pin(async move {
             let nodes = self.nodes();
-            // The holder cannot have a quorum any more once the lock is free on one node more.
+            // The holder cannot have a quorum any more once the lock is free on one node more than
+            // this.
             let spare = nodes - self.needed();
             let free = Arc::new(Mutex::new(vec![false; nodes]));
             let ask = |member: Arc<Member>| -> NodeQuestion<HintRegistration> {

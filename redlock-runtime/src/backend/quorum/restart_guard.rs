@@ -1,9 +1,9 @@
 //! The restart guard: a node that may have forgotten leases has no vote until they are over.
 //!
-//! The "delayed restart" of the Redis page (redis.io, "Distributed Locks with Redis", on crash
-//! recovery), done by the clients: a server that comes back empty would grant again what it granted
-//! a moment ago. What a node granted before it lost its memory is over after the longest lease in
-//! use; until then the others decide without it.
+//! This is the "delayed restart" of the Redis page (redis.io, "Distributed Locks with Redis", on
+//! crash recovery), done by the clients: a server that comes back empty would grant again what it
+//! granted a moment ago. What a node granted before it lost its memory is over after the longest
+//! lease in use; until then the other nodes decide without it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -24,7 +24,7 @@ use crate::error::{NodeError, NodeErrorKind};
 use crate::shield::tell;
 use crate::{telemetry, validity};
 
-/// Judges the nodes of one quorum.
+/// Decides which nodes of one quorum have a vote.
 #[derive(Debug)]
 pub(crate) struct RestartGuard {
     clock: Clock,
@@ -38,7 +38,7 @@ pub(crate) struct RestartGuard {
 }
 
 impl RestartGuard {
-    /// `longest`: of the leases of other clients; those of this one are learned.
+    /// `longest`: the longest lease of other clients; the leases of this client are learned.
     pub(crate) fn new(clock: Clock, founders_key: Arc<str>, longest: Duration) -> Arc<Self> {
         let guard = Self {
             clock,
@@ -62,7 +62,8 @@ impl RestartGuard {
         self.longest.fetch_max(nanos, Ordering::Relaxed);
     }
 
-    /// Gets to know the group, once for all who wait for it. It goes on when they have gone.
+    /// Learns the founders of the group, once for all callers that wait for them. The work goes on
+    /// when all of them have gone.
     pub(crate) async fn enroll(
         self: &Arc<Self>,
         members: &[Arc<Member>],
@@ -77,7 +78,7 @@ impl RestartGuard {
         let enrolling = self.enrolling.join(&home, || {
             let (guard, members) = (Arc::clone(self), members.to_vec());
             async move {
-                // Somebody may have done it since the caller looked.
+                // Another caller may have done it since this one looked.
                 if guard.roll.get().is_none() {
                     let roll = guard.call_the_roll(&members, quorum, within).await?;
                     let _ = guard.roll.set(roll);
@@ -100,13 +101,13 @@ impl RestartGuard {
         let found = self.ask(members, quorum, None, within).await?;
         self.compare_clocks(members, quorum, &found);
         let recalls: Vec<_> = members.iter().map(|member| member.backend.memory_since()).collect();
-        // One node has nobody else to ask: only its age counts.
+        // A single node has no other node that could tell: only its age counts.
         let begin = || match members {
             [_] => Roll::default(),
             _ => Roll::begun(&recalls),
         };
         let roll = Roll::agreed(rolls(&found)).unwrap_or_else(begin);
-        // Where another client was faster, what it wrote counts, too.
+        // Another client may have been faster: its list counts, too.
         let written = self.ask(members, quorum, Some(&roll), within).await?;
         let now = self.clock.now();
         for (member, memory_since) in members.iter().zip(&recalls) {
@@ -120,7 +121,8 @@ impl RestartGuard {
         Ok(Roll::agreed(rolls(&written)).unwrap_or(roll))
     }
 
-    /// Asks all of them, and waits not much longer for more than a quorum than for the quorum.
+    /// Sends the list to all nodes. Waits for more than a quorum only as long again as the quorum
+    /// took.
     async fn ask(
         &self,
         members: &[Arc<Member>],
@@ -168,12 +170,12 @@ impl RestartGuard {
         }
     }
 
-    /// Two nodes that are one server, and what is to be said about the second one.
+    /// A fault if two nodes are one server.
     pub(crate) fn duplicate(&self) -> Option<Fault> {
         self.members.get()?.iter().find_map(|member| self.twin(member))
     }
 
-    /// The server of this node is that of one before it: it has one vote.
+    /// Is the server of this node that of an earlier node? One server has one vote.
     fn twin(&self, member: &Member) -> Option<Fault> {
         let run_id =
             |member: &Member| member.backend.memory_since().map(|memory_since| memory_since.run_id);
@@ -190,7 +192,7 @@ impl RestartGuard {
         self.twin(member).or_else(|| self.gap(member))
     }
 
-    /// The leases that this node may have forgotten are not over yet.
+    /// A fault if leases that this node may have forgotten are not over yet.
     fn gap(&self, member: &Member) -> Option<Fault> {
         let memory_since = member.memory_since()?;
         if self.roll.get().is_some_and(|roll| roll.has(&memory_since)) {
@@ -209,9 +211,9 @@ impl RestartGuard {
         Some(Fault { nodes: vec![error], is_unknown: false, is_final: false })
     }
 
-    /// Has the node remembered every lease since it `granted` one that it still has? One that it
-    /// granted after it had forgotten others counts once those are over, in a renewal no sooner
-    /// than in an acquire: somebody may still count on the vote that was forgotten.
+    /// Has the node remembered every lease since it `granted` one that it still has? A lease that
+    /// the node granted after it had forgotten others counts once those are over, in a renewal no
+    /// sooner than in an acquire: another owner may still count on the forgotten vote.
     pub(crate) fn remembers(&self, member: &Member, granted: Moment) -> bool {
         let kept_its_keys = |memory_since: MemorySince| {
             matches!(memory_since.cause, Cause::ClockJumped(_) | Cause::ClockDiffers(_))
@@ -221,8 +223,8 @@ impl RestartGuard {
             && (self.gap(member).is_none() || member.memory_since().is_some_and(kept_its_keys))
     }
 
-    /// Keeps the roll on a node, for clients that come later, and beside it for how long this
-    /// client has watched a node that was restarted.
+    /// Keeps the list of founders on a node for later clients, and with it for how long this client
+    /// has watched a node that was restarted.
     pub(crate) fn spread(&self, member: &Arc<Member>, within: Duration) {
         let (Some(roll), Some(MemorySince { run_id, .. }), Some(MemorySince { since, cause, .. })) =
             (self.roll.get(), member.backend.memory_since(), member.memory_since())
@@ -241,7 +243,7 @@ impl RestartGuard {
             (Arc::clone(member), Arc::clone(&self.founders_key), roll.clone());
         let life = self.life();
         tokio::spawn(async move {
-            // What fails now is done when it is due again.
+            // A failed write is repeated when the next one is due.
             let Ok(found) = member.backend.founders(&key, None, within).await else { return };
             let roll = roll.update(found.roll.as_deref(), seen, is_doubted);
             let offer = FoundersOffer { roll, life, replaces: true };
@@ -253,7 +255,7 @@ impl RestartGuard {
         Duration::from_nanos(self.longest.load(Ordering::Relaxed))
     }
 
-    /// A roll that ended before a lease would make a new group of the one that granted it.
+    /// If the list ended before a lease, the group that granted the lease would look new.
     fn life(&self) -> Duration {
         founders::LIFE + self.longest()
     }
@@ -266,7 +268,7 @@ fn broken_off() -> Fault {
     Fault { nodes: vec![node], is_unknown: false, is_final: false }
 }
 
-/// Those who wait have gone, and too few nodes have answered.
+/// The fault of callers whose wait is over before enough nodes have answered.
 fn unknown_group(members: &[Arc<Member>], within: Duration) -> Fault {
     let message = format!("did not say who it is within {} ms", within.as_millis());
     let node = |member: &Arc<Member>| {

@@ -7,12 +7,12 @@ use crate::backend::{Acquired, Fault, Found};
 use crate::error::NodeError;
 use crate::fencing::FencingToken;
 
-/// How an election went.
+/// The result of an election.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Election {
     /// These nodes granted the lock, each with its own token.
     Won(Vec<(usize, FencingToken)>),
-    /// Too few could be asked.
+    /// Too few nodes could vote.
     Unavailable(Fault),
     Refused {
         holder: String,
@@ -22,7 +22,7 @@ pub(crate) enum Election {
     },
 }
 
-/// Can later answers change nothing any more?
+/// Is the outcome independent of all later answers?
 pub(crate) fn is_elected(answers: &NodeAnswers<Acquired>, quorum: usize) -> bool {
     let is_granted = |answer: &&_| matches!(answer, Some(Ok(Acquired::Granted { .. })));
     let granted = answers.iter().filter(is_granted).count();
@@ -110,7 +110,7 @@ pub(crate) fn faults<T>(answers: &NodeAnswers<T>) -> Vec<&Fault> {
     answers.iter().filter_map(|answer| answer.as_ref()?.as_ref().err()).collect()
 }
 
-/// Several faults as one: final only when waiting mends none of them.
+/// Several faults as one: final only if all of them are.
 pub(crate) fn merge(faults: &[&Fault]) -> Fault {
     let nodes: Vec<NodeError> =
         faults.iter().flat_map(|fault| fault.nodes.iter().cloned()).collect();
