@@ -12,7 +12,7 @@ use crate::backend::{
 };
 use crate::owner::Owner;
 
-/// The part of the time for a call that the connection for signals may take.
+/// The divisor for the part of a call's time that the connection for signals may take.
 const CONNECTING_PART: u32 = 2;
 
 impl<S: Source> FifoQueue for Route<S> {
@@ -89,7 +89,7 @@ impl<S: Source> FifoQueue for Route<S> {
     }
 }
 
-/// Enqueues, or looks.
+/// Enqueues, or checks the entry.
 async fn send<S: Source>(
     route: &Route<S>,
     call: &ScriptCall,
@@ -114,8 +114,8 @@ async fn send<S: Source>(
     })
 }
 
-/// A waiter is told of its turn as long as this client listens, and if the holder is a client of
-/// this library: another one tells nobody when it releases.
+/// A waiter is signalled as long as this client listens, and if the holder is a client of this
+/// library: other clients send no signal when they release.
 fn told<S: Source>(route: &Route<S>, holder: &str, position: Position) -> Position {
     let is_told = position.is_told && route.core.registry.is_heard() && Owner::is_likely(holder);
     Position { is_told, ..position }

@@ -1,4 +1,4 @@
-//! Reads and writes the roll of a group of servers (`quorum/roll.rs`): a plain key.
+//! Reads and writes the list of founders of a group of servers (`quorum/founders.rs`): a plain key.
 
 use deadpool_redis::redis;
 use deadpool_redis::redis::aio::ConnectionLike;
@@ -7,8 +7,8 @@ use deadpool_redis::redis::{ErrorKind, RedisError, RedisResult, Value};
 use crate::backend::FoundersOffer;
 use crate::backend::redis::commands::reply;
 
-/// What stands in `key`, after `offer` was written; and the server's time, in microseconds. One
-/// round trip.
+/// The value of `key`, after `offer` was written, and the server's time, in microseconds. One round
+/// trip.
 pub(crate) async fn call(
     connection: &mut (impl ConnectionLike + Send),
     key: &str,
@@ -33,7 +33,8 @@ pub(crate) async fn call(
     Ok((roll, micros))
 }
 
-/// What the server said: the error of a pipeline has no code, and would pass for a refusal.
+/// The first error of a server: the error of the whole pipeline has no code, and would look like a
+/// refusal.
 pub(crate) fn first(error: RedisError) -> RedisError {
     match error.clone().into_server_errors().as_deref() {
         Some([(_, said), ..]) => said.clone().into(),

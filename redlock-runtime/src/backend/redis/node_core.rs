@@ -1,4 +1,4 @@
-//! What a node and its local connections share.
+//! The state that a node and its local connections share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use crate::denial::Denial;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::report::Reports;
 
-/// What is wanted of a node beside its commands.
+/// The options of a node.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeOptions {
     /// The name of the client.
     pub(crate) client: Arc<str>,
     pub(crate) reports: Arc<Reports>,
-    /// Begins the keys of the locks.
+    /// The prefix of the locks' keys.
     pub(crate) prefix: Arc<str>,
-    /// The key of the founders: find out whether the server was restarted, and whether this key
-    /// outlived that.
+    /// The key of the founders. If it is set, the node finds out whether the server was restarted,
+    /// and whether this key outlived that.
     pub(crate) founders_key: Option<Arc<str>>,
     pub(crate) min_replicas: Option<MinReplicas>,
 }
@@ -46,13 +46,13 @@ pub(crate) struct NodeCore<S: Source> {
     pub(crate) health: Health,
     pub(crate) identity: Arc<ServerIdentity>,
     pub(crate) source: Arc<IdentifiedSource<S>>,
-    /// Renewals have a connection of their own: they never queue behind the commands of callers.
+    /// Renewals have a connection of their own: they never queue after the commands of callers.
     pub(crate) renewals: SharedConnection<IdentifiedSource<S>>,
     pub(crate) replicated: Option<(MinReplicas, ReplicaConnections<IdentifiedSource<S>>)>,
     pub(crate) pending_undos: PendingUndos,
     pub(crate) registry: Arc<Registry>,
     pub(crate) handovers: HandoverWatchdog,
-    /// The user of this client may not use the queue of a lock.
+    /// Whether the user of this client is denied the queue of a lock.
     queue_denial: Denial,
 }
 
@@ -118,7 +118,7 @@ impl<S: Source> NodeCore<S> {
         };
         let (found, was_handed_over) = answer.found;
         let found = match found {
-            // The try that broke off may have freed it, or handed it over.
+            // The try whose connection broke may have freed the lock, or handed it over.
             Found::Gone | Found::Stolen if answer.was_cut => Found::Unclear,
             found => found,
         };
@@ -128,7 +128,7 @@ impl<S: Source> NodeCore<S> {
         Ok(found)
     }
 
-    /// Takes back what an unanswered acquire may still take.
+    /// Undoes an unanswered acquire, which may still be carried out.
     pub(crate) fn undo_acquire(
         self: &Arc<Self>,
         home: Option<&Handle>,
@@ -138,7 +138,7 @@ impl<S: Source> NodeCore<S> {
         self.undo(home, loan, claim, false);
     }
 
-    /// Takes back the place in the queue that an unanswered command may still take.
+    /// Undoes an unanswered enqueue, which may still be carried out.
     pub(crate) fn undo_enqueue(
         self: &Arc<Self>,
         home: Option<&Handle>,
@@ -159,7 +159,7 @@ impl<S: Source> NodeCore<S> {
         claim: &Claim,
         may_be_queued: bool,
     ) {
-        // Without a runtime, as in the end of one, the connection ends as well.
+        // Without a runtime, as at the end of one, the connection ends as well.
         let Some(home) = home.cloned().or_else(|| Handle::try_current().ok()) else { return };
         let (undos, claim) = (self.pending_undos.clone(), claim.clone());
         undos.sent(&claim.owner);
@@ -167,7 +167,8 @@ impl<S: Source> NodeCore<S> {
             let release = Release { may_be_queued, ..Release::of(&claim) };
             let call = exclusive::release::call(release, true);
             let sent = call.invocation.run(&mut loan.connection);
-            // What it found does not matter here: the engine asks once more, on a fresh connection.
+            // The outcome does not matter here: the engine releases once more, on a fresh
+            // connection.
             if let Ok(Ok(_)) = tokio::time::timeout(claim.expire, sent).await {
                 loan.heard();
                 undos.over(&claim.owner);
@@ -176,18 +177,18 @@ impl<S: Source> NodeCore<S> {
     }
 }
 
-/// May the lock be released where its queue cannot be used?
+/// May the lock be released although its queue cannot be used?
 fn is_queue_out_of_reach<S: Source>(error: &NodeError) -> bool {
     match error.kind() {
-        // Not the command, but one of its keys.
+        // Not the command is forbidden, but one of its keys.
         NodeErrorKind::NoPermission => error.message().contains("key"),
-        // A script with several keys, while some of them have moved elsewhere.
+        // A script with several keys, while some of them have moved to another server.
         NodeErrorKind::Cluster => !S::LEADS_TO_ONE,
         _ => false,
     }
 }
 
-/// A server takes no spaces in it, and nothing but ASCII.
+/// A connection name must have no spaces, and ASCII only.
 fn connection_name(client: &str) -> Arc<str> {
     let fitting = |c: char| if c.is_ascii_graphic() { c } else { '_' };
     format!("redlock:{}", client.chars().map(fitting).collect::<String>()).into()

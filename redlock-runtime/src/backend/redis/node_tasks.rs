@@ -1,4 +1,4 @@
-//! What goes on in the background for as long as a node lives.
+//! The background task of a node.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,7 @@ impl<S: Source> NodeTasks<S> {
         Self { listening, has_begun: AtomicBool::new(false), over, _end: end }
     }
 
-    /// `None`: it was begun before.
+    /// `None`: the task was begun before.
     pub(crate) fn begin(&self) -> Option<BackgroundTask> {
         if self.has_begun.swap(true, Ordering::Relaxed) {
             return None;
@@ -57,7 +57,7 @@ impl<S: Source> NodeTasks<S> {
     }
 }
 
-/// Looks after hand-overs whose receiver may be dead.
+/// Nudges locks that were handed over to a process that may be dead.
 async fn nudge_overdue<S: Source>(Listening { core, calls }: &Listening<S>) {
     loop {
         for key in core.handovers.overdue().await {
@@ -69,15 +69,15 @@ async fn nudge_overdue<S: Source>(Listening { core, calls }: &Listening<S>) {
     }
 }
 
-/// Hands the lock to the first process of its queue if it is free. Returns when it may be free if
-/// it is not, and somebody waits for a receiver that has not claimed it yet.
+/// Hands the lock to the first process of its queue if it is free. Otherwise returns when it may be
+/// free, if processes wait and its receiver has not claimed it yet.
 async fn nudge<S: Source>(
     core: &NodeCore<S>,
     calls: &SharedConnection<IdentifiedSource<S>>,
     key: &LockKey,
 ) -> Option<Duration> {
     let (call, decode) = (exclusive::nudge::call(key), exclusive::nudge::decode);
-    // Waiters look by themselves if this fails.
+    // Waiters check by themselves if this fails.
     let nudged = send_script(&core.health, calls, &call, REPLY, decode, on_abandoned).await.ok()?;
     let (free_in, waiting) = nudged.found;
     free_in.filter(|free_in| waiting > 0 && *free_in <= CLAIM_WINDOW)

@@ -1,4 +1,4 @@
-//! The releases that were sent after commands without an answer, to undo what these may still do.
+//! The releases that were sent after unanswered commands, to undo what these may still do.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::owner::Owner;
 
 /// The owners whose lock such a release may still take away. None of them may acquire again before
-/// it has landed: it would lose what it was just granted.
+/// the release has arrived: it would lose what it was just granted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PendingUndos {
     shared: Arc<PendingOwners>,
@@ -16,7 +16,7 @@ pub(crate) struct PendingUndos {
 #[derive(Debug, Default)]
 struct PendingOwners {
     owners: Mutex<HashSet<Owner>>,
-    /// How many there are: mostly none, which every command can see without the mutex.
+    /// The number of owners: mostly none, which every command can see without the mutex.
     count: AtomicUsize,
 }
 
@@ -25,7 +25,7 @@ impl PendingUndos {
         self.change(|owners| owners.insert(owner.clone()));
     }
 
-    /// It was answered, or its owner lets go itself and never comes back.
+    /// The undo was answered, or its owner releases and is never used again.
     pub(crate) fn over(&self, owner: &Owner) {
         if !self.is_empty() {
             self.change(|owners| owners.remove(owner));

@@ -1,4 +1,4 @@
-//! A server as one of N: since when it remembers, and the founders that are noted on it.
+//! A server as one of N nodes: since when it remembers, and its list of founders.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Asks a server to tell of a release, where its waiters do not queue.
+//! Requests release hints from a server, where waiters do not queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::pubsub::NOBODY;
 use super::route::Route;
 use crate::backend::{Claim, Found, HintRegistration, OnRelease, Release, ReleaseHints, Reply};
 
-/// The part of the time that the connection for signals may take.
+/// The divisor for the part of the time that the connection for signals may take.
 const CONNECTING_PART: u32 = 2;
 
 impl<S: Source> ReleaseHints for Route<S> {
@@ -28,7 +28,7 @@ impl<S: Source> ReleaseHints for Route<S> {
             if channel == NOBODY {
                 return Ok(HintRegistration::default());
             }
-            // Before the command leaves: the hint may come before the answer.
+            // Registered before the command leaves: the hint may come before the answer.
             let registration = core.registry.expect(claim, Arc::clone(&on_release));
             let call = exclusive::release_hint::call(claim, channel);
             let (decode, left) = (exclusive::release_hint::decode, end - Instant::now());

@@ -18,12 +18,12 @@ use crate::backend::{Abilities, Acquired, Claim, Found, LockBackend, Release, Re
 use crate::error::{NodeError, NodeErrorKind};
 use crate::shield::tell;
 
-/// The way to a server that a caller uses: the connection on the background thread, or one on the
+/// The route to a server that a caller uses: the connection on the background thread, or one on the
 /// caller's own runtime.
 pub(crate) struct Route<S: Source> {
     pub(crate) core: Arc<NodeCore<S>>,
     pub(crate) calls: Arc<SharedConnection<IdentifiedSource<S>>>,
-    /// The runtime to which `calls` belongs; `None`: that of whoever uses it.
+    /// The runtime to which `calls` belongs; `None`: the runtime of the caller.
     pub(crate) home: Option<Handle>,
 }
 
@@ -67,7 +67,8 @@ impl<S: Source> Route<S> {
             Acquired::Granted { fencing_token, .. } => {
                 match self.shortage(replicas, answer.confirmed) {
                     None => Ok(Acquired::Granted { fencing_token, was_cut: answer.was_cut }),
-                    // It stands on the master: given back like a lock that nobody knows of.
+                    // The master has granted the lock, but too few replicas have it: it is given
+                    // back.
                     Some((error, is_final)) => {
                         answer.loan.into_iter().for_each(undo);
                         Err(Failure::new(error, true, is_final))
@@ -77,7 +78,7 @@ impl<S: Source> Route<S> {
         }
     }
 
-    /// Why a write does not count: too few replicas have it. The flag: it will not get better.
+    /// Why a write does not count: too few replicas have it. The flag: retrying cannot help.
     fn shortage(
         &self,
         replicas: Option<MinReplicas>,
@@ -140,7 +141,7 @@ impl<S: Source> LockBackend for Route<S> {
             if let Some((error, _)) = &shortage {
                 tell!(debug, %error, "renewals were not replicated, they are tried again");
             }
-            // A renewal that a failover may forget is not one to rely on.
+            // A renewal that a failover may forget must not be relied on.
             let relied_on = |found| (shortage.is_none() || found != Found::Ours).then_some(found);
             Ok(answer.found.found.into_iter().map(relied_on).collect())
         })
@@ -160,13 +161,13 @@ impl<S: Source> LockBackend for Route<S> {
         Box::pin(async move {
             let end = Instant::now() + within;
             let verdict = tokio::time::timeout_at(end, async {
-                // Both ahead of their first use: the renewal of a short lease has no time to
+                // Both connect before their first use: the renewal of a short lease has no time to
                 // connect.
                 let (loan, renewals) =
                     tokio::join!(self.calls.borrow(), self.core.renewals.borrow());
                 let mut loan = loan?;
                 let core = &self.core;
-                // The restart guard asks each connection itself.
+                // With a restart guard, each connection identifies the server itself.
                 let met = |info: &str| {
                     if !core.identity.is_asking() {
                         core.health.meet(info);
@@ -204,7 +205,7 @@ impl<S: Source> LockBackend for Route<S> {
         })
     }
 
-    /// Where replicas have to confirm a grant, no server can hand a lock over by itself.
+    /// If replicas have to confirm a grant, the server cannot hand a lock over by itself.
     fn abilities(&self) -> Abilities<'_> {
         let fifo_queue = self.core.replicated.is_none().then_some(self as _);
         Abilities { fifo_queue, ..Abilities::default() }

@@ -1,4 +1,4 @@
-//! A call that failed, and what is known of its outcome.
+//! A failed call, and what is known about its outcome.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use deadpool_redis::redis::Value;
 use crate::backend::Fault;
 use crate::error::{NodeError, NodeErrorKind};
 
-/// A call that failed.
+/// A failed call.
 pub(crate) struct Failure {
     pub(crate) error: NodeError,
     pub(crate) is_unknown: bool,
@@ -39,7 +39,7 @@ pub(crate) fn no_reply(node: &str, what: &str, within: Duration, is_unknown: boo
     Failure::new(NodeError::new(node, NodeErrorKind::NoReply, message), is_unknown, false)
 }
 
-/// The reply was not of the script's form: something else answers there.
+/// The reply does not have the form of the script's replies: another program answers there.
 pub(crate) fn nonsense(node: &str, value: &Value) -> Failure {
     let message = format!("unexpected reply {value:?}");
     Failure::new(NodeError::new(node, NodeErrorKind::Protocol, message), true, false)

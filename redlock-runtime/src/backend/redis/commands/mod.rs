@@ -1,4 +1,4 @@
-//! The commands that a node is sent.
+//! The commands that are sent to a node.
 
 pub(crate) mod exclusive;
 mod failure;

@@ -1,4 +1,4 @@
-//! The parts that replies are made of. `None`: the reply has another form.
+//! The parts of which replies consist. `None`: the reply has another form.
 
 use deadpool_redis::redis::Value;
 

@@ -1,4 +1,4 @@
-//! The Lua scripts, called by digest, and by text where the server does not know them yet.
+//! The Lua scripts, called by digest, and by text if the server does not know them yet.
 
 use std::borrow::Cow;
 
@@ -20,9 +20,10 @@ pub(crate) use with_hand_over;
 
 pub(crate) struct Script {
     text: &'static str,
-    /// A cell that nobody waits for: a thread of the parent may be filling it when a process forks.
+    /// Never a lock to wait for: when a process forks, a thread of the parent may be filling the
+    /// cell.
     digest: OnceBox<String>,
-    /// What is sent next for the same lock.
+    /// The script that is usually sent next for the same lock.
     follower: Option<&'static Script>,
 }
 
@@ -47,7 +48,7 @@ impl Script {
     }
 }
 
-/// A script with its keys and arguments, ready to be sent, more than once if need be.
+/// A script with its keys and arguments. It can be sent more than once.
 pub(crate) struct Invocation {
     script: &'static Script,
     by_digest: Cmd,
@@ -68,8 +69,8 @@ impl Invocation {
         }
     }
 
-    /// Runs the script. A server that does not know it answers NOSCRIPT and has done nothing; it is
-    /// sent the text then, which it remembers.
+    /// Runs the script. A server that does not know it answers NOSCRIPT and has done nothing; then
+    /// the text is sent, which the server remembers.
     pub(crate) async fn run(
         &self,
         connection: &mut (impl ConnectionLike + Send),
@@ -81,11 +82,12 @@ impl Invocation {
         }
     }
 
-    /// A server that does not know this script does not know its follower either, most likely. That
-    /// would take two turns, and be overtaken by what is asked behind it.
+    /// Sends the text of the script. Its follower is probably unknown to the server too, so it is
+    /// loaded first: later it would take two round trips, and the caller's next command would
+    /// overtake it.
     async fn introduce(&self, connection: &mut (impl ConnectionLike + Send)) -> RedisResult<Value> {
         if let Some(follower) = self.follower() {
-            // What it answers does not matter.
+            // The answer does not matter.
             let _ = follower.run_text(connection).await;
         }
         self.run_text(connection).await

@@ -1,4 +1,4 @@
-//! A script to be run, with its keys, its arguments, and the replicas that have to confirm it.
+//! A script call: the script, its keys, its arguments, and the replicas that have to confirm it.
 
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisResult, Value};
@@ -10,7 +10,7 @@ use crate::backend::redis::connection::{Loan, MinReplicas};
 pub(crate) struct ScriptCall {
     pub(crate) invocation: Invocation,
     pub(crate) replicas: Option<MinReplicas>,
-    /// Carried out twice, it is as if it was carried out once.
+    /// Running it twice has the effect of running it once.
     pub(crate) may_repeat: bool,
 }
 
@@ -20,7 +20,7 @@ impl ScriptCall {
         Self { invocation, replicas: None, may_repeat: true }
     }
 
-    /// The script's reply, and how many replicas confirmed it, where that was asked for.
+    /// The script's reply, and how many replicas confirmed it, if that was requested.
     pub(crate) async fn send(
         &self,
         loan: &mut Loan<impl ConnectionLike + Clone + Send>,
@@ -45,7 +45,7 @@ impl ScriptCall {
         if let Some(value) = first? {
             return Ok((value, confirmed));
         }
-        // The server did not know the script: WAIT counted what was written before it.
+        // The server did not know the script: WAIT counted the writes before it.
         let (value, confirmed) = tokio::join!(
             biased;
             self.invocation.run_text(&mut loan.connection),

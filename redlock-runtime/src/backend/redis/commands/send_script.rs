@@ -1,4 +1,4 @@
-//! One script sent to a node, and its answer or what is known without it.
+//! Sends one script to a node, and returns its answer, or what is known without an answer.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::backend::redis::health::{CLOCK, Health};
 use crate::clock::Moment;
 use crate::error::NodeErrorKind;
 
-/// Runs one script within the time given. A connection that broke, perhaps long ago and
-/// unseen until now, is replaced once and the call repeated, unless it may not be. When the script
-/// may still be carried out and nobody will hear of it, also because this future was dropped,
-/// `on_abandoned` has its connection.
+/// Runs one script within the time given. If the connection broke, perhaps long ago without being
+/// noticed, it is replaced once and the call is repeated, unless `may_repeat` is false. When the
+/// script may still be carried out and its answer is lost, also because this future was dropped,
+/// `on_abandoned` gets its connection.
 pub(crate) async fn send_script<S: Source, T>(
     health: &Health,
     link: &SharedConnection<S>,
@@ -48,7 +48,7 @@ pub(crate) async fn send_script<S: Source, T>(
             Ok(Ok((value, confirmed))) => {
                 way.loan.heard();
                 let Some(found) = decode(&value) else {
-                    // Whatever answers there, its next reply may be just as wrong.
+                    // The next reply on this connection may be just as wrong.
                     link.failed(&way.loan, &call.invocation.key());
                     break nonsense(node, &value);
                 };
@@ -86,7 +86,7 @@ pub(crate) async fn send_script<S: Source, T>(
     Err(health.failed(failure, CLOCK.now().minus(took)))
 }
 
-/// `future` until `end`, by a timer that goes on when the caller blocks its own runtime.
+/// Runs `future` until `end`, by a timer that works even while the caller blocks its own runtime.
 fn bounded<S: Source, F: Future>(
     link: &SharedConnection<S>,
     end: Instant,
@@ -96,10 +96,10 @@ fn bounded<S: Source, F: Future>(
     timeout_at(end, future)
 }
 
-/// For calls with nothing to clean up behind them.
+/// For calls that need no clean-up.
 pub(crate) fn on_abandoned<C>(_: Loan<C>) {}
 
-/// What a cluster says while it changes is not the last word.
+/// A cluster's error while it changes is not final.
 pub(crate) fn is_passing<S: Source>(kind: NodeErrorKind) -> bool {
     !S::LEADS_TO_ONE && kind == NodeErrorKind::Cluster
 }
@@ -107,7 +107,7 @@ pub(crate) fn is_passing<S: Source>(kind: NodeErrorKind) -> bool {
 /// A command that was sent.
 struct OnItsWay<'a, C: Clone, F: Fn(Loan<C>)> {
     loan: Loan<C>,
-    /// It was answered, or its connection broke.
+    /// The command was answered, or its connection broke.
     is_over: bool,
     on_abandoned: &'a F,
 }
@@ -120,14 +120,15 @@ impl<C: Clone, F: Fn(Loan<C>)> Drop for OnItsWay<'_, C, F> {
     }
 }
 
-/// What a script found.
+/// The answer to a script.
 pub(crate) struct ScriptAnswer<T, C> {
     pub(crate) found: T,
-    /// A try before this one broke off, and may have been carried out or land later.
+    /// The connection of an earlier try broke: that try may have been carried out, or may still
+    /// arrive.
     pub(crate) was_cut: bool,
     pub(crate) sent: Moment,
-    /// How many replicas have it, where that was asked for.
+    /// How many replicas have it, if that was requested.
     pub(crate) confirmed: RedisResult<u32>,
-    /// Where replicas were asked: what follows may have to go over the same connection.
+    /// Set if replicas were asked: commands that follow may need the same connection.
     pub(crate) loan: Option<Loan<C>>,
 }

@@ -1,4 +1,4 @@
-//! Where a node is: a URL becomes a pool, and a name without credentials.
+//! The address of a node: a URL becomes a pool, and a name without credentials.
 
 use std::net::Ipv6Addr;
 
@@ -12,13 +12,13 @@ use crate::backend::tls;
 use crate::backend::tls::Tls;
 use crate::error::LockError;
 
-/// What connections tell servers of themselves, from Redis 7.2 on (`CLIENT SETINFO`).
+/// How connections introduce themselves to servers, from Redis 7.2 on (`CLIENT SETINFO`).
 const LIBRARY: &str = env!("CARGO_PKG_NAME");
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Commands that one connection queues before callers wait for room.
 const PIPELINE_DEPTH: usize = 1024;
 
-/// The name of the node at `url`, the pool for its connections, and what else leads to it.
+/// The name of the node at `url`, the pool for its connections, and a client for subscriptions.
 pub(crate) fn open(url: &str, tls: Option<&Tls>) -> Result<(String, Pool, Client), LockError> {
     let info = parse(url, tls)?;
     let name = name(&info);
@@ -33,7 +33,8 @@ pub(crate) fn open(url: &str, tls: Option<&Tls>) -> Result<(String, Pool, Client
     Ok((name, pool, client))
 }
 
-/// Without limits: every connect and every command has one of ours, which knows what it was for.
+/// Without timeouts: every connect and every command has a timeout of this library, whose error
+/// says what it was for.
 pub(crate) fn settings() -> AsyncConnectionConfig {
     AsyncConnectionConfig::new()
         .set_response_timeout(None)
@@ -103,13 +104,13 @@ fn name(info: &ConnectionInfo) -> String {
     }
 }
 
-/// What is shown in place of what may be a password.
+/// Shown in place of text that may be a password.
 const HIDDEN: &str = "***";
 
-/// The URL as a message may show it: scheme, host, port and database. Whatever else stands in it
-/// may be a password or a part of one, also where the URL cannot be read: what stands before an
-/// `@`, a query, a port or a database that is no number, and all of a text that does not begin as
-/// a URL of redis does.
+/// The URL as a message may show it: scheme, host, port and database. Any other part may be a
+/// password or a piece of one, even if the URL cannot be parsed. So this hides the text before an
+/// `@`, a query, a port or a database that is no number, and all of a text that does not begin like
+/// a URL of Redis.
 fn without_credentials(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| is_shown(scheme)) else {
         return HIDDEN.to_owned();
@@ -140,7 +141,7 @@ fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// `/2`, or nothing, before what switches certificate checks off.
+/// `/2`, or nothing, before the suffix that switches certificate checks off.
 fn is_database(tail: &str) -> bool {
     let database = tail.strip_suffix("#insecure").unwrap_or(tail);
     database.is_empty() || database.strip_prefix('/').is_some_and(is_number)

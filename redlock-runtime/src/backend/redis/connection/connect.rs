@@ -1,4 +1,4 @@
-//! How a connection is made: in the background, with a time limit of its own.
+//! Makes a connection in the background, with a time limit of its own.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,15 +11,15 @@ use super::source::Source;
 use crate::backend::redis::commands::{Invocation, Script};
 use crate::backend::redis::pubsub::{broken, silent};
 
-/// How long a connection may take to be made: TCP, TLS, the login, and the questions who is there.
-/// Callers wait for it as long as they may, and find it made when they come again.
+/// How long it may take to make a connection: TCP, TLS, the login, and the commands that identify
+/// the server. Callers wait for it as long as they may, and find it made when they come again.
 pub(crate) const CONNECT: Duration = Duration::from_secs(10);
-/// After how long a connect that is not done is joined by another one; each time after twice as
-/// long. One of them may have lost a packet, or be silent for ever.
+/// After how long a second connect attempt joins an unfinished one; each time after twice as long.
+/// An attempt may have lost a packet, or get no answer at all.
 const COMPANY: Duration = Duration::from_millis(250);
 
-/// A new connection of `source` to a server that knows `script`: the first of several attempts
-/// that succeeds.
+/// A new connection of `source` to a server that knows `script`: the first of several attempts that
+/// succeeds.
 pub(crate) async fn connect<S: Source>(
     source: &S,
     script: Option<&'static Script>,
@@ -28,20 +28,20 @@ pub(crate) async fn connect<S: Source>(
         Box::pin(async move {
             let mut connection = source.connect().await?;
             if let Some(script) = script {
-                // Without keys it does nothing. What it answers does not matter.
+                // Without keys the script does nothing. Its answer does not matter.
                 let _ = Invocation::new(script, &[], &[]).run(&mut connection).await;
             }
             Ok(connection)
         })
     };
-    // A client of many servers has limits of its own for each of them.
+    // A client of many servers has a limit of its own for each of them.
     let made = timeout(CONNECT, async {
         if S::LEADS_TO_ONE { first(attempt, COMPANY).await } else { attempt().await }
     });
     made.await.unwrap_or_else(|_| Err(silent()))
 }
 
-/// Begins one more attempt whenever none has ended for a while.
+/// Begins one more attempt whenever no attempt has ended for a while.
 async fn first<'a, T>(
     mut begin: impl FnMut() -> ConnectAttempt<'a, T>,
     mut pause: Duration,
@@ -59,13 +59,13 @@ async fn first<'a, T>(
     }
 }
 
-/// An attempt, when it ends.
+/// A connect attempt.
 pub(crate) type ConnectAttempt<'a, T> = Pin<Box<dyn Future<Output = RedisResult<T>> + Send + 'a>>;
 
 /// Several attempts at once, of which one has to succeed.
 pub(crate) struct Race<'a, T> {
     attempts: Vec<ConnectAttempt<'a, T>>,
-    /// The most telling error so far: what a server said, rather than a connection that broke.
+    /// The most useful error so far: an error reply of a server, rather than a broken connection.
     failed: Option<RedisError>,
 }
 

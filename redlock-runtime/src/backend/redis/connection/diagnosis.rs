@@ -5,7 +5,7 @@ use deadpool_redis::redis::{ErrorKind, RedisError};
 use crate::backend::tls;
 use crate::error::{NodeError, NodeErrorKind};
 
-/// An error reply or a broken connection, understood.
+/// A classified error reply or broken connection.
 #[derive(Debug)]
 pub(crate) struct Diagnosis {
     pub(crate) error: NodeError,
@@ -13,7 +13,7 @@ pub(crate) struct Diagnosis {
     pub(crate) discard: bool,
     /// The connection broke: the command may have been carried out.
     pub(crate) broke: bool,
-    /// Trying again cannot help.
+    /// Retrying cannot help.
     pub(crate) is_final: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn diagnose(node: &str, error: &RedisError) -> Diagnosis {
     Diagnosis { error: said, discard, broke, is_final }
 }
 
-/// A slot that lives elsewhere: this client does not follow redirects.
+/// Is the slot on another server? This client does not follow redirects.
 fn moved(error: &RedisError) -> bool {
     matches!(code(error), Some("MOVED" | "ASK" | "CROSSSLOT"))
 }
@@ -49,7 +49,7 @@ fn moved(error: &RedisError) -> bool {
 fn kind(error: &RedisError) -> NodeErrorKind {
     match error.kind() {
         _ if tls::is_failure(error) => return NodeErrorKind::Tls,
-        // What a cluster's client says when none of the first servers let it in.
+        // The error of a cluster client when none of the first servers accepts its login.
         ErrorKind::Io if detail(error).contains("AuthenticationFailed") => {
             return NodeErrorKind::Authentication;
         }
@@ -76,7 +76,7 @@ fn kind(error: &RedisError) -> NodeErrorKind {
     }
 }
 
-/// The error code; where a script failed on an older server, the code inside of its message.
+/// The error code. If a script failed on an older server, the code is inside of its message.
 fn code(error: &RedisError) -> Option<&str> {
     const WRAPPED: [&str; 7] =
         ["WRONGTYPE", "OOM", "READONLY", "NOREPLICAS", "NOPERM", "MISCONF", "CLUSTERDOWN"];
@@ -88,7 +88,7 @@ fn code(error: &RedisError) -> Option<&str> {
     code
 }
 
-/// What servers say when the ACL forbids what a script does, without a code of its own.
+/// The error of a server whose ACL forbids a script's command. It has no code of its own.
 fn is_acl_failure(detail: &str) -> bool {
     ["The user executing the script can't", "ACL failure in script"]
         .iter()

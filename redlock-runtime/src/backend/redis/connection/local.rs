@@ -1,7 +1,7 @@
-//! Connections on the runtimes of callers, one for each of them.
+//! Local connections: one connection on each runtime of callers.
 //!
-//! A command that is awaited where its connection lives needs no hop to another thread. Such a
-//! connection ends with its runtime, so it is never the only one.
+//! A command that is awaited on the runtime of its connection needs no hop to another thread. Such
+//! a connection ends with its runtime, so it is never the only one.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,13 +15,13 @@ use super::source::Source;
 use crate::backend::redis::route::Route;
 use crate::clock::paused_runtime;
 
-/// So many commands of a runtime go over the background thread before it gets a connection: a
-/// runtime that ends after a few commands is not worth one.
+/// After how many commands over the background thread a runtime gets a connection. A runtime that
+/// ends after a few commands is not worth one.
 const CALLS_BEFORE: u32 = 64;
-/// So many runtimes are remembered before those without a connection are forgotten.
+/// How many runtimes are remembered before those without a connection are forgotten.
 const MOST_RUNTIMES: usize = 256;
-/// After a connection that did not answer, so many times as many commands go over the background
-/// thread. A caller that blocks its runtime while it waits keeps a connection from answering.
+/// After a silent connection, this many times as many commands go over the background thread. A
+/// caller that blocks its runtime while it waits makes its connection silent.
 const CALLS_AFTER_SILENCE: u32 = 16;
 const MOST_CALLS_BEFORE: u32 = 16 * 1024;
 
@@ -45,7 +45,7 @@ impl<S: Source> Default for LocalRoutes<S> {
 impl<S: Source> LocalRoutes<S> {
     /// The route of the caller's runtime. `None`: there is none yet, or there cannot be one.
     pub(crate) fn here(&self, node: &Route<S>) -> Option<Arc<Route<S>>> {
-        // Whether a runtime has I/O shows only by a panic.
+        // Only a panic shows whether a runtime has I/O.
         if !S::IS_PORTABLE || node.core.replicated.is_some() || cfg!(panic = "abort") {
             return None;
         }
@@ -78,7 +78,8 @@ impl<S: Source> LocalRoutes<S> {
                     *calls += 1;
                     return None;
                 }
-                // The connection of the background thread shows whether the server refuses us.
+                // The connection of the background thread shows whether the server refuses this
+                // client.
                 RuntimeState::Wanted { .. } if !node.calls.is_connected() => return None,
                 RuntimeState::Wanted { calls_before, .. } => {
                     let calls_before = *calls_before;
@@ -90,7 +91,7 @@ impl<S: Source> LocalRoutes<S> {
             Entry::Vacant(state) => {
                 state.insert(RuntimeState::Wanted { calls: 1, calls_before: CALLS_BEFORE });
                 if runtimes.len() > MOST_RUNTIMES {
-                    // Most of these runtimes have ended since; their end is not told.
+                    // Most of these runtimes have ended since; their end is not reported.
                     runtimes.retain(|_, state| !matches!(state, RuntimeState::Wanted { .. }));
                 }
                 return None;
@@ -114,7 +115,7 @@ struct Runtimes<S: Source> {
 }
 
 enum RuntimeState<S: Source> {
-    /// The runtime has sent so many commands, and gets a connection after `calls_before`.
+    /// The runtime has sent this many commands, and gets a connection after `calls_before`.
     Wanted {
         calls: u32,
         calls_before: u32,
@@ -125,7 +126,7 @@ enum RuntimeState<S: Source> {
         route: Arc<Route<S>>,
         calls_before: u32,
     },
-    /// This runtime cannot have one.
+    /// This runtime cannot have a connection.
     Closed,
 }
 
@@ -141,7 +142,7 @@ impl<S: Source> Runtimes<S> {
     }
 }
 
-/// The entry of a runtime, for as long as the runtime lives.
+/// Keeps the entry of a runtime for as long as the runtime lives.
 struct Opening<S: Source> {
     runtimes: Weak<Runtimes<S>>,
     id: runtime::Id,
@@ -151,7 +152,8 @@ struct Opening<S: Source> {
 impl<S: Source> Opening<S> {
     /// Connects, and stays until the runtime or the node ends.
     async fn stay(self, route: Arc<Route<S>>, over: CancellationToken) {
-        // Without I/O or time a connect panics: in a task of its own, where that harms nobody.
+        // Without I/O or time a connect panics: it runs in a task of its own, so the panic does no
+        // harm.
         let state = match route.calls.make().await {
             Some(Ok(_)) => RuntimeState::Open { route, calls_before: self.calls_before },
             Some(Err(_)) => return,

@@ -1,8 +1,8 @@
-//! `WAIT`: is what a connection wrote on enough replicas?
+//! `WAIT`: have enough replicas received what a connection wrote?
 //!
 //! `WAIT` counts the writes of its own connection only, and blocks it until the replicas have
-//! answered (<https://redis.io/docs/latest/commands/wait/>): it goes behind the script at once, on
-//! a connection that nobody else waits for.
+//! answered (<https://redis.io/docs/latest/commands/wait/>): it is sent right after the script, on
+//! a connection for one caller.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::shared::SharedConnection;
 use super::source::Source;
 
-/// Connections for acquires that wait for replicas, at most; more callers queue for one.
+/// The most connections for acquires that wait for replicas; more callers queue for one.
 const MOST_LANES: usize = 32;
 
 /// How many replicas have to confirm a write, and how soon.
@@ -69,7 +69,7 @@ impl<S: Source> ReplicaConnections<S> {
     }
 }
 
-/// One of them, given back by its drop.
+/// One of these connections. Dropping it gives it back.
 pub(crate) struct ReplicaConnection<'a, S: Source> {
     lanes: &'a ReplicaConnections<S>,
     pub(crate) link: Arc<SharedConnection<S>>,

@@ -1,4 +1,4 @@
-//! A connection whose answers are written down, for unit tests.
+//! A connection with predefined answers, for unit tests.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use deadpool_redis::redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value}
 
 use super::source::Source;
 
-/// Gives these answers, in the words of the protocol, one to each command.
+/// Gives these answers, as the protocol encodes them, one to each command.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Scripted {
     answers: VecDeque<String>,
@@ -35,7 +35,7 @@ impl Scripted {
     }
 }
 
-/// What the server says, as the client reads it.
+/// An answer of the server, as the client decodes it.
 pub(crate) fn value(answer: &str) -> RedisResult<Value> {
     redis::parse_redis_value(format!("{answer}\r\n").as_bytes())
 }

@@ -16,9 +16,9 @@ use crate::backend::redis::health::CLOCK;
 use crate::backend::redis::pubsub::broken;
 use crate::clock::Moment;
 
-/// How long a connection may take to show that it leads somewhere.
+/// How long a connection may take to show that the server answers.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
-/// A connection that says nothing for so long is given up, however long it took to be made.
+/// A connection that is silent for this long is given up, however long it took to be made.
 const LONGEST_SILENCE: Duration = Duration::from_secs(1);
 
 /// A connection on loan. Clones share the socket; commands are pipelined in the order of sending.
@@ -31,11 +31,11 @@ pub(crate) struct Loan<C> {
 
 /// Whether a connection answers.
 struct Silence {
-    /// In nanoseconds, when the first of the commands left whose callers have gone without a reply.
-    /// Zero: the last command that was waited for was answered.
+    /// When the first of the commands left whose callers have gone without a reply, in nanoseconds.
+    /// Zero: the last awaited command was answered.
     since: AtomicU64,
-    /// How long it may last. To be made, the connection needed more than one round trip: a command
-    /// that was waited for less than that has not shown that the connection is broken.
+    /// How long the silence may last. Making the connection took more than one round trip: a
+    /// command that was awaited for less time has not shown that the connection is broken.
     longest: Duration,
 }
 
@@ -43,16 +43,16 @@ pub(crate) struct SharedConnection<S: Source> {
     source: Arc<S>,
     current: Arc<Mutex<Current<S::Connection>>>,
     connecting: SharedWork<RedisResult<Loan<S::Connection>>>,
-    /// Of a lane; `None`: the runtime of whoever asks first.
+    /// Set on a local connection; `None`: the runtime of the first caller.
     home: Option<Home>,
-    /// What its commands run, which a new connection shows to the server.
+    /// The script of its commands, which a new connection loads on the server.
     script: Option<&'static Script>,
 }
 
-/// Where the connection of a lane lives.
+/// Where a local connection lives.
 struct Home {
     runtime: Handle,
-    /// The runtime of the node's own connection, which nobody blocks.
+    /// The runtime of the node's own connection, which no caller blocks.
     timer: Option<Handle>,
 }
 
@@ -62,7 +62,7 @@ struct Current<C> {
     is_being_replaced: bool,
     /// Where the last connection was made.
     made_on: Option<Handle>,
-    /// The last one was given up as it did not answer.
+    /// The last connection was given up because it did not answer.
     fell_silent: bool,
 }
 
@@ -79,13 +79,14 @@ impl<S: Source> SharedConnection<S> {
         Self { source, current, connecting: SharedWork::default(), home: None, script: None }
     }
 
-    /// For commands that run `script`, without keys of any lock at first: then it does nothing. A
-    /// server that does not know it needs a second round trip, for which a caller may have no time.
+    /// For commands that run `script`. A new connection first runs it without keys, when it does
+    /// nothing: a server that does not know the script needs a second round trip, for which a
+    /// caller may have no time.
     pub(crate) fn of(source: Arc<S>, script: &'static Script) -> Self {
         Self { script: S::LEADS_TO_ONE.then_some(script), ..Self::new(source) }
     }
 
-    /// Another one of the same source, whose connection lives on `runtime`.
+    /// Another shared connection to the same source, which lives on `runtime`.
     pub(crate) fn on(&self, runtime: Handle) -> Self {
         let timer = self.current().made_on.clone();
         let home = Some(Home { runtime, timer });
@@ -98,7 +99,7 @@ impl<S: Source> SharedConnection<S> {
     }
 
     /// The shared connection, made now if there is none. Callers that come meanwhile wait for the
-    /// same one. Cancel safe: it is made all the same, for whoever comes next.
+    /// same one. Cancel safe: the connection is completed for later callers.
     pub(crate) async fn borrow(&self) -> RedisResult<Loan<S::Connection>> {
         match self.at_hand() {
             Some(loan) => Ok(loan),
@@ -115,7 +116,7 @@ impl<S: Source> SharedConnection<S> {
         let (source, current) = (Arc::clone(&self.source), Arc::clone(&self.current));
         let script = self.script;
         let made = self.connecting.join(&home, || async move {
-            // It may have been made since the caller looked.
+            // Another caller may have made it since this one looked.
             if let Some(loan) = lock(&current).loan.clone() {
                 return Ok(loan);
             }
@@ -126,18 +127,18 @@ impl<S: Source> SharedConnection<S> {
         made.await
     }
 
-    /// The runtime whose timers bound the commands of a lane: that of the lane may be blocked by
-    /// the very caller that waits for them.
+    /// The runtime whose timers bound the commands of a local connection: the caller that waits for
+    /// a command may block the runtime of the connection.
     pub(crate) fn timer(&self) -> Option<&Handle> {
         self.home.as_ref()?.timer.as_ref()
     }
 
-    /// The connection broke, gave a wrong answer or none when it was asked about `key`.
+    /// The connection broke, gave a wrong answer, or gave none to a command about `key`.
     pub(crate) fn failed(&self, loan: &Loan<S::Connection>, key: &str) {
         if S::LEADS_TO_ONE { self.discard(loan) } else { self.replace(loan, key) }
     }
 
-    /// Nobody waits any more for the answer to a command about `key` that was `sent`.
+    /// The caller of a command about `key` that was `sent` has gone without an answer.
     pub(crate) fn gave_no_answer(&self, loan: &Loan<S::Connection>, sent: Moment, key: &str) {
         if loan.is_silent(sent, CLOCK.now()) {
             self.current().fell_silent = true;
@@ -159,7 +160,7 @@ impl<S: Source> SharedConnection<S> {
         self.current().forget(loan);
     }
 
-    /// Makes another connection, while this one goes on serving what it still leads to.
+    /// Makes another connection, while this one goes on serving the servers that still answer.
     fn replace(&self, loan: &Loan<S::Connection>, key: &str) {
         let mut current = self.current();
         if !current.is_now(loan) || std::mem::replace(&mut current.is_being_replaced, true) {
@@ -176,8 +177,8 @@ impl<S: Source> SharedConnection<S> {
                 Some(connection) => leads::<S>(connection, Some(&key)).await,
                 None => false,
             };
-            // While one part is silent to both, the old one serves the others better: it does not
-            // look for what it believes to have.
+            // If one part of the cluster is silent on both connections, the old one serves the
+            // others better: it does not look for servers that it already knows.
             let is_dead = !is_better && !leads::<S>(&mut loan.connection, None).await;
             let mut current = lock(&current);
             current.is_being_replaced = false;
@@ -199,15 +200,15 @@ impl<S: Source> SharedConnection<S> {
 }
 
 impl<C> Loan<C> {
-    /// It answers.
+    /// The connection answers.
     pub(crate) fn heard(&self) {
         if self.silence.since.load(Ordering::Relaxed) != 0 {
             self.silence.since.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Has it been silent for too long, now that nobody waits any more for a command that was
-    /// `sent`?
+    /// Has the connection been silent for too long, now that the caller of a command that was
+    /// `sent` has gone?
     fn is_silent(&self, sent: Moment, now: Moment) -> bool {
         let Silence { since, longest } = &*self.silence;
         let first =

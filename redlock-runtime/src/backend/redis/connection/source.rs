@@ -1,4 +1,4 @@
-//! Where the connections of a node come from.
+//! The sources of a node's connections.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use deadpool_redis::redis::{Client, RedisResult};
 
 use crate::backend::redis::pubsub::{Listener, PubsubStream, mailbox, subscription};
 
-/// Longer than any timeout of ours: the client's own, set by whoever made the pool, must not fire
-/// before ours does.
+/// Longer than any timeout of this library: the timeouts that the owner of a pool has set must not
+/// fire before ours.
 pub(crate) const NO_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// Makes connections. A pool is a source, never the place where connections are kept: they are
-/// made on the background thread, whose runtime lives as long as the process, and stay there.
+/// Makes connections. A pool is a source, never the place where connections are kept: they are made
+/// on the background thread, whose runtime lives as long as the process, and stay there.
 pub(crate) trait Source: Send + Sync + 'static {
     /// Clones share the socket.
     type Connection: ConnectionLike + Clone + Send + Sync + 'static;
 
-    /// A new connection, logged in. Cancel safe: a connection half made is dropped.
+    /// A new connection, logged in. Cancel safe: a half-made connection is dropped.
     fn connect(&self) -> impl Future<Output = RedisResult<Self::Connection>> + Send;
 
-    /// A connection to one server, which is nothing without it. Otherwise a connection leads to
-    /// many, and serves the others while one of them is silent.
+    /// Does a connection lead to one server, and is it useless without that server? Otherwise a
+    /// connection leads to many servers, and serves the others while one of them is silent.
     const LEADS_TO_ONE: bool = true;
 
-    /// Does the place of `key` answer, or any place at all?
+    /// Does the server of `key` answer, or any server at all?
     fn leads(
         _connection: &mut Self::Connection,
         _key: Option<&str>,
@@ -34,12 +34,12 @@ pub(crate) trait Source: Send + Sync + 'static {
         std::future::ready(true)
     }
 
-    /// The channel of a client, fresh: of publish and subscribe, or a mailbox below `prefix`.
+    /// A fresh channel for a client: of publish and subscribe, or a mailbox below `prefix`.
     fn channel(&self, _prefix: &str) -> String {
         subscription::channel()
     }
 
-    /// Listens on a connection of its own. `None`: this source cannot, and never will.
+    /// Subscribes over a connection of its own. `None`: this source can never do so.
     fn subscribe(
         &self,
         _listener: Listener,
@@ -47,21 +47,21 @@ pub(crate) trait Source: Send + Sync + 'static {
         std::future::ready(Ok(None))
     }
 
-    /// May its connections be given a name? Not those of a pool, whose maker decides what they
+    /// May its connections be given a name? Not those of a pool, whose owner decides what they
     /// send, nor one that stands for many servers.
     fn may_be_named(&self) -> bool {
         false
     }
 
-    /// It keeps nothing of a runtime on which it connects, and may be used on many.
+    /// Does the source keep nothing of a runtime on which it connects, so that many may use it?
     const IS_PORTABLE: bool = false;
 }
 
 /// One server, whose address is known.
 pub(crate) struct Direct {
     pool: Pool,
-    /// `None`: somebody else made the pool. Its connections have timeouts of their own, and it does
-    /// not tell where they lead, so that none of them can subscribe.
+    /// `None`: the caller supplied the pool. Its connections have timeouts of their own, and it
+    /// does not tell where they lead, so that none of them can subscribe.
     client: Option<Client>,
 }
 
@@ -75,8 +75,8 @@ impl Source for Direct {
     type Connection = MultiplexedConnection;
 
     async fn connect(&self) -> RedisResult<MultiplexedConnection> {
-        // `create`, not `get`: an idle connection of the pool may be driven by a runtime that is
-        // gone, and checking it costs a round trip or, on a frozen server, a timeout each.
+        // `create`, not `get`: an idle connection of the pool may belong to a runtime that has
+        // ended, and checking it costs a round trip or, on a frozen server, a timeout each.
         let mut connection = Manager::create(self.pool.manager()).await?;
         if self.client.is_none() {
             connection.set_response_timeout(NO_LIMIT);

@@ -1,29 +1,29 @@
 //! Watches a server's clock against ours. Pure.
 //!
 //! Every answer brings the server's time, read somewhere between the moments at which we sent and
-//! received: that bounds the difference of the two clocks. Clocks drift; a difference that moves by
-//! more than drift explains has jumped.
+//! received: that bounds the difference of the two clocks. Clocks drift; if the difference moves by
+//! more than drift explains, a clock has jumped.
 
 use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::validity;
 
-/// Up to here the drift allowed is that of a lease. Beyond it, over hours, clocks keep much
-/// closer together: 0.1 %, ten times what a quartz does.
+/// Up to this time the allowed drift is that of a lease. Over hours, clocks keep much closer
+/// together: the allowed rate is then 0.1 %, ten times that of a quartz.
 const SHORT: Duration = Duration::from_secs(60);
 
-/// One look at the server's clock.
+/// One sample of the server's clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
-    /// What it showed, in microseconds since 1970.
+    /// What the clock showed, in microseconds since 1970.
     pub(crate) micros: i64,
     pub(crate) sent: Moment,
     pub(crate) received: Moment,
 }
 
 impl Sample {
-    /// The bounds of server's clock minus ours, in microseconds.
+    /// The bounds of the server's clock minus ours, in microseconds.
     fn bounds(self) -> (i64, i64) {
         (self.micros - micros(self.received), self.micros - micros(self.sent))
     }
@@ -35,7 +35,7 @@ impl Sample {
     }
 }
 
-/// What is known of the difference of two clocks.
+/// What is known about the difference of two clocks.
 #[derive(Debug, Default)]
 pub(crate) struct ClockJumps {
     known: Option<Known>,
@@ -49,7 +49,7 @@ struct Known {
 }
 
 impl ClockJumps {
-    /// Learns from a sample. `Some`: the server's clock has jumped, by at least so many
+    /// Learns from a sample. `Some`: the server's clock has jumped, by at least this many
     /// microseconds.
     pub(crate) fn observe(&mut self, sample: Sample) -> Option<i64> {
         let (low, high) = sample.bounds();

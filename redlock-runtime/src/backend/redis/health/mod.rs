@@ -1,4 +1,5 @@
-//! What is known of a server: whether it answers, which process it is, what its clock does.
+//! What is known about a server: whether it answers, which process it is, and whether its clock
+//! jumps.
 
 pub(crate) mod clock_jump;
 pub(crate) mod info;

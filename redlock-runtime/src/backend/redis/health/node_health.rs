@@ -1,5 +1,5 @@
-//! Whether a node answers, and what an operator reads of that: one line when it stops, one while
-//! that lasts, one when it is back.
+//! Whether a node answers, and what operators read about it: one log line when it stops, some while
+//! that lasts, and one when it is back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,29 +16,29 @@ use crate::report::Reports;
 use crate::shield::tell;
 use crate::telemetry;
 
-/// A server that is silent for so long is out. A reply may be late, and a caller may block the
-/// runtime on which it waits for one.
+/// A server that is silent for this long is out. One late reply means little: a caller may block
+/// the runtime on which it waits.
 const SILENCE: Duration = Duration::from_secs(1);
-/// An outage is over once the node has answered for so long without a failure.
+/// An outage is over once the node has answered for this long without a failure.
 const QUIET: Duration = Duration::from_secs(1);
 /// The same for several servers behind one name, of which some may answer all the time.
 const QUIET_OF_MANY: Duration = Duration::from_secs(5);
-/// When an outage that lasts is told again; each time after twice as long.
+/// When an outage that lasts is reported again; each time after twice as long.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
 
-/// The health of one node, as the commands of one client find it.
+/// The health of one node, as the commands of one client observe it.
 #[derive(Debug)]
 pub(crate) struct Health {
     node: String,
-    /// Whose commands these are, as owner values begin.
+    /// The client of these commands, as its owner values begin.
     client: Arc<str>,
     reports: Arc<Reports>,
     leads_to_one: bool,
-    /// All is well: commands that are answered need not look further.
+    /// There is no outage, so answers need not be examined further.
     is_calm: AtomicBool,
     state: Mutex<HealthState>,
-    /// Something happened that [`Health::news`] waits for.
+    /// Notified at the events that [`Health::news`] waits for.
     news: Notify,
 }
 
@@ -53,13 +53,13 @@ struct HealthState {
 #[derive(Debug)]
 struct Outage {
     began: Moment,
-    /// Since when it answers again.
+    /// Since when the node answers again.
     answers: Option<Moment>,
     failed: u64,
     kind: NodeErrorKind,
     error: String,
     is_told: bool,
-    /// When it is told the next time, and after which pause.
+    /// When the outage is reported the next time, and after which pause.
     tell_again: Moment,
     pause: Duration,
 }
@@ -96,7 +96,7 @@ impl Health {
         telemetry::node_up(&self.node, true);
     }
 
-    /// A connection broke that had been of use.
+    /// A connection broke that had worked before.
     pub(crate) fn broke(&self) {
         self.state().is_suspect = true;
         self.news.notify_one();
@@ -129,7 +129,8 @@ impl Health {
         failure
     }
 
-    /// The background, which nobody blocks, had no answer either: tells that the outage began.
+    /// The background thread, which no caller blocks, got no answer either: reports that the outage
+    /// began.
     pub(crate) fn confirm(&self) {
         let now = CLOCK.now();
         let (what, error) = {
@@ -155,7 +156,7 @@ impl Health {
         );
     }
 
-    /// It did not answer when the client was built, which the caller is told by an error.
+    /// The node did not answer when the client was built. The caller gets that as an error.
     pub(crate) fn failed_at_startup(&self, error: &NodeError) {
         if error.kind().is_outage() {
             let now = CLOCK.now();
@@ -177,12 +178,12 @@ impl Health {
         self.state().outage.is_some()
     }
 
-    /// Is it out, and does not answer again?
+    /// Is the node out, and not answering again yet?
     pub(crate) fn is_silent(&self) -> bool {
         self.state().outage.as_ref().is_some_and(|outage| outage.answers.is_none())
     }
 
-    /// Tells of an outage that goes on, when that is due.
+    /// Reports an outage that lasts, when that is due.
     pub(crate) fn tell_on(&self) {
         let now = CLOCK.now();
         let (what, error, lasts) = {
@@ -199,12 +200,12 @@ impl Health {
         tell!(warn, node, %client, error, "{what} for {} now", seconds(lasts));
     }
 
-    /// Has it answered for long enough?
+    /// Has the node answered for long enough?
     pub(crate) fn has_settled(&self) -> bool {
         self.state().outage.as_ref().is_some_and(|outage| outage.is_over(self.quiet()))
     }
 
-    /// Ends an outage that has settled, and tells of it.
+    /// Ends an outage that has settled, and reports that.
     pub(crate) fn end(&self) {
         let outage = {
             let mut state = self.state();
@@ -217,14 +218,14 @@ impl Health {
         if !outage.is_told {
             return;
         }
-        // What was lost meanwhile comes before the end.
+        // Leases that were lost meanwhile are reported before the end.
         self.reports.flush();
         let lasted = outage.answers.unwrap_or(outage.began).since(outage.began);
         let (node, client, failed) = (&self.node, &self.client, outage.failed);
         tell!(info, node, %client, failed, "back after {}", seconds(lasted));
     }
 
-    /// Has a connection broken since this was asked last?
+    /// Has a connection broken since the last call of this?
     pub(crate) fn takes_suspicion(&self) -> bool {
         std::mem::take(&mut self.state().is_suspect)
     }
@@ -234,7 +235,7 @@ impl Health {
         self.state().run_id.is_some()
     }
 
-    /// Learns from INFO which process answers, and tells if it is another one than before.
+    /// Learns from INFO which process answers, and reports if it is another one than before.
     pub(crate) fn meet(&self, info: &str) {
         let Some(run_id) = field(info, "run_id").filter(|run_id| !run_id.is_empty()) else {
             return;
@@ -286,7 +287,7 @@ impl Outage {
         }
     }
 
-    /// From now on it has been told. `false`: it was before.
+    /// Marks the outage as reported. `false`: it was before.
     fn becomes_known(&mut self, now: Moment) -> bool {
         if !self.is_told {
             self.tell_again = now.plus(self.pause);
@@ -303,15 +304,15 @@ impl Outage {
 #[derive(Debug, PartialEq, Eq)]
 enum KeptLine {
     Nothing,
-    /// As much as it had saved.
+    /// The data that it had saved.
     Some,
-    /// It writes a log.
+    /// The data in its append-only file.
     Log,
 }
 
 impl KeptLine {
     fn of(info: &str) -> Self {
-        // Servers before 7.0 do not tell the first; keys may have been written since.
+        // Servers before 7.0 do not have the first field; keys may have been written since.
         let loaded_none = field(info, "rdb_last_load_keys_loaded") == Some("0");
         let has_log = field(info, "aof_enabled") == Some("1");
         let has_keys = info.lines().any(|line| line.starts_with("db") && line.contains(":keys="));

@@ -1,4 +1,4 @@
-//! Sees an outage through in the background: asks whether the node is back, and who answers there.
+//! Follows an outage in the background: checks whether the node is back, and which process answers.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::backend::redis::commands::{exclusive, on_abandoned, send_script};
 use crate::backend::redis::connection::Source;
 use crate::backend::redis::node_core::NodeCore;
 
-/// How often a node that is out is asked.
+/// How often a node that is out is checked.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How long one answer may take.
@@ -41,8 +41,8 @@ pub(crate) async fn watch<S: Source>(core: &NodeCore<S>) {
     }
 }
 
-/// Renews no lease: what counts is the answer. Of several servers, one that answers would say
-/// nothing about the others.
+/// Sends a renewal of no lease: only the answer counts. It is not sent to several servers, where
+/// the answer of one would say nothing about the others.
 async fn ask<S: Source>(core: &NodeCore<S>) {
     if S::LEADS_TO_ONE {
         let call = exclusive::renew::call(&[]);
@@ -55,7 +55,7 @@ async fn ask<S: Source>(core: &NodeCore<S>) {
     }
 }
 
-/// Asks which process answers.
+/// Finds out which process answers.
 async fn meet<S: Source>(core: &NodeCore<S>) {
     ask(core).await;
     if core.health.is_silent() || !core.health.knows_server() {

@@ -1,4 +1,4 @@
-//! Who answers at a node's address, since when, and what its clock does.
+//! Which process answers at a node's address, since when, and whether its clock jumps.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,12 +20,12 @@ use crate::telemetry;
 /// The clock that moments are counted on.
 pub(crate) const CLOCK: Clock = Clock::Boot;
 
-/// A node, seen over all of its connections. Any restart breaks them: who answers is asked anew on
-/// each new one.
+/// The identity of a node over all of its connections. A restart breaks them, so each new
+/// connection identifies the server anew.
 #[derive(Debug)]
 pub(crate) struct ServerIdentity {
     node: String,
-    /// Where clients leave a roll: if it outlived a restart, so did the locks.
+    /// The key of the founders: if it outlived a restart, so did the locks.
     founders_key: Option<Arc<str>>,
     state: Mutex<IdentityState>,
 }
@@ -35,11 +35,11 @@ struct IdentityState {
     identity: Option<Identity>,
     memory_since: Option<MemorySince>,
     offset: ClockJumps,
-    /// It was told that the server does not say who it is.
+    /// It was reported that the server does not identify itself.
     is_told: bool,
 }
 
-/// What INFO says of a server. Its uptime is not among it: a server counts that by its wall clock,
+/// What INFO says about a server. The uptime is left out: a server counts it by its wall clock,
 /// which may have been off when it booted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Identity {
@@ -50,14 +50,14 @@ struct Identity {
     was_promoted: bool,
 }
 
-/// What proves that a server remembers leases of before this client met it.
+/// The proof that a server remembers leases from before this client met it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Proof {
     Nothing,
-    /// Clients have watched this process for so long.
+    /// Clients have watched this process for this long.
     IdentifiedSource(Duration),
-    /// It keeps every write over a restart. Clients have watched what it kept for so long;
-    /// `None`: since its group began.
+    /// It keeps every write over a restart. Clients have watched its data for this long; `None`:
+    /// since its group began.
     Durable(Option<Duration>),
 }
 
@@ -66,7 +66,7 @@ impl ServerIdentity {
         Self { node, founders_key, state: Mutex::default() }
     }
 
-    /// Is each new connection asked who is there?
+    /// Is the server identified on each new connection?
     pub(crate) fn is_asking(&self) -> bool {
         self.founders_key.is_some()
     }
@@ -75,8 +75,8 @@ impl ServerIdentity {
         self.state().memory_since.clone()
     }
 
-    /// Asks a new connection who is there, if anybody wants to know. A server that does not say it
-    /// might have been restarted at any time: it is not used.
+    /// Identifies the server of a new connection, if a restart guard needs it. A server that does
+    /// not identify itself might have been restarted at any time: it is not used.
     async fn meet(&self, connection: &mut (impl ConnectionLike + Send)) -> RedisResult<()> {
         let Some(founders_key) = &self.founders_key else { return Ok(()) };
         let info: RedisResult<String> = redis::cmd("INFO").query_async(connection).await;
@@ -121,7 +121,7 @@ impl ServerIdentity {
             state.memory_since = Some(MemorySince { run_id, since: sample.received, cause });
             millis
         };
-        // Outside of the mutex: recorders and subscribers are code of others.
+        // Outside of the mutex: recorders and subscribers run foreign code.
         telemetry::node_doubted(&self.node, Cause::ClockJumped(millis).label());
         tell!(
             warn,
@@ -136,8 +136,8 @@ impl ServerIdentity {
     }
 }
 
-/// What clients have left on the server, and its configuration, prove. A user who may not read the
-/// configuration gets the careful answer.
+/// What is proved by the list that clients have left on the server, and by its configuration. If
+/// the user may not read the configuration, the careful answer is returned.
 async fn prove(
     info: &str,
     identity: &Identity,
@@ -151,7 +151,7 @@ async fn prove(
     if let Some(witness) = witness.as_ref().filter(|seen| seen.run_id == identity.name()) {
         return Ok(Proof::IdentifiedSource(witness.so_long));
     }
-    // What it has kept must be what the server kept that was here before.
+    // The data that it has kept must be those of the process that answered here before.
     let is_heir = known.is_none_or(|known| roll.contains(&*known.run_id));
     if field(info, "aof_enabled") != Some("1") || identity.was_promoted || !is_heir {
         return Ok(Proof::Nothing);
@@ -173,8 +173,8 @@ const UNKNOWN: &str = "the server does not tell who it is, so that a restart wou
                        its INFO has to show `run_id`, and this user needs +info; \
                        `restart_guard(false)` does without";
 
-/// Names a connection, and does not wait for the answer: a server that refuses it serves all the
-/// same.
+/// Names a connection, and does not wait for the answer: a server that refuses the name is used
+/// anyway.
 fn name(mut connection: impl ConnectionLike + Send + 'static, name: &str) {
     let mut command = redis::cmd("CLIENT");
     command.arg("SETNAME").arg(name);
@@ -183,10 +183,10 @@ fn name(mut connection: impl ConnectionLike + Send + 'static, name: &str) {
     });
 }
 
-/// A source that asks each new connection who is there, and names it.
+/// A source that identifies the server of each new connection, and names the connection.
 pub(crate) struct IdentifiedSource<S> {
     pub(crate) source: S,
-    /// What CLIENT LIST shows.
+    /// The name that CLIENT LIST shows.
     pub(crate) name: Arc<str>,
     pub(crate) identity: Arc<ServerIdentity>,
 }
@@ -231,7 +231,7 @@ impl<S: Source> Source for IdentifiedSource<S> {
 }
 
 impl IdentityState {
-    /// `Some`: it may have forgotten leases since it was met last.
+    /// `Some`: the server may have forgotten leases since it was met last.
     fn meet(&mut self, identity: &Identity, proof: Proof, now: Moment) -> Option<Cause> {
         let run_id = identity.name();
         let known = self.identity.replace(identity.clone());
@@ -249,7 +249,7 @@ impl IdentityState {
         let (since, cause) = match proof {
             Proof::Durable(so_long) => {
                 let since = so_long.map_or(Moment::ZERO, |so_long| now.minus(so_long));
-                // A gap from before the restart is one after it: what had ended early was not kept.
+                // A gap from before the restart remains: leases that had ended early were not kept.
                 let gap = self.memory_since.take().filter(|gap| gap.cause != Cause::Started);
                 let gap = gap.filter(|gap| gap.since > since);
                 gap.map_or((since, Cause::Started), |gap| (gap.since, gap.cause))
@@ -263,7 +263,7 @@ impl IdentityState {
 }
 
 impl Identity {
-    /// `None`: a server that does not tell who it is.
+    /// `None`: the server does not identify itself.
     fn parse(info: &str) -> Option<Self> {
         let run_id = Arc::from(field(info, "run_id").filter(|run_id| !run_id.is_empty())?);
         let history = field(info, "master_replid").unwrap_or_default().to_owned();
@@ -272,8 +272,8 @@ impl Identity {
         Some(Self { run_id, history, was_promoted })
     }
 
-    /// Names the process, and after a promotion the history that began with it: what clients saw
-    /// before is no evidence then.
+    /// Names the process, and after a promotion also the history that began with it: what clients
+    /// saw before is no evidence then.
     fn name(&self) -> Arc<str> {
         if !self.was_promoted {
             return Arc::clone(&self.run_id);

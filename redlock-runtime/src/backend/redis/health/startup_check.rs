@@ -1,4 +1,4 @@
-//! Is the server fit to hold locks? Asked once, at startup.
+//! The check at startup: is the server fit to hold locks?
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ use crate::shield::tell;
 /// The oldest version whose scripts replicate their effects and may read the clock before a write.
 const OLDEST: (u32, u32) = (5, 0);
 
-/// How long the servers of a cluster may take. One that is silent must not keep a client from the
+/// How long the servers of a cluster may take. A silent server must not keep a client from the
 /// others.
 const PARTS: Duration = Duration::from_secs(2);
 
-/// Hears what a server says of itself.
+/// Receives the INFO of a server.
 pub(crate) type Met<'a> = dyn Fn(&str) + Sync + 'a;
 
 /// Is the server fit? Of several behind one connection, those that do not answer are left out.
-/// `Some`: why it is not fit. `met` is told what the one server says of itself.
+/// `Some`: why it is not fit. `met` gets the INFO of a single server.
 pub(crate) async fn probe<S: Source>(
     node: &str,
     connection: &mut S::Connection,
@@ -45,15 +45,15 @@ pub(crate) async fn probe<S: Source>(
     Ok(None)
 }
 
-/// Reads what INFO tells. A user who may not run INFO is served nevertheless; what it would have
-/// told is then not checked.
+/// Checks the INFO of a server. A user who may not run INFO is served nevertheless, without the
+/// checks.
 async fn ask(
     node: &str,
     connection: &mut (impl ConnectionLike + Send),
     met: &Met<'_>,
 ) -> RedisResult<Option<NodeError>> {
     let reply: RedisResult<Value> = redis::cmd("INFO").query_async(connection).await;
-    // A cluster: each of its masters says something.
+    // A cluster: each of its masters answers.
     if let Ok(Value::Map(masters)) = reply {
         for (address, info) in masters {
             let address: String = redis::from_redis_value(address)?;

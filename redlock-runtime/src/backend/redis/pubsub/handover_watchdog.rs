@@ -1,4 +1,4 @@
-//! Watches the locks that were handed over: whoever was to have one may have died meanwhile.
+//! The watchdog of hand-overs: a process that was handed a lock may have died.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,11 +10,11 @@ use tokio::time::Instant;
 use crate::backend::CLAIM_WINDOW;
 use crate::key::LockKey;
 
-/// For how much longer than its lease a hand-over is given.
+/// How much longer than its lease a hand-over may take.
 const GRACE: Duration = Duration::from_millis(5);
 
-/// The latest hand-over of each key by this process, until its claim window is over. A line that
-/// moves puts it off with each of them.
+/// The latest hand-over of each key by this process, until its claim window is over. Each further
+/// hand-over of the key delays the check.
 #[derive(Debug, Default)]
 pub(crate) struct HandoverWatchdog {
     due: Mutex<HashMap<LockKey, Instant>>,
@@ -27,7 +27,7 @@ impl HandoverWatchdog {
         self.look_again(key, CLAIM_WINDOW);
     }
 
-    /// It may be free in `after`.
+    /// The lock may be free in `after`.
     pub(crate) fn look_again(&self, key: &LockKey, after: Duration) {
         let mut due = self.due();
         let was_empty = due.is_empty();
@@ -38,14 +38,14 @@ impl HandoverWatchdog {
         }
     }
 
-    /// The locks whose new owner has had time enough. Cancel safe.
+    /// The locks that were not claimed in time, as far as this process knows. Cancel safe.
     pub(crate) async fn overdue(&self) -> Vec<LockKey> {
         loop {
             let Some(next) = self.due().values().min().copied() else {
                 self.begun.notified().await;
                 continue;
             };
-            // One that begins meanwhile is not due before this one.
+            // A hand-over that begins meanwhile is not due before this one.
             tokio::time::sleep_until(next).await;
             let now = Instant::now();
             let mut due = self.due();

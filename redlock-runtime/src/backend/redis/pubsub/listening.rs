@@ -19,20 +19,20 @@ use crate::backend::{Claim, Release};
 use crate::denial;
 use crate::shield::tell;
 
-/// How long a connection may take to be made and to show that it hears.
+/// How long it may take to make a connection and to show that it receives messages.
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long the release of an unwanted lock may take.
 const REPLY: Duration = Duration::from_secs(1);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Shows that the channel works. It tells nobody anything.
+/// A test message that shows that the channel works. It carries no signal.
 const OWN_MESSAGE: &str = "";
 
-/// What is heard of a subscription.
+/// The messages that a subscription has received.
 type Heard = mpsc::UnboundedReceiver<News>;
 
-/// Listens for those who wait at a node.
+/// Listens for the waiters of a node.
 pub(crate) struct Listening<S: Source> {
     pub(crate) core: Arc<NodeCore<S>>,
     pub(crate) calls: Arc<SharedConnection<IdentifiedSource<S>>>,
@@ -45,7 +45,7 @@ impl<S: Source> Clone for Listening<S> {
 }
 
 impl<S: Source> Listening<S> {
-    /// Receives signals, from the first time on that a waiter wants to be told.
+    /// Receives signals, from the first time on that a waiter needs them.
     pub(crate) async fn listen(&self) {
         let registry = &self.core.registry;
         registry.wanted().await;
@@ -88,7 +88,7 @@ impl<S: Source> Listening<S> {
         }
     }
 
-    /// A subscription on which a message of our own was heard. `None`: there is no way to make one.
+    /// A subscription that has received a test message. `None`: this source cannot subscribe.
     async fn subscribe(&self) -> RedisResult<Option<(PubsubStream, Heard)>> {
         let (listener, mut heard) = self.core.registry.listener();
         let made = self.core.source.subscribe(listener).await?;
@@ -101,7 +101,7 @@ impl<S: Source> Listening<S> {
         shown.map(|()| Some((subscription, heard)))
     }
 
-    /// Sends a message of our own, and waits until it is heard.
+    /// Sends a test message, and waits until it is received.
     async fn show(&self, heard: &mut Heard) -> RedisResult<()> {
         let channel = &self.core.registry.channel;
         let connection = &mut self.calls.borrow().await?.connection;
@@ -116,14 +116,15 @@ impl<S: Source> Listening<S> {
         loop {
             match heard.recv().await {
                 Some(News::Message(message)) if message == OWN_MESSAGE.as_bytes() => return Ok(()),
-                // From before: a mailbox keeps what came while nobody fetched it.
+                // An older message: a mailbox keeps messages that came while no connection fetched
+                // them.
                 Some(news) => self.pass_on(&news),
                 None => return Err(broken()),
             }
         }
     }
 
-    /// Passes on what is heard, until the connection breaks.
+    /// Passes on received messages, until the connection breaks.
     async fn hear(&self, mut subscription: PubsubStream, mut heard: Heard) {
         loop {
             tokio::select! {
@@ -151,7 +152,7 @@ impl<S: Source> Listening<S> {
         }
     }
 
-    /// Lets go of a lock that was handed to somebody who gave up.
+    /// Releases a lock that was handed to an owner that gave up.
     fn free(&self, claim: Claim) {
         let listening = self.clone();
         tokio::spawn(async move {

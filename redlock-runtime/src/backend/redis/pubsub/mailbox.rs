@@ -1,4 +1,4 @@
-//! The mailbox of a client whose source cannot subscribe: a list, on which one connection waits.
+//! The mailbox of a client whose source cannot subscribe: a list from which one connection reads.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::key::MAILBOX;
 
 /// Begins a channel that is a mailbox; the key of the list follows.
 const MARK: char = '@';
-/// How long a message stays that nobody fetches; as long as in `hand_over.lua`.
+/// How long a message is kept if it is not fetched; as long as in `hand_over.lua`.
 const LIFE: Duration = Duration::from_secs(60);
 /// The most messages that are fetched at once.
 const MOST: usize = 64;
 
-/// The channel of a fresh mailbox, below the prefix of the locks, so that a user who may touch the
-/// locks may touch the mailbox. An entry of the queue is split at spaces: a prefix with one is left
-/// out of the name, since no other spelling of it would match the key pattern of such a user.
+/// The channel of a fresh mailbox, below the prefix of the locks, so that a user who may use the
+/// locks may use the mailbox. An entry of the queue is split at spaces: a prefix with a space is
+/// left out of the name, since no other spelling of it would match the key pattern of such a user.
 pub(crate) fn channel(prefix: &str) -> String {
     let prefix = if prefix.contains(char::is_whitespace) { "redlock:" } else { prefix };
     format!("{MARK}{prefix}{MAILBOX}{}", Uuid::new_v4().simple())
@@ -41,7 +41,7 @@ pub(crate) fn put(key: &str, message: &str) -> Pipeline {
     put
 }
 
-/// Empties the mailbox of `listener` over a connection that nobody else uses. `None`: scripts
+/// Empties the mailbox of `listener` over a connection that has no other use. `None`: scripts
 /// cannot reach a mailbox on this server, as it is a part of a cluster.
 pub(crate) async fn subscribe(
     mut connection: impl ConnectionLike + Send + 'static,
@@ -70,14 +70,14 @@ async fn empty(mut connection: impl ConnectionLike + Send, listener: Listener) -
     }
 }
 
-/// How many messages to ask for beside the first: as many as came the last time, or more if all of
+/// How many messages to fetch besides the first: as many as came the last time, or more if all of
 /// them came.
 fn more_after(asked: usize, came: usize) -> usize {
     let is_full = came > asked;
     if is_full { (2 * came - 1).min(MOST - 1) } else { came.saturating_sub(1) }
 }
 
-/// Waits for the first message, and takes up to `more` behind it in the same turn.
+/// Waits for the first message, and takes up to `more` after it in the same round trip.
 async fn fetch(
     key: &str,
     more: usize,
@@ -86,7 +86,7 @@ async fn fetch(
     let mut wait = redis::cmd("BLPOP");
     wait.arg(key).arg(HEARTBEAT.as_secs());
     if more == 0 {
-        // By itself: a refusal keeps its code.
+        // Not in a pipeline, so that a refusal keeps its code.
         return Ok(messages(vec![wait.query_async(connection).await?]));
     }
     let mut turn = redis::pipe();
@@ -112,7 +112,7 @@ fn messages(answers: Vec<Value>) -> Vec<Vec<u8>> {
     messages.collect()
 }
 
-/// A user who may not ask is taken for one of a single server.
+/// If the user may not run INFO, the server is assumed to be a single one.
 async fn is_in_cluster(connection: &mut (impl ConnectionLike + Send)) -> RedisResult<bool> {
     let mut ask = redis::cmd("INFO");
     match ask.arg("cluster").query_async::<String>(connection).await {

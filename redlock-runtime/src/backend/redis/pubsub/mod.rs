@@ -1,4 +1,4 @@
-//! How a server tells a client of hand-overs and releases.
+//! How a server signals hand-overs and releases to a client.
 
 pub(crate) mod handover_watchdog;
 pub(crate) mod listening;

@@ -1,4 +1,4 @@
-//! Hears on one channel who of this process has been handed a lock, or waits for one that is free.
+//! The registry of a node's channel: passes each received signal to the waiter that it is for.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,12 +15,12 @@ use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::owner::Owner;
 
-/// The channel of those that cannot be told.
+/// The channel of waiters that cannot be signalled.
 pub(crate) const NOBODY: &str = "-";
-/// Owners that gave up, at most: a call for one of them is rare, and late.
+/// How many former owners are remembered: a signal for one of them is rare, and late.
 const MOST_FORMER: usize = 1024;
 
-/// The channel of a node's waiters, and who listens for what.
+/// The channel of a node's waiters, and which waiter listens for what.
 #[derive(Debug)]
 pub(crate) struct Registry {
     pub(crate) channel: String,
@@ -31,22 +31,22 @@ pub(crate) struct Registry {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nobody has asked for it yet.
+    /// No waiter has needed it yet.
     Unused,
-    /// Somebody has.
+    /// A waiter needs it.
     Wanted,
-    /// Calls are heard.
+    /// Signals are received.
     Heard,
-    /// They are not, for the time being.
+    /// Signals are not received at present.
     Silent,
 }
 
 #[derive(Default)]
 struct Listeners {
     subscriptions: HashMap<Owner, (LockKey, mpsc::UnboundedSender<QueueSignal>)>,
-    /// They only want to know when a lock is let go of.
+    /// The owners of release hints: they only have to learn of a release.
     awaiting: HashMap<Owner, (LockKey, OnRelease)>,
-    /// They gave up, and never come back: what is handed to them nobody wants.
+    /// Owners that gave up, and are never used again: a lock that is handed to them is released.
     former: VecDeque<Claim>,
 }
 
@@ -61,20 +61,21 @@ impl Registry {
         }
     }
 
-    /// What listens on the channel, and where its news arrive.
+    /// The listener on the channel, and the receiver of its messages.
     pub(crate) fn listener(&self) -> (Listener, mpsc::UnboundedReceiver<News>) {
         let (news, heard) = mpsc::unbounded_channel();
         let (channel, doubts) = (self.channel.clone(), Arc::clone(&self.doubts));
         (Listener { channel, news, doubts }, heard)
     }
 
-    /// A call seems to have been missed: does the subscription listen where it is called?
+    /// A signal seems to have been missed: checks that the subscription listens at the right
+    /// servers.
     pub(crate) fn doubt(&self) {
         self.doubts.notify_one();
     }
 
-    /// The channel to be told on, once somebody listens there; [`NOBODY`] if that takes longer
-    /// than `within`. Cancel safe.
+    /// The channel for signals, once it is listened to; [`NOBODY`] if that takes longer than
+    /// `within`. Cancel safe.
     pub(crate) async fn channel_within(&self, within: Duration) -> &str {
         if self.is_heard() {
             return &self.channel;
@@ -100,14 +101,14 @@ impl Registry {
         *self.phase.borrow() == Phase::Heard
     }
 
-    /// Returns when somebody waits.
+    /// Returns when a waiter needs signals.
     pub(crate) async fn wanted(&self) {
         let mut phase = self.phase.subscribe();
         let _ = phase.wait_for(|phase| *phase != Phase::Unused).await;
     }
 
-    /// Whoever is in line looks at once when calls are not heard any more, and from then on as
-    /// often as somebody who is not told: until calls are heard again, none will come.
+    /// Changes the phase. When signals are not received any more, queued waiters check their
+    /// entries at once, and from then on as often as waiters that are not signalled.
     pub(crate) fn enter(&self, phase: Phase) {
         let before = self.phase.send_replace(phase);
         if before == Phase::Heard && phase != Phase::Heard {
@@ -121,7 +122,7 @@ impl Registry {
         Subscription::new(calls, Registration { registry: Arc::clone(self), owner: owner.clone() })
     }
 
-    /// `told` is called when the lock of this claim was let go of.
+    /// `told` is called when the lock of this claim was released.
     pub(crate) fn expect(
         self: &Arc<Self>,
         Claim { key, owner, .. }: &Claim,
@@ -140,7 +141,7 @@ impl Registry {
         listeners.former.push_back(claim.clone());
     }
 
-    /// Calls may have been missed.
+    /// Signals may have been missed.
     pub(crate) fn disturb(&self) {
         let listeners: Vec<_> = self.listeners().subscriptions.values().cloned().collect();
         for (_, sender) in listeners {
@@ -148,8 +149,8 @@ impl Registry {
         }
     }
 
-    /// Passes a message on. Answers with the lock that it hands to somebody who gave up. A message
-    /// about another lock than the one that its owner waits for is not believed: what it may have
+    /// Passes a message on. Returns the lock that it hands to an owner that gave up. A message
+    /// about another lock than the one that its owner waits for is ignored: a lock that it may have
     /// handed over ends with the claim window.
     pub(crate) fn tell(&self, message: &[u8]) -> Option<Claim> {
         if let Some(lock) = parse_free(message) {
@@ -175,8 +176,8 @@ impl Registry {
                 listeners.subscriptions.get(lock.owner).filter(|(key, _)| lock.is(key));
             subscription.map(|(_, sender)| sender.clone())
         };
-        // Outside of the mutex: it wakes a task. Without a subscription, the waiter has looked and
-        // knows of it already.
+        // Outside of the mutex: it wakes a task. Without a subscription, the waiter has checked its
+        // entry and knows the outcome already.
         let _ = sender?.send(call);
         None
     }
@@ -194,7 +195,7 @@ impl fmt::Debug for Listeners {
     }
 }
 
-/// Takes the listener of an owner away.
+/// Removes the listener of an owner when it is dropped.
 #[derive(Debug)]
 struct Registration {
     registry: Arc<Registry>,
@@ -207,7 +208,7 @@ impl Drop for Registration {
         let gone =
             (listeners.subscriptions.remove(&self.owner), listeners.awaiting.remove(&self.owner));
         drop(listeners);
-        // Outside of the mutex: what they refer to may end with them.
+        // Outside of the mutex: what the listeners refer to may end with them.
         drop(gone);
     }
 }
@@ -245,7 +246,7 @@ fn parse(message: &[u8]) -> Option<(Lock<'_>, QueueSignal)> {
     Some((lock, QueueSignal::HandedOver { fencing_tokens, lease }))
 }
 
-/// Who is handed a lock by a message, and with what.
+/// The owner that a message hands a lock to, and the signal.
 #[cfg(test)]
 pub(crate) fn handed_over(message: &[u8]) -> Option<(String, QueueSignal)> {
     let (lock, signal) = parse(message)?;

@@ -1,4 +1,4 @@
-//! Connections that only listen: what is sent to this client on a channel, or into its mailbox.
+//! Connections that only listen: they receive what is sent to this client's channel or mailbox.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{MissedTickBehavior, timeout};
 use uuid::Uuid;
 
-/// How often a silent connection is asked for a sign of life.
+/// How often a silent connection is checked for a sign of life.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 /// How long the sign of life may take.
 pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
@@ -22,16 +22,16 @@ pub(crate) fn channel() -> String {
     format!("redlock:{}", Uuid::new_v4().simple())
 }
 
-/// What a subscription passes on.
+/// The events of a subscription.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum News {
     Message(Vec<u8>),
-    /// Messages may have been missed, but from now on they are heard.
+    /// Messages may have been missed, but from now on they are received.
     #[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "one server has no parts"))]
     Gap,
 }
 
-/// Where a subscription listens, and who hears of it.
+/// Where a subscription listens, and where its messages go.
 pub(crate) struct Listener {
     pub(crate) channel: String,
     pub(crate) news: mpsc::UnboundedSender<News>,
@@ -42,7 +42,7 @@ pub(crate) struct Listener {
 
 impl Listener {
     pub(crate) fn pass_on(&self, message: Vec<u8>) {
-        // Nobody hears it when the subscription is about to be dropped.
+        // The receiver is gone when the subscription is about to be dropped.
         let _ = self.news.send(News::Message(message));
     }
 }

@@ -3,7 +3,6 @@
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Awaits all of them.
 pub(crate) async fn at_once<T>(
     mut futures: Vec<Pin<Box<dyn Future<Output = T> + Send + '_>>>,
 ) -> Vec<T> {

@@ -25,19 +25,19 @@ use crate::backend::{Abilities, Acquired, Claim, Fault, Found, LockBackend, Rele
 use crate::error::LockError;
 use crate::shield::tell;
 
-/// How often the client follows a redirect before we are told: twice, since a command for a master
-/// that is gone goes to another server first. Each failure makes it look at the whole cluster anew,
-/// which holds up the commands of all.
+/// How often the client library follows a redirect: twice, since a command for a master that is
+/// gone goes to another server first. After each failure the client library examines the whole
+/// cluster anew, which delays the commands of all callers.
 const RETRIES: u32 = 2;
 const SHORTEST_PAUSE_MS: u64 = 10;
 const LONGEST_PAUSE_MS: u64 = 100;
-/// Ends what the client asks for itself, of a server that may be frozen. Commands of ours end
-/// sooner, by our own bounds.
+/// Bounds the commands that the client library sends by itself to a server that may be frozen. Our
+/// own commands end sooner, by our own bounds.
 const CLIENT_REPLY: Duration = Duration::from_secs(5);
 const CLIENT_CONNECT: Duration = Duration::from_secs(1);
 
 /// The locks of a cluster. The client library finds the master of each key, follows it when it
-/// moves, and asks again; every script may be repeated by its owner.
+/// moves, and repeats the command; every script may be repeated by its owner.
 #[derive(Debug)]
 pub(crate) struct RedisCluster {
     node: RedisNode<Shards>,
@@ -72,9 +72,9 @@ impl RedisCluster {
 }
 
 impl RedisCluster {
-    /// Renews leases of one slot together. Where that fails and there is time left, each by itself:
-    /// a slot that is on its way elsewhere serves its keys one by one, and one key that is refused
-    /// must not keep the others from being renewed.
+    /// Renews leases of one slot together. If that fails and there is time left, renews each by
+    /// itself: a slot that is being moved serves its keys one by one, and one refused key must not
+    /// keep the others from being renewed.
     fn renew_slot<'a>(&'a self, claims: &'a [Claim], end: Instant) -> NodeList<'a> {
         Box::pin(async move {
             let left = || end.saturating_duration_since(Instant::now());
@@ -92,7 +92,7 @@ impl RedisCluster {
     }
 }
 
-/// What was found of each of several leases, when it comes.
+/// The results of renewing several leases.
 type NodeList<'a> = Pin<Box<dyn Future<Output = Vec<Result<Option<Found>, Fault>>> + Send + 'a>>;
 
 impl LockBackend for RedisCluster {
@@ -119,7 +119,7 @@ impl LockBackend for RedisCluster {
             for (answer, position) in answers.into_iter().zip(positions) {
                 match answer {
                     Ok(answer) => found[*position] = answer,
-                    // What the others found must not get lost.
+                    // The results of the other slots must not get lost.
                     Err(fault) if is_any => {
                         tell!(debug, nodes = ?fault.nodes, "a part of the cluster is silent");
                     }
@@ -134,7 +134,7 @@ impl LockBackend for RedisCluster {
         self.node.release(release, within)
     }
 
-    /// The client library waits for every server that is silent, before it serves the others.
+    /// The client library waits for every silent server before it serves the others.
     fn verify(&self, within: Duration) -> Reply<'_, ()> {
         self.node.verify(within.max(CONNECT))
     }
@@ -144,9 +144,9 @@ impl LockBackend for RedisCluster {
     }
 }
 
-/// Where connections to a whole cluster come from.
+/// The source of connections to a whole cluster.
 pub(crate) enum Shards {
-    /// Of our own: the manager of the pool knows no options.
+    /// Made by this library: the manager of the pool has no options.
     Client {
         client: Box<ClusterClient>,
         seeds: Vec<ConnectionInfo>,

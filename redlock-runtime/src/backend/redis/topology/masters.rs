@@ -1,5 +1,5 @@
 //! Listens at every master of a cluster: what a script publishes arrives without a detour over the
-//! bus of the cluster, and the script can count who listens.
+//! bus of the cluster, and the script can count the listeners.
 
 use std::collections::{HashSet, VecDeque};
 use std::pin::Pin;
@@ -24,9 +24,9 @@ use crate::backend::redis::pubsub::subscription::{
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(1);
-/// Between two surveys while a master is not heard, or where one may be new.
+/// The time between two surveys while a master is not listened to, or while one may be new.
 const SOON: Duration = Duration::from_secs(1);
-/// Messages that are remembered, as each comes from every master.
+/// How many messages are remembered, as each of them comes from every master.
 const MOST_HEARD: usize = 512;
 
 /// The address of a server.
@@ -61,7 +61,7 @@ struct Ear {
     stream: PubSubStream,
 }
 
-/// All that listens in one cluster.
+/// All connections that listen in one cluster.
 struct Masters {
     seeds: Arc<[ConnectionInfo]>,
     listener: Listener,
@@ -73,11 +73,11 @@ struct Masters {
     surveyed: Instant,
 }
 
-/// What a look at the whole cluster found.
+/// What a survey of the whole cluster found.
 struct Survey {
-    /// At masters that nobody listened to.
+    /// New connections to masters that were not listened to.
     ears: Vec<Ear>,
-    /// Where somebody listened in vain.
+    /// Servers whose connection gives no sign of life.
     deaf: Vec<Address>,
     /// Why a master is not listened to.
     failed: Option<RedisError>,
@@ -118,7 +118,7 @@ impl Masters {
         }
     }
 
-    /// With the heartbeat, or soon where something seems wrong.
+    /// With the heartbeat, or soon if something seems wrong.
     fn next_survey(&self) -> Instant {
         self.surveyed + if self.is_whole { HEARTBEAT } else { SOON }
     }
@@ -139,7 +139,7 @@ impl Masters {
         let is_changed = self.ears.len() < had || !ears.is_empty();
         self.ears.extend(ears);
         if is_changed {
-            // Whoever was called at a master without an ear did not hear it.
+            // Signals of a master without a connection were missed.
             let _ = self.listener.news.send(News::Gap);
         }
     }
@@ -179,7 +179,7 @@ impl Heard {
     }
 }
 
-/// Never returns while there is none. Cancel safe.
+/// The end of a survey. Never returns while there is none. Cancel safe.
 async fn ended(surveying: &mut Option<Surveying>) -> RedisResult<Survey> {
     match surveying {
         Some(surveying) => surveying.await,
@@ -187,7 +187,7 @@ async fn ended(surveying: &mut Option<Surveying>) -> RedisResult<Survey> {
     }
 }
 
-/// The next message, and which ear heard it. `None`: its connection broke. Cancel safe.
+/// The next message, and which connection received it. `None`: the connection broke. Cancel safe.
 async fn next(ears: &mut [Ear]) -> (usize, Option<Vec<u8>>) {
     std::future::poll_fn(|context| {
         for (at, ear) in ears.iter_mut().enumerate() {
@@ -201,8 +201,8 @@ async fn next(ears: &mut [Ear]) -> (usize, Option<Vec<u8>>) {
     .await
 }
 
-/// Asks who the masters are, subscribes where that is missing, and asks the others for a sign of
-/// life.
+/// Finds out which servers are masters, subscribes where that is missing, and checks the other
+/// connections for a sign of life.
 async fn survey(
     seeds: Arc<[ConnectionInfo]>,
     channel: String,
@@ -232,7 +232,7 @@ async fn survey(
     Ok(found)
 }
 
-/// The first server that says who the masters are, as it is spoken to, and what it says.
+/// The masters as the first server names them that answers, and how that server was connected to.
 async fn masters(
     seeds: &[ConnectionInfo],
     known: &[(Address, PubSubSink)],
@@ -243,7 +243,7 @@ async fn masters(
             servers.push(seed.clone().set_addr(place(seed.addr(), address)));
         }
     }
-    // All at once: one that is silent must not stand before the others.
+    // All at once: a silent server must not delay the others.
     let ask = |server: ConnectionInfo| -> ConnectAttempt<'static, (ConnectionInfo, Vec<Address>)> {
         Box::pin(async move {
             let asked = timeout(CONNECT, slots(server.clone())).await;
@@ -254,7 +254,7 @@ async fn masters(
     Race::of(servers.into_iter().map(ask)).won().await
 }
 
-/// What a server answers to CLUSTER SLOTS.
+/// A server's answer to CLUSTER SLOTS.
 async fn slots(server: ConnectionInfo) -> RedisResult<Value> {
     let mut connection = Client::open(server)?.get_multiplexed_async_connection().await?;
     redis::cmd("CLUSTER").arg("SLOTS").query_async(&mut connection).await
@@ -275,7 +275,7 @@ async fn open(seed: &ConnectionInfo, address: Address, channel: &str) -> RedisRe
     timeout(CONNECT, made).await.unwrap_or_else(|_| Err(silent()))
 }
 
-/// Another server, spoken to in the same way.
+/// The address of another server, reached in the same way as `seed`.
 fn place(seed: &ConnectionAddr, (host, port): &Address) -> ConnectionAddr {
     match seed.clone() {
         ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
@@ -293,7 +293,7 @@ fn host(address: &ConnectionAddr) -> &str {
 }
 
 /// The masters in an answer to CLUSTER SLOTS: `{first slot, last, {host, port, ..}, replicas ..}`
-/// for each range. Where a server does not know its host, it is the one that was `asked`.
+/// for each range. If a server does not know its host, it is the one that was `asked`.
 fn parse(slots: &Value, asked: &str) -> Vec<Address> {
     let Value::Array(ranges) = slots else { return Vec::new() };
     let mut masters: Vec<Address> = Vec::new();

@@ -1,4 +1,4 @@
-//! The master of now, as its sentinels name it.
+//! The current master, as its sentinels name it.
 
 use deadpool::managed::Manager as _;
 use deadpool_redis::redis::aio::MultiplexedConnection;
@@ -15,18 +15,19 @@ use crate::error::LockError;
 
 /// Asks the sentinels anew for every connection.
 pub(crate) enum Sentinels {
-    /// All of them at once. One that is silent must not stand before the others.
+    /// All of them at once. A silent sentinel must not delay the others.
     Each {
         sentinels: Vec<ConnectionInfo>,
         master: String,
         login: Option<SentinelNodeConnectionInfo>,
     },
-    /// As the pool of somebody else does it: in the order of its list.
+    /// As the caller's own pool does it: in the order of its list.
     Pool(Pool),
 }
 
 impl RedisNode<Sentinels> {
-    /// `master` is what the sentinels call it, or a URL with that name in the place of the host.
+    /// `master` is the name that the sentinels use, or a URL with that name in the place of the
+    /// host.
     pub(crate) fn watched(
         urls: &[String],
         master: &str,
@@ -63,8 +64,8 @@ fn ask(
 }
 
 impl Sentinels {
-    /// The master, as the first sentinel says that has one to name. `None`: only the pool of
-    /// somebody else knows the way.
+    /// The master, as the first sentinel names it that knows one. `None`: only the caller's own
+    /// pool can find it.
     async fn master(&self) -> Option<RedisResult<Client>> {
         let Self::Each { sentinels, master, login } = self else { return None };
         let attempt = |sentinel: &ConnectionInfo| -> ConnectAttempt<'_, Client> {
@@ -78,8 +79,8 @@ impl Sentinels {
 impl Source for Sentinels {
     type Connection = MultiplexedConnection;
 
-    /// To a server that said of itself a moment ago that it is a master: sentinels that have not
-    /// heard of a failover name the old one.
+    /// Connects to a server that has just reported to be a master: sentinels that have not heard of
+    /// a failover name the old one.
     async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         if let Some(master) = self.master().await {
             let settings = address::settings();

@@ -1,4 +1,4 @@
-//! Takes the lock if it is free.
+//! The acquire command: takes the lock if it is free.
 
 use std::time::Duration;
 

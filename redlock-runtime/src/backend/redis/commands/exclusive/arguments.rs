@@ -1,11 +1,11 @@
-//! What several commands send.
+//! The arguments that several commands share.
 
 use std::time::Duration;
 
 use crate::backend::Claim;
 
-/// How long a fencing counter outlives a lease whose fencing tokens were reserved. The mark of the
-/// slot vouches for them for longer.
+/// How long a fencing counter outlives a lease whose fencing tokens were reserved. After that, the
+/// mark of the slot keeps later tokens above them.
 const COUNTER_LIFE: Duration = Duration::from_secs(10);
 
 /// The lease, in milliseconds.

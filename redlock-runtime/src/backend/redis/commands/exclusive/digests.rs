@@ -1,4 +1,4 @@
-//! The scripts are what docs/protocol.md and docs/security.md say they are.
+//! Pins the digests of the scripts to those in docs/protocol.md and docs/security.md.
 
 use super::{acquire, enqueue, nudge, raise, release, release_hint, renew, rotate};
 use crate::backend::CLAIM_WINDOW;

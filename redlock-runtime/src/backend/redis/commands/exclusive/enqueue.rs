@@ -1,4 +1,4 @@
-//! Takes the lock, or a place at the end of its queue; or looks after that place.
+//! The enqueue command: takes the lock, or an entry at the end of its queue; or checks that entry.
 
 use deadpool_redis::redis::Value;
 
@@ -10,7 +10,8 @@ use crate::backend::{Claim, Enqueued};
 
 pub(super) static SCRIPT: Script = with_hand_over!("enqueue.lua").before(&release::SCRIPT);
 
-/// Enqueues, to be told on `channel`. An owner may enqueue only once, so this is not repeated.
+/// Enqueues an owner that is signalled on `channel`. An owner may enqueue only once, so this is not
+/// repeated.
 pub(crate) fn call(claim: &Claim, reserve: u32, channel: &str) -> ScriptCall {
     let keys = claim.key.with_helpers();
     let keys = keys.each_ref().map(String::as_str);
@@ -20,7 +21,7 @@ pub(crate) fn call(claim: &Claim, reserve: u32, channel: &str) -> ScriptCall {
     ScriptCall { may_repeat: channel.is_empty(), ..ScriptCall::new(&SCRIPT, &keys, &args) }
 }
 
-/// Looks after an owner that enqueued before.
+/// Checks the entry of an owner that enqueued before.
 pub(crate) fn look(claim: &Claim, reserve: u32) -> ScriptCall {
     call(claim, reserve, "")
 }

@@ -1,4 +1,4 @@
-//! Hands a lock that is free to the first process of its queue, if any.
+//! The nudge command: hands a lock that is free to the first process of its queue, if any.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Lifts the fencing counter: how N nodes agree on a fencing token.
+//! The raise command: lifts the fencing counter, so that N nodes agree on a fencing token.
 
 use deadpool_redis::redis::Value;
 

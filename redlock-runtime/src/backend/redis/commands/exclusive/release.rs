@@ -1,4 +1,4 @@
-//! Releases a lock, or leaves its queue.
+//! The release command: releases a lock, or leaves its queue.
 
 use deadpool_redis::redis::Value;
 
@@ -22,12 +22,12 @@ pub(crate) fn call(release: Release<'_>, has_queue: bool) -> ScriptCall {
         None => Default::default(),
     };
     let args = [claim.owner.as_str(), leave, &used, &reserved, &life];
-    // Empty arguments at the end say nothing, and each argument costs the server time.
+    // Empty arguments at the end are left out, because each argument costs the server time.
     let said = args.iter().rposition(|arg| !arg.is_empty()).map_or(0, |last| last + 1);
     ScriptCall::new(&SCRIPT, if has_queue { &keys } else { &keys[..1] }, &args[..said])
 }
 
-/// What the release found, and whether the lock was handed over by it.
+/// What the release found, and whether it handed the lock over.
 pub(crate) fn decode(value: &Value) -> Option<(Found, bool)> {
     match value {
         Value::Int(2) => Some((Found::Ours, true)),

@@ -1,4 +1,4 @@
-//! Asks a server to tell of a release, where its waiters do not queue.
+//! The command that requests a release hint, where waiters do not queue on the server.
 
 use deadpool_redis::redis::Value;
 
@@ -13,7 +13,7 @@ pub(crate) fn call(claim: &Claim, channel: &str) -> ScriptCall {
     ScriptCall::new(&SCRIPT, &keys, &[claim.owner.as_str(), channel])
 }
 
-/// Will a release be told of? Otherwise the lock is free already.
+/// Was the request noted? Otherwise the lock is free already.
 pub(crate) fn decode(value: &Value) -> Option<bool> {
     match value {
         Value::Int(1) => Some(true),

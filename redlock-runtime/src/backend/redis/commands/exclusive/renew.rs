@@ -1,4 +1,4 @@
-//! Renews many leases in one call.
+//! The renew command: renews many leases in one call.
 
 use deadpool_redis::redis::Value;
 
@@ -18,7 +18,7 @@ pub(crate) fn call(claims: &[Claim]) -> ScriptCall {
     ScriptCall::new(&SCRIPT, &keys, &args)
 }
 
-/// The reply names the leases that were not renewed only, by their positions.
+/// The reply names only the leases that were not renewed, by their positions.
 pub(crate) fn decode(value: &Value, leases: usize) -> Option<Timed<Vec<Found>>> {
     let Value::Array(items) = value else { return None };
     let (Value::Int(micros), failures) = items.split_first()? else { return None };

@@ -1,4 +1,4 @@
-//! What several commands are answered.
+//! The parts of replies that several commands share.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::backend::redis::commands::reply::text;
 use crate::backend::{FencingTokens, Found, Position};
 use crate::fencing::FencingToken;
 
-/// Whose lock a command found.
+/// Which owner a command found.
 pub(super) fn found(value: &Value) -> Option<Found> {
     match value {
         Value::Int(1) => Some(Found::Ours),

@@ -1,4 +1,4 @@
-//! Gives others their turn, or makes the lease full again.
+//! The rotate command: gives other processes their turn, or makes the lease full again.
 
 use deadpool_redis::redis::Value;
 
@@ -10,7 +10,7 @@ use crate::backend::{Claim, Found, Rotated, TokensUsed};
 
 pub(super) static SCRIPT: Script = with_hand_over!("rotate.lua");
 
-/// The holder `held`, which has used `tokens`, gives way, and `next` is to be told on `channel`.
+/// The holder `held`, which has used `tokens`, gives way, and `next` is signalled on `channel`.
 pub(crate) fn call(
     held: &Claim,
     tokens: TokensUsed,
