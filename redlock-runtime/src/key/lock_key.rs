@@ -1,4 +1,4 @@
-//! A key that has been checked, with its prefix.
+//! A checked key with its prefix, and the names of its helper keys.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use crate::error::{InvalidKeyReason, LockError};
 const MAX_LENGTH: usize = 1024;
 /// The suffix of the helper key that holds the last fencing token.
 const FENCE_SUFFIX: &str = ":fence";
-/// The end of the key of the mark, behind a hash tag that leads to a slot.
+/// The end of the mark's key, after a hash tag that leads to a slot.
 const MARK_SUFFIX: &str = ":mark:fence";
-/// The suffix of the helper key that holds the line of those who wait.
+/// The suffix of the helper key that holds the queue of waiting processes.
 const QUEUE_SUFFIX: &str = ":queue";
-/// Begins the end of the key of a mailbox, behind which stands a UUID without hyphens.
+/// Begins the end of a mailbox's key; a UUID without hyphens follows.
 pub(crate) const MAILBOX: &str = "mailbox:";
 const UUID_LENGTH: usize = 32;
-/// The end of the key of the roll, which has no hash tag of its own.
+/// The end of the key of the founders, which has no hash tag of its own.
 pub(crate) const ROLL_SUFFIX: &str = "nodes:fence";
 
-/// A valid key of a lock: the name that the user gave, behind the prefix of the client.
+/// A valid key of a lock: the prefix of the client, then the name that the user gave.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct LockKey {
     full: Arc<str>,
@@ -42,17 +42,17 @@ impl LockKey {
         &self.full[self.prefix_length..]
     }
 
-    /// The key as it stands in Redis.
+    /// The key in Redis.
     pub(crate) fn redis_key(&self) -> &str {
         &self.full
     }
 
-    /// The same, shared.
+    /// The key in Redis, shared.
     pub(crate) fn shared(&self) -> Arc<str> {
         Arc::clone(&self.full)
     }
 
-    /// The key, and those of its mark, its counter and its line.
+    /// The key, and those of its mark, its counter and its queue.
     pub(crate) fn with_helpers(&self) -> [String; 4] {
         [self.full.to_string(), self.mark_key(), self.fence_key(), self.queue_key()]
     }
@@ -67,7 +67,7 @@ impl LockKey {
         self.helper_key(FENCE_SUFFIX)
     }
 
-    /// The key of the line, in the same hash slot.
+    /// The key of the queue, in the same hash slot.
     pub(crate) fn queue_key(&self) -> String {
         self.helper_key(QUEUE_SUFFIX)
     }
@@ -104,8 +104,9 @@ fn check(name: &str) -> Result<(), InvalidKeyReason> {
     Ok(())
 }
 
-/// Why a key cannot be that of a lock, its prefix included. It may have a suffix that all helper
-/// keys have: they all have a hash tag, but for the roll. And it needs helper keys in its own slot.
+/// Why a key cannot be that of a lock, its prefix included. It may end like a helper key if it has
+/// no hash tag: all helper keys have one, except that of the founders. And it needs helper keys in
+/// its own slot.
 fn conflict(full: &str) -> Option<InvalidKeyReason> {
     if is_mailbox(full) {
         return Some(InvalidKeyReason::ReservedSuffix("mailbox:<uuid>"));
@@ -121,7 +122,7 @@ fn conflict(full: &str) -> Option<InvalidKeyReason> {
     reserved.map(InvalidKeyReason::ReservedSuffix)
 }
 
-/// May a client of a pool fetch its messages from a list of this name?
+/// Could a client of a pool use a list of this name as its mailbox?
 fn is_mailbox(full: &str) -> bool {
     let Some((head, uuid)) = full.split_at_checked(full.len().saturating_sub(UUID_LENGTH)) else {
         return false;

@@ -1,4 +1,4 @@
-//! Keys: how one is rendered from arguments, and what it must be like to name a lock.
+//! Keys: how they are rendered from arguments, and what makes them valid.
 
 mod lock_key;
 mod render;

@@ -1,9 +1,9 @@
 //! Renders a key from a template's texts and values, so that different values never share a key.
 //!
 //! With two or more placeholders the delimiter of every gap is escaped inside the values, together
-//! with `%`, which begins an escape. The first delimiter behind a value therefore ends it, and the
-//! key can be taken apart again in only one way: rendering is injective. `{` and `}` are escaped
-//! always, so that no value can choose the hash slot of its key.
+//! with `%`, which begins an escape. So the first delimiter after a value ends it, and the key can
+//! be taken apart again in only one way: rendering is injective. `{` and `}` are always escaped, so
+//! that no value can choose the hash slot of its key.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::error::{InvalidKeyReason, LockError};
 #[derive(Debug)]
 pub struct Key(pub(crate) Result<Cow<'static, str>, LockError>);
 
-/// What may stand in a placeholder.
+/// The types that a placeholder can have.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be part of a lock key because it does not implement `Display`",
     label = "this placeholder has type `{Self}`",
@@ -33,13 +33,13 @@ pub fn part<'a, T: KeyPart + ?Sized>(value: &'a &'a T) -> &'a dyn Display {
     value
 }
 
-/// Runs `render` in a frame of its own: what it borrows leaves no place in the caller's future.
+/// Runs `render` in a frame of its own: what it borrows takes no space in the caller's future.
 #[inline]
 pub fn lend<A, T>(arguments: A, render: impl FnOnce(A) -> T) -> T {
     render(arguments)
 }
 
-/// Named by the expansion where a variable is to be moved, and never called.
+/// The expansion names it where a variable is to be moved, and never calls it.
 #[inline]
 pub fn take<T>(_: T) {}
 
@@ -49,7 +49,7 @@ pub fn literal_key(text: &'static str) -> Key {
     Key(Ok(Cow::Borrowed(text)))
 }
 
-/// `key = <expression>`: the value as it stands.
+/// `key = <expression>`: the value without escapes.
 pub fn display_key<T: KeyPart + ?Sized>(value: &T) -> Key {
     let mut text = String::new();
     match write!(text, "{value}") {
@@ -68,7 +68,7 @@ pub struct Render {
 }
 
 impl Render {
-    /// For a template with one placeholder: nothing can be confused, the value stands as it is.
+    /// For a template with one placeholder: the value needs no delimiters.
     #[inline]
     #[expect(clippy::new_without_default, reason = "called by the expansion, never by hand")]
     pub fn new() -> Self {
@@ -118,7 +118,7 @@ fn invalid(text: &str, reason: InvalidKeyReason) -> LockError {
     LockError::InvalidKey { key: excerpt(text), reason }
 }
 
-/// Percent-escapes what could be taken for structure.
+/// Percent-escapes the characters that could be taken for structure.
 struct Escape<'a> {
     text: &'a mut String,
     delimiters: &'static str,

@@ -1,20 +1,20 @@
 //! Hash slots of a Redis Cluster, and keys that lie in a given one.
 
-/// What keys are distributed over.
+/// The number of hash slots.
 const SLOTS: u16 = 1 << 14;
-/// Digits of a tag that leads to a slot, three bits each.
+/// The number of octal digits in a tag that leads to a slot.
 const DIGITS: usize = 6;
-/// Which bits of the digits to turn, to turn one bit of the slot. The checksum is linear: several
-/// bits of the slot are turned by the bits for each of them, exclusive or.
+/// Which bits of the digits to turn in order to turn one bit of the slot. The checksum is linear:
+/// to turn several bits of the slot, combine their entries by exclusive or.
 const TURNS: [u32; SLOTS.ilog2() as usize] = [
     0o240_607, 0o061_230, 0o041_324, 0o042_553, 0o200_233, 0o201_162, 0o221_743, 0o041_320,
     0o001_104, 0o041_657, 0o240_717, 0o061_010, 0o041_764, 0o240_571,
 ];
-/// Of the checksum, byte by byte.
+/// The table of the checksum, byte by byte.
 const TABLE: [u16; 256] = table();
 
 /// The part of a key that Redis Cluster hashes, by the rule of the cluster specification: between
-/// the first `{` and the first `}` behind it, when that is not empty.
+/// the first `{` and the first `}` after it, when that is not empty.
 pub(super) fn hash_tag(key: &str) -> Option<&str> {
     let (_, rest) = key.split_once('{')?;
     let (tag, _) = rest.split_once('}')?;
@@ -26,11 +26,11 @@ fn slot(key: &str) -> u16 {
 }
 
 /// A key that begins with `prefix`, ends with `suffix`, and lies in the slot of `key`, which begins
-/// with `prefix` as well. It is the same one for all keys of the slot.
+/// with `prefix` as well. It is the same key for all keys of the slot.
 pub(super) fn neighbour(key: &str, prefix: &str, suffix: &str) -> String {
     let with = |digits: u32| format!("{prefix}{{{digits:0DIGITS$o}}}{suffix}");
     let first = with(0);
-    // Where the prefix has a tag already, all of its keys are in one slot.
+    // If the prefix has a tag already, all of its keys are in one slot.
     let wrong = slot(&first) ^ slot(key);
     let turned = TURNS.iter().enumerate().filter(|(bit, _)| wrong >> bit & 1 == 1);
     match turned.fold(0, |digits, (_, turn)| digits ^ turn) {
