@@ -1,4 +1,4 @@
-//! The error of every call.
+//! `LockError`: the error of every call.
 
 use std::error::Error;
 use std::time::Duration;
@@ -56,16 +56,16 @@ pub enum LockError {
         reason: InvalidKeyReason,
     },
 
-    /// Somebody else held the lock for the whole `wait`.
+    /// Another owner held the lock for the whole `wait`.
     #[non_exhaustive]
     Timeout {
         /// The key, without the client's prefix.
         key: String,
         /// How long the call waited.
         waited: Duration,
-        /// How many times Redis was asked.
+        /// How many attempts were made.
         attempts: u32,
-        /// The owner that held the lock when it was last seen.
+        /// The owner that held the lock when it was last observed.
         holder: Option<String>,
     },
 
@@ -83,7 +83,7 @@ pub enum LockError {
         renewals: u32,
     },
 
-    /// Redis could not be asked: nothing is known about the lock.
+    /// Redis could not be reached: nothing is known about the lock.
     #[non_exhaustive]
     Unavailable {
         /// The key, without the client's prefix; empty while a client starts up.
@@ -177,7 +177,7 @@ impl LockError {
         }
     }
 
-    /// Does somebody else have the lock? Nothing was done; the same call may succeed later. In a
+    /// Does another owner have the lock? Nothing was done; the same call may succeed later. In a
     /// web service: 409 or 423.
     ///
     /// True for [`Timeout`](Self::Timeout), [`TurnTaken`](Self::TurnTaken) and
@@ -197,7 +197,8 @@ impl LockError {
         matches!(self, Self::Timeout { .. } | Self::TurnTaken { .. } | Self::AlreadyHeld { .. })
     }
 
-    /// Could the lock not be asked for at the moment? Nothing was done. In a web service: 503.
+    /// Was it impossible to ask for the lock at the moment? Nothing was done. In a web service:
+    /// 503.
     ///
     /// True for [`Unavailable`](Self::Unavailable), [`TooManyWaiters`](Self::TooManyWaiters),
     /// [`ShuttingDown`](Self::ShuttingDown), [`ExpireTooShort`](Self::ExpireTooShort) and
@@ -279,7 +280,7 @@ impl LockError {
     }
 }
 
-/// Does a person have to do something before this node works?
+/// Does this node need a change by a person before it works?
 fn is_for_good(error: &NodeError) -> bool {
     matches!(
         error.kind(),

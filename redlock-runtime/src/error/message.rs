@@ -1,4 +1,4 @@
-//! What an error says: the whole message for operators, and one for those who call a service.
+//! Messages of errors: the whole message for operators, and a short one for users of a service.
 
 use std::fmt;
 
@@ -96,7 +96,7 @@ impl LockError {
         }
     }
 
-    /// What happened, for somebody outside of the service: without addresses of servers, host names
+    /// What happened, for readers outside of the service: without addresses of servers, host names
     /// and process ids, which the whole message has.
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! Every way a lock can fail, said so that a person knows what to do next.
+//! Every way in which a lock can fail, with messages that say what to do next.
 
 mod invalid_key;
 mod lock_error;

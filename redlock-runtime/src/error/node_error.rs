@@ -1,4 +1,4 @@
-//! What one node said.
+//! `NodeError`: the error of one node.
 
 use std::error::Error;
 use std::fmt;
@@ -18,14 +18,14 @@ use std::sync::Arc;
 /// ```
 ///
 /// Its [`source`](std::error::Error::source) is the error of the Redis client, a
-/// [`RedisError`](deadpool_redis::redis::RedisError), where that said it. Two are equal when they
-/// say the same, whatever their sources.
+/// [`RedisError`](deadpool_redis::redis::RedisError), if the client reported one. Two node errors
+/// are equal when node, kind and message are, whatever their sources.
 #[derive(Debug, Clone)]
 pub struct NodeError {
     node: String,
     kind: NodeErrorKind,
     message: String,
-    /// It is only read, so that it is as fit for `catch_unwind` as the rest.
+    /// The source is only read, so it is as fit for `catch_unwind` as the rest.
     source: Option<Arc<AssertUnwindSafe<Box<dyn Error + Send + Sync>>>>,
 }
 
@@ -126,7 +126,7 @@ pub enum NodeErrorKind {
     NoPermission,
     /// The server is loading its data from disk.
     Loading,
-    /// The server is busy with a script of somebody else.
+    /// The server is busy with a script of another client.
     Busy,
     /// The server is out of memory.
     OutOfMemory,
@@ -158,8 +158,8 @@ pub enum NodeErrorKind {
 }
 
 impl NodeErrorKind {
-    /// Does the server answer nobody, for now? Where a person has to change something, each call is
-    /// told that by its error.
+    /// Does the server answer no client at the moment? If a person has to change something, it is
+    /// no outage: each call gets its own error.
     pub(crate) fn is_outage(self) -> bool {
         matches!(
             self,

@@ -1,11 +1,11 @@
-//! How parts of messages are shown.
+//! How parts of error messages are written.
 
 use std::fmt;
 use std::time::Duration;
 
 use super::node_error::{NodeError, NodeErrorKind};
 
-/// A duration as people read it: `1.234 s`, `87 ms`.
+/// A duration for readers: `1.234 s`, `87 ms`.
 pub(super) struct Seconds(pub(super) Duration);
 
 impl fmt::Display for Seconds {
@@ -26,7 +26,7 @@ impl fmt::Display for HeldBy<'_> {
     }
 }
 
-/// What each node said about a lock; whoever starts up, and has no lock, gets advice for that, too.
+/// The errors of the nodes about a lock. A client that starts up has no lock, and gets advice, too.
 pub(super) struct NodeList<'a>(pub(super) &'a [NodeError], pub(super) &'a str);
 
 impl fmt::Display for NodeList<'_> {
