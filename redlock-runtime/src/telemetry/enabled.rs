@@ -1,5 +1,5 @@
-//! Through the `metrics` facade: the program chooses the recorder. One that panics takes no lock
-//! along.
+//! Records metrics through the `metrics` facade: the program chooses the recorder. A recorder that
+//! panics does no harm to the lock.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::error::LockError;
 use crate::shield::shielded;
 use crate::state::LostReason;
 
-/// Tells the recorder what each metric means. A recorder that is installed later does not hear it.
+/// Describes each metric to the recorder. A recorder that is installed later gets no descriptions.
 pub(crate) fn describe() {
     describe_counter!("redlock_attempts_total", "Calls that wanted a lock.");
     describe_counter!("redlock_acquire_total", "Calls that ended, by what came of them.");
@@ -36,7 +36,7 @@ pub(crate) fn attempt(template: &'static str) {
     });
 }
 
-/// It was granted.
+/// The lock was granted.
 pub(crate) fn acquired(template: &'static str, waited: Duration) {
     shielded(|| {
         end_attempt(template, "acquired");
@@ -44,7 +44,7 @@ pub(crate) fn acquired(template: &'static str, waited: Duration) {
     });
 }
 
-/// It was not. `has_waited`: the call would have waited for it.
+/// The lock was not granted. `has_waited`: the call would have waited for it.
 pub(crate) fn not_acquired(template: &'static str, error: &LockError, has_waited: bool) {
     shielded(|| {
         let result = match error {
@@ -71,7 +71,7 @@ fn end_attempt(template: &'static str, result: &'static str) {
     counter!("redlock_acquire_total", "template" => template, "result" => result).increment(1);
 }
 
-/// One question to the backend.
+/// One acquire command to the backend.
 pub(crate) fn question(template: &'static str) {
     shielded(|| {
         counter!("redlock_questions_total", "template" => template).increment(1);
@@ -108,7 +108,7 @@ pub(crate) fn lost(template: &'static str, reason: LostReason) {
     });
 }
 
-/// A renewal was confirmed, or not.
+/// A renewal was confirmed, or failed.
 pub(crate) fn renewal(template: &'static str, is_confirmed: bool) {
     shielded(|| {
         let result = if is_confirmed { "renewed" } else { "unconfirmed" };

@@ -1,4 +1,4 @@
-//! Labels that no template gives.
+//! Labels of metrics that are not key templates.
 
-/// The template of locks that are taken without one, by `Redlock::lock`.
+/// The label of locks without a template, which `Redlock::lock` acquires.
 pub(crate) const PROGRAMMATIC: &str = "(programmatic)";

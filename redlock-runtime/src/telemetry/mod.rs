@@ -1,6 +1,6 @@
 //! Metrics: what is counted and measured, behind the feature `metrics`.
 //!
-//! Both files have the same functions, so that no call site knows the feature. Labels are key
+//! Both files have the same functions, so that no caller depends on the feature. Labels are key
 //! templates, never keys: their number is bounded by the source code.
 
 mod label;
