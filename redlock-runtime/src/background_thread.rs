@@ -1,9 +1,9 @@
 //! The background thread: one for the whole process, with a runtime of its own. A child of a fork
 //! has another one.
 //!
-//! Everything that must go on whatever happens to the caller runs here: connections (a socket must
-//! outlive the runtime that first used it), renewals (a blocked runtime must not starve them) and
-//! releases (a dropped guard may have no runtime at all).
+//! All work that must not depend on a caller runs here: connections (a socket must outlive the
+//! runtime that first used it), renewals (a blocked runtime must not starve them) and releases (a
+//! dropped guard may have no runtime at all).
 
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -22,8 +22,8 @@ struct BackgroundThread {
     thread: JoinHandle<Option<()>>,
 }
 
-/// The runtime of the background thread of this process. The thread is started by the first call,
-/// and again should it ever die.
+/// The runtime of the background thread of this process. The first call starts the thread, and a
+/// later call replaces it if it has died.
 ///
 /// # Errors
 /// [`LockError::BackgroundThread`] when the operating system grants no thread,
@@ -33,7 +33,7 @@ pub(crate) fn handle() -> Result<Handle, LockError> {
     serving(&mut keeper.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The runtime of `keeper`, with a thread that lives.
+/// The runtime of `keeper`, whose thread is replaced if it has died.
 fn serving(keeper: &mut Option<BackgroundThread>) -> Result<Handle, LockError> {
     match keeper {
         Some(running) if !running.thread.is_finished() => Ok(running.handle.clone()),
@@ -46,7 +46,7 @@ pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Result
     handle().map(|handle| drop(handle.spawn(future)))
 }
 
-/// What a caller is told when the thread stopped during `what`.
+/// The error of a caller when the thread stopped during `what`.
 pub(crate) fn stopped(what: &str) -> LockError {
     LockError::BackgroundThread { message: format!("it stopped during {what}") }
 }
@@ -63,7 +63,7 @@ fn start(thread: Builder) -> Result<BackgroundThread, LockError> {
     Ok(BackgroundThread { handle, thread })
 }
 
-/// A runtime for a thread. Where that cannot be had, it is dropped by the caller, who may be inside
+/// The runtime of the thread. If the thread cannot be started, the caller drops it, possibly inside
 /// of another runtime.
 struct Driven(Option<Runtime>);
 

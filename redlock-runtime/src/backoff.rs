@@ -6,22 +6,22 @@ use std::time::Duration;
 const SPINS: u32 = 3;
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(100);
-/// How long the first in line goes without a look.
+/// The longest time between two checks by the first process of the queue.
 const FALLBACK: Duration = Duration::from_secs(1);
-/// How much later than the one before it each place in line looks.
+/// How much later than the entry before it each entry of the queue is checked.
 const APART: Duration = Duration::from_millis(50);
-/// How long nobody in line goes without a look.
+/// The longest time between two checks by any queued process.
 const SLOWEST: Duration = Duration::from_secs(10);
-/// The pause while the holder is in this process. Its release and its loss wake the waiter; this is
-/// for a lock that is gone without a word, as its key was deleted.
+/// The pause while the holder is in this process. Its release and its loss wake the waiter; the
+/// pause is for a lock that ended without an event, for example because its key was deleted.
 pub(crate) const HOLDER_HERE: Duration = Duration::from_secs(1);
-/// The same where nobody stands in line: others may take it at any time.
+/// The same without a queue on the server: other processes may acquire the lock at any time.
 pub(crate) const HOLDER_HERE_WITHOUT_QUEUE: Duration = Duration::from_millis(100);
 
-/// The pause before attempt `attempts + 1` for a lock that somebody else holds.
+/// The pause before attempt `attempts + 1` for a lock that another owner holds.
 ///
-/// It grows with the age of the present hold, as far as it was seen: a lock that moves is asked for
-/// often, one that stays costs the server little, and the delay is a small part of the hold. It
+/// The pause grows with the observed age of the present hold: a lock that moves gets many attempts,
+/// a lock that stays costs the server little, and the delay is a small part of the hold. The pause
 /// ends when the holder's lease does. `random` is in `0.0..1.0`: half of the pause is jitter, so
 /// that waiters do not move in step.
 pub(crate) fn busy(
@@ -41,12 +41,13 @@ pub(crate) fn busy(
     }
 }
 
-/// When to look after a place in line, should no call come: when the holder's lease ends, in case
-/// it crashed, those further back later. A message may also be lost, so not much later.
+/// When to check an entry in the queue if no signal comes: when the holder's lease ends, in case
+/// the holder crashed, and later for entries further back. As a signal may also be lost, not much
+/// later.
 ///
-/// Whoever looks first when the lease is over has the lock: those before it in line, who look a
-/// little earlier, are dead or frozen then. So nobody looks between the end of the lease and its
-/// turn.
+/// The first process that checks after the end of the lease gets the lock: processes before it in
+/// the queue check a little earlier, so they are dead or frozen then. So no process checks between
+/// the end of the lease and its turn.
 pub(crate) fn in_line(free_in: Option<Duration>, ahead: u32) -> Duration {
     let apart = APART.saturating_mul(ahead);
     let slow = (FALLBACK + apart).min(SLOWEST);
@@ -56,7 +57,7 @@ pub(crate) fn in_line(free_in: Option<Duration>, ahead: u32) -> Duration {
     }
 }
 
-/// The same for somebody whose turn cannot be told: it looks at the pace of [`busy`], also further
+/// The same for a process that is not signalled: it checks at the pace of [`busy`], even further
 /// back, as it may become the first at any time.
 pub(crate) fn untold(
     hold_age: Duration,
@@ -67,8 +68,8 @@ pub(crate) fn untold(
     busy(SPINS, hold_age, free_in, random) * (1 + ahead.min(3))
 }
 
-/// The pause after a split vote: random and not short, so that one of the rivals comes first next
-/// time, as the pattern of the distributed lock asks.
+/// The pause after a split vote: random and not short, so that one of the competitors comes first
+/// next time, as the pattern of the distributed lock recommends.
 pub(crate) fn split(random: f64) -> Duration {
     SHORTEST + Duration::from_millis(20).mul_f64(random)
 }

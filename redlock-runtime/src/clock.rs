@@ -5,7 +5,7 @@ use std::time::Duration;
 use once_cell::race::OnceBox;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// A point in time: what a [`Clock`] showed.
+/// A point in time, as a [`Clock`] showed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Moment(u64);
 
@@ -40,7 +40,7 @@ fn saturating_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Where the time comes from.
+/// The source of the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clock {
     /// Real time, counted through the suspend of a machine: `CLOCK_BOOTTIME` on Linux. A server's
@@ -50,10 +50,11 @@ pub(crate) enum Clock {
     Tokio,
 }
 
-/// A day before its first use, so that a moment is never zero: a clock that tests have paused may
-/// show less than the real time of this process.
+/// The origin of the clock, a day before its first use, so that a moment is never zero: a clock
+/// that tests have paused may show less than the real time of this process.
 fn tokio_origin() -> std::time::Instant {
-    // A cell that nobody waits for: a thread of the parent may be filling it when a process forks.
+    // Never a lock to wait for: when a process forks, a thread of the parent may be filling the
+    // cell.
     static ORIGIN: OnceBox<std::time::Instant> = OnceBox::new();
     let day_ago = || {
         let now = std::time::Instant::now();
@@ -76,8 +77,8 @@ impl Clock {
 
     /// Sleeps until `moment`. Cancel safe: dropping it has no effect.
     ///
-    /// The timer may run on a clock that stops in suspend: it is a wake-up, the moment is checked
-    /// again by whoever was woken.
+    /// The timer may run on a clock that stops in suspend: it only wakes the caller, which checks
+    /// the moment again.
     pub(crate) async fn sleep_until(self, moment: Moment) {
         if moment == Moment::NEVER {
             // No timer at all: a paused clock would jump to it.
@@ -93,11 +94,11 @@ impl Clock {
     }
 }
 
-/// The runtime of the caller, if a test has paused its clock. It stands still while nothing is
-/// awaited, and jumps while something is. All other clocks are real time.
+/// The runtime of the caller, if a test has paused its clock. Such a clock stands still while no
+/// task awaits a timer, and jumps otherwise. All other clocks are real time.
 pub(crate) fn paused_runtime() -> Option<Handle> {
     let here = Handle::try_current().ok()?;
-    // Elsewhere clocks cannot be paused.
+    // The clocks of other runtimes cannot be paused.
     if here.runtime_flavor() == RuntimeFlavor::MultiThread {
         return None;
     }
@@ -117,7 +118,7 @@ fn boot_time() -> Moment {
     Moment(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
 }
 
-/// Elsewhere the standard library's monotonic clock, which may stop in suspend.
+/// On other systems: the standard library's monotonic clock, which may stop in suspend.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn boot_time() -> Moment {
     Moment(saturating_nanos(std::time::Instant::now().saturating_duration_since(tokio_origin())))

@@ -1,30 +1,31 @@
-//! How long to do without what a user was not allowed to do. Pure; `now` is an argument.
+//! For how long a client avoids a feature that the server has denied to its user. Pure; `now` is an
+//! argument.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::clock::Moment;
 
-/// Something that was denied is tried again after so long, then after twice that, and so on ..
+/// A denied feature is tried again after this time, then after twice that, and so on ..
 const SHORTEST: Duration = Duration::from_secs(2);
-/// .. and this often for as long as it stays denied.
+/// .. and at this interval for as long as it stays denied.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The pause after something was denied so many times before, in a row.
+/// The pause after a feature was denied this many times before, in a row.
 pub(crate) fn pause(times: u32) -> Duration {
     SHORTEST.saturating_mul(1 << times.min(8)).min(LONGEST)
 }
 
-/// What is known of one permission. Asking costs one load as long as nothing was denied.
+/// What is known about one permission. Checking costs one load as long as it was not denied.
 #[derive(Debug, Default)]
 pub(crate) struct Denial {
-    /// In nanoseconds; zero: it is allowed, as far as is known.
+    /// In nanoseconds; zero: the feature is allowed, as far as is known.
     until: AtomicU64,
     times: AtomicU32,
 }
 
 impl Denial {
-    /// Should it be done without, at `now`?
+    /// Should the feature be avoided at `now`?
     pub(crate) fn lasts(&self, now: impl FnOnce() -> Moment) -> bool {
         match self.until.load(Ordering::Relaxed) {
             0 => false,
@@ -32,9 +33,9 @@ impl Denial {
         }
     }
 
-    /// It was denied. Returns whether this is the first time in a row.
+    /// The feature was denied. Returns whether this is the first time in a row.
     pub(crate) fn denied(&self, now: Moment) -> bool {
-        // Several commands that were on their way at once are one try.
+        // Several commands that were in flight at once count as one try.
         if self.lasts(|| now) {
             return false;
         }
@@ -43,7 +44,7 @@ impl Denial {
         times == 0
     }
 
-    /// It was allowed.
+    /// The feature was allowed.
     pub(crate) fn allowed(&self) {
         if self.until.load(Ordering::Relaxed) != 0 {
             self.until.store(0, Ordering::Relaxed);

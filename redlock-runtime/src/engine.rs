@@ -1,4 +1,4 @@
-//! What the engines of one client share.
+//! The engine: the state that all locks of one client share.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,12 +21,12 @@ use crate::key::LockKey;
 use crate::local_queue::{LocalQueues, QueueHandle, Shutdown, Shutdowns};
 use crate::thread_exit;
 
-/// One client's backend, and everything that works on it.
+/// One client's backend, with its queues, schedulers and pending commands.
 #[derive(Debug)]
 pub(crate) struct Engine {
     /// Unique in this process.
     pub(crate) id: u64,
-    /// That made it, and alone can use it.
+    /// The process that made the engine. No other process can use it.
     pub(crate) process: u32,
     pub(crate) backend: Arc<dyn LockBackend>,
     pub(crate) client_name: String,
@@ -34,29 +34,30 @@ pub(crate) struct Engine {
     queues: LocalQueues,
     pub(crate) pending: PendingCommands,
     place: Placement,
-    /// The user of this client may not use the queue of the server.
+    /// Whether the user of this client is denied the queue of the server.
     queue_denial: Denial,
-    /// Lines for operators of which there may be many.
+    /// The log lines for operators that may come in large numbers.
     pub(crate) reports: Arc<Reports>,
 }
 
-/// Where the client's background work happens, and on which clock.
+/// Where the client's background work runs, and on which clock.
 #[derive(Debug)]
 enum Placement {
     /// On the background thread, in real time.
     BackgroundThread(Arc<Scheduler>),
-    /// On the clock of each caller: one that a test has paused drives renewals, too. Keyed by the
-    /// runtime of such a clock; `None` stands for real time, which the background thread serves.
+    /// On the clock of each caller, so that a clock that a test has paused drives renewals, too.
+    /// Keyed by the runtime of such a clock; `None` stands for real time, which the background
+    /// thread serves.
     Callers(Mutex<HashMap<Option<runtime::Id>, Arc<Scheduler>>>),
 }
 
-/// What an engine is made of.
+/// The parts from which an engine is made.
 pub(crate) struct Parts {
     pub(crate) backend: Arc<dyn LockBackend>,
     pub(crate) client_name: String,
     pub(crate) reply_timeout: Duration,
     pub(crate) max_waiters: usize,
-    /// Run on the runtimes of the callers, not on the background thread.
+    /// Whether tasks run on the runtimes of the callers, not on the background thread.
     pub(crate) is_embedded: bool,
     pub(crate) reports: Arc<Reports>,
 }
@@ -97,12 +98,13 @@ impl Engine {
         self.queues.shutdowns()
     }
 
-    /// Begins a shutdown, which ends with what is returned.
+    /// Begins a shutdown, which ends when the returned value is dropped.
     pub(crate) fn shut_down(&self) -> Shutdown {
         self.queues.shut_down()
     }
 
-    /// Fails in a process that was forked from the one that made it: nothing of it works there.
+    /// Fails in a process that was forked from the one that made the engine: no part of it works
+    /// there.
     pub(crate) fn check_process(&self) -> Result<(), LockError> {
         if self.process == process::id() { Ok(()) } else { Err(LockError::ForkedProcess) }
     }
@@ -114,7 +116,7 @@ impl Engine {
         }
     }
 
-    /// Where a task of this client runs, started from here.
+    /// Where a task of this client runs that is started by the current caller.
     pub(crate) fn executor(&self) -> Executor {
         match self.place {
             Placement::BackgroundThread(_) => Executor::BackgroundThread,
@@ -122,13 +124,12 @@ impl Engine {
         }
     }
 
-    /// Are answers of the backend there at once, without I/O?
+    /// Does the backend answer at once, without I/O?
     pub(crate) fn is_embedded(&self) -> bool {
         matches!(self.place, Placement::Callers(_))
     }
 
-    /// A share in the local queue of a key. Callers of one queue have one clock, by which they are
-    /// served.
+    /// A handle of the local queue of a key. All callers of one queue have the same clock.
     pub(crate) fn local_queue(&self, key: &LockKey) -> QueueHandle {
         self.queues.join(key, self.executor().runtime_id())
     }
@@ -145,14 +146,13 @@ impl Engine {
         }
     }
 
-    /// The queue that the server keeps of waiting processes, if it has one and this client may use
-    /// it.
+    /// The queue of waiting processes on the server, if there is one and this client may use it.
     pub(crate) fn fifo_queue(&self) -> Option<&dyn FifoQueue> {
         let is_denied = self.queue_denial.lasts(|| self.clock().now());
         self.backend.abilities().fifo_queue.filter(|_| !is_denied)
     }
 
-    /// Does without that queue for a while.
+    /// Avoids that queue for a while.
     pub(crate) fn queue_denied(&self) {
         if self.queue_denial.denied(self.clock().now()) {
             tell!(
@@ -163,12 +163,12 @@ impl Engine {
         }
     }
 
-    /// The server let this client use its queue.
+    /// The server allowed this client to use its queue.
     pub(crate) fn queue_allowed(&self) {
         self.queue_denial.allowed();
     }
 
-    /// The scheduler for a lease that is granted here.
+    /// The scheduler for a lease that is granted to the current caller.
     pub(crate) fn scheduler(&self) -> Arc<Scheduler> {
         match &self.place {
             Placement::BackgroundThread(scheduler) => Arc::clone(scheduler),
@@ -176,7 +176,7 @@ impl Engine {
                 let executor = Executor::of_clock();
                 let id = executor.runtime_id();
                 let mut schedulers = schedulers.lock().unwrap_or_else(PoisonError::into_inner);
-                // A runtime that ended left a scheduler that nobody else refers to.
+                // The scheduler of a runtime that has ended has no other reference.
                 schedulers.retain(|known, shared| *known == id || Arc::strong_count(shared) > 1);
                 let new = || Scheduler::new(executor, Clock::Tokio);
                 Arc::clone(schedulers.entry(id).or_insert_with(new))
@@ -184,7 +184,7 @@ impl Engine {
         }
     }
 
-    /// The leases this client holds now.
+    /// The leases that this client holds now.
     pub(crate) fn held(&self) -> Vec<Arc<Hold>> {
         let mut held: Vec<_> = match &self.place {
             Placement::BackgroundThread(scheduler) => scheduler.of_client(self.id),
@@ -199,8 +199,8 @@ impl Engine {
 }
 
 impl Drop for Engine {
-    /// The connections of a parent are nothing that its child may close: their runtime does not
-    /// run there.
+    /// A child of a fork must not close the connections of its parent: their runtime does not run
+    /// in the child.
     fn drop(&mut self) {
         if self.check_process().is_err() {
             std::mem::forget(Arc::clone(&self.backend));

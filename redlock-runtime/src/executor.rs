@@ -10,7 +10,7 @@ use super::clock::{Clock, paused_runtime};
 use super::report::{Admission, Kind, Reports};
 use crate::error::LockError;
 
-/// Is this line to be written in full? Otherwise a summary tells of it.
+/// Is this line to be written in full? Otherwise it is counted for a summary.
 pub(crate) fn admits(reports: &Arc<Reports>, kind: Kind, template: &'static str) -> bool {
     let summary_at = match reports.admit(kind, template) {
         Admission::Write => return true,
@@ -22,7 +22,7 @@ pub(crate) fn admits(reports: &Arc<Reports>, kind: Kind, template: &'static str)
             Clock::Tokio => Executor::of_clock(),
         };
         let reports = Arc::clone(reports);
-        // Without a host there is no client, either.
+        // If the task cannot be spawned, its runtime has ended, and the summary is lost.
         let _ = host.spawn(async move {
             reports.clock().sleep_until(at).await;
             reports.summarize(kind);
@@ -41,8 +41,8 @@ pub(crate) enum Executor {
 }
 
 impl Executor {
-    /// Where the clock of the caller is driven: real time by the background thread, which no caller
-    /// can block.
+    /// The runtime that drives the clock of the caller. Real time is driven by the background
+    /// thread, which no caller can block.
     pub(crate) fn of_clock() -> Self {
         paused_runtime().map_or(Self::BackgroundThread, Self::Runtime)
     }

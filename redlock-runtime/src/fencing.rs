@@ -76,7 +76,7 @@ impl FencingToken {
         if value < Self::LIMIT { Some(Self(value)) } else { None }
     }
 
-    /// The next one.
+    /// The next token.
     pub(crate) fn after(self) -> Option<Self> {
         Self::new(self.0 + 1)
     }

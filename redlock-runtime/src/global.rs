@@ -79,8 +79,8 @@ fn from_variables(
     })
 }
 
-/// The URLs of a list. A comma in a password is no end of one: at the end of a URL, another scheme
-/// follows.
+/// The URLs in a list. A comma in a password does not end a URL: after the end of a URL, another
+/// scheme follows.
 fn split(list: &str) -> Vec<String> {
     let is_scheme =
         |text: &str| text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'+');
@@ -112,7 +112,7 @@ pub fn global() -> Result<Redlock, LockError> {
     Ok(redlock)
 }
 
-/// The global client, for a call that looks by itself whether it is one of this process.
+/// The global client, for a call that checks by itself whether the client belongs to this process.
 pub(crate) fn of_call() -> Result<Redlock, LockError> {
     GLOBAL.last().cloned().ok_or(LockError::NotInitialized)
 }

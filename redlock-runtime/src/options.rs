@@ -39,7 +39,7 @@ impl From<Duration> for Wait {
     }
 }
 
-/// What one lock asks for. Its fields have been checked against each other.
+/// The options of one lock. They have been checked against each other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Policy {
     expire: Duration,
@@ -91,7 +91,7 @@ impl Policy {
     }
 }
 
-/// Redis counts whole milliseconds; rounded down, our own deadline can only come earlier.
+/// Redis counts whole milliseconds; rounding down can only make our own deadline earlier.
 fn whole_millis(expire: Duration) -> Duration {
     expire.saturating_sub(Duration::from_nanos(u64::from(expire.subsec_nanos() % 1_000_000)))
 }

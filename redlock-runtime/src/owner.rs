@@ -1,4 +1,4 @@
-//! The owner value: who holds a key, unique to every acquisition.
+//! The owner value: it says who holds a key, and is unique to every acquisition.
 
 use std::borrow::Borrow;
 use std::cell::RefCell;
@@ -10,10 +10,10 @@ use uuid::fmt::Simple;
 
 use super::process;
 
-/// The value that stands in Redis while a lock is held: `<client name>:<random>`.
+/// The value of the lock's key in Redis while the lock is held: `<client name>:<random>`.
 ///
-/// Fresh for every attempt, never used again: the proofs of the protocol rest on it, and a late
-/// command of an old attempt can never touch a newer lock.
+/// Fresh for every acquisition, never used again: the proofs of the protocol rest on it, and a late
+/// command of an old acquisition can never touch a newer lock.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Owner(Arc<str>);
 
@@ -29,7 +29,7 @@ impl Owner {
         Self(text.into())
     }
 
-    /// Does a value look like one of ours, rather than like another library's?
+    /// Does a value look like an owner value of this library?
     pub(crate) fn is_likely(value: &str) -> bool {
         let random = value.rsplit_once(':').map_or("", |(_, random)| random);
         random.len() == 32 && random.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -82,11 +82,11 @@ fn random_uuid() -> Uuid {
         static STOCK: RefCell<Stock> = const { RefCell::new(Stock::EMPTY) };
     }
     let taken = STOCK.try_with(|stock| stock.borrow_mut().take().ok());
-    // A thread that is ending has no stock any more.
+    // The stock of a thread that is ending is gone.
     taken.ok().flatten().unwrap_or_else(Uuid::new_v4)
 }
 
-/// `<host>-<pid>`: enough for an operator who reads a key to find the process that holds it.
+/// `<host>-<pid>`: enough for an operator to find the process that holds a key.
 pub(crate) fn default_client_name() -> String {
     format!("{}-{}", host_name(), std::process::id())
 }

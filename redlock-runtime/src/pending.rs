@@ -1,4 +1,4 @@
-//! Counts what must still reach Redis, so that a shutdown can wait for it.
+//! Counts commands that must still reach Redis, so that a shutdown can wait for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,8 @@ use tokio::sync::Notify;
 
 use super::shield::shielded;
 
-/// The commands of one client that are on their way and would leave a lock behind if they were cut.
+/// The commands of one client that are in flight and would leave a lock behind if they were
+/// aborted.
 #[derive(Debug, Default)]
 pub(crate) struct PendingCommands {
     shared: Arc<PendingCount>,
@@ -16,7 +17,7 @@ pub(crate) struct PendingCommands {
 #[derive(Debug, Default)]
 struct PendingCount {
     count: AtomicUsize,
-    /// There was nothing left.
+    /// Notified when no command is pending any more.
     settled: Notify,
 }
 
@@ -30,10 +31,10 @@ impl PendingCommands {
         self.shared.count.load(Ordering::Acquire)
     }
 
-    /// Waits until nothing is pending. Cancel safe.
+    /// Waits until no command is pending. Cancel safe.
     pub(crate) async fn settled(&self) {
         loop {
-            // In line before the look: whatever ends behind it wakes us.
+            // Registered before the check: a command that ends after it wakes this future.
             let mut settled = std::pin::pin!(self.shared.settled.notified());
             settled.as_mut().enable();
             if self.count() == 0 {
@@ -44,7 +45,7 @@ impl PendingCommands {
     }
 }
 
-/// One command on its way.
+/// One command in flight.
 #[derive(Debug)]
 pub(crate) struct PendingCommand {
     shared: Arc<PendingCount>,

@@ -1,7 +1,7 @@
-//! Which process this is.
+//! The identity of the running process, and statics of which each process has its own.
 //!
 //! A fork copies the memory of a process and none of its threads. What the parent has made is of no
-//! use in the child: nothing drives it there, and a mutex that another thread had locked stays
+//! use in the child: no thread drives it there, and a mutex that another thread had locked stays
 //! locked for ever. So each process has its own statics, and what belongs to another process is
 //! neither locked nor dropped.
 
@@ -14,23 +14,23 @@ use crate::error::LockError;
 /// How many processes, each forked from the one before, may use the library.
 const GENERATIONS: usize = 16;
 
-/// The process that made a client last, as far as this memory knows. A client is made before
-/// anything else, so this is the running process wherever a client of its own is used.
+/// The last process that made a client, as far as this memory knows. A client is made before any
+/// other object, so this is the running process wherever a client of its own is used.
 static LATEST: AtomicU32 = AtomicU32::new(0);
 
-/// The process that runs. A system call.
+/// The running process. This makes a system call.
 pub(crate) fn id() -> u32 {
     std::process::id()
 }
 
-/// The process that runs, which makes a client.
+/// Notes that the running process makes a client.
 pub(crate) fn begin() -> u32 {
     let process = id();
     LATEST.store(process, Ordering::Relaxed);
     process
 }
 
-/// The process that runs, known without a system call where a client of its own is used.
+/// The running process, without a system call; valid where a client of its own is used.
 pub(crate) fn latest() -> u32 {
     LATEST.load(Ordering::Relaxed)
 }
@@ -38,14 +38,14 @@ pub(crate) fn latest() -> u32 {
 /// A static of which each process has its own.
 #[derive(Debug)]
 pub(crate) struct PerProcess<T> {
-    /// In the order of their processes, each forked from the one before. No two processes ever
-    /// use the same slot, so that a child does not meet what a thread of its parent was at.
+    /// In the order of their processes, each forked from the one before. No two processes ever use
+    /// the same slot, so a child does not meet the unfinished work of a parent's thread.
     slots: [ProcessSlot<T>; GENERATIONS],
 }
 
 #[derive(Debug)]
 struct ProcessSlot<T> {
-    /// Zero: nobody's yet.
+    /// Zero: the slot is not used yet.
     process: AtomicU32,
     value: OnceCell<T>,
 }
@@ -75,7 +75,7 @@ impl<T> PerProcess<T> {
         self.slot(process)?.value.set(value).map_err(|_| LockError::AlreadyInitialized)
     }
 
-    /// The value of the last process that made one: this one, or one that it was forked from.
+    /// The value of the last process that made one: this process, or one that it was forked from.
     pub(crate) fn last(&self) -> Option<&T> {
         let claimed = self.slots.iter().take_while(|slot| slot.process.load(Ordering::Acquire) > 0);
         claimed.filter_map(|slot| slot.value.get()).last()

@@ -1,5 +1,5 @@
-//! Lines for operators that may come by the hundred: the first few are written, the others counted,
-//! and a summary tells how many they were.
+//! Log lines for operators that may come by the hundred: the first few are written, the others are
+//! counted, and a summary says how many they were.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,13 +8,13 @@ use std::time::Duration;
 use super::clock::{Clock, Moment};
 use super::shield::tell;
 
-/// So many lines of a kind are written in full, in each window.
+/// How many lines of a kind are written in full, in each window.
 const IN_FULL: u32 = 3;
 const WINDOW: Duration = Duration::from_secs(60);
-/// When the first summary of a window tells of those that were counted; the next one ends it.
+/// When the first summary of a window reports the counted lines; the next one ends the window.
 const FIRST_SUMMARY: Duration = Duration::from_secs(5);
 
-/// What lines tell of.
+/// The events that lines report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A lease was lost.
@@ -38,7 +38,7 @@ pub(crate) struct Reports {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Write,
-    /// It is counted. `Some`: a summary has to be asked for, then.
+    /// The line is counted. `Some`: the caller has to request a summary for this moment.
     Count(Option<Moment>),
 }
 
@@ -67,7 +67,7 @@ impl Reports {
         self.lines(kind).admit(self.clock.now(), template)
     }
 
-    /// The summary that was asked for.
+    /// Writes a summary that was requested.
     pub(crate) fn summarize(&self, kind: Kind) {
         let counted = {
             let mut lines = self.lines(kind);
@@ -77,7 +77,7 @@ impl Reports {
         write(kind, &counted);
     }
 
-    /// What was counted so far, ahead of its summary.
+    /// Writes what was counted so far, ahead of its summary.
     pub(crate) fn flush(&self) {
         for kind in KINDS {
             let counted = self.lines(kind).take();

@@ -1,4 +1,4 @@
-//! What a lease can be, and how it can end.
+//! The states of a lease, and how it can end.
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ pub enum LostReason {
     RenewalLimit,
     /// The key was gone, or the lease ran out before it could be renewed (a frozen process).
     Expired,
-    /// The key is owned by somebody else.
+    /// The key has another owner.
     Stolen,
     /// No renewal was confirmed before the lease ran out: Redis did not answer.
     Unreachable,
@@ -79,8 +79,8 @@ pub enum Released {
     Expired,
     /// The key belonged to another owner, and was left alone.
     Stolen,
-    /// The lock is not ours any more, and nobody knows since when: the release was sent twice, as
-    /// the connection broke, and only the second one was answered. Most likely the first one
-    /// freed the lock, or handed it to the next one who waited.
+    /// This owner does not hold the lock any more, and it is unknown since when: the release was
+    /// sent twice because the connection broke, and only the second one was answered. Most likely
+    /// the first one freed the lock, or handed it to the next waiter.
     Unknown,
 }

@@ -1,10 +1,11 @@
-//! Gives what was just let go of a moment to leave before a thread ends.
+//! Lets releases and clean-ups leave before a thread ends.
 //!
-//! A guard dropped as the last thing a program does (the end of `main`, a panic), a call that
-//! returned before its release was answered, or one that was cancelled on its way to a lock, would
-//! otherwise race with the end of the process. Letting go never blocks; the end of its thread does,
-//! and the end of the thread on which a client was made, which is `main` mostly. They wait while
-//! one answer follows another: for [`QUIET`] at most without any, and for [`LONGEST`] in all.
+//! They would otherwise race with the end of the process: for example after a guard that is dropped
+//! as the last action of a program (the end of `main`, a panic), a call that returned before its
+//! release was answered, or a call that was cancelled while it acquired. A release never blocks;
+//! the end of its thread does, and so does the end of the thread on which a client was made, mostly
+//! `main`. These ends wait while one answer follows another: for [`QUIET`] at most without any, and
+//! for [`LONGEST`] in all.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,8 +19,8 @@ use crate::error::LockError;
 const QUIET: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(10);
-/// What is let go of may have to be let go of again before it has left: a question that nobody
-/// waits for becomes a lock that nobody wants.
+/// How often a wait includes work that follows from the work it waits for: an abandoned attempt may
+/// be granted a lock, which has to be released as well.
 const CONSEQUENCES: usize = 4;
 
 static UNSENT: PerProcess<Departures> = PerProcess::new();
@@ -32,9 +33,9 @@ struct AtThreadEnd;
 
 impl Drop for AtThreadEnd {
     fn drop(&mut self) {
-        // In a child of a fork there is nothing to wait for: what was left to do is its parent's.
+        // The child of a fork has nothing to wait for: the unfinished work belongs to its parent.
         if let Ok(departures) = here() {
-            // The limits are no failure: leases end by themselves.
+            // Reaching the limits is no failure: leases end by themselves.
             departures.have_left(QUIET, LONGEST);
         }
     }
@@ -44,18 +45,18 @@ fn here() -> Result<&'static Departures, LockError> {
     UNSENT.of(process::id(), Departures::default)
 }
 
-/// From here on this thread does not end while something has to leave.
+/// From here on the end of this thread waits for unsent work.
 pub(crate) fn attend_end() {
     // An error means that this thread is ending already.
     let _ = AT_THREAD_END.try_with(|_| ());
 }
 
-/// Does a thread that ends wait for what has to leave?
+/// Does a thread that ends wait for unsent work?
 pub(crate) fn is_awaited() -> bool {
     here().is_ok_and(|departures| departures.lock().ends > 0)
 }
 
-/// Something that was let go of, and that the server may not know of yet.
+/// Work of an abandoned or released lock that the server may not know about yet.
 #[derive(Debug)]
 pub(crate) struct Unsent {
     departures: Option<&'static Departures>,
@@ -63,10 +64,10 @@ pub(crate) struct Unsent {
 }
 
 impl Unsent {
-    /// Called on the thread that lets go.
+    /// To be called on the thread that releases or abandons.
     pub(crate) fn here() -> Self {
         attend_end();
-        // Without any, nothing can be sent either.
+        // Without a slot for this process, no command can be sent either.
         here().map_or(Self { departures: None, subscription: 0 }, Departures::one_more)
     }
 }
@@ -79,7 +80,7 @@ impl Drop for Unsent {
     }
 }
 
-/// What has not left yet, in this process.
+/// The unsent work of this process.
 #[derive(Debug, Default)]
 struct Departures {
     state: Mutex<Unfinished>,
@@ -88,11 +89,11 @@ struct Departures {
 
 #[derive(Debug, Default)]
 struct Unfinished {
-    /// The subscriptions of what has not left yet.
+    /// The ids of the work that is not finished.
     open: BTreeSet<u64>,
-    /// How many subscriptions there have been.
+    /// How many ids have been given out.
     begun: u64,
-    /// How many have been given back.
+    /// How many of them are finished.
     left: u64,
     /// How many threads wait at their end.
     ends: usize,
@@ -116,15 +117,14 @@ impl Departures {
         }
     }
 
-    /// Waits until all has left that was let go of so far, and what became of it. What else others
-    /// let go of meanwhile is their business. `false`: nothing has left for `quiet`, or `longest`
-    /// is over.
+    /// Waits for all work begun so far, and for the work that follows from it. Later work of other
+    /// threads is not waited for. `false`: no work was finished for `quiet`, or `longest` is over.
     fn have_left(&self, quiet: Duration, longest: Duration) -> bool {
         let mut state = self.lock();
         state.ends += 1;
         let (mut in_all, mut is_done) = (Duration::ZERO, true);
         for _ in 0..CONSEQUENCES {
-            // A consequence is there before its cause has left.
+            // Work that follows from other work begins before that other work is finished.
             let begun = state.begun;
             while is_done && state.open.first().is_some_and(|subscription| *subscription < begun) {
                 let left = state.left;
@@ -142,8 +142,8 @@ impl Departures {
         is_done
     }
 
-    /// Waits for news for a [`STEP`]. Gives how long that took, of which a pause of the whole
-    /// machine counts as a step only: nobody could have answered meanwhile.
+    /// Waits for progress for a [`STEP`]. Returns how long that took; a pause of the whole machine
+    /// counts as one step only, because no server could have answered meanwhile.
     fn one_step<'a>(
         &'a self,
         state: MutexGuard<'a, Unfinished>,

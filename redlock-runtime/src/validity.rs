@@ -9,24 +9,24 @@ use std::time::Duration;
 
 use super::clock::Moment;
 
-/// What clocks of different rates may disagree by during one lease: 1 % of it and 2 ms.
+/// How much clocks of different rates may disagree during one lease: 1 % of it and 2 ms.
 pub(crate) fn drift(expire: Duration) -> Duration {
     expire / 100 + Duration::from_millis(2)
 }
 
-/// From here on some server may have given the lock to somebody else.
+/// From here on a server may have given the lock to another owner.
 pub(crate) fn deadline(sent: Moment, expire: Duration) -> Moment {
     sent.plus(expire.saturating_sub(drift(expire)))
 }
 
-/// From here on the body is not polled any more: early enough for its locals to be dropped and its
-/// release to run while the lease still holds.
+/// From here on the body is not polled any more: early enough to drop its locals and to run its
+/// release while the lease still holds.
 pub(crate) fn stop(sent: Moment, expire: Duration) -> Moment {
     deadline(sent, expire).minus(expire / 20)
 }
 
-/// From here on the body is not polled any more, however late its renewals were: as if each of
-/// them had been sent when it was due.
+/// From here on the body is not polled any more, however late its renewals were: as if each of them
+/// had been sent when it was due.
 pub(crate) fn longest_hold(granted: Moment, expire: Duration, max_renew: Option<u32>) -> Moment {
     max_renew.map_or(Moment::NEVER, |renewals| {
         let renewed = (expire * 2 / 3).saturating_mul(renewals);
@@ -39,8 +39,8 @@ pub(crate) fn renewal_due(sent: Moment, expire: Duration) -> Moment {
     sent.plus(expire * 2 / 3)
 }
 
-/// How much earlier than it is due a renewal may be sent, where that spares the servers something:
-/// a tenth of the way, so that nine renewals become ten at worst.
+/// How much earlier than it is due a renewal may be sent if that saves commands: a tenth of the
+/// way, so that nine renewals become ten at worst.
 pub(crate) fn renewal_leeway(expire: Duration) -> Duration {
     expire / 15
 }
@@ -51,8 +51,8 @@ pub(crate) fn renewal_reply(expire: Duration, reply_timeout: Duration) -> Durati
     (expire / 12).max(Duration::from_millis(20)).min(reply_timeout)
 }
 
-/// How long a claim of a lock that was handed over for `lease` may go unanswered. It is due almost
-/// at once, so that two tries fit, each with time to connect to a server far away.
+/// How long a claim of a lock that was handed over for `lease` may go unanswered. The claim is due
+/// almost at once, so that two tries fit, each with time to connect to a server far away.
 pub(crate) fn claim_reply(lease: Duration, reply_timeout: Duration) -> Duration {
     (lease / 2).min(reply_timeout)
 }
