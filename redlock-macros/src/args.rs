@@ -9,7 +9,8 @@ use syn::{Error, Expr, Ident, Path, Token};
 use crate::diagnostics::{Errors, closest, list};
 use crate::values::{self, Key, OnError, Time};
 
-/// What the attribute said. Options that were left out stay `None`: the client's defaults apply.
+/// The options of the attribute. Options that were left out stay `None`: the client's defaults
+/// apply.
 pub(crate) struct Args {
     pub(crate) key: Option<Key>,
     pub(crate) expire: Option<Time>,
@@ -27,7 +28,8 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
     let mut args = Args::default();
     let mut split = Split { options: Vec::new(), complete: true };
     let options = |input: ParseStream<'_>| split.read(input, errors);
-    // syn's word for tokens that were left unread in brackets. A broken value has said more.
+    // This is syn's error for tokens that were left unread in brackets. A broken value has said
+    // more.
     let unread = options.parse2(tokens).err();
     let Split { options, complete } = split;
     let is_whole = options.iter().all(|option| option.value.is_ok());
@@ -48,7 +50,7 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
             args.set(known, values::ungroup(value), errors);
         }
     }
-    // What had no name was probably meant to be the key.
+    // A part without a name was probably meant to be the key.
     if complete && !seen.contains(&"key") {
         let message = "`#[redis_lock]` needs a key: `#[redis_lock(key = \"stock-<id>\")]`";
         errors.at(Span::call_site(), message);
@@ -68,8 +70,8 @@ struct Assignment {
 }
 
 impl Split {
-    /// Splits at commas. A broken value is skipped up to the next one, so that the rest is checked
-    /// too.
+    /// Splits at commas. A broken value is skipped up to the next comma, so that the rest is
+    /// checked too.
     fn read(&mut self, input: ParseStream<'_>, errors: &mut Errors) -> syn::Result<()> {
         while !input.is_empty() {
             let assignment = errors.keep(assignment(input));
@@ -128,7 +130,7 @@ fn needs_value(name: &Ident) -> Error {
     Error::new(name.span(), format!("`{name}` needs a value: `{name} = ..`"))
 }
 
-/// The option that `name` means; reports unknown and repeated ones.
+/// The option that `name` means; reports unknown and repeated options.
 fn known(name: &Ident, seen: &mut Vec<&str>, errors: &mut Errors) -> Option<&'static str> {
     let written = name.unraw().to_string();
     let Some(known) = KNOWN.into_iter().find(|known| *known == written) else {
@@ -151,7 +153,7 @@ fn known(name: &Ident, seen: &mut Vec<&str>, errors: &mut Errors) -> Option<&'st
 }
 
 impl Args {
-    /// Is `name` not an option, but what a key with braces should be formatted with?
+    /// Is `name` not an option, but a format argument for a key with braces?
     fn formats(&self, name: &Ident, is_bare: bool) -> bool {
         let Some(Key::Template(template)) = &self.key else { return false };
         let text = template.value();
@@ -198,7 +200,7 @@ impl Default for Args {
 const KNOWN: [&str; 9] =
     ["key", "expire", "wait", "max_renew", "on_error", "client", "release", "reentrant", "crate"];
 
-/// Words that other lock libraries use for the same thing; too far apart for a spelling check.
+/// Words that other lock libraries use for the same option; too far apart for a spelling check.
 const ELSEWHERE: [(&str, &str); 10] = [
     ("ttl", "expire"),
     ("lease", "expire"),

@@ -1,7 +1,7 @@
-//! What would suspend or leave the function in the middle of an option's value.
+//! Finds expressions in an option's value that would suspend or leave the function.
 //!
 //! A value is evaluated where the key is: before the lock. A `return` in it would return without
-//! the lock, however deep it stands.
+//! the lock, however deeply it is nested.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -22,7 +22,7 @@ pub(crate) fn leaves(expr: &Expr) -> Option<(&'static str, TokenStream)> {
 
 fn within(expr: &Expr) -> Option<(&'static str, TokenStream)> {
     match expr {
-        // These leave themselves, not the function.
+        // These suspend or leave themselves, not the function.
         Expr::Closure(_) | Expr::Async(_) | Expr::Const(_) | Expr::TryBlock(_) => None,
         Expr::Block(inner) => block(&inner.block),
         Expr::Unsafe(inner) => block(&inner.block),

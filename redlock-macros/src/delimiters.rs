@@ -5,17 +5,17 @@
 //!
 //! Every separator (the text between two placeholders) contains a delimiter `d` which is neither
 //! `%` nor a hexadecimal digit. No escaped value contains `d`: as a character of the value it was
-//! escaped, and escapes consist of `%` and hexadecimal digits only. Let `d` stand in its separator
-//! at offset `k`; `d` was the first candidate there, so it does not occur before `k`. Reading a key
-//! from the left, after the fixed text before the first value, the first `d` stands at
-//! `length of the escaped value + k`. So the escaped value can be read back, the separator can be
-//! skipped, and so on; the last value ends where the fixed text behind it begins. Key, template and
-//! the inverse of the escape give back every value: two tuples with one key are equal.
+//! escaped, and escapes consist of `%` and hexadecimal digits only. Let `d` be at offset `k` of its
+//! separator; `d` was the first candidate there, so it does not occur before `k`. Reading a key
+//! from the left, after the fixed text before the first value, the first `d` is at `length of the
+//! escaped value + k`. So the escaped value can be read back, the separator can be skipped, and so
+//! on; the last value ends where the fixed text after it begins. Key, template and the inverse of
+//! the escape give back every value: two tuples with one key are equal.
 
 use crate::part::Part;
 
-/// Chooses a delimiter for each separator, adding one where it is missing, and returns those that
-/// the runtime must be told. `None`: fewer than two placeholders, nothing can be confused.
+/// Chooses a delimiter for each separator, adds one where it is missing, and returns the delimiters
+/// for the runtime. `None`: with fewer than two placeholders, no values can be confused.
 pub(crate) fn choose(parts: Vec<Part>) -> (Vec<Part>, Option<String>) {
     let values = parts.iter().filter(|part| matches!(part, Part::Value(_))).count();
     if values < 2 {
@@ -26,7 +26,7 @@ pub(crate) fn choose(parts: Vec<Part>) -> (Vec<Part>, Option<String>) {
     let mut separator: Option<String> = None;
     for part in parts {
         match (&part, &mut separator) {
-            // Text before the first value, or after the last one: never followed by a value.
+            // Text before the first value, or after the last one: no value follows it.
             (Part::Text(_), None) => out.push(part),
             (Part::Text(text), Some(separator)) => separator.push_str(text),
             (Part::Value(_), _) => {
@@ -47,14 +47,14 @@ fn delimit(mut separator: String, chosen: &mut String) -> String {
         separator.push(FALLBACK);
         FALLBACK
     });
-    // Braces are escaped in every value already, for the sake of hash tags.
+    // Braces are escaped in every value already, because of hash tags.
     if !matches!(delimiter, '{' | '}') && !chosen.contains(delimiter) {
         chosen.push(delimiter);
     }
     separator
 }
 
-/// What escapes are written with.
+/// Is `c` a character that escapes consist of?
 fn is_escape(c: char) -> bool {
     matches!(c, '%' | '0'..='9' | 'A'..='F')
 }

@@ -1,4 +1,4 @@
-//! Collects errors, so that one compile reports all of them, and finds words for them.
+//! Collects errors, so that one compile reports all of them, and helps to write their messages.
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
@@ -54,7 +54,7 @@ pub(crate) fn list(words: &[impl AsRef<str>]) -> String {
     }
 }
 
-/// The known word that `wrong` is most likely a slip of, if any is near enough.
+/// The known word that was most likely meant by `wrong`, if any is near enough.
 pub(crate) fn closest<'a>(
     wrong: &str,
     known: impl IntoIterator<Item = &'a str>,

@@ -55,7 +55,7 @@ fn unknown_unit(digits: &str, unit: &str) -> String {
     let hint = match unit.to_lowercase().as_str() {
         "s" | "sec" | "secs" | "second" | "seconds" => Some("s"),
         "ms" | "msec" | "msecs" | "milli" | "millis" | "millisecond" | "milliseconds" => Some("ms"),
-        // Not `M`, which is as near to a month.
+        // Not `M`, which is just as near to a month.
         "min" | "mins" | "minute" | "minutes" => Some("m"),
         "h" | "hr" | "hrs" | "hour" | "hours" => Some("h"),
         "d" | "day" | "days" => Some("d"),
@@ -72,7 +72,7 @@ fn fraction(rest: &str) -> String {
     format!("`{shown}` has a fraction; write it in a smaller unit, {hint}")
 }
 
-/// `500ms` for `0.5s`, when it comes out even.
+/// `500ms` for `0.5s`, if the result is a whole number.
 fn in_a_smaller_unit(written: &str) -> Option<String> {
     let (number, unit) = split(written, |c| c.is_ascii_digit() || matches!(c, '.' | ','));
     let (whole, fraction) = number.split_once(['.', ','])?;

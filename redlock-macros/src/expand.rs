@@ -1,7 +1,7 @@
-//! Quotes the expansion. Everything was checked before; nothing here can fail.
+//! Quotes the expansion. All checks were made before, so no function here can fail.
 //!
-//! All names made up here are `mixed_site`, so the user's code cannot see them, and its own names
-//! cannot change what they mean. Everything the user wrote keeps its tokens.
+//! All names that the expansion adds are `mixed_site`, so the user's code cannot see them, and the
+//! user's names cannot change what they mean. All code of the user keeps its tokens.
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
@@ -54,11 +54,11 @@ fn inside_built(plan: &Plan, built: &Built) -> TokenStream {
     let returns = returns::of_built(&plan.function.sig);
     let before = &built.before;
     let prepared = prepare(plan, None);
-    // Attributes below ours take the hygiene of their own names from these braces.
+    // Attributes below this one take the hygiene of their own names from these braces.
     let at = built.block.brace_token.span.join();
-    // Rendered when the function is called, so that the future need not capture the arguments,
-    // unless it captures them anyway: async-trait unpacks some inside of the block, and attributes
-    // below expect nothing outside of the box.
+    // The key is rendered when the function is called, so that the future need not capture the
+    // arguments. It captures them anyway under async-trait, which unpacks some inside of the block,
+    // and attributes below expect no code outside of the box.
     let (outside, inside, block) = match &plan.hoisted {
         None => (prepared, TokenStream::new(), built.block.to_token_stream()),
         Some(hoisted) => {
@@ -82,9 +82,9 @@ fn braces(tokens: TokenStream, span: Span) -> Group {
     braces
 }
 
-/// Moves what `body` mentions into it, the last argument first: captured in this order, they are
-/// dropped in this order before the release, as in a plain function. Not what `on_error` may need a
-/// part of.
+/// Moves the variables that `body` mentions into it, the last argument first: captured in this
+/// order, they are dropped in this order before the release, as in a plain function. Arguments of
+/// which `on_error` may need a part are left out.
 fn captured(plan: &Plan, bindings: &[Binding], body: &TokenStream) -> TokenStream {
     let handler = match &plan.args.on_error {
         OnError::With(handler) => handler.to_token_stream(),
@@ -97,7 +97,8 @@ fn captured(plan: &Plan, bindings: &[Binding], body: &TokenStream) -> TokenStrea
     taken(plan, bindings.iter().rev().filter(is_captured))
 }
 
-/// Takes variables by value where it never comes to it: neither a borrow nor, for lints, unused.
+/// Takes variables by value in code that never runs: this is no borrow, and lints count them as
+/// used.
 fn taken<'a>(plan: &Plan, bindings: impl Iterator<Item = &'a Binding>) -> TokenStream {
     let at = Span::mixed_site();
     let private = private(plan, at);
@@ -118,7 +119,7 @@ fn taken<'a>(plan: &Plan, bindings: impl Iterator<Item = &'a Binding>) -> TokenS
 }
 
 /// Gives the block the function's return type, so that the body infers as in the plain function.
-/// Written so that no lint fires: an `allow` here would clash with a `forbid` of the user's.
+/// Written so that no lint fires: an `allow` here would clash with the user's `forbid`.
 fn return_edge(returns: &Returns) -> TokenStream {
     if returns.never {
         return TokenStream::new();
@@ -132,8 +133,8 @@ fn return_edge(returns: &Returns) -> TokenStream {
     }
 }
 
-/// What is evaluated before the body captures the arguments: one statement each, so that nothing
-/// of it is held across an `.await`.
+/// The expressions that are evaluated before the body captures the arguments: one statement each,
+/// so that no temporary is held across an `.await`.
 fn prepare(plan: &Plan, lent: Option<&Lent>) -> TokenStream {
     let spec = (!is_constant(plan)).then(|| {
         let spec = spec(plan);
@@ -182,7 +183,7 @@ fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
         }
         OnError::Panic => {
             let private = private(plan, at);
-            // Called by a closure: the panic names the place of the attribute.
+            // A closure calls it, so that the panic names the place of the attribute.
             let panic_on = quote_spanned!(at=> |__error| #private::panic_on(__error));
             quote_spanned!(at=> #private::handle(#future, #panic_on))
         }
@@ -214,8 +215,8 @@ fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
     }
 }
 
-/// A path is called here, so that a wrong one is one error: as a value it would fail the bounds of
-/// two methods besides.
+/// A path is called here, so that a wrong path is one error: as a value it would also fail the
+/// bounds of two methods.
 fn called(handler: &Expr) -> TokenStream {
     let at = mixed(handler.span());
     match handler {
@@ -272,7 +273,7 @@ fn spec(plan: &Plan) -> TokenStream {
     spec
 }
 
-/// What spans and metrics call the lock: never a rendered key, of which there may be millions.
+/// The name of the lock in spans and metrics: never a rendered key, of which there may be millions.
 fn template_name(plan: &Plan) -> LitStr {
     let (name, span) = match &plan.key {
         Some(KeyPlan::Template(template)) => (template.literal.value(), template.literal.span()),
@@ -319,7 +320,7 @@ fn placeholder(plan: &Plan, value: &Value) -> TokenStream {
     let name = value.source.trim();
     let expr = hygiene::raw_keywords(adopt(plan, &value.expr));
     let arguments = if value.format.is_empty() {
-        // One error in our words for a type that has no `Display`, instead of two of rustc's.
+        // One error of this crate for a type that has no `Display`, instead of two of rustc's.
         let part = quote_spanned!(at=> #private::part(&&(#expr)));
         quote_spanned!(at=> #private::format_args!("{}", #part))
     } else {
@@ -329,13 +330,14 @@ fn placeholder(plan: &Plan, value: &Value) -> TokenStream {
     quote_spanned!(at=> .value(#name, #arguments))
 }
 
-/// The expression with its parameter names as the parameters are.
+/// The expression, with the hygiene of the parameters for their names.
 fn adopt(plan: &Plan, expr: &Expr) -> TokenStream {
     let this = plan.hoisted.as_ref().and_then(|hoisted| hoisted.this.as_ref());
     hygiene::adopt(expr.to_token_stream(), &plan.names, this)
 }
 
-/// The runtime's half. Located where the call is, because rustc labels the callee, too.
+/// The path of the runtime's private module. Located at the call, because rustc labels the callee,
+/// too.
 fn private(plan: &Plan, at: Span) -> TokenStream {
     if let Some(path) = &plan.args.krate {
         quote_spanned!(at=> #path::__private)
@@ -344,7 +346,7 @@ fn private(plan: &Plan, at: Span) -> TokenStream {
     }
 }
 
-/// Our own hygiene at the place that an error should point at.
+/// The hygiene of this crate, at the place that an error should point at.
 fn mixed(at: Span) -> Span {
     Span::mixed_site().located_at(at)
 }

@@ -35,8 +35,8 @@ pub(crate) fn each_binding(pattern: &mut Pat, visit: &mut impl FnMut(&mut PatIde
     }
 }
 
-/// The plain names that `expr` reads: `order` and `n` in `order.items[n].id()`. No functions,
-/// methods, fields, paths; the insides of macros stay unknown.
+/// The plain names that `expr` reads: `order` and `n` in `order.items[n].id()`. Functions, methods,
+/// fields and paths are left out; the arguments of macros stay unknown.
 pub(crate) fn reads(expr: &Expr) -> Vec<&Ident> {
     if let Expr::Path(ExprPath { qself: None, path, .. }) = expr {
         return path.get_ident().into_iter().collect();
@@ -53,8 +53,8 @@ pub(crate) fn is_constant(name: &Ident) -> bool {
     name.to_string().chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
-/// Does any token of `tokens` have one of these names, or any literal contain one, as the string of
-/// `format!` does? Errs on the side of yes.
+/// Does any token of `tokens` have one of these names, or any literal contain one, like the string
+/// of `format!`? In doubt the answer is yes.
 pub(crate) fn mentions(tokens: TokenStream, names: &[Ident]) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(ident) => names.contains(&ident),
@@ -78,7 +78,7 @@ fn captures(text: &str, name: &str) -> bool {
 }
 
 /// `gen` is a keyword in the edition of this crate, though not in those of all callers: in a
-/// template, whose names are ours, it has to be raw.
+/// template, whose names have the hygiene of this crate, it has to be raw.
 pub(crate) fn raw_keywords(tokens: TokenStream) -> TokenStream {
     let raw = |token: TokenTree| match token {
         TokenTree::Ident(ident) if ident == "gen" => Ident::new_raw("gen", ident.span()).into(),
@@ -92,9 +92,9 @@ pub(crate) fn raw_keywords(tokens: TokenStream) -> TokenStream {
     tokens.into_iter().map(raw).collect()
 }
 
-/// Gives every mention of a parameter the hygiene of the parameter itself, so that it resolves
-/// even when function and attribute come from different `macro_rules!`. All other names keep
-/// theirs. `this` stands in for `self` where async-trait has moved it.
+/// Gives every mention of a parameter the hygiene of the parameter itself, so that it resolves even
+/// when function and attribute come from different `macro_rules!`. All other names keep their own
+/// hygiene. `this` replaces `self` where async-trait has moved it.
 pub(crate) fn adopt(tokens: TokenStream, names: &[Ident], this: Option<&Ident>) -> TokenStream {
     let mut after_dot = false;
     let adopt_one = |token: TokenTree| {
@@ -123,7 +123,7 @@ pub(crate) fn adopt(tokens: TokenStream, names: &[Ident], this: Option<&Ident>) 
     tokens.into_iter().map(adopt_one).collect()
 }
 
-/// What a placeholder may not contain: anything but reading a value.
+/// Why an expression cannot be in a placeholder, which may only read a value.
 pub(crate) fn forbidden_in_template(expr: &Expr) -> Option<&'static str> {
     let what = match expr {
         Expr::Await(_) => "`.await`",
@@ -160,18 +160,19 @@ fn is_comparison(op: &syn::BinOp) -> bool {
     matches!(op, Eq(_) | Le(_) | Ge(_) | Ne(_))
 }
 
-/// The arguments of a macro that is called like a function. Those of others stay unknown.
+/// The arguments of a macro that is called like a function. Those of other macros stay unknown.
 pub(crate) fn arguments(call: &Macro) -> Vec<Expr> {
     let arguments = call.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated);
     let value = |argument| match argument {
-        // `name = value`, as `format!` has it.
+        // `name = value`, as in `format!`.
         Expr::Assign(named) => *named.right,
         value => value,
     };
     arguments.map(|all| all.into_iter().map(value).collect()).unwrap_or_default()
 }
 
-/// The direct parts of an expression that is evaluated as a whole (nothing deferred, no blocks).
+/// The direct parts of an expression that is evaluated as a whole, without deferred code and
+/// blocks.
 pub(crate) fn children(expr: &Expr) -> Vec<&Expr> {
     match expr {
         Expr::Field(field) => vec![&field.base],

@@ -14,24 +14,24 @@ pub(crate) struct Binding {
     /// `#[cfg(..)]`s of the parameter, which are not evaluated yet.
     pub(crate) cfgs: Vec<Attribute>,
     pub(crate) mutability: Option<Token![mut]>,
-    /// A name that is all of its parameter, and small by its type: a primitive or a reference.
+    /// The parameter is this name only, and its type is small: a primitive or a reference.
     pub(crate) is_small: bool,
 }
 
 impl Binding {
-    /// Nothing but a name.
+    /// A binding with a name only.
     pub(crate) fn of(name: Ident) -> Binding {
         Binding { name, cfgs: Vec::new(), mutability: None, is_small: false }
     }
 }
 
-/// Parsing the body would cost compile time and would lose half-typed ones, and with them the
-/// editor's completion.
+/// The function under the attribute. Its body is not parsed: parsing would cost compile time and
+/// would reject half-typed bodies, and break the editor's completion in them.
 pub(crate) struct Function {
     pub(crate) attrs: Vec<Attribute>,
     pub(crate) vis: Visibility,
     pub(crate) sig: Signature,
-    /// `#![..]` at the head of the body: they belong to the whole function.
+    /// `#![..]` at the head of the body: these attributes belong to the whole function.
     pub(crate) inner_attrs: TokenStream,
     /// The user's own braces with their spans, so that errors and lifetimes of temporaries stay
     /// those of the plain function.
@@ -53,7 +53,7 @@ impl Function {
         self.bindings().into_iter().map(|binding| binding.name).collect()
     }
 
-    /// What the parameters bind, in their order, `self` included.
+    /// The bindings of the parameters, in their order, `self` included.
     pub(crate) fn bindings(&self) -> Vec<Binding> {
         let mut bindings = Vec::new();
         for input in &self.sig.inputs {
@@ -77,8 +77,8 @@ impl Function {
         bindings
     }
 
-    /// Was this an `async fn` before async-trait or async-recursion boxed its future? Such a
-    /// future may borrow every argument.
+    /// Was this an `async fn` before async-trait or async-recursion boxed its future? Such a future
+    /// may borrow every argument.
     pub(crate) fn boxed_by_attribute(&self) -> bool {
         let mut lifetimes = self.sig.generics.lifetimes();
         lifetimes.any(|one| BOXING.iter().any(|name| one.lifetime.ident == name))
@@ -125,7 +125,7 @@ impl Parse for Function {
             );
             return Err(Error::new(sig.ident.span(), message));
         };
-        // Whatever follows is not ours to judge.
+        // The tokens that follow are rustc's to check.
         input.parse::<TokenStream>()?;
         let (inner_attrs, body) = split_inner_attrs(body);
         Ok(Function { attrs, vis, sig, inner_attrs, body })
@@ -139,7 +139,7 @@ fn cfgs(attrs: &[Attribute]) -> Vec<Attribute> {
     attrs.iter().filter(decides).cloned().collect()
 }
 
-/// By its look: a wrong guess costs some bytes of the future, nothing else.
+/// A guess by the tokens of the type: a wrong one costs only some bytes of the future.
 fn is_small(ty: &Type) -> bool {
     const PRIMITIVES: [&str; 16] = [
         "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16",
@@ -154,7 +154,7 @@ fn is_small(ty: &Type) -> bool {
     }
 }
 
-/// The lifetimes that those attributes add.
+/// The lifetimes that these attributes add.
 const BOXING: [&str; 2] = ["async_trait", "async_recursion"];
 
 /// Is this `fn`, after any qualifiers?
@@ -172,7 +172,7 @@ fn is_function(input: ParseStream<'_>) -> bool {
     }
 }
 
-/// `struct S` of `struct S { .. }`: enough to point at.
+/// `struct S` of `struct S { .. }`: enough for an error to point at.
 fn head(item: TokenStream) -> TokenStream {
     item.into_iter().take_while(|token| !matches!(token, TokenTree::Group(_))).take(2).collect()
 }

@@ -1,9 +1,9 @@
-//! What the arguments go through on their way into the body.
+//! Passes arguments through a closure before they are moved into the body.
 //!
-//! A variable that was borrowed once keeps its place in an async function's future, although it is
+//! A variable that was borrowed once keeps its space in an async function's future, although it is
 //! moved into the body right after (rust-lang/rust#96084). So arguments that a key reads are passed
 //! through a closure and back: the borrow happens in the closure's own frame. They go in as its
-//! arguments, so that nothing depends on which of them are `Copy`.
+//! arguments, so that it does not matter which of them are `Copy`.
 
 use proc_macro2::Ident;
 use quote::ToTokens;
@@ -17,18 +17,18 @@ use crate::plan::KeyPlan;
 /// The arguments that go through the closure.
 pub(crate) struct Lent {
     pub(crate) bindings: Vec<Binding>,
-    /// Whether the closure may take what else it reads by value: `&self`, or nothing.
+    /// Whether the closure may take the other variables that it reads by value: `&self`, or none.
     pub(crate) by_move: bool,
 }
 
-/// `None`: nothing is worth it.
+/// `None`: no argument is worth the closure.
 pub(crate) fn lent(key: &KeyPlan, function: &Function) -> Option<Lent> {
     let exprs = borrowing(key)?;
     let body = function.body.stream();
     let reads = |expr: &Expr, name: &Ident| {
         hygiene::mentions(expr.to_token_stream(), std::slice::from_ref(name))
     };
-    // A method may consume an argument that the body does not want back.
+    // A method may consume an argument that the body does not need afterwards.
     let comes_back = |Binding { name, .. }: &Binding| {
         hygiene::mentions(body.clone(), std::slice::from_ref(name))
             || exprs.iter().all(|expr| is_place(expr) || !reads(expr, name))
@@ -45,7 +45,7 @@ pub(crate) fn lent(key: &KeyPlan, function: &Function) -> Option<Lent> {
     is_worth_it.then_some(Lent { bindings, by_move: rest.is_empty() && is_shared })
 }
 
-/// The expressions of a key that is known to borrow what it names: a template, `format!(..)`, or a
+/// The expressions of a key that certainly borrows what it names: a template, `format!(..)`, or a
 /// variable.
 fn borrowing(key: &KeyPlan) -> Option<Vec<Expr>> {
     match key {
@@ -76,7 +76,7 @@ fn is_shared(receiver: &Receiver) -> bool {
     matches!(&receiver.kind, ReceiverKind::Reference(_, _, None))
 }
 
-/// What is lent comes back as new variables, which are `mut` in the place of the arguments.
+/// Lent arguments come back as new variables. These are `mut` in the place of the arguments.
 pub(crate) fn take_mutability(sig: &mut Signature, lent: &Lent) {
     for input in &mut sig.inputs {
         let FnArg::Typed(typed) = input else { continue };

@@ -2,7 +2,7 @@
 //!
 //! The files are the pipeline: `args` (options) and `template` (the lock key), `item` and `shape`
 //! (the function), `plan` (everything that needs both), `expand` (quoting only). `diagnostics`
-//! collects what is wrong on the way, so that one compile reports all of it.
+//! collects the errors of all stages, so that one compile reports all of them.
 
 mod args;
 mod control;
@@ -42,8 +42,8 @@ fn lock(args: TokenStream, item: TokenStream) -> TokenStream {
     let plan = function.and_then(|function| plan::plan(args, function, &mut errors));
     match (plan, errors.into_compile_errors()) {
         (Some(plan), None) => expand::expand(&plan),
-        // The function stays whatever is wrong with its lock: its callers, the diagnostics of its
-        // body and the editor's completion all depend on it.
+        // The function is kept even if its lock is wrong: its callers, the diagnostics of its body
+        // and the editor's completion all depend on it.
         (_, errors) => TokenStream::from_iter([item, errors.unwrap_or_default()]),
     }
 }

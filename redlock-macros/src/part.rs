@@ -21,7 +21,7 @@ impl Part {
 
 pub(crate) struct Value {
     pub(crate) expr: Expr,
-    /// What follows the `:`, for `format!`; empty for plain `Display`.
+    /// The text after the `:`, for `format!`; empty for plain `Display`.
     pub(crate) format: String,
     /// The expression as it was written, to name it in errors.
     pub(crate) source: String,

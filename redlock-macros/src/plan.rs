@@ -1,4 +1,4 @@
-//! What needs both the options and the function: names in the key, and where the lock goes.
+//! Checks that need both the options and the function: names in the key, and where the lock goes.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
@@ -30,7 +30,7 @@ pub(crate) enum KeyPlan {
     Value(Expr),
 }
 
-/// `None`, or an error besides, if the function cannot be locked as asked.
+/// `None`, possibly with errors, if the function cannot be locked as requested.
 pub(crate) fn plan(mut args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
     let key = args.key.take().map(|key| match key {
         Key::Template(literal) => KeyPlan::Template(template::parse(literal, errors)),
@@ -95,8 +95,8 @@ fn values_of(template: &Template) -> impl Iterator<Item = &Value> {
     })
 }
 
-/// A placeholder can only name what the function is given. Said here, because rustc would suggest
-/// to replace the whole literal.
+/// A placeholder can only name a parameter. This is checked here, because rustc would suggest to
+/// replace the whole literal.
 fn check_names(template: &Template, function: &Function, names: &[Ident], errors: &mut Errors) {
     for value in values_of(template) {
         for name in hygiene::reads(&value.expr) {
@@ -125,7 +125,7 @@ fn check_words(args: &Args, names: &[Ident], errors: &mut Errors) {
 }
 
 fn not_an_argument(name: &Ident, function: &Function, names: &[Ident]) -> String {
-    // Names that another macro made up are nothing to suggest.
+    // Names that another macro created must not be suggested.
     let shown = names.iter().map(Ident::to_string).filter(|name| !name.starts_with("__"));
     let shown: Vec<String> = shown.collect();
     let name = name.to_string();

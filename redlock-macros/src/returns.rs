@@ -8,9 +8,9 @@ use syn::{
     GenericArgument, PathArguments, ReturnType, Signature, Token, Type, TypeParamBound, TypePath,
 };
 
-/// What the future of a function returns.
+/// The output of a function's future.
 pub(crate) struct Returns {
-    /// The type with every `impl Trait` replaced by `_`; just `_` where it is not written down.
+    /// The type with every `impl Trait` replaced by `_`; just `_` if the type is not written out.
     pub(crate) ty: TokenStream,
     pub(crate) span: Span,
     pub(crate) never: bool,
@@ -34,7 +34,7 @@ pub(crate) fn of_built(sig: &Signature) -> Returns {
         .map_or_else(|| Returns { ty: unknown(ty.span()), span: ty.span(), never: false }, of_type)
 }
 
-/// Does a function that is not async return a future, by the look of its type?
+/// Does a function that is not async return a future, judged by the tokens of its type?
 pub(crate) fn is_future(sig: &Signature) -> bool {
     match &sig.output {
         ReturnType::Default => false,
@@ -61,8 +61,8 @@ fn unknown(span: Span) -> TokenStream {
     quote_spanned!(span=> _)
 }
 
-/// `T` of `Pin<Box<dyn Future<Output = T> + 'a>>` or of `impl Future<Output = T>`. Only a spelled
-/// out `Output` is trusted: what an alias such as `BoxFuture` stands for cannot be seen.
+/// `T` of `Pin<Box<dyn Future<Output = T> + 'a>>` or of `impl Future<Output = T>`. Only an `Output`
+/// that is written out is used: the type behind an alias such as `BoxFuture` is unknown here.
 fn output(ty: &Type) -> Option<&Type> {
     match ty {
         Type::ImplTrait(bounds) => output_of_bounds(&bounds.bounds),
@@ -98,8 +98,8 @@ fn arguments(arguments: &PathArguments) -> impl Iterator<Item = &GenericArgument
     .flatten()
 }
 
-/// `impl Trait` cannot be written in a body. On tokens, because syn's `visit-mut` would double the
-/// build of this crate.
+/// Replaces each `impl Trait`, which cannot be written in a body, by `_`. It works on tokens,
+/// because syn's `visit-mut` would double the build time of this crate.
 fn erase_impl(tokens: TokenStream) -> TokenStream {
     let mut out = TokenStream::new();
     let mut tokens = tokens.into_iter().peekable();
@@ -132,7 +132,7 @@ fn skip_bounds(tokens: &mut std::iter::Peekable<proc_macro2::token_stream::IntoI
             '<' => depth += 1,
             '>' | ',' if depth == 0 => return,
             '>' => depth -= 1,
-            // The `>` of `->` closes nothing.
+            // The `>` of `->` closes no bracket.
             '-' => drop(tokens.next()),
             _ => {}
         }

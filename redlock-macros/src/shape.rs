@@ -1,5 +1,5 @@
 //! Where the lock goes: around the body of an `async fn`, or inside of a future that the function
-//! builds by hand, which is what async-trait and async-recursion make of an `async fn`.
+//! builds by hand, like the ones that async-trait and async-recursion make of an `async fn`.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
@@ -21,17 +21,17 @@ pub(crate) struct Built {
     pub(crate) block: Block,
 }
 
-/// The `let`s by which async-trait takes patterns apart inside of the block.
+/// The `let`s that async-trait puts into the block to take patterns apart.
 pub(crate) struct Hoisted {
     pub(crate) lets: TokenStream,
-    /// What `self` has been moved into.
+    /// The variable that `self` has been moved into.
     pub(crate) this: Option<Ident>,
     pub(crate) names: Vec<Ident>,
     /// The statements of the block without the `let`s.
     pub(crate) rest: TokenStream,
 }
 
-/// `None`: neither async nor building a future in its last expression.
+/// `None`: the function is not async and builds no future in its last expression.
 pub(crate) fn of(function: &Function) -> Option<Shape> {
     if function.sig.asyncness.is_some() {
         return Some(Shape::Async);

@@ -1,4 +1,4 @@
-//! The key template: `"stock-<order.id:05>"` to texts and expressions.
+//! Parses the key template: `"stock-<order.id:05>"` becomes texts and expressions.
 
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use syn::{Error, Expr, LitStr};
@@ -14,7 +14,7 @@ pub(crate) struct Template {
     pub(crate) delimiters: Option<String>,
 }
 
-/// Reports everything that is wrong with the template, then returns what could be understood.
+/// Reports everything that is wrong with the template, then returns the parts that could be parsed.
 pub(crate) fn parse(literal: LitStr, errors: &mut Errors) -> Template {
     let parts = parts(&literal, errors);
     let (parts, delimiters) = delimiters::choose(parts);
@@ -48,7 +48,7 @@ fn parts(literal: &LitStr, errors: &mut Errors) -> Vec<Part> {
     }
     let bytes = template.as_bytes();
     let (mut parts, mut text, mut at) = (Vec::new(), String::new(), 0);
-    // What begins behind a bad placeholder is most likely a part of it.
+    // Text that begins after a bad placeholder is most likely a part of it.
     let mut is_good = true;
     while let Some(c) = template[at..].chars().next() {
         let doubled = matches!(c, '<' | '>') && bytes.get(at + 1) == Some(&bytes[at]);
@@ -84,7 +84,8 @@ fn parts(literal: &LitStr, errors: &mut Errors) -> Vec<Part> {
     parts
 }
 
-/// The `>` at `at` closes nothing. It may belong to an expression that was taken to end before.
+/// An error for the `>` at `at`, which closes no placeholder. It may belong to an expression that
+/// was cut off too early.
 fn unmatched(literal: &LitStr, template: &str, at: usize) -> Error {
     let starts = template[..at].match_indices('<').map(|(open, _)| open + 1);
     let ends = || template[at..].match_indices('>').map(|(close, _)| at + close);
@@ -112,8 +113,8 @@ fn value(literal: &LitStr, template: &str, open: usize, ends: &scan::Ends) -> sy
         return Err(error(literal, open, ends.close + 1, message));
     }
     let span = exact(literal, start, end).unwrap_or_else(|| literal.span());
-    // Located at the literal but hygienically ours: rustc then never offers to replace the whole
-    // literal by a name.
+    // Located at the literal but with the hygiene of this crate: rustc then never offers to replace
+    // the whole literal by a name.
     let at = Span::mixed_site().located_at(span);
     let expr = syn::parse_str::<TokenStream>(source)
         .and_then(|tokens| syn::parse2::<Expr>(respan(tokens, at)))
@@ -144,7 +145,7 @@ fn value(literal: &LitStr, template: &str, open: usize, ends: &scan::Ends) -> sy
 
 fn not_an_expression(source: &str) -> String {
     let source = source.trim();
-    // `type` is a keyword where `r#type` is a name: the argument itself had to be written so.
+    // `type` is a keyword where `r#type` is a name: the parameter itself had to be written so.
     if syn::parse_str::<syn::Ident>(&format!("r#{source}")).is_ok() {
         return format!(
             "`{source}` is a keyword; write `<r#{source}>` for an argument of that name"
@@ -174,7 +175,7 @@ fn format_problem(format: &str) -> Option<&'static str> {
     (format.is_empty() || !known).then_some(BAD_FORMAT)
 }
 
-/// What the literal text alone makes impossible, whatever the values are.
+/// Reports texts that no value can turn into a valid key.
 fn check_text(literal: &LitStr, parts: &[Part], errors: &mut Errors) {
     let texts = || {
         parts.iter().filter_map(|part| match part {
@@ -209,7 +210,7 @@ fn check_text(literal: &LitStr, parts: &[Part], errors: &mut Errors) {
             errors.push(error(literal, end - reserved.len(), end, message));
         }
     }
-    // The first mistake found is more likely the cause.
+    // The mistake that was found first is more likely the cause.
     if !has_tag && texts().any(|text| text.contains('}')) && errors.is_empty() {
         let text = literal.value();
         let at = text.find("{}").or_else(|| text.find('}')).unwrap_or_default();
@@ -221,7 +222,7 @@ fn check_text(literal: &LitStr, parts: &[Part], errors: &mut Errors) {
     }
 }
 
-/// Is there something between the first `{` and the first `}` behind it? Values are never empty.
+/// Is there any text between the first `{` and the first `}` after it? Values are never empty.
 fn has_tag(parts: &[Part]) -> bool {
     let shape: String = parts
         .iter()
@@ -234,7 +235,7 @@ fn has_tag(parts: &[Part]) -> bool {
     tag.is_some_and(|(tag, _)| !tag.is_empty())
 }
 
-/// The span of a byte range, where the compiler can give it (nightly) and offsets in the literal's
+/// The span of a byte range, if the compiler can give it (nightly) and offsets in the literal's
 /// value are offsets in its source (no escapes).
 fn exact(literal: &LitStr, start: usize, end: usize) -> Option<Span> {
     let token = literal.token();

@@ -1,4 +1,4 @@
-//! Keys that compile and mean one lock for everybody: an argument that is named in plain text.
+//! Keys that compile but mean one lock for all callers: an argument is named in plain text.
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -30,7 +30,7 @@ pub(crate) fn in_template(template: &Template, names: &[Ident]) -> Option<Error>
     Some(template::error(&template.literal, start, start + shown.len(), message))
 }
 
-/// An expression with a string in which `<id>` names an argument that is not read otherwise.
+/// An expression with a string in which `<id>` names an argument that is not read elsewhere.
 pub(crate) fn in_expression(expr: &Expr, names: &[Ident]) -> Option<Error> {
     let tokens = expr.to_token_stream();
     let unread: Vec<Ident> = names
@@ -49,7 +49,7 @@ pub(crate) fn in_expression(expr: &Expr, names: &[Ident]) -> Option<Error> {
     })
 }
 
-/// The first of `names` behind a bracket that nothing closes.
+/// The first of `names` that follows an unclosed bracket.
 fn unclosed<'a>(text: &'a str, open: char, close: char, names: &[Ident]) -> Option<&'a str> {
     let inner = &text[text.rfind(open)? + open.len_utf8()..];
     let word = &inner[..inner.find(|c: char| !is_word(c)).unwrap_or(inner.len())];
@@ -60,7 +60,7 @@ fn is_word(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }
 
-/// What stands between the first brackets that begin with one of `names`.
+/// The text between the first brackets that begin with one of `names`.
 fn named<'a>(text: &'a str, open: char, close: char, names: &[Ident]) -> Option<&'a str> {
     text.match_indices(open).find_map(|(at, _)| {
         let inner = &text[at + open.len_utf8()..];

@@ -1,4 +1,4 @@
-//! The value of each option: what it may be, and the error when it is something else.
+//! The value of each option: what it may be, and the error if it is something else.
 
 use quote::ToTokens;
 use syn::{Expr, ExprLit, ExprUnary, Lit, LitStr, Path, UnOp};
@@ -18,7 +18,7 @@ pub(crate) enum Time {
     Value(Expr),
 }
 
-/// What becomes of a lock failure.
+/// What to do with a lock failure.
 pub(crate) enum OnError {
     Convert,
     Panic,
@@ -215,6 +215,7 @@ fn time(name: &str, value: Expr, errors: &mut Errors) -> Option<Time> {
     }
 }
 
-/// Below this the margins for drift (2 ms and 1 %) and for stopping the body (5 %) eat the lease.
+/// Below this the margins for drift (2 ms and 1 %) and for stopping the body (5 %) use up the
+/// lease.
 const SHORTEST_EXPIRE_MS: u64 = 10;
 const LONGEST_EXPIRE_MS: u64 = 365 * 86_400_000;
