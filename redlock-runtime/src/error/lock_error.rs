@@ -131,7 +131,7 @@ pub enum LockError {
         key: String,
         /// How long the last attempt took.
         took: Duration,
-        /// The lease that was asked for.
+        /// The requested lease.
         expire: Duration,
     },
 

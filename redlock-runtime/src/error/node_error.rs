@@ -149,7 +149,7 @@ pub enum NodeErrorKind {
     Quarantined,
     /// It is the same server as another one of the group: two votes would be one.
     Duplicate,
-    /// The lock stands in a `memory` store, on the paused clock of another runtime.
+    /// The lock is held in a `memory` store, on the paused clock of another runtime.
     OtherClock,
     /// The reply made no sense.
     Protocol,

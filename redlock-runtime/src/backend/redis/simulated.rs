@@ -114,7 +114,7 @@ pub(crate) fn release(what: Release<'_>, has_queue: bool) -> SimulatedCall<(Foun
     SimulatedCall::new(release::call(what, has_queue), release::decode)
 }
 
-/// `channel`: where the owner can be told.
+/// `channel`: where the owner can be signalled.
 pub(crate) fn enqueue(
     claim: &Claim,
     reserve: u32,
@@ -143,7 +143,7 @@ pub(crate) fn nudge(key: &LockKey) -> SimulatedCall<(Option<Duration>, u64)> {
     SimulatedCall::new(nudge::call(key), nudge::decode)
 }
 
-/// Notes the founders, if some are offered, and reads those that stand there.
+/// Writes the offered founders, if any, and reads the list that is there.
 pub(crate) fn founders(
     server: &mut (impl ConnectionLike + Send),
     key: &str,
