@@ -19,7 +19,7 @@ use crate::error::NodeErrorKind;
 /// `on_abandoned` gets its connection.
 pub(crate) async fn send_script<S: Source, T>(
     health: &Health,
-    link: &SharedConnection<S>,
+    connection: &SharedConnection<S>,
     call: &ScriptCall,
     within: Duration,
     decode: impl Fn(&Value) -> Option<T>,
@@ -29,10 +29,10 @@ pub(crate) async fn send_script<S: Source, T>(
     let end = Instant::now() + within;
     let mut is_unknown = false;
     let failure = loop {
-        let loan = match link.at_hand() {
+        let loan = match connection.at_hand() {
             Some(loan) => loan,
             // Boxed: it is large, and seldom needed.
-            None => match bounded(link, end, Box::pin(link.borrow())).await {
+            None => match bounded(connection, end, Box::pin(connection.borrow())).await {
                 Ok(Ok(loan)) => loan,
                 Ok(Err(error)) => {
                     let why = diagnose(node, &error);
@@ -42,29 +42,29 @@ pub(crate) async fn send_script<S: Source, T>(
                 Err(_) => break no_connection(node, within, is_unknown),
             },
         };
-        let mut way = OnItsWay { loan, is_over: false, on_abandoned: &on_abandoned };
+        let mut sending = Sending { loan, is_over: false, on_abandoned: &on_abandoned };
         let sent = CLOCK.now();
-        match bounded(link, end, call.send(&mut way.loan)).await {
+        match bounded(connection, end, call.send(&mut sending.loan)).await {
             Ok(Ok((value, confirmed))) => {
-                way.loan.heard();
+                sending.loan.heard();
                 let Some(found) = decode(&value) else {
                     // The next reply on this connection may be just as wrong.
-                    link.failed(&way.loan, &call.invocation.key());
+                    connection.failed(&sending.loan, &call.invocation.key());
                     break nonsense(node, &value);
                 };
-                way.is_over = true;
+                sending.is_over = true;
                 health.heard();
-                let loan = call.replicas.map(|_| way.loan.clone());
+                let loan = call.replicas.map(|_| sending.loan.clone());
                 return Ok(ScriptAnswer { found, was_cut: is_unknown, sent, confirmed, loan });
             }
             Ok(Err(error)) => {
-                way.is_over = true;
+                sending.is_over = true;
                 let why = diagnose(node, &error);
                 if !why.broke {
-                    way.loan.heard();
+                    sending.loan.heard();
                 }
                 if why.discard {
-                    link.failed(&way.loan, &call.invocation.key());
+                    connection.failed(&sending.loan, &call.invocation.key());
                 }
                 if why.broke {
                     health.broke();
@@ -77,7 +77,7 @@ pub(crate) async fn send_script<S: Source, T>(
                 break Failure::new(why.error, is_unknown || why.broke, is_final);
             }
             Err(_) => {
-                link.gave_no_answer(&way.loan, sent, &call.invocation.key());
+                connection.gave_no_answer(&sending.loan, sent, &call.invocation.key());
                 break no_reply(node, "no reply", within, true);
             }
         }
@@ -88,11 +88,11 @@ pub(crate) async fn send_script<S: Source, T>(
 
 /// Runs `future` until `end`, by a timer that works even while the caller blocks its own runtime.
 fn bounded<S: Source, F: Future>(
-    link: &SharedConnection<S>,
+    connection: &SharedConnection<S>,
     end: Instant,
     future: F,
 ) -> Timeout<F> {
-    let _timer = link.timer().map(Handle::enter);
+    let _timer = connection.timer().map(Handle::enter);
     timeout_at(end, future)
 }
 
@@ -105,14 +105,14 @@ pub(crate) fn is_passing<S: Source>(kind: NodeErrorKind) -> bool {
 }
 
 /// A command that was sent.
-struct OnItsWay<'a, C: Clone, F: Fn(Loan<C>)> {
+struct Sending<'a, C: Clone, F: Fn(Loan<C>)> {
     loan: Loan<C>,
     /// The command was answered, or its connection broke.
     is_over: bool,
     on_abandoned: &'a F,
 }
 
-impl<C: Clone, F: Fn(Loan<C>)> Drop for OnItsWay<'_, C, F> {
+impl<C: Clone, F: Fn(Loan<C>)> Drop for Sending<'_, C, F> {
     fn drop(&mut self) {
         if !self.is_over {
             (self.on_abandoned)(self.loan.clone());
