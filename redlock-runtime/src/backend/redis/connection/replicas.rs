@@ -16,7 +16,7 @@ use super::shared::SharedConnection;
 use super::source::Source;
 
 /// The most connections for acquires that wait for replicas; more callers queue for one.
-const MOST_LANES: usize = 32;
+const MOST_CONNECTIONS: usize = 32;
 
 /// How many replicas have to confirm a write, and how soon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(crate) struct ReplicaConnections<S: Source> {
 
 impl<S: Source> ReplicaConnections<S> {
     pub(crate) fn new(source: Arc<S>) -> Self {
-        Self { source, idle: Mutex::default(), permits: Semaphore::new(MOST_LANES) }
+        Self { source, idle: Mutex::default(), permits: Semaphore::new(MOST_CONNECTIONS) }
     }
 
     /// A connection for the caller alone. Cancel safe.
@@ -65,20 +65,20 @@ impl<S: Source> ReplicaConnections<S> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let link =
             idle.unwrap_or_else(|| Arc::new(SharedConnection::new(Arc::clone(&self.source))));
-        ReplicaConnection { lanes: self, link, _permit: permit }
+        ReplicaConnection { connections: self, link, _permit: permit }
     }
 }
 
 /// One of these connections. Dropping it gives it back.
 pub(crate) struct ReplicaConnection<'a, S: Source> {
-    lanes: &'a ReplicaConnections<S>,
+    connections: &'a ReplicaConnections<S>,
     pub(crate) link: Arc<SharedConnection<S>>,
     _permit: Option<SemaphorePermit<'a>>,
 }
 
 impl<S: Source> Drop for ReplicaConnection<'_, S> {
     fn drop(&mut self) {
-        let mut idle = self.lanes.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.connections.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.push(Arc::clone(&self.link));
     }
 }
@@ -112,23 +112,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lane_is_for_one_caller_and_is_used_again_by_the_next() {
-        let lanes = ReplicaConnections::new(Arc::new(Scripted::default()));
-        let first = lanes.take().await;
+    async fn a_connection_is_for_one_caller_and_is_used_again_by_the_next() {
+        let connections = ReplicaConnections::new(Arc::new(Scripted::default()));
+        let first = connections.take().await;
         let link = Arc::clone(&first.link);
-        assert!(!Arc::ptr_eq(&link, &lanes.take().await.link));
+        assert!(!Arc::ptr_eq(&link, &connections.take().await.link));
         drop(first);
-        assert!(Arc::ptr_eq(&link, &lanes.take().await.link));
+        assert!(Arc::ptr_eq(&link, &connections.take().await.link));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn there_are_so_many_lanes_and_no_more() {
-        let lanes = ReplicaConnections::new(Arc::new(Scripted::default()));
+    async fn there_is_a_limit_of_connections() {
+        let connections = ReplicaConnections::new(Arc::new(Scripted::default()));
         let mut taken = Vec::new();
-        for _ in 0..MOST_LANES {
-            taken.push(lanes.take().await);
+        for _ in 0..MOST_CONNECTIONS {
+            taken.push(connections.take().await);
         }
-        let mut next = std::pin::pin!(lanes.take());
+        let mut next = std::pin::pin!(connections.take());
         assert!(tokio::time::timeout(Duration::ZERO, &mut next).await.is_err());
         drop(taken.pop());
         next.await;

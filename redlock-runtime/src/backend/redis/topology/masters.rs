@@ -39,14 +39,14 @@ pub(crate) async fn subscribe(
 ) -> RedisResult<PubsubStream> {
     let seeds = Arc::from(seeds);
     let found = survey(Arc::clone(&seeds), listener.channel.clone(), Vec::new()).await?;
-    if found.ears.is_empty() {
+    if found.connections.is_empty() {
         return Err(found.failed.unwrap_or_else(broken));
     }
     let is_whole = found.failed.is_none();
     let masters = Masters {
         seeds,
         listener,
-        ears: found.ears,
+        connections: found.connections,
         heard: Heard::default(),
         is_whole,
         surveyed: Instant::now(),
@@ -55,7 +55,7 @@ pub(crate) async fn subscribe(
 }
 
 /// A connection that listens at one server.
-struct Ear {
+struct MasterConnection {
     address: Address,
     sink: PubSubSink,
     stream: PubSubStream,
@@ -66,7 +66,7 @@ struct Masters {
     seeds: Arc<[ConnectionInfo]>,
     listener: Listener,
     /// One for each master, and for servers that were masters before.
-    ears: Vec<Ear>,
+    connections: Vec<MasterConnection>,
     heard: Heard,
     /// Every master is listened to, as far as is known.
     is_whole: bool,
@@ -76,7 +76,7 @@ struct Masters {
 /// What a survey of the whole cluster found.
 struct Survey {
     /// New connections to masters that were not listened to.
-    ears: Vec<Ear>,
+    connections: Vec<MasterConnection>,
     /// Servers whose connection gives no sign of life.
     deaf: Vec<Address>,
     /// Why a master is not listened to.
@@ -92,13 +92,13 @@ impl Masters {
         loop {
             let due = self.next_survey();
             tokio::select! {
-                (at, message) = next(&mut self.ears) => {
+                (at, message) = next(&mut self.connections) => {
                     if let Some(message) = message {
                         self.pass_on(message);
                     } else {
                         self.lose(at);
                     }
-                    if self.ears.is_empty() {
+                    if self.connections.is_empty() {
                         return broken();
                     }
                 }
@@ -106,7 +106,7 @@ impl Masters {
                     surveying = None;
                     self.surveyed = Instant::now();
                     self.learn(found);
-                    if self.ears.is_empty() {
+                    if self.connections.is_empty() {
                         return silent();
                     }
                 }
@@ -124,20 +124,24 @@ impl Masters {
     }
 
     fn survey(&self) -> Surveying {
-        let known = self.ears.iter().map(|ear| (ear.address.clone(), ear.sink.clone())).collect();
+        let known = self
+            .connections
+            .iter()
+            .map(|connection| (connection.address.clone(), connection.sink.clone()))
+            .collect();
         Box::pin(survey(Arc::clone(&self.seeds), self.listener.channel.clone(), known))
     }
 
     fn learn(&mut self, found: RedisResult<Survey>) {
-        let Ok(Survey { ears, deaf, failed }) = found else {
+        let Ok(Survey { connections, deaf, failed }) = found else {
             self.is_whole = false;
             return;
         };
         self.is_whole = failed.is_none() && deaf.is_empty();
-        let had = self.ears.len();
-        self.ears.retain(|ear| !deaf.contains(&ear.address));
-        let is_changed = self.ears.len() < had || !ears.is_empty();
-        self.ears.extend(ears);
+        let had = self.connections.len();
+        self.connections.retain(|connection| !deaf.contains(&connection.address));
+        let is_changed = self.connections.len() < had || !connections.is_empty();
+        self.connections.extend(connections);
         if is_changed {
             // Signals of a master without a connection were missed.
             let _ = self.listener.news.send(News::Gap);
@@ -145,7 +149,7 @@ impl Masters {
     }
 
     fn lose(&mut self, at: usize) {
-        self.ears.swap_remove(at);
+        self.connections.swap_remove(at);
         self.is_whole = false;
         let _ = self.listener.news.send(News::Gap);
     }
@@ -188,10 +192,10 @@ async fn ended(surveying: &mut Option<Surveying>) -> RedisResult<Survey> {
 }
 
 /// The next message, and which connection received it. `None`: the connection broke. Cancel safe.
-async fn next(ears: &mut [Ear]) -> (usize, Option<Vec<u8>>) {
+async fn next(connections: &mut [MasterConnection]) -> (usize, Option<Vec<u8>>) {
     std::future::poll_fn(|context| {
-        for (at, ear) in ears.iter_mut().enumerate() {
-            if let Poll::Ready(message) = Pin::new(&mut ear.stream).poll_next(context) {
+        for (at, connection) in connections.iter_mut().enumerate() {
+            if let Poll::Ready(message) = Pin::new(&mut connection.stream).poll_next(context) {
                 let message = message.map(|message| message.get_payload_bytes().to_vec());
                 return Poll::Ready((at, message));
             }
@@ -213,7 +217,8 @@ async fn survey(
     for (_, sink) in &known {
         checks.push(Box::pin(lives(sink.clone(), &channel)));
     }
-    let mut opening: Vec<Pin<Box<dyn Future<Output = RedisResult<Ear>> + Send + '_>>> = Vec::new();
+    let mut opening: Vec<Pin<Box<dyn Future<Output = RedisResult<MasterConnection>> + Send + '_>>> =
+        Vec::new();
     for master in masters {
         if known.iter().all(|(address, _)| *address != master) {
             opening.push(Box::pin(open(&seed, master, &channel)));
@@ -222,10 +227,10 @@ async fn survey(
     let (alive, opened) = tokio::join!(at_once(checks), at_once(opening));
     let deaf = known.into_iter().zip(alive).filter(|(_, lives)| !lives);
     let deaf = deaf.map(|((address, _), _)| address).collect();
-    let mut found = Survey { ears: Vec::new(), deaf, failed: None };
-    for ear in opened {
-        match ear {
-            Ok(ear) => found.ears.push(ear),
+    let mut found = Survey { connections: Vec::new(), deaf, failed: None };
+    for connection in opened {
+        match connection {
+            Ok(connection) => found.connections.push(connection),
             Err(error) => found.failed = Some(error),
         }
     }
@@ -265,12 +270,16 @@ async fn lives(mut sink: PubSubSink, channel: &str) -> bool {
     matches!(timeout(CONNECT, sink.subscribe(channel)).await, Ok(Ok(())))
 }
 
-async fn open(seed: &ConnectionInfo, address: Address, channel: &str) -> RedisResult<Ear> {
+async fn open(
+    seed: &ConnectionInfo,
+    address: Address,
+    channel: &str,
+) -> RedisResult<MasterConnection> {
     let info = seed.clone().set_addr(place(seed.addr(), &address));
     let made = async {
         let (mut sink, stream) = Client::open(info)?.get_async_pubsub().await?.split();
         sink.subscribe(channel).await?;
-        Ok(Ear { address, sink, stream })
+        Ok(MasterConnection { address, sink, stream })
     };
     timeout(CONNECT, made).await.unwrap_or_else(|_| Err(silent()))
 }
