@@ -15,7 +15,7 @@ use super::process;
 use super::process::PerProcess;
 use crate::error::LockError;
 
-static KEEPER: PerProcess<Mutex<Option<BackgroundThread>>> = PerProcess::new();
+static BACKGROUND_THREAD: PerProcess<Mutex<Option<BackgroundThread>>> = PerProcess::new();
 
 struct BackgroundThread {
     handle: Handle,
@@ -29,15 +29,15 @@ struct BackgroundThread {
 /// [`LockError::BackgroundThread`] when the operating system grants no thread,
 /// [`LockError::ForkedProcess`] after too many generations of forks.
 pub(crate) fn handle() -> Result<Handle, LockError> {
-    let keeper = KEEPER.of(process::id(), Mutex::default)?;
-    serving(&mut keeper.lock().unwrap_or_else(PoisonError::into_inner))
+    let background = BACKGROUND_THREAD.of(process::id(), Mutex::default)?;
+    serving(&mut background.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The runtime of `keeper`, whose thread is replaced if it has died.
-fn serving(keeper: &mut Option<BackgroundThread>) -> Result<Handle, LockError> {
-    match keeper {
+/// The runtime of `background`, whose thread is replaced if it has died.
+fn serving(background: &mut Option<BackgroundThread>) -> Result<Handle, LockError> {
+    match background {
         Some(running) if !running.thread.is_finished() => Ok(running.handle.clone()),
-        _ => Ok(keeper.insert(start(Builder::new())?).handle.clone()),
+        _ => Ok(background.insert(start(Builder::new())?).handle.clone()),
     }
 }
 
@@ -92,22 +92,22 @@ mod tests {
 
     /// As where a process has as many threads as it may.
     #[tokio::test]
-    async fn a_thread_that_cannot_be_had_is_told_to_a_caller_inside_of_a_runtime() {
+    async fn a_thread_that_cannot_start_is_an_error_inside_of_a_runtime() {
         let refused = start(Builder::new().stack_size(usize::MAX / 2));
         assert!(matches!(refused, Err(LockError::BackgroundThread { .. })));
     }
 
     #[test]
-    fn a_keeper_that_died_is_replaced() {
+    fn a_thread_that_died_is_replaced() {
         let runtime = runtime::Builder::new_current_thread().build().unwrap();
         let (handle, thread) = (runtime.handle().clone(), std::thread::spawn(|| None));
         drop(runtime);
         while !thread.is_finished() {
             std::thread::yield_now();
         }
-        let mut keeper = Some(BackgroundThread { handle, thread });
+        let mut background = Some(BackgroundThread { handle, thread });
         let (sender, receiver) = std::sync::mpsc::channel();
-        serving(&mut keeper).unwrap().spawn(async move { sender.send(()) });
+        serving(&mut background).unwrap().spawn(async move { sender.send(()) });
         receiver.recv().unwrap();
     }
 }
