@@ -60,7 +60,7 @@ pub(crate) fn is_awaited() -> bool {
 #[derive(Debug)]
 pub(crate) struct Unsent {
     departures: Option<&'static Departures>,
-    subscription: u64,
+    id: u64,
 }
 
 impl Unsent {
@@ -68,14 +68,14 @@ impl Unsent {
     pub(crate) fn here() -> Self {
         attend_end();
         // Without a slot for this process, no command can be sent either.
-        here().map_or(Self { departures: None, subscription: 0 }, Departures::one_more)
+        here().map_or(Self { departures: None, id: 0 }, Departures::one_more)
     }
 }
 
 impl Drop for Unsent {
     fn drop(&mut self) {
         if let Some(departures) = self.departures {
-            departures.one_has_left(self.subscription);
+            departures.one_has_left(self.id);
         }
     }
 }
@@ -102,15 +102,15 @@ struct Unfinished {
 impl Departures {
     fn one_more(&'static self) -> Unsent {
         let mut state = self.lock();
-        let subscription = state.begun;
+        let id = state.begun;
         state.begun += 1;
-        state.open.insert(subscription);
-        Unsent { departures: Some(self), subscription }
+        state.open.insert(id);
+        Unsent { departures: Some(self), id }
     }
 
-    fn one_has_left(&self, subscription: u64) {
+    fn one_has_left(&self, id: u64) {
         let mut state = self.lock();
-        state.open.remove(&subscription);
+        state.open.remove(&id);
         state.left += 1;
         if state.ends > 0 {
             self.progress.notify_all();
@@ -126,7 +126,7 @@ impl Departures {
         for _ in 0..CONSEQUENCES {
             // Work that follows from other work begins before that other work is finished.
             let begun = state.begun;
-            while is_done && state.open.first().is_some_and(|subscription| *subscription < begun) {
+            while is_done && state.open.first().is_some_and(|id| *id < begun) {
                 let left = state.left;
                 let mut in_silence = Duration::ZERO;
                 while state.left == left && in_silence < quiet && in_all < longest {
