@@ -58,7 +58,7 @@ struct Outage {
     failed: u64,
     kind: NodeErrorKind,
     error: String,
-    is_told: bool,
+    is_reported: bool,
     /// When the outage is reported the next time, and after which pause.
     tell_again: Moment,
     pause: Duration,
@@ -117,7 +117,7 @@ impl Health {
             outage.answers = None;
             outage.failed += 1;
             (outage.kind, outage.error) = (failure.error.kind(), failure.error.to_string());
-            outage.is_told.then(|| now.since(outage.began))
+            outage.is_reported.then(|| now.since(outage.began))
         };
         self.news.notify_one();
         if !self.leads_to_one {
@@ -189,7 +189,7 @@ impl Health {
         let (what, error, lasts) = {
             let mut state = self.state();
             let Some(outage) = &mut state.outage else { return };
-            if outage.answers.is_some() || !outage.is_told || now < outage.tell_again {
+            if outage.answers.is_some() || !outage.is_reported || now < outage.tell_again {
                 return;
             }
             outage.pause = (outage.pause * 2).min(LONGEST_PAUSE);
@@ -215,7 +215,7 @@ impl Health {
             outage
         };
         telemetry::node_up(&self.node, true);
-        if !outage.is_told {
+        if !outage.is_reported {
             return;
         }
         // Leases that were lost meanwhile are reported before the end.
@@ -281,7 +281,7 @@ impl Outage {
             failed: 0,
             kind: NodeErrorKind::Unreachable,
             error: String::new(),
-            is_told: false,
+            is_reported: false,
             tell_again: Moment::NEVER,
             pause: TELL_AGAIN,
         }
@@ -289,10 +289,10 @@ impl Outage {
 
     /// Marks the outage as reported. `false`: it was before.
     fn becomes_known(&mut self, now: Moment) -> bool {
-        if !self.is_told {
+        if !self.is_reported {
             self.tell_again = now.plus(self.pause);
         }
-        !std::mem::replace(&mut self.is_told, true)
+        !std::mem::replace(&mut self.is_reported, true)
     }
 
     fn is_over(&self, quiet: Duration) -> bool {

@@ -11,21 +11,21 @@ fn failure(kind: NodeErrorKind) -> Failure {
     Failure::new(NodeError::new("n", kind, "refused"), false, false)
 }
 
-fn is_told(health: &Health) -> bool {
-    health.state().outage.as_ref().is_some_and(|outage| outage.is_told)
+fn is_reported(health: &Health) -> bool {
+    health.state().outage.as_ref().is_some_and(|outage| outage.is_reported)
 }
 
 #[test]
 fn an_outage_is_told_once_the_background_has_seen_it_too() {
     let (health, now) = (health(), CLOCK.now());
     health.failed(failure(NodeErrorKind::Unreachable), now);
-    assert!(health.is_out() && !is_told(&health));
+    assert!(health.is_out() && !is_reported(&health));
     health.heard();
     health.confirm();
-    assert!(!is_told(&health), "it answered meanwhile");
+    assert!(!is_reported(&health), "it answered meanwhile");
     health.failed(failure(NodeErrorKind::Unreachable), now);
     health.confirm();
-    assert!(is_told(&health));
+    assert!(is_reported(&health));
 }
 
 #[test]
@@ -34,10 +34,10 @@ fn silence_has_to_last() {
     health.failed(failure(NodeErrorKind::NoReply), now);
     assert_eq!(health.state().outage.as_ref().unwrap().began, now);
     health.confirm();
-    assert!(health.is_out() && !is_told(&health));
+    assert!(health.is_out() && !is_reported(&health));
     health.state().outage.as_mut().unwrap().began = now.minus(SILENCE);
     health.confirm();
-    assert!(is_told(&health));
+    assert!(is_reported(&health));
     let failed = health.failed(failure(NodeErrorKind::NoReply), now);
     assert!(failed.error.message().starts_with("refused, for 1."), "{}", failed.error);
 }
@@ -115,7 +115,7 @@ fn of_several_servers_one_that_answers_says_little() {
     let reports = Arc::new(Reports::new(Clock::Boot));
     let health = Health::new("n", "web-1".into(), reports, false);
     health.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
-    assert!(is_told(&health), "nothing asks such a node in the background");
+    assert!(is_reported(&health), "nothing asks such a node in the background");
     let answers_since = |ago: Duration| {
         health.state().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(ago));
     };
