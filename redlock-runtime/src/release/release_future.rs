@@ -19,11 +19,11 @@ pub(crate) enum ReleaseFuture {
     Now(Released),
     /// The background sends the release.
     Kept(oneshot::Receiver<ReleaseOutcome>),
-    /// The release is unawaited, except that its command has to leave. `told` is sent by a task
+    /// The release is unawaited, except that its command has to leave. `has_left` is sent by a task
     /// that runs after the one that sends the command. `over` ends when the connection broke or the
     /// background took the release over.
     Leaving {
-        told: oneshot::Receiver<()>,
+        has_left: oneshot::Receiver<()>,
         over: oneshot::Receiver<()>,
     },
     /// The release is sent by the task that polls. The mutex is never locked: it makes the future
@@ -41,7 +41,7 @@ impl ReleaseFuture {
     /// tasks run. A caller that blocks on this future, and its runtime with it, continues when the
     /// background has taken the release over.
     pub(crate) fn leaving(over: oneshot::Receiver<()>) -> Self {
-        let (tell, told) = oneshot::channel();
+        let (tell, has_left) = oneshot::channel();
         let mut is_woken = false;
         let last = std::future::poll_fn(move |cx| {
             if std::mem::replace(&mut is_woken, true) {
@@ -56,7 +56,7 @@ impl ReleaseFuture {
             last.await;
             let _ = tell.send(());
         }));
-        Self::Leaving { told, over }
+        Self::Leaving { has_left, over }
     }
 
     pub(crate) fn here(flight: impl Future<Output = ReleaseOutcome> + Send + 'static) -> Self {
@@ -73,8 +73,8 @@ impl Future for ReleaseFuture {
             // Not bound by the cooperative budget: a task that blocks on a release would never get
             // the outcome.
             Self::Kept(answer) => pin!(unconstrained(answer)).poll(cx).map(Result::ok),
-            Self::Leaving { told, over } => {
-                let has_left = pin!(unconstrained(told)).poll(cx).is_ready()
+            Self::Leaving { has_left, over } => {
+                let has_left = pin!(unconstrained(has_left)).poll(cx).is_ready()
                     || pin!(unconstrained(over)).poll(cx).is_ready();
                 if has_left { Poll::Ready(Some(Ok(Released::Released))) } else { Poll::Pending }
             }

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// A release hint that was requested. Dropping it cancels the request.
 pub(super) struct ReleaseHint {
     asked_at: Moment,
-    was_told: Arc<AtomicBool>,
+    has_come: Arc<AtomicBool>,
     _end: oneshot::Sender<()>,
 }
 
@@ -32,19 +32,19 @@ impl ReleaseHint {
         expire: Duration,
     ) -> Option<Self> {
         let (end, ended) = oneshot::channel();
-        let was_told = Arc::new(AtomicBool::new(false));
+        let has_come = Arc::new(AtomicBool::new(false));
         let owner = Owner::fresh(&engine.client_name);
         let claim = Claim { key: queue.key.clone(), owner, expire };
         let hint =
-            Self { asked_at: engine.clock().now(), was_told: Arc::clone(&was_told), _end: end };
-        let wait = wait(Arc::clone(engine), Arc::clone(queue), claim, was_told, ended);
+            Self { asked_at: engine.clock().now(), has_come: Arc::clone(&has_come), _end: end };
+        let wait = wait(Arc::clone(engine), Arc::clone(queue), claim, has_come, ended);
         engine.executor().spawn(wait).ok()?;
         Some(hint)
     }
 
     /// Can the requested hint still come?
     pub(super) fn is_due(&self, now: Moment) -> bool {
-        !self.was_told.load(Ordering::Relaxed) && now.since(self.asked_at) < PATIENCE
+        !self.has_come.load(Ordering::Relaxed) && now.since(self.asked_at) < PATIENCE
     }
 }
 
@@ -52,14 +52,14 @@ async fn wait(
     engine: Arc<Engine>,
     queue: Arc<LocalQueue>,
     claim: Claim,
-    was_told: Arc<AtomicBool>,
+    has_come: Arc<AtomicBool>,
     ended: oneshot::Receiver<()>,
 ) {
     let Some(hints) = engine.backend.abilities().release_hints else { return };
     let on_release: OnRelease = {
-        let was_told = Arc::clone(&was_told);
+        let has_come = Arc::clone(&has_come);
         Arc::new(move || {
-            if !was_told.swap(true, Ordering::Relaxed) {
+            if !has_come.swap(true, Ordering::Relaxed) {
                 queue.freed();
             }
         })
@@ -68,7 +68,7 @@ async fn wait(
     // Without a hint, the poller makes its next attempt by the clock.
     let registration = hints.request_hint(&claim, on_release, within).await;
     let _ = ended.await;
-    let is_left = !was_told.load(Ordering::Relaxed);
+    let is_left = !has_come.load(Ordering::Relaxed);
     drop(registration);
     if is_left {
         let _ = hints.cancel_hint(&claim, within).await;
@@ -83,12 +83,12 @@ mod tests {
     fn a_hint_is_waited_for_until_it_came_or_patience_ends() {
         let asked_at = Moment::ZERO.plus(Duration::from_secs(100));
         let (end, _ended) = oneshot::channel();
-        let was_told = Arc::new(AtomicBool::new(false));
-        let hint = ReleaseHint { asked_at, was_told: Arc::clone(&was_told), _end: end };
+        let has_come = Arc::new(AtomicBool::new(false));
+        let hint = ReleaseHint { asked_at, has_come: Arc::clone(&has_come), _end: end };
         let last = asked_at.plus(PATIENCE).minus(Duration::from_nanos(1));
         assert!(hint.is_due(asked_at) && hint.is_due(last));
         assert!(!hint.is_due(asked_at.plus(PATIENCE)));
-        was_told.store(true, Ordering::Relaxed);
+        has_come.store(true, Ordering::Relaxed);
         assert!(!hint.is_due(asked_at));
     }
 }

@@ -122,13 +122,13 @@ impl Registry {
         Subscription::new(calls, Registration { registry: Arc::clone(self), owner: owner.clone() })
     }
 
-    /// `told` is called when the lock of this claim was released.
+    /// `on_release` is called when the lock of this claim was released.
     pub(crate) fn expect(
         self: &Arc<Self>,
         Claim { key, owner, .. }: &Claim,
-        told: OnRelease,
+        on_release: OnRelease,
     ) -> HintRegistration {
-        self.listeners().awaiting.insert(owner.clone(), (key.clone(), told));
+        self.listeners().awaiting.insert(owner.clone(), (key.clone(), on_release));
         HintRegistration::new(Registration { registry: Arc::clone(self), owner: owner.clone() })
     }
 
@@ -154,16 +154,16 @@ impl Registry {
     /// handed over ends with the claim window.
     pub(crate) fn tell(&self, message: &[u8]) -> Option<Claim> {
         if let Some(lock) = parse_free(message) {
-            let told = self.listeners().awaiting.get(lock.owner).cloned();
+            let awaiting = self.listeners().awaiting.get(lock.owner).cloned();
             // Outside of the mutex, as below.
-            if let Some((key, told)) = told
+            if let Some((key, on_release)) = awaiting
                 && lock.is(&key)
             {
-                told();
+                on_release();
             }
             return None;
         }
-        let (lock, call) = parse(message)?;
+        let (lock, signal) = parse(message)?;
         let sender = {
             let mut listeners = self.listeners();
             let former = &mut listeners.former;
@@ -178,7 +178,7 @@ impl Registry {
         };
         // Outside of the mutex: it wakes a task. Without a subscription, the waiter has checked its
         // entry and knows the outcome already.
-        let _ = sender?.send(call);
+        let _ = sender?.send(signal);
         None
     }
 
