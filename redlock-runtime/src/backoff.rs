@@ -48,7 +48,7 @@ pub(crate) fn busy(
 /// The first process that checks after the end of the lease gets the lock: processes before it in
 /// the queue check a little earlier, so they are dead or frozen then. So no process checks between
 /// the end of the lease and its turn.
-pub(crate) fn in_line(free_in: Option<Duration>, ahead: u32) -> Duration {
+pub(crate) fn queued(free_in: Option<Duration>, ahead: u32) -> Duration {
     let apart = APART.saturating_mul(ahead);
     let slow = (FALLBACK + apart).min(SLOWEST);
     match free_in {
@@ -59,7 +59,7 @@ pub(crate) fn in_line(free_in: Option<Duration>, ahead: u32) -> Duration {
 
 /// The same for a process that is not signalled: it checks at the pace of [`busy`], even further
 /// back, as it may become the first at any time.
-pub(crate) fn untold(
+pub(crate) fn unsignalled(
     hold_age: Duration,
     free_in: Option<Duration>,
     ahead: u32,
@@ -118,23 +118,23 @@ mod tests {
     }
 
     #[test]
-    fn a_place_in_line_is_looked_after_when_the_lease_before_it_ends() {
+    fn a_queue_entry_is_checked_when_the_lease_before_it_ends() {
         let millis = Duration::from_millis;
-        assert_eq!(in_line(Some(millis(300)), 0), millis(301));
-        assert_eq!(in_line(Some(millis(300)), 4), millis(501));
-        // No later than a lost message allows, and those further back more slowly.
-        assert_eq!(in_line(Some(millis(60_000)), 0), FALLBACK);
-        assert_eq!((in_line(None, 0), in_line(None, 2)), (FALLBACK, millis(1_100)));
-        assert_eq!(in_line(None, u32::MAX), SLOWEST);
-        // Whoever is further back does not look at a lock that has just become free.
-        assert_eq!(in_line(Some(millis(1_099)), 2), millis(1_200));
-        assert_eq!(in_line(Some(millis(1_101)), 2), millis(1_100));
+        assert_eq!(queued(Some(millis(300)), 0), millis(301));
+        assert_eq!(queued(Some(millis(300)), 4), millis(501));
+        // No later than a lost signal allows, and entries further back more slowly.
+        assert_eq!(queued(Some(millis(60_000)), 0), FALLBACK);
+        assert_eq!((queued(None, 0), queued(None, 2)), (FALLBACK, millis(1_100)));
+        assert_eq!(queued(None, u32::MAX), SLOWEST);
+        // An entry further back is not checked when the lock has just become free.
+        assert_eq!(queued(Some(millis(1_099)), 2), millis(1_200));
+        assert_eq!(queued(Some(millis(1_101)), 2), millis(1_100));
     }
 
     #[test]
-    fn everybody_in_line_asks_often_where_nobody_is_told() {
-        assert_eq!(untold(Duration::ZERO, None, 0, 1.0), SHORTEST);
-        assert_eq!(untold(Duration::ZERO, None, 1, 1.0), 2 * SHORTEST);
-        assert_eq!(untold(10 * FALLBACK, None, 9, 1.0), 4 * LONGEST);
+    fn unsignalled_processes_check_often_anywhere_in_the_queue() {
+        assert_eq!(unsignalled(Duration::ZERO, None, 0, 1.0), SHORTEST);
+        assert_eq!(unsignalled(Duration::ZERO, None, 1, 1.0), 2 * SHORTEST);
+        assert_eq!(unsignalled(10 * FALLBACK, None, 9, 1.0), 4 * LONGEST);
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Position {
     /// How many processes wait before this one.
     pub(crate) ahead: u32,
     /// The server will signal the hand-over. Otherwise the waiter has to check from time to time.
-    pub(crate) is_told: bool,
+    pub(crate) is_signalled: bool,
     /// A hand-over after this answer has no fencing token below this one.
     pub(crate) token_floor: FencingToken,
 }

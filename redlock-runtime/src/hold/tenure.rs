@@ -82,7 +82,7 @@ impl Tenure {
 
     /// Handed over by another process, as a signal said, to a process with `callers` waiting
     /// callers.
-    pub(crate) fn called(self, now: Moment, callers: usize) -> Self {
+    pub(crate) fn signalled(self, now: Moment, callers: usize) -> Self {
         Self { is_answered: false, ..self.handed_over(now, callers) }
     }
 
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_a_lease_that_is_partly_used_up() {
+    fn no_caller_gets_a_lease_that_is_partly_used_up() {
         let mut tenure = tenure(EXPIRE, 9);
         tenure.since = at(1_000_001);
         assert!(tenure.pass(EXPIRE, at(1_000_000)));
@@ -278,19 +278,19 @@ mod tests {
 
     /// Of a lease of any length: the short ones are never cut to the claim window.
     #[test]
-    fn one_who_was_called_after_a_long_wait_has_to_claim_first() {
+    fn a_caller_signalled_after_a_long_wait_has_to_claim_first() {
         for lease in [EXPIRE, CLAIM_WINDOW] {
-            let called = |now| tenure(lease, 9).called(now, 1);
-            assert!(called(at(100_000)).suits(EXPIRE, at(100_000)), "{lease:?}");
-            assert!(!called(at(2_000_000)).suits(EXPIRE, at(2_000_000)), "{lease:?}");
+            let signalled = |now| tenure(lease, 9).signalled(now, 1);
+            assert!(signalled(at(100_000)).suits(EXPIRE, at(100_000)), "{lease:?}");
+            assert!(!signalled(at(2_000_000)).suits(EXPIRE, at(2_000_000)), "{lease:?}");
             let confirmed = ConfirmedLease { sent: at(2_000_000), lease: EXPIRE };
             let claim = Tenure { confirmed, ..tenure(EXPIRE, 9) };
-            assert!(called(at(2_000_000)).claimed(claim).suits(EXPIRE, at(2_000_000)));
+            assert!(signalled(at(2_000_000)).claimed(claim).suits(EXPIRE, at(2_000_000)));
         }
     }
 
     #[test]
-    fn others_are_looked_after_once_the_budget_is_used_up() {
+    fn other_processes_have_their_turn_once_the_budget_is_used_up() {
         let mut alone = tenure(EXPIRE, 1 << 20);
         assert!(alone.pass(EXPIRE, at(9_999)));
         assert!(!alone.pass(EXPIRE, at(10_000)));
@@ -315,12 +315,12 @@ mod tests {
 
     #[test]
     fn a_call_that_is_not_certain_has_to_be_claimed_however_fresh_it_is() {
-        let called = || tenure(CLAIM_WINDOW, 9).called(at(1), 1);
-        assert!(called().suits(EXPIRE, at(1)));
-        assert!(!called().doubted().suits(EXPIRE, at(1)));
+        let signalled = || tenure(CLAIM_WINDOW, 9).signalled(at(1), 1);
+        assert!(signalled().suits(EXPIRE, at(1)));
+        assert!(!signalled().doubted().suits(EXPIRE, at(1)));
         let confirmed = ConfirmedLease { sent: at(1), lease: EXPIRE };
         let claim = Tenure { confirmed, ..tenure(EXPIRE, 9) };
-        assert!(called().doubted().claimed(claim).suits(EXPIRE, at(1)));
+        assert!(signalled().doubted().claimed(claim).suits(EXPIRE, at(1)));
     }
 
     #[test]

@@ -173,12 +173,12 @@ impl Fifo {
         position: Position,
     ) {
         let now = cx.now();
-        let Position { free_in, ahead, is_told, .. } = position;
+        let Position { free_in, ahead, is_signalled, .. } = position;
         cx.observed.busy(holder, free_in, now);
-        let pause = if is_told {
-            backoff::in_line(free_in, ahead)
+        let pause = if is_signalled {
+            backoff::queued(free_in, ahead)
         } else {
-            backoff::untold(cx.observed.hold_age(now), free_in, ahead, fastrand::f64())
+            backoff::unsignalled(cx.observed.hold_age(now), free_in, ahead, fastrand::f64())
         };
         entry.look_at = now.plus(pause);
         self.enter(cx, entry);
@@ -218,7 +218,7 @@ impl Fifo {
         let lease = lease.min(entry.claim.expire);
         let confirmed = ConfirmedLease { sent: entry.since, lease };
         let tenure = Tenure::new(entry.claim, confirmed, fencing_tokens);
-        let tenure = tenure.called(cx.now(), cx.callers());
+        let tenure = tenure.signalled(cx.now(), cx.callers());
         let is_certain = cx.engine.fifo_queue().is_none_or(FifoQueue::is_signal_certain);
         if is_certain { tenure } else { tenure.doubted() }
     }

@@ -80,7 +80,7 @@ impl<S: Source> FifoQueue for Route<S> {
             Ok(match answer.found.found {
                 Rotated::Passed { holder, position } => {
                     core.handovers.begin(&held.key);
-                    let position = told(self, &holder, position);
+                    let position = with_signals(self, &holder, position);
                     Rotated::Passed { holder, position }
                 }
                 rotated => rotated,
@@ -101,7 +101,7 @@ async fn send<S: Source>(
     core.heard_time(answer.found.micros, answer.sent);
     Ok(match answer.found.found {
         Enqueued::Waiting { holder, position } => {
-            let position = told(route, &holder, position);
+            let position = with_signals(route, &holder, position);
             Enqueued::Waiting { holder, position }
         }
         Enqueued::Unknown => {
@@ -116,7 +116,8 @@ async fn send<S: Source>(
 
 /// A waiter is signalled as long as this client listens, and if the holder is a client of this
 /// library: other clients send no signal when they release.
-fn told<S: Source>(route: &Route<S>, holder: &str, position: Position) -> Position {
-    let is_told = position.is_told && route.core.registry.is_heard() && Owner::is_likely(holder);
-    Position { is_told, ..position }
+fn with_signals<S: Source>(route: &Route<S>, holder: &str, position: Position) -> Position {
+    let is_signalled =
+        position.is_signalled && route.core.registry.is_heard() && Owner::is_likely(holder);
+    Position { is_signalled, ..position }
 }

@@ -32,8 +32,8 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Enqueued>> {
         [Value::Int(1), first, last, Value::Int(micros)] => {
             (Enqueued::Granted(fencing_tokens(first, last)?), micros)
         }
-        [Value::Int(0), millis, holder, Value::Int(micros), ahead, is_told] => {
-            let position = position(millis, ahead, is_told, *micros)?;
+        [Value::Int(0), millis, holder, Value::Int(micros), ahead, is_signalled] => {
+            let position = position(millis, ahead, is_signalled, *micros)?;
             (Enqueued::Waiting { holder: text(holder)?, position }, micros)
         }
         [Value::Int(2), Value::Int(micros)] => (Enqueued::Unknown, micros),
@@ -85,7 +85,7 @@ mod tests {
     fn the_three_answers() {
         assert_eq!(decode(&granted(1)).unwrap().found, Enqueued::Granted(eight()));
         let position =
-            |free_in| Position { free_in, ahead: 3, is_told: true, token_floor: floor() };
+            |free_in| Position { free_in, ahead: 3, is_signalled: true, token_floor: floor() };
         let queued = |free_in| {
             let holder = "web-3:x".to_owned();
             Some(Timed {

@@ -30,12 +30,12 @@ fn fencing_token(value: &Value) -> Option<FencingToken> {
 pub(super) fn position(
     millis: &Value,
     ahead: &Value,
-    is_told: &Value,
+    is_signalled: &Value,
     micros: i64,
 ) -> Option<Position> {
     let (Value::Int(millis), Value::Int(ahead)) = (millis, ahead) else { return None };
     let free_in = u64::try_from(*millis).ok().map(Duration::from_millis);
     let ahead = u32::try_from(*ahead).ok()?;
     let token_floor = FencingToken::new(u64::try_from(micros).ok()?)?;
-    Some(Position { free_in, ahead, is_told: *is_told == Value::Int(1), token_floor })
+    Some(Position { free_in, ahead, is_signalled: *is_signalled == Value::Int(1), token_floor })
 }
