@@ -241,11 +241,11 @@ impl QueueHandle {
             }
         };
         // Without waiters, a poller that waits in the queue of the server has to be woken.
-        let waits_for_nobody = state.waiters.is_empty() && state.poller.is_waiting();
+        let waits_in_vain = state.waiters.is_empty() && state.poller.is_waiting();
         drop(state);
         // Outside of the mutex: this may be the last reference.
         drop(holder);
-        if matches!(next, Successor::Poller) || waits_for_nobody {
+        if matches!(next, Successor::Poller) || waits_in_vain {
             self.queue.news.notify_one();
         }
         next
