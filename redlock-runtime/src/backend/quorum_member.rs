@@ -96,7 +96,7 @@ pub(crate) trait QuorumMember: LockBackend {
 /// A list of founders to be written on a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FoundersOffer {
-    pub(crate) roll: String,
+    pub(crate) founders: String,
     /// For how long the list shall live, or the one that is there already.
     pub(crate) life: Duration,
     /// Whether to write it even if the node has a list already.
@@ -106,7 +106,7 @@ pub(crate) struct FoundersOffer {
 /// An answer to [`QuorumMember::founders`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct FoundersReply {
-    pub(crate) roll: Option<String>,
+    pub(crate) founders: Option<String>,
     /// The server's clock minus ours, in microseconds; comparable between nodes only.
     pub(crate) clock_offset: Option<i64>,
 }

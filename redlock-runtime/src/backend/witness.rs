@@ -16,8 +16,8 @@ pub(crate) struct Witness {
 
 impl Witness {
     /// The witness in the text of a list of founders, if there is one.
-    pub(crate) fn find(roll: &str) -> Option<Self> {
-        let (run_id, millis) = roll.split(' ').find_map(|word| word.split_once('='))?;
+    pub(crate) fn find(founders: &str) -> Option<Self> {
+        let (run_id, millis) = founders.split(' ').find_map(|word| word.split_once('='))?;
         let so_long = Duration::from_millis(millis.parse().ok()?);
         Some(Self { run_id: run_id.into(), so_long })
     }
@@ -47,8 +47,8 @@ mod tests {
 
     #[test]
     fn what_is_no_witness_proves_nothing() {
-        for roll in ["", "-", "a b", "a=", "a=-1", "a=1.5", "a b=x"] {
-            assert_eq!(Witness::find(roll), None, "{roll}");
+        for founders in ["", "-", "a b", "a=", "a=-1", "a=1.5", "a b=x"] {
+            assert_eq!(Witness::find(founders), None, "{founders}");
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::backend::{
 };
 use crate::clock::Clock;
 use crate::error::LockError;
-use crate::key::ROLL_SUFFIX;
+use crate::key::FOUNDERS_SUFFIX;
 use crate::report::Reports;
 
 /// One place of locks, as the options name it.
@@ -120,7 +120,7 @@ impl Topology {
             )));
         }
         let is_guarded = self.restart_guard.unwrap_or(count > 1);
-        let founders_key: Arc<str> = [prefix, ROLL_SUFFIX].concat().into();
+        let founders_key: Arc<str> = [prefix, FOUNDERS_SUFFIX].concat().into();
         options.founders_key = is_guarded.then(|| Arc::clone(&founders_key));
         let mut nodes = Vec::with_capacity(count);
         for (index, node) in self.nodes.into_iter().enumerate() {

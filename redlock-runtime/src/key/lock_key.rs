@@ -18,7 +18,7 @@ const QUEUE_SUFFIX: &str = ":queue";
 pub(crate) const MAILBOX: &str = "mailbox:";
 const UUID_LENGTH: usize = 32;
 /// The end of the key of the founders, which has no hash tag of its own.
-pub(crate) const ROLL_SUFFIX: &str = "nodes:fence";
+pub(crate) const FOUNDERS_SUFFIX: &str = "nodes:fence";
 
 /// A valid key of a lock: the prefix of the client, then the name that the user gave.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -115,7 +115,8 @@ fn conflict(full: &str) -> Option<InvalidKeyReason> {
         return if full.contains('}') {
             Some(InvalidKeyReason::UnbalancedBrace)
         } else {
-            full.ends_with(ROLL_SUFFIX).then_some(InvalidKeyReason::ReservedSuffix(ROLL_SUFFIX))
+            full.ends_with(FOUNDERS_SUFFIX)
+                .then_some(InvalidKeyReason::ReservedSuffix(FOUNDERS_SUFFIX))
         };
     }
     let reserved = [FENCE_SUFFIX, QUEUE_SUFFIX].into_iter().find(|suffix| full.ends_with(suffix));
@@ -209,7 +210,7 @@ mod tests {
         let mut marks = HashSet::new();
         for _ in 0..30_000 {
             let prefix = hostile(3);
-            helpers.insert(format!("{prefix}{ROLL_SUFFIX}"), String::new());
+            helpers.insert(format!("{prefix}{FOUNDERS_SUFFIX}"), String::new());
             let Ok(key) = LockKey::new(&prefix, &hostile(4)) else { continue };
             let slot = hash_tag(key.redis_key()).unwrap_or(key.redis_key());
             for helper in [key.fence_key(), key.queue_key()] {

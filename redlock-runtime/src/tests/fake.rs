@@ -56,7 +56,7 @@ struct State {
     releases: VecDeque<Fate>,
     always: Option<Fate>,
     memory_since: Option<MemorySince>,
-    roll: Option<String>,
+    founders: Option<String>,
     clock_offset: Option<i64>,
     log: Vec<String>,
     batches: Vec<(Instant, usize)>,
@@ -176,13 +176,13 @@ impl Fake {
     }
 
     /// What stands on it for other clients.
-    pub(super) fn roll(&self) -> Option<String> {
-        self.state.lock().unwrap().roll.clone()
+    pub(super) fn founders(&self) -> Option<String> {
+        self.state.lock().unwrap().founders.clone()
     }
 
     /// What the clients have left on it; it is gone then.
-    pub(super) fn take_roll(&self) -> Option<String> {
-        self.state.lock().unwrap().roll.take()
+    pub(super) fn take_founders(&self) -> Option<String> {
+        self.state.lock().unwrap().founders.take()
     }
 
     /// Every command that came, as `verb key owner`, and forgets them.
@@ -343,10 +343,10 @@ impl QuorumMember for Fake {
         let fate = self.state.lock().unwrap().always;
         let run = async move {
             let mut state = self.state.lock().unwrap();
-            if let Some(FoundersOffer { roll, replaces, .. }) = offer {
-                state.roll = state.roll.take().filter(|_| !replaces).or(Some(roll));
+            if let Some(FoundersOffer { founders, replaces, .. }) = offer {
+                state.founders = state.founders.take().filter(|_| !replaces).or(Some(founders));
             }
-            Ok(FoundersReply { roll: state.roll.clone(), clock_offset: state.clock_offset })
+            Ok(FoundersReply { founders: state.founders.clone(), clock_offset: state.clock_offset })
         };
         Box::pin(meet(self.name, fate, within, run))
     }

@@ -19,7 +19,7 @@ const DAYS: Duration = Duration::from_secs(3 * 24 * 3600);
 
 /// A client of its own, as another process would be.
 pub(super) fn client(nodes: &[Arc<Fake>]) -> Redlock {
-    with_guard(nodes, Some(RestartGuard::new(Clock::Tokio, "roll".into(), Duration::ZERO)))
+    with_guard(nodes, Some(RestartGuard::new(Clock::Tokio, "founders".into(), Duration::ZERO)))
 }
 
 fn started(node: &Fake, run_id: &str, ago: Duration) {
@@ -60,7 +60,7 @@ async fn hold(redlock: &Redlock, nodes: &[Arc<Fake>]) -> crate::guard::LockGuard
 /// As a server that comes back empty.
 fn restart(node: &Fake, run_id: &str) {
     node.store.remove("k");
-    node.take_roll();
+    node.take_founders();
     started(node, run_id, Duration::ZERO);
 }
 
@@ -88,7 +88,7 @@ async fn a_new_group_is_used_at_once() {
     redlock.lock("k").expire(EXPIRE).acquire().await.unwrap().release().await.unwrap();
     let second = client(&nodes);
     assert!(attempt(&second).await.is_ok());
-    assert_eq!(nodes[1].take_roll().as_deref(), Some("run0 run1 run2"));
+    assert_eq!(nodes[1].take_founders().as_deref(), Some("run0 run1 run2"));
 }
 
 /// Nobody else can say what it was before.
@@ -177,7 +177,7 @@ async fn a_client_that_comes_later_finds_the_roll_also_after_all_were_restarted_
     for (index, node) in nodes.iter().enumerate() {
         restart_seen(node, &format!("run{index}b"));
         tokio::time::sleep(2 * EXPIRE).await;
-        // Meets the new server, and leaves the roll on it.
+        // Meets the new server, and writes the list of founders on it.
         touch(&resident).await;
         tokio::time::sleep(SECOND).await;
         started(node, &format!("run{index}b"), 2 * EXPIRE);
@@ -202,7 +202,7 @@ async fn a_server_that_was_restarted_is_given_the_roll_when_it_votes_again() {
     touch(&redlock).await;
     tokio::time::sleep(SECOND).await;
     // And others are told for how long it was watched.
-    assert_eq!(nodes[1].take_roll().as_deref(), Some("run0 run1 run2 run1b=20000"));
+    assert_eq!(nodes[1].take_founders().as_deref(), Some("run0 run1 run2 run1b=20000"));
 }
 
 /// Its word for it would be its uptime, which comes from a clock that may have been wrong.
@@ -215,23 +215,26 @@ async fn how_long_a_restarted_server_was_watched_is_noted_from_the_first_call_on
     for seen in ["run1b=0", "run1b=2000", "run1b=5000"] {
         touch(&redlock).await;
         tokio::time::sleep(SECOND).await;
-        let roll = nodes[1].roll();
-        assert!(roll.as_ref().is_some_and(|roll| roll.ends_with(seen)), "{seen}: {roll:?}");
+        let founders = nodes[1].founders();
+        assert!(
+            founders.as_ref().is_some_and(|founders| founders.ends_with(seen)),
+            "{seen}: {founders:?}"
+        );
         tokio::time::sleep(if seen == "run1b=0" { SECOND } else { 2 * SECOND }).await;
     }
 }
 
-/// A roll that ended while the group is in use would make a new group of it.
+/// If the list of founders ended while the group is in use, the group would look new.
 #[tokio::test(start_paused = true)]
-async fn a_group_in_use_keeps_its_roll() {
+async fn a_group_in_use_keeps_its_founders() {
     let nodes = group(3).await;
     let redlock = client(&nodes);
     touch(&redlock).await;
-    assert!(nodes[0].take_roll().is_some());
+    assert!(nodes[0].take_founders().is_some());
     let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
     // Renewals are use enough.
     tokio::time::sleep(Duration::from_secs(13 * 3600)).await;
-    assert_eq!(nodes[0].take_roll().as_deref(), Some("run0 run1 run2"));
+    assert_eq!(nodes[0].take_founders().as_deref(), Some("run0 run1 run2"));
     assert!(guard.check().is_ok());
 }
 
@@ -266,16 +269,16 @@ async fn a_server_is_given_the_roll_once() {
     let nodes = group(3).await;
     let redlock = client(&nodes);
     touch(&redlock).await;
-    assert!(nodes[1].take_roll().is_some());
+    assert!(nodes[1].take_founders().is_some());
     touch(&redlock).await;
     tokio::time::sleep(SECOND).await;
-    assert_eq!(nodes[1].take_roll(), None);
+    assert_eq!(nodes[1].take_founders(), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_longer_lease_of_others_can_be_named() {
     let nodes = group(3).await;
-    let guard = RestartGuard::new(Clock::Tokio, "roll".into(), 6 * EXPIRE);
+    let guard = RestartGuard::new(Clock::Tokio, "founders".into(), 6 * EXPIRE);
     let second = with_guard(&nodes, Some(guard));
     touch(&second).await;
     restart_seen(&nodes[0], "run0b");

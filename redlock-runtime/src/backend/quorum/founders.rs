@@ -20,37 +20,35 @@ pub(crate) const RENEW_EVERY: Duration = Duration::from_secs(12 * 3600);
 /// pause grows with that time.
 const WATCH_AT_LEAST: Duration = Duration::from_secs(1);
 /// The value of a list without founders: an empty value would look like no list.
-const NOBODY: &str = "-";
+const NO_FOUNDERS: &str = "-";
 
 /// The run ids of the nodes that were there from the beginning.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Roll {
-    founders: BTreeSet<String>,
+pub(crate) struct Founders {
+    run_ids: BTreeSet<String>,
 }
 
-impl Roll {
+impl Founders {
     fn parse(text: &str) -> Self {
-        let is_name = |word: &&str| *word != NOBODY && !Witness::is_one(word);
-        Self { founders: text.split(' ').filter(is_name).map(str::to_owned).collect() }
+        let is_name = |word: &&str| *word != NO_FOUNDERS && !Witness::is_one(word);
+        Self { run_ids: text.split(' ').filter(is_name).map(str::to_owned).collect() }
     }
 
     /// The founders on which all lists on the nodes agree. A node that is missing on one of them is
     /// not trusted: two clients began at once, and saw different servers. `None`: no node has a
     /// list.
-    pub(crate) fn agreed<'a>(rolls: impl Iterator<Item = &'a str>) -> Option<Self> {
-        let founders = rolls.map(|text| Self::parse(text).founders);
-        Some(Self { founders: founders.reduce(|all, next| &all & &next)? })
+    pub(crate) fn agreed<'a>(lists: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let run_ids = lists.map(|text| Self::parse(text).run_ids);
+        Some(Self { run_ids: run_ids.reduce(|all, next| &all & &next)? })
     }
 
     /// The founders of a group without a list, or whose list has expired because no client used the
     /// group.
-    pub(crate) fn begun(recalls: &[Option<MemorySince>]) -> Self {
+    pub(crate) fn begun(memories: &[Option<MemorySince>]) -> Self {
         let is_new = |memory_since: &&MemorySince| memory_since.cause == Cause::Started;
-        let founders = recalls.iter().flatten().filter(is_new);
+        let founders = memories.iter().flatten().filter(is_new);
         Self {
-            founders: founders
-                .map(|memory_since| memory_since.run_id.as_ref().to_owned())
-                .collect(),
+            run_ids: founders.map(|memory_since| memory_since.run_id.as_ref().to_owned()).collect(),
         }
     }
 
@@ -59,14 +57,14 @@ impl Roll {
     }
 
     pub(crate) fn names(&self, run_id: &str) -> bool {
-        self.founders.contains(run_id)
+        self.run_ids.contains(run_id)
     }
 
     pub(crate) fn text(&self) -> String {
-        if self.founders.is_empty() {
-            return NOBODY.to_owned();
+        if self.run_ids.is_empty() {
+            return NO_FOUNDERS.to_owned();
         }
-        self.founders.iter().map(String::as_str).collect::<Vec<_>>().join(" ")
+        self.run_ids.iter().map(String::as_str).collect::<Vec<_>>().join(" ")
     }
 
     /// The list to be written on a node that has the list `found`. Its founders stay as they are. A
@@ -124,32 +122,32 @@ mod tests {
     #[test]
     fn a_new_group_begins_with_the_nodes_that_are_there() {
         let (first, second) = (memory_since("a"), memory_since("b"));
-        let roll = Roll::begun(&[Some(first.clone()), Some(second.clone()), None]);
-        assert!(roll.has(&first) && roll.has(&second));
-        assert!(!roll.has(&memory_since("c")));
-        assert_eq!(Roll::agreed([roll.text().as_str()].into_iter()), Some(roll));
+        let founders = Founders::begun(&[Some(first.clone()), Some(second.clone()), None]);
+        assert!(founders.has(&first) && founders.has(&second));
+        assert!(!founders.has(&memory_since("c")));
+        assert_eq!(Founders::agreed([founders.text().as_str()].into_iter()), Some(founders));
     }
 
     #[test]
-    fn a_roll_without_names_is_a_roll() {
-        assert_eq!(Roll::agreed(["-"].into_iter()), Some(Roll::default()));
-        assert_eq!(Roll::default().text(), "-");
+    fn a_list_without_names_is_a_roll() {
+        assert_eq!(Founders::agreed(["-"].into_iter()), Some(Founders::default()));
+        assert_eq!(Founders::default().text(), "-");
     }
 
     #[test]
     fn a_node_that_was_restarted_is_left_how_long_it_was_watched() {
-        let roll = Roll::begun(&[Some(memory_since("a")), Some(memory_since("b"))]);
-        assert_eq!(roll.update(None, seen("c", 2), false), "a b c=2000");
+        let founders = Founders::begun(&[Some(memory_since("a")), Some(memory_since("b"))]);
+        assert_eq!(founders.update(None, seen("c", 2), false), "a b c=2000");
         // The longer one counts, unless we know better, or it was of another process.
         let found = Some("a c=9000");
-        assert_eq!(roll.update(found, seen("c", 2), false), "a c=9000");
-        assert_eq!(roll.update(found, seen("c", 2), true), "a c=2000");
-        assert_eq!(roll.update(found, seen("d", 2), false), "a d=2000");
-        assert_eq!(roll.update(found, seen("c", 10), false), "a c=10000");
+        assert_eq!(founders.update(found, seen("c", 2), false), "a c=9000");
+        assert_eq!(founders.update(found, seen("c", 2), true), "a c=2000");
+        assert_eq!(founders.update(found, seen("d", 2), false), "a d=2000");
+        assert_eq!(founders.update(found, seen("c", 10), false), "a c=10000");
         // It is no founder, for others neither.
-        assert_eq!(Roll::agreed(["a c=9000", "a b"].into_iter()).unwrap().text(), "a");
+        assert_eq!(Founders::agreed(["a c=9000", "a b"].into_iter()).unwrap().text(), "a");
         // A founder needs no witness.
-        assert_eq!(roll.update(Some("a b"), seen("b", 2), false), "a b");
+        assert_eq!(founders.update(Some("a b"), seen("b", 2), false), "a b");
     }
 
     #[test]
@@ -168,16 +166,16 @@ mod tests {
 
     #[test]
     fn clients_that_begin_at_once_trust_whom_both_saw() {
-        let agreed = Roll::agreed(["a b c", "a d c", "a b c"].into_iter()).unwrap();
+        let agreed = Founders::agreed(["a b c", "a d c", "a b c"].into_iter()).unwrap();
         assert_eq!(agreed.text(), "a c");
-        assert_eq!(Roll::agreed(std::iter::empty()), None);
+        assert_eq!(Founders::agreed(std::iter::empty()), None);
     }
 
     #[test]
     fn a_founder_whose_memory_has_a_gap_is_judged_like_any_other() {
-        let roll = Roll::begun(&[Some(memory_since("a"))]);
+        let founders = Founders::begun(&[Some(memory_since("a"))]);
         let jumped = MemorySince { cause: Cause::ClockJumped(60_000), ..memory_since("a") };
-        assert!(!roll.has(&jumped));
+        assert!(!founders.has(&jumped));
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl Member {
 
     /// Is the list of founders to be written on this process? It counts as written then, until it
     /// is due again.
-    pub(crate) fn takes_roll(
+    pub(crate) fn takes_founders(
         &self,
         run_id: &Arc<str>,
         now: Moment,

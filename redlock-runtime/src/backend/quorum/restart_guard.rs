@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::broadcast::{NodeAnswers, NodeQuestion, Reach, broadcast};
-use super::founders::Roll;
+use super::founders::Founders;
 use super::member::Member;
 use super::{founders, tally};
 use crate::backend::{
@@ -31,7 +31,7 @@ pub(crate) struct RestartGuard {
     founders_key: Arc<str>,
     /// The longest lease that a node may have forgotten, in nanoseconds.
     longest: AtomicU64,
-    roll: OnceLock<Roll>,
+    founders: OnceLock<Founders>,
     enrolling: SharedWork<Result<(), Fault>>,
     /// The nodes of the group, once it is known.
     members: OnceLock<Vec<Arc<Member>>>,
@@ -44,7 +44,7 @@ impl RestartGuard {
             clock,
             founders_key,
             longest: AtomicU64::new(0),
-            roll: OnceLock::new(),
+            founders: OnceLock::new(),
             enrolling: SharedWork::default(),
             members: OnceLock::new(),
         };
@@ -70,7 +70,7 @@ impl RestartGuard {
         quorum: usize,
         within: Duration,
     ) -> Result<(), Fault> {
-        if self.roll.get().is_some() {
+        if self.founders.get().is_some() {
             return Ok(());
         }
         self.members.get_or_init(|| members.to_vec());
@@ -79,9 +79,9 @@ impl RestartGuard {
             let (guard, members) = (Arc::clone(self), members.to_vec());
             async move {
                 // Another caller may have done it since this one looked.
-                if guard.roll.get().is_none() {
-                    let roll = guard.call_the_roll(&members, quorum, within).await?;
-                    let _ = guard.roll.set(roll);
+                if guard.founders.get().is_none() {
+                    let founders = guard.find_founders(&members, quorum, within).await?;
+                    let _ = guard.founders.set(founders);
                 }
                 Ok(())
             }
@@ -92,33 +92,33 @@ impl RestartGuard {
         }
     }
 
-    async fn call_the_roll(
+    async fn find_founders(
         &self,
         members: &[Arc<Member>],
         quorum: usize,
         within: Duration,
-    ) -> Result<Roll, Fault> {
+    ) -> Result<Founders, Fault> {
         let found = self.ask(members, quorum, None, within).await?;
         self.compare_clocks(members, quorum, &found);
-        let recalls: Vec<_> = members.iter().map(|member| member.backend.memory_since()).collect();
+        let memories: Vec<_> = members.iter().map(|member| member.backend.memory_since()).collect();
         // A single node has no other node that could tell: only its age counts.
         let begin = || match members {
-            [_] => Roll::default(),
-            _ => Roll::begun(&recalls),
+            [_] => Founders::default(),
+            _ => Founders::begun(&memories),
         };
-        let roll = Roll::agreed(rolls(&found)).unwrap_or_else(begin);
+        let founders = Founders::agreed(lists(&found)).unwrap_or_else(begin);
         // Another client may have been faster: its list counts, too.
-        let written = self.ask(members, quorum, Some(&roll), within).await?;
+        let written = self.ask(members, quorum, Some(&founders), within).await?;
         let now = self.clock.now();
-        for (member, memory_since) in members.iter().zip(&recalls) {
+        for (member, memory_since) in members.iter().zip(&memories) {
             let Some(memory_since) =
-                memory_since.as_ref().filter(|memory_since| roll.has(memory_since))
+                memory_since.as_ref().filter(|memory_since| founders.has(memory_since))
             else {
                 continue;
             };
-            member.takes_roll(&memory_since.run_id, now, founders::RENEW_EVERY, self.longest());
+            member.takes_founders(&memory_since.run_id, now, founders::RENEW_EVERY, self.longest());
         }
-        Ok(Roll::agreed(rolls(&written)).unwrap_or(roll))
+        Ok(Founders::agreed(lists(&written)).unwrap_or(founders))
     }
 
     /// Sends the list to all nodes. Waits for more than a quorum only as long again as the quorum
@@ -127,17 +127,17 @@ impl RestartGuard {
         &self,
         members: &[Arc<Member>],
         quorum: usize,
-        roll: Option<&Roll>,
+        founders: Option<&Founders>,
         within: Duration,
     ) -> Result<NodeAnswers<FoundersReply>, Fault> {
         let ask = |member: Arc<Member>| -> NodeQuestion<FoundersReply> {
             let key = Arc::clone(&self.founders_key);
-            let offer = roll.map(|roll| {
+            let offer = founders.map(|founders| {
                 let run_id =
                     member.backend.memory_since().map_or_else(|| "?".into(), |met| met.run_id);
                 let seen = Witness { run_id, so_long: Duration::ZERO };
-                let roll = roll.update(None, seen, false);
-                FoundersOffer { roll, life: self.life(), replaces: false }
+                let founders = founders.update(None, seen, false);
+                FoundersOffer { founders, life: self.life(), replaces: false }
             });
             Box::pin(async move { member.backend.founders(&key, offer, within).await })
         };
@@ -195,7 +195,7 @@ impl RestartGuard {
     /// A fault if leases that this node may have forgotten are not over yet.
     fn gap(&self, member: &Member) -> Option<Fault> {
         let memory_since = member.memory_since()?;
-        if self.roll.get().is_some_and(|roll| roll.has(&memory_since)) {
+        if self.founders.get().is_some_and(|founders| founders.has(&memory_since)) {
             return None;
         }
         let longest = self.longest();
@@ -226,27 +226,30 @@ impl RestartGuard {
     /// Keeps the list of founders on a node for later clients, and with it for how long this client
     /// has watched a node that was restarted.
     pub(crate) fn spread(&self, member: &Arc<Member>, within: Duration) {
-        let (Some(roll), Some(MemorySince { run_id, .. }), Some(MemorySince { since, cause, .. })) =
-            (self.roll.get(), member.backend.memory_since(), member.memory_since())
+        let (
+            Some(founders),
+            Some(MemorySince { run_id, .. }),
+            Some(MemorySince { since, cause, .. }),
+        ) = (self.founders.get(), member.backend.memory_since(), member.memory_since())
         else {
             return;
         };
         let now = self.clock.now();
         let so_long = now.since(since);
-        let pause = founders::pause(so_long, roll.names(&run_id));
-        if !member.takes_roll(&run_id, now, pause, self.longest()) {
+        let pause = founders::pause(so_long, founders.names(&run_id));
+        if !member.takes_founders(&run_id, now, pause, self.longest()) {
             return;
         }
         let is_doubted = matches!(cause, Cause::ClockJumped(_) | Cause::ClockDiffers(_));
         let seen = Witness { run_id, so_long };
-        let (member, key, roll) =
-            (Arc::clone(member), Arc::clone(&self.founders_key), roll.clone());
+        let (member, key, founders) =
+            (Arc::clone(member), Arc::clone(&self.founders_key), founders.clone());
         let life = self.life();
         tokio::spawn(async move {
             // A failed write is repeated when the next one is due.
             let Ok(found) = member.backend.founders(&key, None, within).await else { return };
-            let roll = roll.update(found.roll.as_deref(), seen, is_doubted);
-            let offer = FoundersOffer { roll, life, replaces: true };
+            let founders = founders.update(found.founders.as_deref(), seen, is_doubted);
+            let offer = FoundersOffer { founders, life, replaces: true };
             let _ = member.backend.founders(&key, Some(offer), within).await;
         });
     }
@@ -278,9 +281,9 @@ fn unknown_group(members: &[Arc<Member>], within: Duration) -> Fault {
     Fault { nodes: silent.collect(), is_unknown: false, is_final: false }
 }
 
-fn rolls(answers: &NodeAnswers<FoundersReply>) -> impl Iterator<Item = &str> {
+fn lists(answers: &NodeAnswers<FoundersReply>) -> impl Iterator<Item = &str> {
     answers.iter().filter_map(|answer| match answer {
-        Some(Ok(call)) => call.roll.as_deref(),
+        Some(Ok(call)) => call.founders.as_deref(),
         _ => None,
     })
 }

@@ -15,9 +15,9 @@ pub(crate) async fn call(
     offer: Option<&FoundersOffer>,
 ) -> RedisResult<(Option<String>, i64)> {
     let mut pipe = redis::pipe();
-    if let Some(FoundersOffer { roll, life, replaces }) = offer {
+    if let Some(FoundersOffer { founders, life, replaces }) = offer {
         let life = u64::try_from(life.as_millis()).unwrap_or(u64::MAX);
-        pipe.cmd("SET").arg(key).arg(roll).arg("PX").arg(life);
+        pipe.cmd("SET").arg(key).arg(founders).arg("PX").arg(life);
         if *replaces {
             pipe.ignore();
         } else {
@@ -26,11 +26,11 @@ pub(crate) async fn call(
     }
     pipe.cmd("GET").arg(key).cmd("TIME");
     let answers: RedisResult<(Option<String>, Value)> = pipe.query_async(connection).await;
-    let (roll, time) = answers.map_err(first)?;
+    let (founders, time) = answers.map_err(first)?;
     let micros = reply::time(&time).ok_or_else(|| {
         RedisError::from((ErrorKind::UnexpectedReturnType, "TIME was answered oddly"))
     })?;
-    Ok((roll, micros))
+    Ok((founders, micros))
 }
 
 /// The first error of a server: the error of the whole pipeline has no code, and would look like a
@@ -50,27 +50,28 @@ mod tests {
     use crate::backend::redis::connection::{Scripted, bulk};
 
     fn offer(replaces: bool) -> FoundersOffer {
-        FoundersOffer { roll: "a c".to_owned(), life: Duration::from_secs(2), replaces }
+        FoundersOffer { founders: "a c".to_owned(), life: Duration::from_secs(2), replaces }
     }
 
     const TIME: &str = "*2\r\n$2\r\n17\r\n$1\r\n4";
 
     #[tokio::test]
-    async fn a_roll_is_written_where_nothing_stands_or_always_and_read() {
+    async fn a_list_is_written_where_nothing_stands_or_always_and_read() {
         let mut server = Scripted::new([&bulk("a b"), TIME]);
-        let answer = call(&mut server, "roll", None).await.unwrap();
+        let answer = call(&mut server, "founders", None).await.unwrap();
         assert_eq!(answer, (Some("a b".to_owned()), 17_000_004));
-        assert_eq!(server.asked(), ["GET roll", "TIME"]);
+        assert_eq!(server.asked(), ["GET founders", "TIME"]);
 
         let mut server = Scripted::new(["$-1", ":1", &bulk("a b"), TIME]);
-        let asked = call(&mut server, "roll", Some(&offer(false))).await.unwrap();
+        let asked = call(&mut server, "founders", Some(&offer(false))).await.unwrap();
         assert_eq!(asked, (Some("a b".to_owned()), 17_000_004));
-        let commands = ["SET roll a c PX 2000 NX", "PEXPIRE roll 2000", "GET roll", "TIME"];
+        let commands =
+            ["SET founders a c PX 2000 NX", "PEXPIRE founders 2000", "GET founders", "TIME"];
         assert_eq!(server.asked(), commands);
 
         let mut server = Scripted::new(["+OK", &bulk("a c"), TIME]);
-        call(&mut server, "roll", Some(&offer(true))).await.unwrap();
-        assert_eq!(server.asked(), ["SET roll a c PX 2000", "GET roll", "TIME"]);
+        call(&mut server, "founders", Some(&offer(true))).await.unwrap();
+        assert_eq!(server.asked(), ["SET founders a c PX 2000", "GET founders", "TIME"]);
     }
 
     /// Busy, out of memory, without replicas: not all of it is for ever.
@@ -80,11 +81,11 @@ mod tests {
             [("BUSY", "-BUSY a script"), ("NOREPLICAS", "-NOREPLICAS few"), ("ERR", "-ERR odd")]
         {
             let mut server = Scripted::new([answer, "-LOADING", TIME]);
-            let error = call(&mut server, "roll", Some(&offer(true))).await.unwrap_err();
+            let error = call(&mut server, "founders", Some(&offer(true))).await.unwrap_err();
             assert_eq!(error.code(), Some(code));
         }
         let mut server = Scripted::new(["$-1", "+soon"]);
-        let error = call(&mut server, "roll", None).await.unwrap_err();
+        let error = call(&mut server, "founders", None).await.unwrap_err();
         assert_eq!((error.kind(), error.code()), (ErrorKind::UnexpectedReturnType, None));
     }
 }

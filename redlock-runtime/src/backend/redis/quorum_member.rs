@@ -49,9 +49,9 @@ impl<S: Source> QuorumMember for RedisNode<S> {
                 if answer.is_err() {
                     self.route.calls.discard(&loan);
                 }
-                answer.map(|(roll, micros)| (roll, micros, sent))
+                answer.map(|(founders, micros)| (founders, micros, sent))
             });
-            let (roll, micros, sent) = match asked.await {
+            let (founders, micros, sent) = match asked.await {
                 Ok(Ok(answer)) => answer,
                 Ok(Err(error)) => {
                     let why = diagnose(&self.route.core.name, &error);
@@ -63,7 +63,7 @@ impl<S: Source> QuorumMember for RedisNode<S> {
             };
             let sample = Sample { micros, sent, received: CLOCK.now() };
             self.route.core.identity.hear(sample);
-            Ok(FoundersReply { roll, clock_offset: Some(sample.offset()) })
+            Ok(FoundersReply { founders, clock_offset: Some(sample.offset()) })
         })
     }
 }

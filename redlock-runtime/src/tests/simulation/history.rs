@@ -99,7 +99,7 @@ async fn run(world: &Arc<World>, mut random: Rng) {
 fn connect(world: &Arc<World>, process: usize) -> Redlock {
     let count = world.plan.nodes.len();
     let wire = |node| Arc::new(Wire::new(Arc::clone(world), process, node));
-    let guard = || RestartGuard::new(Clock::Tokio, "roll".into(), world.plan.expire);
+    let guard = || RestartGuard::new(Clock::Tokio, "founders".into(), world.plan.expire);
     let backend: Arc<dyn LockBackend> = if count == 1 {
         wire(0)
     } else {

@@ -24,8 +24,8 @@ pub(crate) enum Command {
     Raise(Claim, FencingToken),
     Renew(Vec<Claim>),
     Release(Claim),
-    /// Reads the roll, after this one was left.
-    Roll(Option<FoundersOffer>),
+    /// Reads the founders, after this offer was written.
+    Founders(Option<FoundersOffer>),
     Join(Entry),
     Look(Entry),
     Leave(Claim),
@@ -45,7 +45,7 @@ pub(crate) enum Answer {
     Acquired(Acquired),
     Found(Found),
     Renewed(Vec<Option<Found>>),
-    Roll(Option<String>),
+    Founders(Option<String>),
     /// The flag: it was handed over.
     Freed(Found, bool),
     Enqueued(Enqueued),
@@ -67,7 +67,7 @@ pub(crate) enum Answer {
 pub(crate) type Micros = u64;
 
 const PPM: u64 = 1_000_000;
-const ROLL: &str = "roll";
+const FOUNDERS: &str = "founders";
 
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -94,7 +94,7 @@ pub(crate) struct Card {
     /// How often it has lost its data.
     pub(crate) losses: usize,
     /// What clients have left on it.
-    pub(crate) roll: Option<String>,
+    pub(crate) founders: Option<String>,
 }
 
 impl Node {
@@ -148,9 +148,9 @@ impl Node {
             Command::GiveBack(claim, drawn) => {
                 self.free(Release { unused: Some(*drawn), ..Release::of(claim) }, by)
             }
-            Command::Roll(offer) => {
-                match simulated::founders(&mut self.server, ROLL, offer.as_ref()) {
-                    Ok(roll) => Answer::Roll(roll),
+            Command::Founders(offer) => {
+                match simulated::founders(&mut self.server, FOUNDERS, offer.as_ref()) {
+                    Ok(founders) => Answer::Founders(founders),
                     Err(error) => Answer::Failed(error.to_string()),
                 }
             }
@@ -250,7 +250,7 @@ impl Node {
 
     /// What it tells of itself.
     pub(crate) fn card(&self) -> Card {
-        Card { losses: self.losses, roll: self.text(ROLL) }
+        Card { losses: self.losses, founders: self.text(FOUNDERS) }
     }
 
     /// The owner that stood in a key at the last command, and when its lease ends.

@@ -77,6 +77,6 @@ pub(super) fn concerns(command: &Command, key: &str) -> bool {
         | Command::Rotate { held: claim, .. } => is(&claim.key),
         Command::Join(entry) | Command::Look(entry) => is(&entry.claim.key),
         Command::Nudge(known) => is(known),
-        Command::Roll(_) | Command::Introduce(_) => true,
+        Command::Founders(_) | Command::Introduce(_) => true,
     }
 }

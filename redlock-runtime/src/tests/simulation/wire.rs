@@ -185,7 +185,7 @@ impl Wire {
             Some(_) => Cause::Restarted,
             None => Cause::Started,
         };
-        let witness = card.roll.as_deref().and_then(Witness::find);
+        let witness = card.founders.as_deref().and_then(Witness::find);
         let watched = witness.filter(|witness| witness.run_id == run_id);
         let so_long = watched.map_or(Duration::ZERO, |witness| witness.so_long);
         let since = self.world.moment(self.world.now()).minus(so_long);
@@ -282,10 +282,12 @@ impl QuorumMember for Wire {
         offer: Option<FoundersOffer>,
         within: Duration,
     ) -> Reply<'a, FoundersReply> {
-        let command = Command::Roll(offer);
+        let command = Command::Founders(offer);
         Box::pin(async move {
             match self.call(command, within).await? {
-                (Answer::Roll(roll), _) => Ok(FoundersReply { roll, clock_offset: None }),
+                (Answer::Founders(founders), _) => {
+                    Ok(FoundersReply { founders, clock_offset: None })
+                }
                 (other, _) => unreachable!("{other:?}"),
             }
         })

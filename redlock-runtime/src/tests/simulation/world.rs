@@ -341,7 +341,7 @@ impl State {
             Command::Acquire(claim) => format!("acquire {}", self.name(claim)),
             Command::Raise(claim, to) => format!("raise {} to {to}", self.name(claim)),
             Command::Release(claim) => format!("release {}", self.name(claim)),
-            Command::Roll(offer) => format!("roll, or else {offer:?}"),
+            Command::Founders(offer) => format!("founders, or else {offer:?}"),
             Command::Join(Entry { claim, .. }) => format!("join {}", self.name(claim)),
             Command::Look(Entry { claim, .. }) => format!("look {}", self.name(claim)),
             Command::Leave(claim) => format!("leave {}", self.name(claim)),

@@ -36,7 +36,7 @@ struct IdentityState {
     memory_since: Option<MemorySince>,
     offset: ClockJumps,
     /// It was reported that the server does not identify itself.
-    is_told: bool,
+    is_reported: bool,
 }
 
 /// What INFO says about a server. The uptime is left out: a server counts it by its wall clock,
@@ -105,7 +105,7 @@ impl ServerIdentity {
     }
 
     fn tell_unknown(&self) {
-        if !std::mem::replace(&mut self.state().is_told, true) {
+        if !std::mem::replace(&mut self.state().is_reported, true) {
             tell!(warn, node = self.node, "no vote: {UNKNOWN}");
         }
     }
@@ -145,14 +145,15 @@ async fn prove(
     founders_key: &str,
     connection: &mut (impl ConnectionLike + Send),
 ) -> RedisResult<Proof> {
-    let roll: Option<String> = redis::cmd("GET").arg(founders_key).query_async(connection).await?;
-    let Some(roll) = roll else { return Ok(Proof::Nothing) };
-    let witness = Witness::find(&roll);
+    let founders: Option<String> =
+        redis::cmd("GET").arg(founders_key).query_async(connection).await?;
+    let Some(founders) = founders else { return Ok(Proof::Nothing) };
+    let witness = Witness::find(&founders);
     if let Some(witness) = witness.as_ref().filter(|seen| seen.run_id == identity.name()) {
         return Ok(Proof::IdentifiedSource(witness.so_long));
     }
     // The data that it has kept must be those of the process that answered here before.
-    let is_heir = known.is_none_or(|known| roll.contains(&*known.run_id));
+    let is_heir = known.is_none_or(|known| founders.contains(&*known.run_id));
     if field(info, "aof_enabled") != Some("1") || identity.was_promoted || !is_heir {
         return Ok(Proof::Nothing);
     }

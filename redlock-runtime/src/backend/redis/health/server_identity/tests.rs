@@ -107,7 +107,7 @@ fn a_server_that_does_not_tell_is_not_understood() {
 async fn meet_on_the_wire<const N: usize>(
     answers: [&str; N],
 ) -> (RedisResult<ServerIdentity>, Scripted) {
-    let presence = ServerIdentity::new("n".to_owned(), Some("roll".into()));
+    let presence = ServerIdentity::new("n".to_owned(), Some("founders".into()));
     presence.state().meet(&identity(&info("a", "h", "00")), Proof::Nothing, CLOCK.now());
     let mut server = Scripted::new(answers);
     let met = presence.meet(&mut server).await;
@@ -127,31 +127,31 @@ async fn only_a_server_that_syncs_and_still_has_the_roll_lost_nothing() {
         let words = ["no-appendfsync-on-rewrite", rewrite, "appendfsync", always].map(bulk);
         format!("*4\r\n{}", words.join("\r\n"))
     };
-    let (roll, always) = (bulk("a b"), settings("always", "no"));
+    let (founders, always) = (bulk("a b"), settings("always", "no"));
 
-    let (met, server) = meet_on_the_wire([&plain, &roll]).await;
+    let (met, server) = meet_on_the_wire([&plain, &founders]).await;
     assert_eq!(
         (memory_since(met).cause, server.asked()),
-        (Cause::Restarted, vec!["INFO", "GET roll"])
+        (Cause::Restarted, vec!["INFO", "GET founders"])
     );
 
-    let (met, server) = meet_on_the_wire([&synced, &roll, &always]).await;
+    let (met, server) = meet_on_the_wire([&synced, &founders, &always]).await;
     assert_eq!(memory_since(met).since, Moment::ZERO);
-    assert_eq!(server.asked(), ["INFO", "GET roll", "CONFIG GET *appendfsync*"]);
+    assert_eq!(server.asked(), ["INFO", "GET founders", "CONFIG GET *appendfsync*"]);
 
-    for [info, roll, settings] in [
+    for [info, founders, settings] in [
         [&synced, "$-1", &always],
-        [&synced, &roll, &settings("everysec", "no")],
+        [&synced, &founders, &settings("everysec", "no")],
         // It does not sync while it rewrites its log.
-        [&synced, &roll, &settings("always", "yes")],
-        [&synced, &roll, "-NOPERM no config"],
-        [&synced, &roll, "*0"],
+        [&synced, &founders, &settings("always", "yes")],
+        [&synced, &founders, "-NOPERM no config"],
+        [&synced, &founders, "*0"],
         // It has kept what another server had.
         [&synced, &bulk("c d"), &always],
-        [&promoted, &roll, &always],
+        [&promoted, &founders, &always],
     ] {
-        let (met, _) = meet_on_the_wire([info, roll, settings]).await;
-        assert_ne!(memory_since(met).cause, Cause::Started, "{info:?} {roll:?} {settings:?}");
+        let (met, _) = meet_on_the_wire([info, founders, settings]).await;
+        assert_ne!(memory_since(met).cause, Cause::Started, "{info:?} {founders:?} {settings:?}");
     }
     assert!(meet_on_the_wire([&synced, "-LOADING soon"]).await.0.is_err());
 }
@@ -184,7 +184,7 @@ async fn a_server_that_cannot_be_identified_is_not_used() {
 
 #[tokio::test]
 async fn every_new_connection_of_a_guarded_node_is_asked() {
-    for founders_key in [None, Some(Arc::from("roll"))] {
+    for founders_key in [None, Some(Arc::from("founders"))] {
         let is_guarded = founders_key.is_some();
         let presence = Arc::new(ServerIdentity::new("n".to_owned(), founders_key));
         let source = Scripted::new([&bulk(&info("a", "h", "00")), "$-1"]);
@@ -200,7 +200,7 @@ async fn every_new_connection_of_a_guarded_node_is_asked() {
 
 #[test]
 fn a_clock_that_jumped_is_a_gap_from_that_answer_on() {
-    let presence = ServerIdentity::new("n".to_owned(), Some("roll".into()));
+    let presence = ServerIdentity::new("n".to_owned(), Some("founders".into()));
     presence.state().meet(&identity(&info("a", "h", "00")), Proof::Nothing, at(100));
     let started = presence.memory_since().unwrap();
     let sample = |sent, micros| Sample { micros, sent: at(sent), received: at(sent) };
