@@ -59,8 +59,8 @@ impl ReleaseFuture {
         Self::Leaving { has_left, over }
     }
 
-    pub(crate) fn here(flight: impl Future<Output = ReleaseOutcome> + Send + 'static) -> Self {
-        Self::Here(Mutex::new(Box::pin(flight)))
+    pub(crate) fn here(sending: impl Future<Output = ReleaseOutcome> + Send + 'static) -> Self {
+        Self::Here(Mutex::new(Box::pin(sending)))
     }
 }
 
@@ -78,9 +78,9 @@ impl Future for ReleaseFuture {
                     || pin!(unconstrained(over)).poll(cx).is_ready();
                 if has_left { Poll::Ready(Some(Ok(Released::Released))) } else { Poll::Pending }
             }
-            Self::Here(flight) => {
-                let flight = flight.get_mut().unwrap_or_else(PoisonError::into_inner);
-                pin!(unconstrained(flight)).poll(cx).map(Some)
+            Self::Here(sending) => {
+                let sending = sending.get_mut().unwrap_or_else(PoisonError::into_inner);
+                pin!(unconstrained(sending)).poll(cx).map(Some)
             }
         }
     }

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_paused_clock_is_seen_at_once_and_gets_no_lane() {
+    async fn a_paused_clock_is_seen_at_once_and_gets_no_local_connection() {
         assert!(paused_runtime().is_some());
         let node = node();
         assert!(node.local_connection().is_none());
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn outside_of_a_runtime_there_is_no_lane() {
+    fn outside_of_a_runtime_there_is_no_local_connection() {
         assert!(node().local_connection().is_none());
     }
 
@@ -231,7 +231,7 @@ mod tests {
 
     /// Nobody listens at its address.
     #[tokio::test]
-    async fn a_lane_that_cannot_be_opened_is_forgotten() {
+    async fn a_local_connection_that_cannot_be_opened_is_forgotten() {
         let node = node();
         open(&node);
         while places(&node) > 0 {
