@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(receiver.recv().unwrap(), receiver.recv().unwrap());
     }
 
-    /// As where a process has as many threads as it may.
+    /// The refusal stands for a process that has all the threads it may have.
     #[tokio::test]
     async fn a_thread_that_cannot_start_is_an_error_inside_of_a_runtime() {
         let refused = start(Builder::new().stack_size(usize::MAX / 2));

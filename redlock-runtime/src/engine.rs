@@ -213,8 +213,8 @@ mod tests {
     use super::*;
     use crate::backend::{Memory, MemoryStore};
 
-    /// Callers on paused clocks that come and go, as in tests: each has renewals of its own, and
-    /// what was there for those that are gone does not pile up.
+    /// Callers on paused clocks come and go, as in tests: each has renewals of its own, and the
+    /// schedulers of ended runtimes do not accumulate.
     #[test]
     fn each_runtime_has_a_scheduler_of_its_own_until_it_ends() {
         let engine = Engine::new(Parts {

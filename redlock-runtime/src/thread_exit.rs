@@ -170,7 +170,7 @@ mod tests {
     const AT_ONCE: Duration = STEP;
     const FOR_EVER: Duration = Duration::from_secs(3600);
 
-    /// With times of its own: other tests of this process let go of something, too.
+    /// The test has times of its own: other tests of this process leave unsent work, too.
     #[test]
     fn what_was_let_go_of_is_waited_for_while_something_leaves() {
         static DEPARTURES: LazyLock<Departures> = LazyLock::new(Departures::default);
@@ -208,7 +208,7 @@ mod tests {
             assert!(!thread.is_finished());
             std::thread::yield_now();
         }
-        // There is always something that has not left.
+        // Some work is unfinished at any time.
         while !thread.is_finished() {
             open = departures.one_more();
         }
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn a_thread_that_let_go_ends_after_its_release_has_left_or_the_limit() {
         let start = Instant::now();
-        // Given away, and not tried for as long as the thread lives.
+        // The work is given away, and not finished while the thread lives.
         let unsent = std::thread::spawn(Unsent::here).join().unwrap();
         assert!(start.elapsed() >= QUIET);
         drop(unsent);

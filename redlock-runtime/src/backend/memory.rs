@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(store.owner("k"), None);
     }
 
-    /// Without a counter that remembers: a store that is made anew goes on above the old one.
+    /// The store needs no saved counter: a new store continues above the old one.
     #[tokio::test(start_paused = true)]
     async fn fencing_tokens_begin_at_the_time() {
         let before = micros_since_epoch();

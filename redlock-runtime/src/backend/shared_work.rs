@@ -114,7 +114,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3);
     const SHORT: Duration = Duration::from_secs(1);
 
-    /// Takes long; its outcome is how often it was begun.
+    /// Work that takes long; its outcome is how often it was begun.
     fn count(begun: &Arc<AtomicU32>) -> impl Future<Output = u32> + Send + use<> {
         let number = begun.fetch_add(1, Ordering::Relaxed) + 1;
         async move {

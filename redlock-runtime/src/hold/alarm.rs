@@ -126,7 +126,7 @@ mod tests {
         }
     }
 
-    /// As after a suspend, in which the clock of the runtime's timers stands still.
+    /// This happens after a suspend, which stops the clock of the runtime's timers.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[tokio::test(start_paused = true)]
     async fn it_rings_while_the_timers_of_the_runtime_stand_still() {

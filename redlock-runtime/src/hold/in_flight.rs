@@ -67,7 +67,7 @@ mod tests {
         for _ in 0..IN_FLIGHT {
             turns.push(gate.pass(PATIENCE).await.unwrap());
         }
-        // Those of another backend do not wait at all.
+        // The batches of another backend do not wait at all.
         assert!(gates.of(&other).pass(Duration::ZERO).await.is_some());
         let start = tokio::time::Instant::now();
         assert!(gates.of(&silent).pass(PATIENCE).await.is_none());

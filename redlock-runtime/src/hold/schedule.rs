@@ -148,7 +148,7 @@ mod tests {
         Moment::from_nanos(nanos)
     }
 
-    /// The one that is due next, if it is at `now`.
+    /// The entry that is due next, if it is due at `now`.
     fn due(schedule: &Schedule<char>, now: u64) -> Option<char> {
         schedule.next().filter(|(due, _)| *due <= at(now)).map(|(_, value)| *value)
     }
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(schedule.remove(1, place), None);
     }
 
-    /// Whoever lets go late means its own entry, not the one that has its place now.
+    /// A late removal is for its own entry, not for the one that has its slot now.
     #[test]
     fn a_place_that_was_taken_over_belongs_to_the_new_entry() {
         let mut schedule = Schedule::new();
@@ -188,14 +188,14 @@ mod tests {
         assert_eq!((schedule.remove(2, place), due(&schedule, 20)), (None, Some('c')));
     }
 
-    /// Thousands of steps, each beside the same one in a sorted map.
+    /// Thousands of steps, each compared with the same step in a sorted map.
     #[test]
     fn the_order_is_that_of_a_sorted_map() {
         let mut random = fastrand::Rng::with_seed(17);
         let (mut schedule, mut sorted) = (Schedule::new(), BTreeMap::new());
         let mut entries: Vec<(u64, SlotIndex, Moment)> = Vec::new();
         for id in 0..20_000 {
-            // No two at the same moment: their order would be anybody's.
+            // No two entries have the same moment: their order would be undefined.
             let moment = at(random.u64(..1_000_000) << 16 | id);
             match random.u8(..4) {
                 0 | 1 => {

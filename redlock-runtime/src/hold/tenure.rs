@@ -276,7 +276,7 @@ mod tests {
         assert!(!tenure.pass(EXPIRE, at(250_001)));
     }
 
-    /// Of a lease of any length: the short ones are never cut to the claim window.
+    /// For a lease of any length: short leases are never cut to the claim window.
     #[test]
     fn a_caller_signalled_after_a_long_wait_has_to_claim_first() {
         for lease in [EXPIRE, CLAIM_WINDOW] {
@@ -301,7 +301,7 @@ mod tests {
         assert!(!slow.pass(EXPIRE, at(2_000)));
     }
 
-    /// However long each of them takes, as long as the lease is fresh or claimed anew.
+    /// However long each caller takes, as long as the lease is fresh or claimed anew.
     #[test]
     fn callers_who_waited_when_it_was_handed_over_have_their_turn_and_no_others() {
         let mut tenure = tenure(EXPIRE, 1 << 20).handed_over(at(0), 4);

@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// Of clients with all kinds of prefixes on one server, also the empty one.
+    /// Clients with all kinds of prefixes share one server; one prefix is empty.
     #[test]
     fn no_two_locks_share_a_key_and_no_lock_is_the_helper_of_another() {
         const PARTS: [&str; 16] = [

@@ -72,7 +72,7 @@ mod tests {
         assert_ne!(slot("{}x"), slot("{}y"));
     }
 
-    /// With prefixes of all kinds: the digits follow a brace that may have been opened before.
+    /// Prefixes of all kinds: the digits follow a brace that may have been opened before.
     #[test]
     fn every_slot_has_one_neighbour() {
         for prefix in ["lock:", "", "{", "a}b", "}{b", "{{"] {

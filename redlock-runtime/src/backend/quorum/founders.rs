@@ -138,13 +138,13 @@ mod tests {
     fn a_node_that_was_restarted_is_left_how_long_it_was_watched() {
         let founders = Founders::begun(&[Some(memory_since("a")), Some(memory_since("b"))]);
         assert_eq!(founders.update(None, seen("c", 2), false), "a b c=2000");
-        // The longer one counts, unless we know better, or it was of another process.
+        // The longer time counts, unless it was doubted, or is that of another process.
         let found = Some("a c=9000");
         assert_eq!(founders.update(found, seen("c", 2), false), "a c=9000");
         assert_eq!(founders.update(found, seen("c", 2), true), "a c=2000");
         assert_eq!(founders.update(found, seen("d", 2), false), "a d=2000");
         assert_eq!(founders.update(found, seen("c", 10), false), "a c=10000");
-        // It is no founder, for others neither.
+        // The witness does not make a founder for other clients either.
         assert_eq!(Founders::agreed(["a c=9000", "a b"].into_iter()).unwrap().text(), "a");
         // A founder needs no witness.
         assert_eq!(founders.update(Some("a b"), seen("b", 2), false), "a b");
@@ -188,7 +188,7 @@ mod tests {
         );
         assert_eq!(odd_clocks(&[Some(0), Some(60 * second), Some(-60 * second)], 2), []);
         assert_eq!(odd_clocks(&[Some(0), Some(900_000), Some(5)], 2), []);
-        // A whole second is not far yet.
+        // A difference of one second is not far yet.
         let offsets = [0, second, 0, 60 * second].map(Some);
         assert_eq!(odd_clocks(&offsets, 3), [(3, 59_000)]);
     }

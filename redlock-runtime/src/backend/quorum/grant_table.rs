@@ -125,7 +125,8 @@ mod tests {
         grants.begin(&owner);
         assert!(grants.ask(&owner, 0));
         assert!(!grants.ask(&owner, 0), "no answer yet");
-        // Without an answer it is in doubt, and may be asked: the node knows of its clean-ups.
+        // Without an answer the grant is in doubt, and an acquire may be sent: the node knows its
+        // clean-ups.
         for is_unknown in [true, false] {
             grants.answered(&owner, 0, Moment::ZERO, &fault(is_unknown));
             assert_eq!(grants.confirmed(&owner, 0), None);

@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(server.asked(), ["SET founders a c PX 2000", "GET founders", "TIME"]);
     }
 
-    /// Busy, out of memory, without replicas: not all of it is for ever.
+    /// Busy, out of memory, without replicas: some of these errors are temporary.
     #[tokio::test]
     async fn an_error_in_the_pipeline_keeps_its_code() {
         for (code, answer) in

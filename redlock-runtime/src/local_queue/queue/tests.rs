@@ -38,7 +38,7 @@ fn waiter(id: u64, end: Moment) -> (Waiter, oneshot::Receiver<Answer>) {
     (Waiter::new(id, terms, end, reply), answer)
 }
 
-/// Two holds that could be of one key, one after the other; and what the first one has.
+/// Two holds that could be of one key, one after the other, and the tenure of the first one.
 fn two_holds() -> (Arc<Hold>, Arc<Hold>, Tenure) {
     let backend: Arc<dyn LockBackend> = Arc::new(Memory::new(MemoryStore::new()));
     let claim = Claim { key: key("a"), owner: Owner::fresh("test"), expire: EXPIRE };
@@ -67,7 +67,7 @@ fn two_holds() -> (Arc<Hold>, Arc<Hold>, Tenure) {
     (hold(), hold(), Tenure::new(claim.clone(), confirmed, fencing_tokens))
 }
 
-/// Has the poller been told to look?
+/// Was the poller notified?
 fn has_news(handle: &QueueHandle) -> bool {
     let news = pin!(handle.queue.news.notified());
     news.poll(&mut Context::from_waker(Waker::noop())).is_ready()
@@ -84,7 +84,7 @@ fn an_empty_queue_leaves_nothing_behind() {
     assert!(queues.shared.queues().is_empty());
 }
 
-/// Those who leave at the same time must not each take the other for the last one.
+/// Of two handles that are dropped at the same time, one must see that it is the last.
 #[test]
 fn whoever_leaves_last_leaves_nothing_behind() {
     let queues = LocalQueues::new(1);
@@ -140,7 +140,7 @@ fn who_asked_by_itself_stands_before_those_who_came_meanwhile() {
     assert_eq!(order.collect::<Vec<_>>(), [1, 2, 3]);
 }
 
-/// In steps, not in time: each of them wakes the poller, which looks for the first waiter, and for
+/// Counted in steps, not in time: each step wakes the poller, which examines the first waiter, and
 /// the next one to time out.
 #[test]
 fn a_crowd_that_is_cancelled_costs_a_few_steps_for_each_of_it() {
@@ -190,8 +190,7 @@ fn a_newcomer_wakes_the_clerk_where_it_would_rest_for_longer_than_that_one_waits
     assert!(wakes(resting(RestReason::Idle), 6) && wakes(PollerState::Busy, 6));
 }
 
-/// The poller rests because the lock was taken here. Only as long as that is so is there somebody
-/// who will wake it.
+/// The poller rests because the lock was taken here. Only while that is so will an event wake it.
 #[test]
 fn a_newcomer_wakes_a_clerk_that_rests_for_a_holder_who_has_gone() {
     let handle = LocalQueues::new(9).join(&key("a"), None);
@@ -205,7 +204,7 @@ fn a_newcomer_wakes_a_clerk_that_rests_for_a_holder_who_has_gone() {
     assert!(!handle.enter(second, 0) && has_news(&handle));
 }
 
-/// Its answer may come to a task that nobody polls.
+/// The answer of the direct attempt may come to a task that is not polled.
 #[test]
 fn the_question_of_a_caller_counts_for_a_moment_only() {
     let handle = LocalQueues::new(9).join(&key("a"), None);
@@ -268,7 +267,7 @@ fn late_releases_are_counted_one_by_one() {
     assert!(!handle.is_late());
 }
 
-/// The last one of an older queue leaves: the newer one in its place is somebody else's.
+/// The last handle of an older queue is dropped: the newer queue in its place stays.
 #[test]
 fn a_newer_queue_of_the_same_key_stays() {
     let queues = LocalQueues::new(9);
@@ -279,7 +278,7 @@ fn a_newer_queue_of_the_same_key_stays() {
     assert_eq!(queues.shared.queues().len(), 1);
 }
 
-/// One that lets go late, after another has the lock already, takes nothing from that one.
+/// A holder that releases late, after another holder has the lock, takes nothing from that one.
 #[test]
 fn only_the_holder_is_forgotten_when_it_lets_go() {
     let handle = LocalQueues::new(9).join(&key("a"), None);
@@ -297,8 +296,8 @@ fn only_the_holder_is_forgotten_when_it_lets_go() {
     assert_eq!(holds(), None);
 }
 
-/// A key was deleted under the first holder, so that there were two: one tenure for the poller, and
-/// the other one is freed.
+/// A key was deleted under the first holder, so that there were two: one tenure goes to the poller,
+/// and the other one is freed.
 #[test]
 fn a_second_tenure_that_comes_back_does_not_replace_the_first() {
     let handle = LocalQueues::new(9).join(&key("a"), None);
@@ -313,7 +312,7 @@ fn a_second_tenure_that_comes_back_does_not_replace_the_first() {
     assert!(handle.queue.state().returned.is_some());
 }
 
-/// It would be handed a lock that nobody wants.
+/// The poller would be handed a lock that no caller wants.
 #[test]
 fn a_clerk_in_line_hears_that_the_last_waiter_was_served() {
     let handle = LocalQueues::new(9).join(&key("a"), None);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::error::NodeErrorKind;
 
-/// As it stands among the answers.
+/// An answer that came, among the answers.
 type Answer = Option<Result<Acquired, Fault>>;
 
 #[expect(clippy::unnecessary_wraps, reason = "as among the answers")]
@@ -57,7 +57,7 @@ fn a_refusal_names_the_holder_and_says_what_must_be_cleaned_up() {
     assert!(matches!(election, Election::Refused { was_cut: false, is_split: false, .. }));
 }
 
-/// A grant, an answer that is still to come, one that was lost, and a try that broke off.
+/// A grant, an answer that is still to come, a lost answer, and a try whose connection broke.
 #[test]
 fn each_reason_to_clean_up_counts_alone() {
     let (holder, free_in) = ("x".to_owned(), None);

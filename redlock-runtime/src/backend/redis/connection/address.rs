@@ -291,7 +291,7 @@ mod tests {
         }
     }
 
-    /// Wherever a password stands in a text, and whatever else stands in it.
+    /// Wherever a text contains a password, and whatever surrounds it.
     #[test]
     fn no_part_of_a_password_is_shown_whatever_surrounds_it() {
         const PIECES: [&str; 20] = [
@@ -321,8 +321,8 @@ mod tests {
             let count = random.usize(1..6);
             let password: String = (0..count).map(|_| PIECES[random.usize(..20)]).collect();
             let user = ["", ":", "user:", "7:", "user"][random.usize(..5)];
-            // Without an `@` behind it, what stands behind one in it is a host by all appearance;
-            // and so is a password that stands alone behind a scheme.
+            // If no `@` follows it, the part after an `@` in the password looks like a host, and so
+            // does a password alone after a scheme.
             let is_cut = password.contains('@') || !user.contains(':');
             let host = ["@", "@h", "@h:1", "@h:1/0", "@[::1]:1", "@h:x", "@h/x", "", ":1"];
             let host = host[random.usize(..if is_cut { 7 } else { 9 })];

@@ -204,7 +204,7 @@ mod tests {
         assert!(node().local_connection().is_none());
     }
 
-    /// As if this runtime had asked often enough.
+    /// Opens a connection as if this runtime had sent enough commands.
     fn open(node: &RedisNode) {
         let (local, here) = (node.local(), Handle::current());
         local.runtimes.lock().insert(here.id(), RuntimeState::Opening);
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(places(&node), 0);
     }
 
-    /// Nobody listens at its address.
+    /// The address of the node has no server.
     #[tokio::test]
     async fn a_local_connection_that_cannot_be_opened_is_forgotten() {
         let node = node();
@@ -246,7 +246,7 @@ mod tests {
             assert!(node.local_connection().is_none());
         }
         let places = node.local().runtimes.lock();
-        // Without a connection to the server there is none after more calls, either.
+        // Without a connection to the server, more calls do not open one either.
         assert!(places.values().all(|place| matches!(place, RuntimeState::Wanted { .. })));
     }
 }

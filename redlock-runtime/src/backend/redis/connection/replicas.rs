@@ -102,7 +102,7 @@ mod tests {
         assert!(REPLICAS.shortage(1).starts_with("1 of 2 replicas confirmed"));
     }
 
-    /// Zero would be without end.
+    /// Zero would mean a wait without end.
     #[tokio::test]
     async fn a_wait_for_replicas_has_an_end() {
         let mut server = Scripted::new([":2"]);

@@ -264,7 +264,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Far away: its connections take three seconds to be made, and are counted.
+    /// A distant server: its connections take three seconds to be made, and are counted.
     #[derive(Default)]
     struct Far {
         made: AtomicU32,
@@ -273,7 +273,7 @@ mod tests {
     impl Source for Far {
         type Connection = Scripted;
 
-        // Without company.
+        // Without a second attempt.
         const LEADS_TO_ONE: bool = false;
 
         async fn connect(&self) -> RedisResult<Scripted> {
@@ -309,7 +309,7 @@ mod tests {
 
         for took in [SECOND / 2, 100 * SECOND] {
             let loan = install(took);
-            // Sent a moment ago, however long this test takes.
+            // The command was sent just now, however long this test takes.
             link.gave_no_answer(&loan, CLOCK.now().plus(3600 * SECOND), "k");
             loan.heard();
             assert!(link.is_connected() && !link.fell_silent());

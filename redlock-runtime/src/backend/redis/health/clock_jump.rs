@@ -115,7 +115,7 @@ mod tests {
             assert_eq!(watch.observe(sample(SECOND, 500 * SECOND)), None);
             let seen = watch.observe(sample(2 * SECOND, 501 * SECOND + jump)).unwrap();
             assert!((seen - jump).abs() <= 4 * MILLI, "{jump}: {seen}");
-            // The new difference is the one to go by.
+            // From then on the new difference is expected.
             assert_eq!(watch.observe(sample(3 * SECOND, 502 * SECOND + jump)), None);
         }
     }
@@ -152,7 +152,7 @@ mod tests {
             received: Moment::from_nanos(6_000_000_000),
         };
         assert_eq!(watch.observe(slow), None);
-        // But it does not blur what was known.
+        // But the known bounds stay as narrow as they were.
         assert!(watch.observe(sample(7 * SECOND, 508 * SECOND)).is_some());
     }
 

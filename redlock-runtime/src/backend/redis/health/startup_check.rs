@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use crate::backend::redis::connection::{Scripted, bulk};
 
-    /// What stands against a server that answers this to INFO.
+    /// The objection to a server that answers this to INFO.
     async fn found(answer: &str) -> RedisResult<Option<String>> {
         let mut server = Scripted::new([answer]);
         let unfit = probe::<Scripted>("n", &mut server, &|_| ()).await;
@@ -148,7 +148,7 @@ mod tests {
         assert!(found("*0").await.is_err());
     }
 
-    /// One that is unfit, or says so, is enough.
+    /// One master that is unfit, or reports so, is enough.
     #[tokio::test]
     async fn each_master_of_a_cluster_is_judged() {
         let (old, new) = (bulk("redis_version:4.0.14"), bulk("redis_version:5.0.0"));

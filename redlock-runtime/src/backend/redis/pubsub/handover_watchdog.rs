@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    /// The one that is due first does not wait for the one that was noted first.
+    /// The lock that is due first does not wait for the one that was noted first.
     #[tokio::test(start_paused = true)]
     async fn a_lock_that_is_free_soon_is_looked_at_soon() {
         let watch = HandoverWatchdog::default();

@@ -159,7 +159,7 @@ mod tests {
     #[tokio::test]
     async fn messages_are_passed_on_in_their_order_until_the_connection_fails() {
         let (listener, mut heard) = listener();
-        // One is asked for, then two; both come, so that four are asked for.
+        // The first fetch is for one message, the next for two; both come, so the next is for four.
         let (info, one, two, three) = (bulk(ONE_SERVER), pair("a"), pair("b"), bulk("c"));
         let (loading, none) = ("-LOADING x", "$-1");
         let answers = [&info[..], &one, &two, &three, loading, none, none, none];

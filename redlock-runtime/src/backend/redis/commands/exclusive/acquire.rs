@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(refused(-1), expected(None));
     }
 
-    /// Whatever a server or another client makes of it.
+    /// A server or another client may encode it in any of these forms.
     #[test]
     fn a_holder_is_read_in_every_form_of_text() {
         for (holder, shown) in [

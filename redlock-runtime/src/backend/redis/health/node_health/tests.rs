@@ -1,4 +1,4 @@
-//! When an outage is told, and when it is over.
+//! When an outage is reported, and when it is over.
 
 use super::*;
 use crate::clock::Clock;

@@ -9,7 +9,7 @@ fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// With an uptime that nobody is to believe.
+/// An INFO answer with an uptime that must not be trusted.
 fn info(run_id: &str, history: &str, before: &str) -> String {
     format!(
         "# Server\r\nrun_id:{run_id}\r\nuptime_in_seconds:7199\r\n\
@@ -21,7 +21,7 @@ fn identity(info: &str) -> Identity {
     Identity::parse(info).unwrap()
 }
 
-/// A server is met about which nothing can be proved.
+/// Meets a server about which nothing can be proved.
 fn meet(state: &mut IdentityState, info: &str, now: Moment) -> MemorySince {
     state.meet(&identity(info), Proof::Nothing, now);
     state.memory_since.clone().unwrap()
@@ -51,13 +51,13 @@ fn a_restart_does_not_mend_what_a_jump_of_the_clock_has_ended() {
     );
 }
 
-/// It counts its uptime by a clock that may have been off.
+/// The server counts its uptime by a clock that may have been off.
 #[test]
 fn a_server_met_first_remembers_since_then_whatever_its_uptime() {
     let mut state = IdentityState::default();
     let memory_since = meet(&mut state, &info("a", "h", "00"), at(100));
     assert_eq!((memory_since.since, memory_since.cause), (at(100), Cause::Started));
-    // The same one on another connection.
+    // The same server on another connection.
     let again = meet(&mut state, &info("a", "h", "00"), at(109));
     assert_eq!(again, memory_since);
 }
@@ -87,7 +87,7 @@ fn a_promotion_in_between_begins_a_new_history() {
     meet(&mut state, &info("a", "h", "00"), at(100));
     let memory_since = meet(&mut state, &info("a", "i", "h"), at(130));
     assert_eq!((memory_since.since, memory_since.cause), (at(130), Cause::Replaced));
-    // What was seen before the promotion is under another name.
+    // What clients saw before the promotion is noted under another name.
     assert_eq!(&*memory_since.run_id, "a/i");
     // A master that lost its last replica begins a new history as well, and forgets nothing.
     let same = meet(&mut state, &info("a", "j", "00"), at(140));
@@ -103,7 +103,7 @@ fn a_server_that_does_not_tell_is_not_understood() {
     }
 }
 
-/// A server, seen by a client that knew another one there; and what it was asked.
+/// Meets a server in the place of another one that the client knew. Returns the commands as well.
 async fn meet_on_the_wire<const N: usize>(
     answers: [&str; N],
 ) -> (RedisResult<ServerIdentity>, Scripted) {
@@ -142,11 +142,11 @@ async fn only_a_server_that_syncs_and_still_has_the_roll_lost_nothing() {
     for [info, founders, settings] in [
         [&synced, "$-1", &always],
         [&synced, &founders, &settings("everysec", "no")],
-        // It does not sync while it rewrites its log.
+        // The server does not sync while it rewrites its log.
         [&synced, &founders, &settings("always", "yes")],
         [&synced, &founders, "-NOPERM no config"],
         [&synced, &founders, "*0"],
-        // It has kept what another server had.
+        // The server has kept the data of another server.
         [&synced, &bulk("c d"), &always],
         [&promoted, &founders, &always],
     ] {
@@ -164,7 +164,7 @@ async fn what_others_have_watched_counts_for_the_process_that_they_named() {
     assert!(memory_since(met).since < begun);
     let (met, _) = meet_on_the_wire([&plain, &bulk("a c a=70000")]).await;
     assert!(memory_since(met).since >= begun);
-    // What it has kept from before its restart is as old as it was then.
+    // The data from before the restart are as old as they were then.
     let synced = bulk(&format!("{}aof_enabled:1\r\n", info("b", "i", "00")));
     let settings = ["appendfsync", "always", "no-appendfsync-on-rewrite", "no"].map(bulk);
     let settings = format!("*4\r\n{}", settings.join("\r\n"));

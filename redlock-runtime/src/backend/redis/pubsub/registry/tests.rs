@@ -40,7 +40,7 @@ async fn a_lock_for_an_owner_that_gave_up_is_let_go_of_once() {
     assert!(registry.tell(&message(&claim)).is_none());
 }
 
-/// It may hold the lock: a look can bring the news before the call does.
+/// The waiter may hold the lock: a check of its entry can be answered before the signal comes.
 #[test]
 fn a_lock_for_an_owner_without_a_ticket_is_left_alone() {
     let registry = Arc::new(Registry::new(subscription::channel()));
@@ -117,7 +117,7 @@ async fn everybody_looks_at_once_when_calls_are_not_heard_any_more() {
         let mut called =
             async || tokio::time::timeout(Duration::from_secs(1), subscription.signal()).await.ok();
         assert_eq!(called().await, Some(QueueSignal::Disturbed), "{deaf:?}");
-        // Once: what was not heard before is no news.
+        // Only once: a channel that was silent before changes nothing.
         registry.enter(Phase::Silent);
         assert_eq!(called().await, None, "{deaf:?}");
     }
