@@ -85,8 +85,8 @@ impl Redlock {
     /// has reached Redis, for at most `within`. Returns how many are still pending then; those
     /// locks end with their leases.
     ///
-    /// Calls that wait for a lock of this client fail with [`LockError::ShuttingDown`] at once; one
-    /// whose question is on its way to the server does so when that is answered, within
+    /// Calls that wait for a lock of this client fail with
+    /// [`ShuttingDown`](crate::LockError::ShuttingDown) at once; one whose question is on its way to the server does so when that is answered, within
     /// `reply_timeout`. So do calls that ask for a lock before this returns. Holders finish: their
     /// locks stay held and are renewed, and a call that re-enters one goes on, unless it has to
     /// wait for its turn.

@@ -13,7 +13,8 @@ use crate::key::LockKey;
 use crate::options::{Policy, Wait};
 use crate::{acquire, telemetry};
 
-/// A lock that may be acquired, from [`Redlock::lock`]. What is not set here comes from the client.
+/// A lock that may be acquired, from [`lock`](crate::Redlock::lock). What is not set here comes
+/// from the client.
 ///
 /// ```
 /// use std::time::Duration;
@@ -155,7 +156,7 @@ impl LockRequest {
     /// [`LockError::Timeout`] when somebody else held the lock for the whole `wait`,
     /// [`LockError::Unavailable`] when Redis could not be asked, [`LockError::TooManyWaiters`],
     /// [`LockError::InvalidKey`], [`LockError::Config`], [`LockError::ShuttingDown`] once
-    /// [`Redlock::shutdown`] was called; [`LockError::TurnTaken`] when this task
+    /// [`shutdown`](crate::Redlock::shutdown) was called; [`LockError::TurnTaken`] when this task
     /// holds the lock, and another call inside of that hold was not done within `wait`.
     ///
     /// # Cancel safety

@@ -191,7 +191,7 @@ impl RedlockBuilder {
 
     /// Counts a lock, and each of its renewals, only once `replicas` replicas of the server have
     /// it, `within` this time (`WAIT`, on the same connection). With fewer, the lock is given back
-    /// and the call fails with [`LockError::Unavailable`] and the kind
+    /// and the call fails with [`Unavailable`](crate::LockError::Unavailable) and the kind
     /// [`NoReplicas`](crate::NodeErrorKind::NoReplicas), after trying again until `wait` is over.
     ///
     /// This makes it less likely that a failover loses a lock, not impossible: the replica that is
