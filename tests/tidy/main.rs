@@ -6,6 +6,7 @@ mod circles;
 mod examples;
 mod forbidden;
 mod lexer;
+mod links;
 mod names;
 mod shape;
 mod texts;
