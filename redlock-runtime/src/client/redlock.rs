@@ -86,10 +86,10 @@ impl Redlock {
     /// locks end with their leases.
     ///
     /// Calls that wait for a lock of this client fail with
-    /// [`ShuttingDown`](crate::LockError::ShuttingDown) at once; one whose question is on its way to the server does so when that is answered, within
-    /// `reply_timeout`. So do calls that ask for a lock before this returns. Holders finish: their
-    /// locks stay held and are renewed, and a call that re-enters one goes on, unless it has to
-    /// wait for its turn.
+    /// [`ShuttingDown`](crate::LockError::ShuttingDown) at once; one whose question is on its way
+    /// to the server does so when that is answered, within `reply_timeout`. So do calls that ask
+    /// for a lock before this returns. Holders finish: their locks stay held and are renewed, and a
+    /// call that re-enters one goes on, unless it has to wait for its turn.
     ///
     /// Call it as the last thing before the process ends. Without it, the end of `main` waits by
     /// itself, while answers come: for half a second without any, and for two seconds in all
