@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::fake::{Fate, fake};
+use super::server::Server;
 use crate::clock::Clock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::lease::Lease;
@@ -30,6 +31,24 @@ async fn a_lease_is_renewed_for_as_long_as_its_body_runs() {
     assert_eq!(renewals.await.unwrap(), 149);
     assert!(start.elapsed() >= 100 * EXPIRE);
     assert!(redlock.held().is_empty());
+}
+
+/// By the script that ships, in one call.
+#[tokio::test(start_paused = true)]
+async fn leases_that_are_due_together_are_all_renewed() {
+    let server = Server::new();
+    let redlock = server.client();
+    let mut guards = Vec::new();
+    for key in ["a", "b", "c"] {
+        guards.push(redlock.lock(key).expire(EXPIRE).acquire().await.unwrap());
+    }
+    tokio::time::sleep(3 * EXPIRE).await;
+    for guard in &guards {
+        assert_eq!((guard.check(), guard.renewals()), (Ok(()), 4), "{}", guard.key());
+        assert_eq!(server.owner(guard.key()).as_deref(), Some(guard.owner()));
+    }
+    let renewals = server.take_verbs().iter().filter(|verb| *verb == "renew").count();
+    assert_eq!(renewals, 4, "calls");
 }
 
 /// The scheduler sleeps until the long one is due, and is woken for the short one.
