@@ -135,6 +135,21 @@ async fn a_release_that_failed_on_one_node_is_tried_there_again_after_one_second
     }
 }
 
+/// It may take the lock for an owner that has released.
+#[tokio::test(start_paused = true)]
+async fn a_node_on_which_an_acquire_may_still_land_is_released_again() {
+    let nodes = nodes(3);
+    nodes[2].next_acquires([Fate::LostRequest]);
+    let guard = on(&nodes).lock("k").expire(EXPIRE).acquire().await.unwrap();
+    let owner = guard.owner().to_owned();
+    // The node gave no answer by now.
+    tokio::time::sleep(SECOND).await;
+    guard.release().await.unwrap();
+    nodes[2].store.set("k", &owner, EXPIRE);
+    tokio::time::sleep(SECOND + MILLI).await;
+    assert!(!is_held(&nodes[2]));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_release_is_not_tried_again_when_the_lease_is_over_by_then() {
     for (expire, tries) in [(SECOND, 1), (SECOND + MILLI, 2)] {
