@@ -45,10 +45,7 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Acquired>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn bulk(text: &str) -> Value {
-        Value::BulkString(text.as_bytes().to_vec())
-    }
+    use crate::backend::redis::commands::exclusive::samples::bulk;
 
     #[test]
     fn the_three_answers_to_an_acquire() {

@@ -12,6 +12,8 @@ pub(crate) mod release_hint;
 pub(crate) mod renew;
 mod replies;
 pub(crate) mod rotate;
+#[cfg(test)]
+mod samples;
 
 #[cfg(test)]
 pub(crate) use digests::scripts;

@@ -56,35 +56,8 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Rotated>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::{FencingTokens, Position};
-    use crate::fencing::FencingToken;
-
-    fn bulk(text: &str) -> Value {
-        Value::BulkString(text.as_bytes().to_vec())
-    }
-
-    fn reply(items: Vec<Value>) -> Value {
-        Value::Array(items)
-    }
-
-    fn granted(code: i64) -> Value {
-        reply(vec![Value::Int(code), bulk("41"), bulk("48"), Value::Int(17)])
-    }
-
-    fn waiting(code: i64, millis: i64) -> Value {
-        let numbers = [Value::Int(17), Value::Int(3), Value::Int(1)];
-        reply(
-            [Value::Int(code), Value::Int(millis), bulk("web-3:x")]
-                .into_iter()
-                .chain(numbers)
-                .collect(),
-        )
-    }
-
-    fn eight() -> FencingTokens {
-        let fencing_token = |number| FencingToken::new(number).unwrap();
-        FencingTokens { first: fencing_token(41), last: fencing_token(48) }
-    }
+    use crate::backend::Position;
+    use crate::backend::redis::commands::exclusive::samples::{eight, granted, reply, waiting};
 
     #[test]
     fn the_answers_to_a_holder_that_gives_way() {
