@@ -81,7 +81,7 @@ fn from_variables(
 
 /// The URLs in a list. A comma in a password does not end a URL: after the end of a URL, another
 /// scheme follows.
-fn split(list: &str) -> Vec<String> {
+pub(crate) fn split(list: &str) -> Vec<String> {
     let is_scheme =
         |text: &str| text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'+');
     let begins = |part: &str| part.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme));

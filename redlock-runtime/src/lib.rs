@@ -49,6 +49,20 @@ pub use options::Wait;
 pub use redlock_macros::redis_lock;
 pub use state::{LeaseState, LostReason, Released};
 
+/// For the commands of `redlock-cli`. Not a part of the API: it changes without notice.
+#[doc(hidden)]
+#[cfg(all(feature = "tls", feature = "sentinel"))]
+pub mod __operator {
+    pub use crate::backend::operator::{
+        LockKeys, explain, lock_keys, release_script, server, watched_master,
+    };
+
+    /// The URLs in a list, as in `REDLOCK_URLS`.
+    pub fn split_urls(list: &str) -> Vec<String> {
+        crate::global::split(list)
+    }
+}
+
 /// What `#[redis_lock]` expands to. Not a part of the API: it changes without notice.
 #[doc(hidden)]
 pub mod __private {

@@ -28,6 +28,8 @@ pub(crate) use quorum::{Quorum, RestartGuard, Rules, majority};
 pub(crate) use quorum_member::{Cause, FoundersOffer, FoundersReply, MemorySince, QuorumMember};
 #[cfg(feature = "cluster")]
 pub(crate) use redis::RedisCluster;
+#[cfg(all(feature = "tls", feature = "sentinel"))]
+pub(crate) use redis::operator;
 #[cfg(test)]
 pub(crate) use redis::simulated;
 pub(crate) use redis::{MinReplicas, NodeOptions, RedisNode};

@@ -8,6 +8,8 @@ mod health;
 mod node;
 mod node_core;
 mod node_tasks;
+#[cfg(all(feature = "tls", feature = "sentinel"))]
+pub(crate) mod operator;
 mod pending_undo;
 mod pubsub;
 mod quorum_member;

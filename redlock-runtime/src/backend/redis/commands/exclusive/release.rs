@@ -6,7 +6,7 @@ use super::{arguments, replies};
 use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::backend::{Found, Release, TokensUsed};
 
-pub(super) static SCRIPT: Script = with_hand_over!("release.lua");
+pub(crate) static SCRIPT: Script = with_hand_over!("release.lua");
 
 /// `has_queue`: the user of this client may use the helper keys of the lock. Without them only the
 /// lock itself is released.
