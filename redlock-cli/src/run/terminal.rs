@@ -1,0 +1,74 @@
+//! The controlling terminal, and who may read from it.
+
+use std::fs::File;
+use std::io::{self, IsTerminal};
+
+use nix::sys::signal::{SigSet, SigmaskHow, Signal as Masked};
+use rustix::process::{Pid, Signal, getpgid, getpgrp, getppid, getsid, kill_current_process_group};
+use rustix::termios::{tcgetpgrp, tcsetpgrp};
+
+/// The terminal of this session, if there is one.
+#[derive(Debug)]
+pub(super) struct Terminal {
+    device: Option<File>,
+}
+
+impl Terminal {
+    pub(super) fn open() -> Self {
+        Self { device: File::options().read(true).write(true).open("/dev/tty").ok() }
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        self.device.is_some()
+    }
+
+    /// Should the command have the terminal from the start? Not inside of a pipeline: another part
+    /// of it (`| less`) may read the keyboard. The command gets the terminal there when it asks.
+    pub(super) fn is_for_command(&self) -> bool {
+        self.is_ours() && io::stdin().is_terminal() && io::stdout().is_terminal()
+    }
+
+    /// Is this job in the foreground?
+    pub(super) fn is_ours(&self) -> bool {
+        self.foreground() == Some(getpgrp())
+    }
+
+    /// Makes a process group the foreground one.
+    pub(super) fn give(&self, group: Pid) {
+        let Some(device) = &self.device else { return };
+        // A background process that does this is sent SIGTTOU, which would stop it.
+        let blocked = SigSet::from(Masked::SIGTTOU).thread_swap_mask(SigmaskHow::SIG_BLOCK);
+        // The terminal may be gone.
+        let _ = tcsetpgrp(device, group);
+        if let Ok(before) = blocked {
+            let _ = before.thread_set_mask();
+        }
+    }
+
+    /// Takes the terminal back from a group. Whether it had it.
+    pub(super) fn take_back(&self, group: Pid) -> bool {
+        let had_it = self.foreground() == Some(group);
+        if had_it {
+            self.give(getpgrp());
+        }
+        had_it
+    }
+
+    fn foreground(&self) -> Option<Pid> {
+        self.device.as_ref().and_then(|device| tcgetpgrp(device).ok())
+    }
+}
+
+/// Stops this job, as the terminal does at Ctrl-Z, and returns when the shell has continued it.
+/// `false`: there is no shell that could.
+pub(super) fn suspend() -> bool {
+    !is_orphaned() && kill_current_process_group(Signal::STOP).is_ok()
+}
+
+/// Is there no process outside of this job, but in its session, that looks after it?
+fn is_orphaned() -> bool {
+    let (job, session) = (getpgrp(), getsid(None).ok());
+    let Some(parent) = getppid() else { return true };
+    let is_inside = getpgid(Some(parent)) == Ok(job);
+    session == Some(job) || !is_inside && getsid(Some(parent)).ok() != session
+}
