@@ -56,20 +56,16 @@ fn main() -> ExitCode {
 }
 
 async fn execute(cli: Cli) -> Result<u8, Failure> {
-    match cli.command {
-        Command::Completions { shell } => return manual::completions(shell),
-        Command::Man => return manual::page(),
-        _ => {}
-    }
-    let servers = Servers::from_args(&cli.servers)?;
-    match cli.command {
-        Command::Run(args) => run::run(args, &servers).await,
-        Command::Ls(args) => ls::ls(&args, &servers).await,
-        Command::Show(args) => show::show(&args, &servers).await,
-        Command::Watch(args) => watch::watch(&args, &servers).await,
-        Command::Top(args) => top::top(&args, &servers).await,
-        Command::Release(args) => release::release(&args, &servers).await,
-        Command::Doctor(args) => doctor::doctor(&args, &servers).await,
-        Command::Completions { .. } | Command::Man => Ok(0),
+    let servers = || Servers::from_args(&cli.servers);
+    match &cli.command {
+        Command::Run(args) => run::run(args, servers).await,
+        Command::Ls(args) => ls::ls(args, &servers()?).await,
+        Command::Show(args) => show::show(args, &servers()?).await,
+        Command::Watch(args) => watch::watch(args, &servers()?).await,
+        Command::Top(args) => top::top(args, &servers()?).await,
+        Command::Release(args) => release::release(args, &servers()?).await,
+        Command::Doctor(args) => doctor::doctor(args, &servers()?).await,
+        Command::Completions { shell } => manual::completions(*shell),
+        Command::Man => manual::page(),
     }
 }

@@ -85,7 +85,7 @@ fn commands(keys: &LockKeys) -> Vec<(&'static str, Need, Cmd)> {
     add("+pexpire", Need::Lock, &["PEXPIRE", lock, "1000"]);
     add("+pttl", Need::Lock, &["PTTL", lock]);
     add("+del", Need::Lock, &["DEL", lock]);
-    add("~{<prefix>*}:fence", Need::Queue, &["GET", counter]);
+    add("~{<prefix>*}:fence", Need::Lock, &["GET", counter]);
     add("+rpush and ~{<prefix>*}:queue", Need::Queue, &["RPUSH", queue, "redlock doctor"]);
     add("+pexpire", Need::Queue, &["PEXPIRE", queue, "1000"]);
     add("+llen", Need::Queue, &["LLEN", queue]);

@@ -24,20 +24,25 @@ use crate::servers::Servers;
 const SHORTEST_EXPIRE: Duration = Duration::from_secs(1);
 const DEFAULT_GRACE: Duration = Duration::from_secs(5);
 
-/// Runs a command under a lock. Returns the exit code.
-pub(crate) async fn run(args: RunArgs, servers: &Servers) -> Result<u8, Failure> {
+/// Runs a command under a lock. Returns the exit code. What is wrong with the command is told first,
+/// then what is wrong with the servers.
+pub(crate) async fn run(
+    args: &RunArgs,
+    servers: impl Fn() -> Result<Servers, Failure>,
+) -> Result<u8, Failure> {
     let line: Vec<OsString> = std::env::args_os().collect();
-    let (key, words) = key_and_command(&args, &line)?;
+    let (key, words) = key_and_command(args, &line)?;
     let grace = checked_grace(args.expire, args.grace)?;
+    let servers = servers()?;
     let mut signals = Signals::listen()?;
     let guard = tokio::select! {
-        taken = take(&key, &args, servers) => match taken {
-            Err(error) => return refused(&args, error),
+        taken = take(&key, args, &servers) => match taken {
+            Err(error) => return refused(args, error),
             Ok(guard) => guard,
         },
         signal = given_up(&mut signals) => return Ok(code_of(signal)),
     };
-    let outcome = under(&guard, &words, &args, grace, &mut signals).await;
+    let outcome = under(&guard, &words, args, grace, &mut signals).await;
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {

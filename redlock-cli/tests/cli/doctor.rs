@@ -52,7 +52,8 @@ async fn a_server_that_is_away() {
 
 #[tokio::test]
 async fn a_user_without_rights() {
-    let lock = "resetkeys ~lock:* -@all +evalsha +eval +get +mget +set +del +pexpire +pttl +time";
+    let lock =
+        "~lock:* ~{lock:*}:fence -@all +evalsha +eval +get +mget +set +del +pexpire +pttl +time";
     let server = Server::builder()
         .acl(&format!("queueless on >secret {lock} +info"))
         .acl("reader on >secret ~* -@all +get +info +time")

@@ -113,7 +113,7 @@ async fn a_redlock_that_was_killed_with_children_of_its_command() {
 async fn a_redlock_that_was_stopped() {
     let job = Job::start().await;
     send(&job.child, Signal::STOP);
-    gone(&job.pid).await;
+    time_passes(EXPIRE).await;
     send(&job.child, Signal::CONT);
     let ended = job.ends_in_time().await;
     assert_eq!(ended.code, 76, "{ended:?}");
