@@ -55,18 +55,39 @@ pub(crate) struct ServerArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a command while a lock is held
+    ///
+    /// The lock is renewed while the command runs. Should it be lost, the command gets SIGTERM, and
+    /// SIGKILL after --grace, both before the lease can end on the server. The exit code is that of
+    /// the command; or 75: another process has the lock; 69: Redis cannot be reached; 76: the lock
+    /// was lost; 64: wrong usage; 126 and 127: the command cannot be run, or is not found; 128 + n:
+    /// signal n ended it.
+    ///
+    /// The command finds REDLOCK_KEY, REDLOCK_OWNER and REDLOCK_FENCING_TOKEN in its environment.
     Run(RunArgs),
     /// List the locks that are held
     Ls(LsArgs),
     /// Show who holds a lock and who waits for it
+    ///
+    /// The exit code is 0 if the lock is held, and 1 if it is free.
     Show(ShowArgs),
-    /// Print a line whenever a lock changes hands
+    /// Print a line whenever a lock changes hands, until Ctrl-C
+    ///
+    /// It asks the servers again and again, so that a change that is undone between two questions
+    /// is not seen.
     Watch(WatchArgs),
     /// Show the locks that are held, live
     Top(TopArgs),
     /// Take a lock away from its holder
+    ///
+    /// The next process in the queue gets it. The holder learns of it at its next renewal, and may
+    /// work on until then: two may work at once. The lock is left alone if it has another owner by
+    /// then than the one that was shown. The exit code is 0 if it was taken away, and 1 if not.
     Release(ReleaseArgs),
     /// Check whether the servers are fit for locks
+    ///
+    /// Asks each of them for reachability, version, role, eviction policy, persistence, clock and
+    /// the rights of the user. The exit code is 0 if all is good, 1 if something is doubtful, and 2
+    /// if something is bad. It takes one lock, `redlock-doctor-<random>`, for some milliseconds.
     Doctor(DoctorArgs),
     /// Print a completion script
     Completions {
@@ -77,15 +98,6 @@ pub(crate) enum Command {
     Man,
 }
 
-/// Run a command while a lock is held.
-///
-/// The lock is renewed while the command runs. Should it be lost, the command gets SIGTERM, and
-/// SIGKILL after --grace, both before the lease can end on the server. The exit code is that of the
-/// command; or 75: another process has the lock; 69: Redis cannot be reached; 76: the lock was
-/// lost; 64: wrong usage; 126 and 127: the command cannot be run, or is not found; 128 + n: signal
-/// n ended it.
-///
-/// The command finds REDLOCK_KEY, REDLOCK_OWNER and REDLOCK_FENCING_TOKEN in its environment.
 #[derive(Debug, Args)]
 #[command(override_usage = "redlock run [OPTIONS] --key KEY [--] COMMAND [ARG]..\n       \
                             redlock run [OPTIONS] KEY COMMAND [ARG]..\n       \
@@ -135,9 +147,6 @@ pub(crate) struct LsArgs {
     pub(crate) json: bool,
 }
 
-/// Show who holds a lock and who waits for it.
-///
-/// The exit code is 0 if the lock is held, and 1 if it is free.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// The lock, without the prefix
@@ -147,10 +156,6 @@ pub(crate) struct ShowArgs {
     pub(crate) json: bool,
 }
 
-/// Print a line whenever a lock changes hands, until Ctrl-C.
-///
-/// It asks the servers again and again, so that a change that is undone between two questions is
-/// not seen.
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
     /// The lock, without the prefix
@@ -173,11 +178,6 @@ pub(crate) struct TopArgs {
     pub(crate) interval: Duration,
 }
 
-/// Take a lock away from its holder.
-///
-/// The next process in the queue gets it. The holder learns of it at its next renewal, and may work
-/// on until then: two may work at once. The lock is left alone if it has another owner by then than
-/// the one that was shown. The exit code is 0 if it was taken away, and 1 if not.
 #[derive(Debug, Args)]
 pub(crate) struct ReleaseArgs {
     /// The lock, without the prefix
@@ -193,11 +193,6 @@ pub(crate) struct ReleaseArgs {
     pub(crate) owner: Option<String>,
 }
 
-/// Check whether the servers are fit for locks.
-///
-/// Asks each of them for reachability, version, role, eviction policy, persistence, clock and the
-/// rights of the user. The exit code is 0 if all is good, 1 if something is doubtful, and 2 if
-/// something is bad. It takes one lock, `redlock-doctor-<random>`, for some milliseconds.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// One object of JSON a line

@@ -85,7 +85,7 @@ async fn reach(node: &mut Node, report: &mut Report) -> bool {
         report.bad("reachable", "the server stopped answering");
         return false;
     };
-    let text = format!("answers within {:.1} ms", trip.as_secs_f64() * 1_000.0);
+    let text = format!("answers within {:.2} ms", trip.as_secs_f64() * 1_000.0);
     if *trip > SLOW {
         let least = duration::show(*trip * 12);
         report.doubtful("latency", format!("{text}; every `expire` must be longer than {least}"));
