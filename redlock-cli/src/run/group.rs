@@ -6,10 +6,11 @@ use std::os::unix::process::CommandExt;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process_group, test_kill_process_group, waitpid,
+    Pid, Signal, WaitOptions, getpid, kill_process_group, test_kill_process_group, waitpgid,
+    waitpid,
 };
 
-use super::{gate, roles};
+use super::{gate, program};
 use crate::failure;
 
 /// A process group of its own; its leader is the command.
@@ -31,7 +32,7 @@ pub(super) enum Change {
 impl Group {
     /// Starts the process that will become the command, and returns when it stands at its gate.
     pub(super) fn at_gate(words: &[OsString], envs: &[(&str, String)]) -> io::Result<Self> {
-        let mut command = roles::command(gate::ROLE)?;
+        let mut command = program::in_role(gate::ROLE)?;
         command.arg(getpid().as_raw_nonzero().to_string()).args(words);
         command.envs(envs.iter().map(|(name, value)| (name, value)));
         let child = command.process_group(0).spawn()?;
@@ -59,9 +60,14 @@ impl Group {
         }
     }
 
-    /// Has the command left no process of its group behind?
+    /// Has the command ended, and left no process of its group behind?
     pub(super) fn is_empty(&self) -> bool {
-        self.exit.is_some() && test_kill_process_group(self.id) == Err(Errno::SRCH)
+        if self.exit.is_none() {
+            return false;
+        }
+        // The first process of a container is the parent of those that were left behind.
+        while matches!(waitpgid(self.id, WaitOptions::NOHANG), Ok(Some(_))) {}
+        test_kill_process_group(self.id) == Err(Errno::SRCH)
     }
 
     /// What has happened since this was asked last.

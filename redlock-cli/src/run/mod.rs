@@ -10,6 +10,7 @@ mod deadline;
 mod gate;
 mod group;
 mod moment;
+mod program;
 mod roles;
 mod signals;
 mod start;

@@ -24,8 +24,8 @@ use crate::servers::Servers;
 const SHORTEST_EXPIRE: Duration = Duration::from_secs(1);
 const DEFAULT_GRACE: Duration = Duration::from_secs(5);
 
-/// Runs a command under a lock. Returns the exit code. What is wrong with the command is told first,
-/// then what is wrong with the servers.
+/// Runs a command under a lock. Returns the exit code. What is wrong with the command is told
+/// first, then what is wrong with the servers.
 pub(crate) async fn run(
     args: &RunArgs,
     servers: impl Fn() -> Result<Servers, Failure>,

@@ -122,7 +122,7 @@ impl Supervisor<'_> {
         let why = match self.guard.check() {
             Err(error) => error.to_string(),
             Ok(()) if self.guard.state() == LeaseState::Uncertain => {
-                format!("lock `{key}` cannot be renewed: Redis does not answer")
+                format!("no renewal of lock `{key}` was confirmed; is Redis reachable?")
             }
             Ok(()) => format!("the lease of lock `{key}` ends, and no renewals are left"),
         };

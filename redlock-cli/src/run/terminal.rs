@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, IsTerminal};
 
-use nix::sys::signal::{SigSet, SigmaskHow, Signal as Masked};
+use nix::sys::signal::{SigSet, Signal as Masked};
 use rustix::process::{Pid, Signal, getpgid, getpgrp, getppid, getsid, kill_current_process_group};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
@@ -14,7 +14,9 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
+    /// Processes that this thread starts from here on would inherit a blocked signal.
     pub(super) fn open() -> Self {
+        use_from_background();
         Self { device: File::options().read(true).write(true).open("/dev/tty").ok() }
     }
 
@@ -35,13 +37,9 @@ impl Terminal {
 
     /// Makes a process group the foreground one.
     pub(super) fn give(&self, group: Pid) {
-        let Some(device) = &self.device else { return };
-        // A background process that does this is sent SIGTTOU, which would stop it.
-        let blocked = SigSet::from(Masked::SIGTTOU).thread_swap_mask(SigmaskHow::SIG_BLOCK);
-        // The terminal may be gone.
-        let _ = tcsetpgrp(device, group);
-        if let Ok(before) = blocked {
-            let _ = before.thread_set_mask();
+        if let Some(device) = &self.device {
+            // The terminal may be gone.
+            let _ = tcsetpgrp(device, group);
         }
     }
 
@@ -57,6 +55,12 @@ impl Terminal {
     fn foreground(&self) -> Option<Pid> {
         self.device.as_ref().and_then(|device| tcgetpgrp(device).ok())
     }
+}
+
+/// This thread may write to the terminal, and pass it on, while another job has it: SIGTTOU would
+/// stop the process.
+pub(super) fn use_from_background() {
+    let _ = SigSet::from(Masked::SIGTTOU).thread_block();
 }
 
 /// Stops this job, as the terminal does at Ctrl-Z, and returns when the shell has continued it.

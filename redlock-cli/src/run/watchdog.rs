@@ -12,8 +12,8 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe::Receiver;
 
 use super::moment::Moment;
-use super::roles;
 use super::signals::Signals;
+use super::{program, terminal};
 use crate::failure;
 use crate::output::{complain, say};
 
@@ -35,7 +35,7 @@ pub(super) struct Watchdog {
 impl Watchdog {
     /// Starts it, and returns when it is ready.
     pub(super) fn start() -> io::Result<Self> {
-        let mut command = roles::command(ROLE)?;
+        let mut command = program::in_role(ROLE)?;
         // A group of its own: Ctrl-C and Ctrl-Z are not for it.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
@@ -108,6 +108,7 @@ async fn obey() -> io::Result<()> {
     // A supervisor that ends a whole service at once sends SIGTERM to this process, too. It ends
     // after redlock.
     let _handled = Signals::listen()?;
+    terminal::use_from_background();
     let pipe = rustix::io::dup(io::stdin())?;
     let mut orders = BufReader::new(Receiver::from_owned_fd(pipe)?).lines();
     say(READY)?;

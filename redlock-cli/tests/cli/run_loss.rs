@@ -78,7 +78,7 @@ async fn a_server_that_is_frozen() {
     job.server.freeze();
     let ended = job.ends_in_time().await;
     assert_eq!(ended.code, 76, "{ended:?}");
-    assert!(ended.stderr.contains("Redis does not answer"), "{ended:?}");
+    assert!(ended.stderr.contains("no renewal of lock"), "{ended:?}");
 }
 
 #[tokio::test]
@@ -149,4 +149,19 @@ async fn within_moments(pid: &str) {
     gone(pid).await;
     let took = begin.elapsed().unwrap();
     assert!(took < secs(3), "{took:?}");
+}
+
+/// `killall -9 redlock`: the kernel kills the command.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_redlock_that_was_killed_together_with_its_watchdog() {
+    let mut job = Job::start().await;
+    let id = job.child.id().unwrap();
+    let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+    let watchdog = children.split_whitespace().find(|child| *child != job.pid).unwrap();
+    let watchdog = rustix::process::Pid::from_raw(watchdog.parse().unwrap()).unwrap();
+    rustix::process::kill_process(watchdog, Signal::KILL).unwrap();
+    send(&job.child, Signal::KILL);
+    within_moments(&job.pid).await;
+    job.child.wait().await.unwrap();
 }
