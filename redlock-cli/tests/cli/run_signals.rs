@@ -16,7 +16,7 @@ async fn signals_are_passed_on() {
         (Signal::QUIT, "ulimit -c 0", 131),
     ] {
         let (marks, key) = (Marks::new(), unique_prefix());
-        let script = format!("{script}; echo $$ >pid; while :; do sleep 0.02; done");
+        let script = format!("{script}; echo $$ >pid; while [ -e pid ]; do sleep 0.02; done");
         let child = start(server, &marks, &["-k", &key, "sh", "-c", &script]);
         let pid = marks.there("pid").await;
         send(&child, signal);
