@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, IsTerminal};
 
 use nix::sys::signal::{SigSet, Signal as Masked};
-use rustix::process::{Pid, Signal, getpgid, getpgrp, getppid, getsid, kill_current_process_group};
+use nix::unistd::{getpgid, getpgrp, getppid, getsid};
+use rustix::process::{Pid, Signal, kill_current_process_group};
 use rustix::termios::{tcgetpgrp, tcsetpgrp};
 
 /// The terminal of this session, if there is one.
@@ -32,7 +33,7 @@ impl Terminal {
 
     /// Is this job in the foreground?
     pub(super) fn is_ours(&self) -> bool {
-        self.foreground() == Some(getpgrp())
+        self.foreground().is_some() && self.foreground() == own_group()
     }
 
     /// Makes a process group the foreground one.
@@ -46,8 +47,8 @@ impl Terminal {
     /// Takes the terminal back from a group. Whether it had it.
     pub(super) fn take_back(&self, group: Pid) -> bool {
         let had_it = self.foreground() == Some(group);
-        if had_it {
-            self.give(getpgrp());
+        if had_it && let Some(own) = own_group() {
+            self.give(own);
         }
         had_it
     }
@@ -69,10 +70,14 @@ pub(super) fn suspend() -> bool {
     !is_orphaned() && kill_current_process_group(Signal::STOP).is_ok()
 }
 
+/// `None`: it belongs to processes outside of this container.
+fn own_group() -> Option<Pid> {
+    Pid::from_raw(getpgrp().as_raw())
+}
+
 /// Is there no process outside of this job, but in its session, that looks after it?
 fn is_orphaned() -> bool {
-    let (job, session) = (getpgrp(), getsid(None).ok());
-    let Some(parent) = getppid() else { return true };
+    let (job, session, parent) = (getpgrp(), getsid(None), getppid());
     let is_inside = getpgid(Some(parent)) == Ok(job);
-    session == Some(job) || !is_inside && getsid(Some(parent)).ok() != session
+    session == Ok(job) || !is_inside && getsid(Some(parent)) != session
 }
