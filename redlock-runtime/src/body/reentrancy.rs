@@ -17,11 +17,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
 use crate::engine::Engine;
 use crate::error::LockError;
-use crate::executor::Executor;
 use crate::hold::{Hold, Turn, Turns};
 use crate::options::Wait;
 
@@ -177,7 +174,7 @@ impl Held {
             let started = clock.now();
             let hold = Arc::clone(&self.parent.hold);
             let mut turn = pin!(self.parent.children().take());
-            let (mut over, mut time_up) = (pin!(hold.over()), pin!(alarm(&host, wait)?));
+            let (mut over, mut time_up) = (pin!(hold.over()), pin!(host.alarm(limit(wait))?));
             let mut shutdown = pin!(engine.shutdowns().begins());
             poll_fn(|cx| {
                 if let Poll::Ready(Some(turn)) = turn.as_mut().poll(cx) {
@@ -209,22 +206,11 @@ impl Held {
     }
 }
 
-/// Resolves when the time is up, or when the timer's task has ended.
-fn alarm(
-    host: &Executor,
-    wait: Wait,
-) -> Result<impl Future<Output = ()> + Send + Sync + use<>, LockError> {
-    let (mut ring, rings) = oneshot::channel::<()>();
-    let limit = match wait {
+/// When the time of a call is up that waits for its turn; `None`: at once.
+fn limit(wait: Wait) -> Option<Duration> {
+    match wait {
         Wait::AtMost(limit) => Some(limit),
         Wait::Never => None,
         Wait::Forever => Some(Duration::MAX),
-    };
-    if let Some(limit) = limit {
-        host.spawn(async move {
-            // The task ends earlier if the call goes away.
-            let _ = tokio::time::timeout(limit, ring.closed()).await;
-        })?;
     }
-    Ok(async move { drop(rings.await) })
 }

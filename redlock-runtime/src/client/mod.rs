@@ -6,6 +6,7 @@ mod connect;
 mod failover;
 mod held;
 mod into_redlock;
+mod lead;
 mod redlock;
 mod request;
 mod servers;

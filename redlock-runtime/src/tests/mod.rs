@@ -6,6 +6,7 @@ mod crowd;
 mod down_nodes;
 mod fake;
 mod fifo_queue;
+mod lead;
 mod local_connection;
 #[cfg(feature = "metrics")]
 mod metrics;
