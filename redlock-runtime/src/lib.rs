@@ -4,6 +4,7 @@ mod acquire;
 mod backend;
 mod background_thread;
 mod backoff;
+mod blocking;
 mod body;
 mod call;
 mod client;

@@ -1,5 +1,6 @@
 //! The client: what a program configures once and takes its locks from.
 
+mod blocking;
 mod builder;
 mod connect;
 #[cfg(any(feature = "sentinel", feature = "cluster"))]

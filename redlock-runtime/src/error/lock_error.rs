@@ -135,6 +135,14 @@ pub enum LockError {
         expire: Duration,
     },
 
+    /// A function that blocks its thread was called in a task of tokio, whose thread runs other
+    /// tasks as well.
+    #[non_exhaustive]
+    InTask {
+        /// The key, without the client's prefix.
+        key: String,
+    },
+
     /// The client or the lock belongs to the process from which this one was forked. The parent
     /// has it still; the child makes a client of its own, and may call [`init`](crate::init) again.
     ForkedProcess,
@@ -167,6 +175,7 @@ impl LockError {
             | Self::TooManyWaiters { key }
             | Self::ShuttingDown { key }
             | Self::AlreadyHeld { key }
+            | Self::InTask { key }
             | Self::TurnTaken { key, .. }
             | Self::ExpireTooShort { key, .. } => Some(key.as_str()).filter(|key| !key.is_empty()),
             Self::NotInitialized
@@ -273,6 +282,7 @@ impl LockError {
             | Self::InvalidKey { .. }
             | Self::Lost { .. }
             | Self::AlreadyHeld { .. }
+            | Self::InTask { .. }
             | Self::ExpireTooShort { .. }
             | Self::ForkedProcess
             | Self::BackgroundThread { .. } => None,

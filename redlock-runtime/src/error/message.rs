@@ -36,6 +36,7 @@ impl fmt::Display for LockError {
             | Self::TooManyWaiters { .. }
             | Self::ShuttingDown { .. }
             | Self::AlreadyHeld { .. }
+            | Self::InTask { .. }
             | Self::TurnTaken { .. }
             | Self::ExpireTooShort { .. } => self.write_about_key(f),
         }
@@ -77,6 +78,12 @@ impl LockError {
                 f,
                 "lock `{key}` is already held by this task; waiting for it would be a deadlock. \
                  Allow re-entry, or take the lock once further out"
+            ),
+            Self::InTask { key } => write!(
+                f,
+                "lock `{key}` cannot be waited for by blocking this thread, on which tokio polls \
+                 tasks; await the asynchronous function, or call this one in \
+                 `tokio::task::spawn_blocking`"
             ),
             Self::TurnTaken { key, waited } => write!(
                 f,
@@ -124,6 +131,7 @@ impl LockError {
             Self::Lost { .. }
             | Self::InvalidKey { .. }
             | Self::AlreadyHeld { .. }
+            | Self::InTask { .. }
             | Self::TurnTaken { .. }
             | Self::ExpireTooShort { .. } => self.to_string(),
             Self::Unavailable { .. }
