@@ -21,6 +21,7 @@ mod hold;
 mod key;
 mod lease;
 mod local_queue;
+mod lock_order;
 mod options;
 mod owner;
 mod pending;

@@ -112,6 +112,11 @@ pub(crate) fn current() -> Option<Arc<HoldLink>> {
     HELD.try_with(|held| held.borrow().clone()).ok().flatten()
 }
 
+/// The holds of a task, the one taken last first; one may come several times.
+pub(crate) fn holds(top: &Arc<HoldLink>) -> impl Iterator<Item = &Arc<Hold>> {
+    chain(Some(top)).map(|link| &link.hold)
+}
+
 /// The current task's hold of a key of one client, if its lease still holds. `name`: the key
 /// without the client's prefix.
 pub(crate) fn find(client: u64, name: &str) -> Option<Held> {

@@ -67,6 +67,9 @@ pub enum LockError {
         attempts: u32,
         /// The owner that held the lock when it was last observed.
         holder: Option<String>,
+        /// The keys of the locks that the task of the call held meanwhile, the one taken last
+        /// first: inside of locked bodies. The holder may be waiting for one of them.
+        while_holding: Vec<String>,
     },
 
     /// The lease ended while the body ran, and the body was stopped; or a lease handle was used
@@ -323,7 +326,7 @@ mod tests {
     #[test]
     fn the_error_can_be_shared_cloned_and_boxed() {
         bounds::<LockError>();
-        assert!(size_of::<LockError>() <= 80, "{}", size_of::<LockError>());
+        assert!(size_of::<LockError>() <= 96, "{}", size_of::<LockError>());
     }
 
     fn lost(reason: LostReason) -> LockError {
@@ -336,7 +339,8 @@ mod tests {
     }
 
     fn busy_after(waited: Duration) -> LockError {
-        LockError::Timeout { key: "k".into(), waited, attempts: 1, holder: None }
+        let (holder, while_holding) = (None, Vec::new());
+        LockError::Timeout { key: "k".into(), waited, attempts: 1, holder, while_holding }
     }
 
     #[test]

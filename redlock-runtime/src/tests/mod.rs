@@ -8,6 +8,7 @@ mod fake;
 mod fifo_queue;
 mod lead;
 mod local_connection;
+mod lock_order;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod options;
