@@ -19,6 +19,7 @@ use crate::error::LockError;
 use crate::hold::{Hold, Scheduler};
 use crate::key::LockKey;
 use crate::local_queue::{LocalQueues, QueueHandle, Shutdown, Shutdowns};
+use crate::lock_order::LockOrder;
 use crate::thread_exit;
 
 /// One client's backend, with its queues, schedulers and pending commands.
@@ -32,6 +33,7 @@ pub(crate) struct Engine {
     pub(crate) client_name: String,
     pub(crate) reply_timeout: Duration,
     queues: LocalQueues,
+    pub(crate) lock_order: LockOrder,
     pub(crate) pending: PendingCommands,
     place: Placement,
     /// Whether the user of this client is denied the queue of the server.
@@ -87,6 +89,7 @@ impl Engine {
             client_name,
             reply_timeout,
             queues: LocalQueues::new(max_waiters),
+            lock_order: LockOrder::default(),
             pending: PendingCommands::default(),
             place,
             queue_denial: Denial::default(),

@@ -2,7 +2,7 @@
 
 use crate::support::process::{Args, Process, Role, block_on, emit, play};
 use crate::support::{Server, ms, secs, time_passes};
-use crate::{ends_roles, fault_roles, forks_roles};
+use crate::{ends_roles, fault_roles, forks_roles, leader_roles};
 
 /// Every role by its name.
 fn roles() -> &'static [(&'static str, Role)] {
@@ -24,12 +24,14 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("fork-as-a-daemon", forks_roles::as_a_daemon),
         ("fork-in-a-body", forks_roles::in_a_body),
         ("fork-while-others-lock", forks_roles::while_others_lock),
+        ("fork-and-block", forks_roles::and_block),
         ("hold", fault_roles::hold),
         ("drop-and-end", fault_roles::drop_and_end),
         ("end-and-drop", fault_roles::end_and_drop),
         ("drop-by-panic", fault_roles::drop_by_panic),
         ("exit-while-holding", fault_roles::exit_while_holding),
         ("increment", fault_roles::increment),
+        ("lead", leader_roles::lead),
         ("block-the-keeper", fault_roles::block_the_keeper),
         ("short-of-files", fault_roles::short_of_files),
     ]

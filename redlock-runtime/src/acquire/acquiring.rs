@@ -12,7 +12,7 @@ use tokio::task::coop::unconstrained;
 
 use super::direct_attempt::{DirectAttempt, DirectOutcome};
 use super::wait_handle::WaitHandle;
-use super::waiting;
+use super::{nesting, waiting};
 use crate::backend::Claim;
 use crate::clock::Moment;
 use crate::engine::Engine;
@@ -91,14 +91,15 @@ impl fmt::Debug for Acquiring {
 }
 
 async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
-    let started = engine.clock().now();
+    let (started, wait_limit) = (engine.clock().now(), order.policy.wait());
+    nesting::note_order(engine, order.template, &order.key, wait_limit);
     let attempt = CountedCall::begin(order);
     let terms = order.terms(started, engine.shutdowns().begun());
     let granted = loop {
         if engine.shutdowns().refuse(terms.shutdowns) {
             break Err(LockError::ShuttingDown { key: order.key.name().to_owned() });
         }
-        let granted = match order.policy.wait() {
+        let granted = match wait_limit {
             Wait::Never => try_once(engine, order, terms).await,
             Wait::AtMost(limit) => wait(engine, order, terms, started.plus(limit)).await,
             Wait::Forever => wait(engine, order, terms, Moment::NEVER).await,
@@ -109,7 +110,7 @@ async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
         }
     };
     attempt.end(&granted);
-    granted
+    if wait_limit == Wait::Never { granted } else { granted.map_err(nesting::with_holds) }
 }
 
 /// A counted call. A call that is dropped before its end counts as cancelled.

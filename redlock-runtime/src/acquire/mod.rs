@@ -3,6 +3,7 @@
 mod acquiring;
 mod attempt;
 mod direct_attempt;
+mod nesting;
 mod observed;
 mod wait_handle;
 mod waiting;

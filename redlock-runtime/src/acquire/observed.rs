@@ -53,6 +53,7 @@ impl Observed {
         if let Some((took, expire)) = self.too_late {
             return LockError::ExpireTooShort { key: name, took, expire };
         }
-        LockError::Timeout { key: name, waited, attempts, holder: self.holder.clone() }
+        let (holder, while_holding) = (self.holder.clone(), Vec::new());
+        LockError::Timeout { key: name, waited, attempts, holder, while_holding }
     }
 }

@@ -1,11 +1,13 @@
 //! The client: what a program configures once and takes its locks from.
 
+mod blocking;
 mod builder;
 mod connect;
 #[cfg(any(feature = "sentinel", feature = "cluster"))]
 mod failover;
 mod held;
 mod into_redlock;
+mod lead;
 mod redlock;
 mod request;
 mod servers;

@@ -241,4 +241,29 @@ impl LockRequest {
     fn policy(&self) -> Result<Policy, LockError> {
         self.policy.with(self.expire, self.wait, self.max_renew)
     }
+
+    /// Finds the mistakes that every attempt would meet.
+    pub(super) fn check(&self) -> Result<(), LockError> {
+        self.policy()?;
+        self.key.as_ref().map_err(LockError::clone)?;
+        self.engine.check_process()
+    }
+
+    pub(super) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// The key, without the client's prefix.
+    pub(super) fn name(&self) -> &str {
+        self.key.as_ref().map_or("", LockKey::name)
+    }
+
+    pub(super) fn template(&self) -> &'static str {
+        self.label
+    }
+
+    /// Would an acquire re-enter a hold of the current task?
+    pub(super) fn is_held_by_task(&self) -> bool {
+        reentrancy::find(self.engine.id, self.name()).is_some()
+    }
 }

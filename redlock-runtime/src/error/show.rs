@@ -26,6 +26,18 @@ impl fmt::Display for HeldBy<'_> {
     }
 }
 
+/// What a task held while it waited in vain.
+pub(super) struct WhileHolding<'a>(pub(super) &'a [String]);
+
+impl fmt::Display for WhileHolding<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((last, others)) = self.0.split_first() else { return Ok(()) };
+        write!(f, "; this task holds `{last}`")?;
+        others.iter().try_for_each(|key| write!(f, ", `{key}`"))?;
+        f.write_str(" meanwhile: the holder may wait for that, so nest locks in one order")
+    }
+}
+
 /// The errors of the nodes about a lock. A client that starts up has no lock, and gets advice, too.
 pub(super) struct NodeList<'a>(pub(super) &'a [NodeError], pub(super) &'a str);
 

@@ -6,7 +6,9 @@ mod crowd;
 mod down_nodes;
 mod fake;
 mod fifo_queue;
+mod lead;
 mod local_connection;
+mod lock_order;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod options;

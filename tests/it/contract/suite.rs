@@ -1,7 +1,7 @@
 //! Each case of the contract on each place: one test for every pair.
 
 use super::place::Place;
-use super::{acquire, fencing, handles, options, reentry, release, renew, run, wait};
+use super::{acquire, fencing, handles, leader, options, reentry, release, renew, run, wait};
 
 macro_rules! on_every_backend {
     ($($group:ident::$case:ident),* $(,)?) => {
@@ -52,6 +52,9 @@ on_every_backend![
     handles::protect_runs_a_future_under_the_lease,
     handles::protect_stops_with_the_lease,
     handles::a_dropped_protect_keeps_the_lock,
+    leader::a_leader_that_is_done_is_followed,
+    leader::a_leader_that_lost_its_lock_leads_again,
+    leader::a_thread_blocks_for_its_lock,
     options::bad_keys_are_typed_errors,
     options::odd_but_good_keys_are_locked,
     options::an_expire_out_of_range_is_a_typed_error,
