@@ -37,7 +37,7 @@ mod validity;
 pub use backend::MemoryStore;
 #[cfg(feature = "tls")]
 pub use backend::Tls;
-pub use client::{HeldLock, IntoRedlock, LockRequest, Redlock, RedlockBuilder};
+pub use client::{ClientScope, HeldLock, IntoRedlock, LockRequest, Redlock, RedlockBuilder};
 pub use deadpool_redis;
 pub use error::{InvalidKeyReason, LockError, NodeError, NodeErrorKind};
 pub use fencing::{FencingToken, InvalidFencingToken};

@@ -8,6 +8,7 @@ mod held;
 mod into_redlock;
 mod redlock;
 mod request;
+mod scope;
 mod servers;
 mod topology;
 
@@ -16,3 +17,5 @@ pub use held::HeldLock;
 pub use into_redlock::IntoRedlock;
 pub use redlock::Redlock;
 pub use request::LockRequest;
+pub use scope::ClientScope;
+pub(crate) use scope::in_scope;
