@@ -29,6 +29,8 @@ mod report;
 mod shield;
 mod state;
 mod telemetry;
+#[cfg(any(test, feature = "test-util"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 mod thread_exit;

@@ -4,6 +4,8 @@ mod builder;
 mod connect;
 #[cfg(any(feature = "sentinel", feature = "cluster"))]
 mod failover;
+#[cfg(any(test, feature = "test-util"))]
+mod faulty;
 mod held;
 mod into_redlock;
 mod redlock;
