@@ -101,8 +101,8 @@ fn split(list: &str) -> Vec<String> {
 /// The global client; inside of a [`Redlock::scope`] the client of that scope.
 ///
 /// # Errors
-/// [`LockError::NotInitialized`] before [`init`] and outside of any scope, [`LockError::ForkedProcess`] in a child of a fork
-/// before it has called [`init`] itself.
+/// [`LockError::NotInitialized`] before [`init`] and outside of any scope,
+/// [`LockError::ForkedProcess`] in a child of a fork before it has called [`init`] itself.
 ///
 /// ```
 /// assert_eq!(redlock::global().unwrap_err(), redlock::LockError::NotInitialized);

@@ -18,14 +18,17 @@ const STOLEN_FOR: Duration = Duration::from_secs(30);
 /// A store in memory that plays the part of a Redis server, with faults by script: replies that are
 /// lost or late, errors, a server that is down, locks that are stolen and leases that end.
 ///
-/// It is a [`MemoryStore`] and has its methods. Cheap to clone; clones are one server. Clients of one store, from
-/// [`client`](Self::client) or [`RedlockBuilder::faulty_store`](crate::RedlockBuilder::faulty_store), behave as processes
-/// on one Redis. Keys stand in it as in Redis, with the prefix of the client: `lock:stock-42`.
+/// It is a [`MemoryStore`] and has its methods. Cheap to clone; clones are one server. Clients of
+/// one store, from [`client`](Self::client) or
+/// [`RedlockBuilder::faulty_store`](crate::RedlockBuilder::faulty_store), behave as processes on
+/// one Redis. Keys stand in it as in Redis, with the prefix of the client: `lock:stock-42`.
 ///
 /// What the library makes of a fault is what it makes of the same fault of a Redis server: a reply
 /// that is lost leaves the outcome unknown, and what may have been taken is given back.
 ///
-/// A runtime of tokio has to be there, with a timer. On a clock that the test has paused, nothing of it takes real time.
+/// Calls need a runtime of tokio with a timer. On a clock that the test has paused, nothing takes
+/// real time. As [`MemoryStore`] says, a lock that stands on one paused clock is refused on
+/// another: each test makes a store of its own.
 ///
 /// ```
 /// use redlock::testing::{Command, FaultyStore};
@@ -93,8 +96,9 @@ impl FaultyStore {
         store
     }
 
-    /// Plans a fault for the next command of this kind that has none yet. Faults of one kind of command are
-    /// met in the order in which they were planned.
+    /// Plans a fault for the next command of this kind that has none yet. Commands of one kind meet
+    /// the faults in the order in which they were planned; those for [`Command::Any`] come after
+    /// those for the kind.
     ///
     /// ```
     /// use redlock::testing::{Command, FaultyStore};
@@ -232,7 +236,8 @@ impl FaultyStore {
     }
 
     /// The lease of `redis_key` (prefix included) ends now on the server, as if its clock had
-    /// jumped. The holder learns of it at its next renewal, or when it releases; others can take the lock at once.
+    /// jumped. The holder learns of it at its next renewal, or when it releases; others can take
+    /// the lock at once.
     ///
     /// # Panics
     /// If nobody holds the lock.
