@@ -64,4 +64,8 @@ pub mod __private {
         convert, global, handle, panic_on, wait,
     };
     pub use crate::key::{Key, KeyPart, Render, display_key, lend, literal_key, part, take};
+    #[cfg(any(test, feature = "test-util"))]
+    pub use crate::testing::assert::{
+        assert_held_by, assert_held_here, assert_not_held_by, assert_not_held_here,
+    };
 }

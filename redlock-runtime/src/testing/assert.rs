@@ -27,10 +27,10 @@ use crate::state::LeaseState;
 #[macro_export]
 macro_rules! assert_held {
     ($key:expr $(,)?) => {
-        $crate::testing::assert_held_here(&$key)
+        $crate::__private::assert_held_here(&$key)
     };
     ($redlock:expr, $key:expr $(,)?) => {
-        $crate::testing::assert_held_by(&$redlock, &$key)
+        $crate::__private::assert_held_by(&$redlock, &$key)
     };
 }
 
@@ -52,10 +52,10 @@ macro_rules! assert_held {
 #[macro_export]
 macro_rules! assert_not_held {
     ($key:expr $(,)?) => {
-        $crate::testing::assert_not_held_here(&$key)
+        $crate::__private::assert_not_held_here(&$key)
     };
     ($redlock:expr, $key:expr $(,)?) => {
-        $crate::testing::assert_not_held_by(&$redlock, &$key)
+        $crate::__private::assert_not_held_by(&$redlock, &$key)
     };
 }
 

@@ -42,10 +42,7 @@
 //! The [guide](https://github.com/redlock-rs/redlock/blob/main/docs/testing.md) has a test for each
 //! thing that can go wrong.
 
-mod assert;
-
-#[doc(hidden)]
-pub use assert::{assert_held_by, assert_held_here, assert_not_held_by, assert_not_held_here};
+pub(crate) mod assert;
 
 pub use crate::backend::{Command, FaultyStore, PlannedFault};
 #[doc(inline)]
