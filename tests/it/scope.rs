@@ -38,14 +38,15 @@ async fn a_function_takes_its_lock_from_the_client_of_its_scope() {
 #[tokio::test]
 async fn the_first_poll_of_a_call_decides_on_its_client() {
     let (one, two) = (client("one:").await, client("two:").await);
-    let made = one.scope(async { by_global() }).await;
+    let (made,) = one.scope(async { (by_global(),) }).await;
     assert_eq!(two.scope(made).await, Ok("two:k".to_owned()), "made in one, polled in two");
     let begun = one.scope(async {
         let mut call = Box::pin(by_global());
-        poll_fn(|cx| Poll::Ready(assert!(call.as_mut().poll(cx).is_pending()))).await;
-        call
+        let is_pending = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await;
+        (call, is_pending)
     });
-    let begun = begun.await;
+    let (begun, is_pending) = begun.await;
+    assert!(is_pending);
     assert_eq!(two.scope(begun).await, Ok("one:k".to_owned()), "begun in one");
 }
 

@@ -14,7 +14,7 @@ const SCRIPTS: &[&str] = &["EVALSHA", "EVAL"];
 /// Where a client has its locks, and where faults are done to it.
 enum Site {
     Kit(FaultyStore),
-    Server(Scripted, Raw),
+    Server(Box<(Scripted, Raw)>),
 }
 
 /// A fault, for one command or for all.
@@ -41,7 +41,7 @@ impl Site {
         let (redlock, own) = client(&scripted.url()).await;
         vec![
             (Site::Kit(store), kit, format!("{prefix}k")),
-            (Site::Server(scripted, server.raw()), redlock, format!("{own}k")),
+            (Site::Server(Box::new((scripted, server.raw()))), redlock, format!("{own}k")),
         ]
     }
 
@@ -49,7 +49,8 @@ impl Site {
     fn next(&self, kind: Command, fault: Fault) {
         match self {
             Site::Kit(store) => fault.plan(store.next(kind)),
-            Site::Server(scripted, _) => {
+            Site::Server(server) => {
+                let scripted = &server.0;
                 scripted.proxy.when(command(SCRIPTS), fault.then());
             }
         }
@@ -59,7 +60,8 @@ impl Site {
     fn every(&self, kind: Command, fault: Fault) {
         match self {
             Site::Kit(store) => fault.plan(store.every(kind)),
-            Site::Server(scripted, _) => {
+            Site::Server(server) => {
+                let scripted = &server.0;
                 scripted.proxy.always(command(SCRIPTS), fault.then());
             }
         }
@@ -68,7 +70,8 @@ impl Site {
     fn down(&self) {
         match self {
             Site::Kit(store) => store.down(),
-            Site::Server(scripted, _) => {
+            Site::Server(server) => {
+                let scripted = &server.0;
                 scripted.proxy.refuse();
                 scripted.proxy.cut_all();
             }
@@ -78,14 +81,14 @@ impl Site {
     async fn steal(&self, key: &str) {
         match self {
             Site::Kit(store) => store.steal(key),
-            Site::Server(_, raw) => drop(raw.cmd(&["SET", key, "thief:1"]).await),
+            Site::Server(server) => drop(server.1.cmd(&["SET", key, "thief:1"]).await),
         }
     }
 
     async fn expire(&self, key: &str) {
         match self {
             Site::Kit(store) => store.expire(key),
-            Site::Server(_, raw) => assert!(raw.del(key).await),
+            Site::Server(server) => assert!(server.1.del(key).await),
         }
     }
 
@@ -93,7 +96,8 @@ impl Site {
     fn take_count(&self) -> usize {
         match self {
             Site::Kit(store) => store.take_log().len(),
-            Site::Server(scripted, _) => {
+            Site::Server(server) => {
+                let scripted = &server.0;
                 let count = scripted.proxy.count("EVALSHA");
                 scripted.proxy.forget();
                 count
@@ -104,7 +108,7 @@ impl Site {
     async fn owner(&self, key: &str) -> Option<String> {
         match self {
             Site::Kit(store) => store.owner(key),
-            Site::Server(_, raw) => raw.get(key).await,
+            Site::Server(server) => server.1.get(key).await,
         }
     }
 }

@@ -1,4 +1,5 @@
 //! Assertions about what a client holds.
+#![expect(clippy::missing_panics_doc, reason = "the macros say it")]
 
 use std::borrow::Borrow;
 

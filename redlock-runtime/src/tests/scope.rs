@@ -13,17 +13,16 @@ async fn client(prefix: &str) -> Redlock {
     Redlock::builder().memory().prefix(prefix).build().await.unwrap()
 }
 
-/// Which client is the global one here.
-fn here() -> Option<String> {
+/// What `here` says outside of any scope.
+const NONE: &str = "none";
+
+/// Which client is the global one here, by its prefix.
+fn here() -> String {
     match global() {
-        Ok(redlock) => Some(redlock.prefix().to_owned()),
-        Err(LockError::NotInitialized) => None,
+        Ok(redlock) => redlock.prefix().to_owned(),
+        Err(LockError::NotInitialized) => NONE.to_owned(),
         Err(error) => panic!("{error}"),
     }
-}
-
-fn is(prefix: &str) -> Option<String> {
-    Some(prefix.to_owned())
 }
 
 #[tokio::test]
@@ -37,9 +36,9 @@ async fn the_innermost_scope_counts_until_its_end() {
         });
         (before, nested.await, here())
     });
-    assert_eq!(here(), None, "not polled yet");
-    assert_eq!(seen.await, (is("outer"), is("inner"), is("outer")));
-    assert_eq!(here(), None);
+    assert_eq!(here(), NONE, "not polled yet");
+    assert_eq!(seen.await, ("outer".to_owned(), "inner".to_owned(), "outer".to_owned()));
+    assert_eq!(here(), NONE);
 }
 
 #[tokio::test]
@@ -52,7 +51,7 @@ async fn futures_that_are_polled_in_turn_each_see_their_own_client() {
         here()
     };
     let seen = tokio::join!(one.scope(look()), two.scope(look()), look());
-    assert_eq!(seen, (is("one"), is("two"), None));
+    assert_eq!(seen, ("one".to_owned(), "two".to_owned(), NONE.to_owned()));
 }
 
 #[tokio::test]
@@ -64,7 +63,7 @@ async fn what_is_spawned_is_outside_unless_it_has_a_scope_of_its_own() {
         let scoped = tokio::spawn(global().unwrap().scope(async { here() })).await.unwrap();
         (plain, blocking, scoped)
     });
-    assert_eq!(seen.await, (None, None, is("scope")));
+    assert_eq!(seen.await, (NONE.to_owned(), NONE.to_owned(), "scope".to_owned()));
 }
 
 #[tokio::test]
@@ -76,11 +75,11 @@ async fn a_panic_ends_the_scope() {
         Poll::Ready(std::panic::catch_unwind(poll).is_err())
     });
     assert!(polled.await);
-    assert_eq!(here(), None);
+    assert_eq!(here(), NONE);
 }
 
 /// What a destructor sees.
-struct Looks(std::sync::mpsc::Sender<Option<String>>);
+struct Looks(std::sync::mpsc::Sender<String>);
 
 impl Drop for Looks {
     fn drop(&mut self) {
@@ -103,8 +102,8 @@ async fn destructors_run_inside_of_the_scope() {
             poll_fn(|cx| Poll::Ready(scoped.as_mut().poll(cx).is_ready())).await;
         }
         drop(scoped);
-        assert_eq!(receiver.recv().unwrap(), is("scope"), "{polls}");
-        assert_eq!(here(), None);
+        assert_eq!(receiver.recv().unwrap(), "scope", "{polls}");
+        assert_eq!(here(), NONE);
     }
 }
 
@@ -118,5 +117,5 @@ async fn a_future_that_is_polled_again_after_its_end_panics_as_any_other() {
         Poll::Ready(std::panic::catch_unwind(poll).is_err())
     });
     assert!(again.await);
-    assert_eq!(here(), None);
+    assert_eq!(here(), NONE);
 }

@@ -78,8 +78,10 @@ impl<'a> PlannedFault<'a> {
     /// let store = FaultyStore::new();
     /// # let redlock = store.client().await?;
     /// store.every(Command::Any).delay(Duration::from_millis(300));
+    /// let began = tokio::time::Instant::now();
     /// let guard = redlock.lock("stock-42").acquire().await?;
-    /// assert_eq!(guard.waited().as_millis(), 300);
+    /// assert_eq!(began.elapsed(), Duration::from_millis(300));
+    /// # drop(guard);
     /// # Ok(()) }
     /// ```
     pub fn delay(self, by: Duration) {
