@@ -119,7 +119,8 @@ async fn a_majority_of_masters_is_enough_and_no_less() {
     tokio::time::sleep(60 * SECOND).await;
     assert_eq!(guard.state(), LeaseState::Held);
     masters[2].every(Command::Renew).lose_reply();
-    assert_eq!(guard.lost().await, LostReason::Unreachable);
+    let lost = tokio::time::timeout(60 * SECOND, guard.lost()).await;
+    assert_eq!(lost, Ok(LostReason::Unreachable));
     drop(guard);
     masters[2].down();
     let error = redlock.lock("k").acquire().await.unwrap_err();
