@@ -7,8 +7,8 @@ use super::node::FaultyNode;
 use super::script::Command;
 use crate::error::NodeErrorKind;
 
-/// A fault that a test plans, from [`FaultyStore::next`] or [`FaultyStore::every`]: its methods say
-/// what happens to the command.
+/// A fault that a test plans, from [`FaultyStore::next`](crate::testing::FaultyStore::next) or
+/// [`every`](crate::testing::FaultyStore::every): its methods say what happens to the command.
 ///
 /// ```
 /// use redlock::testing::{Command, FaultyStore, PlannedFault};
