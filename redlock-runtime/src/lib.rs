@@ -31,6 +31,8 @@ mod report;
 mod shield;
 mod state;
 mod telemetry;
+#[cfg(any(test, feature = "test-util"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 mod thread_exit;
@@ -39,7 +41,7 @@ mod validity;
 pub use backend::MemoryStore;
 #[cfg(feature = "tls")]
 pub use backend::Tls;
-pub use client::{HeldLock, IntoRedlock, LockRequest, Redlock, RedlockBuilder};
+pub use client::{ClientScope, HeldLock, IntoRedlock, LockRequest, Redlock, RedlockBuilder};
 pub use deadpool_redis;
 pub use error::{InvalidKeyReason, LockError, NodeError, NodeErrorKind};
 pub use fencing::{FencingToken, InvalidFencingToken};
@@ -78,4 +80,8 @@ pub mod __private {
         convert, global, handle, panic_on, wait,
     };
     pub use crate::key::{Key, KeyPart, Render, display_key, lend, literal_key, part, take};
+    #[cfg(any(test, feature = "test-util"))]
+    pub use crate::testing::assert::{
+        assert_held_by, assert_held_here, assert_not_held_by, assert_not_held_here,
+    };
 }

@@ -81,10 +81,12 @@ mod parity;
 mod protocol;
 mod quorum;
 mod restart_guard;
+mod scope;
 mod secrets;
 mod security;
 mod security_topologies;
 mod sentinel;
+mod testing_kit;
 mod tls;
 
 mod support_cluster;

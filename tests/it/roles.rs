@@ -12,6 +12,7 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("panic", panic),
         ("own-a-server", own_a_server),
         ("call-before-init", crate::attribute_client::call_before_init),
+        ("init-in-a-scope", crate::scope::init_in_a_scope),
         ("count", crate::parity::count),
         ("count-in-tasks", crate::parity::count_in_tasks),
         ("take-turns", crate::hand_over_worker::work),

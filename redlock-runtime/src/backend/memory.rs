@@ -98,6 +98,12 @@ impl MemoryStore {
         tables.locks.insert(redis_key.to_owned(), record);
     }
 
+    /// Forgets all locks.
+    #[cfg(any(test, feature = "test-util"))]
+    pub(crate) fn clear(&self) {
+        self.tables().locks.clear();
+    }
+
     /// As if the clock of this node had been ahead.
     #[cfg(test)]
     pub(crate) fn set_last_token(&self, last: u64) {
@@ -226,7 +232,7 @@ impl Memory {
     }
 
     /// Makes the store a node of a quorum.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "test-util"))]
     pub(crate) fn raise(&self, claim: &Claim, fencing_token: FencingToken) -> Found {
         let mut tables = self.store.tables();
         if let Err(found) = tables.ours(claim, Clock::Tokio.now()) {

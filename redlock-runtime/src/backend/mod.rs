@@ -1,6 +1,8 @@
 //! The contract of the servers that hold locks, and its implementations.
 
 mod claim;
+#[cfg(any(test, feature = "test-util"))]
+mod faulty;
 mod fifo_queue;
 mod lock_backend;
 mod memory;
@@ -15,6 +17,10 @@ mod tokens;
 mod witness;
 
 pub(crate) use claim::{Claim, Release};
+#[cfg(any(test, feature = "test-util"))]
+pub use faulty::{Command, FaultyStore, PlannedFault};
+#[cfg(test)]
+pub(crate) use faulty::{Fate, FaultyNode, meet};
 pub(crate) use fifo_queue::{
     CLAIM_WINDOW, Enqueued, FifoQueue, Position, QueueDenial, QueueSignal, Rotated, Subscription,
 };
