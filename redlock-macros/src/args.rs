@@ -17,6 +17,8 @@ pub(crate) struct Args {
     pub(crate) wait: Option<Time>,
     pub(crate) max_renew: Option<u32>,
     pub(crate) on_error: OnError,
+    /// `on_busy = "skip"`
+    pub(crate) skips_busy: bool,
     pub(crate) client: Option<Expr>,
     pub(crate) background: bool,
     pub(crate) reentrant: bool,
@@ -171,6 +173,9 @@ impl Args {
             "on_error" => {
                 self.on_error = values::on_error(value, errors).unwrap_or(OnError::Convert);
             }
+            "on_busy" => {
+                self.skips_busy = values::skips_busy(&value, errors).unwrap_or_default();
+            }
             "client" => self.client = values::plain(name, value, errors),
             "release" => {
                 self.background = values::background(&value, errors).unwrap_or_default();
@@ -189,6 +194,7 @@ impl Default for Args {
             wait: None,
             max_renew: None,
             on_error: OnError::Convert,
+            skips_busy: false,
             client: None,
             background: false,
             reentrant: true,
@@ -197,11 +203,21 @@ impl Default for Args {
     }
 }
 
-const KNOWN: [&str; 9] =
-    ["key", "expire", "wait", "max_renew", "on_error", "client", "release", "reentrant", "crate"];
+const KNOWN: [&str; 10] = [
+    "key",
+    "expire",
+    "wait",
+    "max_renew",
+    "on_error",
+    "on_busy",
+    "client",
+    "release",
+    "reentrant",
+    "crate",
+];
 
 /// Words that other lock libraries use for the same option; too far apart for a spelling check.
-const ELSEWHERE: [(&str, &str); 10] = [
+const ELSEWHERE: [(&str, &str); 12] = [
     ("ttl", "expire"),
     ("lease", "expire"),
     ("lease_time", "expire"),
@@ -210,6 +226,8 @@ const ELSEWHERE: [(&str, &str); 10] = [
     ("max_renewals", "max_renew"),
     ("name", "key"),
     ("fallback", "on_error"),
+    ("if_busy", "on_busy"),
+    ("skip_if_locked", "on_busy"),
     ("redlock", "client"),
     ("pool", "client"),
 ];

@@ -193,6 +193,12 @@ fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
             quote_spanned!(at=> #private::handle(#future, #handler))
         }
     };
+    let pending = if plan.args.skips_busy {
+        let (private, template) = (private(plan, at), template_name(plan));
+        quote_spanned!(at=> #private::skip_busy::<#ty, _, _>(#pending, #template))
+    } else {
+        pending
+    };
     let private = private(plan, Span::mixed_site());
     let spec = if is_constant(plan) {
         let spec = spec(plan);
@@ -269,6 +275,9 @@ fn spec(plan: &Plan) -> TokenStream {
     }
     if args.background {
         spec.extend(quote_spanned!(at=> .background_release()));
+    }
+    if args.skips_busy {
+        spec.extend(quote_spanned!(at=> .skips_busy()));
     }
     spec
 }

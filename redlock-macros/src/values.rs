@@ -109,6 +109,21 @@ pub(crate) fn on_error(value: Expr, errors: &mut Errors) -> Option<OnError> {
     }
 }
 
+/// `Some(true)`: the body is skipped where the lock is busy.
+pub(crate) fn skips_busy(value: &Expr, errors: &mut Errors) -> Option<bool> {
+    if let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value {
+        match text.value().as_str() {
+            "error" => return Some(false),
+            "skip" => return Some(true),
+            _ => {}
+        }
+    }
+    let message = "`on_busy` must be \"error\" (a busy lock fails the call) or \"skip\" (the call \
+                   returns without running the body); for anything else there is `on_error`";
+    errors.over(value, message);
+    None
+}
+
 /// `Some(true)`: the release runs in the background.
 pub(crate) fn background(value: &Expr, errors: &mut Errors) -> Option<bool> {
     if let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value {

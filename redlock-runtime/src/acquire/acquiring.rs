@@ -31,6 +31,8 @@ pub(crate) struct Order {
     pub(crate) template: &'static str,
     pub(crate) key: LockKey,
     pub(crate) policy: Policy,
+    /// A call that finds the lock busy is skipped, which is no failure.
+    pub(crate) skips_busy: bool,
 }
 
 /// The outcome of an acquisition.
@@ -126,9 +128,10 @@ impl<'a> CountedCall<'a> {
 
     fn end(mut self, granted: &Acquisition) {
         self.has_ended = true;
-        let Order { template, policy, .. } = self.order;
+        let Order { template, policy, skips_busy, .. } = self.order;
         match granted {
             Ok(ownership) => telemetry::acquired(template, ownership.hold().waited),
+            Err(LockError::Timeout { .. }) if *skips_busy => telemetry::skipped(template),
             Err(error) => {
                 telemetry::not_acquired(template, error, policy.wait() != Wait::Never);
             }

@@ -16,6 +16,7 @@ pub struct Spec {
     pub(crate) max_renew: Option<u32>,
     pub(crate) is_reentrant: bool,
     pub(crate) releases_in_background: bool,
+    pub(crate) skips_busy: bool,
 }
 
 impl Spec {
@@ -28,6 +29,7 @@ impl Spec {
             max_renew: None,
             is_reentrant: true,
             releases_in_background: false,
+            skips_busy: false,
         }
     }
 
@@ -58,6 +60,12 @@ impl Spec {
     /// `release = "background"`
     pub const fn background_release(mut self) -> Self {
         self.releases_in_background = true;
+        self
+    }
+
+    /// `on_busy = "skip"`
+    pub const fn skips_busy(mut self) -> Self {
+        self.skips_busy = true;
         self
     }
 }

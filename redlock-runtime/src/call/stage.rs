@@ -150,7 +150,8 @@ fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
     }
     let key = LockKey::new(redlock.prefix(), &text)?;
     let policy = redlock.policy().with(spec.expire, spec.wait, spec.max_renew)?;
-    let answer = acquire::start(engine, Order { template: spec.template, key, policy });
+    let Spec { template, skips_busy, .. } = spec;
+    let answer = acquire::start(engine, Order { template, key, policy, skips_busy });
     Ok(Stage::Acquiring { spec, answer })
 }
 

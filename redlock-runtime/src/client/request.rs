@@ -184,7 +184,7 @@ impl LockRequest {
             };
             return Ok(LockGuard::reentered(reentry));
         }
-        let order = Order { template: self.label, key, policy };
+        let order = Order { template: self.label, key, policy, skips_busy: false };
         acquire::start(engine, order).await.map(LockGuard::new)
     }
 

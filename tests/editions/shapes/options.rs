@@ -19,6 +19,29 @@ pub async fn all(id: u64) -> u64 {
     id
 }
 
+#[redis_lock(key = "skips", on_busy = "skip")]
+pub async fn skips() -> Locked<()> {
+    Ok(())
+}
+
+#[redis_lock(key = "skips", on_busy = "skip")]
+pub async fn skips_to_none(id: &u64) -> Locked<Option<&u64>> {
+    Ok(Some(id))
+}
+
+#[redis_lock(key = "skips", on_busy = "skip", on_error = panic)]
+pub async fn skips_nothing() {}
+
+#[redis_lock(key = "skips", on_busy = "skip", on_error = |_| None)]
+pub async fn skips_with_a_handler<T>(value: T) -> Option<T> {
+    Some(value)
+}
+
+#[redis_lock(key = "errs", on_busy = "error")]
+pub async fn errs() -> Locked<u32> {
+    Ok(1)
+}
+
 #[redis_lock(key = "once", wait = "0s")]
 pub async fn try_once() -> Locked<()> {
     Ok(())
