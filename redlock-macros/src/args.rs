@@ -16,6 +16,7 @@ pub(crate) struct Args {
     pub(crate) expire: Option<Time>,
     pub(crate) wait: Option<Time>,
     pub(crate) max_renew: Option<u32>,
+    pub(crate) min_hold: Option<Time>,
     pub(crate) on_error: OnError,
     /// `on_busy = "skip"`
     pub(crate) skips_busy: bool,
@@ -170,6 +171,7 @@ impl Args {
             "expire" => self.expire = values::expire(value, errors),
             "wait" => self.wait = values::wait(value, errors),
             "max_renew" => self.max_renew = values::max_renew(&value, errors),
+            "min_hold" => self.min_hold = values::min_hold(value, errors),
             "on_error" => {
                 self.on_error = values::on_error(value, errors).unwrap_or(OnError::Convert);
             }
@@ -193,6 +195,7 @@ impl Default for Args {
             expire: None,
             wait: None,
             max_renew: None,
+            min_hold: None,
             on_error: OnError::Convert,
             skips_busy: false,
             client: None,
@@ -203,11 +206,12 @@ impl Default for Args {
     }
 }
 
-const KNOWN: [&str; 10] = [
+const KNOWN: [&str; 11] = [
     "key",
     "expire",
     "wait",
     "max_renew",
+    "min_hold",
     "on_error",
     "on_busy",
     "client",
@@ -217,13 +221,15 @@ const KNOWN: [&str; 10] = [
 ];
 
 /// Words that other lock libraries use for the same option; too far apart for a spelling check.
-const ELSEWHERE: [(&str, &str); 12] = [
+const ELSEWHERE: [(&str, &str); 14] = [
     ("ttl", "expire"),
     ("lease", "expire"),
     ("lease_time", "expire"),
     ("timeout", "wait"),
     ("wait_time", "wait"),
     ("max_renewals", "max_renew"),
+    ("lock_at_least_for", "min_hold"),
+    ("at_least", "min_hold"),
     ("name", "key"),
     ("fallback", "on_error"),
     ("if_busy", "on_busy"),

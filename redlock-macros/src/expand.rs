@@ -8,6 +8,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, LitStr, Signature};
 
+use crate::args::Args;
 use crate::hygiene;
 use crate::item::Binding;
 use crate::lend::{self, Lent};
@@ -233,7 +234,8 @@ fn called(handler: &Expr) -> TokenStream {
 
 fn is_constant(plan: &Plan) -> bool {
     let is_value = |time: &Option<Time>| matches!(time, Some(Time::Value(_)));
-    !is_value(&plan.args.expire) && !is_value(&plan.args.wait)
+    let Args { expire, wait, min_hold, .. } = &plan.args;
+    ![expire, wait, min_hold].into_iter().any(is_value)
 }
 
 /// Options that were left out are not set: the client's defaults apply.
@@ -242,13 +244,14 @@ fn spec(plan: &Plan) -> TokenStream {
     let (private, args) = (private(plan, at), &plan.args);
     let template = template_name(plan);
     let millis = |ms: &u64| quote_spanned!(at=> #private::Duration::from_millis(#ms));
+    let duration = |time: &Time| match time {
+        Time::Value(value) => adopt(plan, value),
+        Time::Millis(ms) => millis(ms),
+        Time::Never | Time::Forever => unreachable!("refused when it was parsed"),
+    };
     let mut spec = quote_spanned!(at=> #private::Spec::new(#template));
     if let Some(expire) = &args.expire {
-        let expire = match expire {
-            Time::Value(value) => adopt(plan, value),
-            Time::Millis(ms) => millis(ms),
-            Time::Never | Time::Forever => unreachable!("refused when it was parsed"),
-        };
+        let expire = duration(expire);
         spec.extend(quote_spanned!(at=> .expire(#expire)));
     }
     if let Some(wait) = &args.wait {
@@ -269,6 +272,10 @@ fn spec(plan: &Plan) -> TokenStream {
     }
     if let Some(renewals) = args.max_renew {
         spec.extend(quote_spanned!(at=> .max_renew(#renewals)));
+    }
+    if let Some(min_hold) = &args.min_hold {
+        let min_hold = duration(min_hold);
+        spec.extend(quote_spanned!(at=> .min_hold(#min_hold)));
     }
     if !args.reentrant {
         spec.extend(quote_spanned!(at=> .not_reentrant()));

@@ -106,6 +106,23 @@ fn expire_has_bounds() {
 }
 
 #[test]
+fn min_hold_has_bounds() {
+    for (text, part) in [
+        ("366d", "at most 365 days"),
+        ("forever", "cannot be \"forever\""),
+        ("none", "`none` is not a duration: write for how long"),
+    ] {
+        let errors = problems(quote!(min_hold = #text));
+        assert!(errors.len() == 1 && errors[0].contains(part), "{text}: {errors:?}");
+    }
+    for (text, expected) in [("0s", 0), ("1ms", 1), ("365d", 31_536_000_000)] {
+        let (args, errors) = parsed(quote!(key = "k", min_hold = #text));
+        assert!(errors.is_empty(), "{errors:?}");
+        assert!(matches!(args.min_hold, Some(Time::Millis(ms)) if ms == expected));
+    }
+}
+
+#[test]
 fn nothing_leaves_the_function_early() {
     for (tokens, part) in [
         (quote!(client = connect().await), "`.await` is not allowed in `client`"),

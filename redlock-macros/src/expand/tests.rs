@@ -102,6 +102,8 @@ fn each_option_changes_its_part() {
         ),
         (quote!(wait = w), "Spec::new(\"k\").wait(::redlock::__private::wait(w));"),
         (quote!(expire = e), ".expire(e);"),
+        (quote!(min_hold = m), "Spec::new(\"k\").min_hold(m);"),
+        (quote!(min_hold = "0s"), ".min_hold(::redlock::__private::Duration::from_millis(0u64))}"),
         (quote!(expire = e), ".lock(__spec,__key,"),
         (quote!(release = "background"), "Spec::new(\"k\").background_release()}"),
         (quote!(reentrant = false), "Spec::new(\"k\").not_reentrant()}"),

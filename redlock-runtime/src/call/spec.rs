@@ -14,6 +14,7 @@ pub struct Spec {
     pub(crate) expire: Option<Duration>,
     pub(crate) wait: Option<Wait>,
     pub(crate) max_renew: Option<u32>,
+    pub(crate) min_hold: Option<Duration>,
     pub(crate) is_reentrant: bool,
     pub(crate) releases_in_background: bool,
     pub(crate) skips_busy: bool,
@@ -27,6 +28,7 @@ impl Spec {
             expire: None,
             wait: None,
             max_renew: None,
+            min_hold: None,
             is_reentrant: true,
             releases_in_background: false,
             skips_busy: false,
@@ -48,6 +50,12 @@ impl Spec {
     /// `max_renew = ..`
     pub const fn max_renew(mut self, max_renew: u32) -> Self {
         self.max_renew = Some(max_renew);
+        self
+    }
+
+    /// `min_hold = ..`
+    pub const fn min_hold(mut self, min_hold: Duration) -> Self {
+        self.min_hold = Some(min_hold);
         self
     }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::node_error::{NodeError, NodeErrorKind};
+use crate::owner::Owner;
 
 /// A duration for readers: `1.234 s`, `87 ms`.
 pub(super) struct Seconds(pub(super) Duration);
@@ -22,7 +23,13 @@ pub(super) struct HeldBy<'a>(pub(super) Option<&'a str>);
 
 impl fmt::Display for HeldBy<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |holder| write!(f, "; held by {holder}"))
+        match self.0 {
+            None => Ok(()),
+            Some(holder) if Owner::is_retained(holder) => {
+                write!(f, "; nobody holds it: its `min_hold` is not over ({holder})")
+            }
+            Some(holder) => write!(f, "; held by {holder}"),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod fifo_queue;
 mod local_connection;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod min_hold;
 mod options;
 mod panics;
 mod queue_lost;
