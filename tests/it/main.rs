@@ -70,6 +70,7 @@ mod line_denied;
 mod line_far;
 mod line_turns;
 mod mailbox;
+mod min_hold;
 mod min_replicas;
 mod notice;
 mod observability;

@@ -42,6 +42,16 @@ pub async fn errs() -> Locked<u32> {
     Ok(1)
 }
 
+#[redis_lock(key = "stays", wait = "0s", on_busy = "skip", min_hold = "5s")]
+pub async fn stays_taken() -> Locked<()> {
+    Ok(())
+}
+
+#[redis_lock(key = "stays", min_hold = Duration::from_secs(seconds))]
+pub async fn stays_taken_for(seconds: u64) -> Locked<()> {
+    Ok(())
+}
+
 #[redis_lock(key = "once", wait = "0s")]
 pub async fn try_once() -> Locked<()> {
     Ok(())
