@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use redlock::{Lease, LockError, Redlock, redis_lock};
 
 use crate::clients::{builder, client};
-use crate::support::{Server, ms};
+use crate::support::{Server, capture, ms, secs, unique_prefix};
 
 type Stock = Result<Option<u32>, LockError>;
 
@@ -59,6 +59,25 @@ async fn a_call_that_finds_the_lock_busy_is_skipped() {
     unit(&redlock, &runs).await;
     assert_eq!(option(&redlock, &runs).await, Some(3));
     assert_eq!(nested(&redlock).await.unwrap(), Ok(Some(1)));
+}
+
+#[tokio::test]
+async fn a_skip_is_told() {
+    #[redis_lock(key = "<key>", wait = "0s", on_busy = "skip", client = redlock)]
+    async fn job(redlock: &Redlock, key: &str) -> Result<(), LockError> {
+        Ok(())
+    }
+    let (redlock, captured, key) = (client().await, capture(), unique_prefix());
+    let other = redlock.lock(&key).acquire().await.unwrap();
+    job(&redlock, &key).await.unwrap();
+    let event = captured.wait_for(secs(8), &key, "call skipped").await;
+    assert_eq!(event.level, tracing::Level::DEBUG);
+    assert_eq!(event.field("template"), Some("<key>"));
+    assert_eq!(event.field("holder"), Some(other.owner()));
+    other.release().await.unwrap();
+    job(&redlock, &key).await.unwrap();
+    let skips = captured.about(&key).into_iter();
+    assert_eq!(skips.filter(|event| event.message.contains("skipped")).count(), 1);
 }
 
 /// Whether the lock is busy is not known then: a job that is skipped would never be missed.

@@ -4,7 +4,6 @@ use std::fmt;
 use std::time::Duration;
 
 use super::node_error::{NodeError, NodeErrorKind};
-use crate::owner::Owner;
 
 /// A duration for readers: `1.234 s`, `87 ms`.
 pub(super) struct Seconds(pub(super) Duration);
@@ -25,12 +24,17 @@ impl fmt::Display for HeldBy<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             None => Ok(()),
-            Some(holder) if Owner::is_retained(holder) => {
+            Some(holder) if is_retained(holder) => {
                 write!(f, "; nobody holds it: its `min_hold` is not over ({holder})")
             }
             Some(holder) => write!(f, "; held by {holder}"),
         }
     }
+}
+
+/// Is it an owner value of a lock that nobody holds, and that stays taken (`Owner::retained`)?
+fn is_retained(holder: &str) -> bool {
+    holder.rsplit_once(':').is_some_and(|(name, _)| name.ends_with(":retained"))
 }
 
 /// The errors of the nodes about a lock. A client that starts up has no lock, and gets advice, too.

@@ -221,19 +221,6 @@ impl Hold {
         }
     }
 
-    /// When the next renewal is, or was, due.
-    pub(crate) fn due_at(&self) -> Moment {
-        self.ledger().due(self.granted)
-    }
-
-    /// How long to wait for the answer to a renewal.
-    pub(crate) fn renewal_reply(&self) -> Duration {
-        let ledger = self.ledger();
-        let reply =
-            if ledger.is_claimed() { validity::renewal_reply } else { validity::claim_reply };
-        reply(ledger.confirmed.lease, self.reply_timeout)
-    }
-
     /// When the hold began.
     pub(crate) fn granted(&self) -> Moment {
         self.granted

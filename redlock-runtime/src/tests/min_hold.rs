@@ -202,7 +202,39 @@ async fn those_who_wait_have_the_lock_when_min_hold_is_over() {
     }
 }
 
-/// A lock that is handed over stands for a second; a job needs all of its `min_hold` before it begins.
+/// All of them have the same terms, so that a lock could be passed on without a command.
+#[tokio::test(start_paused = true)]
+async fn nobody_of_the_process_has_the_lock_before() {
+    let server = Server::new();
+    let redlock = server.client();
+    let start = Instant::now();
+    let jobs = (0..3).map(|_| {
+        let job = job(&redlock).wait(Wait::Forever);
+        tokio::spawn(async move {
+            let taken = job.run(async { start.elapsed() });
+            taken.await.unwrap()
+        })
+    });
+    let mut taken = Vec::new();
+    for job in jobs.collect::<Vec<_>>() {
+        taken.push(job.await.unwrap());
+    }
+    taken.sort_unstable();
+    let gaps = taken.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>();
+    let is_fit = |gap: &Duration| (MIN_HOLD..MIN_HOLD + SECOND / 5).contains(gap);
+    assert!(gaps.iter().all(is_fit), "{taken:?}");
+
+    // Nor one without a `min_hold` behind one that has it.
+    let guard = job(&redlock).wait(Wait::Forever).acquire().await.unwrap();
+    let taken = Instant::now();
+    let next = redlock.lock("k").expire(MIN_HOLD).wait(Wait::Forever);
+    let next = tokio::spawn(next.run(async move { taken.elapsed() }));
+    tokio::time::sleep(SECOND / 4).await;
+    drop(guard);
+    assert!(next.await.unwrap().unwrap() >= MIN_HOLD);
+}
+
+/// A lock that is handed over stands for a second; a job needs its `min_hold` before it begins.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_was_handed_over_is_claimed_before_the_job_begins() {
     let server = Server::new();

@@ -8,8 +8,8 @@ use crate::backend::redis::commands::{Script, ScriptCall};
 
 pub(super) static SCRIPT: Script = Script::new(include_str!("retain.lua"));
 
-/// The lock stays taken for `left`. Its reply is decoded like that of a release: one that is retained
-/// while somebody waits has to be looked after, like one that was handed over.
+/// The lock stays taken for `left`. Its reply is decoded like that of a release: a lock that is
+/// retained while somebody waits has to be looked after, like one that was handed over.
 pub(super) fn call(claim: &Claim, left: Duration, has_queue: bool) -> ScriptCall {
     let queue = claim.key.queue_key();
     let keys = [claim.key.redis_key(), &queue];
