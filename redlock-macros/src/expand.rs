@@ -196,7 +196,8 @@ fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
     };
     let pending = if plan.args.skips_busy {
         let (private, template) = (private(plan, at), template_name(plan));
-        quote_spanned!(at=> #private::skip_busy::<#ty, _, _>(#pending, #template))
+        let skipped = quote_spanned!(at=> #private::skipped::<#ty>());
+        quote_spanned!(at=> #private::skip_busy(#pending, #template, #skipped))
     } else {
         pending
     };

@@ -36,14 +36,21 @@ impl<S: Skip, E> Skip for Result<S, E> {
     }
 }
 
-/// Skips the body where the lock is busy; any other failure goes to the handler of `pending`.
+/// What a skipped call returns. Only this function needs the trait, so that a type without it is
+/// one error.
+pub const fn skipped<R: Skip>() -> fn() -> R {
+    R::skipped
+}
+
+/// Skips the body where the lock is busy, and gives what `skipped` returns; any other failure goes
+/// to the handler of `pending`.
 #[inline]
 pub fn skip_busy<R, F, H>(
     pending: Pending<F, H>,
     template: &'static str,
+    skipped: fn() -> R,
 ) -> Pending<F, impl FnOnce(LockError) -> R>
 where
-    R: Skip,
     F: Future<Output = R>,
     H: FnOnce(LockError) -> R,
 {
@@ -51,7 +58,7 @@ where
         move |error| {
             if is_somebody_elses(&error) {
                 tell_skipped(template, &error);
-                R::skipped()
+                skipped()
             } else {
                 on_error(error)
             }

@@ -125,12 +125,13 @@ fn every_attempt_has_one_result() {
 /// A skip is an outcome of its own, and no refusal; a server that does not answer is no skip.
 #[test]
 fn skipped_calls_are_counted() {
-    use crate::call::{Client, Spec, client, convert, skip_busy};
+    use crate::call::{Client, Spec, client, convert, skip_busy, skipped};
 
     let call = |redlock: &Redlock| {
         let client: Client = client(redlock);
         let spec = Spec::new("nightly").wait(Wait::Never).skips_busy();
-        let body = skip_busy::<Result<(), LockError>, _, _>(convert(async { Ok(()) }), "nightly");
+        let skipped = skipped::<Result<(), LockError>>();
+        let body = skip_busy(convert(async { Ok(()) }), "nightly", skipped);
         body.lock(spec, crate::key::literal_key("k"), client)
     };
     let seen = recorded(async {
