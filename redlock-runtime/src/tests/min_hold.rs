@@ -244,7 +244,8 @@ async fn a_lock_that_was_handed_over_is_claimed_before_the_job_begins() {
     let held = holder.lock("k").acquire().await.unwrap();
     let first = tokio::spawn(job(&waiter).wait(Wait::Forever).acquire());
     let second = tokio::spawn(job(&waiter).wait(Wait::Forever).acquire());
-    tokio::time::sleep(SECOND / 4).await;
+    // So soon that a call without a `min_hold` would not claim it.
+    tokio::time::sleep(SECOND / 20).await;
     held.release().await.unwrap();
     let guard = first.await.unwrap().unwrap();
     assert!(server.left("k") > NEARLY, "{:?}", server.left("k"));
