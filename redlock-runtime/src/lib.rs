@@ -76,8 +76,8 @@ pub mod __private {
 
     pub use crate::Wait;
     pub use crate::call::{
-        Client, FromLockError, Handed, Kept, LockLocal, Locked, Pending, Slot, Spec, client,
-        convert, global, handle, panic_on, wait,
+        Client, FromLockError, Handed, Kept, LockLocal, Locked, Pending, Skip, Slot, Spec, client,
+        convert, global, handle, panic_on, skip_busy, skipped, wait,
     };
     pub use crate::key::{Key, KeyPart, Render, display_key, lend, literal_key, part, take};
     #[cfg(any(test, feature = "test-util"))]

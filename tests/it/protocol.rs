@@ -14,10 +14,11 @@ macro_rules! with_head {
     };
 }
 
-const SCRIPTS: [(&str, &str); 8] = [
+const SCRIPTS: [(&str, &str); 9] = [
     ("acquire.lua", script!("acquire.lua")),
     ("raise.lua", script!("raise.lua")),
     ("renew.lua", script!("renew.lua")),
+    ("retain.lua", script!("retain.lua")),
     ("release_hint.lua", script!("release_hint.lua")),
     ("release.lua", with_head!("release.lua")),
     ("enqueue.lua", with_head!("enqueue.lua")),

@@ -26,6 +26,7 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("fork-in-a-body", forks_roles::in_a_body),
         ("fork-while-others-lock", forks_roles::while_others_lock),
         ("fork-and-block", forks_roles::and_block),
+        ("run-a-job", crate::min_hold::run_jobs),
         ("hold", fault_roles::hold),
         ("drop-and-end", fault_roles::drop_and_end),
         ("end-and-drop", fault_roles::end_and_drop),

@@ -17,7 +17,7 @@ macro_rules! script {
 const HEAD: &str = script!("hand_over");
 
 const LOCKS: [&str; 2] = ["lock:a", "lock:b"];
-const OWNERS: [&str; 5] = ["o:1", "o:2", "o:3", "o:4", "o:5"];
+const OWNERS: [&str; 6] = ["o:1", "o:2", "o:3", "o:4", "o:5", "o:retained"];
 const CHANNELS: [&str; 6] = ["-", "gone", "@box", "heard", "@lock:b", "-"];
 /// Most of them good.
 const LIVES: [&str; 9] = ["100", "1000", "5000", "30000", "7", "0", "x", "-5", "10000000000001"];
@@ -104,7 +104,13 @@ async fn let_go(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
 async fn others(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
     let keys = keys(lock);
     let (owner, used, reserved) = held(pair, random, lock);
-    match random.u8(..6) {
+    match random.u8(..7) {
+        6 => {
+            let keys = [keys[0].clone(), keys[3].clone()];
+            let count = if random.u8(..8) == 0 { 1 } else { 2 };
+            let args = [owner.as_str(), "o:retained", life(random)];
+            call(pair, ("retain", script!("retain")), &keys[..count], &args, place).await;
+        }
         0 | 1 => {
             let next = one(random, &OWNERS);
             let (expire, tokens) = (life(random), one(random, &TOKENS));

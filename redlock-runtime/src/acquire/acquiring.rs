@@ -31,6 +31,8 @@ pub(crate) struct Order {
     pub(crate) template: &'static str,
     pub(crate) key: LockKey,
     pub(crate) policy: Policy,
+    /// A call that finds the lock busy is skipped, which is no failure.
+    pub(crate) skips_busy: bool,
 }
 
 /// The outcome of an acquisition.
@@ -127,9 +129,10 @@ impl<'a> CountedCall<'a> {
 
     fn end(mut self, granted: &Acquisition) {
         self.has_ended = true;
-        let Order { template, policy, .. } = self.order;
+        let Order { template, policy, skips_busy, .. } = self.order;
         match granted {
             Ok(ownership) => telemetry::acquired(template, ownership.hold().waited),
+            Err(LockError::Timeout { .. }) if *skips_busy => telemetry::skipped(template),
             Err(error) => {
                 telemetry::not_acquired(template, error, policy.wait() != Wait::Never);
             }
@@ -148,15 +151,21 @@ impl Drop for CountedCall<'_> {
 impl Order {
     fn terms(&self, started: Moment, shutdowns: u64) -> Terms {
         let Self { template, policy, .. } = self;
-        let (expire, max_renew) = (policy.expire(), policy.max_renew());
-        Terms { template, expire, max_renew, started, shutdowns }
+        Terms {
+            template,
+            expire: policy.expire(),
+            min_hold: policy.min_hold(),
+            max_renew: policy.max_renew(),
+            started,
+            shutdowns,
+        }
     }
 
-    fn claim(&self, engine: &Engine) -> Claim {
+    fn claim(&self, engine: &Engine, terms: Terms) -> Claim {
         Claim {
             key: self.key.clone(),
             owner: Owner::fresh(&engine.client_name),
-            expire: self.policy.expire(),
+            expire: terms.lease(),
         }
     }
 }
@@ -164,7 +173,7 @@ impl Order {
 /// Makes one attempt, whether or not other callers wait.
 async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Acquisition {
     let attempt = DirectAttempt::new(engine.local_queue(&order.key), None, terms);
-    let claim = order.claim(engine);
+    let claim = order.claim(engine, terms);
     match attempt.make(engine, &claim, engine.reply_timeout).await? {
         DirectOutcome::Granted(ownership) => Ok(ownership),
         DirectOutcome::NotNow(_, observed) => {
@@ -182,7 +191,7 @@ async fn wait(engine: &Arc<Engine>, order: &Order, terms: Terms, end: Moment) ->
     };
     let attempt = DirectAttempt::new(queue, Some(guard), terms);
     let within = engine.reply_timeout.min(end.since(started).max(waiting::LAST_ATTEMPT));
-    let claim = order.claim(engine);
+    let claim = order.claim(engine, terms);
     match attempt.make(engine, &claim, within).await? {
         DirectOutcome::Granted(ownership) => Ok(ownership),
         DirectOutcome::NotNow(attempt, observed) => {

@@ -23,12 +23,14 @@ pub(crate) struct Release<'a> {
     pub(crate) unused: Option<TokensUsed>,
     /// The owner may wait in the queue of the server: it leaves the queue as well.
     pub(crate) may_be_queued: bool,
+    /// For how long the lock stays taken, though its owner has let go of it.
+    pub(crate) retain: Option<Duration>,
 }
 
 impl<'a> Release<'a> {
     /// Releases the lock only.
     pub(crate) fn of(claim: &'a Claim) -> Self {
-        Self { claim, unused: None, may_be_queued: false }
+        Self { claim, unused: None, may_be_queued: false, retain: None }
     }
 
     /// Leaves the queue, and releases the lock if it was handed over meanwhile.

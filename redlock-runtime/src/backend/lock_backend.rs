@@ -26,7 +26,9 @@ pub(crate) trait LockBackend: fmt::Debug + Send + Sync + 'static {
     /// unknown. Never re-creates a lease that is over.
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>>;
 
-    /// Frees the lock if its owner still holds it, or hands it to the first process that waits.
+    /// Frees the lock if its owner still holds it, or hands it to the first process that waits. A
+    /// lock that is to be retained stays taken: its owner value tells so from then on, so that no
+    /// late command of its owner finds it.
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found>;
 
     /// Is the backend reachable, and fit to hold locks?

@@ -250,6 +250,21 @@ impl Memory {
         tables.locks.remove(claim.key.redis_key());
         Found::Ours
     }
+
+    /// Lets go of a lock that stays taken for so long.
+    fn retain(&self, claim: &Claim, left: Duration) -> Found {
+        let (now, retained) = (Clock::Tokio.now(), claim.owner.retained());
+        let mut tables = self.store.tables();
+        match tables.live(claim.key.redis_key(), now) {
+            None => Found::Gone,
+            Some(record) if record.owner == claim.owner.as_str() => {
+                (record.owner, record.ends) = (retained, now.plus(left));
+                Found::Ours
+            }
+            Some(record) if record.owner == retained => Found::Ours,
+            Some(_) => Found::Stolen,
+        }
+    }
 }
 
 impl LockBackend for Memory {
@@ -264,7 +279,10 @@ impl LockBackend for Memory {
     }
 
     fn release<'a>(&'a self, release: Release<'a>, _: Duration) -> Reply<'a, Found> {
-        let answer = self.free(release.claim);
+        let answer = match release.retain {
+            Some(left) => self.retain(release.claim, left),
+            None => self.free(release.claim),
+        };
         Box::pin(async move { Ok(answer) })
     }
 

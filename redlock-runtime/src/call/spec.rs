@@ -14,8 +14,10 @@ pub struct Spec {
     pub(crate) expire: Option<Duration>,
     pub(crate) wait: Option<Wait>,
     pub(crate) max_renew: Option<u32>,
+    pub(crate) min_hold: Option<Duration>,
     pub(crate) is_reentrant: bool,
     pub(crate) releases_in_background: bool,
+    pub(crate) skips_busy: bool,
 }
 
 impl Spec {
@@ -26,8 +28,10 @@ impl Spec {
             expire: None,
             wait: None,
             max_renew: None,
+            min_hold: None,
             is_reentrant: true,
             releases_in_background: false,
+            skips_busy: false,
         }
     }
 
@@ -49,6 +53,12 @@ impl Spec {
         self
     }
 
+    /// `min_hold = ..`
+    pub const fn min_hold(mut self, min_hold: Duration) -> Self {
+        self.min_hold = Some(min_hold);
+        self
+    }
+
     /// `reentrant = false`
     pub const fn not_reentrant(mut self) -> Self {
         self.is_reentrant = false;
@@ -58,6 +68,12 @@ impl Spec {
     /// `release = "background"`
     pub const fn background_release(mut self) -> Self {
         self.releases_in_background = true;
+        self
+    }
+
+    /// `on_busy = "skip"`
+    pub const fn skips_busy(mut self) -> Self {
+        self.skips_busy = true;
         self
     }
 }

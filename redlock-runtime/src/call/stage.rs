@@ -12,10 +12,12 @@ use super::spec::{Client, Spec};
 use crate::acquire;
 use crate::acquire::{Acquiring, Order};
 use crate::body::{Entering, HoldLink, Reentry, Watch, finish, reentrancy};
+use crate::client::Redlock;
 use crate::error::LockError;
 use crate::handoff::Ownership;
 use crate::hold::Hold;
 use crate::key::{Key, LockKey};
+use crate::options::Policy;
 use crate::release::ReleaseFuture;
 
 /// How far a call has come. The future of every locked call holds one stage, boxed.
@@ -144,14 +146,19 @@ fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
         if let Some(reentry) = held.enter_now() {
             return Ok(reenter(spec, reentry));
         }
-        let policy = redlock.policy().with(spec.expire, spec.wait, spec.max_renew)?;
-        let entering = held.enter(engine, policy.wait());
+        let entering = held.enter(engine, policy(&redlock, spec)?.wait());
         return Ok(Stage::Entering { spec, entering });
     }
     let key = LockKey::new(redlock.prefix(), &text)?;
-    let policy = redlock.policy().with(spec.expire, spec.wait, spec.max_renew)?;
-    let answer = acquire::start(engine, Order { template: spec.template, key, policy });
+    let policy = policy(&redlock, spec)?;
+    let Spec { template, skips_busy, .. } = spec;
+    let answer = acquire::start(engine, Order { template, key, policy, skips_busy });
     Ok(Stage::Acquiring { spec, answer })
+}
+
+fn policy(redlock: &Redlock, spec: Spec) -> Result<Policy, LockError> {
+    let Spec { expire, wait, max_renew, min_hold, .. } = spec;
+    redlock.policy().with(expire, wait, max_renew)?.with_min_hold(min_hold)
 }
 
 fn hold(spec: Spec, ownership: Ownership) -> Stage {

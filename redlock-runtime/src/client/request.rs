@@ -40,17 +40,19 @@ pub struct LockRequest {
     expire: Option<Duration>,
     wait: Option<Wait>,
     max_renew: Option<u32>,
+    min_hold: Option<Duration>,
     label: &'static str,
 }
 
 impl fmt::Debug for LockRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, expire, wait, max_renew, label, .. } = self;
+        let Self { key, expire, wait, max_renew, min_hold, label, .. } = self;
         f.debug_struct("LockRequest")
             .field("key", key)
             .field("expire", expire)
             .field("wait", wait)
             .field("max_renew", max_renew)
+            .field("min_hold", min_hold)
             .field("label", label)
             .finish_non_exhaustive()
     }
@@ -69,6 +71,7 @@ impl LockRequest {
             expire: None,
             wait: None,
             max_renew: None,
+            min_hold: None,
             label: telemetry::PROGRAMMATIC,
         }
     }
@@ -130,6 +133,35 @@ impl LockRequest {
         self
     }
 
+    /// For how long the lock stays taken at least, counted from its grant, however early its holder
+    /// lets go of it, and also when the process is gone: a job that many machines start at about
+    /// the same time runs once. Zero, the default: until it is released. At most 365 days, rounded
+    /// up to whole milliseconds; longer is a [`LockError::Config`] of [`acquire`](Self::acquire).
+    ///
+    /// Redis keeps the lock by itself, by its own clock: its lease is as long as `expire`, or as
+    /// what is left of `min_hold` if that is longer. Renewals, `max_renew` and the stop of the body
+    /// go by `expire` as ever. A release before the end answers
+    /// [`Released`](crate::Released::Released): the guard is gone, [`held`](crate::Redlock::held)
+    /// does not show the lock, and it is free when `min_hold` is over. A call that re-enters a lock
+    /// of its task leaves it as it is.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// use std::time::Duration;
+    /// let job = || redlock.lock("nightly").min_hold(Duration::from_secs(60));
+    /// job().run(async { println!("done in a moment") }).await?;
+    /// assert!(job().try_acquire().await?.is_none()); // a machine whose clock is behind
+    /// tokio::time::sleep(Duration::from_secs(60)).await;
+    /// assert!(job().try_acquire().await?.is_some());
+    /// # Ok(()) }
+    /// ```
+    pub fn min_hold(mut self, min_hold: Duration) -> Self {
+        self.min_hold = Some(min_hold);
+        self
+    }
+
     /// What metrics call this lock, in the place of the attribute's template: `import`, not the key
     /// of one import. The default is `(programmatic)`.
     ///
@@ -184,7 +216,7 @@ impl LockRequest {
             };
             return Ok(LockGuard::reentered(reentry));
         }
-        let order = Order { template: self.label, key, policy };
+        let order = Order { template: self.label, key, policy, skips_busy: false };
         acquire::start(engine, order).await.map(LockGuard::new)
     }
 
@@ -239,7 +271,7 @@ impl LockRequest {
     }
 
     fn policy(&self) -> Result<Policy, LockError> {
-        self.policy.with(self.expire, self.wait, self.max_renew)
+        self.policy.with(self.expire, self.wait, self.max_renew)?.with_min_hold(self.min_hold)
     }
 
     /// Finds the mistakes that every attempt would meet.

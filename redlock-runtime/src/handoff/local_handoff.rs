@@ -44,6 +44,8 @@ pub(crate) fn grant(
         process: engine.process,
         template: terms.template,
         claim: tenure.claim.clone(),
+        expire: terms.expire,
+        min_hold: terms.min_hold,
         fencing_token: tenure.fencing_token(),
         max_renew: terms.max_renew,
         backend: Arc::clone(&engine.backend),

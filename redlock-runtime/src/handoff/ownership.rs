@@ -71,9 +71,10 @@ impl Ownership {
     /// this process has it.
     fn let_go(&mut self) -> Option<ReleaseTask> {
         let (queue, mut tenure) = self.held.take()?;
+        let retain_until = self.hold.retained_until();
         let is_held = self.scheduler.end(&self.hold);
         let until = self.hold.server_end();
-        if is_held && self.engine.fifo_queue().is_some() {
+        if is_held && retain_until.is_none() && self.engine.fifo_queue().is_some() {
             tenure.renewed(self.hold.confirmed());
             let Some(left) = pass_on(&self.engine, &queue, &self.hold, tenure) else {
                 // The next caller has the lock: for its former holder, it counts as released.
@@ -84,7 +85,8 @@ impl Ownership {
             tenure = left;
         }
         queue.let_go(&self.hold);
-        Some(ReleaseTask::new(&self.engine, &tenure, until, Some(queue)))
+        let task = ReleaseTask::new(&self.engine, &tenure, until, Some(queue));
+        Some(ReleaseTask { retain_until, ..task })
     }
 }
 

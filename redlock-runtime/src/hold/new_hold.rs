@@ -17,6 +17,10 @@ pub(crate) struct NewHold {
     pub(crate) process: u32,
     pub(crate) template: &'static str,
     pub(crate) claim: Claim,
+    /// What renewals and the stop go by. The lease of `claim` is longer if `min_hold` is.
+    pub(crate) expire: Duration,
+    /// For how long the lock stays taken at least.
+    pub(crate) min_hold: Duration,
     pub(crate) fencing_token: FencingToken,
     pub(crate) max_renew: Option<u32>,
     pub(crate) backend: Arc<dyn LockBackend>,

@@ -22,6 +22,7 @@ use crate::{process, telemetry, validity};
 
 mod look;
 mod lost;
+mod retain;
 
 /// A granted lock, and what has happened to it since.
 pub(crate) struct Hold {
@@ -34,6 +35,10 @@ pub(crate) struct Hold {
     /// The template of the key: the label of metrics.
     pub(crate) template: &'static str,
     pub(crate) claim: Claim,
+    /// What renewals and the stop go by.
+    expire: Duration,
+    /// The end of `min_hold`.
+    retained_until: Option<Moment>,
     pub(crate) fencing_token: FencingToken,
     pub(crate) max_renew: Option<u32>,
     pub(crate) backend: Arc<dyn LockBackend>,
@@ -79,21 +84,32 @@ impl Hold {
     pub(crate) fn new(grant: NewHold) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let NewHold { client, process, template, claim, fencing_token, max_renew, .. } = grant;
-        let NewHold { backend, reply_timeout, reports, clock, granted, waited, .. } = grant;
-        let ConfirmedLease { sent, lease } = grant.confirmed;
-        telemetry::held(template);
-        let stop = validity::stop(sent, lease).min(validity::longest_hold(
+        let NewHold {
+            expire,
+            min_hold,
+            backend,
+            reply_timeout,
+            reports,
+            clock,
             granted,
-            claim.expire,
-            max_renew,
-        ));
-        let ledger = Ledger::new(claim.expire, grant.confirmed);
+            waited,
+            ..
+        } = grant;
+        let ConfirmedLease { sent, lease } = grant.confirmed;
+        let confirmed = ConfirmedLease { sent, lease: lease.min(expire) };
+        telemetry::held(template);
+        let longest = validity::longest_hold(granted, expire, max_renew);
+        let stop = validity::stop(sent, confirmed.lease).min(longest);
+        let ledger = Ledger::new(expire, confirmed);
+        let retained_until = (!min_hold.is_zero()).then(|| clock.now().plus(min_hold));
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             client,
             process,
             template,
             claim,
+            expire,
+            retained_until,
             fencing_token,
             max_renew,
             backend,
@@ -205,19 +221,6 @@ impl Hold {
         }
     }
 
-    /// When the next renewal is, or was, due.
-    pub(crate) fn due_at(&self) -> Moment {
-        self.ledger().due(self.granted)
-    }
-
-    /// How long to wait for the answer to a renewal.
-    pub(crate) fn renewal_reply(&self) -> Duration {
-        let ledger = self.ledger();
-        let reply =
-            if ledger.is_claimed() { validity::renewal_reply } else { validity::claim_reply };
-        reply(ledger.confirmed.lease, self.reply_timeout)
-    }
-
     /// When the hold began.
     pub(crate) fn granted(&self) -> Moment {
         self.granted
@@ -291,9 +294,9 @@ impl Hold {
             }
             // A claim of a lock that was handed over does not count as a renewal.
             ledger.renewals = ledger.renewals.saturating_add(ledger.is_claimed().into());
-            ledger.confirmed = ConfirmedLease { sent, lease: self.claim.expire };
+            ledger.confirmed = ConfirmedLease { sent, lease: self.expire };
             ledger.is_uncertain = false;
-            let stop = validity::stop(sent, self.claim.expire).min(self.longest_hold());
+            let stop = validity::stop(sent, self.expire).min(self.longest_hold());
             self.stop.store(stop.nanos(), Ordering::Release);
             ledger.renewals
         };
@@ -328,7 +331,7 @@ impl Hold {
     pub(crate) fn leeway(&self) -> Duration {
         match self.max_renew {
             Some(_) => Duration::ZERO,
-            None => validity::renewal_leeway(self.claim.expire),
+            None => validity::renewal_leeway(self.expire),
         }
     }
 
@@ -364,7 +367,7 @@ impl Hold {
     }
 
     fn longest_hold(&self) -> Moment {
-        validity::longest_hold(self.granted, self.claim.expire, self.max_renew)
+        validity::longest_hold(self.granted, self.expire, self.max_renew)
     }
 
     fn finish(&self, how: End) -> bool {

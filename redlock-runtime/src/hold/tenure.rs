@@ -141,6 +141,11 @@ impl Tenure {
         self.claim.expire == expire && is_known
     }
 
+    /// Has an answer just confirmed a full lease?
+    pub(crate) fn is_answered(&self) -> bool {
+        self.is_answered
+    }
+
     /// May the lease become one of `expire`? It must not grow: a late command of its past would cut
     /// it to its earlier length.
     pub(crate) fn may_become(&self, expire: Duration) -> bool {

@@ -226,15 +226,18 @@ impl QueueHandle {
         let mut state = self.queue.state();
         let is_holder = state.holder.as_ref().is_some_and(|holder| holder.id == hold.id);
         let holder = if is_holder { state.holder.take() } else { None };
-        let next = match state.first().map(|waiter| waiter.terms.expire) {
+        let next = match state.first().map(|waiter| waiter.terms) {
             None => Successor::Nobody(tenure),
             // The key was deleted while the first of two holders had it: the poller takes back one
             // tenure only.
             Some(_) if state.returned.is_some() => Successor::Nobody(tenure),
-            Some(expire) if tenure.pass(expire, now) => match state.promise() {
-                Some(waiter) => Successor::Waiter(waiter, tenure),
-                None => Successor::Nobody(tenure),
-            },
+            // Its lease must be full, in case this process dies.
+            Some(terms) if terms.min_hold.is_zero() && tenure.pass(terms.lease(), now) => {
+                match state.promise() {
+                    Some(waiter) => Successor::Waiter(waiter, tenure),
+                    None => Successor::Nobody(tenure),
+                }
+            }
             Some(_) => {
                 state.returned = Some(Box::new(tenure));
                 Successor::Poller

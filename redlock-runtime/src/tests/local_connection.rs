@@ -27,8 +27,12 @@ fn on_a_lane(runtime: &Runtime) -> (Arc<Server>, Redlock, Ownership) {
     let server = Server::new();
     server.has_lane();
     let redlock = client_at(Arc::clone(&server) as Arc<dyn LockBackend>, 100, false);
-    let order =
-        Order { template: "k", key: LockKey::new("", "k").unwrap(), policy: Policy::DEFAULT };
+    let order = Order {
+        template: "k",
+        key: LockKey::new("", "k").unwrap(),
+        policy: Policy::DEFAULT,
+        skips_busy: false,
+    };
     let ownership = runtime.block_on(start(redlock.engine(), order)).unwrap();
     assert_eq!(server.take_verbs(), ["acquire"]);
     (server, redlock, ownership)

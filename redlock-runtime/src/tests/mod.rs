@@ -11,6 +11,7 @@ mod local_connection;
 mod lock_order;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod min_hold;
 mod options;
 mod panics;
 mod queue_lost;

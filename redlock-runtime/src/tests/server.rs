@@ -256,11 +256,12 @@ impl LockBackend for Server {
     }
 
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
-        let Release { claim, unused, may_be_queued } = release;
-        let (verb, command) = match unused {
+        let Release { claim, unused, may_be_queued, retain } = release;
+        let (verb, command) = match (retain, unused) {
+            (Some(left), _) => ("retain", Command::Retain(claim.clone(), left)),
             _ if may_be_queued => ("leave", Command::Leave(claim.clone())),
-            Some(tokens) => ("give_back", Command::GiveBack(claim.clone(), tokens)),
-            None => ("release", Command::Release(claim.clone())),
+            (None, Some(tokens)) => ("give_back", Command::GiveBack(claim.clone(), tokens)),
+            (None, None) => ("release", Command::Release(claim.clone())),
         };
         self.send(verb, claim, command, within, |answer| freed(&answer))
     }

@@ -70,6 +70,7 @@ on_every_backend![
     release::a_release_frees_the_lock,
     release::a_release_of_a_lost_key_says_expired,
     release::a_release_of_a_stolen_key_says_stolen_and_leaves_it,
+    release::a_lock_stays_taken_for_its_min_hold,
     release::a_dropped_guard_frees_the_lock,
     release::a_dropped_guard_leaves_a_stolen_key,
     release::a_panic_frees_the_lock,

@@ -51,7 +51,7 @@ impl Poll {
         cx.local_queue().count_attempt();
         let within = cx.within();
         let key = cx.local_queue().key.clone();
-        let claim = Claim { key, owner: self.owner.clone(), expire: terms.expire };
+        let claim = Claim { key, owner: self.owner.clone(), expire: terms.lease() };
         let engine = Arc::clone(&cx.engine);
         let local_holder = LocalHolder::of(cx.local_queue());
         let attempt = attempt(&engine, &*engine.backend, &claim, terms.template, within);
@@ -101,7 +101,7 @@ impl Poll {
     fn await_release(&mut self, cx: &Context, terms: Terms) {
         let is_due = self.hint.as_ref().is_some_and(|hint| hint.is_due(cx.now()));
         if !is_due {
-            self.hint = ReleaseHint::request(&cx.engine, &cx.queue.queue, terms.expire);
+            self.hint = ReleaseHint::request(&cx.engine, &cx.queue.queue, terms.lease());
         }
     }
 }

@@ -211,15 +211,20 @@ impl Quorum {
         });
     }
 
-    async fn free(&self, claim: &Claim, within: Duration) -> Result<Found, Fault> {
+    async fn free(
+        &self,
+        Release { claim, retain, .. }: Release<'_>,
+        within: Duration,
+    ) -> Result<Found, Fault> {
         let late = self.grants.end(&claim.owner);
         let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
             let claim = claim.clone();
             let may_land_late = late.contains(&member.number);
             Box::pin(async move {
-                let answer = member.backend.release(Release::of(&claim), within).await;
+                let release = Release { retain, ..Release::of(&claim) };
+                let answer = member.backend.release(release, within).await;
                 if may_land_late || answer.is_err() {
-                    member.release_later(claim, within, may_land_late);
+                    member.release_later(claim, retain, within, may_land_late);
                 }
                 answer
             })
@@ -283,7 +288,7 @@ async fn ask(
     let is_granted = matches!(answer, Ok(Acquired::Granted { .. }));
     let is_freed = !is_granted || member.backend.release(Release::of(claim), within).await.is_ok();
     if may_land_late || !is_freed {
-        member.release_later(claim.clone(), within, may_land_late);
+        member.release_later(claim.clone(), None, within, may_land_late);
     }
     answer
 }
@@ -328,7 +333,7 @@ impl LockBackend for Quorum {
     }
 
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
-        Box::pin(self.free(release.claim, within))
+        Box::pin(self.free(release, within))
     }
 
     fn verify(&self, within: Duration) -> Reply<'_, ()> {

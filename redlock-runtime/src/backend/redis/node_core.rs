@@ -116,14 +116,17 @@ impl<S: Source> NodeCore<S> {
                 answer
             }
         };
-        let (found, was_handed_over) = answer.found;
+        let (found, is_awaited) = answer.found;
         let found = match found {
             // The try whose connection broke may have freed the lock, or handed it over.
             Found::Gone | Found::Stolen if answer.was_cut => Found::Unclear,
             found => found,
         };
-        if was_handed_over || found == Found::Unclear {
-            self.handovers.begin(&release.claim.key);
+        if is_awaited || found == Found::Unclear {
+            match release.retain {
+                Some(left) => self.handovers.look_again(&release.claim.key, left),
+                None => self.handovers.begin(&release.claim.key),
+            }
         }
         Ok(found)
     }

@@ -31,6 +31,7 @@ fn waiter(id: u64, end: Moment) -> (Waiter, oneshot::Receiver<Answer>) {
     let terms = Terms {
         template: "k",
         expire: EXPIRE,
+        min_hold: Duration::ZERO,
         max_renew: None,
         started: Moment::ZERO,
         shutdowns: 0,
@@ -50,6 +51,8 @@ fn two_holds() -> (Arc<Hold>, Arc<Hold>, Tenure) {
             process: crate::process::id(),
             template: "a",
             claim: claim.clone(),
+            expire: EXPIRE,
+            min_hold: Duration::ZERO,
             fencing_token,
             max_renew: None,
             backend: Arc::clone(&backend),

@@ -30,6 +30,8 @@ pub(crate) enum Command {
     Look(Entry),
     Leave(Claim),
     GiveBack(Claim, TokensUsed),
+    /// Lets go of a lock that stays taken for so long.
+    Retain(Claim, Duration),
     Rotate {
         held: Claim,
         drawn: TokensUsed,
@@ -46,7 +48,7 @@ pub(crate) enum Answer {
     Found(Found),
     Renewed(Vec<Option<Found>>),
     Founders(Option<String>),
-    /// The flag: it was handed over.
+    /// The flag: it was handed over, or stays taken while somebody waits.
     Freed(Found, bool),
     Enqueued(Enqueued),
     Rotated(Rotated),
@@ -147,6 +149,9 @@ impl Node {
             Command::Leave(claim) => self.free(Release::leaving(claim), by),
             Command::GiveBack(claim, drawn) => {
                 self.free(Release { unused: Some(*drawn), ..Release::of(claim) }, by)
+            }
+            Command::Retain(claim, left) => {
+                self.free(Release { retain: Some(*left), ..Release::of(claim) }, by)
             }
             Command::Founders(offer) => {
                 match simulated::founders(&mut self.server, FOUNDERS, offer.as_ref()) {

@@ -20,9 +20,10 @@ impl Command {
     /// Who lets go of a lock with it.
     pub(super) fn departing(&self) -> Option<&Claim> {
         match self {
-            Command::Release(claim) | Command::Leave(claim) | Command::GiveBack(claim, _) => {
-                Some(claim)
-            }
+            Command::Release(claim)
+            | Command::Leave(claim)
+            | Command::GiveBack(claim, _)
+            | Command::Retain(claim, _) => Some(claim),
             _ => None,
         }
     }

@@ -1,12 +1,12 @@
 //! Pins the digests of the scripts to those in docs/protocol.md and docs/security.md.
 
-use super::{acquire, enqueue, nudge, raise, release, release_hint, renew, rotate};
+use super::{acquire, enqueue, nudge, raise, release, release_hint, renew, retain, rotate};
 use crate::backend::CLAIM_WINDOW;
 use crate::backend::redis::commands::Script;
 use crate::options::MIN_EXPIRE;
 
 /// The texts of all scripts.
-pub(crate) fn scripts() -> [&'static str; 8] {
+pub(crate) fn scripts() -> [&'static str; 9] {
     [
         &acquire::SCRIPT,
         &raise::SCRIPT,
@@ -16,6 +16,7 @@ pub(crate) fn scripts() -> [&'static str; 8] {
         &enqueue::SCRIPT,
         &rotate::SCRIPT,
         &nudge::SCRIPT,
+        &retain::SCRIPT,
     ]
     .map(Script::text)
 }
@@ -26,6 +27,7 @@ fn the_digests_are_pinned() {
         (&acquire::SCRIPT, "783bd5302f39fee1de031e89595a33e3e14758ab"),
         (&raise::SCRIPT, "1b385ae38689f725891f2603742141ba08174932"),
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
+        (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),
         (&release_hint::SCRIPT, "67fe7e00c3818d883dd4fe4e87ac54ea1113c7c1"),
         (&enqueue::SCRIPT, "e31e95f0427f5063faee33928fbc31e5166d9500"),
         (&rotate::SCRIPT, "f0865ed8296e3919252bf0922b78d15e49bc2ac7"),

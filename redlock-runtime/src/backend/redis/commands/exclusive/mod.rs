@@ -11,6 +11,7 @@ pub(crate) mod release;
 pub(crate) mod release_hint;
 pub(crate) mod renew;
 mod replies;
+mod retain;
 pub(crate) mod rotate;
 #[cfg(test)]
 mod samples;
