@@ -18,6 +18,7 @@ use crate::backend::{BackgroundWork, FifoQueue, LockBackend};
 use crate::error::LockError;
 use crate::hold::{Hold, Scheduler};
 use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::local_queue::{LocalQueues, QueueHandle, Shutdown, Shutdowns};
 use crate::thread_exit;
 
@@ -109,6 +110,17 @@ impl Engine {
         if self.process == process::id() { Ok(()) } else { Err(LockError::ForkedProcess) }
     }
 
+    /// Fails for a kind of lock that the backend cannot hold.
+    pub(crate) fn check_kind(&self, kind: Kind) -> Result<Kind, LockError> {
+        if matches!(kind, Kind::Permits(_)) && !self.backend.abilities().has_permits {
+            return Err(LockError::config(
+                "`permits` over several masters would let in too many: three holders of two permits \
+                 fit on five nodes, each with a majority; use a client of one master for them",
+            ));
+        }
+        Ok(kind)
+    }
+
     pub(crate) fn clock(&self) -> Clock {
         match self.place {
             Placement::BackgroundThread(_) => Clock::Boot,
@@ -129,9 +141,10 @@ impl Engine {
         matches!(self.place, Placement::Callers(_))
     }
 
-    /// A handle of the local queue of a key. All callers of one queue have the same clock.
-    pub(crate) fn local_queue(&self, key: &LockKey) -> QueueHandle {
-        self.queues.join(key, self.executor().runtime_id())
+    /// A handle of the local queue of a key. All callers of one queue have the same clock. Callers
+    /// of a shared kind do not wait for each other: each has a queue of its own.
+    pub(crate) fn local_queue(&self, key: &LockKey, kind: Kind) -> QueueHandle {
+        self.queues.join(key, kind, self.executor().runtime_id())
     }
 
     /// The quickest route to the backend that can be awaited here, if there is one. Otherwise the

@@ -18,6 +18,7 @@ mod guard;
 mod handoff;
 mod hold;
 mod key;
+mod kind;
 mod lease;
 mod local_queue;
 mod options;

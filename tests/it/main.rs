@@ -61,6 +61,7 @@ mod connecting;
 mod connecting_parts;
 mod contract;
 mod interop;
+mod kinds;
 mod lanes;
 mod left_behind;
 mod line;

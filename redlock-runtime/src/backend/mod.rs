@@ -1,6 +1,7 @@
 //! The contract of the servers that hold locks, and its implementations.
 
 mod claim;
+mod downgrade;
 mod fifo_queue;
 mod lock_backend;
 mod memory;
@@ -15,6 +16,7 @@ mod tokens;
 mod witness;
 
 pub(crate) use claim::{Claim, Release};
+pub(crate) use downgrade::{Downgrade, Downgraded};
 pub(crate) use fifo_queue::{
     CLAIM_WINDOW, Enqueued, FifoQueue, Position, QueueDenial, QueueSignal, Rotated, Subscription,
 };

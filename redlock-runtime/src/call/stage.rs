@@ -136,11 +136,13 @@ fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
     let redlock = client.resolve()?;
     let engine = redlock.engine();
     engine.check_process()?;
+    let kind = engine.check_kind(spec.kind()?)?;
     // The key of a hold has been checked before.
     if let Some(held) = reentrancy::find(engine.id, &text) {
         if !spec.is_reentrant {
             return Err(LockError::AlreadyHeld { key: text.into_owned() });
         }
+        held.check_kind(kind)?;
         if let Some(reentry) = held.enter_now() {
             return Ok(reenter(spec, reentry));
         }
@@ -150,7 +152,7 @@ fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
     }
     let key = LockKey::new(redlock.prefix(), &text)?;
     let policy = redlock.policy().with(spec.expire, spec.wait, spec.max_renew)?;
-    let answer = acquire::start(engine, Order { template: spec.template, key, policy });
+    let answer = acquire::start(engine, Order { template: spec.template, key, kind, policy });
     Ok(Stage::Acquiring { spec, answer })
 }
 

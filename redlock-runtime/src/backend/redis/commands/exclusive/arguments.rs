@@ -9,11 +9,11 @@ use crate::backend::Claim;
 const COUNTER_LIFE: Duration = Duration::from_secs(10);
 
 /// The lease, in milliseconds.
-pub(super) fn expire(claim: &Claim) -> String {
+pub(in crate::backend::redis::commands) fn expire(claim: &Claim) -> String {
     claim.expire.as_millis().to_string()
 }
 
 /// How long the fencing counter lives, in milliseconds.
-pub(super) fn counter_life(claim: &Claim) -> String {
+pub(in crate::backend::redis::commands) fn counter_life(claim: &Claim) -> String {
     (COUNTER_LIFE + claim.expire).as_millis().to_string()
 }
