@@ -49,7 +49,7 @@ mod tests {
         let refused =
             reply(vec![Value::Int(0), Value::Int(70), bulk("<readers> 3"), Value::Int(17)]);
         let found = Acquired::Refused {
-            holder: "<readers> 3".to_owned(),
+            holder: "3 readers".to_owned(),
             free_in: Some(Duration::from_millis(70)),
             was_cut: false,
             is_split: false,

@@ -2,6 +2,8 @@
 //! reply, beside its script.
 
 pub(crate) mod acquire;
+#[cfg(test)]
+mod digests;
 pub(crate) mod downgrade;
 pub(crate) mod enqueue;
 pub(crate) mod raise;
