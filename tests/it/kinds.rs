@@ -89,6 +89,21 @@ async fn a_dead_writer_in_the_queue_keeps_no_reader_out() {
     drop(second);
 }
 
+/// A writer waits at the head of the queue all the time, and readers behind it.
+#[tokio::test]
+async fn a_downgrade_hands_the_lock_to_nobody_else() {
+    let lock = Lock::new().await;
+    let queue = lock.helper("queue");
+    let writer = lock.request().acquire().await.unwrap();
+    let next = tokio::spawn(lock.request().acquire());
+    eventually(secs(10), || async { lock.raw.int(&["LLEN", &queue]).await == 1 }).await;
+    let reader = writer.downgrade().await.unwrap();
+    assert_eq!(lock.raw.get(&lock.key).await.as_deref(), Some("<readers>"));
+    assert_eq!(lock.raw.int(&["LLEN", &queue]).await, 1, "it waits on");
+    reader.release().await.unwrap();
+    drop(next.await.unwrap().unwrap());
+}
+
 /// Many readers behind one writer: all of them are let in by its release.
 #[tokio::test]
 async fn readers_that_wait_are_let_in_together() {
