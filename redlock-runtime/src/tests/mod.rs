@@ -20,6 +20,7 @@ mod renewal;
 mod restart_guard;
 mod runtimes;
 mod server;
+mod shared_scripts;
 mod shutdown;
 mod siblings;
 mod simulation;

@@ -11,6 +11,9 @@ pub(crate) mod release;
 pub(crate) mod renew;
 pub(in crate::backend::redis::commands) mod words;
 
+#[cfg(test)]
+pub(crate) use digests::scripts;
+
 /// A script after `hand_over.lua` and `join.lua`, the functions that several scripts share.
 macro_rules! with_join {
     ($file:literal) => {
