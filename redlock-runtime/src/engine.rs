@@ -18,6 +18,7 @@ use crate::backend::{BackgroundWork, FifoQueue, LockBackend};
 use crate::error::LockError;
 use crate::hold::{Hold, Scheduler};
 use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::local_queue::{LocalQueues, QueueHandle, Shutdown, Shutdowns};
 use crate::lock_order::LockOrder;
 use crate::thread_exit;
@@ -112,6 +113,23 @@ impl Engine {
         if self.process == process::id() { Ok(()) } else { Err(LockError::ForkedProcess) }
     }
 
+    /// Fails for a kind of lock that the backend cannot hold.
+    pub(crate) fn check_kind(&self, kind: Kind, min_hold: Duration) -> Result<Kind, LockError> {
+        if kind.is_shared() && !min_hold.is_zero() {
+            return Err(LockError::config(
+                "`min_hold` is for a job that runs once, so for an exclusive lock; leave it out for \
+                 a read lock or a permit",
+            ));
+        }
+        if matches!(kind, Kind::Permits(_)) && !self.backend.abilities().has_permits {
+            return Err(LockError::config(
+                "`permits` over several masters would let in too many: three holders of two permits \
+                 fit on five nodes, each with a majority; use a client of one master for them",
+            ));
+        }
+        Ok(kind)
+    }
+
     pub(crate) fn clock(&self) -> Clock {
         match self.place {
             Placement::BackgroundThread(_) => Clock::Boot,
@@ -132,9 +150,10 @@ impl Engine {
         matches!(self.place, Placement::Callers(_))
     }
 
-    /// A handle of the local queue of a key. All callers of one queue have the same clock.
-    pub(crate) fn local_queue(&self, key: &LockKey) -> QueueHandle {
-        self.queues.join(key, self.executor().runtime_id())
+    /// A handle of the local queue of a key. All callers of one queue have the same clock. Callers
+    /// of a shared kind do not wait for each other: each has a queue of its own.
+    pub(crate) fn local_queue(&self, key: &LockKey, kind: Kind) -> QueueHandle {
+        self.queues.join(key, kind, self.executor().runtime_id())
     }
 
     /// The quickest route to the backend that can be awaited here, if there is one. Otherwise the

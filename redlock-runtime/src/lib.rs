@@ -19,6 +19,7 @@ mod guard;
 mod handoff;
 mod hold;
 mod key;
+mod kind;
 mod lease;
 mod local_queue;
 mod lock_order;

@@ -64,6 +64,7 @@ mod connecting;
 mod connecting_parts;
 mod contract;
 mod interop;
+mod kinds;
 mod lanes;
 mod leader;
 mod left_behind;

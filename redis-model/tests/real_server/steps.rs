@@ -16,6 +16,16 @@ macro_rules! script {
 
 const HEAD: &str = script!("hand_over");
 
+macro_rules! shared {
+    ($name:literal) => {
+        include_str!(concat!(
+            "../../../redlock-runtime/src/backend/redis/commands/shared/",
+            $name,
+            ".lua"
+        ))
+    };
+}
+
 const LOCKS: [&str; 2] = ["lock:a", "lock:b"];
 const OWNERS: [&str; 6] = ["o:1", "o:2", "o:3", "o:4", "o:5", "o:retained"];
 const CHANNELS: [&str; 6] = ["-", "gone", "@box", "heard", "@lock:b", "-"];
@@ -41,12 +51,13 @@ fn keys(lock: &str) -> [String; 4] {
 
 pub(crate) async fn step(pair: &mut Pair, random: &mut Rng, place: &str) {
     let lock = one(random, &LOCKS);
-    match random.u8(..40) {
+    match random.u8(..60) {
         0..6 => acquire(pair, random, lock, place).await,
         6..18 => in_line(pair, random, lock, place).await,
         18..28 => let_go(pair, random, lock, place).await,
         28..34 => others(pair, random, lock, place).await,
-        34..38 => time(pair, random).await,
+        34..40 => time(pair, random).await,
+        40..58 => shared(pair, random, lock, place).await,
         _ => by_hand(pair, random, lock, place).await,
     }
 }
@@ -77,6 +88,73 @@ async fn in_line(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
     let owner = one(random, &OWNERS);
     let args = [owner, life(random), life(random), one(random, &TOKENS), channel];
     call(pair, ("enqueue", script!("enqueue")), &keys(lock), &args, place).await;
+}
+
+/// The keys of a lock whose holders are several.
+fn shared_keys(lock: &str) -> [String; 5] {
+    let [key, mark, counter, line] = keys(lock);
+    [key, mark, counter, line, format!("{}:holders", &lock[5..])]
+}
+
+/// One of the holders of a lock of a shared kind, mostly.
+fn one_of_holders(pair: &Pair, random: &mut Rng, lock: &str) -> String {
+    let [.., holders] = shared_keys(lock);
+    match pair.model.keyspace().get(holders.as_bytes()) {
+        Some(redis_model::Content::Sorted(set)) if random.u8(..5) > 0 => {
+            let members = set.in_order();
+            let (member, _) = members[random.usize(..members.len())];
+            String::from_utf8(member.to_vec()).unwrap()
+        }
+        _ => one(random, &OWNERS).to_owned(),
+    }
+}
+
+async fn shared(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
+    let keys = shared_keys(lock);
+    let kind = one(random, &["r", "r", "r", "p2", "p3"]);
+    let marker = if kind == "r" { "<readers>" } else { "<permits>" };
+    let (owner, holder) = (one(random, &OWNERS), one_of_holders(pair, random, lock));
+    let head = [HEAD, shared!("join")].concat();
+    match random.u8(..9) {
+        0 | 1 => {
+            let args = [owner, life(random), "20000", kind];
+            let text = [&head, shared!("acquire")].concat();
+            call(pair, ("acquire shared", &text), &keys, &args, place).await;
+        }
+        2..5 => {
+            let channel = if random.u8(..3) == 0 { "" } else { one(random, &CHANNELS) };
+            let args = [owner, life(random), life(random), kind, channel];
+            let text = [&head, shared!("enqueue")].concat();
+            call(pair, ("enqueue shared", &text), &keys, &args, place).await;
+        }
+        5 | 6 => {
+            let args = [&holder, marker, one(random, &["", "leave"])];
+            let [lock, mark, counter, line, holders] = keys;
+            let keys = [lock, holders, mark, counter, line];
+            let count = if random.u8(..8) == 0 { 2 } else { 5 };
+            let text = [HEAD, shared!("release")].concat();
+            call(pair, ("release shared", &text), &keys[..count], &args, place).await;
+        }
+        7 => {
+            let renewed = LOCKS.map(shared_keys);
+            let keys: Vec<String> =
+                renewed.into_iter().flat_map(|[lock, .., holders]| [lock, holders]).collect();
+            let args = [&holder, life(random), marker, owner, life(random), "<readers>"];
+            call(pair, ("renew shared", shared!("renew")), &keys, &args, place).await;
+        }
+        _ if random.bool() => {
+            let (held, ..) = held(pair, random, lock);
+            let args = [&held, owner, life(random), "20000"];
+            let text = [&head, shared!("downgrade")].concat();
+            call(pair, ("downgrade shared", &text), &keys, &args, place).await;
+        }
+        _ => {
+            let [lock, mark, .., holders] = keys;
+            let args = [&holder, "1795000000000000", marker];
+            let text = shared!("raise");
+            call(pair, ("raise shared", text), &[lock, mark, holders], &args, place).await;
+        }
+    }
 }
 
 /// The holder of a lock, mostly, and what stands in its counter.
@@ -125,7 +203,7 @@ async fn others(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
         }
         4 => {
             let keys = [keys[0].clone(), keys[3].clone()];
-            let args = [owner.as_str(), one(random, &CHANNELS)];
+            let args = [owner.as_str(), one(random, &CHANNELS), one(random, &["0", "r", "p2"])];
             call(pair, ("release_hint", script!("release_hint")), &keys, &args, place).await;
         }
         _ => {

@@ -19,6 +19,7 @@ use crate::engine::Engine;
 use crate::error::LockError;
 use crate::handoff::Ownership;
 use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::local_queue::{QueueHandle, Terms, Waiter};
 use crate::options::{Policy, Wait};
 use crate::owner::Owner;
@@ -30,6 +31,7 @@ pub(crate) struct Order {
     /// The template of the key, or `LockRequest::label`: the label of metrics.
     pub(crate) template: &'static str,
     pub(crate) key: LockKey,
+    pub(crate) kind: Kind,
     pub(crate) policy: Policy,
     /// A call that finds the lock busy is skipped, which is no failure.
     pub(crate) skips_busy: bool,
@@ -166,13 +168,14 @@ impl Order {
             key: self.key.clone(),
             owner: Owner::fresh(&engine.client_name),
             expire: terms.lease(),
+            kind: self.kind,
         }
     }
 }
 
 /// Makes one attempt, whether or not other callers wait.
 async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Acquisition {
-    let attempt = DirectAttempt::new(engine.local_queue(&order.key), None, terms);
+    let attempt = DirectAttempt::new(engine.local_queue(&order.key, order.kind), None, terms);
     let claim = order.claim(engine, terms);
     match attempt.make(engine, &claim, engine.reply_timeout).await? {
         DirectOutcome::Granted(ownership) => Ok(ownership),
@@ -185,7 +188,7 @@ async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Acquisit
 
 /// Makes an attempt first if no other caller came before; waits in the local queue otherwise.
 async fn wait(engine: &Arc<Engine>, order: &Order, terms: Terms, end: Moment) -> Acquisition {
-    let (queue, started) = (engine.local_queue(&order.key), terms.started);
+    let (queue, started) = (engine.local_queue(&order.key, order.kind), terms.started);
     let Some(guard) = queue.attempt_first(started) else {
         return enter(engine, queue, terms, end, 0)?.await;
     };

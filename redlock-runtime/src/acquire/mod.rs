@@ -3,9 +3,11 @@
 mod acquiring;
 mod attempt;
 mod direct_attempt;
+mod downgrade;
 mod nesting;
 mod observed;
 mod wait_handle;
 mod waiting;
 
 pub(crate) use acquiring::{Acquiring, Order, start};
+pub(crate) use downgrade::downgrade;

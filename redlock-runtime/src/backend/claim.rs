@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use super::tokens::TokensUsed;
 use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::owner::Owner;
 
-/// One lease: which lock, for which owner, for how long.
+/// One lease: which lock, of which kind, for which owner, for how long.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
     pub(crate) key: LockKey,
     pub(crate) owner: Owner,
     pub(crate) expire: Duration,
+    pub(crate) kind: Kind,
 }
 
 /// What an owner releases.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::claim::{Claim, Release};
+use super::downgrade::Downgrade;
 use super::fifo_queue::FifoQueue;
 use super::outcome::{Acquired, Found, Reply};
 use super::release_hints::ReleaseHints;
@@ -50,6 +51,11 @@ pub(crate) struct Abilities<'a> {
     pub(crate) local_connection: Option<&'a dyn LocalConnection>,
     /// The backend needs a background task for as long as it lives.
     pub(crate) background_work: Option<&'a dyn BackgroundWork>,
+    /// The backend can turn an exclusive lock into a read lock.
+    pub(crate) downgrade: Option<&'a dyn Downgrade>,
+    /// The backend decides alone how many permits of a key are held. Several nodes cannot: three
+    /// holders of two permits fit on five nodes.
+    pub(crate) has_permits: bool,
     /// Every command is carried out before its call returns, or never. Otherwise a copy of a
     /// command may still be in flight when its call was dropped or answered.
     pub(crate) is_synchronous: bool,

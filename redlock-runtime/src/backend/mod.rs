@@ -1,6 +1,7 @@
 //! The contract of the servers that hold locks, and its implementations.
 
 mod claim;
+mod downgrade;
 #[cfg(any(test, feature = "test-util"))]
 mod faulty;
 mod fifo_queue;
@@ -17,6 +18,7 @@ mod tokens;
 mod witness;
 
 pub(crate) use claim::{Claim, Release};
+pub(crate) use downgrade::{Downgrade, Downgraded};
 #[cfg(any(test, feature = "test-util"))]
 pub use faulty::{Command, FaultyStore, PlannedFault};
 #[cfg(test)]

@@ -20,6 +20,7 @@ use std::time::Duration;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::hold::{Hold, Turn, Turns};
+use crate::kind::Kind;
 use crate::options::Wait;
 
 thread_local! {
@@ -165,6 +166,15 @@ impl Reentry {
 }
 
 impl Held {
+    /// Fails for a call of a kind that cannot run inside of the hold, and would wait for it.
+    pub(crate) fn check_kind(&self, kind: Kind) -> Result<(), LockError> {
+        let claim = &self.parent.hold.claim;
+        if kind.may_run_inside(claim.kind) {
+            return Ok(());
+        }
+        Err(LockError::AlreadyHeld { key: claim.key.name().to_owned() })
+    }
+
     /// Re-enters if no sibling is inside of the hold.
     pub(crate) fn enter_now(&self) -> Option<Reentry> {
         self.parent.children().try_take().map(|turn| self.reenter(turn))

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::client::Redlock;
 use crate::error::LockError;
+use crate::kind::Kind;
 use crate::options::Wait;
 
 /// The arguments of one `#[redis_lock]`; the client supplies what is left out.
@@ -18,6 +19,15 @@ pub struct Spec {
     pub(crate) is_reentrant: bool,
     pub(crate) releases_in_background: bool,
     pub(crate) skips_busy: bool,
+    pub(crate) mode: Mode,
+}
+
+/// The kind of the lock, as it was written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Mode {
+    Write,
+    Read,
+    Permits(u32),
 }
 
 impl Spec {
@@ -32,6 +42,7 @@ impl Spec {
             is_reentrant: true,
             releases_in_background: false,
             skips_busy: false,
+            mode: Mode::Write,
         }
     }
 
@@ -63,6 +74,26 @@ impl Spec {
     pub const fn not_reentrant(mut self) -> Self {
         self.is_reentrant = false;
         self
+    }
+
+    /// `mode = "read"`
+    pub const fn read(mut self) -> Self {
+        self.mode = Mode::Read;
+        self
+    }
+
+    /// `permits = ..`
+    pub const fn permits(mut self, permits: u32) -> Self {
+        self.mode = Mode::Permits(permits);
+        self
+    }
+
+    pub(crate) fn kind(&self) -> Result<Kind, LockError> {
+        match self.mode {
+            Mode::Write => Ok(Kind::Exclusive),
+            Mode::Read => Ok(Kind::Read),
+            Mode::Permits(permits) => Kind::permits(permits),
+        }
     }
 
     /// `release = "background"`

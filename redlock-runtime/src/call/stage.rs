@@ -138,11 +138,14 @@ fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
     let redlock = client.resolve()?;
     let engine = redlock.engine();
     engine.check_process()?;
+    let min_hold = spec.min_hold.unwrap_or_default();
+    let kind = engine.check_kind(spec.kind()?, min_hold)?;
     // The key of a hold has been checked before.
     if let Some(held) = reentrancy::find(engine.id, &text) {
         if !spec.is_reentrant {
             return Err(LockError::AlreadyHeld { key: text.into_owned() });
         }
+        held.check_kind(kind)?;
         if let Some(reentry) = held.enter_now() {
             return Ok(reenter(spec, reentry));
         }
@@ -152,7 +155,7 @@ fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
     let key = LockKey::new(redlock.prefix(), &text)?;
     let policy = policy(&redlock, spec)?;
     let Spec { template, skips_busy, .. } = spec;
-    let answer = acquire::start(engine, Order { template, key, policy, skips_busy });
+    let answer = acquire::start(engine, Order { template, key, kind, policy, skips_busy });
     Ok(Stage::Acquiring { spec, answer })
 }
 

@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::options::{Policy, Wait};
 use crate::{acquire, telemetry};
 
@@ -42,11 +43,12 @@ pub struct LockRequest {
     max_renew: Option<u32>,
     min_hold: Option<Duration>,
     label: &'static str,
+    kind: Result<Kind, LockError>,
 }
 
 impl fmt::Debug for LockRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, expire, wait, max_renew, min_hold, label, .. } = self;
+        let Self { key, expire, wait, max_renew, min_hold, label, kind, .. } = self;
         f.debug_struct("LockRequest")
             .field("key", key)
             .field("expire", expire)
@@ -54,6 +56,7 @@ impl fmt::Debug for LockRequest {
             .field("max_renew", max_renew)
             .field("min_hold", min_hold)
             .field("label", label)
+            .field("kind", kind)
             .finish_non_exhaustive()
     }
 }
@@ -73,6 +76,7 @@ impl LockRequest {
             max_renew: None,
             min_hold: None,
             label: telemetry::PROGRAMMATIC,
+            kind: Ok(Kind::Exclusive),
         }
     }
 
@@ -162,6 +166,54 @@ impl LockRequest {
         self
     }
 
+    /// A read lock: any number of readers hold it at the same time, and never beside a writer, which
+    /// is whoever holds the plain lock of the key. Each reader has a lease and a fencing token of its
+    /// own. Readers and writers are served in the order of their arrival: a reader that comes while
+    /// a writer waits queues behind it, so that neither starves the other.
+    ///
+    /// Inside of a write lock of the same task, a read lock is a re-entry. A write lock inside of a
+    /// read lock would wait for itself, and is a [`LockError::AlreadyHeld`]; take the write lock
+    /// first, and [`downgrade`](LockGuard::downgrade) it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let one = redlock.lock("config").read().acquire().await?;
+    /// let two = redlock.lock("config").read().acquire().await?;
+    /// assert!(redlock.lock("config").try_acquire().await?.is_none()); // a writer
+    /// # drop((one, two));
+    /// # Ok(()) }
+    /// ```
+    pub fn read(mut self) -> Self {
+        self.kind = Ok(Kind::Read);
+        self
+    }
+
+    /// A permit: at most `permits` holders at the same time, 1 to `u32::MAX`, each with a lease and
+    /// a fencing token of its own. The permit of a holder that died comes back when its lease is
+    /// over. Who asks brings its own number: it is admitted while fewer than that many permits are
+    /// held, and nobody waits who came before.
+    ///
+    /// Zero is a [`LockError::Config`] of [`acquire`](Self::acquire). So is a permit over N masters,
+    /// where it would not be sound: three holders of two permits fit on five nodes, each with a
+    /// majority.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let one = redlock.lock("import").permits(2).acquire().await?;
+    /// let two = redlock.lock("import").permits(2).acquire().await?;
+    /// assert!(redlock.lock("import").permits(2).try_acquire().await?.is_none());
+    /// # drop((one, two));
+    /// # Ok(()) }
+    /// ```
+    pub fn permits(mut self, permits: u32) -> Self {
+        self.kind = Kind::permits(permits);
+        self
+    }
+
     /// What metrics call this lock, in the place of the attribute's template: `import`, not the key
     /// of one import. The default is `(programmatic)`.
     ///
@@ -208,15 +260,17 @@ impl LockRequest {
         let policy = self.policy()?;
         let key = self.key?;
         let engine = &self.engine;
+        let kind = engine.check_kind(self.kind?, policy.min_hold())?;
         engine.check_process()?;
         if let Some(held) = reentrancy::find(engine.id, key.name()) {
+            held.check_kind(kind)?;
             let reentry = match held.enter_now() {
                 Some(reentry) => reentry,
                 None => held.enter(engine, policy.wait()).await?,
             };
             return Ok(LockGuard::reentered(reentry));
         }
-        let order = Order { template: self.label, key, policy, skips_busy: false };
+        let order = Order { template: self.label, key, kind, policy, skips_busy: false };
         acquire::start(engine, order).await.map(LockGuard::new)
     }
 

@@ -43,6 +43,20 @@ impl Ownership {
         taken.is_some()
     }
 
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Ends the hold, and leaves the lock on the server to the caller. `None`: the lease was lost,
+    /// and the lock is released.
+    pub(crate) fn give_up(mut self) -> Option<(Arc<Hold>, QueueHandle, Tenure)> {
+        if !self.scheduler.end(&self.hold) {
+            return None;
+        }
+        let (queue, tenure) = self.held.take()?;
+        Some((Arc::clone(&self.hold), queue, tenure))
+    }
+
     /// Releases the lock. The release goes on even if its future is dropped.
     pub(crate) fn release(mut self) -> ReleaseFuture {
         let Some(task) = self.let_go() else { return ReleaseFuture::Now(Released::Released) };

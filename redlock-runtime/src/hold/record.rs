@@ -138,6 +138,11 @@ impl Hold {
         self.check_process().is_err()
     }
 
+    /// Does the lock stay taken for a while after its release?
+    pub(crate) fn is_retained(&self) -> bool {
+        self.retained_until.is_some()
+    }
+
     /// May a step of the body run now? Checked before every poll.
     pub(crate) fn check(&self) -> Result<(), LockError> {
         self.check_process()?;

@@ -124,9 +124,10 @@ impl Tenure {
     /// Claimed after it was handed over: a full lease, and the tokens that were reserved with it.
     pub(crate) fn claimed(mut self, claim: Self) -> Self {
         if claim.used != self.reserved {
-            // The counter was lost meanwhile, or the lock with all its data.
+            // The counter was lost meanwhile, or the lock with all its data. A holder of a shared
+            // kind has a new token with each answer.
             (self.used, self.reserved) = (claim.used, claim.reserved);
-            self.leftovers.may_be_queued = true;
+            self.leftovers.may_be_queued = !self.claim.kind.is_shared();
         }
         self.claim = claim.claim;
         self.confirmed = claim.confirmed;
@@ -233,6 +234,7 @@ impl Tenure {
 mod tests {
     use super::*;
     use crate::key::LockKey;
+    use crate::kind::Kind;
     use crate::owner::Owner;
 
     const EXPIRE: Duration = Duration::from_secs(10);
@@ -243,7 +245,8 @@ mod tests {
 
     fn tenure(lease: Duration, reserved: u64) -> Tenure {
         let key = LockKey::new("", "k").unwrap();
-        let claim = Claim { key, owner: Owner::fresh("web-3"), expire: EXPIRE };
+        let claim =
+            Claim { key, owner: Owner::fresh("web-3"), expire: EXPIRE, kind: Kind::Exclusive };
         let first = FencingToken::new(100).unwrap();
         let last = FencingToken::new(100 + reserved).unwrap();
         let confirmed = ConfirmedLease { sent: at(0), lease };

@@ -14,6 +14,7 @@ use crate::backend::LockBackend;
 use crate::client::Redlock;
 use crate::handoff::Ownership;
 use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::options::{Policy, Wait};
 
 const EXPIRE: Duration = Duration::from_secs(30);
@@ -30,6 +31,7 @@ fn on_a_lane(runtime: &Runtime) -> (Arc<Server>, Redlock, Ownership) {
     let order = Order {
         template: "k",
         key: LockKey::new("", "k").unwrap(),
+        kind: Kind::Exclusive,
         policy: Policy::DEFAULT,
         skips_busy: false,
     };

@@ -24,6 +24,7 @@ mod restart_guard;
 mod runtimes;
 mod scope;
 mod server;
+mod shared_scripts;
 mod shutdown;
 mod siblings;
 mod simulation;

@@ -22,6 +22,7 @@ use crate::client::Redlock;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::owner::Owner;
 
 /// How long its hand-overs wait to be claimed: less than the first in line goes without a look.
@@ -119,7 +120,7 @@ impl Server {
     /// Takes a place in line, or the lock, for nobody.
     pub(super) fn set(&self, key: &str, expire: Duration) -> Claim {
         let key = LockKey::new("", key).unwrap();
-        let claim = Claim { key, owner: Owner::fresh("somebody"), expire };
+        let claim = Claim { key, owner: Owner::fresh("somebody"), expire, kind: Kind::Exclusive };
         self.run(&Command::Join(entry(&claim, 1)));
         claim
     }

@@ -1,7 +1,9 @@
 //! Each case of the contract on each place: one test for every pair.
 
 use super::place::Place;
-use super::{acquire, fencing, handles, leader, options, reentry, release, renew, run, wait};
+use super::{
+    acquire, fencing, handles, kinds, leader, options, reentry, release, renew, run, wait,
+};
 
 macro_rules! on_every_backend {
     ($($group:ident::$case:ident),* $(,)?) => {
@@ -52,6 +54,19 @@ on_every_backend![
     handles::protect_runs_a_future_under_the_lease,
     handles::protect_stops_with_the_lease,
     handles::a_dropped_protect_keeps_the_lock,
+    kinds::readers_share_a_lock,
+    kinds::a_writer_follows_the_last_reader,
+    kinds::a_reader_does_not_pass_a_waiting_writer,
+    kinds::a_writer_gets_its_turn_among_readers_that_never_pause,
+    kinds::a_crowd_of_readers_and_writers_never_meets,
+    kinds::a_read_inside_of_a_write_re_enters,
+    kinds::readers_are_renewed,
+    kinds::a_reader_does_not_survive_into_another_group,
+    kinds::a_read_dropped_at_any_poll_leaves_nothing,
+    kinds::a_writer_becomes_a_reader_without_a_gap,
+    kinds::a_lost_lock_is_not_downgraded,
+    kinds::permits_are_counted_or_refused,
+    kinds::never_more_than_the_permits,
     leader::a_leader_that_is_done_is_followed,
     leader::a_leader_that_lost_its_lock_leads_again,
     leader::a_thread_blocks_for_its_lock,

@@ -21,12 +21,12 @@ use crate::shield::tell;
 /// A lock backend of N independent masters.
 #[derive(Debug)]
 pub(crate) struct Quorum {
-    members: Vec<Arc<Member>>,
+    pub(super) members: Vec<Arc<Member>>,
     /// How many nodes have to grant a lock.
     needed: usize,
-    guard: Option<Arc<RestartGuard>>,
+    pub(super) guard: Option<Arc<RestartGuard>>,
     replica_wait: Duration,
-    grants: Arc<GrantTable>,
+    pub(super) grants: Arc<GrantTable>,
 }
 
 /// The rules by which N nodes decide.
@@ -80,19 +80,38 @@ impl Quorum {
         broadcast(&self.members, self.needed, reach, ask, is_decided).await
     }
 
-    async fn take(&self, claim: &Claim, within: Duration) -> Result<Acquired, Fault> {
+    /// Prepares for an acquire. Returns how long one node may take to answer.
+    pub(super) async fn prepare(&self, claim: &Claim, within: Duration) -> Result<Duration, Fault> {
         let within = within.min(patience(claim.expire) + self.replica_wait);
         if let Some(guard) = &self.guard {
             guard.expect(claim.expire);
             guard.enroll(&self.members, self.needed, within).await?;
         }
         self.grants.begin(&claim.owner);
+        Ok(within)
+    }
+
+    async fn take(&self, claim: &Claim, within: Duration) -> Result<Acquired, Fault> {
+        let within = self.prepare(claim, within).await?;
         let ask = |member: Arc<Member>| -> NodeQuestion<Acquired> {
             self.grants.ask(&claim.owner, member.number);
             let (claim, guard) = (claim.clone(), self.guard.clone());
             let grants = Arc::clone(&self.grants);
-            Box::pin(async move { vote(&member, &grants, guard.as_deref(), &claim, within).await })
+            Box::pin(async move {
+                let acquire = member.backend.acquire(&claim, within);
+                vote(&member, &grants, guard.as_deref(), &claim, acquire, within).await
+            })
         };
+        self.elect(claim, ask, within).await
+    }
+
+    /// Asks the nodes for a lease, and agrees on its fencing token.
+    pub(super) async fn elect(
+        &self,
+        claim: &Claim,
+        ask: impl Fn(Arc<Member>) -> NodeQuestion<Acquired>,
+        within: Duration,
+    ) -> Result<Acquired, Fault> {
         let is_elected = |answers: &_| tally::is_elected(answers, self.needed);
         let answers = self.ask_all(Reach::Admitted, ask, is_elected).await;
         match tally::elect(&answers, self.needed) {
@@ -206,7 +225,8 @@ impl Quorum {
         let (member, grants) = (Arc::clone(&self.members[member]), Arc::clone(&self.grants));
         let guard = self.guard.clone();
         tokio::spawn(async move {
-            let answer = ask(&member, &grants, guard.as_deref(), &claim, within).await;
+            let acquire = member.backend.acquire(&claim, within);
+            let answer = ask(&member, &grants, guard.as_deref(), &claim, acquire, within).await;
             member.note(&answer);
         });
     }
@@ -268,7 +288,7 @@ impl Quorum {
     }
 }
 
-/// Sends an acquire to one node, and notes its answer. A node that granted the lock after its owner
+/// Sends `acquire` to one node, and notes its answer. A node that granted the lock after its owner
 /// has released is freed again: the release may have come before the acquire, which takes several
 /// steps on a server that has forgotten its scripts.
 async fn ask(
@@ -276,10 +296,11 @@ async fn ask(
     grants: &GrantTable,
     guard: Option<&RestartGuard>,
     claim: &Claim,
+    acquire: impl Future<Output = Result<Acquired, Fault>>,
     within: Duration,
 ) -> Result<Acquired, Fault> {
     let sent = guard.map_or(Moment::ZERO, RestartGuard::now);
-    let answer = member.backend.acquire(claim, within).await;
+    let answer = acquire.await;
     let is_wanted = grants.answered(&claim.owner, member.number, sent, &answer);
     if is_wanted {
         return answer;
@@ -293,21 +314,24 @@ async fn ask(
     answer
 }
 
-/// One node's answer to an acquire, if the node has a vote.
-async fn vote(
+/// One node's answer to `acquire`, if the node has a vote.
+pub(super) async fn vote(
     member: &Arc<Member>,
     grants: &GrantTable,
     guard: Option<&RestartGuard>,
     claim: &Claim,
+    acquire: impl Future<Output = Result<Acquired, Fault>>,
     within: Duration,
 ) -> Result<Acquired, Fault> {
-    let Some(guard) = guard else { return ask(member, grants, None, claim, within).await };
+    let Some(guard) = guard else {
+        return ask(member, grants, None, claim, acquire, within).await;
+    };
     guard.spread(member, within);
     if let Some(objection) = guard.objection(member) {
         grants.answered(&claim.owner, member.number, Moment::ZERO, &Err(objection.clone()));
         return Err(objection);
     }
-    let answer = ask(member, grants, Some(guard), claim, within).await;
+    let answer = ask(member, grants, Some(guard), claim, acquire, within).await;
     match answer {
         // The answer itself may have shown that the server was restarted, or that its clock jumped.
         Ok(Acquired::Granted { .. }) => guard
@@ -343,7 +367,12 @@ impl LockBackend for Quorum {
     /// No single server can hand over a lock that needs several: waiters poll, and get release
     /// hints.
     fn abilities(&self) -> Abilities<'_> {
-        Abilities { release_hints: Some(self), background_work: Some(self), ..Abilities::default() }
+        Abilities {
+            release_hints: Some(self),
+            background_work: Some(self),
+            downgrade: Some(self),
+            ..Abilities::default()
+        }
     }
 }
 

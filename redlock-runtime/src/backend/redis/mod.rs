@@ -2,6 +2,7 @@
 
 mod commands;
 mod connection;
+mod downgrade;
 mod fifo_queue;
 mod founders;
 mod health;

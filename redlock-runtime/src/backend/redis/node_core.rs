@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::commands::{exclusive, on_abandoned, send_script};
+use super::commands::{ScriptCall, exclusive, on_abandoned, send_script, shared};
 use super::connection::{Loan, MinReplicas, ReplicaConnections, SharedConnection, Source};
 use super::health::{CLOCK, Health, IdentifiedSource, Sample, ServerIdentity};
 use super::pending_undo::PendingUndos;
@@ -15,6 +15,7 @@ use crate::backend::{Claim, Fault, Found, Release};
 use crate::clock::Moment;
 use crate::denial::Denial;
 use crate::error::{NodeError, NodeErrorKind};
+use crate::kind::Kind;
 use crate::report::Reports;
 
 /// The options of a node.
@@ -94,7 +95,7 @@ impl<S: Source> NodeCore<S> {
         let end = Instant::now() + within;
         let has_queue = !self.queue_denial.lasts(|| CLOCK.now());
         let send = async |has_queue, within| {
-            let call = exclusive::release::call(release, has_queue);
+            let call = release_call(release, has_queue);
             let decode = exclusive::release::decode;
             send_script(&self.health, calls, &call, within, decode, on_abandoned).await
         };
@@ -168,7 +169,7 @@ impl<S: Source> NodeCore<S> {
         undos.sent(&claim.owner);
         home.spawn(async move {
             let release = Release { may_be_queued, ..Release::of(&claim) };
-            let call = exclusive::release::call(release, true);
+            let call = release_call(release, true);
             let sent = call.invocation.run(&mut loan.connection);
             // The outcome does not matter here: the engine releases once more, on a fresh
             // connection.
@@ -177,6 +178,13 @@ impl<S: Source> NodeCore<S> {
                 undos.over(&claim.owner);
             }
         });
+    }
+}
+
+fn release_call(release: Release<'_>, has_queue: bool) -> ScriptCall {
+    match release.claim.kind {
+        Kind::Exclusive => exclusive::release::call(release, has_queue),
+        Kind::Read | Kind::Permits(_) => shared::release::call(release, has_queue),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::commands::{Failure, exclusive, no_reply, on_abandoned, send_script};
+use super::commands::{Failure, exclusive, no_reply, on_abandoned, send_script, shared};
 use super::connection::{Source, diagnose};
 use super::founders;
 use super::health::{CLOCK, Sample};
@@ -11,6 +11,7 @@ use crate::backend::{
     Claim, Found, FoundersOffer, FoundersReply, MemorySince, QuorumMember, Reply,
 };
 use crate::fencing::FencingToken;
+use crate::kind::Kind;
 
 impl<S: Source> QuorumMember for RedisNode<S> {
     fn name(&self) -> &str {
@@ -29,7 +30,10 @@ impl<S: Source> QuorumMember for RedisNode<S> {
     ) -> Reply<'a, Found> {
         Box::pin(async move {
             let (core, calls) = (&self.route.core, &self.route.calls);
-            let call = exclusive::raise::call(claim, fencing_token);
+            let call = match claim.kind {
+                Kind::Exclusive => exclusive::raise::call(claim, fencing_token),
+                Kind::Read | Kind::Permits(_) => shared::raise::call(claim, fencing_token),
+            };
             let decode = exclusive::raise::decode;
             Ok(send_script(&core.health, calls, &call, within, decode, on_abandoned).await?.found)
         })

@@ -305,7 +305,7 @@ impl Node {
     fn text(&self, key: &str) -> Option<String> {
         match self.server.keyspace().get(key.as_bytes())? {
             Content::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
-            Content::List(_) => None,
+            Content::List(_) | Content::Sorted(_) => None,
         }
     }
 

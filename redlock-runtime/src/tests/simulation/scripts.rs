@@ -46,7 +46,7 @@ impl Command {
 pub(super) fn scripts(claim_window: Duration) -> Vec<Script> {
     static MADE: LazyLock<Mutex<BTreeMap<Duration, Vec<Script>>>> = LazyLock::new(Mutex::default);
     let mut made = MADE.lock().unwrap();
-    let all = || simulated::scripts().map(|text| script(text, claim_window)).to_vec();
+    let all = || simulated::scripts().map(|text| script(text, claim_window)).collect();
     made.entry(claim_window).or_insert_with(all).clone()
 }
 

@@ -10,7 +10,7 @@ use crate::options::up_to_millis;
 const COUNTER_LIFE: Duration = Duration::from_secs(10);
 
 /// The lease, in milliseconds.
-pub(super) fn expire(claim: &Claim) -> String {
+pub(in crate::backend::redis::commands) fn expire(claim: &Claim) -> String {
     claim.expire.as_millis().to_string()
 }
 
@@ -20,6 +20,6 @@ pub(super) fn millis_up(duration: Duration) -> String {
 }
 
 /// How long the fencing counter lives, in milliseconds.
-pub(super) fn counter_life(claim: &Claim) -> String {
+pub(in crate::backend::redis::commands) fn counter_life(claim: &Claim) -> String {
     (COUNTER_LIFE + claim.expire).as_millis().to_string()
 }

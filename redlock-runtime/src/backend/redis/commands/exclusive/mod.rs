@@ -1,7 +1,7 @@
 //! The exclusive lock: one file for each command, with its call and its reply, beside its script.
 
 pub(crate) mod acquire;
-mod arguments;
+pub(in crate::backend::redis::commands) mod arguments;
 #[cfg(test)]
 mod digests;
 pub(crate) mod enqueue;
@@ -10,11 +10,11 @@ pub(crate) mod raise;
 pub(crate) mod release;
 pub(crate) mod release_hint;
 pub(crate) mod renew;
-mod replies;
-mod retain;
+pub(in crate::backend::redis::commands) mod replies;
+pub(crate) mod retain;
 pub(crate) mod rotate;
 #[cfg(test)]
-mod samples;
+pub(in crate::backend::redis::commands) mod samples;
 
 #[cfg(test)]
 pub(crate) use digests::scripts;
