@@ -48,6 +48,7 @@ mod attribute_client;
 mod attribute_crate;
 mod attribute_expire;
 mod attribute_key;
+mod attribute_kinds;
 mod attribute_max_renew;
 mod attribute_on_busy;
 mod attribute_on_error;

@@ -20,6 +20,9 @@ use crate::owner::Owner;
 
 mod tables;
 
+/// How long a request for a hint keeps others out if it is not cancelled.
+const STAYS: Duration = Duration::from_secs(2);
+
 /// The locks of the `memory` backend. Clients that share a store exclude each other, like processes
 /// on one Redis; the store can also simulate faults for tests.
 ///
@@ -151,7 +154,7 @@ impl Memory {
             return Err(other_clock());
         }
         let (kind, ends) = (claim.kind, now.plus(claim.expire));
-        let (is_wanted, fencing_token) = (tables.is_wanted(claim), tables.next_token());
+        let (is_wanted, fencing_token) = (tables.is_wanted(claim, now), tables.next_token());
         let holder = || Holder { owner: claim.owner.as_str().to_owned(), fencing_token, ends };
         let Some(record) = tables.live(key, now) else {
             tables.locks.insert(key.to_owned(), Record::of(kind, holder()));
@@ -196,9 +199,10 @@ impl Memory {
     }
 
     fn free(&self, claim: &Claim) -> Found {
+        let now = Clock::Tokio.now();
         let told = {
             let mut tables = self.store.tables();
-            if let Err(found) = tables.ours(claim, Clock::Tokio.now()) {
+            if let Err(found) = tables.ours(claim, now) {
                 return found;
             }
             let key = claim.key.redis_key();
@@ -208,10 +212,10 @@ impl Memory {
                     tables.locks.remove(key);
                 }
             }
-            tables.hints(key)
+            tables.hints(key, now)
         };
         // Outside of the mutex: this wakes tasks.
-        told.into_iter().for_each(|hint| (hint.on_release)());
+        told.into_iter().for_each(|on_release| on_release());
         Found::Ours
     }
 
@@ -242,10 +246,10 @@ impl Memory {
             let reader = Record::of(Kind::Read, Holder { owner, fencing_token, ends });
             let key = next.key.redis_key();
             tables.locks.insert(key.to_owned(), reader);
-            (fencing_token, tables.hints(key))
+            (fencing_token, tables.hints(key, now))
         };
         // Outside of the mutex: this wakes tasks.
-        told.into_iter().for_each(|hint| (hint.on_release)());
+        told.into_iter().for_each(|on_release| on_release());
         Downgraded::Granted(fencing_token)
     }
 }
@@ -295,14 +299,17 @@ impl ReleaseHints for Memory {
         let key = claim.key.redis_key();
         let registration =
             Registration { store: self.store.clone(), key: key.to_owned(), owner: owner.clone() };
+        let now = Clock::Tokio.now();
         let is_free = {
             let mut tables = self.store.tables();
-            let is_free = tables.live(key, Clock::Tokio.now()).is_none();
-            if !is_free {
-                let hint = Hint { owner, kind, on_release: Arc::clone(&on_release) };
+            let held = tables.live(key, now).map(|record| record.kind);
+            if let Some(held) = held {
+                let stays = held.is_shared() && !kind.is_shared();
+                let stays_until = stays.then(|| now.plus(STAYS));
+                let hint = Hint { owner, kind, stays_until, on_release: Arc::clone(&on_release) };
                 tables.hints.entry(key.to_owned()).or_default().push(hint);
             }
-            is_free
+            held.is_none()
         };
         if is_free {
             on_release();
