@@ -70,7 +70,7 @@ pub(crate) enum Command {
     ///
     /// The exit code is 0 if the lock is held, and 1 if it is free.
     Show(ShowArgs),
-    /// Print a line whenever a lock changes hands, until Ctrl-C
+    /// Print a line whenever a lock changes hands or its queue grows or shrinks, until Ctrl-C
     ///
     /// It asks the servers again and again, so that a change that is undone between two questions
     /// is not seen.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use redlock::__operator::{LockKeys, lock_keys};
-use redlock::NodeError;
 use redlock::deadpool_redis::redis::{self, Value};
+use redlock::{NodeError, NodeErrorKind};
 
 use crate::node::Node;
 
@@ -134,48 +134,66 @@ async fn records(
     let replies: Vec<Value> = node.pipeline(&pipe).await?;
     let mut found = Vec::new();
     for (name, replies) in names.iter().zip(replies.chunks(3)) {
-        if let [owner, left, waiting] = replies
-            && let Some(record) = record(owner, left, waiting)
-        {
+        let [owner, left, waiting] = replies else { continue };
+        let record = match record(node, owner, left) {
+            // Something else has a name below the prefix.
+            Err(error) if error.kind() == NodeErrorKind::WrongType => continue,
+            record => record?,
+        };
+        if let Some(mut record) = record {
+            record.waiting = allowed(node.read(waiting))?;
             found.push((name.clone(), record));
         }
     }
     Ok(found)
 }
 
-/// `None`: the key is gone, or no lock.
-fn record(owner: &Value, left: &Value, waiting: &Value) -> Option<Record> {
-    let owner: Option<Vec<u8>> = redis::from_redis_value(owner.clone()).ok()?;
-    let owner = String::from_utf8_lossy(&owner?).into_owned();
-    let left: i64 = redis::from_redis_value(left.clone()).ok()?;
-    if left == -2 {
-        return None;
-    }
+/// `None`: the key is gone.
+fn record(node: &mut Node, owner: &Value, left: &Value) -> Result<Option<Record>, NodeError> {
+    let owner: Option<Vec<u8>> = node.read(owner)?;
+    let left: i64 = node.read(left)?;
+    let Some(owner) = owner.filter(|_| left != -2) else { return Ok(None) };
+    let owner = String::from_utf8_lossy(&owner).into_owned();
     let left = u64::try_from(left).ok().map(Duration::from_millis);
-    let waiting = redis::from_redis_value(waiting.clone()).unwrap_or(0);
-    Some(Record { owner, left, waiting })
+    Ok(Some(Record { owner, left, waiting: 0 }))
+}
+
+/// A user without rights on the helper keys of a lock sees the lock all the same.
+fn allowed<T: Default>(read: Result<T, NodeError>) -> Result<T, NodeError> {
+    match read {
+        Err(error)
+            if matches!(error.kind(), NodeErrorKind::NoPermission | NodeErrorKind::WrongType) =>
+        {
+            Ok(T::default())
+        }
+        read => read,
+    }
 }
 
 /// All about one lock.
 pub(crate) async fn details(node: &mut Node, keys: &LockKeys) -> Result<Details, NodeError> {
-    let owner: Value = node.query(redis::cmd("GET").arg(&keys.lock)).await?;
-    let left: Value = node.query(redis::cmd("PTTL").arg(&keys.lock)).await?;
-    // A user without rights on the queue sees the lock all the same.
+    // The queue first: whoever is handed the lock meanwhile was seen in it before.
     let entries = node.query(redis::cmd("LRANGE").arg(&keys.queue).arg(0).arg(-1)).await;
-    let entries: Vec<Vec<u8>> = entries.unwrap_or_default();
-    let queue: Vec<Waiter> =
+    let entries: Vec<Vec<u8>> = allowed(entries)?;
+    let mut queue: Vec<Waiter> =
         entries.iter().filter_map(|entry| waiter(&String::from_utf8_lossy(entry))).collect();
-    let mut record = record(&owner, &left, &Value::Nil);
+    // At once, so that the time left is that of the owner.
+    let mut pipe = redis::pipe();
+    pipe.ignore_errors().cmd("GET").arg(&keys.lock).cmd("PTTL").arg(&keys.lock);
+    let replies = node.pipeline(&pipe).await?;
+    let [owner, left] = &replies[..] else { return Ok(Details::default()) };
+    let mut record = record(node, owner, left)?;
     if let Some(record) = &mut record {
+        queue.retain(|waiter| waiter.owner != record.owner);
         record.waiting = queue.len();
     }
     let mut token_of = async |key: &str| {
         let number = node.query::<Option<String>>(redis::cmd("GET").arg(key)).await;
-        number.ok().flatten().and_then(|number| number.parse().ok())
+        allowed(number).map(|number| number.and_then(|number| number.parse().ok()))
     };
-    let mut last_fencing_token = token_of(&keys.counter).await;
+    let mut last_fencing_token = token_of(&keys.counter).await?;
     if last_fencing_token.is_none() {
-        last_fencing_token = token_of(&keys.mark).await;
+        last_fencing_token = token_of(&keys.mark).await?;
     }
     Ok(Details { record, queue, last_fencing_token })
 }

@@ -1,4 +1,4 @@
-//! `redlock watch`: a line whenever a lock changes hands.
+//! `redlock watch`: a line whenever a lock changes hands, or its queue grows or shrinks.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -30,6 +30,8 @@ enum Event {
     HandedOver,
     Released,
     Expired,
+    /// The number of those who wait has changed, and nothing else.
+    Waiting,
 }
 
 impl Event {
@@ -41,6 +43,7 @@ impl Event {
             Self::HandedOver => "handed over",
             Self::Released => "released",
             Self::Expired => "expired",
+            Self::Waiting => "waiting",
         }
     }
 
@@ -48,7 +51,9 @@ impl Event {
     fn between(before: &Look, after: &Look, now: Instant) -> Option<Self> {
         let was_over = before.ends.is_some_and(|ends| ends <= now);
         match (&before.owner, &after.owner) {
-            (before, after) if before == after => None,
+            (holder, same) if holder == same => {
+                (before.queue.len() != after.queue.len()).then_some(Self::Waiting)
+            }
             (Some(_), None) if was_over => Some(Self::Expired),
             (Some(_), None) => Some(Self::Released),
             (Some(_), Some(next)) if before.queue.contains(next) => Some(Self::HandedOver),
@@ -64,12 +69,14 @@ pub(crate) async fn watch(args: &WatchArgs, servers: &Servers) -> Result<u8, Fai
         return Err(Failure::usage("--interval is too short; 10ms is the shortest"));
     }
     let mut survey = Survey::of_keys(servers)?;
-    let mut before = look(survey.holder(&args.key).await?);
+    let asked = Instant::now();
+    let mut before = look(survey.holder(&args.key).await?, asked);
     let first = if before.owner.is_some() { Event::Held } else { Event::Free };
     tell(args, first, &before)?;
     let mut outage = None;
     loop {
         tokio::time::sleep(args.interval).await;
+        let asked = Instant::now();
         let seen = match survey.holder(&args.key).await {
             Ok(seen) => seen,
             Err(error) if error.code == failure::UNAVAILABLE => {
@@ -85,7 +92,7 @@ pub(crate) async fn watch(args: &WatchArgs, servers: &Servers) -> Result<u8, Fai
             let lasted = crate::duration::show(begin.elapsed());
             complain(&format!("the servers answer again, after {lasted}"));
         }
-        let after = look(seen);
+        let after = look(seen, asked);
         if let Some(event) = Event::between(&before, &after, Instant::now()) {
             // Of an end without a successor it is told who had the lock.
             let of = if after.owner.is_some() { &after } else { &before };
@@ -95,14 +102,16 @@ pub(crate) async fn watch(args: &WatchArgs, servers: &Servers) -> Result<u8, Fai
     }
 }
 
-fn look((holder, views): (Option<Holder>, Vec<View>)) -> Look {
+/// `asked`: a moment before the servers were. What they say is left of the lease counts from later,
+/// so that a slow answer makes no lease that has ended look like one that was released.
+fn look((holder, views): (Option<Holder>, Vec<View>), asked: Instant) -> Look {
     let holder = holder.filter(Holder::is_majority);
     let queues = views.iter().filter_map(|view| view.details.as_ref().ok());
     let longest = queues.map(|details| &details.queue[..]).max_by_key(|queue| queue.len());
     let owner_of = |waiter: &Waiter| waiter.owner.clone();
     let left = holder.as_ref().and_then(|holder| holder.left);
     Look {
-        ends: left.and_then(|left| Instant::now().checked_add(left)),
+        ends: left.and_then(|left| asked.checked_add(left)),
         owner: holder.map(|holder| holder.owner),
         queue: longest.unwrap_or(&[]).iter().map(owner_of).collect(),
     }
@@ -125,9 +134,11 @@ fn tell(args: &WatchArgs, event: Event, look: &Look) -> Result<(), Failure> {
         Event::Expired => paint.red(&name),
         Event::Taken | Event::HandedOver | Event::Held => paint.green(&name),
         Event::Released | Event::Free => paint.yellow(&name),
+        Event::Waiting => name,
     };
     let owner = look.owner.as_deref().map(plain).unwrap_or_default();
-    let waiting = if waiting == 0 { String::new() } else { format!("  waiting: {waiting}") };
+    let is_told = waiting > 0 || event == Event::Waiting;
+    let waiting = if is_told { format!("  waiting: {waiting}") } else { String::new() };
     let line = format!("{}  {name}{owner}{waiting}", paint.faint(&time));
     Ok(say(&format!("{}\n", line.trim_end()))?)
 }
@@ -179,7 +190,11 @@ mod tests {
         let free = Look::default();
         let between = |before: &Look, after: &Look| Event::between(before, after, now);
         assert_eq!(between(&free, &held("a", later, &[])), Some(Event::Taken));
-        assert_eq!(between(&held("a", later, &[]), &held("a", later, &["b"])), None);
+        assert_eq!(between(&held("a", later, &["b"]), &held("a", now, &["c"])), None);
+        let waited_for = held("a", later, &["b"]);
+        assert_eq!(between(&held("a", later, &[]), &waited_for), Some(Event::Waiting));
+        assert_eq!(between(&waited_for, &held("a", later, &[])), Some(Event::Waiting));
+        assert_eq!(between(&free, &free), None);
         assert_eq!(between(&held("a", later, &[]), &free), Some(Event::Released));
         assert_eq!(between(&held("a", now, &[]), &free), Some(Event::Expired));
         let next = held("b", later, &[]);

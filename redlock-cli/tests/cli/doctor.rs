@@ -18,14 +18,22 @@ fn finding(doctor: &Ended, check: &str) -> (String, String) {
     found.clone()
 }
 
+/// What is not good; but for the latency, which depends on how busy this machine is.
+fn not_good(doctor: &Ended) -> Vec<Value> {
+    let lines = doctor.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["grade"] != "good" && line["check"] != "latency").collect()
+}
+
 #[tokio::test]
 async fn a_good_server() {
     let server = Server::builder().append_only("always").start().await;
     let doctor = run(&server, &["doctor"]).await;
-    assert_eq!(doctor.code, 0, "{doctor:?}");
+    assert!(doctor.code < 2, "{doctor:?}");
     for word in ["latency", "version", "role", "memory", "persistence", "rights", "locking"] {
         assert!(doctor.stdout.contains(word), "{word}: {doctor:?}");
     }
+    let doctor = run(&server, &["doctor", "--json"]).await;
+    assert_eq!(not_good(&doctor), [Value::Null; 0], "{doctor:?}");
     assert_eq!(server.raw().keys("*doctor*").await, [""; 0]);
 }
 
@@ -79,7 +87,7 @@ async fn independent_masters() {
     let three = masters.urls().join(",");
     let doctor = async |urls: &str| ended(tool(urls, &["doctor", "--json"]).spawn().unwrap()).await;
     let good = doctor(&three).await;
-    assert_eq!(good.code, 0, "{good:?}");
+    assert_eq!(not_good(&good), [Value::Null; 0], "{good:?}");
     assert!(finding(&good, "majority").1.contains("3 of 3"), "{good:?}");
     let twice = format!("{three},{}", masters[0].url().replace("127.0.0.1", "localhost"));
     let twice = doctor(&twice).await;

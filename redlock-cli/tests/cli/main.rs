@@ -3,6 +3,7 @@
 
 mod doctor;
 mod operators;
+mod pace;
 mod run_codes;
 mod run_loss;
 mod run_signals;
