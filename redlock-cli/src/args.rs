@@ -113,6 +113,12 @@ pub(crate) struct RunArgs {
     /// Fail at once where another process has the lock
     #[arg(short, long, alias = "nb", conflicts_with = "wait")]
     pub(crate) nonblock: bool,
+    /// Read: run beside others that read, and never beside one that does not
+    #[arg(short = 's', long, alias = "shared", conflicts_with = "permits")]
+    pub(crate) read: bool,
+    /// Run at most N at the same time. Not with independent masters
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) permits: Option<u32>,
     /// The lease: for how long the lock outlives a redlock that died, at least 1s
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     pub(crate) expire: Duration,

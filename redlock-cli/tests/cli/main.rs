@@ -5,6 +5,7 @@ mod doctor;
 mod operators;
 mod pace;
 mod run_codes;
+mod run_kinds;
 mod run_loss;
 mod run_signals;
 mod support;
