@@ -194,7 +194,7 @@ pub(crate) struct ReleaseArgs {
     /// Do not ask; needed where stdin is no terminal
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Only if this owner has the lock
+    /// Only from this owner; without it, from all who share the lock
     #[arg(long, value_name = "OWNER")]
     pub(crate) owner: Option<String>,
 }

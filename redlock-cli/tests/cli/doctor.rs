@@ -18,6 +18,13 @@ fn finding(doctor: &Ended, check: &str) -> (String, String) {
     found.clone()
 }
 
+/// A user of docs/security.md, as a line of an ACL file without its first word.
+fn documented(block: &str) -> String {
+    let document = include_str!("../../../docs/security.md");
+    let (_, rest) = document.split_once(&format!("```{block}\nuser ")).unwrap();
+    rest.lines().next().unwrap().replace("PASSWORD", "secret")
+}
+
 /// What is not good; but for the latency, which depends on how busy this machine is.
 fn not_good(doctor: &Ended) -> Vec<Value> {
     let lines = doctor.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -65,6 +72,8 @@ async fn a_user_without_rights() {
     let server = Server::builder()
         .acl(&format!("queueless on >secret {lock} +info"))
         .acl("reader on >secret ~* -@all +get +info +time")
+        .acl(&documented("acl"))
+        .acl(&documented("acl-kinds").replacen("locks", "kinds", 1))
         .start()
         .await;
     let doctor = async |user: &str| {
@@ -75,6 +84,11 @@ async fn a_user_without_rights() {
     let (grade, text) = finding(&queueless, "rights");
     assert!(grade == "doubtful" && text.contains("+rpush"), "{queueless:?}");
     assert_eq!(finding(&queueless, "locking").0, "good");
+    for (user, lacks_kinds) in [("locks", true), ("kinds", false)] {
+        let doctor = doctor(user).await;
+        let (grade, text) = finding(&doctor, "rights");
+        assert_eq!((grade.as_str(), text.contains("+zadd")), ("good", lacks_kinds), "{text}");
+    }
     let reader = doctor("reader").await;
     assert_eq!(reader.code, 2);
     let (grade, text) = findings(&reader, "rights").remove(0);

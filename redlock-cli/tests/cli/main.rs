@@ -3,6 +3,7 @@
 
 mod doctor;
 mod operators;
+mod operators_kinds;
 mod pace;
 mod run_codes;
 mod run_kinds;

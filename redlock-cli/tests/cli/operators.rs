@@ -10,7 +10,7 @@ use crate::support::{Marks, SOON, ended, run, start, tool};
 const HOLD: &str = "echo $REDLOCK_OWNER >first; until [ -e go ]; do sleep 0.02; done";
 const NEXT: &str = "echo $REDLOCK_OWNER >second; until [ -e go ]; do sleep 0.02; done";
 
-fn json(line: &str) -> Value {
+pub fn json(line: &str) -> Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
@@ -123,7 +123,7 @@ async fn release_hands_the_lock_to_the_next_and_the_holder_loses_it() {
 }
 
 /// What has happened, and who has the lock.
-async fn next_event(lines: &mut Lines<BufReader<ChildStdout>>) -> (String, Value) {
+pub async fn next_event(lines: &mut Lines<BufReader<ChildStdout>>) -> (String, Value) {
     let line = within(SOON, lines.next_line()).await.unwrap().unwrap();
     let event = json(&line);
     let mut name = event["event"].as_str().unwrap().to_owned();
@@ -197,13 +197,21 @@ async fn a_viewer_sees_locks_and_takes_none_away() {
     let (marks, url) = (Marks::new(), server.url_for("viewer", "secret"));
     let holder = start(&server, &marks, &["-k", "k", "sh", "-c", HOLD]);
     let owner = marks.there("first").await;
-    for command in [&["ls", "--json"][..], &["show", "k"]] {
+    let script = HOLD.replace("first", "second");
+    let reader = start(&server, &marks, &["--read", "-k", "r", "sh", "-c", &script]);
+    let shared = marks.there("second").await;
+    for (command, owner) in [
+        (&["ls", "--json"][..], &owner),
+        (&["ls", "--json"], &shared),
+        (&["show", "k"], &owner),
+        (&["show", "r"], &shared),
+    ] {
         let seen = ended(tool(&url, command).spawn().unwrap()).await;
-        assert!(seen.code == 0 && seen.stdout.contains(&owner), "{seen:?}");
+        assert!(seen.code == 0 && seen.stdout.contains(owner), "{seen:?}");
     }
     let refused = ended(tool(&url, &["release", "--force", "-y", "k"]).spawn().unwrap()).await;
     assert!(refused.code == 69 && refused.stderr.contains("NOPERM"), "{refused:?}");
     assert_eq!(server.raw().get("lock:k").await, Some(owner));
     marks.make("go");
-    assert_eq!(ended(holder).await.code, 0);
+    assert_eq!(ended(holder).await.code + ended(reader).await.code, 0);
 }
