@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use fault_kit::{Server, eventually, unique_prefix};
+use fault_kit::{Server, eventually, secs, time_passes, unique_prefix};
 use tokio::io::AsyncWriteExt;
 
 use crate::support::{Ended, Marks, SOON, ended, run, start, tool};
@@ -129,6 +129,18 @@ async fn a_waiting_run_has_the_lock_next() {
     let second = ended(second).await;
     assert_eq!(second.code, 0, "{second:?}");
     assert!(second.stdout.trim().parse::<u64>().unwrap() > token.parse().unwrap());
+}
+
+/// While it saves, for example.
+#[tokio::test]
+async fn a_server_that_stands_still_for_a_moment_is_waited_for() {
+    let server = Server::start().await;
+    server.freeze();
+    let child = tool(&server.url(), &["run", "-n", "k", "true"]).spawn().unwrap();
+    time_passes(secs(2)).await;
+    server.thaw();
+    let ended = ended(child).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
 }
 
 #[tokio::test]
