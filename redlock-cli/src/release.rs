@@ -52,12 +52,12 @@ pub(crate) async fn release(args: &ReleaseArgs, servers: &Servers) -> Result<u8,
         complain(&format!("lock `{key}` was left alone"));
         return Ok(LEFT_ALONE);
     }
-    let mut outcome = LEFT_ALONE;
+    let (kind, mut outcome) = (holder.kind(), LEFT_ALONE);
     let mut others = holder.owners.len();
     for owner in owners {
-        let done = take_away(&mut survey, &args.key, holder.kind(), &holder.value, owner).await?;
+        let done = take_away(&mut survey, &args.key, kind, &holder.value, owner).await?;
         others -= 1;
-        if tell(&key, owner, done, others)? {
+        if tell(&key, kind, owner, done, others)? {
             outcome = 0;
         }
     }
@@ -74,7 +74,7 @@ fn chosen<'a>(holder: &'a Holder, named: Option<&str>) -> Vec<&'a str> {
 }
 
 /// Whether the lock was taken from this owner, who shared it with so many others.
-fn tell(key: &str, owner: &str, done: Done, others: usize) -> Result<bool, Failure> {
+fn tell(key: &str, kind: Kind, owner: &str, done: Done, others: usize) -> Result<bool, Failure> {
     let owner = plain(owner);
     let what = match done {
         Done::LeftAlone => {
@@ -82,7 +82,9 @@ fn tell(key: &str, owner: &str, done: Done, others: usize) -> Result<bool, Failu
             return Ok(false);
         }
         Done::HandedOver => ", and given to the next in its queue".to_owned(),
-        Done::Released if others == 0 => ", and is free".to_owned(),
+        Done::Released if !kind.is_shared() => ", and is free".to_owned(),
+        // Somebody may share it since it was looked at.
+        Done::Released if others == 0 => ", the last of those who were seen".to_owned(),
         Done::Released => format!("; others have it still: {others}"),
     };
     say(&format!("lock {key} was taken from {owner}{what}\n"))?;

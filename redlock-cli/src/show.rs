@@ -122,8 +122,8 @@ fn of_holder(holder: &Holder) -> Vec<(&'static str, String)> {
             ("time left", format!("{left}, until its min_hold is over")),
         ];
     }
-    let left = format!("{left}, unless it is renewed");
     if let Some(owner) = holder.sole_owner() {
+        let left = format!("{left}, unless it is renewed");
         return vec![("held by", plain(owner)), ("time left", left)];
     }
     let mut lines = vec![("held by", holder.shown())];
@@ -131,7 +131,7 @@ fn of_holder(holder: &Holder) -> Vec<(&'static str, String)> {
         let left = owner.left.map_or_else(|| "no expiry".to_owned(), duration::show);
         lines.push(("", format!("     {}, {left}", plain(&owner.value))));
     }
-    lines.push(("time left", left));
+    lines.push(("time left", format!("{left}, in the last of these leases")));
     lines
 }
 

@@ -95,7 +95,7 @@ async fn release_takes_a_lock_from_all_readers_or_from_one() {
     let all = run(server, &release).await;
     assert_eq!(all.code, 0, "{all:?}");
     assert_eq!(all.stdout.lines().count(), 2, "{all:?}");
-    assert!(all.stdout.ends_with(", and is free\n"), "{all:?}");
+    assert!(all.stdout.ends_with(", the last of those who were seen\n"), "{all:?}");
     assert_eq!(run(server, &["show", &key]).await.code, 1);
     for child in children {
         assert_eq!(ended(child).await.code, 76);
