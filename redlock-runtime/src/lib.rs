@@ -32,6 +32,7 @@ mod telemetry;
 #[cfg(test)]
 mod tests;
 mod thread_exit;
+mod together;
 mod validity;
 
 pub use backend::MemoryStore;

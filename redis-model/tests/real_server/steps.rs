@@ -114,8 +114,8 @@ async fn others(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
         }
         2 => call(pair, ("nudge", script!("nudge")), &keys, &[], place).await,
         3 => {
-            let args = [owner.as_str(), reserved.as_str()];
-            call(pair, ("raise", script!("raise")), &keys[..2], &args, place).await;
+            let args = [owner.as_str(), reserved.as_str(), "20000"];
+            call(pair, ("raise", script!("raise")), &keys[..3], &args, place).await;
         }
         4 => {
             let keys = [keys[0].clone(), keys[3].clone()];

@@ -1,4 +1,4 @@
-//! The contract of every backend: four commands, each ended by an answer or a fault, and the
+//! The contract of every backend: five commands, each ended by an answer or a fault, and the
 //! further abilities that a backend may have.
 
 use std::fmt;
@@ -10,6 +10,7 @@ use super::claim::{Claim, Release};
 use super::fifo_queue::FifoQueue;
 use super::outcome::{Acquired, Found, Reply};
 use super::release_hints::ReleaseHints;
+use crate::fencing::FencingToken;
 
 /// One place that holds locks: a Redis server, this process, or N servers as one.
 ///
@@ -29,6 +30,15 @@ pub(crate) trait LockBackend: fmt::Debug + Send + Sync + 'static {
     /// Frees the lock if its owner still holds it, or hands it to the first process that waits.
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found>;
 
+    /// Raises the fencing counter of the lock to at least `fencing_token` if the owner still holds
+    /// it: so N nodes, or the keys of one hold, agree on a token. Never shortens or extends a lease.
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found>;
+
     /// Is the backend reachable, and fit to hold locks?
     fn verify(&self, within: Duration) -> Reply<'_, ()>;
 
@@ -37,7 +47,7 @@ pub(crate) trait LockBackend: fmt::Debug + Send + Sync + 'static {
     fn abilities(&self) -> Abilities<'_>;
 }
 
-/// The abilities of a backend besides the four commands.
+/// The abilities of a backend besides the five commands.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Abilities<'a> {
     /// A server keeps the waiting processes of each lock in a queue. `None`: waiters poll.

@@ -225,9 +225,7 @@ impl Memory {
         }
     }
 
-    /// Makes the store a node of a quorum.
-    #[cfg(test)]
-    pub(crate) fn raise(&self, claim: &Claim, fencing_token: FencingToken) -> Found {
+    fn lift(&self, claim: &Claim, fencing_token: FencingToken) -> Found {
         let mut tables = self.store.tables();
         if let Err(found) = tables.ours(claim, Clock::Tokio.now()) {
             return found;
@@ -259,6 +257,16 @@ impl LockBackend for Memory {
 
     fn release<'a>(&'a self, release: Release<'a>, _: Duration) -> Reply<'a, Found> {
         let answer = self.free(release.claim);
+        Box::pin(async move { Ok(answer) })
+    }
+
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        _: Duration,
+    ) -> Reply<'a, Found> {
+        let answer = self.lift(claim, fencing_token);
         Box::pin(async move { Ok(answer) })
     }
 

@@ -277,6 +277,18 @@ impl LockBackend for Fake {
         }))
     }
 
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        self.note("raise", claim);
+        let fate = self.fate(|state| &mut state.raises);
+        let run = async move { self.memory.raise(claim, fencing_token, within).await };
+        Box::pin(meet(self.name, fate, within, run))
+    }
+
     fn verify(&self, within: Duration) -> Reply<'_, ()> {
         let fate = self.state.lock().unwrap().always;
         Box::pin(meet(self.name, fate, within, async { Ok(()) }))
@@ -320,18 +332,6 @@ impl QuorumMember for Fake {
 
     fn memory_since(&self) -> Option<MemorySince> {
         self.state.lock().unwrap().memory_since.clone()
-    }
-
-    fn raise<'a>(
-        &'a self,
-        claim: &'a Claim,
-        fencing_token: FencingToken,
-        within: Duration,
-    ) -> Reply<'a, Found> {
-        self.note("raise", claim);
-        let fate = self.fate(|state| &mut state.raises);
-        let run = async move { Ok(self.memory.raise(claim, fencing_token)) };
-        Box::pin(meet(self.name, fate, within, run))
     }
 
     fn founders<'a>(

@@ -265,6 +265,18 @@ impl LockBackend for Server {
         self.send(verb, claim, command, within, |answer| freed(&answer))
     }
 
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        let command = Command::Raise(claim.clone(), fencing_token);
+        self.send("raise", claim, command, within, |answer| {
+            if let Answer::Found(found) = answer { Some(found) } else { None }
+        })
+    }
+
     fn verify(&self, _: Duration) -> Reply<'_, ()> {
         Box::pin(async { Ok(()) })
     }

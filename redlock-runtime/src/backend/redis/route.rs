@@ -16,6 +16,7 @@ use super::health::{IdentifiedSource, startup_check};
 use super::node_core::NodeCore;
 use crate::backend::{Abilities, Acquired, Claim, Found, LockBackend, Release, Reply};
 use crate::error::{NodeError, NodeErrorKind};
+use crate::fencing::FencingToken;
 use crate::shield::tell;
 
 /// The route to a server that a caller uses: the connection on the background thread, or one on the
@@ -75,6 +76,25 @@ impl<S: Source> Route<S> {
                     }
                 }
             }
+        }
+    }
+
+    /// A counter that a failover may forget does not count.
+    async fn raise_over(
+        &self,
+        connection: &SharedConnection<IdentifiedSource<S>>,
+        call: ScriptCall,
+        within: Duration,
+    ) -> Result<Found, Failure> {
+        let replicas = self.core.replicated.as_ref().map(|(replicas, _)| *replicas);
+        let (call, decode) = (ScriptCall { replicas, ..call }, exclusive::raise::decode);
+        let health = &self.core.health;
+        let answer = send_script(health, connection, &call, within, decode, on_abandoned).await?;
+        match self.shortage(replicas, answer.confirmed) {
+            Some((error, is_final)) if answer.found == Found::Ours => {
+                Err(Failure::new(error, true, is_final))
+            }
+            _ => Ok(answer.found),
         }
     }
 
@@ -154,6 +174,27 @@ impl<S: Source> LockBackend for Route<S> {
                 self.core.registry.gave_up(release.claim);
             }
             self.core.release(&self.calls, release, within).await
+        })
+    }
+
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        let call = exclusive::raise::call(claim, fencing_token);
+        Box::pin(async move {
+            let Some((_, connections)) = &self.core.replicated else {
+                return Ok(self.raise_over(&self.calls, call, within).await?);
+            };
+            let end = Instant::now() + within;
+            match tokio::time::timeout_at(end, connections.take()).await {
+                Ok(taken) => Ok(self.raise_over(&taken.link, call, end - Instant::now()).await?),
+                Err(_) => {
+                    Err(no_reply(&self.core.name, "no free connection", within, false).into())
+                }
+            }
         })
     }
 

@@ -247,6 +247,16 @@ impl LockBackend for Wire {
         Box::pin(self.free(command, &claim.key, within))
     }
 
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        let command = Command::Raise(claim.clone(), fencing_token);
+        Box::pin(async move { Ok(self.find(command, within).await?.0) })
+    }
+
     fn verify(&self, _: Duration) -> Reply<'_, ()> {
         Box::pin(async { Ok(()) })
     }
@@ -264,16 +274,6 @@ impl QuorumMember for Wire {
 
     fn memory_since(&self) -> Option<MemorySince> {
         self.memory_since.lock().unwrap().clone()
-    }
-
-    fn raise<'a>(
-        &'a self,
-        claim: &'a Claim,
-        fencing_token: FencingToken,
-        within: Duration,
-    ) -> Reply<'a, Found> {
-        let command = Command::Raise(claim.clone(), fencing_token);
-        Box::pin(async move { Ok(self.find(command, within).await?.0) })
     }
 
     fn founders<'a>(

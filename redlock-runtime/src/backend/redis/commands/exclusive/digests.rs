@@ -24,7 +24,7 @@ pub(crate) fn scripts() -> [&'static str; 8] {
 fn the_digests_are_pinned() {
     for (script, digest) in [
         (&acquire::SCRIPT, "783bd5302f39fee1de031e89595a33e3e14758ab"),
-        (&raise::SCRIPT, "1b385ae38689f725891f2603742141ba08174932"),
+        (&raise::SCRIPT, "6e5b9298609e8f6c72c53308d307db6ab64b6dfc"),
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
         (&release_hint::SCRIPT, "67fe7e00c3818d883dd4fe4e87ac54ea1113c7c1"),
         (&enqueue::SCRIPT, "e31e95f0427f5063faee33928fbc31e5166d9500"),
