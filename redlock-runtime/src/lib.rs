@@ -62,5 +62,8 @@ pub mod __private {
         Client, FromLockError, Handed, Kept, LockLocal, Locked, Pending, Slot, Spec, client,
         convert, global, handle, panic_on, wait,
     };
-    pub use crate::key::{Key, KeyPart, Render, display_key, lend, literal_key, part, take};
+    pub use crate::key::{
+        Key, KeyPart, Keys, Render, display_key, display_keys, lend, literal_key, part, several,
+        take,
+    };
 }

@@ -1,10 +1,15 @@
-//! Acquire: the direct attempt of a caller, and the poller that waits for all callers of a key.
+//! Acquire: the direct attempt of a caller, and the poller that waits for all callers of a key;
+//! several keys, one after another.
 
 mod acquiring;
+mod agreement;
 mod attempt;
+mod caller;
 mod direct_attempt;
 mod observed;
+mod several;
 mod wait_handle;
 mod waiting;
 
 pub(crate) use acquiring::{Acquiring, Order, start};
+pub(crate) use several::start_all;

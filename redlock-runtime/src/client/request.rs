@@ -37,6 +37,8 @@ pub struct LockRequest {
     engine: Arc<Engine>,
     policy: Policy,
     key: Result<LockKey, LockError>,
+    /// The further keys of `lock_all`, in the order of keys.
+    further: Vec<LockKey>,
     expire: Option<Duration>,
     wait: Option<Wait>,
     max_renew: Option<u32>,
@@ -45,9 +47,13 @@ pub struct LockRequest {
 
 impl fmt::Debug for LockRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, expire, wait, max_renew, label, .. } = self;
-        f.debug_struct("LockRequest")
-            .field("key", key)
+        let Self { key, further, expire, wait, max_renew, label, .. } = self;
+        let mut shown = f.debug_struct("LockRequest");
+        shown.field("key", key);
+        if !further.is_empty() {
+            shown.field("further", further);
+        }
+        shown
             .field("expire", expire)
             .field("wait", wait)
             .field("max_renew", max_renew)
@@ -66,10 +72,22 @@ impl LockRequest {
             engine: Arc::clone(engine),
             policy,
             key,
+            further: Vec::new(),
             expire: None,
             wait: None,
             max_renew: None,
             label: telemetry::PROGRAMMATIC,
+        }
+    }
+
+    pub(super) fn of_several(
+        engine: &Arc<Engine>,
+        policy: Policy,
+        keys: Result<(LockKey, Vec<LockKey>), LockError>,
+    ) -> Self {
+        match keys {
+            Ok((first, further)) => Self { further, ..Self::new(engine, policy, Ok(first)) },
+            Err(error) => Self::new(engine, policy, Err(error)),
         }
     }
 
@@ -150,14 +168,16 @@ impl LockRequest {
     ///
     /// In a task that holds the lock already, inside of a locked body, the outer hold is
     /// re-entered, with the same fencing token: the guard is there as soon as no other call inside
-    /// of that hold is at it, and its drop releases nothing.
+    /// of that hold is at it, and its drop releases nothing. Several keys
+    /// ([`lock_all`](crate::Redlock::lock_all)) are re-entered where one outer hold has all of them.
     ///
     /// # Errors
     /// [`LockError::Timeout`] when somebody else held the lock for the whole `wait`,
     /// [`LockError::Unavailable`] when Redis could not be asked, [`LockError::TooManyWaiters`],
     /// [`LockError::InvalidKey`], [`LockError::Config`], [`LockError::ShuttingDown`] once
     /// [`shutdown`](crate::Redlock::shutdown) was called; [`LockError::TurnTaken`] when this task
-    /// holds the lock, and another call inside of that hold was not done within `wait`.
+    /// holds the lock, and another call inside of that hold was not done within `wait`;
+    /// [`LockError::AlreadyHeld`] when this task holds some of several keys, but not all.
     ///
     /// # Cancel safety
     /// Safe: dropping the future gives up. A lock that was granted meanwhile is released, and a
@@ -177,7 +197,8 @@ impl LockRequest {
         let key = self.key?;
         let engine = &self.engine;
         engine.check_process()?;
-        if let Some(held) = reentrancy::find(engine.id, key.name()) {
+        let names = std::iter::once(&key).chain(&self.further).map(LockKey::name);
+        if let Some(held) = reentrancy::find_all(engine.id, names)? {
             let reentry = match held.enter_now() {
                 Some(reentry) => reentry,
                 None => held.enter(engine, policy.wait()).await?,
@@ -185,7 +206,12 @@ impl LockRequest {
             return Ok(LockGuard::reentered(reentry));
         }
         let order = Order { template: self.label, key, policy };
-        acquire::start(engine, order).await.map(LockGuard::new)
+        let granting = if self.further.is_empty() {
+            acquire::start(engine, order)
+        } else {
+            acquire::start_all(engine, order, self.further)
+        };
+        granting.await.map(LockGuard::new)
     }
 
     /// Takes the lock if it is free, with one attempt; `None`: somebody else holds it.

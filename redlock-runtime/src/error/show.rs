@@ -51,3 +51,21 @@ impl fmt::Display for On<'_> {
         if self.0.is_empty() { Ok(()) } else { write!(f, " for lock `{}`", self.0) }
     }
 }
+
+/// The keys that were wanted with another one; a few of them are named.
+pub(super) struct Wanted<'a>(pub(super) &'a [String]);
+
+impl fmt::Display for Wanted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 3;
+        for (i, key) in self.0.iter().take(SHOWN).enumerate() {
+            let separator = if i == 0 { "" } else { ", " };
+            write!(f, "{separator}`{key}`")?;
+        }
+        match self.0.len() {
+            1 => f.write_str(" was"),
+            ..=SHOWN => f.write_str(" were"),
+            count => write!(f, " and {} others were", count - SHOWN),
+        }
+    }
+}

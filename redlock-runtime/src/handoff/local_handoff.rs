@@ -44,6 +44,7 @@ pub(crate) fn grant(
         process: engine.process,
         template: terms.template,
         claim: tenure.claim.clone(),
+        further: None,
         fencing_token: tenure.fencing_token(),
         max_renew: terms.max_renew,
         backend: Arc::clone(&engine.backend),

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use once_cell::race::OnceBox;
 use tokio::sync::Notify;
 
+use super::further_keys::FurtherKeys;
 use super::ledger::{End, Ledger};
 use super::new_hold::{ConfirmedLease, NewHold};
 use super::offer::{Offer, Take};
@@ -20,6 +22,7 @@ use crate::shield::{shielded, tell};
 use crate::state::{LeaseState, LostReason};
 use crate::{process, telemetry, validity};
 
+mod keys;
 mod look;
 mod lost;
 
@@ -34,6 +37,10 @@ pub(crate) struct Hold {
     /// The template of the key: the label of metrics.
     pub(crate) template: &'static str,
     pub(crate) claim: Claim,
+    /// `None`: it has one key.
+    further: Option<Box<FurtherKeys>>,
+    /// Filled when a caller asks for them.
+    key_names: OnceBox<Vec<String>>,
     pub(crate) fencing_token: FencingToken,
     pub(crate) max_renew: Option<u32>,
     pub(crate) backend: Arc<dyn LockBackend>,
@@ -65,7 +72,7 @@ pub(crate) struct Hold {
 impl fmt::Debug for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hold")
-            .field("key", &self.claim.key)
+            .field("keys", &self.key_names())
             .field("owner", &self.claim.owner)
             .field("fencing_token", &self.fencing_token)
             .field("state", &self.state())
@@ -94,6 +101,8 @@ impl Hold {
             process,
             template,
             claim,
+            further: grant.further,
+            key_names: OnceBox::new(),
             fencing_token,
             max_renew,
             backend,
@@ -134,7 +143,7 @@ impl Hold {
         self.stop_if_due(now);
         let ledger = self.ledger();
         let Some(ended) = ledger.ended else { return Ok(()) };
-        let key = self.claim.key.name().to_owned();
+        let key = self.lost_key().to_owned();
         let reason = match ended.how {
             End::Released | End::Withdrawn => LostReason::Released,
             End::Lost(reason) => reason,
@@ -246,7 +255,7 @@ impl Hold {
         let is_first = self.finish(End::Lost(reason));
         if is_first {
             self.tell_lost(reason);
-            self.news.notify_one();
+            self.tell_news();
         }
         is_first
     }
@@ -270,7 +279,7 @@ impl Hold {
         }
         let key = self.claim.key.name();
         tell!(debug, key, "lock taken back: it was granted to a caller that is not polled");
-        self.news.notify_one();
+        self.tell_news();
         true
     }
 

@@ -20,6 +20,8 @@ mod renewal;
 mod restart_guard;
 mod runtimes;
 mod server;
+mod several_keys;
+mod several_keys_lost;
 mod shutdown;
 mod siblings;
 mod simulation;

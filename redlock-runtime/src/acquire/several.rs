@@ -1,0 +1,188 @@
+//! Several keys: each is acquired by its own wait queue, one after another in the order of keys. Then
+//! one hold is made of them.
+//!
+//! A call that has some of its keys waits for larger ones only, so calls never wait for each other
+//! in a circle. Until it has all of them, each key has a hold and renewals of its own.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::acquiring::{Acquiring, Acquisition, CountedCall, Order, grant};
+use super::agreement::agree;
+use super::attempt::LAST_ATTEMPT;
+use super::caller::Caller;
+use crate::background_thread::stopped;
+use crate::clock::Moment;
+use crate::engine::Engine;
+use crate::error::LockError;
+use crate::handoff::{NotGranted, Ownership, join};
+use crate::key::LockKey;
+use crate::local_queue::Terms;
+use crate::options::Wait;
+
+/// Begins to acquire several locks: the key of `order`, and `further`, in the order of keys. The
+/// future does nothing before its first poll.
+pub(crate) fn start_all(engine: &Arc<Engine>, order: Order, further: Vec<LockKey>) -> Acquiring {
+    let own = Arc::clone(engine);
+    Acquiring::new(engine, async move { acquire_all(own, order, further).await })
+}
+
+async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -> Acquisition {
+    let started = engine.clock().now();
+    let attempt = CountedCall::begin(&order);
+    let call = Arc::new(SeveralKeys::new(engine, &order, further, started));
+    let granted = call.acquire().await;
+    attempt.end(&granted);
+    granted
+}
+
+/// A call that wants several keys.
+pub(super) struct SeveralKeys {
+    engine: Arc<Engine>,
+    /// In the order of keys.
+    orders: Vec<Order>,
+    terms: Terms,
+    wait: Wait,
+    end: Moment,
+}
+
+/// Why a call has not got its keys.
+enum Ended {
+    /// A key was lost while others were waited for. The call begins again.
+    Lost(LockKey),
+    Failed(LockError),
+}
+
+impl SeveralKeys {
+    fn new(engine: Arc<Engine>, order: &Order, further: Vec<LockKey>, started: Moment) -> Self {
+        let terms = order.terms(started, engine.shutdowns().begun());
+        let wait = order.policy.wait();
+        let end = match wait {
+            Wait::AtMost(limit) => started.plus(limit),
+            Wait::Never => started,
+            Wait::Forever => Moment::NEVER,
+        };
+        let (template, policy) = (order.template, order.policy);
+        let keys = std::iter::once(order.key.clone()).chain(further);
+        let orders = keys.map(|key| Order { template, key, policy }).collect();
+        Self { engine, orders, terms, wait, end }
+    }
+
+    async fn acquire(self: Arc<Self>) -> Acquisition {
+        loop {
+            let granted = self.on_executor().await;
+            // The keys were taken back because this task was not polled for too long: it waits
+            // again.
+            if granted.as_ref().map_or(true, Ownership::take) {
+                return granted;
+            }
+        }
+    }
+
+    /// A task acquires the keys, so that a caller that is not polled does not keep some of them
+    /// while others could be had. If the caller goes away, the task drops what it has.
+    async fn on_executor(self: &Arc<Self>) -> Acquisition {
+        let (mut reply, mut answer) = oneshot::channel();
+        let caller = Caller::new(&self.engine);
+        let (gone, own) = (caller.gone(), Arc::clone(self));
+        self.engine.executor().spawn(async move {
+            let granted = {
+                let mut work = pin!(own.one_after_another());
+                poll_fn(|cx| match reply.poll_closed(cx) {
+                    Poll::Ready(()) => Poll::Ready(None),
+                    Poll::Pending => work.as_mut().poll(cx).map(Some),
+                })
+                .await
+            };
+            granted.map(|granted| reply.send(granted));
+            drop(gone);
+        })?;
+        // `answer` is borrowed, not moved: `caller` notes that it is gone before the receiver is
+        // dropped.
+        let answer = (&mut answer).await;
+        caller.hears();
+        answer.unwrap_or_else(|_| Err(stopped("an acquire")))
+    }
+
+    async fn one_after_another(&self) -> Acquisition {
+        loop {
+            match self.round().await {
+                Ok(ownership) => return Ok(ownership),
+                Err(Ended::Failed(error)) => return Err(error),
+                Err(Ended::Lost(key)) if self.engine.clock().now() >= self.end => {
+                    return Err(self.timed_out(&key));
+                }
+                Err(Ended::Lost(_)) => {}
+            }
+        }
+    }
+
+    async fn round(&self) -> Result<Ownership, Ended> {
+        let mut held = Vec::with_capacity(self.orders.len());
+        for order in &self.orders {
+            let (order, terms) = self.next(order).map_err(Ended::Failed)?;
+            let granted = unless_lost(&held, grant(&self.engine, &order, terms)).await?;
+            held.push(granted.map_err(|error| Ended::Failed(self.of_call(error)))?);
+        }
+        let first = &self.orders[0].key;
+        let agreed = unless_lost(&held, agree(&self.engine, &held, self.end)).await?;
+        let agreed = agreed.map_err(|fault| {
+            let key = first.name().to_owned();
+            Ended::Failed(LockError::Unavailable { key, nodes: fault.nodes })
+        })?;
+        let fencing_token = agreed.ok_or_else(|| Ended::Lost(first.clone()))?;
+        join(&self.engine, held, fencing_token, self.terms).map_err(|reason| match reason {
+            NotGranted::TooLate { .. } => Ended::Lost(first.clone()),
+            NotGranted::Unscheduled(error) => Ended::Failed(error),
+        })
+    }
+
+    /// What the next key is acquired with: what is left of the wait. The renewals of the call are
+    /// counted from when it has all keys.
+    fn next(&self, order: &Order) -> Result<(Order, Terms), LockError> {
+        let now = self.engine.clock().now();
+        let wait = match self.wait {
+            Wait::AtMost(_) if now >= self.end.plus(LAST_ATTEMPT) => {
+                return Err(self.timed_out(&order.key));
+            }
+            Wait::AtMost(_) => Wait::AtMost(self.end.since(now).max(Duration::from_nanos(1))),
+            other => other,
+        };
+        let policy = order.policy.with(None, Some(wait), None)?;
+        let terms = Terms { max_renew: None, started: now, ..self.terms };
+        Ok((Order { template: order.template, key: order.key.clone(), policy }, terms))
+    }
+
+    fn timed_out(&self, key: &LockKey) -> LockError {
+        let key = key.name().to_owned();
+        self.of_call(LockError::Timeout { key, waited: Duration::ZERO, attempts: 1, holder: None })
+    }
+
+    /// The error of one key, as one of the call.
+    fn of_call(&self, mut error: LockError) -> LockError {
+        if let LockError::Timeout { waited, .. } = &mut error {
+            *waited = self.engine.clock().now().since(self.terms.started);
+        }
+        error
+    }
+}
+
+/// Runs `work` while these are held.
+async fn unless_lost<T>(held: &[Ownership], work: impl Future<Output = T>) -> Result<T, Ended> {
+    let mut ends: Vec<Pin<Box<dyn Future<Output = ()> + Send + '_>>> =
+        held.iter().map(|one| Box::pin(one.hold().over()) as _).collect();
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        let lost = ends.iter_mut().position(|end| end.as_mut().poll(cx).is_ready());
+        match lost {
+            Some(place) => Poll::Ready(Err(Ended::Lost(held[place].hold().claim.key.clone()))),
+            None => work.as_mut().poll(cx).map(Ok),
+        }
+    })
+    .await
+}
