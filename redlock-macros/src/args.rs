@@ -46,12 +46,18 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
             continue;
         }
         let Some(known) = known(&name, &mut seen, errors) else { continue };
+        if matches!(known, "key" | "keys") && seen.contains(&"key") && seen.contains(&"keys") {
+            let message = "`key` and `keys` exclude each other: `key` is for one lock, `keys` for \
+                           several that are taken together; put all of them into `keys = [..]`";
+            errors.at(name.span(), message);
+            continue;
+        }
         if let Some(value) = errors.keep(value) {
             args.set(known, values::ungroup(value), errors);
         }
     }
     // A part without a name was probably meant to be the key.
-    if complete && !seen.contains(&"key") {
+    if complete && !seen.iter().any(|name| matches!(*name, "key" | "keys")) {
         let message = "`#[redis_lock]` needs a key: `#[redis_lock(key = \"stock-<id>\")]`";
         errors.at(Span::call_site(), message);
     }
@@ -165,6 +171,7 @@ impl Args {
     fn set(&mut self, name: &'static str, value: Expr, errors: &mut Errors) {
         match name {
             "key" => self.key = values::key(value, errors),
+            "keys" => self.key = values::keys(value, errors),
             "expire" => self.expire = values::expire(value, errors),
             "wait" => self.wait = values::wait(value, errors),
             "max_renew" => self.max_renew = values::max_renew(&value, errors),
@@ -197,8 +204,18 @@ impl Default for Args {
     }
 }
 
-const KNOWN: [&str; 9] =
-    ["key", "expire", "wait", "max_renew", "on_error", "client", "release", "reentrant", "crate"];
+const KNOWN: [&str; 10] = [
+    "key",
+    "keys",
+    "expire",
+    "wait",
+    "max_renew",
+    "on_error",
+    "client",
+    "release",
+    "reentrant",
+    "crate",
+];
 
 /// Words that other lock libraries use for the same option; too far apart for a spelling check.
 const ELSEWHERE: [(&str, &str); 10] = [
