@@ -47,6 +47,7 @@ mod attribute_client;
 mod attribute_crate;
 mod attribute_expire;
 mod attribute_key;
+mod attribute_keys;
 mod attribute_max_renew;
 mod attribute_on_error;
 mod attribute_reentrant;
@@ -82,6 +83,7 @@ mod security;
 mod security_topologies;
 mod sentinel;
 mod tls;
+mod transfers;
 
 mod support_cluster;
 mod support_events;

@@ -24,6 +24,7 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("fork-as-a-daemon", forks_roles::as_a_daemon),
         ("fork-in-a-body", forks_roles::in_a_body),
         ("fork-while-others-lock", forks_roles::while_others_lock),
+        ("transfer", crate::transfers::work),
         ("hold", fault_roles::hold),
         ("drop-and-end", fault_roles::drop_and_end),
         ("end-and-drop", fault_roles::end_and_drop),
