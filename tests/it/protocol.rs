@@ -14,8 +14,9 @@ macro_rules! with_head {
     };
 }
 
-const SCRIPTS: [(&str, &str); 8] = [
+const SCRIPTS: [(&str, &str); 9] = [
     ("acquire.lua", script!("acquire.lua")),
+    ("acquire_all.lua", script!("acquire_all.lua")),
     ("raise.lua", script!("raise.lua")),
     ("renew.lua", script!("renew.lua")),
     ("release_hint.lua", script!("release_hint.lua")),

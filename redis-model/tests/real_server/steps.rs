@@ -104,7 +104,7 @@ async fn let_go(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
 async fn others(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
     let keys = keys(lock);
     let (owner, used, reserved) = held(pair, random, lock);
-    match random.u8(..6) {
+    match random.u8(..7) {
         0 | 1 => {
             let next = one(random, &OWNERS);
             let (expire, tokens) = (life(random), one(random, &TOKENS));
@@ -121,6 +121,12 @@ async fn others(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
             let keys = [keys[0].clone(), keys[3].clone()];
             let args = [owner.as_str(), one(random, &CHANNELS)];
             call(pair, ("release_hint", script!("release_hint")), &keys, &args, place).await;
+        }
+        5 => {
+            let of = |lock: &str| keys(lock).into_iter().take(3);
+            let both: Vec<String> = LOCKS.into_iter().flat_map(of).collect();
+            let args = [life(random), owner.as_str(), one(random, &OWNERS)];
+            call(pair, ("acquire_all", script!("acquire_all")), &both, &args, place).await;
         }
         _ => {
             let args = [&owner, life(random), one(random, &OWNERS), life(random)];

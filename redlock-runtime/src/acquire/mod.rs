@@ -3,6 +3,7 @@
 
 mod acquiring;
 mod agreement;
+mod at_once;
 mod attempt;
 mod caller;
 mod direct_attempt;

@@ -1,5 +1,5 @@
-//! Several keys: each is acquired by its own wait queue, one after another in the order of keys. Then
-//! one hold is made of them.
+//! Several keys: with one command where that is possible and all are free. Otherwise each is acquired
+//! by its own wait queue, one after another in the order of keys, and then one hold is made of them.
 //!
 //! A call that has some of its keys waits for larger ones only, so calls never wait for each other
 //! in a circle. Until it has all of them, each key has a hold and renewals of its own.
@@ -14,8 +14,10 @@ use tokio::sync::oneshot;
 
 use super::acquiring::{Acquiring, Acquisition, CountedCall, Order, grant};
 use super::agreement::agree;
+use super::at_once::AtOnce;
 use super::attempt::LAST_ATTEMPT;
 use super::caller::Caller;
+use crate::backend::LockBackend;
 use crate::background_thread::stopped;
 use crate::clock::Moment;
 use crate::engine::Engine;
@@ -75,7 +77,19 @@ impl SeveralKeys {
 
     async fn acquire(self: Arc<Self>) -> Acquisition {
         loop {
-            let granted = self.on_executor().await;
+            if self.engine.shutdowns().refuse(self.terms.shutdowns) {
+                let key = self.orders[0].key.name().to_owned();
+                return Err(LockError::ShuttingDown { key });
+            }
+            let route = self.engine.route();
+            let at_once = match &route {
+                Some(route) => self.at_once(&**route, true).await,
+                None => None,
+            };
+            let granted = match at_once {
+                Some(granted) => granted,
+                None => self.on_executor(route.is_some()).await,
+            };
             // The keys were taken back because this task was not polled for too long: it waits
             // again.
             if granted.as_ref().map_or(true, Ownership::take) {
@@ -84,15 +98,32 @@ impl SeveralKeys {
         }
     }
 
+    /// All of them with one command. `None`: they have to be acquired one after another.
+    async fn at_once(&self, route: &dyn LockBackend, is_polled: bool) -> Option<Acquisition> {
+        let now = self.engine.clock().now();
+        let within = match self.wait {
+            Wait::AtMost(_) => self.end.since(now).max(LAST_ATTEMPT),
+            Wait::Never | Wait::Forever => self.engine.reply_timeout,
+        };
+        let attempt = AtOnce {
+            engine: &self.engine,
+            keys: self.orders.iter().map(|order| &order.key).collect(),
+            terms: self.terms,
+            may_wait: self.wait != Wait::Never,
+        };
+        attempt.over(route, within.min(self.engine.reply_timeout), is_polled).await
+    }
+
     /// A task acquires the keys, so that a caller that is not polled does not keep some of them
     /// while others could be had. If the caller goes away, the task drops what it has.
-    async fn on_executor(self: &Arc<Self>) -> Acquisition {
+    /// `was_tried`: not with one command again.
+    async fn on_executor(self: &Arc<Self>, was_tried: bool) -> Acquisition {
         let (mut reply, mut answer) = oneshot::channel();
         let caller = Caller::new(&self.engine);
         let (gone, own) = (caller.gone(), Arc::clone(self));
         self.engine.executor().spawn(async move {
             let granted = {
-                let mut work = pin!(own.one_after_another());
+                let mut work = pin!(own.in_task(was_tried));
                 poll_fn(|cx| match reply.poll_closed(cx) {
                     Poll::Ready(()) => Poll::Ready(None),
                     Poll::Pending => work.as_mut().poll(cx).map(Some),
@@ -107,6 +138,13 @@ impl SeveralKeys {
         let answer = (&mut answer).await;
         caller.hears();
         answer.unwrap_or_else(|_| Err(stopped("an acquire")))
+    }
+
+    async fn in_task(&self, was_tried: bool) -> Acquisition {
+        if !was_tried && let Some(granted) = self.at_once(&*self.engine.backend, false).await {
+            return granted;
+        }
+        self.one_after_another().await
     }
 
     async fn one_after_another(&self) -> Acquisition {

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::acquire_all::AcquireAll;
 use super::claim::{Claim, Release};
 use super::fifo_queue::FifoQueue;
 use super::outcome::{Acquired, Found, Reply};
@@ -54,6 +55,8 @@ pub(crate) struct Abilities<'a> {
     pub(crate) fifo_queue: Option<&'a dyn FifoQueue>,
     /// The backend can send release hints to waiters that poll.
     pub(crate) release_hints: Option<&'a dyn ReleaseHints>,
+    /// One command can acquire several locks.
+    pub(crate) acquire_all: Option<&'a dyn AcquireAll>,
     /// The backend can be reached over connections of the caller's own runtime.
     pub(crate) local_connection: Option<&'a dyn LocalConnection>,
     /// The backend needs a background task for as long as it lives.

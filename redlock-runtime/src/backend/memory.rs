@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::runtime;
 
+use super::acquire_all::{AcquireAll, AllAcquired};
 use super::claim::{Claim, Release};
 use super::lock_backend::{Abilities, LockBackend};
 use super::outcome::Reply;
@@ -214,6 +215,32 @@ impl Memory {
         Ok(Acquired::Granted { fencing_token, was_cut: false })
     }
 
+    /// All of them, or none.
+    fn take_all(&self, claims: &[Claim]) -> Result<AllAcquired, Fault> {
+        let (now, clock) = (Clock::Tokio.now(), clock_here());
+        let mut tables = self.store.tables();
+        for (place, claim) in claims.iter().enumerate() {
+            let key = claim.key.redis_key();
+            if tables.locks.get(key).is_some_and(|record| record.clock != clock) {
+                return Err(other_clock());
+            }
+            if let Some(record) = tables.live(key, now)
+                && record.owner != claim.owner.as_str()
+            {
+                let (holder, free_in) = (record.owner.clone(), Some(record.ends.since(now)));
+                return Ok(AllAcquired::Refused { place, holder, free_in, was_cut: false });
+            }
+        }
+        let fencing_token = tables.next_token();
+        for claim in claims {
+            let (owner, ends) = (claim.owner.as_str().to_owned(), now.plus(claim.expire));
+            let record = Record { owner, fencing_token, ends, clock };
+            tables.locks.insert(claim.key.redis_key().to_owned(), record);
+        }
+        tables.sweep(now, clock);
+        Ok(AllAcquired::Granted { fencing_token, was_cut: false })
+    }
+
     fn extend(&self, claim: &Claim) -> Found {
         let now = Clock::Tokio.now();
         match self.store.tables().ours(claim, now) {
@@ -275,7 +302,18 @@ impl LockBackend for Memory {
     }
 
     fn abilities(&self) -> Abilities<'_> {
-        Abilities { is_synchronous: true, ..Abilities::default() }
+        Abilities { is_synchronous: true, acquire_all: Some(self), ..Abilities::default() }
+    }
+}
+
+impl AcquireAll for Memory {
+    fn reaches(&self, _: &[Claim]) -> bool {
+        true
+    }
+
+    fn acquire_all<'a>(&'a self, claims: &'a [Claim], _: Duration) -> Reply<'a, AllAcquired> {
+        let answer = self.take_all(claims);
+        Box::pin(async move { answer })
     }
 }
 

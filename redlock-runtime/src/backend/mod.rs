@@ -1,5 +1,6 @@
 //! The contract of the servers that hold locks, and its implementations.
 
+mod acquire_all;
 mod claim;
 mod fifo_queue;
 mod lock_backend;
@@ -14,6 +15,7 @@ mod tls;
 mod tokens;
 mod witness;
 
+pub(crate) use acquire_all::{AcquireAll, AllAcquired};
 pub(crate) use claim::{Claim, Release};
 pub(crate) use fifo_queue::{
     CLAIM_WINDOW, Enqueued, FifoQueue, Position, QueueDenial, QueueSignal, Rotated, Subscription,

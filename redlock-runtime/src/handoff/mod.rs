@@ -4,6 +4,6 @@ mod joint;
 mod local_handoff;
 mod ownership;
 
-pub(crate) use joint::join;
+pub(crate) use joint::{hold_together, join};
 pub(crate) use local_handoff::{Begin, Delivery, NotGranted, deliver, grant};
 pub(crate) use ownership::Ownership;

@@ -248,7 +248,9 @@ impl<S: Source> LockBackend for Route<S> {
 
     /// If replicas have to confirm a grant, the server cannot hand a lock over by itself.
     fn abilities(&self) -> Abilities<'_> {
-        let fifo_queue = self.core.replicated.is_none().then_some(self as _);
-        Abilities { fifo_queue, ..Abilities::default() }
+        if self.core.replicated.is_some() {
+            return Abilities::default();
+        }
+        Abilities { fifo_queue: Some(self), acquire_all: Some(self), ..Abilities::default() }
     }
 }

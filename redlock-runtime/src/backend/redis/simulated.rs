@@ -159,6 +159,6 @@ pub(crate) fn signalled(message: &[u8]) -> Option<(String, QueueSignal)> {
 }
 
 /// The scripts that ship.
-pub(crate) fn scripts() -> [&'static str; 8] {
+pub(crate) fn scripts() -> [&'static str; 9] {
     exclusive::scripts()
 }
