@@ -103,7 +103,7 @@ async fn a_task_that_has_some_of_the_keys_is_told_at_once() {
     let inside = redlock.lock("acct-71").run(templates(70, 71)).await.unwrap();
     let error = inside.unwrap_err();
     assert!(
-        matches!(&error, LockError::AlreadyHeld { key, with } if key == "acct-71"
+        matches!(&error, LockError::AlreadyHeld { key, with, .. } if key == "acct-71"
             && *with == ["acct-70"]),
         "{error}"
     );

@@ -20,7 +20,7 @@ const EXPIRE: Duration = secs(1);
 /// Nobody waits for longer, unless in a circle.
 const STUCK: Duration = secs(60);
 
-/// Moves money until it is told to stop: url, prefix. Tells what went wrong.
+/// Moves money until it is told to stop: url, prefix. Ends with a panic if a transfer fails.
 pub fn work(args: &Args) {
     let (url, prefix) = (args.get(0).to_owned(), args.get(1).to_owned());
     block_on(async {
@@ -56,7 +56,7 @@ async fn transfer(redlock: &Redlock, raw: &Raw, prefix: &str) {
     match redlock.lock_all([&from, &to]).run(body).await {
         // On a machine that stands still a lease may end; the body was stopped then.
         Ok(()) | Err(LockError::Lost { .. }) => {}
-        Err(error) => emit(&format!("failed {error}")),
+        Err(error) => panic!("{from}, {to}: {error}"),
     }
 }
 
@@ -83,14 +83,10 @@ async fn opposite_transfers_of_processes_that_are_killed_keep_the_sum() {
         eventually(STUCK, || async { raw.int(&["INCRBY", &done, "0"]).await > 40 * kill }).await;
         processes[0].sigkill();
         processes.rotate_left(1);
-        let last = processes.last_mut().expect("there are some");
-        assert!(last.events().iter().all(|event| !event.starts_with("failed")), "{kill}");
-        *last = spawn();
+        *processes.last_mut().expect("there are some") = spawn();
     }
     raw.cmd(&["SET", &format!("{prefix}stop"), "1"]).await;
     for process in &mut processes {
-        let events = process.events();
-        assert!(events.iter().all(|event| !event.starts_with("failed")), "{events:?}");
         process.event_within(STUCK, "done").await;
     }
     let mut sum = 0;

@@ -7,7 +7,7 @@ use redlock::{Lease, LockError, LostReason, Released, Wait};
 
 use super::place::Place;
 use crate::clients::holder;
-use crate::support::{ms, secs};
+use crate::support::secs;
 
 const KEYS: [&str; 3] = ["acct-1", "acct-2", "acct-3"];
 
@@ -42,7 +42,7 @@ pub async fn several_keys_are_one_lock(place: &Place) {
 pub async fn a_busy_one_of_several_keys_is_named_and_the_others_are_let_go_of(place: &Place) {
     let (client, other) = (place.client().await, place.client().await);
     let held = other.lock("acct-2").acquire().await.unwrap();
-    let error = client.lock_all(KEYS).wait(ms(300)).acquire().await.unwrap_err();
+    let error = client.lock_all(KEYS).wait(secs(2)).acquire().await.unwrap_err();
     assert!(matches!(&error, LockError::Timeout { key, .. } if key == "acct-2"), "{error}");
     assert_eq!(holder(Err::<(), _>(error)), held.owner());
     assert_eq!(client.shutdown(secs(10)).await, 0);

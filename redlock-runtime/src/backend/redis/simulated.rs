@@ -9,13 +9,16 @@ use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisError, Value};
 
 use super::commands::ScriptCall;
-use super::commands::exclusive::{self, acquire, enqueue, nudge, raise, release, renew, rotate};
+use super::commands::exclusive::{
+    self, acquire, acquire_all, enqueue, nudge, raise, release, renew, rotate,
+};
 use super::commands::reply::Timed;
 use super::connection::diagnose;
 use super::founders;
 use super::pubsub::{NOBODY, handed_over};
 use crate::backend::{
-    Acquired, Claim, Enqueued, Found, FoundersOffer, QueueSignal, Release, Rotated, TokensUsed,
+    Acquired, AllAcquired, Claim, Enqueued, Found, FoundersOffer, QueueSignal, Release, Rotated,
+    TokensUsed,
 };
 use crate::error::NodeError;
 use crate::fencing::FencingToken;
@@ -97,6 +100,12 @@ fn untimed<T>(decode: fn(&Value) -> Option<Timed<T>>) -> impl Fn(&Value) -> Opti
 
 pub(crate) fn acquire(claim: &Claim) -> SimulatedCall<Acquired> {
     SimulatedCall::new(acquire::call(claim), untimed(acquire::decode))
+}
+
+pub(crate) fn acquire_all(claims: &[Claim]) -> SimulatedCall<AllAcquired> {
+    let count = claims.len();
+    let decode = move |value: &Value| acquire_all::decode(value, count).map(|answer| answer.found);
+    SimulatedCall::new(acquire_all::call(claims), decode)
 }
 
 pub(crate) fn raise(claim: &Claim, fencing_token: FencingToken) -> SimulatedCall<Found> {
