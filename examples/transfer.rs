@@ -52,7 +52,7 @@ async fn main() -> Result<(), LockError> {
     println!("{TRANSFERS} transfers between {ACCOUNTS} accounts: {balances:?}, {sum} in all");
     assert_eq!(sum, 4_000);
 
-    // The same without the attribute: one guard for all keys, in the order in which they are locked.
+    // The same without the attribute: one guard for all keys.
     let redlock = redlock::global()?;
     let guard = redlock.lock_all(["acct-3", "acct-1", "acct-2"]).acquire().await?;
     println!("{} with fencing token {}", guard.keys().join(", "), guard.fencing_token());

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 
 use crate::busy;
 use crate::support::process::{Args, Process, block_on, emit};
-use crate::support::{Raw, Server, eventually, ms, secs, unique_prefix};
+use crate::support::{Raw, Server, eventually, ms, secs, time_passes, unique_prefix};
 
 const ACCOUNTS: u64 = 10;
 const BALANCE: i64 = 1_000;
@@ -48,7 +48,7 @@ async fn transfer(redlock: &Redlock, raw: &Raw, prefix: &str) {
     let balance = async |account: &str| raw.int(&["HGET", &accounts, account]).await;
     let body = async {
         let before = (balance(&from).await, balance(&to).await);
-        tokio::time::sleep(ms(1)).await;
+        time_passes(ms(1)).await;
         let after = ((before.0 - 7).to_string(), (before.1 + 7).to_string());
         raw.cmd(&["HSET", &accounts, &from, &after.0, &to, &after.1]).await;
         raw.cmd(&["INCR", &format!("{prefix}done")]).await;

@@ -11,9 +11,9 @@ use crate::fencing::FencingToken;
 use crate::handoff::Ownership;
 use crate::together::together;
 
-/// The largest fencing token of these keys, once the counter of each key is not below it. So a later
-/// holder of any of them gets a larger one. Leases that are not full any more are renewed at the same
-/// time. Tried again until `end`; `None`: a key was lost.
+/// The largest fencing token of these keys, once the counter of each key is not below it. So a
+/// later holder of any of them gets a larger one. Leases that are not full any more are renewed at
+/// the same time. Tried again until `end`; `None`: a key was lost.
 pub(super) async fn agree(
     engine: &Arc<Engine>,
     held: &[Ownership],

@@ -1,5 +1,6 @@
-//! Several keys: with one command where that is possible and all are free. Otherwise each is acquired
-//! by its own wait queue, one after another in the order of keys, and then one hold is made of them.
+//! Several keys: with one command where that is possible and all are free. Otherwise each is
+//! acquired by its own wait queue, one after another in the order of keys, and then one hold is
+//! made of them.
 //!
 //! A call that has some of its keys waits for larger ones only, so calls never wait for each other
 //! in a circle. Until it has all of them, each key has a hold and renewals of its own.

@@ -32,7 +32,7 @@ pub(crate) trait LockBackend: fmt::Debug + Send + Sync + 'static {
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found>;
 
     /// Raises the fencing counter of the lock to at least `fencing_token` if the owner still holds
-    /// it: so N nodes, or the keys of one hold, agree on a token. Never shortens or extends a lease.
+    /// it: so N nodes, or the keys of one hold, agree on a token. The lease stays as it is.
     fn raise<'a>(
         &'a self,
         claim: &'a Claim,

@@ -65,8 +65,8 @@ impl Redlock {
     /// Several locks at once, all or none of them: one [`LockRequest`], one guard, one lease. Each
     /// key is locked once, however often it is named. Nothing happens until it is acquired.
     ///
-    /// Calls that lock their keys with `lock_all` never wait for each other in a circle, in whatever
-    /// order they name them: all clients take them in one order, that of the bytes of the keys as
+    /// Calls that lock their keys with `lock_all` never wait for each other in a circle, in any
+    /// order of names: all clients take them in one order, that of the bytes of the keys as
     /// they stand in Redis. Each key is waited for in its ordinary queue, everything within one
     /// `wait`; keys that were had already are held meanwhile, and let go of if the call fails or is
     /// dropped.

@@ -169,7 +169,7 @@ impl LockRequest {
     /// In a task that holds the lock already, inside of a locked body, the outer hold is
     /// re-entered, with the same fencing token: the guard is there as soon as no other call inside
     /// of that hold is at it, and its drop releases nothing. Several keys
-    /// ([`lock_all`](crate::Redlock::lock_all)) are re-entered where one outer hold has all of them.
+    /// ([`lock_all`](crate::Redlock::lock_all)) are re-entered where one outer hold has them all.
     ///
     /// # Errors
     /// [`LockError::Timeout`] when somebody else held the lock for the whole `wait`,

@@ -20,6 +20,7 @@ mod renewal;
 mod restart_guard;
 mod runtimes;
 mod server;
+mod several_at_once;
 mod several_keys;
 mod several_keys_lost;
 mod shutdown;
