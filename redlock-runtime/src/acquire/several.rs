@@ -20,6 +20,7 @@ use super::attempt::LAST_ATTEMPT;
 use super::caller::Caller;
 use crate::backend::LockBackend;
 use crate::background_thread::stopped;
+use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
@@ -56,8 +57,9 @@ pub(super) struct SeveralKeys {
 
 /// Why a call has not got its keys.
 enum Ended {
-    /// A key was lost while others were waited for. The call begins again.
-    Lost(LockKey),
+    /// A key was lost while others were waited for. The call begins again; at the end of its wait,
+    /// this is its error.
+    Lost(LockError),
     Failed(LockError),
 }
 
@@ -149,15 +151,20 @@ impl SeveralKeys {
     }
 
     async fn one_after_another(&self) -> Acquisition {
+        let clock = self.engine.clock();
+        let mut failures = 0;
         loop {
-            match self.round().await {
+            let lost = match self.round().await {
                 Ok(ownership) => return Ok(ownership),
                 Err(Ended::Failed(error)) => return Err(error),
-                Err(Ended::Lost(key)) if self.engine.clock().now() >= self.end => {
-                    return Err(self.timed_out(&key));
-                }
-                Err(Ended::Lost(_)) => {}
+                Err(Ended::Lost(error)) => error,
+            };
+            let again_at = clock.now().plus(backoff::failed(failures, fastrand::f64()));
+            if again_at >= self.end {
+                return Err(self.of_call(lost));
             }
+            failures += 1;
+            clock.sleep_until(again_at).await;
         }
     }
 
@@ -174,9 +181,12 @@ impl SeveralKeys {
             let key = first.name().to_owned();
             Ended::Failed(LockError::Unavailable { key, nodes: fault.nodes })
         })?;
-        let fencing_token = agreed.ok_or_else(|| Ended::Lost(first.clone()))?;
+        let fencing_token = agreed.ok_or_else(|| Ended::Lost(timed_out(first)))?;
         join(&self.engine, held, fencing_token, self.terms).map_err(|reason| match reason {
-            NotGranted::TooLate { .. } => Ended::Lost(first.clone()),
+            NotGranted::TooLate { took } => {
+                let (key, expire) = (first.name().to_owned(), self.terms.expire);
+                Ended::Lost(LockError::ExpireTooShort { key, took, expire })
+            }
             NotGranted::Unscheduled(error) => Ended::Failed(error),
         })
     }
@@ -187,7 +197,7 @@ impl SeveralKeys {
         let now = self.engine.clock().now();
         let wait = match self.wait {
             Wait::AtMost(_) if now >= self.end.plus(LAST_ATTEMPT) => {
-                return Err(self.timed_out(&order.key));
+                return Err(self.of_call(timed_out(&order.key)));
             }
             Wait::AtMost(_) => Wait::AtMost(self.end.since(now).max(Duration::from_nanos(1))),
             other => other,
@@ -195,11 +205,6 @@ impl SeveralKeys {
         let policy = order.policy.with(None, Some(wait), None)?;
         let terms = Terms { max_renew: None, started: now, ..self.terms };
         Ok((Order { template: order.template, key: order.key.clone(), policy }, terms))
-    }
-
-    fn timed_out(&self, key: &LockKey) -> LockError {
-        let key = key.name().to_owned();
-        self.of_call(LockError::Timeout { key, waited: Duration::ZERO, attempts: 1, holder: None })
     }
 
     /// The error of one key, as one of the call.
@@ -211,6 +216,12 @@ impl SeveralKeys {
     }
 }
 
+/// A key was not had in time, and nobody knows who has it.
+fn timed_out(key: &LockKey) -> LockError {
+    let key = key.name().to_owned();
+    LockError::Timeout { key, waited: Duration::ZERO, attempts: 1, holder: None }
+}
+
 /// Runs `work` while these are held.
 async fn unless_lost<T>(held: &[Ownership], work: impl Future<Output = T>) -> Result<T, Ended> {
     let mut ends: Vec<Pin<Box<dyn Future<Output = ()> + Send + '_>>> =
@@ -219,7 +230,7 @@ async fn unless_lost<T>(held: &[Ownership], work: impl Future<Output = T>) -> Re
     poll_fn(|cx| {
         let lost = ends.iter_mut().position(|end| end.as_mut().poll(cx).is_ready());
         match lost {
-            Some(place) => Poll::Ready(Err(Ended::Lost(held[place].hold().claim.key.clone()))),
+            Some(place) => Poll::Ready(Err(Ended::Lost(timed_out(&held[place].hold().claim.key)))),
             None => work.as_mut().poll(cx).map(Ok),
         }
     })
