@@ -189,6 +189,30 @@ async fn a_fencing_token_is_above_those_of_all_keys_and_below_all_later_ones() {
     }
 }
 
+/// The tokens of one key are ahead of the clock. Another key comes from the queue, where tokens are
+/// drawn behind its counter, and a third one from its mark.
+#[tokio::test(start_paused = true)]
+async fn the_counters_of_all_keys_are_raised_to_the_largest_token() {
+    let server = Server::new();
+    let (redlock, other) = (server.client(), server.client());
+    for _ in 0..8_000 {
+        other.lock("c").acquire().await.unwrap().release().await.unwrap();
+    }
+    let held = other.lock("a").acquire().await.unwrap();
+    let several = tokio::spawn(redlock.lock_all(["a", "b", "c"]).wait(Wait::Forever).acquire());
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    held.release().await.unwrap();
+    let guard = several.await.unwrap().unwrap();
+    let own = guard.fencing_token();
+    let next = tokio::spawn(other.lock("a").wait(Wait::Forever).acquire());
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    guard.release().await.unwrap();
+    let next = next.await.unwrap().unwrap();
+    assert!(next.fencing_token() > own, "{} {own}", next.fencing_token());
+    let next = other.lock("b").acquire().await.unwrap();
+    assert!(next.fencing_token() > own, "{} {own}", next.fencing_token());
+}
+
 /// The nodes are far apart: the largest token is one of a single key.
 #[tokio::test(start_paused = true)]
 async fn n_nodes_agree_on_one_token_for_all_keys() {
