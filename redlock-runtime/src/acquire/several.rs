@@ -133,7 +133,9 @@ impl SeveralKeys {
                 })
                 .await
             };
-            granted.map(|granted| reply.send(granted));
+            if let Some(granted) = granted {
+                drop(reply.send(granted));
+            }
             drop(gone);
         })?;
         // `answer` is borrowed, not moved: `caller` notes that it is gone before the receiver is

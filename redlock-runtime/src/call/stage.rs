@@ -23,6 +23,7 @@ use crate::release::ReleaseFuture;
 
 /// How far a call has come. The future of every locked call holds one stage, boxed.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "boxed, and mostly the largest one")]
 pub(crate) enum Stage {
     /// The call was not polled yet.
     Start {

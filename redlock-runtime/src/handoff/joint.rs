@@ -19,9 +19,10 @@ pub(crate) fn join(
     terms: Terms,
 ) -> Result<Ownership, NotGranted> {
     let granted = engine.clock().now();
-    let are_held = held.iter_mut().map(|one| one.end_hold(fencing_token));
     // All of them, also behind one that was lost.
-    if are_held.fold(false, |is_lost, is_held| is_lost || !is_held) {
+    let lost =
+        held.iter_mut().filter_map(|one| (!one.end_hold(fencing_token)).then_some(())).count();
+    if lost > 0 {
         return Err(NotGranted::TooLate { took: granted.since(terms.started) });
     }
     let keys = held.into_iter().filter_map(Ownership::into_held).collect();

@@ -23,7 +23,11 @@ pub(crate) struct Ownership {
     /// `None`: the lock was released or handed on already.
     held: Option<HeldKey>,
     /// The same of the further keys of the hold; `None`: it has one key.
-    further: Option<Box<[HeldKey]>>,
+    further: Option<Box<FurtherHeld>>,
+}
+
+struct FurtherHeld {
+    keys: Vec<HeldKey>,
 }
 
 /// One key that is held: its local queue, and the tenure of its owner.
@@ -39,7 +43,7 @@ impl Ownership {
     /// The same of a hold with several keys.
     pub(super) fn with_further(self, further: Vec<HeldKey>) -> Self {
         let mut several = self;
-        several.further = Some(further.into());
+        several.further = Some(Box::new(FurtherHeld { keys: further }));
         several
     }
 
@@ -106,7 +110,7 @@ impl Ownership {
     /// Ends the hold of several keys. Returns what has to be freed on the server.
     fn let_go_of_all(&mut self) -> impl Iterator<Item = ReleaseTask> {
         let is_held = self.held.is_some() && self.scheduler.end(&self.hold);
-        let further = self.further.take().into_iter().flatten();
+        let further = self.further.take().into_iter().flat_map(|further| further.keys);
         let tasks = self.held.take().into_iter().chain(further);
         tasks.filter_map(move |held| self.let_go_of(held, is_held))
     }

@@ -291,7 +291,7 @@ impl LockBackend for Server {
     fn abilities(&self) -> Abilities<'_> {
         let acquire_all = self.state().acquires_all.then_some(self as _);
         let (fifo_queue, local_connection) = (Some(self as _), Some(self as _));
-        Abilities { fifo_queue, local_connection, acquire_all, ..Abilities::default() }
+        Abilities { fifo_queue, acquire_all, local_connection, ..Abilities::default() }
     }
 }
 

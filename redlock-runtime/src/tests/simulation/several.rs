@@ -68,7 +68,7 @@ impl SeveralClient {
             0 => random.u64(..2 * millis(world.plan.pace)),
             _ => u64::from(u32::MAX),
         };
-        let (steps, pause) = (random.u64(1..=3), random.u64(..millis(world.plan.pace) / 3 + 1));
+        let (steps, pause) = (random.u64(1..=3), random.u64(..=millis(world.plan.pace) / 3));
         let on_the_way = OnTheWay::new(&world);
         let run = request.run(work(Arc::clone(&world), keys, on_the_way, steps, pause));
         match tokio::time::timeout(Duration::from_millis(patience), run).await {
@@ -99,7 +99,9 @@ async fn work(world: Arc<World>, keys: Vec<usize>, way: OnTheWay, steps: u64, pa
     }
     for _ in 0..steps {
         world.sleep(pause).await;
-        keys.iter().for_each(|key| world.step(*key, &hold));
+        for key in &keys {
+            world.step(*key, &hold);
+        }
     }
     for (key, base) in read {
         world.write(key, &hold, 0, base);
