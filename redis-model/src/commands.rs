@@ -6,6 +6,7 @@ use crate::arguments::{integer, range};
 use crate::keyspace::{Keyspace, WrongType};
 use crate::reply::Reply;
 use crate::server::Data;
+use crate::sorted_set::{self, Bound, SortedSet};
 
 /// The shortest and the longest form of a command, its name included, and the positions of its
 /// keys.
@@ -28,7 +29,10 @@ fn form(name: &[u8]) -> Option<Form> {
         b"PEXPIRE" | b"LINDEX" => (3, 3, Keys::First),
         b"SET" => (3, 6, Keys::First),
         b"RPUSH" => (3, usize::MAX, Keys::First),
-        b"LRANGE" | b"LREM" => (4, 4, Keys::First),
+        b"LRANGE" | b"LREM" | b"ZCOUNT" | b"ZREMRANGEBYSCORE" => (4, 4, Keys::First),
+        b"ZCARD" => (2, 2, Keys::First),
+        b"ZSCORE" | b"ZREM" => (3, 3, Keys::First),
+        b"ZADD" | b"ZRANGE" => (4, 5, Keys::First),
         b"PUBLISH" => (3, 3, Keys::None),
         b"TIME" => (1, 1, Keys::None),
         _ => return None,
@@ -108,6 +112,65 @@ fn carry_out(keys: &mut Keyspace, name: &[u8], arguments: &[&[u8]]) -> Result<Re
         }
         (b"LREM", [key, count, item]) => lrem(keys, key, integer(count)?, item)?,
         (b"RPUSH", [key, values @ ..]) => Reply::count(keys.push(key, values)?),
+        (name, [key, arguments @ ..]) if name.starts_with(b"Z") => {
+            sorted(keys, name, key, arguments)?
+        }
+        _ => Reply::error("ERR syntax error"),
+    })
+}
+
+/// The commands of a sorted set.
+fn sorted(
+    keys: &mut Keyspace,
+    name: &[u8],
+    key: &[u8],
+    arguments: &[&[u8]],
+) -> Result<Reply, Reply> {
+    Ok(match (name, arguments) {
+        (b"ZADD", [options @ .., score, member]) => {
+            let is_old_only = match options {
+                [] => false,
+                [option] if option.eq_ignore_ascii_case(b"XX") => true,
+                _ => return Err(Reply::error("ERR syntax error")),
+            };
+            let score = sorted_set::score(score)?;
+            Reply::count(usize::from(
+                keys.change_sorted(key, |set| set.add(score, member, is_old_only))?,
+            ))
+        }
+        (b"ZREM", [member]) => {
+            Reply::count(usize::from(keys.change_sorted(key, |set| set.remove(member))?))
+        }
+        (b"ZREMRANGEBYSCORE", [least, most]) => {
+            let (least, most) = (Bound::parse(least)?, Bound::parse(most)?);
+            Reply::count(keys.change_sorted(key, |set| set.remove_range(least, most))?)
+        }
+        (b"ZCARD", []) => Reply::count(keys.sorted(key)?.map_or(0, SortedSet::len)),
+        (b"ZCOUNT", [least, most]) => {
+            let (least, most) = (Bound::parse(least)?, Bound::parse(most)?);
+            Reply::count(keys.sorted(key)?.map_or(0, |set| set.count(least, most)))
+        }
+        (b"ZSCORE", [member]) => {
+            let score = keys.sorted(key)?.and_then(|set| set.score(member));
+            Reply::or_nil(score.map(|score| score.to_string().into_bytes()))
+        }
+        (b"ZRANGE", [start, end, options @ ..]) => {
+            let has_scores = match options {
+                [] => false,
+                [option] if option.eq_ignore_ascii_case(b"WITHSCORES") => true,
+                _ => return Err(Reply::error("ERR syntax error")),
+            };
+            let (start, end) = (integer(start)?, integer(end)?);
+            let members = keys.sorted(key)?.map(SortedSet::in_order).unwrap_or_default();
+            let mut items = Vec::new();
+            for (member, score) in &members[range(start, end, members.len())] {
+                items.push(Reply::Bulk(member.to_vec()));
+                if has_scores {
+                    items.push(Reply::Bulk(score.to_string().into_bytes()));
+                }
+            }
+            Reply::Array(items)
+        }
         _ => Reply::error("ERR syntax error"),
     })
 }

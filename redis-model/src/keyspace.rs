@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::sorted_set::SortedSet;
+
 /// The value of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
@@ -9,6 +11,8 @@ pub enum Content {
     Text(Vec<u8>),
     /// A list, never empty.
     List(VecDeque<Vec<u8>>),
+    /// A sorted set, never empty.
+    Sorted(SortedSet),
 }
 
 /// The keys of a server. A clone is what a replica has.
@@ -84,7 +88,7 @@ impl Keyspace {
         match self.get(key) {
             None => Ok(None),
             Some(Content::Text(text)) => Ok(Some(text)),
-            Some(Content::List(_)) => Err(WrongType),
+            Some(Content::List(_) | Content::Sorted(_)) => Err(WrongType),
         }
     }
 
@@ -92,7 +96,7 @@ impl Keyspace {
         match self.get(key) {
             None => Ok(None),
             Some(Content::List(list)) => Ok(Some(list)),
-            Some(Content::Text(_)) => Err(WrongType),
+            Some(Content::Text(_) | Content::Sorted(_)) => Err(WrongType),
         }
     }
 
@@ -126,6 +130,34 @@ impl Keyspace {
             list.len()
         };
         Ok(self.change_list(key, append)?.unwrap_or_default())
+    }
+
+    pub(crate) fn sorted(&self, key: &[u8]) -> Result<Option<&SortedSet>, WrongType> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Content::Sorted(set)) => Ok(Some(set)),
+            Some(Content::Text(_) | Content::List(_)) => Err(WrongType),
+        }
+    }
+
+    /// Changes a sorted set, which is made if there is none. One that is empty then is removed.
+    pub(crate) fn change_sorted<T>(
+        &mut self,
+        key: &[u8],
+        change: impl FnOnce(&mut SortedSet) -> T,
+    ) -> Result<T, WrongType> {
+        if self.sorted(key)?.is_none() {
+            let content = Content::Sorted(SortedSet::default());
+            self.entries.insert(key.to_vec(), Entry { content, ends: None });
+        }
+        let Some(Entry { content: Content::Sorted(set), .. }) = self.entries.get_mut(key) else {
+            return Err(WrongType);
+        };
+        let changed = change(set);
+        if set.is_empty() {
+            self.entries.remove(key);
+        }
+        Ok(changed)
     }
 
     fn live(&self, key: &[u8]) -> Option<&Entry> {

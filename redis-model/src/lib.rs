@@ -1,4 +1,4 @@
-//! The part of a Redis server that the scripts of redlock use: strings and lists with expiry, the
+//! The part of a Redis server that the scripts of redlock use: strings, lists and sorted sets with expiry, the
 //! publication of messages, and Lua scripts, which run in the interpreter that Redis has.
 //!
 //! The clock is an argument, and a call returns when its command is done. The model follows Redis
@@ -26,8 +26,10 @@ mod keyspace;
 mod reply;
 mod script;
 mod server;
+mod sorted_set;
 
 pub use keyspace::{Content, Keyspace};
 pub use reply::Reply;
 pub use script::Script;
 pub use server::Server;
+pub use sorted_set::SortedSet;

@@ -16,7 +16,10 @@ pub(crate) struct Args {
     pub(crate) expire: Option<Time>,
     pub(crate) wait: Option<Time>,
     pub(crate) max_renew: Option<u32>,
+    pub(crate) min_hold: Option<Time>,
     pub(crate) on_error: OnError,
+    /// `on_busy = "skip"`
+    pub(crate) skips_busy: bool,
     pub(crate) client: Option<Expr>,
     pub(crate) background: bool,
     pub(crate) reentrant: bool,
@@ -175,8 +178,12 @@ impl Args {
             "expire" => self.expire = values::expire(value, errors),
             "wait" => self.wait = values::wait(value, errors),
             "max_renew" => self.max_renew = values::max_renew(&value, errors),
+            "min_hold" => self.min_hold = values::min_hold(value, errors),
             "on_error" => {
                 self.on_error = values::on_error(value, errors).unwrap_or(OnError::Convert);
+            }
+            "on_busy" => {
+                self.skips_busy = values::skips_busy(&value, errors).unwrap_or_default();
             }
             "client" => self.client = values::plain(name, value, errors),
             "release" => {
@@ -195,7 +202,9 @@ impl Default for Args {
             expire: None,
             wait: None,
             max_renew: None,
+            min_hold: None,
             on_error: OnError::Convert,
+            skips_busy: false,
             client: None,
             background: false,
             reentrant: true,
@@ -204,13 +213,15 @@ impl Default for Args {
     }
 }
 
-const KNOWN: [&str; 10] = [
+const KNOWN: [&str; 12] = [
     "key",
     "keys",
     "expire",
     "wait",
     "max_renew",
+    "min_hold",
     "on_error",
+    "on_busy",
     "client",
     "release",
     "reentrant",
@@ -218,15 +229,19 @@ const KNOWN: [&str; 10] = [
 ];
 
 /// Words that other lock libraries use for the same option; too far apart for a spelling check.
-const ELSEWHERE: [(&str, &str); 10] = [
+const ELSEWHERE: [(&str, &str); 14] = [
     ("ttl", "expire"),
     ("lease", "expire"),
     ("lease_time", "expire"),
     ("timeout", "wait"),
     ("wait_time", "wait"),
     ("max_renewals", "max_renew"),
+    ("lock_at_least_for", "min_hold"),
+    ("at_least", "min_hold"),
     ("name", "key"),
     ("fallback", "on_error"),
+    ("if_busy", "on_busy"),
+    ("skip_if_locked", "on_busy"),
     ("redlock", "client"),
     ("pool", "client"),
 ];

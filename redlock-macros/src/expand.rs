@@ -8,6 +8,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, LitStr, Signature};
 
+use crate::args::Args;
 use crate::hygiene;
 use crate::item::Binding;
 use crate::lend::{self, Lent};
@@ -194,6 +195,13 @@ fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
             quote_spanned!(at=> #private::handle(#future, #handler))
         }
     };
+    let pending = if plan.args.skips_busy {
+        let (private, template) = (private(plan, at), template_name(plan));
+        let skipped = quote_spanned!(at=> #private::skipped::<#ty>());
+        quote_spanned!(at=> #private::skip_busy(#pending, #template, #skipped))
+    } else {
+        pending
+    };
     let private = private(plan, Span::mixed_site());
     let spec = if is_constant(plan) {
         let spec = spec(plan);
@@ -228,7 +236,8 @@ fn called(handler: &Expr) -> TokenStream {
 
 fn is_constant(plan: &Plan) -> bool {
     let is_value = |time: &Option<Time>| matches!(time, Some(Time::Value(_)));
-    !is_value(&plan.args.expire) && !is_value(&plan.args.wait)
+    let Args { expire, wait, min_hold, .. } = &plan.args;
+    ![expire, wait, min_hold].into_iter().any(is_value)
 }
 
 /// Options that were left out are not set: the client's defaults apply.
@@ -237,13 +246,14 @@ fn spec(plan: &Plan) -> TokenStream {
     let (private, args) = (private(plan, at), &plan.args);
     let template = template_name(plan);
     let millis = |ms: &u64| quote_spanned!(at=> #private::Duration::from_millis(#ms));
+    let duration = |time: &Time| match time {
+        Time::Value(value) => adopt(plan, value),
+        Time::Millis(ms) => millis(ms),
+        Time::Never | Time::Forever => unreachable!("refused when it was parsed"),
+    };
     let mut spec = quote_spanned!(at=> #private::Spec::new(#template));
     if let Some(expire) = &args.expire {
-        let expire = match expire {
-            Time::Value(value) => adopt(plan, value),
-            Time::Millis(ms) => millis(ms),
-            Time::Never | Time::Forever => unreachable!("refused when it was parsed"),
-        };
+        let expire = duration(expire);
         spec.extend(quote_spanned!(at=> .expire(#expire)));
     }
     if let Some(wait) = &args.wait {
@@ -265,11 +275,18 @@ fn spec(plan: &Plan) -> TokenStream {
     if let Some(renewals) = args.max_renew {
         spec.extend(quote_spanned!(at=> .max_renew(#renewals)));
     }
+    if let Some(min_hold) = &args.min_hold {
+        let min_hold = duration(min_hold);
+        spec.extend(quote_spanned!(at=> .min_hold(#min_hold)));
+    }
     if !args.reentrant {
         spec.extend(quote_spanned!(at=> .not_reentrant()));
     }
     if args.background {
         spec.extend(quote_spanned!(at=> .background_release()));
+    }
+    if args.skips_busy {
+        spec.extend(quote_spanned!(at=> .skips_busy()));
     }
     spec
 }

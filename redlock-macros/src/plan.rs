@@ -108,7 +108,7 @@ fn read_by(args: &Args, key: Option<&KeyPlan>) -> TokenStream {
         }
     }
     args.client.to_tokens(&mut tokens);
-    for time in [&args.expire, &args.wait].into_iter().flatten() {
+    for time in [&args.expire, &args.wait, &args.min_hold].into_iter().flatten() {
         if let Time::Value(value) = time {
             value.to_tokens(&mut tokens);
         }
@@ -141,7 +141,8 @@ fn check_names(template: &Template, function: &Function, names: &[Ident], errors
 
 /// `wait = forever` would be a name that rustc does not find.
 fn check_words(args: &Args, names: &[Ident], errors: &mut Errors) {
-    for (option, time) in [("expire", &args.expire), ("wait", &args.wait)] {
+    let times = [("expire", &args.expire), ("wait", &args.wait), ("min_hold", &args.min_hold)];
+    for (option, time) in times {
         let Some(Time::Value(Expr::Path(path))) = time else { continue };
         let Some(word) = path.path.get_ident().filter(|word| !names.contains(word)) else {
             continue;

@@ -117,6 +117,26 @@ pub(crate) fn expire(value: Expr, errors: &mut Errors) -> Option<Time> {
     None
 }
 
+/// Zero is allowed: the lock is free when it is released.
+pub(crate) fn min_hold(value: Expr, errors: &mut Errors) -> Option<Time> {
+    let shown = value.to_token_stream();
+    let time = time("min_hold", value, errors)?;
+    let problem = match time {
+        Time::Never => return Some(Time::Millis(0)),
+        Time::Millis(ms) if ms > LONGEST_EXPIRE_MS => {
+            "`min_hold` must be at most 365 days: nobody can have the lock before that, however \
+             early its holder is done"
+        }
+        Time::Forever => {
+            "`min_hold` cannot be \"forever\": the lock would never be free again. Write for how \
+             long it stays taken at least, such as \"5s\""
+        }
+        _ => return Some(time),
+    };
+    errors.over(shown, problem);
+    None
+}
+
 pub(crate) fn wait(value: Expr, errors: &mut Errors) -> Option<Time> {
     time("wait", value, errors)
 }
@@ -153,6 +173,21 @@ pub(crate) fn on_error(value: Expr, errors: &mut Errors) -> Option<OnError> {
             None
         }
     }
+}
+
+/// `Some(true)`: the body is skipped where the lock is busy.
+pub(crate) fn skips_busy(value: &Expr, errors: &mut Errors) -> Option<bool> {
+    if let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value {
+        match text.value().as_str() {
+            "error" => return Some(false),
+            "skip" => return Some(true),
+            _ => {}
+        }
+    }
+    let message = "`on_busy` must be \"error\" (a busy lock fails the call) or \"skip\" (the call \
+                   returns without running the body); for anything else there is `on_error`";
+    errors.over(value, message);
+    None
 }
 
 /// `Some(true)`: the release runs in the background.
@@ -205,16 +240,19 @@ pub(crate) fn instead_of_word(name: &str, word: &str) -> Option<String> {
     if !ENDLESS.contains(&word.to_lowercase().as_str()) {
         return None;
     }
-    Some(if name == "wait" {
-        format!(
+    Some(match name {
+        "wait" => format!(
             "`{word}` is not a duration; write `wait = \"forever\"` to wait without an end, or \
              `wait = \"0s\"` to try once"
-        )
-    } else {
-        format!(
+        ),
+        "min_hold" => format!(
+            "`{word}` is not a duration: write for how long the lock stays taken at least, as in \
+             `min_hold = \"5s\"`, or leave it out"
+        ),
+        _ => format!(
             "`{word}` is not a duration, and a lock has to expire: write `{name} = \"30s\"`. It is \
              renewed while the body runs"
-        )
+        ),
     })
 }
 

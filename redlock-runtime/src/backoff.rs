@@ -80,6 +80,16 @@ pub(crate) fn failed(failures: u32, random: f64) -> Duration {
     full.mul_f64(0.5 + random / 2.0)
 }
 
+/// The pause of a leader that stepped down, where the server has no queue: others who wait ask at
+/// least once meanwhile.
+pub(crate) const STEPPED_DOWN: Duration = Duration::from_millis(250);
+
+/// The pause after `failures` campaigns in a row that could not be held.
+pub(crate) fn campaign(failures: u32, random: f64) -> Duration {
+    let full = Duration::from_millis(100 << failures.min(6));
+    full.mul_f64(0.5 + random / 2.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +125,13 @@ mod tests {
     fn failures_back_off_to_a_third_of_a_second() {
         assert_eq!(failed(0, 1.0), Duration::from_millis(10));
         assert_eq!(failed(50, 1.0), Duration::from_millis(320));
+    }
+
+    #[test]
+    fn campaigns_back_off_to_some_seconds() {
+        assert_eq!(campaign(1, 0.0), Duration::from_millis(100));
+        assert_eq!(campaign(u32::MAX, 1.0), Duration::from_millis(6_400));
+        assert!(STEPPED_DOWN > 2 * LONGEST);
     }
 
     #[test]

@@ -18,7 +18,9 @@ use crate::backend::{BackgroundWork, FifoQueue, LockBackend};
 use crate::error::LockError;
 use crate::hold::{Hold, Scheduler};
 use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::local_queue::{LocalQueues, QueueHandle, Shutdown, Shutdowns};
+use crate::lock_order::LockOrder;
 use crate::thread_exit;
 
 /// One client's backend, with its queues, schedulers and pending commands.
@@ -32,6 +34,7 @@ pub(crate) struct Engine {
     pub(crate) client_name: String,
     pub(crate) reply_timeout: Duration,
     queues: LocalQueues,
+    pub(crate) lock_order: LockOrder,
     pub(crate) pending: PendingCommands,
     place: Placement,
     /// Whether the user of this client is denied the queue of the server.
@@ -87,6 +90,7 @@ impl Engine {
             client_name,
             reply_timeout,
             queues: LocalQueues::new(max_waiters),
+            lock_order: LockOrder::default(),
             pending: PendingCommands::default(),
             place,
             queue_denial: Denial::default(),
@@ -109,6 +113,40 @@ impl Engine {
         if self.process == process::id() { Ok(()) } else { Err(LockError::ForkedProcess) }
     }
 
+    /// Fails for a kind of lock that the backend cannot hold.
+    pub(crate) fn check_kind(&self, kind: Kind, min_hold: Duration) -> Result<Kind, LockError> {
+        if kind.is_shared() && !min_hold.is_zero() {
+            return Err(LockError::config(
+                "`min_hold` is for a job that runs once, so for an exclusive lock; leave it out for \
+                 a read lock or a permit",
+            ));
+        }
+        if matches!(kind, Kind::Permits(_)) && !self.backend.abilities().has_permits {
+            return Err(LockError::config(
+                "`permits` over several masters would let in too many: three holders of two permits \
+                 fit on five nodes, each with a majority; use a client of one master for them",
+            ));
+        }
+        Ok(kind)
+    }
+
+    /// Fails for what several keys cannot be together.
+    pub(crate) fn check_several(&self, kind: Kind, min_hold: Duration) -> Result<(), LockError> {
+        if kind.is_shared() {
+            return Err(LockError::config(
+                "several keys are locked together as exclusive locks only; take read locks and \
+                 permits one by one, in one order everywhere",
+            ));
+        }
+        if !min_hold.is_zero() {
+            return Err(LockError::config(
+                "`min_hold` is for a job that runs once, so for one key; leave it out for several \
+                 keys, or take a lock of the job with `min_hold` around them",
+            ));
+        }
+        Ok(())
+    }
+
     pub(crate) fn clock(&self) -> Clock {
         match self.place {
             Placement::BackgroundThread(_) => Clock::Boot,
@@ -129,9 +167,10 @@ impl Engine {
         matches!(self.place, Placement::Callers(_))
     }
 
-    /// A handle of the local queue of a key. All callers of one queue have the same clock.
-    pub(crate) fn local_queue(&self, key: &LockKey) -> QueueHandle {
-        self.queues.join(key, self.executor().runtime_id())
+    /// A handle of the local queue of a key. All callers of one queue have the same clock. Callers
+    /// of a shared kind do not wait for each other: each has a queue of its own.
+    pub(crate) fn local_queue(&self, key: &LockKey, kind: Kind) -> QueueHandle {
+        self.queues.join(key, kind, self.executor().runtime_id())
     }
 
     /// The quickest route to the backend that can be awaited here, if there is one. Otherwise the

@@ -1,9 +1,11 @@
 //! Where the tasks of an engine run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::runtime;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 
 use super::background_thread;
 use super::clock::{Clock, paused_runtime};
@@ -66,5 +68,21 @@ impl Executor {
                 Ok(())
             }
         }
+    }
+
+    /// Resolves after `limit`, or when the timer's task has ended; `None`: at once. The timer runs
+    /// here: neither a caller without timers nor one that is not polled prolongs it.
+    pub(crate) fn alarm(
+        &self,
+        limit: Option<Duration>,
+    ) -> Result<impl Future<Output = ()> + Send + Sync + use<>, LockError> {
+        let (mut ring, rings) = oneshot::channel::<()>();
+        if let Some(limit) = limit {
+            self.spawn(async move {
+                // The task ends earlier if the caller goes away.
+                let _ = tokio::time::timeout(limit, ring.closed()).await;
+            })?;
+        }
+        Ok(async move { drop(rings.await) })
     }
 }

@@ -3,7 +3,7 @@
 use super::process;
 use super::process::PerProcess;
 use crate::backend::Tls;
-use crate::client::{IntoRedlock, Redlock};
+use crate::client::{IntoRedlock, Redlock, in_scope};
 use crate::error::LockError;
 
 static GLOBAL: PerProcess<Redlock> = PerProcess::new();
@@ -32,7 +32,8 @@ static GLOBAL: PerProcess<Redlock> = PerProcess::new();
 /// # Ok(()) }
 /// ```
 pub async fn init(client: impl IntoRedlock) -> Result<Redlock, LockError> {
-    if global().is_ok() {
+    // The one of the process: a scope around this call changes nothing about it.
+    if GLOBAL.last().is_some_and(|redlock| redlock.engine().check_process().is_ok()) {
         return Err(LockError::AlreadyInitialized);
     }
     let redlock = client.into_redlock().await?;
@@ -81,7 +82,7 @@ fn from_variables(
 
 /// The URLs in a list. A comma in a password does not end a URL: after the end of a URL, another
 /// scheme follows.
-fn split(list: &str) -> Vec<String> {
+pub(crate) fn split(list: &str) -> Vec<String> {
     let is_scheme =
         |text: &str| text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'+');
     let begins = |part: &str| part.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme));
@@ -97,11 +98,11 @@ fn split(list: &str) -> Vec<String> {
     bare.filter(|url| !url.is_empty()).map(str::to_owned).collect()
 }
 
-/// The global client.
+/// The global client; inside of a [`Redlock::scope`] the client of that scope.
 ///
 /// # Errors
-/// [`LockError::NotInitialized`] before [`init`], [`LockError::ForkedProcess`] in a child of a fork
-/// before it has called [`init`] itself.
+/// [`LockError::NotInitialized`] before [`init`] and outside of any scope,
+/// [`LockError::ForkedProcess`] in a child of a fork before it has called [`init`] itself.
 ///
 /// ```
 /// assert_eq!(redlock::global().unwrap_err(), redlock::LockError::NotInitialized);
@@ -114,7 +115,7 @@ pub fn global() -> Result<Redlock, LockError> {
 
 /// The global client, for a call that checks by itself whether the client belongs to this process.
 pub(crate) fn of_call() -> Result<Redlock, LockError> {
-    GLOBAL.last().cloned().ok_or(LockError::NotInitialized)
+    in_scope().or_else(|| GLOBAL.last().cloned()).ok_or(LockError::NotInitialized)
 }
 
 impl Redlock {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use super::lease::Lease;
 use super::state::{LostReason, Released};
+use crate::acquire;
 use crate::body::{HoldLink, Protect, Reentry, finish};
 use crate::error::LockError;
 use crate::handoff::Ownership;
+use crate::kind::Kind;
 
 /// A held lock. It is renewed in the background until it is released, dropped, lost, or used up
 /// after `max_renew` renewals.
@@ -142,6 +144,49 @@ impl LockGuard {
                 message: "it stopped during a release".to_owned(),
             }),
         }
+    }
+
+    /// Turns the lock into a [read lock](crate::LockRequest::read), without a moment in which
+    /// another writer could enter. Readers that wait at the head of the queue are let in with it. The
+    /// read lock has the same `expire` and `max_renew`, a full lease, and a fencing token of its own,
+    /// above that of the write lock. The guard of a read lock is returned as it is.
+    ///
+    /// There is no way back: two readers that both wanted to write would wait for each other.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`] when the lease was lost, [`LockError::Unavailable`] when the outcome is
+    /// unknown, [`LockError::Config`] for a permit and for a lock with `min_hold`. [`LockError::AlreadyHeld`] for a guard that
+    /// re-entered: the outer call has the write lock. After an error the lock is released.
+    ///
+    /// # Cancel safety
+    /// Dropping the future releases the lock.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let writer = redlock.lock("config").acquire().await?;
+    /// // write it
+    /// let reader = writer.downgrade().await?;
+    /// let other = redlock.lock("config").read().acquire().await?; // side by side
+    /// # drop((reader, other));
+    /// # Ok(()) }
+    /// ```
+    pub async fn downgrade(mut self) -> Result<Self, LockError> {
+        let hold = self.lease.hold();
+        hold.check_process()?;
+        match hold.claim.kind {
+            Kind::Read => return Ok(self),
+            Kind::Permits(_) => {
+                let message = "a permit cannot become a read lock: other holders are beside it";
+                return Err(LockError::config(message));
+            }
+            Kind::Exclusive => {}
+        }
+        let Some(ownership) = self.ownership.take() else {
+            return Err(LockError::AlreadyHeld { key: self.key().to_owned(), with: Vec::new() });
+        };
+        acquire::downgrade(ownership).await.map(Self::new)
     }
 
     /// The release behind a finished body, awaited and reported, never an error.

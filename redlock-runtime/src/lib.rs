@@ -4,6 +4,7 @@ mod acquire;
 mod backend;
 mod background_thread;
 mod backoff;
+mod blocking;
 mod body;
 mod call;
 mod client;
@@ -18,8 +19,10 @@ mod guard;
 mod handoff;
 mod hold;
 mod key;
+mod kind;
 mod lease;
 mod local_queue;
+mod lock_order;
 mod options;
 mod owner;
 mod pending;
@@ -29,6 +32,8 @@ mod report;
 mod shield;
 mod state;
 mod telemetry;
+#[cfg(any(test, feature = "test-util"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 mod thread_exit;
@@ -38,7 +43,7 @@ mod validity;
 pub use backend::MemoryStore;
 #[cfg(feature = "tls")]
 pub use backend::Tls;
-pub use client::{HeldLock, IntoRedlock, LockRequest, Redlock, RedlockBuilder};
+pub use client::{ClientScope, HeldLock, IntoRedlock, LockRequest, Redlock, RedlockBuilder};
 pub use deadpool_redis;
 pub use error::{InvalidKeyReason, LockError, NodeError, NodeErrorKind};
 pub use fencing::{FencingToken, InvalidFencingToken};
@@ -50,6 +55,20 @@ pub use options::Wait;
 pub use redlock_macros::redis_lock;
 pub use state::{LeaseState, LostReason, Released};
 
+/// For the commands of `redlock-cli`. Not a part of the API: it changes without notice.
+#[doc(hidden)]
+#[cfg(all(feature = "tls", feature = "sentinel"))]
+pub mod __operator {
+    pub use crate::backend::operator::{
+        LockKeys, explain, lock_keys, release_script, server, watched_master,
+    };
+
+    /// The URLs in a list, as in `REDLOCK_URLS`.
+    pub fn split_urls(list: &str) -> Vec<String> {
+        crate::global::split(list)
+    }
+}
+
 /// What `#[redis_lock]` expands to. Not a part of the API: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
@@ -59,11 +78,15 @@ pub mod __private {
 
     pub use crate::Wait;
     pub use crate::call::{
-        Client, FromLockError, Handed, Kept, LockLocal, Locked, Pending, Slot, Spec, client,
-        convert, global, handle, panic_on, wait,
+        Client, FromLockError, Handed, Kept, LockLocal, Locked, Pending, Skip, Slot, Spec, client,
+        convert, global, handle, panic_on, skip_busy, skipped, wait,
     };
     pub use crate::key::{
         Key, KeyPart, Keys, Render, display_key, display_keys, lend, literal_key, part, several,
         take,
+    };
+    #[cfg(any(test, feature = "test-util"))]
+    pub use crate::testing::assert::{
+        assert_held_by, assert_held_here, assert_not_held_by, assert_not_held_here,
     };
 }

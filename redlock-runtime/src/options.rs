@@ -45,6 +45,7 @@ pub(crate) struct Policy {
     expire: Duration,
     wait: Wait,
     max_renew: Option<u32>,
+    min_hold: Duration,
 }
 
 impl Policy {
@@ -52,6 +53,7 @@ impl Policy {
         expire: Duration::from_secs(30),
         wait: Wait::AtMost(Duration::from_secs(5)),
         max_renew: None,
+        min_hold: Duration::ZERO,
     };
 
     /// This policy with some of its values replaced.
@@ -74,7 +76,23 @@ impl Policy {
                 other => other,
             },
             max_renew: max_renew.or(self.max_renew),
+            min_hold: self.min_hold,
         })
+    }
+
+    /// This policy with another `min_hold`, rounded up to whole milliseconds.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] when it is longer than 365 days.
+    pub(crate) fn with_min_hold(self, min_hold: Option<Duration>) -> Result<Self, LockError> {
+        let min_hold = min_hold.map_or(self.min_hold, up_to_millis);
+        if min_hold > MAX_EXPIRE {
+            return Err(LockError::config(format!(
+                "`min_hold` is {min_hold:?}, but a lock stays taken for 365 days at most: nobody \
+                 can have it before that, however early its holder is done"
+            )));
+        }
+        Ok(Self { min_hold, ..self })
     }
 
     pub(crate) fn expire(&self) -> Duration {
@@ -83,6 +101,11 @@ impl Policy {
 
     pub(crate) fn wait(&self) -> Wait {
         self.wait
+    }
+
+    /// For how long the lock stays taken at least; zero: until its holder lets go.
+    pub(crate) fn min_hold(&self) -> Duration {
+        self.min_hold
     }
 
     /// `None`: no limit.
@@ -94,6 +117,12 @@ impl Policy {
 /// Redis counts whole milliseconds; rounding down can only make our own deadline earlier.
 fn whole_millis(expire: Duration) -> Duration {
     expire.saturating_sub(Duration::from_nanos(u64::from(expire.subsec_nanos() % 1_000_000)))
+}
+
+/// Rounding up can only keep a lock for longer.
+pub(crate) fn up_to_millis(duration: Duration) -> Duration {
+    let whole = whole_millis(duration);
+    if whole == duration { whole } else { whole.saturating_add(Duration::from_millis(1)) }
 }
 
 fn check_expire(expire: Duration) -> Result<(), LockError> {
@@ -137,6 +166,18 @@ mod tests {
     fn the_shortest_and_the_longest_lease_are_leases() {
         for expire in [MIN_EXPIRE, MAX_EXPIRE] {
             assert_eq!(Policy::DEFAULT.with(Some(expire), None, None).unwrap().expire(), expire);
+        }
+    }
+
+    #[test]
+    fn a_min_hold_is_a_year_at_most_and_never_cut() {
+        let with = |min_hold| Policy::DEFAULT.with_min_hold(Some(min_hold));
+        assert_eq!(Policy::DEFAULT.min_hold(), Duration::ZERO);
+        assert_eq!(with(Duration::from_nanos(1)).unwrap().min_hold(), Duration::from_millis(1));
+        assert_eq!(with(MAX_EXPIRE).unwrap().min_hold(), MAX_EXPIRE);
+        for bad in [MAX_EXPIRE + Duration::from_nanos(1), Duration::MAX] {
+            let error = with(bad).unwrap_err();
+            assert!(error.to_string().contains("`min_hold`"), "{error}");
         }
     }
 

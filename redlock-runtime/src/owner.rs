@@ -35,6 +35,13 @@ impl Owner {
         random.len() == 32 && random.bytes().all(|byte| byte.is_ascii_hexdigit())
     }
 
+    /// The value of a lock that stays taken after this owner has let go of it:
+    /// `web-3:retained:9f0c`.
+    pub(crate) fn retained(&self) -> String {
+        let (name, random) = self.0.rsplit_once(':').unwrap_or(("", &self.0));
+        format!("{name}:retained:{random}")
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -119,6 +126,14 @@ mod tests {
         for foreign in ["", "1", "0123456789abcdef0123456789abcdef", "redsync:x", "a:b"] {
             assert!(!Owner::is_likely(foreign), "{foreign}");
         }
+    }
+
+    #[test]
+    fn a_retained_lock_shows_who_has_let_go_of_it() {
+        let owner = Owner::fresh("web:3");
+        let retained = owner.retained();
+        assert!(retained.starts_with("web:3:retained:"), "{retained}");
+        assert!(retained != owner.as_str() && Owner::is_likely(&retained));
     }
 
     #[test]

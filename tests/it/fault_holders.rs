@@ -33,7 +33,7 @@ async fn the_lock_of_a_killed_holder_is_free_when_its_lease_ends_and_not_before(
 }
 
 /// Which worker holds the lock now; `client_name` begins the owner value.
-async fn holder(raw: &Raw, key: &str) -> usize {
+pub async fn holder(raw: &Raw, key: &str) -> usize {
     let name = eventually(NOISE, || async {
         let owner = raw.get(key).await?;
         owner.split_once(':').and_then(|(name, _)| name.parse().ok())
@@ -41,7 +41,7 @@ async fn holder(raw: &Raw, key: &str) -> usize {
     name.await
 }
 
-async fn other_than(raw: &Raw, key: &str, first: usize) {
+pub async fn other_than(raw: &Raw, key: &str, first: usize) {
     eventually(NOISE, || async { holder(raw, key).await != first }).await;
 }
 
@@ -106,7 +106,7 @@ async fn holders_that_were_frozen_past_their_lease_do_nothing_more() {
 }
 
 /// Cuts a holder off until the other one is in.
-async fn cut_off(proxy: &Proxy, round: usize, until: impl Future<Output = ()>) {
+pub async fn cut_off(proxy: &Proxy, round: usize, until: impl Future<Output = ()>) {
     match round % 3 {
         0 => proxy.black_hole(),
         1 => {

@@ -1,6 +1,7 @@
 //! A resource that checks fencing tokens, and a worker that uses it under a lock.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -79,23 +80,32 @@ pub struct Turn {
 /// One increment under a lock that is held.
 pub async fn turn(guard: LockGuard, store: &Store, expire: Duration) -> Turn {
     let (token, owner) = (guard.fencing_token().to_string(), guard.owner().to_owned());
-    let body = store.increment(&token, &owner);
-    let mut late = 0;
-    let watched = Watched { body: Box::pin(body), expire, last: None, late: &mut late };
-    let outcome = guard.protect(watched).await;
+    let late = AtomicUsize::new(0);
+    let body = watched(store.increment(&token, &owner), expire, &late);
+    let outcome = guard.protect(body).await;
+    let late = late.into_inner();
     drop(guard);
     // The others poll: without a pause the lock would hardly ever be free when they do.
     time_passes(ms(20)).await;
     Turn { outcome, late }
 }
 
-/// Counts the steps that begin longer than a lease after the one before, and those after them:
-/// the process was frozen in between, and nobody has renewed meanwhile.
+/// Counts the steps of a body that begin longer than a lease after the one before, and those after
+/// them: the process was frozen in between, and nobody has renewed meanwhile.
+pub fn watched<F: Future>(
+    body: F,
+    expire: Duration,
+    late: &AtomicUsize,
+) -> impl Future<Output = F::Output> {
+    Watched { body: Box::pin(body), expire, last: None, late, is_late: false }
+}
+
 struct Watched<'a, F> {
     body: Pin<Box<F>>,
     expire: Duration,
     last: Option<(Instant, u32)>,
-    late: &'a mut usize,
+    late: &'a AtomicUsize,
+    is_late: bool,
 }
 
 impl<F: Future> Future for Watched<'_, F> {
@@ -107,9 +117,8 @@ impl<F: Future> Future for Watched<'_, F> {
         let is_over = self.last.is_some_and(|(last, renewed)| {
             renewed == renewals && now.duration_since(last) > self.expire
         });
-        if is_over || *self.late > 0 {
-            *self.late += 1;
-        }
+        self.is_late |= is_over;
+        self.late.fetch_add(usize::from(self.is_late), Ordering::Relaxed);
         self.last = Some((now, renewals));
         self.body.as_mut().poll(cx)
     }

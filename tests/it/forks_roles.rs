@@ -177,3 +177,20 @@ pub fn while_others_lock(args: &Args) {
     }
     emit(&format!("children {children}"));
 }
+
+/// Forks on a thread that blocks for its locks.
+pub fn and_block(args: &Args) {
+    let redlock = runtime().block_on(builder(args).build()).expect("the server is there");
+    let guard = redlock.lock("parents").acquire_blocking().expect("it is free");
+    let mut guards = vec![guard];
+    let status = in_a_child(|| {
+        let guard = guards.pop().expect("it is there");
+        emit(&format!("acquire {}", said(redlock.lock("other").acquire_blocking())));
+        emit(&format!("release {}", said(guard.release_blocking())));
+        let own = runtime().block_on(builder(args).build()).expect("the server is there");
+        emit(&format!("own {}", said(own.lock("other").acquire_blocking())));
+    });
+    assert_eq!(status, 0);
+    let guard = guards.pop().expect("it is there");
+    emit(&format!("parent {:?}", guard.release_blocking()));
+}

@@ -14,11 +14,34 @@ macro_rules! with_head {
     };
 }
 
-const SCRIPTS: [(&str, &str); 9] = [
+/// The text of a script of readers and permits.
+macro_rules! shared {
+    ($name:literal) => {
+        include_str!(concat!("../../redlock-runtime/src/backend/redis/commands/shared/", $name))
+    };
+}
+
+macro_rules! with_join {
+    ($name:literal) => {
+        concat!(script!("hand_over.lua"), shared!("join.lua"), shared!($name))
+    };
+}
+
+const SHARED: [(&str, &str); 6] = [
+    ("shared/acquire.lua", with_join!("acquire.lua")),
+    ("shared/enqueue.lua", with_join!("enqueue.lua")),
+    ("shared/downgrade.lua", with_join!("downgrade.lua")),
+    ("shared/release.lua", concat!(script!("hand_over.lua"), shared!("release.lua"))),
+    ("shared/renew.lua", shared!("renew.lua")),
+    ("shared/raise.lua", shared!("raise.lua")),
+];
+
+const SCRIPTS: [(&str, &str); 10] = [
     ("acquire.lua", script!("acquire.lua")),
     ("acquire_all.lua", script!("acquire_all.lua")),
     ("raise.lua", script!("raise.lua")),
     ("renew.lua", script!("renew.lua")),
+    ("retain.lua", script!("retain.lua")),
     ("release_hint.lua", script!("release_hint.lua")),
     ("release.lua", with_head!("release.lua")),
     ("enqueue.lua", with_head!("enqueue.lua")),
@@ -29,11 +52,14 @@ const SCRIPTS: [(&str, &str); 9] = [
 #[tokio::test]
 async fn the_documented_digests_are_those_of_the_scripts() {
     let raw = Server::shared().await.raw();
-    for (name, text) in SCRIPTS {
+    for (name, text) in SCRIPTS.into_iter().chain(SHARED) {
         let digest = Script::new(text).get_hash().to_owned();
         assert!(DOCUMENT.contains(&format!("| `{name}` | `{digest}` |")), "{name}: {digest}");
         let loaded: String = from_redis_value(raw.cmd(&["SCRIPT", "LOAD", text]).await).unwrap();
         assert_eq!(loaded, digest, "the server's own opinion of {name}");
+        if name.starts_with("shared") {
+            continue;
+        }
         let strict = include_str!("../../docs/security.md");
         assert!(strict.contains(&format!("+evalsha|{digest}")), "{name}: {digest}");
     }
@@ -42,7 +68,7 @@ async fn the_documented_digests_are_those_of_the_scripts() {
 #[test]
 fn the_documented_commands_are_those_of_the_scripts() {
     let mut called: Vec<&str> = Vec::new();
-    for (_, text) in SCRIPTS {
+    for (_, text) in SCRIPTS.into_iter().chain(SHARED) {
         let calls = text.split("redis.call('").chain(text.split("redis.pcall('"));
         called.extend(calls.filter_map(|call| call.split_once('\'')).map(|(name, _)| name));
     }
@@ -50,19 +76,27 @@ fn the_documented_commands_are_those_of_the_scripts() {
     called.sort_unstable();
     called.dedup();
     let of_lines = ["LINDEX", "LLEN", "LPOP", "LRANGE", "LREM", "PUBLISH", "RPUSH"];
+    let of_holders = ["ZADD", "ZCARD", "ZCOUNT", "ZRANGE", "ZREM", "ZREMRANGEBYSCORE", "ZSCORE"];
     let of_locks = ["DEL", "GET", "MGET", "PEXPIRE", "PTTL", "SET", "TIME"];
-    let mut documented = [&of_locks[..], &of_lines].concat();
+    let mut documented = [&of_locks[..], &of_lines, &of_holders].concat();
     documented.sort_unstable();
     assert_eq!(called, documented);
     assert!(DOCUMENT.contains("`GET`, `MGET`, `SET`, `DEL`, `PEXPIRE`, `PTTL` and `TIME`"));
-    assert!(of_lines.iter().all(|command| DOCUMENT.contains(&format!("`{command}`"))));
+    assert!(
+        of_lines
+            .iter()
+            .chain(&of_holders)
+            .all(|command| DOCUMENT.contains(&format!("`{command}`")))
+    );
 }
 
 /// Headers of scripts say what the table says.
 #[test]
 fn every_script_says_its_keys_arguments_and_returns() {
-    for (name, text) in SCRIPTS {
+    for (name, text) in SCRIPTS.into_iter().chain(SHARED) {
         let text = text.strip_prefix(HEAD).unwrap_or(text);
+        let text = text.strip_prefix(shared!("join.lua")).unwrap_or(text);
+        let name = name.trim_start_matches("shared/");
         let header: Vec<&str> = text.lines().take_while(|line| line.starts_with("--")).collect();
         let says = |what: &str| header.iter().any(|line| line.contains(what));
         assert!(header[0].starts_with(&format!("-- {}", name.trim_end_matches(".lua"))));

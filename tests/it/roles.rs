@@ -2,7 +2,7 @@
 
 use crate::support::process::{Args, Process, Role, block_on, emit, play};
 use crate::support::{Server, ms, secs, time_passes};
-use crate::{ends_roles, fault_roles, forks_roles};
+use crate::{ends_roles, fault_roles, forks_roles, leader_roles};
 
 /// Every role by its name.
 fn roles() -> &'static [(&'static str, Role)] {
@@ -12,6 +12,7 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("panic", panic),
         ("own-a-server", own_a_server),
         ("call-before-init", crate::attribute_client::call_before_init),
+        ("init-in-a-scope", crate::scope::init_in_a_scope),
         ("count", crate::parity::count),
         ("count-in-tasks", crate::parity::count_in_tasks),
         ("take-turns", crate::hand_over_worker::work),
@@ -25,12 +26,15 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("fork-in-a-body", forks_roles::in_a_body),
         ("fork-while-others-lock", forks_roles::while_others_lock),
         ("transfer", crate::transfers::work),
+        ("fork-and-block", forks_roles::and_block),
+        ("run-a-job", crate::min_hold::run_jobs),
         ("hold", fault_roles::hold),
         ("drop-and-end", fault_roles::drop_and_end),
         ("end-and-drop", fault_roles::end_and_drop),
         ("drop-by-panic", fault_roles::drop_by_panic),
         ("exit-while-holding", fault_roles::exit_while_holding),
         ("increment", fault_roles::increment),
+        ("lead", leader_roles::lead),
         ("block-the-keeper", fault_roles::block_the_keeper),
         ("short-of-files", fault_roles::short_of_files),
     ]

@@ -75,6 +75,25 @@ async fn the_documented_user_is_enough() {
     assert!(warnings.is_empty(), "{warnings:?}");
 }
 
+/// Readers, writers and permits of a user with the words that they need besides.
+#[tokio::test]
+async fn the_documented_user_of_readers_and_permits_is_enough() {
+    let server = server(&user("acl-kinds")).await;
+    let redlock = Redlock::connect(url(&server)).await.unwrap();
+    let request = || redlock.lock("stock-42").wait(secs(20));
+    let first = request().read().acquire().await.unwrap();
+    let writer = tokio::spawn(request().acquire());
+    let raw = server.raw();
+    let queue = "{lock:stock-42}:queue";
+    eventually(secs(10), || async { raw.int(&["LLEN", queue]).await == 1 }).await;
+    first.release().await.unwrap();
+    let reader = writer.await.unwrap().unwrap().downgrade().await.unwrap();
+    reader.release().await.unwrap();
+    request().permits(2).run(async {}).await.unwrap();
+    let refused = format!("{:?}", raw.cmd(&["ACL", "LOG"]).await);
+    assert_eq!(refused.matches("\"object\"").count(), refused.matches("\"client|set").count());
+}
+
 /// The restart guard and the replicas ask for what the document says, and for no more.
 #[tokio::test]
 async fn the_options_need_the_words_that_are_documented() {

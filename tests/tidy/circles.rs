@@ -10,7 +10,7 @@ use crate::assert_none;
 use crate::lexer::{Token, tokens};
 use crate::tree::{self, Source};
 
-const LIBRARIES: &[&str] = &["redlock-runtime/src/", "redlock-macros/src/"];
+const LIBRARIES: &[&str] = &["redlock-runtime/src/", "redlock-macros/src/", "redlock-cli/src/"];
 
 /// From each node to those that it imports from.
 type Graph = BTreeMap<String, BTreeSet<String>>;

@@ -3,10 +3,13 @@
 use crate::tree::{self, Source};
 use crate::{assert_none, assert_one};
 
-/// The names that `lib.rs` makes public, apart from those for the macro.
-fn public_names(lib: &str) -> Vec<String> {
+/// The modules whose names are public: the root, and what `redlock::testing` offers.
+const PUBLIC: &[&str] = &["redlock-runtime/src/lib.rs", "redlock-runtime/src/testing/mod.rs"];
+
+/// The names that a file makes public, apart from those for the macro.
+fn public_names(root: &str) -> Vec<String> {
     let mut names = Vec::new();
-    for line in lib.lines().filter(|line| line.starts_with("pub use ")) {
+    for line in root.lines().filter(|line| line.starts_with("pub use ")) {
         let name = |c: char| !(c.is_alphanumeric() || c == '_');
         let list = line.rsplit("::").next().unwrap_or_default();
         names.extend(list.split(name).filter(|name| !name.is_empty()).map(str::to_owned));
@@ -55,8 +58,10 @@ fn every_public_function_has_an_example() {
         let path = source.path.strip_prefix("redlock-runtime/src/");
         path.is_some_and(|path| !path.starts_with("call/"))
     });
-    let lib = sources.iter().find(|source| source.path.ends_with("src/lib.rs"));
-    let names = public_names(&lib.expect("the library has a root").text);
+    let roots = sources.iter().filter(|source| PUBLIC.contains(&source.path.as_str()));
+    let roots: Vec<_> = roots.map(|root| public_names(&root.text)).collect();
+    assert_eq!(roots.len(), PUBLIC.len());
+    let names = roots.concat();
     let found = sources.iter().flat_map(|source| without_example(source, &names));
     assert_none(&found.collect::<Vec<_>>());
 }

@@ -9,6 +9,7 @@ mod lexer;
 mod links;
 mod names;
 mod shape;
+mod snippets;
 mod texts;
 mod tree;
 

@@ -9,7 +9,8 @@ use fault_kit::{Raw, Server};
 use redis_model::Content;
 
 /// A user that may not touch the lines of locks.
-pub(crate) const USER: &str = "lineless on >secret +@all ~lock:* ~mark ~fence:* ~box ~clock";
+pub(crate) const USER: &str =
+    "lineless on >secret +@all ~lock:* ~mark ~fence:* ~*:holders ~box ~clock";
 
 const STRETCH: &str = include_str!("stretch.lua");
 const FACTOR: i64 = 100_000;
@@ -22,8 +23,14 @@ const DUMP: &str = "
     table.sort(names)
     for _, name in ipairs(names) do
         if name ~= 'clock' then
-            local is_list = redis.call('TYPE', name).ok == 'list'
-            local value = is_list and redis.call('LRANGE', name, 0, -1) or redis.call('GET', name)
+            local kind, value = redis.call('TYPE', name).ok, nil
+            if kind == 'list' then
+                value = redis.call('LRANGE', name, 0, -1)
+            elseif kind == 'zset' then
+                value = redis.call('ZRANGE', name, 0, -1, 'WITHSCORES')
+            else
+                value = redis.call('GET', name)
+            end
             lines[#lines + 1] = {name, redis.call('PTTL', name), value}
         end
     end
@@ -200,6 +207,12 @@ impl Pair {
             let value = match keys.get(key).unwrap() {
                 Content::Text(bytes) => bulk(bytes),
                 Content::List(items) => Value::Array(items.iter().map(bulk).collect()),
+                Content::Sorted(set) => {
+                    let words = set.in_order().into_iter().flat_map(|(member, score)| {
+                        [bulk(&member.to_vec()), bulk(&score.to_string().into_bytes())]
+                    });
+                    Value::Array(words.collect())
+                }
             };
             let name = String::from_utf8_lossy(key);
             writeln!(stands, "{name:?}, {left} ms: {}", text(&value)).unwrap();

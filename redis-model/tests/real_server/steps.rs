@@ -16,8 +16,18 @@ macro_rules! script {
 
 const HEAD: &str = script!("hand_over");
 
+macro_rules! shared {
+    ($name:literal) => {
+        include_str!(concat!(
+            "../../../redlock-runtime/src/backend/redis/commands/shared/",
+            $name,
+            ".lua"
+        ))
+    };
+}
+
 const LOCKS: [&str; 2] = ["lock:a", "lock:b"];
-const OWNERS: [&str; 5] = ["o:1", "o:2", "o:3", "o:4", "o:5"];
+const OWNERS: [&str; 6] = ["o:1", "o:2", "o:3", "o:4", "o:5", "o:retained"];
 const CHANNELS: [&str; 6] = ["-", "gone", "@box", "heard", "@lock:b", "-"];
 /// Most of them good.
 const LIVES: [&str; 9] = ["100", "1000", "5000", "30000", "7", "0", "x", "-5", "10000000000001"];
@@ -41,12 +51,13 @@ fn keys(lock: &str) -> [String; 4] {
 
 pub(crate) async fn step(pair: &mut Pair, random: &mut Rng, place: &str) {
     let lock = one(random, &LOCKS);
-    match random.u8(..40) {
+    match random.u8(..60) {
         0..6 => acquire(pair, random, lock, place).await,
         6..18 => in_line(pair, random, lock, place).await,
         18..28 => let_go(pair, random, lock, place).await,
         28..34 => others(pair, random, lock, place).await,
-        34..38 => time(pair, random).await,
+        34..40 => time(pair, random).await,
+        40..58 => shared(pair, random, lock, place).await,
         _ => by_hand(pair, random, lock, place).await,
     }
 }
@@ -79,6 +90,73 @@ async fn in_line(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
     call(pair, ("enqueue", script!("enqueue")), &keys(lock), &args, place).await;
 }
 
+/// The keys of a lock whose holders are several.
+fn shared_keys(lock: &str) -> [String; 5] {
+    let [key, mark, counter, line] = keys(lock);
+    [key, mark, counter, line, format!("{}:holders", &lock[5..])]
+}
+
+/// One of the holders of a lock of a shared kind, mostly.
+fn one_of_holders(pair: &Pair, random: &mut Rng, lock: &str) -> String {
+    let [.., holders] = shared_keys(lock);
+    match pair.model.keyspace().get(holders.as_bytes()) {
+        Some(redis_model::Content::Sorted(set)) if random.u8(..5) > 0 => {
+            let members = set.in_order();
+            let (member, _) = members[random.usize(..members.len())];
+            String::from_utf8(member.to_vec()).unwrap()
+        }
+        _ => one(random, &OWNERS).to_owned(),
+    }
+}
+
+async fn shared(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
+    let keys = shared_keys(lock);
+    let kind = one(random, &["r", "r", "r", "p2", "p3"]);
+    let marker = if kind == "r" { "<readers>" } else { "<permits>" };
+    let (owner, holder) = (one(random, &OWNERS), one_of_holders(pair, random, lock));
+    let head = [HEAD, shared!("join")].concat();
+    match random.u8(..9) {
+        0 | 1 => {
+            let args = [owner, life(random), "20000", kind];
+            let text = [&head, shared!("acquire")].concat();
+            call(pair, ("acquire shared", &text), &keys, &args, place).await;
+        }
+        2..5 => {
+            let channel = if random.u8(..3) == 0 { "" } else { one(random, &CHANNELS) };
+            let args = [owner, life(random), life(random), kind, channel];
+            let text = [&head, shared!("enqueue")].concat();
+            call(pair, ("enqueue shared", &text), &keys, &args, place).await;
+        }
+        5 | 6 => {
+            let args = [&holder, marker, one(random, &["", "leave"])];
+            let [lock, mark, counter, line, holders] = keys;
+            let keys = [lock, holders, mark, counter, line];
+            let count = if random.u8(..8) == 0 { 2 } else { 5 };
+            let text = [HEAD, shared!("release")].concat();
+            call(pair, ("release shared", &text), &keys[..count], &args, place).await;
+        }
+        7 => {
+            let renewed = LOCKS.map(shared_keys);
+            let keys: Vec<String> =
+                renewed.into_iter().flat_map(|[lock, .., holders]| [lock, holders]).collect();
+            let args = [&holder, life(random), marker, owner, life(random), "<readers>"];
+            call(pair, ("renew shared", shared!("renew")), &keys, &args, place).await;
+        }
+        _ if random.bool() => {
+            let (held, ..) = held(pair, random, lock);
+            let args = [&held, owner, life(random), "20000"];
+            let text = [&head, shared!("downgrade")].concat();
+            call(pair, ("downgrade shared", &text), &keys, &args, place).await;
+        }
+        _ => {
+            let [lock, mark, .., holders] = keys;
+            let args = [&holder, "1795000000000000", marker];
+            let text = shared!("raise");
+            call(pair, ("raise shared", text), &[lock, mark, holders], &args, place).await;
+        }
+    }
+}
+
 /// The holder of a lock, mostly, and what stands in its counter.
 fn held(pair: &Pair, random: &mut Rng, lock: &str) -> (String, String, String) {
     let text = |key: &str| match pair.model.keyspace().get(key.as_bytes()) {
@@ -104,7 +182,13 @@ async fn let_go(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
 async fn others(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
     let keys = keys(lock);
     let (owner, used, reserved) = held(pair, random, lock);
-    match random.u8(..7) {
+    match random.u8(..8) {
+        6 => {
+            let keys = [keys[0].clone(), keys[3].clone()];
+            let count = if random.u8(..8) == 0 { 1 } else { 2 };
+            let args = [owner.as_str(), "o:retained", life(random)];
+            call(pair, ("retain", script!("retain")), &keys[..count], &args, place).await;
+        }
         0 | 1 => {
             let next = one(random, &OWNERS);
             let (expire, tokens) = (life(random), one(random, &TOKENS));
@@ -119,21 +203,23 @@ async fn others(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
         }
         4 => {
             let keys = [keys[0].clone(), keys[3].clone()];
-            let args = [owner.as_str(), one(random, &CHANNELS)];
+            let args = [owner.as_str(), one(random, &CHANNELS), one(random, &["0", "r", "p2"])];
             call(pair, ("release_hint", script!("release_hint")), &keys, &args, place).await;
         }
-        5 => {
-            let of = |lock: &str| keys(lock).into_iter().take(3);
-            let both: Vec<String> = LOCKS.into_iter().flat_map(of).collect();
-            let args = [life(random), owner.as_str(), one(random, &OWNERS)];
-            call(pair, ("acquire_all", script!("acquire_all")), &both, &args, place).await;
-        }
+        5 => several(pair, random, &owner, place).await,
         _ => {
             let args = [&owner, life(random), one(random, &OWNERS), life(random)];
             let locks = LOCKS.map(str::to_owned);
             call(pair, ("renew", script!("renew")), &locks, &args, place).await;
         }
     }
+}
+
+/// Both locks at once.
+async fn several(pair: &mut Pair, random: &mut Rng, owner: &str, place: &str) {
+    let both: Vec<String> = LOCKS.iter().flat_map(|lock| keys(lock).into_iter().take(3)).collect();
+    let args = [life(random), owner, one(random, &OWNERS)];
+    call(pair, ("acquire_all", script!("acquire_all")), &both, &args, place).await;
 }
 
 async fn time(pair: &mut Pair, random: &mut Rng) {

@@ -21,6 +21,7 @@ fn all_options_are_read() {
     let (args, errors) = parsed(quote! {
         key = "stock-<id>", expire = "1m30s", wait = "forever", max_renew = 5, on_error = panic,
         client = &self.locks, release = "background", reentrant = false, crate = a::b,
+        on_busy = "skip",
     });
     assert!(errors.is_empty(), "{errors:?}");
     assert!(matches!(args.key, Some(Key::Template(text)) if text.value() == "stock-<id>"));
@@ -29,7 +30,7 @@ fn all_options_are_read() {
     assert_eq!(args.max_renew, Some(5));
     assert!(matches!(args.on_error, OnError::Panic));
     assert!(args.client.is_some() && args.krate.is_some());
-    assert!(args.background && !args.reentrant);
+    assert!(args.background && !args.reentrant && args.skips_busy);
 }
 
 #[test]
@@ -38,7 +39,7 @@ fn what_is_left_out_stays_unset() {
     assert!(errors.is_empty());
     assert!(args.expire.is_none() && args.wait.is_none() && args.max_renew.is_none());
     assert!(args.client.is_none() && args.krate.is_none());
-    assert!(args.reentrant && !args.background);
+    assert!(args.reentrant && !args.background && !args.skips_busy);
     assert!(matches!(args.on_error, OnError::Convert));
 }
 
@@ -57,7 +58,7 @@ fn values_may_be_expressions() {
 fn every_option_is_checked_in_one_go() {
     let errors = problems(quote! {
         expire = "0s", wait = 5 +, max_renew = "5", on_error = 1, release = "x", reentrant = 0,
-        crate = 1, colour = 2, expire = "1s"
+        crate = 1, colour = 2, expire = "1s", on_busy = "ignore"
     });
     let expected = [
         "`expire` must be longer than zero",
@@ -67,6 +68,7 @@ fn every_option_is_checked_in_one_go() {
         "`release` must be",
         "`reentrant` must be",
         "`crate` takes a path",
+        "`on_busy` must be \"error\"",
         "unknown option `colour`.",
         "option `expire` is given twice",
     ];
@@ -100,6 +102,23 @@ fn expire_has_bounds() {
     }
     for text in ["10ms", "365d"] {
         assert!(problems(quote!(expire = #text)).is_empty());
+    }
+}
+
+#[test]
+fn min_hold_has_bounds() {
+    for (text, part) in [
+        ("366d", "at most 365 days"),
+        ("forever", "cannot be \"forever\""),
+        ("none", "`none` is not a duration: write for how long"),
+    ] {
+        let errors = problems(quote!(min_hold = #text));
+        assert!(errors.len() == 1 && errors[0].contains(part), "{text}: {errors:?}");
+    }
+    for (text, expected) in [("0s", 0), ("1ms", 1), ("365d", 31_536_000_000)] {
+        let (args, errors) = parsed(quote!(key = "k", min_hold = #text));
+        assert!(errors.is_empty(), "{errors:?}");
+        assert!(matches!(args.min_hold, Some(Time::Millis(ms)) if ms == expected));
     }
 }
 

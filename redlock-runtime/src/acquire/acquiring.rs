@@ -12,13 +12,14 @@ use tokio::task::coop::unconstrained;
 
 use super::direct_attempt::{DirectAttempt, DirectOutcome};
 use super::wait_handle::WaitHandle;
-use super::waiting;
+use super::{nesting, waiting};
 use crate::backend::Claim;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::handoff::Ownership;
 use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::local_queue::{QueueHandle, Terms, Waiter};
 use crate::options::{Policy, Wait};
 use crate::owner::Owner;
@@ -30,7 +31,10 @@ pub(crate) struct Order {
     /// The template of the key, or `LockRequest::label`: the label of metrics.
     pub(crate) template: &'static str,
     pub(crate) key: LockKey,
+    pub(crate) kind: Kind,
     pub(crate) policy: Policy,
+    /// A call that finds the lock busy is skipped, which is no failure.
+    pub(crate) skips_busy: bool,
 }
 
 /// The outcome of an acquisition.
@@ -99,12 +103,13 @@ impl fmt::Debug for Acquiring {
 }
 
 async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
-    let started = engine.clock().now();
+    let (started, wait_limit) = (engine.clock().now(), order.policy.wait());
+    nesting::note_order(engine, order.template, &order.key, wait_limit);
     let attempt = CountedCall::begin(order);
     let terms = order.terms(started, engine.shutdowns().begun());
     let granted = grant(engine, order, terms).await;
     attempt.end(&granted);
-    granted
+    if wait_limit == Wait::Never { granted } else { granted.map_err(nesting::with_holds) }
 }
 
 /// Acquires the lock for one call, or for one key of a call.
@@ -140,9 +145,10 @@ impl<'a> CountedCall<'a> {
 
     pub(super) fn end(mut self, granted: &Acquisition) {
         self.has_ended = true;
-        let Order { template, policy, .. } = self.order;
+        let Order { template, policy, skips_busy, .. } = self.order;
         match granted {
             Ok(ownership) => telemetry::acquired(template, ownership.hold().waited),
+            Err(LockError::Timeout { .. }) if *skips_busy => telemetry::skipped(template),
             Err(error) => {
                 telemetry::not_acquired(template, error, policy.wait() != Wait::Never);
             }
@@ -161,23 +167,30 @@ impl Drop for CountedCall<'_> {
 impl Order {
     pub(super) fn terms(&self, started: Moment, shutdowns: u64) -> Terms {
         let Self { template, policy, .. } = self;
-        let (expire, max_renew) = (policy.expire(), policy.max_renew());
-        Terms { template, expire, max_renew, started, shutdowns }
+        Terms {
+            template,
+            expire: policy.expire(),
+            min_hold: policy.min_hold(),
+            max_renew: policy.max_renew(),
+            started,
+            shutdowns,
+        }
     }
 
-    fn claim(&self, engine: &Engine) -> Claim {
+    fn claim(&self, engine: &Engine, terms: Terms) -> Claim {
         Claim {
             key: self.key.clone(),
             owner: Owner::fresh(&engine.client_name),
-            expire: self.policy.expire(),
+            expire: terms.lease(),
+            kind: self.kind,
         }
     }
 }
 
 /// Makes one attempt, whether or not other callers wait.
 async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Acquisition {
-    let attempt = DirectAttempt::new(engine.local_queue(&order.key), None, terms);
-    let claim = order.claim(engine);
+    let attempt = DirectAttempt::new(engine.local_queue(&order.key, order.kind), None, terms);
+    let claim = order.claim(engine, terms);
     match attempt.make(engine, &claim, engine.reply_timeout).await? {
         DirectOutcome::Granted(ownership) => Ok(ownership),
         DirectOutcome::NotNow(_, observed) => {
@@ -189,13 +202,13 @@ async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Acquisit
 
 /// Makes an attempt first if no other caller came before; waits in the local queue otherwise.
 async fn wait(engine: &Arc<Engine>, order: &Order, terms: Terms, end: Moment) -> Acquisition {
-    let (queue, started) = (engine.local_queue(&order.key), terms.started);
+    let (queue, started) = (engine.local_queue(&order.key, order.kind), terms.started);
     let Some(guard) = queue.attempt_first(started) else {
         return enter(engine, queue, terms, end, 0)?.await;
     };
     let attempt = DirectAttempt::new(queue, Some(guard), terms);
     let within = engine.reply_timeout.min(end.since(started).max(waiting::LAST_ATTEMPT));
-    let claim = order.claim(engine);
+    let claim = order.claim(engine, terms);
     match attempt.make(engine, &claim, within).await? {
         DirectOutcome::Granted(ownership) => Ok(ownership),
         DirectOutcome::NotNow(attempt, observed) => {

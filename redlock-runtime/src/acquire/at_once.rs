@@ -11,9 +11,13 @@ use crate::engine::Engine;
 use crate::handoff::{Begin, hold_together};
 use crate::hold::{ConfirmedLease, Tenure};
 use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::local_queue::{DirectAttemptGuard, QueueHandle, Terms};
 use crate::owner::Owner;
 use crate::{release, telemetry};
+
+/// Several keys are locked together as exclusive locks only.
+const KIND: Kind = Kind::Exclusive;
 
 /// One command for all keys of a call.
 pub(super) struct AtOnce<'a> {
@@ -43,7 +47,7 @@ impl AtOnce<'_> {
             return None;
         }
         let queues: Vec<QueueHandle> =
-            self.keys.iter().map(|key| self.engine.local_queue(key)).collect();
+            self.keys.iter().map(|key| self.engine.local_queue(key, KIND)).collect();
         let _attempts = self.go_first(&queues, is_polled)?;
         let (sent, answer) = self.ask(ability, &claims, within).await;
         let mut observed = Observed::default();
@@ -118,7 +122,7 @@ impl AtOnce<'_> {
 
     fn claim(&self, key: &LockKey) -> Claim {
         let owner = Owner::fresh(&self.engine.client_name);
-        Claim { key: key.clone(), owner, expire: self.terms.expire }
+        Claim { key: key.clone(), owner, expire: self.terms.expire, kind: KIND }
     }
 }
 

@@ -7,10 +7,13 @@ mod at_once;
 mod attempt;
 mod caller;
 mod direct_attempt;
+mod downgrade;
+mod nesting;
 mod observed;
 mod several;
 mod wait_handle;
 mod waiting;
 
 pub(crate) use acquiring::{Acquiring, Order, start};
+pub(crate) use downgrade::downgrade;
 pub(crate) use several::start_all;

@@ -6,6 +6,7 @@ use crate::backend::Fault;
 use crate::clock::Moment;
 use crate::error::LockError;
 use crate::key::LockKey;
+use crate::kind::group_of;
 
 /// The last answers about one key.
 #[derive(Debug, Default)]
@@ -24,7 +25,10 @@ pub(crate) struct Observed {
 
 impl Observed {
     pub(crate) fn busy(&mut self, holder: String, free_in: Option<Duration>, now: Moment) {
-        let is_same = self.holder.as_ref() == Some(&holder);
+        // A group stays the same one while its members change.
+        let is_same = self.holder.as_ref().is_some_and(|before| {
+            *before == holder || group_of(before).is_some() && group_of(before) == group_of(&holder)
+        });
         let holder_since = self.holder_since.filter(|_| is_same).or(Some(now));
         *self = Self { holder: Some(holder), holder_since, free_in, ..Self::default() };
     }
@@ -53,6 +57,7 @@ impl Observed {
         if let Some((took, expire)) = self.too_late {
             return LockError::ExpireTooShort { key: name, took, expire };
         }
-        LockError::Timeout { key: name, waited, attempts, holder: self.holder.clone() }
+        let (holder, while_holding) = (self.holder.clone(), Vec::new());
+        LockError::Timeout { key: name, waited, attempts, holder, while_holding }
     }
 }

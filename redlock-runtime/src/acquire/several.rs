@@ -18,6 +18,7 @@ use super::agreement::agree;
 use super::at_once::AtOnce;
 use super::attempt::LAST_ATTEMPT;
 use super::caller::Caller;
+use super::nesting;
 use crate::backend::LockBackend;
 use crate::background_thread::stopped;
 use crate::backoff;
@@ -37,12 +38,13 @@ pub(crate) fn start_all(engine: &Arc<Engine>, order: Order, further: Vec<LockKey
 }
 
 async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -> Acquisition {
-    let started = engine.clock().now();
+    let (started, wait) = (engine.clock().now(), order.policy.wait());
+    nesting::note_order(&engine, order.template, &order.key, wait);
     let attempt = CountedCall::begin(&order);
     let call = Arc::new(SeveralKeys::new(engine, &order, further, started));
     let granted = call.acquire().await;
     attempt.end(&granted);
-    granted
+    if wait == Wait::Never { granted } else { granted.map_err(nesting::with_holds) }
 }
 
 /// A call that wants several keys.
@@ -72,9 +74,8 @@ impl SeveralKeys {
             Wait::Never => started,
             Wait::Forever => Moment::NEVER,
         };
-        let (template, policy) = (order.template, order.policy);
         let keys = std::iter::once(order.key.clone()).chain(further);
-        let orders = keys.map(|key| Order { template, key, policy }).collect();
+        let orders = keys.map(|key| Order { key, ..*order }).collect();
         Self { engine, orders, terms, wait, end }
     }
 
@@ -206,7 +207,7 @@ impl SeveralKeys {
         };
         let policy = order.policy.with(None, Some(wait), None)?;
         let terms = Terms { max_renew: None, started: now, ..self.terms };
-        Ok((Order { template: order.template, key: order.key.clone(), policy }, terms))
+        Ok((Order { key: order.key.clone(), policy, ..*order }, terms))
     }
 
     /// The error of one key, as one of the call.
@@ -221,7 +222,8 @@ impl SeveralKeys {
 /// A key was not had in time, and nobody knows who has it.
 fn timed_out(key: &LockKey) -> LockError {
     let key = key.name().to_owned();
-    LockError::Timeout { key, waited: Duration::ZERO, attempts: 1, holder: None }
+    let (waited, while_holding) = (Duration::ZERO, Vec::new());
+    LockError::Timeout { key, waited, attempts: 1, holder: None, while_holding }
 }
 
 /// Runs `work` while these are held.

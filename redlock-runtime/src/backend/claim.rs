@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use super::tokens::TokensUsed;
 use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::owner::Owner;
 
-/// One lease: which lock, for which owner, for how long.
+/// One lease: which lock, of which kind, for which owner, for how long.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
     pub(crate) key: LockKey,
     pub(crate) owner: Owner,
     pub(crate) expire: Duration,
+    pub(crate) kind: Kind,
 }
 
 /// What an owner releases.
@@ -23,12 +25,14 @@ pub(crate) struct Release<'a> {
     pub(crate) unused: Option<TokensUsed>,
     /// The owner may wait in the queue of the server: it leaves the queue as well.
     pub(crate) may_be_queued: bool,
+    /// For how long the lock stays taken, though its owner has let go of it.
+    pub(crate) retain: Option<Duration>,
 }
 
 impl<'a> Release<'a> {
     /// Releases the lock only.
     pub(crate) fn of(claim: &'a Claim) -> Self {
-        Self { claim, unused: None, may_be_queued: false }
+        Self { claim, unused: None, may_be_queued: false, retain: None }
     }
 
     /// Leaves the queue, and releases the lock if it was handed over meanwhile.

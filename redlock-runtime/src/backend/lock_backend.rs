@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::acquire_all::AcquireAll;
 use super::claim::{Claim, Release};
+use super::downgrade::Downgrade;
 use super::fifo_queue::FifoQueue;
 use super::outcome::{Acquired, Found, Reply};
 use super::release_hints::ReleaseHints;
@@ -28,7 +29,9 @@ pub(crate) trait LockBackend: fmt::Debug + Send + Sync + 'static {
     /// unknown. Never re-creates a lease that is over.
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>>;
 
-    /// Frees the lock if its owner still holds it, or hands it to the first process that waits.
+    /// Frees the lock if its owner still holds it, or hands it to the first process that waits. A
+    /// lock that is to be retained stays taken: its owner value tells so from then on, so that no
+    /// late command of its owner finds it.
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found>;
 
     /// Raises the fencing counter of the lock to at least `fencing_token` if the owner still holds
@@ -61,6 +64,11 @@ pub(crate) struct Abilities<'a> {
     pub(crate) local_connection: Option<&'a dyn LocalConnection>,
     /// The backend needs a background task for as long as it lives.
     pub(crate) background_work: Option<&'a dyn BackgroundWork>,
+    /// The backend can turn an exclusive lock into a read lock.
+    pub(crate) downgrade: Option<&'a dyn Downgrade>,
+    /// The backend decides alone how many permits of a key are held. Several nodes cannot: three
+    /// holders of two permits fit on five nodes.
+    pub(crate) has_permits: bool,
     /// Every command is carried out before its call returns, or never. Otherwise a copy of a
     /// command may still be in flight when its call was dropped or answered.
     pub(crate) is_synchronous: bool,

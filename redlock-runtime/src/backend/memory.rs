@@ -1,23 +1,24 @@
 //! The embedded backend: locks in the memory of this process, on a clock that tests can pause.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use tokio::runtime;
-
+use self::tables::{Hint, Holder, Record, Tables, clock_here};
 use super::acquire_all::{AcquireAll, AllAcquired};
 use super::claim::{Claim, Release};
+use super::downgrade::{Downgrade, Downgraded};
 use super::lock_backend::{Abilities, LockBackend};
 use super::outcome::Reply;
 use super::outcome::{Acquired, Fault, Found};
-use crate::clock::{Clock, Moment, paused_runtime};
+use super::release_hints::{HintRegistration, OnRelease, ReleaseHints};
+use crate::clock::Clock;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
+use crate::kind::Kind;
+use crate::owner::Owner;
 
-/// Expired entries are swept each time the map has doubled since the last sweep.
-const FIRST_SWEEP: usize = 1024;
+mod tables;
 
 /// The locks of the `memory` backend. Clients that share a store exclude each other, like processes
 /// on one Redis; the store can also simulate faults for tests.
@@ -65,13 +66,16 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// The owner value in a key (prefix included), if its lease still runs.
+    /// The owner value in a key (prefix included), if its lease still runs: of several readers, or
+    /// holders of permits, the first.
     ///
     /// ```
     /// assert_eq!(redlock::MemoryStore::new().owner("lock:nightly"), None);
     /// ```
     pub fn owner(&self, redis_key: &str) -> Option<String> {
-        self.tables().live(redis_key, Clock::Tokio.now()).map(|record| record.owner.clone())
+        let mut tables = self.tables();
+        let record = tables.live(redis_key, Clock::Tokio.now())?;
+        record.holders.first().map(|holder| holder.owner.clone())
     }
 
     /// Removes a key (prefix included), as a server that lost its data would.
@@ -95,8 +99,14 @@ impl MemoryStore {
         let ends = Clock::Tokio.now().plus(expire);
         let mut tables = self.tables();
         let fencing_token = tables.next_token();
-        let record = Record { owner: owner.to_owned(), fencing_token, ends, clock: clock_here() };
-        tables.locks.insert(redis_key.to_owned(), record);
+        let holder = Holder { owner: owner.to_owned(), fencing_token, ends };
+        tables.locks.insert(redis_key.to_owned(), Record::of(Kind::Exclusive, holder));
+    }
+
+    /// Forgets all locks.
+    #[cfg(any(test, feature = "test-util"))]
+    pub(crate) fn clear(&self) {
+        self.tables().locks.clear();
     }
 
     /// As if the clock of this node had been ahead.
@@ -116,67 +126,10 @@ impl fmt::Debug for MemoryStore {
     }
 }
 
-#[derive(Default)]
-struct Tables {
-    locks: HashMap<String, Record>,
-    /// The last fencing token over all locks.
-    last_token: u64,
-    next_sweep: usize,
-}
-
-struct Record {
-    owner: String,
-    fencing_token: FencingToken,
-    ends: Moment,
-    /// The runtime on whose paused clock the lease is counted; `None`: real time.
-    clock: Option<runtime::Id>,
-}
-
-impl Tables {
-    fn live(&mut self, redis_key: &str, now: Moment) -> Option<&mut Record> {
-        let clock = clock_here();
-        // A lease that is counted on another clock counts as live: its end cannot be told here.
-        let is_live = |record: &&mut Record| record.clock != clock || now < record.ends;
-        self.locks.get_mut(redis_key).filter(is_live)
-    }
-
-    /// The record of a lock that its owner still holds, or what was found instead.
-    fn ours(&mut self, claim: &Claim, now: Moment) -> Result<&mut Record, Found> {
-        match self.live(claim.key.redis_key(), now) {
-            None => Err(Found::Gone),
-            Some(record) if record.owner != claim.owner.as_str() => Err(Found::Stolen),
-            Some(record) => Ok(record),
-        }
-    }
-
-    fn next_token(&mut self) -> FencingToken {
-        self.last_token = (self.last_token + 1).max(micros_since_epoch());
-        let next = FencingToken::new(self.last_token);
-        next.unwrap_or_else(|| unreachable!("the clock shows the year 2255"))
-    }
-
-    fn sweep(&mut self, now: Moment, clock: Option<runtime::Id>) {
-        if self.locks.len() < self.next_sweep.max(FIRST_SWEEP) {
-            return;
-        }
-        self.locks.retain(|_, record| record.clock != clock || now < record.ends);
-        self.next_sweep = 2 * self.locks.len();
-    }
-}
-
-fn clock_here() -> Option<runtime::Id> {
-    paused_runtime().map(|runtime| runtime.id())
-}
-
 fn other_clock() -> Fault {
     let message = "the lease in this store is counted on another clock, which may be paused";
     let node = NodeError::new("memory", NodeErrorKind::OtherClock, message);
     Fault { nodes: vec![node], is_unknown: false, is_final: true }
-}
-
-fn micros_since_epoch() -> u64 {
-    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(elapsed.as_micros()).unwrap_or(0).min(FencingToken::LIMIT - 1)
 }
 
 /// The backend over a [`MemoryStore`]. It answers at once.
@@ -197,22 +150,27 @@ impl Memory {
         if tables.locks.get(key).is_some_and(|record| record.clock != clock) {
             return Err(other_clock());
         }
-        let ends = now.plus(claim.expire);
-        if let Some(record) = tables.live(key, now) {
-            if record.owner != claim.owner.as_str() {
-                let (holder, free_in) = (record.owner.clone(), Some(record.ends.since(now)));
-                let refused =
-                    Acquired::Refused { holder, free_in, was_cut: false, is_split: false };
-                return Ok(refused);
-            }
-            record.ends = ends;
-            return Ok(Acquired::Granted { fencing_token: record.fencing_token, was_cut: false });
+        let (kind, ends) = (claim.kind, now.plus(claim.expire));
+        let (is_wanted, fencing_token) = (tables.is_wanted(claim), tables.next_token());
+        let holder = || Holder { owner: claim.owner.as_str().to_owned(), fencing_token, ends };
+        let Some(record) = tables.live(key, now) else {
+            tables.locks.insert(key.to_owned(), Record::of(kind, holder()));
+            tables.sweep(now, clock);
+            return Ok(Acquired::Granted { fencing_token, was_cut: false });
+        };
+        let is_same = record.kind.is_shared() == kind.is_shared();
+        if let Some(ours) = record.of_owner(claim).filter(|_| is_same) {
+            ours.ends = ends;
+            let fencing_token = ours.fencing_token;
+            return Ok(Acquired::Granted { fencing_token, was_cut: false });
         }
-        let fencing_token = tables.next_token();
-        let record = Record { owner: claim.owner.as_str().to_owned(), fencing_token, ends, clock };
-        tables.locks.insert(key.to_owned(), record);
-        tables.sweep(now, clock);
-        Ok(Acquired::Granted { fencing_token, was_cut: false })
+        if record.has_room(kind) && !is_wanted {
+            record.holders.push(holder());
+            return Ok(Acquired::Granted { fencing_token, was_cut: false });
+        }
+        let free_in = Some(record.ends(kind).since(now));
+        let holder = record.shown();
+        Ok(Acquired::Refused { holder, free_in, was_cut: false, is_split: false })
     }
 
     /// All of them, or none.
@@ -225,16 +183,16 @@ impl Memory {
                 return Err(other_clock());
             }
             if let Some(record) = tables.live(key, now)
-                && record.owner != claim.owner.as_str()
+                && (record.kind.is_shared() || record.of_owner(claim).is_none())
             {
-                let (holder, free_in) = (record.owner.clone(), Some(record.ends.since(now)));
+                let (holder, free_in) = (record.shown(), Some(record.ends(claim.kind).since(now)));
                 return Ok(AllAcquired::Refused { place, holder, free_in, was_cut: false });
             }
         }
         let fencing_token = tables.next_token();
         for claim in claims {
             let (owner, ends) = (claim.owner.as_str().to_owned(), now.plus(claim.expire));
-            let record = Record { owner, fencing_token, ends, clock };
+            let record = Record::of(claim.kind, Holder { owner, fencing_token, ends });
             tables.locks.insert(claim.key.redis_key().to_owned(), record);
         }
         tables.sweep(now, clock);
@@ -244,8 +202,8 @@ impl Memory {
     fn extend(&self, claim: &Claim) -> Found {
         let now = Clock::Tokio.now();
         match self.store.tables().ours(claim, now) {
-            Ok(record) => {
-                record.ends = now.plus(claim.expire);
+            Ok(holder) => {
+                holder.ends = now.plus(claim.expire);
                 Found::Ours
             }
             Err(found) => found,
@@ -262,12 +220,57 @@ impl Memory {
     }
 
     fn free(&self, claim: &Claim) -> Found {
-        let mut tables = self.store.tables();
-        if let Err(found) = tables.ours(claim, Clock::Tokio.now()) {
-            return found;
-        }
-        tables.locks.remove(claim.key.redis_key());
+        let told = {
+            let mut tables = self.store.tables();
+            if let Err(found) = tables.ours(claim, Clock::Tokio.now()) {
+                return found;
+            }
+            let key = claim.key.redis_key();
+            if let Some(record) = tables.locks.get_mut(key) {
+                record.holders.retain(|holder| holder.owner != claim.owner.as_str());
+                if record.holders.is_empty() {
+                    tables.locks.remove(key);
+                }
+            }
+            tables.hints(key)
+        };
+        // Outside of the mutex: this wakes tasks.
+        told.into_iter().for_each(|hint| (hint.on_release)());
         Found::Ours
+    }
+
+    /// Lets go of a lock that stays taken for so long.
+    fn retain(&self, claim: &Claim, left: Duration) -> Found {
+        let (now, retained) = (Clock::Tokio.now(), claim.owner.retained());
+        let mut tables = self.store.tables();
+        let Some(record) = tables.live(claim.key.redis_key(), now) else { return Found::Gone };
+        let [holder] = record.holders.as_mut_slice() else { return Found::Stolen };
+        if holder.owner == claim.owner.as_str() {
+            (holder.owner, holder.ends) = (retained, now.plus(left));
+        } else if holder.owner != retained {
+            return Found::Stolen;
+        }
+        Found::Ours
+    }
+
+    /// The exclusive lock of `held` becomes that of a first reader.
+    fn turn(&self, held: &Claim, next: &Claim) -> Downgraded {
+        let now = Clock::Tokio.now();
+        let (fencing_token, told) = {
+            let mut tables = self.store.tables();
+            let fencing_token = tables.next_token();
+            if let Err(found) = tables.ours(held, now) {
+                return Downgraded::Lost(found);
+            }
+            let (owner, ends) = (next.owner.as_str().to_owned(), now.plus(next.expire));
+            let reader = Record::of(Kind::Read, Holder { owner, fencing_token, ends });
+            let key = next.key.redis_key();
+            tables.locks.insert(key.to_owned(), reader);
+            (fencing_token, tables.hints(key))
+        };
+        // Outside of the mutex: this wakes tasks.
+        told.into_iter().for_each(|hint| (hint.on_release)());
+        Downgraded::Granted(fencing_token)
     }
 }
 
@@ -283,7 +286,10 @@ impl LockBackend for Memory {
     }
 
     fn release<'a>(&'a self, release: Release<'a>, _: Duration) -> Reply<'a, Found> {
-        let answer = self.free(release.claim);
+        let answer = match release.retain {
+            Some(left) => self.retain(release.claim, left),
+            None => self.free(release.claim),
+        };
         Box::pin(async move { Ok(answer) })
     }
 
@@ -302,7 +308,14 @@ impl LockBackend for Memory {
     }
 
     fn abilities(&self) -> Abilities<'_> {
-        Abilities { is_synchronous: true, acquire_all: Some(self), ..Abilities::default() }
+        Abilities {
+            release_hints: Some(self),
+            acquire_all: Some(self),
+            downgrade: Some(self),
+            has_permits: true,
+            is_synchronous: true,
+            ..Abilities::default()
+        }
     }
 }
 
@@ -317,17 +330,87 @@ impl AcquireAll for Memory {
     }
 }
 
+impl ReleaseHints for Memory {
+    fn request_hint<'a>(
+        &'a self,
+        claim: &'a Claim,
+        on_release: OnRelease,
+        _: Duration,
+    ) -> Reply<'a, HintRegistration> {
+        let (owner, kind) = (claim.owner.clone(), claim.kind);
+        let key = claim.key.redis_key();
+        let registration =
+            Registration { store: self.store.clone(), key: key.to_owned(), owner: owner.clone() };
+        let is_free = {
+            let mut tables = self.store.tables();
+            let is_free = tables.live(key, Clock::Tokio.now()).is_none();
+            if !is_free {
+                let hint = Hint { owner, kind, on_release: Arc::clone(&on_release) };
+                tables.hints.entry(key.to_owned()).or_default().push(hint);
+            }
+            is_free
+        };
+        if is_free {
+            on_release();
+        }
+        Box::pin(async move { Ok(HintRegistration::new(registration)) })
+    }
+
+    /// The end of the registration has removed it.
+    fn cancel_hint<'a>(&'a self, _: &'a Claim, _: Duration) -> Reply<'a, Found> {
+        Box::pin(async { Ok(Found::Gone) })
+    }
+}
+
+impl Downgrade for Memory {
+    fn downgrade<'a>(
+        &'a self,
+        held: &'a Claim,
+        next: &'a Claim,
+        _: Duration,
+    ) -> Reply<'a, Downgraded> {
+        let answer = self.turn(held, next);
+        Box::pin(async move { Ok(answer) })
+    }
+}
+
+/// Removes a hint when it is dropped.
+#[derive(Debug)]
+struct Registration {
+    store: MemoryStore,
+    key: String,
+    owner: Owner,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let gone = {
+            let mut tables = self.store.tables();
+            let Some(hints) = tables.hints.get_mut(&self.key) else { return };
+            let at = hints.iter().position(|hint| hint.owner == self.owner);
+            let gone = at.map(|at| hints.remove(at));
+            if hints.is_empty() {
+                tables.hints.remove(&self.key);
+            }
+            gone
+        };
+        // Outside of the mutex: what the hint refers to may end with it.
+        drop(gone);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::tables::{FIRST_SWEEP, micros_since_epoch};
     use super::*;
     use crate::key::LockKey;
-    use crate::owner::Owner;
 
     const EXPIRE: Duration = Duration::from_secs(10);
 
     fn take(memory: &Memory, key: &str) -> u64 {
         let key = LockKey::new("", key).unwrap();
-        let claim = Claim { key, owner: Owner::fresh("test"), expire: EXPIRE };
+        let claim =
+            Claim { key, owner: Owner::fresh("test"), expire: EXPIRE, kind: Kind::Exclusive };
         match memory.take(&claim) {
             Ok(Acquired::Granted { fencing_token, .. }) => fencing_token.into(),
             refused => panic!("{refused:?}"),

@@ -2,6 +2,9 @@
 
 mod acquire_all;
 mod claim;
+mod downgrade;
+#[cfg(any(test, feature = "test-util"))]
+mod faulty;
 mod fifo_queue;
 mod lock_backend;
 mod memory;
@@ -17,6 +20,11 @@ mod witness;
 
 pub(crate) use acquire_all::{AcquireAll, AllAcquired};
 pub(crate) use claim::{Claim, Release};
+pub(crate) use downgrade::{Downgrade, Downgraded};
+#[cfg(any(test, feature = "test-util"))]
+pub use faulty::{Command, FaultyStore, PlannedFault};
+#[cfg(test)]
+pub(crate) use faulty::{Fate, FaultyNode, meet};
 pub(crate) use fifo_queue::{
     CLAIM_WINDOW, Enqueued, FifoQueue, Position, QueueDenial, QueueSignal, Rotated, Subscription,
 };
@@ -30,6 +38,8 @@ pub(crate) use quorum::{Quorum, RestartGuard, Rules, majority};
 pub(crate) use quorum_member::{Cause, FoundersOffer, FoundersReply, MemorySince, QuorumMember};
 #[cfg(feature = "cluster")]
 pub(crate) use redis::RedisCluster;
+#[cfg(all(feature = "tls", feature = "sentinel"))]
+pub(crate) use redis::operator;
 #[cfg(test)]
 pub(crate) use redis::simulated;
 pub(crate) use redis::{MinReplicas, NodeOptions, RedisNode};

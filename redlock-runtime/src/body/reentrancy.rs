@@ -17,12 +17,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
 use crate::engine::Engine;
 use crate::error::LockError;
-use crate::executor::Executor;
 use crate::hold::{Hold, Turn, Turns};
+use crate::kind::Kind;
 use crate::options::Wait;
 
 thread_local! {
@@ -115,6 +113,11 @@ pub(crate) fn current() -> Option<Arc<HoldLink>> {
     HELD.try_with(|held| held.borrow().clone()).ok().flatten()
 }
 
+/// The holds of a task, the one taken last first; one may come several times.
+pub(crate) fn holds(top: &Arc<HoldLink>) -> impl Iterator<Item = &Arc<Hold>> {
+    chain(Some(top)).map(|link| &link.hold)
+}
+
 /// The current task's hold of a key of one client, if its lease still holds. `name`: the key
 /// without the client's prefix.
 pub(crate) fn find(client: u64, name: &str) -> Option<Held> {
@@ -177,6 +180,15 @@ impl Reentry {
 }
 
 impl Held {
+    /// Fails for a call of a kind that cannot run inside of the hold, and would wait for it.
+    pub(crate) fn check_kind(&self, kind: Kind) -> Result<(), LockError> {
+        let claim = &self.parent.hold.claim;
+        if kind.may_run_inside(claim.kind) {
+            return Ok(());
+        }
+        Err(LockError::AlreadyHeld { key: claim.key.name().to_owned(), with: Vec::new() })
+    }
+
     /// Re-enters if no sibling is inside of the hold.
     pub(crate) fn enter_now(&self) -> Option<Reentry> {
         self.parent.children().try_take().map(|turn| self.reenter(turn))
@@ -191,7 +203,7 @@ impl Held {
             let started = clock.now();
             let hold = Arc::clone(&self.parent.hold);
             let mut turn = pin!(self.parent.children().take());
-            let (mut over, mut time_up) = (pin!(hold.over()), pin!(alarm(&host, wait)?));
+            let (mut over, mut time_up) = (pin!(hold.over()), pin!(host.alarm(limit(wait))?));
             let mut shutdown = pin!(engine.shutdowns().begins());
             poll_fn(|cx| {
                 if let Poll::Ready(Some(turn)) = turn.as_mut().poll(cx) {
@@ -223,22 +235,11 @@ impl Held {
     }
 }
 
-/// Resolves when the time is up, or when the timer's task has ended.
-fn alarm(
-    host: &Executor,
-    wait: Wait,
-) -> Result<impl Future<Output = ()> + Send + Sync + use<>, LockError> {
-    let (mut ring, rings) = oneshot::channel::<()>();
-    let limit = match wait {
+/// When the time of a call is up that waits for its turn; `None`: at once.
+fn limit(wait: Wait) -> Option<Duration> {
+    match wait {
         Wait::AtMost(limit) => Some(limit),
         Wait::Never => None,
         Wait::Forever => Some(Duration::MAX),
-    };
-    if let Some(limit) = limit {
-        host.spawn(async move {
-            // The task ends earlier if the call goes away.
-            let _ = tokio::time::timeout(limit, ring.closed()).await;
-        })?;
     }
-    Ok(async move { drop(rings.await) })
 }

@@ -32,6 +32,13 @@ where
     Pending { body, on_error }
 }
 
+impl<F, H> Pending<F, H> {
+    #[inline]
+    pub(super) fn map_handler<G>(self, map: impl FnOnce(H) -> G) -> Pending<F, G> {
+        Pending { body: self.body, on_error: map(self.on_error) }
+    }
+}
+
 impl<F, H> Pending<F, H>
 where
     F: Future,

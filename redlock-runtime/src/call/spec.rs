@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::client::Redlock;
 use crate::error::LockError;
+use crate::kind::Kind;
 use crate::options::Wait;
 
 /// The arguments of one `#[redis_lock]`; the client supplies what is left out.
@@ -14,8 +15,19 @@ pub struct Spec {
     pub(crate) expire: Option<Duration>,
     pub(crate) wait: Option<Wait>,
     pub(crate) max_renew: Option<u32>,
+    pub(crate) min_hold: Option<Duration>,
     pub(crate) is_reentrant: bool,
     pub(crate) releases_in_background: bool,
+    pub(crate) skips_busy: bool,
+    pub(crate) mode: Mode,
+}
+
+/// The kind of the lock, as it was written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Mode {
+    Write,
+    Read,
+    Permits(u32),
 }
 
 impl Spec {
@@ -26,8 +38,11 @@ impl Spec {
             expire: None,
             wait: None,
             max_renew: None,
+            min_hold: None,
             is_reentrant: true,
             releases_in_background: false,
+            skips_busy: false,
+            mode: Mode::Write,
         }
     }
 
@@ -49,15 +64,47 @@ impl Spec {
         self
     }
 
+    /// `min_hold = ..`
+    pub const fn min_hold(mut self, min_hold: Duration) -> Self {
+        self.min_hold = Some(min_hold);
+        self
+    }
+
     /// `reentrant = false`
     pub const fn not_reentrant(mut self) -> Self {
         self.is_reentrant = false;
         self
     }
 
+    /// `mode = "read"`
+    pub const fn read(mut self) -> Self {
+        self.mode = Mode::Read;
+        self
+    }
+
+    /// `permits = ..`
+    pub const fn permits(mut self, permits: u32) -> Self {
+        self.mode = Mode::Permits(permits);
+        self
+    }
+
+    pub(crate) fn kind(&self) -> Result<Kind, LockError> {
+        match self.mode {
+            Mode::Write => Ok(Kind::Exclusive),
+            Mode::Read => Ok(Kind::Read),
+            Mode::Permits(permits) => Kind::permits(permits),
+        }
+    }
+
     /// `release = "background"`
     pub const fn background_release(mut self) -> Self {
         self.releases_in_background = true;
+        self
+    }
+
+    /// `on_busy = "skip"`
+    pub const fn skips_busy(mut self) -> Self {
+        self.skips_busy = true;
         self
     }
 }

@@ -19,6 +19,8 @@ use crate::handoff::Ownership;
 use crate::hold::Hold;
 use crate::key;
 use crate::key::{Key, LockKey, Rendered};
+use crate::kind::Kind;
+use crate::options::Policy;
 use crate::release::ReleaseFuture;
 
 /// How far a call has come. The future of every locked call holds one stage, boxed.
@@ -140,17 +142,23 @@ fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
     let redlock = client.resolve()?;
     let engine = redlock.engine();
     engine.check_process()?;
+    let min_hold = spec.min_hold.unwrap_or_default();
+    let kind = engine.check_kind(spec.kind()?, min_hold)?;
     let text = match rendered {
         Rendered::One(text) => text,
-        Rendered::Several(names) => return begin_several(spec, &names, &redlock),
+        Rendered::Several(names) => {
+            engine.check_several(kind, min_hold)?;
+            return begin_several(spec, &names, &redlock);
+        }
     };
     // The key of a hold has been checked before.
     if let Some(held) = reentrancy::find(engine.id, &text) {
-        return begin_within(spec, held, &text, &redlock);
+        return begin_within(spec, held, kind, &text, &redlock);
     }
     let key = LockKey::new(redlock.prefix(), &text)?;
-    let policy = redlock.policy().with(spec.expire, spec.wait, spec.max_renew)?;
-    let answer = acquire::start(engine, Order { template: spec.template, key, policy });
+    let policy = policy(&redlock, spec)?;
+    let Spec { template, skips_busy, .. } = spec;
+    let answer = acquire::start(engine, Order { template, key, kind, policy, skips_busy });
     Ok(Stage::Acquiring { spec, answer })
 }
 
@@ -163,11 +171,13 @@ fn begin_several(
     let engine = redlock.engine();
     let (key, further) = key::in_order(redlock.prefix(), names)?;
     let names = std::iter::once(&key).chain(&further).map(LockKey::name);
+    let kind = Kind::Exclusive;
     if let Some(held) = reentrancy::find_all(engine.id, names)? {
-        return begin_within(spec, held, key.name(), redlock);
+        return begin_within(spec, held, kind, key.name(), redlock);
     }
-    let policy = redlock.policy().with(spec.expire, spec.wait, spec.max_renew)?;
-    let order = Order { template: spec.template, key, policy };
+    let policy = policy(redlock, spec)?;
+    let Spec { template, skips_busy, .. } = spec;
+    let order = Order { template, key, kind, policy, skips_busy };
     let answer = if further.is_empty() {
         acquire::start(engine, order)
     } else {
@@ -177,16 +187,27 @@ fn begin_several(
 }
 
 /// The task holds what the call wants.
-fn begin_within(spec: Spec, held: Held, key: &str, redlock: &Redlock) -> Result<Stage, LockError> {
+fn begin_within(
+    spec: Spec,
+    held: Held,
+    kind: Kind,
+    key: &str,
+    redlock: &Redlock,
+) -> Result<Stage, LockError> {
     if !spec.is_reentrant {
         return Err(LockError::AlreadyHeld { key: key.to_owned(), with: Vec::new() });
     }
+    held.check_kind(kind)?;
     if let Some(reentry) = held.enter_now() {
         return Ok(reenter(spec, reentry));
     }
-    let policy = redlock.policy().with(spec.expire, spec.wait, spec.max_renew)?;
-    let entering = held.enter(redlock.engine(), policy.wait());
+    let entering = held.enter(redlock.engine(), policy(redlock, spec)?.wait());
     Ok(Stage::Entering { spec, entering })
+}
+
+fn policy(redlock: &Redlock, spec: Spec) -> Result<Policy, LockError> {
+    let Spec { expire, wait, max_renew, min_hold, .. } = spec;
+    redlock.policy().with(expire, wait, max_renew)?.with_min_hold(min_hold)
 }
 
 fn hold(spec: Spec, ownership: Ownership) -> Stage {

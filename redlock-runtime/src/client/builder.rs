@@ -258,6 +258,8 @@ impl RedlockBuilder {
         check_length("longest_expire", self.topology.longest_expire.unwrap_or_default())?;
         let Assembled { backend, is_embedded, reports } =
             self.topology.assemble(&prefix, &client_name, self.reply_timeout)?;
+        // Without requests and replies there is nothing that could fail.
+        let is_certain = backend.abilities().is_synchronous;
         let engine = Engine::new(Parts {
             backend,
             client_name,
@@ -266,7 +268,7 @@ impl RedlockBuilder {
             is_embedded,
             reports,
         })?;
-        if !self.is_lazy && !is_embedded {
+        if !self.is_lazy && !is_certain {
             verify(&engine).await?;
         }
         Ok(Redlock::new(engine, prefix, policy))

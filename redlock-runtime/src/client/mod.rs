@@ -1,13 +1,18 @@
 //! The client: what a program configures once and takes its locks from.
 
+mod blocking;
 mod builder;
 mod connect;
 #[cfg(any(feature = "sentinel", feature = "cluster"))]
 mod failover;
+#[cfg(any(test, feature = "test-util"))]
+mod faulty;
 mod held;
 mod into_redlock;
+mod lead;
 mod redlock;
 mod request;
+mod scope;
 mod servers;
 mod topology;
 
@@ -16,3 +21,5 @@ pub use held::HeldLock;
 pub use into_redlock::IntoRedlock;
 pub use redlock::Redlock;
 pub use request::LockRequest;
+pub use scope::ClientScope;
+pub(crate) use scope::in_scope;

@@ -121,7 +121,8 @@ impl Redlock {
     /// [`ShuttingDown`](crate::LockError::ShuttingDown) at once; one whose question is on its way
     /// to the server does so when that is answered, within `reply_timeout`. So do calls that ask
     /// for a lock before this returns. Holders finish: their locks stay held and are renewed, and a
-    /// call that re-enters one goes on, unless it has to wait for its turn.
+    /// call that re-enters one goes on, unless it has to wait for its turn. Leaders
+    /// ([`lead`](LockRequest::lead)) resign, and their release is waited for.
     ///
     /// Call it as the last thing before the process ends. Without it, the end of `main` waits by
     /// itself, while answers come: for half a second without any, and for two seconds in all

@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::options::{Policy, Wait};
 use crate::{acquire, telemetry};
 
@@ -37,27 +38,31 @@ pub struct LockRequest {
     engine: Arc<Engine>,
     policy: Policy,
     key: Result<LockKey, LockError>,
-    /// The further keys of `lock_all`, in the order of keys.
-    further: Vec<LockKey>,
+    /// The further keys of `lock_all`, in the order of keys; `None`: of `lock`, which has one key.
+    further: Option<Vec<LockKey>>,
     expire: Option<Duration>,
     wait: Option<Wait>,
     max_renew: Option<u32>,
+    min_hold: Option<Duration>,
     label: &'static str,
+    kind: Result<Kind, LockError>,
 }
 
 impl fmt::Debug for LockRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, further, expire, wait, max_renew, label, .. } = self;
+        let Self { key, further, expire, wait, max_renew, min_hold, label, kind, .. } = self;
         let mut shown = f.debug_struct("LockRequest");
         shown.field("key", key);
-        if !further.is_empty() {
+        if let Some(further) = further {
             shown.field("further", further);
         }
         shown
             .field("expire", expire)
             .field("wait", wait)
             .field("max_renew", max_renew)
+            .field("min_hold", min_hold)
             .field("label", label)
+            .field("kind", kind)
             .finish_non_exhaustive()
     }
 }
@@ -72,11 +77,13 @@ impl LockRequest {
             engine: Arc::clone(engine),
             policy,
             key,
-            further: Vec::new(),
+            further: None,
             expire: None,
             wait: None,
             max_renew: None,
+            min_hold: None,
             label: telemetry::PROGRAMMATIC,
+            kind: Ok(Kind::Exclusive),
         }
     }
 
@@ -86,7 +93,9 @@ impl LockRequest {
         keys: Result<(LockKey, Vec<LockKey>), LockError>,
     ) -> Self {
         match keys {
-            Ok((first, further)) => Self { further, ..Self::new(engine, policy, Ok(first)) },
+            Ok((first, further)) => {
+                Self { further: Some(further), ..Self::new(engine, policy, Ok(first)) }
+            }
             Err(error) => Self::new(engine, policy, Err(error)),
         }
     }
@@ -148,6 +157,83 @@ impl LockRequest {
         self
     }
 
+    /// For how long the lock stays taken at least, counted from its grant, however early its holder
+    /// lets go of it, and also when the process is gone: a job that many machines start at about
+    /// the same time runs once. Zero, the default: until it is released. At most 365 days, rounded
+    /// up to whole milliseconds; longer is a [`LockError::Config`] of [`acquire`](Self::acquire).
+    ///
+    /// Redis keeps the lock by itself, by its own clock: its lease is as long as `expire`, or as
+    /// what is left of `min_hold` if that is longer. Renewals, `max_renew` and the stop of the body
+    /// go by `expire` as ever. A release before the end answers
+    /// [`Released`](crate::Released::Released): the guard is gone, [`held`](crate::Redlock::held)
+    /// does not show the lock, and it is free when `min_hold` is over. A call that re-enters a lock
+    /// of its task leaves it as it is.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// use std::time::Duration;
+    /// let job = || redlock.lock("nightly").min_hold(Duration::from_secs(60));
+    /// job().run(async { println!("done in a moment") }).await?;
+    /// assert!(job().try_acquire().await?.is_none()); // a machine whose clock is behind
+    /// tokio::time::sleep(Duration::from_secs(60)).await;
+    /// assert!(job().try_acquire().await?.is_some());
+    /// # Ok(()) }
+    /// ```
+    pub fn min_hold(mut self, min_hold: Duration) -> Self {
+        self.min_hold = Some(min_hold);
+        self
+    }
+
+    /// A read lock: any number of readers hold it at the same time, and never beside a writer, which
+    /// is whoever holds the plain lock of the key. Each reader has a lease and a fencing token of its
+    /// own. Readers and writers are served in the order of their arrival: a reader that comes while
+    /// a writer waits queues behind it, so that neither starves the other.
+    ///
+    /// Inside of a write lock of the same task, a read lock is a re-entry. A write lock inside of a
+    /// read lock would wait for itself, and is a [`LockError::AlreadyHeld`]; take the write lock
+    /// first, and [`downgrade`](LockGuard::downgrade) it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let one = redlock.lock("config").read().acquire().await?;
+    /// let two = redlock.lock("config").read().acquire().await?;
+    /// assert!(redlock.lock("config").try_acquire().await?.is_none()); // a writer
+    /// # drop((one, two));
+    /// # Ok(()) }
+    /// ```
+    pub fn read(mut self) -> Self {
+        self.kind = Ok(Kind::Read);
+        self
+    }
+
+    /// A permit: at most `permits` holders at the same time, 1 to `u32::MAX`, each with a lease and
+    /// a fencing token of its own. The permit of a holder that died comes back when its lease is
+    /// over. Who asks brings its own number: it is admitted while fewer than that many permits are
+    /// held, and nobody waits who came before.
+    ///
+    /// Zero is a [`LockError::Config`] of [`acquire`](Self::acquire). So is a permit over N masters,
+    /// where it would not be sound: three holders of two permits fit on five nodes, each with a
+    /// majority.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let one = redlock.lock("import").permits(2).acquire().await?;
+    /// let two = redlock.lock("import").permits(2).acquire().await?;
+    /// assert!(redlock.lock("import").permits(2).try_acquire().await?.is_none());
+    /// # drop((one, two));
+    /// # Ok(()) }
+    /// ```
+    pub fn permits(mut self, permits: u32) -> Self {
+        self.kind = Kind::permits(permits);
+        self
+    }
+
     /// What metrics call this lock, in the place of the attribute's template: `import`, not the key
     /// of one import. The default is `(programmatic)`.
     ///
@@ -196,20 +282,24 @@ impl LockRequest {
         let policy = self.policy()?;
         let key = self.key?;
         let engine = &self.engine;
+        let kind = engine.check_kind(self.kind?, policy.min_hold())?;
+        if self.further.is_some() {
+            engine.check_several(kind, policy.min_hold())?;
+        }
         engine.check_process()?;
-        let names = std::iter::once(&key).chain(&self.further).map(LockKey::name);
+        let names = std::iter::once(&key).chain(self.further.iter().flatten()).map(LockKey::name);
         if let Some(held) = reentrancy::find_all(engine.id, names)? {
+            held.check_kind(kind)?;
             let reentry = match held.enter_now() {
                 Some(reentry) => reentry,
                 None => held.enter(engine, policy.wait()).await?,
             };
             return Ok(LockGuard::reentered(reentry));
         }
-        let order = Order { template: self.label, key, policy };
-        let granting = if self.further.is_empty() {
-            acquire::start(engine, order)
-        } else {
-            acquire::start_all(engine, order, self.further)
+        let order = Order { template: self.label, key, kind, policy, skips_busy: false };
+        let granting = match self.further {
+            Some(further) if !further.is_empty() => acquire::start_all(engine, order, further),
+            _ => acquire::start(engine, order),
         };
         granting.await.map(LockGuard::new)
     }
@@ -265,6 +355,37 @@ impl LockRequest {
     }
 
     fn policy(&self) -> Result<Policy, LockError> {
-        self.policy.with(self.expire, self.wait, self.max_renew)
+        self.policy.with(self.expire, self.wait, self.max_renew)?.with_min_hold(self.min_hold)
+    }
+
+    /// Finds the mistakes that every attempt would meet.
+    pub(super) fn check(&self) -> Result<(), LockError> {
+        self.policy()?;
+        self.key.as_ref().map_err(LockError::clone)?;
+        self.engine.check_process()
+    }
+
+    pub(super) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// The key, without the client's prefix.
+    pub(super) fn name(&self) -> &str {
+        self.key.as_ref().map_or("", LockKey::name)
+    }
+
+    pub(super) fn template(&self) -> &'static str {
+        self.label
+    }
+
+    /// Fails where an acquire would re-enter a hold of the current task.
+    pub(super) fn check_not_held(&self) -> Result<(), LockError> {
+        let names = self.key.iter().chain(self.further.iter().flatten()).map(LockKey::name);
+        match reentrancy::find_all(self.engine.id, names)? {
+            Some(_) => {
+                Err(LockError::AlreadyHeld { key: self.name().to_owned(), with: Vec::new() })
+            }
+            None => Ok(()),
+        }
     }
 }

@@ -170,9 +170,9 @@ impl RedlockBuilder {
         self
     }
 
-    /// The longest `expire` that any client uses on these servers: for so long a restarted server
-    /// has no vote. 365 days at most. Default: the longest that this client has used itself so far;
-    /// where that is longer, it counts.
+    /// The longest `expire` or `min_hold` that any client uses on these servers: for so long a
+    /// restarted server has no vote. 365 days at most. Default: the longest that this client has
+    /// used itself so far; where that is longer, it counts.
     ///
     /// ```no_run
     /// # use std::time::Duration;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use deadpool_redis::Pool;
 
+#[cfg(any(test, feature = "test-util"))]
+use crate::backend::FaultyStore;
 #[cfg(feature = "cluster")]
 use crate::backend::RedisCluster;
 use crate::backend::{
@@ -22,6 +24,8 @@ pub(super) enum Node {
     Url(String),
     Pool(Pool),
     Memory(MemoryStore),
+    #[cfg(any(test, feature = "test-util"))]
+    Faulty(FaultyStore),
     #[cfg(feature = "sentinel")]
     Sentinel {
         urls: Vec<String>,
@@ -72,6 +76,8 @@ impl Node {
             Self::Url(url) => Arc::new(RedisNode::open(&url, tls, options)?),
             Self::Pool(pool) => Arc::new(RedisNode::from_pool(&pool, index, options)),
             Self::Memory(_) => unreachable!("`memory` stands alone"),
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Faulty(_) => unreachable!("stores are no servers"),
             #[cfg(feature = "cluster")]
             Self::Cluster(_) | Self::ClusterPool(_) => unreachable!("`cluster` stands alone"),
             #[cfg(feature = "sentinel")]
@@ -100,6 +106,10 @@ impl Topology {
         let count = self.nodes.len();
         if self.nodes.iter().any(|node| matches!(node, Node::Memory(_))) {
             return self.memory();
+        }
+        #[cfg(any(test, feature = "test-util"))]
+        if self.nodes.iter().any(|node| matches!(node, Node::Faulty(_))) {
+            return self.faulty(quorum, prefix);
         }
         let reports = Arc::new(Reports::new(Clock::Boot));
         let mut options = NodeOptions {

@@ -67,6 +67,9 @@ pub enum LockError {
         attempts: u32,
         /// The owner that held the lock when it was last observed.
         holder: Option<String>,
+        /// The keys of the locks that the task of the call held meanwhile, the one taken last
+        /// first: inside of locked bodies. The holder may be waiting for one of them.
+        while_holding: Vec<String>,
     },
 
     /// The lease ended while the body ran, and the body was stopped; or a lease handle was used
@@ -139,6 +142,14 @@ pub enum LockError {
         expire: Duration,
     },
 
+    /// A function that blocks its thread was called in a task of tokio, whose thread runs other
+    /// tasks as well.
+    #[non_exhaustive]
+    InTask {
+        /// The key, without the client's prefix.
+        key: String,
+    },
+
     /// The client or the lock belongs to the process from which this one was forked. The parent
     /// has it still; the child makes a client of its own, and may call [`init`](crate::init) again.
     ForkedProcess,
@@ -171,6 +182,7 @@ impl LockError {
             | Self::TooManyWaiters { key }
             | Self::ShuttingDown { key }
             | Self::AlreadyHeld { key, .. }
+            | Self::InTask { key }
             | Self::TurnTaken { key, .. }
             | Self::ExpireTooShort { key, .. } => Some(key.as_str()).filter(|key| !key.is_empty()),
             Self::NotInitialized
@@ -277,6 +289,7 @@ impl LockError {
             | Self::InvalidKey { .. }
             | Self::Lost { .. }
             | Self::AlreadyHeld { .. }
+            | Self::InTask { .. }
             | Self::ExpireTooShort { .. }
             | Self::ForkedProcess
             | Self::BackgroundThread { .. } => None,
@@ -317,7 +330,7 @@ mod tests {
     #[test]
     fn the_error_can_be_shared_cloned_and_boxed() {
         bounds::<LockError>();
-        assert!(size_of::<LockError>() <= 80, "{}", size_of::<LockError>());
+        assert!(size_of::<LockError>() <= 96, "{}", size_of::<LockError>());
     }
 
     fn lost(reason: LostReason) -> LockError {
@@ -330,7 +343,8 @@ mod tests {
     }
 
     fn busy_after(waited: Duration) -> LockError {
-        LockError::Timeout { key: "k".into(), waited, attempts: 1, holder: None }
+        let (holder, while_holding) = (None, Vec::new());
+        LockError::Timeout { key: "k".into(), waited, attempts: 1, holder, while_holding }
     }
 
     #[test]

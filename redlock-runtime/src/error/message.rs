@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::lock_error::LockError;
-use super::show::{HeldBy, NodeList, On, Seconds, Wanted};
+use super::show::{HeldBy, NodeList, On, Seconds, Wanted, WhileHolding};
 use crate::state::LostReason;
 
 impl fmt::Display for LockError {
@@ -36,6 +36,7 @@ impl fmt::Display for LockError {
             | Self::TooManyWaiters { .. }
             | Self::ShuttingDown { .. }
             | Self::AlreadyHeld { .. }
+            | Self::InTask { .. }
             | Self::TurnTaken { .. }
             | Self::ExpireTooShort { .. } => self.write_about_key(f),
         }
@@ -45,12 +46,13 @@ impl fmt::Display for LockError {
 impl LockError {
     fn write_about_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Timeout { key, waited, attempts, holder } => write!(
+            Self::Timeout { key, waited, attempts, holder, while_holding } => write!(
                 f,
-                "lock `{key}` was not free within {} ({attempts} attempts){}; wait longer, or let \
-                 the caller try again later",
+                "lock `{key}` was not free within {} ({attempts} attempts){}{}; wait longer, or \
+                 let the caller try again later",
                 Seconds(*waited),
-                HeldBy(holder.as_deref())
+                HeldBy(holder.as_deref()),
+                WhileHolding(while_holding)
             ),
             Self::Lost { key, reason: LostReason::Released, held_for, .. } => write!(
                 f,
@@ -84,6 +86,12 @@ impl LockError {
                 f,
                 "lock `{key}` is already held by this task; waiting for it would be a deadlock. \
                  Allow re-entry, or take the lock once further out"
+            ),
+            Self::InTask { key } => write!(
+                f,
+                "lock `{key}` cannot be waited for by blocking this thread, on which tokio polls \
+                 tasks; await the asynchronous function, or call this one in \
+                 `tokio::task::spawn_blocking`"
             ),
             Self::TurnTaken { key, waited } => write!(
                 f,
@@ -131,6 +139,7 @@ impl LockError {
             Self::Lost { .. }
             | Self::InvalidKey { .. }
             | Self::AlreadyHeld { .. }
+            | Self::InTask { .. }
             | Self::TurnTaken { .. }
             | Self::ExpireTooShort { .. } => self.to_string(),
             Self::Unavailable { .. }
@@ -188,6 +197,7 @@ mod tests {
             waited: Duration::from_millis(5_012),
             attempts: 31,
             holder: Some("web-3-4121:abc".into()),
+            while_holding: Vec::new(),
         };
         assert_eq!(
             busy.to_string(),

@@ -172,6 +172,19 @@ impl NodeErrorKind {
         )
     }
 
+    /// Does an error reply of this kind stay the same until a person has changed something?
+    pub(crate) fn is_final(self) -> bool {
+        matches!(
+            self,
+            Self::Tls
+                | Self::Authentication
+                | Self::NoPermission
+                | Self::OutOfMemory
+                | Self::WrongType
+                | Self::Refused
+        )
+    }
+
     fn advice(self) -> &'static str {
         match self {
             Self::Unreachable => "is the server running, and the address right?",

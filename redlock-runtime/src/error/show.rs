@@ -22,8 +22,31 @@ pub(super) struct HeldBy<'a>(pub(super) Option<&'a str>);
 
 impl fmt::Display for HeldBy<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |holder| write!(f, "; held by {holder}"))
+        match self.0 {
+            None => Ok(()),
+            Some(holder) if is_retained(holder) => {
+                write!(f, "; nobody holds it: its `min_hold` is not over ({holder})")
+            }
+            Some(holder) => write!(f, "; held by {holder}"),
+        }
     }
+}
+
+/// What a task held while it waited in vain.
+pub(super) struct WhileHolding<'a>(pub(super) &'a [String]);
+
+impl fmt::Display for WhileHolding<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((last, others)) = self.0.split_first() else { return Ok(()) };
+        write!(f, "; this task holds `{last}`")?;
+        others.iter().try_for_each(|key| write!(f, ", `{key}`"))?;
+        f.write_str(" meanwhile: the holder may wait for that, so nest locks in one order")
+    }
+}
+
+/// Is it an owner value of a lock that nobody holds, and that stays taken (`Owner::retained`)?
+fn is_retained(holder: &str) -> bool {
+    holder.rsplit_once(':').is_some_and(|(name, _)| name.ends_with(":retained"))
 }
 
 /// The errors of the nodes about a lock. A client that starts up has no lock, and gets advice, too.

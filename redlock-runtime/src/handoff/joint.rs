@@ -1,6 +1,7 @@
 //! One hold of several keys.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::local_handoff::{Begin, NotGranted};
 use super::ownership::{HeldKey, Ownership};
@@ -53,6 +54,8 @@ pub(crate) fn hold_together(
         template: terms.template,
         claim: tenure.claim.clone(),
         further: Some(Box::new(FurtherKeys::new(claims, news))),
+        expire: terms.expire,
+        min_hold: Duration::ZERO,
         fencing_token: tenure.fencing_token(),
         max_renew: terms.max_renew,
         backend: Arc::clone(&engine.backend),

@@ -45,6 +45,8 @@ pub(crate) fn grant(
         template: terms.template,
         claim: tenure.claim.clone(),
         further: None,
+        expire: terms.expire,
+        min_hold: terms.min_hold,
         fencing_token: tenure.fencing_token(),
         max_renew: terms.max_renew,
         backend: Arc::clone(&engine.backend),

@@ -61,6 +61,20 @@ impl Ownership {
         taken.is_some()
     }
 
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Ends the hold of one key, and leaves the lock on the server to the caller. `None`: the lease was lost,
+    /// and the lock is released.
+    pub(crate) fn give_up(mut self) -> Option<(Arc<Hold>, QueueHandle, Tenure)> {
+        if !self.scheduler.end(&self.hold) {
+            return None;
+        }
+        let (queue, tenure) = self.held.take()?;
+        Some((Arc::clone(&self.hold), queue, tenure))
+    }
+
     /// Releases the lock. The release goes on even if its future is dropped.
     pub(crate) fn release(mut self) -> ReleaseFuture {
         if self.further.is_some() {
@@ -103,8 +117,10 @@ impl Ownership {
     /// caller of this process has it.
     fn let_go(&mut self) -> Option<ReleaseTask> {
         let held = self.held.take()?;
+        let retain_until = self.hold.retained_until();
         let is_held = self.scheduler.end(&self.hold);
-        self.let_go_of(held, is_held)
+        let task = self.let_go_of(held, is_held && retain_until.is_none())?;
+        Some(ReleaseTask { retain_until, ..task })
     }
 
     /// Ends the hold of several keys. Returns what has to be freed on the server.
@@ -115,10 +131,10 @@ impl Ownership {
         tasks.filter_map(move |held| self.let_go_of(held, is_held))
     }
 
-    /// `is_held`: the lease still held when the hold ended.
-    fn let_go_of(&self, (queue, mut tenure): HeldKey, is_held: bool) -> Option<ReleaseTask> {
+    /// `may_pass_on`: the lease still held when the hold ended, and the lock is not to stay taken.
+    fn let_go_of(&self, (queue, mut tenure): HeldKey, may_pass_on: bool) -> Option<ReleaseTask> {
         let until = self.hold.server_end();
-        if is_held && self.engine.fifo_queue().is_some() {
+        if may_pass_on && self.engine.fifo_queue().is_some() {
             tenure.renewed(self.hold.confirmed());
             let Some(left) = pass_on(&self.engine, &queue, &self.hold, tenure) else {
                 // The next caller has the lock: for its former holder, it counts as released.

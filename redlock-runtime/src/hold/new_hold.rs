@@ -20,6 +20,10 @@ pub(crate) struct NewHold {
     pub(crate) claim: Claim,
     /// `None`: the hold has one key.
     pub(crate) further: Option<Box<FurtherKeys>>,
+    /// What renewals and the stop go by. The lease of `claim` is longer if `min_hold` is.
+    pub(crate) expire: Duration,
+    /// For how long the lock stays taken at least.
+    pub(crate) min_hold: Duration,
     pub(crate) fencing_token: FencingToken,
     pub(crate) max_renew: Option<u32>,
     pub(crate) backend: Arc<dyn LockBackend>,

@@ -25,6 +25,7 @@ use crate::{process, telemetry, validity};
 mod keys;
 mod look;
 mod lost;
+mod retain;
 
 /// A granted lock, and what has happened to it since.
 pub(crate) struct Hold {
@@ -41,6 +42,10 @@ pub(crate) struct Hold {
     further: Option<Box<FurtherKeys>>,
     /// Filled when a caller asks for them.
     key_names: OnceBox<Vec<String>>,
+    /// What renewals and the stop go by.
+    expire: Duration,
+    /// The end of `min_hold`.
+    retained_until: Option<Moment>,
     pub(crate) fencing_token: FencingToken,
     pub(crate) max_renew: Option<u32>,
     pub(crate) backend: Arc<dyn LockBackend>,
@@ -86,15 +91,24 @@ impl Hold {
     pub(crate) fn new(grant: NewHold) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let NewHold { client, process, template, claim, fencing_token, max_renew, .. } = grant;
-        let NewHold { backend, reply_timeout, reports, clock, granted, waited, .. } = grant;
-        let ConfirmedLease { sent, lease } = grant.confirmed;
-        telemetry::held(template);
-        let stop = validity::stop(sent, lease).min(validity::longest_hold(
+        let NewHold {
+            expire,
+            min_hold,
+            backend,
+            reply_timeout,
+            reports,
+            clock,
             granted,
-            claim.expire,
-            max_renew,
-        ));
-        let ledger = Ledger::new(claim.expire, grant.confirmed);
+            waited,
+            ..
+        } = grant;
+        let ConfirmedLease { sent, lease } = grant.confirmed;
+        let confirmed = ConfirmedLease { sent, lease: lease.min(expire) };
+        telemetry::held(template);
+        let longest = validity::longest_hold(granted, expire, max_renew);
+        let stop = validity::stop(sent, confirmed.lease).min(longest);
+        let ledger = Ledger::new(expire, confirmed);
+        let retained_until = (!min_hold.is_zero()).then(|| clock.now().plus(min_hold));
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             client,
@@ -103,6 +117,8 @@ impl Hold {
             claim,
             further: grant.further,
             key_names: OnceBox::new(),
+            expire,
+            retained_until,
             fencing_token,
             max_renew,
             backend,
@@ -129,6 +145,11 @@ impl Hold {
     /// Is this a copy, in a process that was forked from the one that holds the lock?
     pub(crate) fn is_forked(&self) -> bool {
         self.check_process().is_err()
+    }
+
+    /// Does the lock stay taken for a while after its release?
+    pub(crate) fn is_retained(&self) -> bool {
+        self.retained_until.is_some()
     }
 
     /// May a step of the body run now? Checked before every poll.
@@ -214,19 +235,6 @@ impl Hold {
         }
     }
 
-    /// When the next renewal is, or was, due.
-    pub(crate) fn due_at(&self) -> Moment {
-        self.ledger().due(self.granted)
-    }
-
-    /// How long to wait for the answer to a renewal.
-    pub(crate) fn renewal_reply(&self) -> Duration {
-        let ledger = self.ledger();
-        let reply =
-            if ledger.is_claimed() { validity::renewal_reply } else { validity::claim_reply };
-        reply(ledger.confirmed.lease, self.reply_timeout)
-    }
-
     /// When the hold began.
     pub(crate) fn granted(&self) -> Moment {
         self.granted
@@ -300,9 +308,9 @@ impl Hold {
             }
             // A claim of a lock that was handed over does not count as a renewal.
             ledger.renewals = ledger.renewals.saturating_add(ledger.is_claimed().into());
-            ledger.confirmed = ConfirmedLease { sent, lease: self.claim.expire };
+            ledger.confirmed = ConfirmedLease { sent, lease: self.expire };
             ledger.is_uncertain = false;
-            let stop = validity::stop(sent, self.claim.expire).min(self.longest_hold());
+            let stop = validity::stop(sent, self.expire).min(self.longest_hold());
             self.stop.store(stop.nanos(), Ordering::Release);
             ledger.renewals
         };
@@ -337,7 +345,7 @@ impl Hold {
     pub(crate) fn leeway(&self) -> Duration {
         match self.max_renew {
             Some(_) => Duration::ZERO,
-            None => validity::renewal_leeway(self.claim.expire),
+            None => validity::renewal_leeway(self.expire),
         }
     }
 
@@ -373,7 +381,7 @@ impl Hold {
     }
 
     fn longest_hold(&self) -> Moment {
-        validity::longest_hold(self.granted, self.claim.expire, self.max_renew)
+        validity::longest_hold(self.granted, self.expire, self.max_renew)
     }
 
     fn finish(&self, how: End) -> bool {

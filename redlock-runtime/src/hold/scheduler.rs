@@ -222,10 +222,10 @@ impl Scheduler {
         // A holder may have released since the batch was collected.
         batch.retain(|hold| !hold.is_over());
         let Some(first) = batch.first() else { return };
-        let claims: Vec<Claim> = batch.iter().flat_map(|hold| hold.claims()).cloned().collect();
         // The time is read before the command leaves: the server may begin the new lease at any
         // time after.
         let sent = self.clock.now();
+        let claims: Vec<Claim> = batch.iter().flat_map(|hold| hold.renewal(sent)).collect();
         if let Some(due) = batch.iter().map(|hold| hold.due_at()).min() {
             telemetry::renewal_lag(sent.since(due));
         }

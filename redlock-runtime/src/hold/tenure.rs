@@ -124,9 +124,10 @@ impl Tenure {
     /// Claimed after it was handed over: a full lease, and the tokens that were reserved with it.
     pub(crate) fn claimed(mut self, claim: Self) -> Self {
         if claim.used != self.reserved {
-            // The counter was lost meanwhile, or the lock with all its data.
+            // The counter was lost meanwhile, or the lock with all its data. A holder of a shared
+            // kind has a new token with each answer.
             (self.used, self.reserved) = (claim.used, claim.reserved);
-            self.leftovers.may_be_queued = true;
+            self.leftovers.may_be_queued = !self.claim.kind.is_shared();
         }
         self.claim = claim.claim;
         self.confirmed = claim.confirmed;
@@ -139,6 +140,11 @@ impl Tenure {
     pub(crate) fn suits(&self, expire: Duration, now: Moment) -> bool {
         let is_known = self.is_answered || (!self.is_doubtful && self.is_fresh(now));
         self.claim.expire == expire && is_known
+    }
+
+    /// Has an answer just confirmed a full lease?
+    pub(crate) fn is_answered(&self) -> bool {
+        self.is_answered
     }
 
     /// May the lease become one of `expire`? It must not grow: a late command of its past would cut
@@ -235,6 +241,7 @@ impl Tenure {
 mod tests {
     use super::*;
     use crate::key::LockKey;
+    use crate::kind::Kind;
     use crate::owner::Owner;
 
     const EXPIRE: Duration = Duration::from_secs(10);
@@ -245,7 +252,8 @@ mod tests {
 
     fn tenure(lease: Duration, reserved: u64) -> Tenure {
         let key = LockKey::new("", "k").unwrap();
-        let claim = Claim { key, owner: Owner::fresh("web-3"), expire: EXPIRE };
+        let claim =
+            Claim { key, owner: Owner::fresh("web-3"), expire: EXPIRE, kind: Kind::Exclusive };
         let first = FencingToken::new(100).unwrap();
         let last = FencingToken::new(100 + reserved).unwrap();
         let confirmed = ConfirmedLease { sent: at(0), lease };

@@ -14,6 +14,8 @@ const FENCE_SUFFIX: &str = ":fence";
 const MARK_SUFFIX: &str = ":mark:fence";
 /// The suffix of the helper key that holds the queue of waiting processes.
 const QUEUE_SUFFIX: &str = ":queue";
+/// The suffix of the helper key that holds the readers, or the holders of permits.
+const HOLDERS_SUFFIX: &str = ":holders";
 /// Begins the end of a mailbox's key; a UUID without hyphens follows.
 pub(crate) const MAILBOX: &str = "mailbox:";
 const UUID_LENGTH: usize = 32;
@@ -77,6 +79,12 @@ impl LockKey {
         self.helper_key(QUEUE_SUFFIX)
     }
 
+    /// The key of those who hold a lock of a shared kind, in the same hash slot. The scripts derive
+    /// it from that of the queue.
+    pub(crate) fn holders_key(&self) -> String {
+        self.helper_key(HOLDERS_SUFFIX)
+    }
+
     /// No two lock keys share a helper key. Where the key has a tag of its own, two colons follow:
     /// `{stock}::fence` belongs to the key `{stock}`, and `{stock}:fence` to `stock`.
     fn helper_key(&self, suffix: &str) -> String {
@@ -124,7 +132,8 @@ fn conflict(full: &str) -> Option<InvalidKeyReason> {
                 .then_some(InvalidKeyReason::ReservedSuffix(FOUNDERS_SUFFIX))
         };
     }
-    let reserved = [FENCE_SUFFIX, QUEUE_SUFFIX].into_iter().find(|suffix| full.ends_with(suffix));
+    let reserved = [FENCE_SUFFIX, QUEUE_SUFFIX, HOLDERS_SUFFIX];
+    let reserved = reserved.into_iter().find(|suffix| full.ends_with(suffix));
     reserved.map(InvalidKeyReason::ReservedSuffix)
 }
 

@@ -15,6 +15,7 @@ use crate::clock::Moment;
 use crate::error::LockError;
 use crate::hold::{Hold, Tenure};
 use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::thread_exit::Unsent;
 
 /// The queues of one client.
@@ -31,15 +32,18 @@ struct AllQueues {
     shutdowns: Arc<Shutdowns>,
 }
 
-/// A key, and the clock of its queue: `None` for real time.
-type QueueId = (Option<runtime::Id>, Arc<str>);
+/// A key, the clock of its queue (`None` for real time), and the caller that has the queue alone: zero
+/// for the queue of all callers.
+type QueueId = (Option<runtime::Id>, Arc<str>, u64);
 
 /// The queue of one key. Redis alone decides who holds the lock; the state kept here only saves
 /// commands.
 #[derive(Debug)]
 pub(crate) struct LocalQueue {
     pub(crate) key: LockKey,
+    pub(crate) kind: Kind,
     clock: Option<runtime::Id>,
+    caller: u64,
     /// The number of queue handles. It rises from zero under the mutex of the map only.
     handles: AtomicUsize,
     state: Mutex<QueueState>,
@@ -56,10 +60,20 @@ impl LocalQueues {
         Self { shared: Arc::new(shared) }
     }
 
-    pub(crate) fn join(&self, key: &LockKey, clock: Option<runtime::Id>) -> QueueHandle {
+    /// The queue of all callers of a key, or, for a shared kind, a queue for one caller.
+    pub(crate) fn join(
+        &self,
+        key: &LockKey,
+        kind: Kind,
+        clock: Option<runtime::Id>,
+    ) -> QueueHandle {
+        static NEXT_CALLER: AtomicU64 = AtomicU64::new(1);
+        let is_alone = kind.is_shared();
+        let caller = if is_alone { NEXT_CALLER.fetch_add(1, Ordering::Relaxed) } else { 0 };
         let mut queues = self.shared.queues();
-        let queue = queues.entry((clock, key.shared()));
-        let queue = queue.or_insert_with(|| Arc::new(LocalQueue::new(key.clone(), clock)));
+        let queue = queues.entry((clock, key.shared(), caller));
+        let new = || Arc::new(LocalQueue::new(key.clone(), kind, clock, caller));
+        let queue = queue.or_insert_with(new);
         QueueHandle::take(&self.shared, queue)
     }
 
@@ -93,9 +107,17 @@ impl AllQueues {
 }
 
 impl LocalQueue {
-    fn new(key: LockKey, clock: Option<runtime::Id>) -> Self {
-        let (handles, asked) = (AtomicUsize::new(0), AtomicU32::new(0));
-        Self { key, clock, handles, state: Mutex::default(), asked, news: Arc::default() }
+    fn new(key: LockKey, kind: Kind, clock: Option<runtime::Id>, caller: u64) -> Self {
+        Self {
+            key,
+            kind,
+            clock,
+            caller,
+            handles: AtomicUsize::new(0),
+            state: Mutex::default(),
+            asked: AtomicU32::new(0),
+            news: Arc::default(),
+        }
     }
 
     /// The poller makes an attempt.
@@ -226,15 +248,18 @@ impl QueueHandle {
         let mut state = self.queue.state();
         let is_holder = state.holder.as_ref().is_some_and(|holder| holder.id == hold.id);
         let holder = if is_holder { state.holder.take() } else { None };
-        let next = match state.first().map(|waiter| waiter.terms.expire) {
+        let next = match state.first().map(|waiter| waiter.terms) {
             None => Successor::Nobody(tenure),
             // The key was deleted while the first of two holders had it: the poller takes back one
             // tenure only.
             Some(_) if state.returned.is_some() => Successor::Nobody(tenure),
-            Some(expire) if tenure.pass(expire, now) => match state.promise() {
-                Some(waiter) => Successor::Waiter(waiter, tenure),
-                None => Successor::Nobody(tenure),
-            },
+            // Its lease must be full, in case this process dies.
+            Some(terms) if terms.min_hold.is_zero() && tenure.pass(terms.lease(), now) => {
+                match state.promise() {
+                    Some(waiter) => Successor::Waiter(waiter, tenure),
+                    None => Successor::Nobody(tenure),
+                }
+            }
             Some(_) => {
                 state.returned = Some(Box::new(tenure));
                 Successor::Poller
@@ -339,7 +364,7 @@ impl Drop for QueueHandle {
         let mut queues = self.shared.queues();
         // Another caller may have joined and left since, and the map may hold another queue for
         // this key.
-        let place = (self.queue.clock, self.queue.key.shared());
+        let place = (self.queue.clock, self.queue.key.shared(), self.queue.caller);
         let is_ours = queues.get(&place).is_some_and(|known| Arc::ptr_eq(known, &self.queue));
         if is_ours && self.queue.handles.load(Ordering::Acquire) == 0 {
             let forgotten = queues.remove(&place);

@@ -36,6 +36,15 @@ impl Shutdowns {
         }
     }
 
+    /// Resolves when a call has to end that noted `begun_before`. Cancel safe.
+    pub(crate) async fn begins_after(&self, begun_before: u64) {
+        let mut news = std::pin::pin!(self.news.notified());
+        news.as_mut().enable();
+        if !self.refuse(begun_before) {
+            news.await;
+        }
+    }
+
     pub(crate) fn begin(self: &Arc<Self>) -> Shutdown {
         self.begun.fetch_add(1, Ordering::Relaxed);
         self.under_way.fetch_add(1, Ordering::Relaxed);

@@ -26,6 +26,8 @@ pub(crate) struct ReleaseTask {
     /// Where unused reserved fencing tokens are to be given back.
     pub(crate) unused: Option<TokensUsed>,
     pub(crate) leftovers: Leftovers,
+    /// The end of `min_hold`: until then the lock stays taken.
+    pub(crate) retain_until: Option<Moment>,
     /// From this moment on the server has dropped the lease by itself.
     pub(crate) until: Moment,
     /// An earlier attempt was not answered.
@@ -58,6 +60,7 @@ impl ReleaseTask {
             claim: tenure.claim.clone(),
             unused: tenure.unused(),
             leftovers: tenure.leftovers(),
+            retain_until: None,
             until,
             is_unknown: false,
             reply: None,
@@ -108,11 +111,13 @@ impl ReleaseTask {
     /// What one attempt sends.
     pub(super) fn attempt(&self) -> ReleaseAttempt {
         let may_be_queued = self.leftovers.may_be_queued;
+        let left = |until: Moment| until.since(self.engine.clock().now());
         ReleaseAttempt {
             claim: self.claim.clone(),
             // A queued owner may have lost its counter, so its unused tokens are not given back.
             unused: self.unused.filter(|_| !may_be_queued),
             may_be_queued,
+            retain: self.retain_until.map(left).filter(|left| !left.is_zero()),
             within: self.engine.reply_timeout,
         }
     }
@@ -158,14 +163,15 @@ pub(super) struct ReleaseAttempt {
     claim: Claim,
     unused: Option<TokensUsed>,
     may_be_queued: bool,
+    retain: Option<Duration>,
     within: Duration,
 }
 
 impl ReleaseAttempt {
     pub(super) async fn send(&self, backend: &dyn LockBackend) -> Result<Found, Fault> {
-        let Self { claim, unused, may_be_queued, within } = self;
-        let release = Release { claim, unused: *unused, may_be_queued: *may_be_queued };
-        backend.release(release, *within).await
+        let Self { ref claim, unused, may_be_queued, retain, within } = *self;
+        let release = Release { claim, unused, may_be_queued, retain };
+        backend.release(release, within).await
     }
 }
 

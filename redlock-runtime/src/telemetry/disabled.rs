@@ -9,6 +9,7 @@ pub(crate) fn describe() {}
 pub(crate) fn attempt(_: &'static str) {}
 pub(crate) fn acquired(_: &'static str, _: Duration) {}
 pub(crate) fn not_acquired(_: &'static str, _: &LockError, _: bool) {}
+pub(crate) fn skipped(_: &'static str) {}
 pub(crate) fn gave_up(_: &'static str) {}
 pub(crate) fn question(_: &'static str) {}
 pub(crate) fn held(_: &'static str) {}

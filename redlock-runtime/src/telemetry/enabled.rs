@@ -28,7 +28,7 @@ pub(crate) fn describe() {
     describe_counter!("redlock_node_doubts_total", "Servers that may have forgotten leases.");
 }
 
-/// A call wants a lock. One of the next three functions ends it.
+/// A call wants a lock. One of the next four functions ends it.
 pub(crate) fn attempt(template: &'static str) {
     shielded(|| {
         counter!("redlock_attempts_total", "template" => template).increment(1);
@@ -56,6 +56,13 @@ pub(crate) fn not_acquired(template: &'static str, error: &LockError, has_waited
             _ => "error",
         };
         end_attempt(template, result);
+    });
+}
+
+/// The lock was busy, and the call was skipped.
+pub(crate) fn skipped(template: &'static str) {
+    shielded(|| {
+        end_attempt(template, "skipped");
     });
 }
 

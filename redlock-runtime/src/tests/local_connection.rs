@@ -14,6 +14,7 @@ use crate::backend::LockBackend;
 use crate::client::Redlock;
 use crate::handoff::Ownership;
 use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::options::{Policy, Wait};
 
 const EXPIRE: Duration = Duration::from_secs(30);
@@ -27,8 +28,13 @@ fn on_a_lane(runtime: &Runtime) -> (Arc<Server>, Redlock, Ownership) {
     let server = Server::new();
     server.has_lane();
     let redlock = client_at(Arc::clone(&server) as Arc<dyn LockBackend>, 100, false);
-    let order =
-        Order { template: "k", key: LockKey::new("", "k").unwrap(), policy: Policy::DEFAULT };
+    let order = Order {
+        template: "k",
+        key: LockKey::new("", "k").unwrap(),
+        kind: Kind::Exclusive,
+        policy: Policy::DEFAULT,
+        skips_busy: false,
+    };
     let ownership = runtime.block_on(start(redlock.engine(), order)).unwrap();
     assert_eq!(server.take_verbs(), ["acquire"]);
     (server, redlock, ownership)

@@ -8,7 +8,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use super::fake::{Fate, fake, fake_with};
 use super::restart_guard::{client, group};
 use crate::client::Redlock;
-use crate::error::NodeErrorKind;
+use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;
 
 /// What a scrape of Prometheus shows after `work`, in virtual time.
@@ -120,6 +120,36 @@ fn every_attempt_has_one_result() {
     let sums = ["redlock_attempts_total", "redlock_acquire_total", "redlock_waiting"];
     assert_eq!(sums.map(|metric| sum(&seen, metric).to_string()), ["24", "24", "0"]);
     assert!(sum(&seen, "redlock_questions_total") < 22.0, "most were passed on");
+}
+
+/// A skip is an outcome of its own, and no refusal; a server that does not answer is no skip.
+#[test]
+fn skipped_calls_are_counted() {
+    use crate::call::{Client, Spec, client, convert, skip_busy, skipped};
+
+    let call = |redlock: &Redlock| {
+        let client: Client = client(redlock);
+        let spec = Spec::new("nightly").wait(Wait::Never).skips_busy();
+        let skipped = skipped::<Result<(), LockError>>();
+        let body = skip_busy(convert(async { Ok(()) }), "nightly", skipped);
+        body.lock(spec, crate::key::literal_key("k"), client)
+    };
+    let seen = recorded(async {
+        let (redlock, fake) = fake();
+        call(&redlock).await.unwrap();
+        let _held = redlock.lock("k").acquire().await.unwrap();
+        for _ in 0..3 {
+            call(&redlock).await.unwrap();
+        }
+        fake.next_acquires([Fate::LostRequest]);
+        assert!(call(&redlock).await.unwrap_err().is_unavailable());
+    });
+    let result = |result: &str| {
+        let name = format!("redlock_acquire_total{{template=\"nightly\",result=\"{result}\"}}");
+        seen.get(&name).copied().unwrap_or_default().to_string()
+    };
+    let results = ["acquired", "skipped", "refused", "unavailable"].map(result);
+    assert_eq!(results, ["1", "3", "0", "1"], "{seen:#?}");
 }
 
 #[test]

@@ -23,6 +23,7 @@ use crate::client::Redlock;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::owner::Owner;
 
 /// How long its hand-overs wait to be claimed: less than the first in line goes without a look.
@@ -126,7 +127,7 @@ impl Server {
     /// Takes a place in line, or the lock, for nobody.
     pub(super) fn set(&self, key: &str, expire: Duration) -> Claim {
         let key = LockKey::new("", key).unwrap();
-        let claim = Claim { key, owner: Owner::fresh("somebody"), expire };
+        let claim = Claim { key, owner: Owner::fresh("somebody"), expire, kind: Kind::Exclusive };
         self.run(&Command::Join(entry(&claim, 1)));
         claim
     }
@@ -263,11 +264,12 @@ impl LockBackend for Server {
     }
 
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
-        let Release { claim, unused, may_be_queued } = release;
-        let (verb, command) = match unused {
+        let Release { claim, unused, may_be_queued, retain } = release;
+        let (verb, command) = match (retain, unused) {
+            (Some(left), _) => ("retain", Command::Retain(claim.clone(), left)),
             _ if may_be_queued => ("leave", Command::Leave(claim.clone())),
-            Some(tokens) => ("give_back", Command::GiveBack(claim.clone(), tokens)),
-            None => ("release", Command::Release(claim.clone())),
+            (None, Some(tokens)) => ("give_back", Command::GiveBack(claim.clone(), tokens)),
+            (None, None) => ("release", Command::Release(claim.clone())),
         };
         self.send(verb, claim, command, within, |answer| freed(&answer))
     }

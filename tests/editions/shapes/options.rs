@@ -19,6 +19,39 @@ pub async fn all(id: u64) -> u64 {
     id
 }
 
+#[redis_lock(key = "skips", on_busy = "skip")]
+pub async fn skips() -> Locked<()> {
+    Ok(())
+}
+
+#[redis_lock(key = "skips", on_busy = "skip")]
+pub async fn skips_to_none(id: &u64) -> Locked<Option<&u64>> {
+    Ok(Some(id))
+}
+
+#[redis_lock(key = "skips", on_busy = "skip", on_error = panic)]
+pub async fn skips_nothing() {}
+
+#[redis_lock(key = "skips", on_busy = "skip", on_error = |_| None)]
+pub async fn skips_with_a_handler<T>(value: T) -> Option<T> {
+    Some(value)
+}
+
+#[redis_lock(key = "errs", on_busy = "error")]
+pub async fn errs() -> Locked<u32> {
+    Ok(1)
+}
+
+#[redis_lock(key = "stays", wait = "0s", on_busy = "skip", min_hold = "5s")]
+pub async fn stays_taken() -> Locked<()> {
+    Ok(())
+}
+
+#[redis_lock(key = "stays", min_hold = Duration::from_secs(seconds))]
+pub async fn stays_taken_for(seconds: u64) -> Locked<()> {
+    Ok(())
+}
+
 #[redis_lock(key = "once", wait = "0s")]
 pub async fn try_once() -> Locked<()> {
     Ok(())

@@ -5,6 +5,8 @@ mod acquire;
 mod fencing;
 mod flush;
 mod handles;
+mod kinds;
+mod leader;
 mod options;
 mod place;
 mod reentry;

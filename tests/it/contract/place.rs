@@ -153,6 +153,16 @@ impl Place {
         format!("{}{key}", self.prefix)
     }
 
+    /// Do several servers decide together?
+    pub fn has_several_masters(&self) -> bool {
+        matches!(&self.kind, Kind::Redis { urls, how: How::Urls, .. } if urls.len() > 1)
+    }
+
+    /// Does a server keep those who wait in a queue?
+    pub fn has_queue(&self) -> bool {
+        matches!(self.kind, Kind::Redis { .. }) && !self.has_several_masters()
+    }
+
     /// What stands in a key; with several servers, in more than half of them.
     pub async fn owner(&self, key: &str) -> Option<String> {
         match &self.kind {

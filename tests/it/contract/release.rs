@@ -1,6 +1,8 @@
 //! The end of a hold, by every way that leads there.
 
-use redlock::{LockError, Redlock, Released, Wait};
+use std::time::Instant;
+
+use redlock::{LockError, LockRequest, Redlock, Released, Wait};
 use tokio::task::JoinSet;
 
 use super::place::{KEY, Place};
@@ -26,6 +28,25 @@ pub async fn a_release_of_a_stolen_key_says_stolen_and_leaves_it(place: &Place) 
     place.steal(KEY, secs(60)).await;
     assert_eq!(guard.release().await.unwrap(), Released::Stolen);
     assert_eq!(place.owner(KEY).await.as_deref(), Some("thief"));
+}
+
+pub async fn a_lock_stays_taken_for_its_min_hold(place: &Place) {
+    let (client, other) = (place.client().await, place.client().await);
+    let before = Instant::now();
+    let guard = client.lock(KEY).min_hold(secs(2)).acquire().await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert!(client.held().is_empty());
+    // The same process waits, too, and another one, in the queue where there is one.
+    let (here, there) = (client.lock(KEY).wait(secs(60)), other.lock(KEY).wait(secs(60)));
+    let taken_after = async |request: LockRequest| {
+        let guard = request.acquire().await.unwrap();
+        let after = before.elapsed();
+        guard.release().await.unwrap();
+        after
+    };
+    let (here, there) = tokio::join!(taken_after(here), taken_after(there));
+    assert!(here.min(there) >= secs(2), "{here:?} {there:?}");
+    assert!(place.is_free(KEY).await);
 }
 
 pub async fn a_dropped_guard_frees_the_lock(place: &Place) {

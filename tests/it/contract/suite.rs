@@ -1,7 +1,9 @@
 //! Each case of the contract on each place: one test for every pair.
 
 use super::place::Place;
-use super::{acquire, fencing, handles, options, reentry, release, renew, run, several, wait};
+use super::{
+    acquire, fencing, handles, kinds, leader, options, reentry, release, renew, run, several, wait,
+};
 
 macro_rules! on_every_backend {
     ($($group:ident::$case:ident),* $(,)?) => {
@@ -52,6 +54,22 @@ on_every_backend![
     handles::protect_runs_a_future_under_the_lease,
     handles::protect_stops_with_the_lease,
     handles::a_dropped_protect_keeps_the_lock,
+    kinds::readers_share_a_lock,
+    kinds::a_writer_follows_the_last_reader,
+    kinds::a_reader_does_not_pass_a_waiting_writer,
+    kinds::a_writer_gets_its_turn_among_readers_that_never_pause,
+    kinds::a_crowd_of_readers_and_writers_never_meets,
+    kinds::a_read_inside_of_a_write_re_enters,
+    kinds::readers_are_renewed,
+    kinds::a_reader_does_not_survive_into_another_group,
+    kinds::a_read_dropped_at_any_poll_leaves_nothing,
+    kinds::a_writer_becomes_a_reader_without_a_gap,
+    kinds::a_lost_lock_is_not_downgraded,
+    kinds::permits_are_counted_or_refused,
+    kinds::never_more_than_the_permits,
+    leader::a_leader_that_is_done_is_followed,
+    leader::a_leader_that_lost_its_lock_leads_again,
+    leader::a_thread_blocks_for_its_lock,
     options::bad_keys_are_typed_errors,
     options::odd_but_good_keys_are_locked,
     options::an_expire_out_of_range_is_a_typed_error,
@@ -67,6 +85,7 @@ on_every_backend![
     release::a_release_frees_the_lock,
     release::a_release_of_a_lost_key_says_expired,
     release::a_release_of_a_stolen_key_says_stolen_and_leaves_it,
+    release::a_lock_stays_taken_for_its_min_hold,
     release::a_dropped_guard_frees_the_lock,
     release::a_dropped_guard_leaves_a_stolen_key,
     release::a_panic_frees_the_lock,

@@ -62,9 +62,10 @@ fn receiver(cx: &Context, tenure: &Tenure, may_claim: bool) -> Receiver {
     let now = cx.now();
     let mut state = cx.local_queue().state();
     let Some(terms) = state.first().map(|waiter| waiter.terms) else { return Receiver::Nobody };
-    if tenure.suits(terms.expire, now) {
+    let is_known = terms.min_hold.is_zero() || tenure.is_answered();
+    if is_known && tenure.suits(terms.lease(), now) {
         state.promise().map_or(Receiver::Nobody, Receiver::Waiter)
-    } else if may_claim && tenure.may_become(terms.expire) {
+    } else if may_claim && tenure.may_become(terms.lease()) {
         Receiver::AfterClaim(terms)
     } else {
         // Another waiter has come to the front meanwhile, and wants a lease of another length.
@@ -75,7 +76,7 @@ fn receiver(cx: &Context, tenure: &Tenure, may_claim: bool) -> Receiver {
 /// Extends a lock that is held already to a full lease of the length wanted now. `Err`: when to
 /// make the next attempt, if not at once.
 async fn claim(cx: &mut Context, tenure: Tenure, terms: Terms) -> Result<Tenure, Option<Moment>> {
-    let claim = Claim { expire: terms.expire, ..tenure.claim.clone() };
+    let claim = Claim { expire: terms.lease(), ..tenure.claim.clone() };
     let engine = Arc::clone(&cx.engine);
     let within = cx.within();
     let attempt = attempt(&engine, &*engine.backend, &claim, terms.template, within);

@@ -17,7 +17,7 @@ use crate::denial::Denial;
 use crate::engine::Engine;
 use crate::fencing::FencingToken;
 use crate::hold::{ConfirmedLease, SMALL_RESERVE, Tenure};
-use crate::local_queue::Terms;
+use crate::local_queue::{LocalQueue, Terms};
 use crate::owner::Owner;
 use crate::{release, telemetry};
 
@@ -53,7 +53,8 @@ struct Newcomer {
 impl Newcomer {
     fn new(cx: &Context, queue: &dyn FifoQueue, terms: Terms) -> Self {
         let owner = Owner::fresh(&cx.engine.client_name);
-        let claim = Claim { key: cx.local_queue().key.clone(), owner, expire: terms.expire };
+        let LocalQueue { key, kind, .. } = cx.local_queue();
+        let claim = Claim { key: key.clone(), owner, expire: terms.lease(), kind: *kind };
         let subscription = queue.subscribe(&claim);
         let reserve = if cx.callers() > 1 { MAX_RESERVE } else { SMALL_RESERVE };
         Self { claim, reserve, subscription }
@@ -294,7 +295,7 @@ impl Strategy for Fifo {
     async fn give_way(&mut self, cx: &mut Context, mut tenure: Tenure) -> Option<Tenure> {
         let engine = Arc::clone(&cx.engine);
         let terms = cx.local_queue().state().first().map(|waiter| waiter.terms);
-        let terms = terms.filter(|terms| tenure.may_become(terms.expire));
+        let terms = terms.filter(|terms| tenure.may_become(terms.lease()));
         if terms.is_some() && tenure.pass_for_claim(cx.now()) {
             return Some(tenure);
         }

@@ -51,7 +51,8 @@ impl Poll {
         cx.local_queue().count_attempt();
         let within = cx.within();
         let key = cx.local_queue().key.clone();
-        let claim = Claim { key, owner: self.owner.clone(), expire: terms.expire };
+        let (owner, kind) = (self.owner.clone(), cx.local_queue().kind);
+        let claim = Claim { key, owner, expire: terms.lease(), kind };
         let engine = Arc::clone(&cx.engine);
         let local_holder = LocalHolder::of(cx.local_queue());
         let attempt = attempt(&engine, &*engine.backend, &claim, terms.template, within);
@@ -94,14 +95,17 @@ impl Poll {
             return backoff::split(fastrand::f64());
         }
         let age = cx.observed.hold_age(cx.now());
-        backoff::busy(self.attempts, age, cx.observed.free_in, fastrand::f64())
+        let pause = backoff::busy(self.attempts, age, cx.observed.free_in, fastrand::f64());
+        // A writer is told of a release, and comes before readers that ask by the clock.
+        let is_shared = cx.local_queue().kind.is_shared();
+        if is_shared { pause.max(release_hint::WORTH_IT) } else { pause }
     }
 
     /// Requests a release hint from other processes.
     fn await_release(&mut self, cx: &Context, terms: Terms) {
         let is_due = self.hint.as_ref().is_some_and(|hint| hint.is_due(cx.now()));
         if !is_due {
-            self.hint = ReleaseHint::request(&cx.engine, &cx.queue.queue, terms.expire);
+            self.hint = ReleaseHint::request(&cx.engine, &cx.queue.queue, terms.lease());
         }
     }
 }

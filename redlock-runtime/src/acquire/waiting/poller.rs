@@ -151,9 +151,11 @@ impl<S: Strategy> Poller<S> {
         }
     }
 
-    /// Keeps the poller for a while: callers that waited in a queue once often do so again.
+    /// Keeps the poller for a while: callers that waited in a queue once often do so again. The
+    /// poller of a reader is its own.
     fn linger(&mut self) {
-        if self.strategy.has_queue(&self.cx.engine) {
+        let is_alone = self.cx.local_queue().kind.is_shared();
+        if self.strategy.has_queue(&self.cx.engine) && !is_alone {
             self.lingers_until = self.cx.now().plus(LINGER);
         }
     }

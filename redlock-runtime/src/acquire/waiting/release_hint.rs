@@ -34,7 +34,7 @@ impl ReleaseHint {
         let (end, ended) = oneshot::channel();
         let has_come = Arc::new(AtomicBool::new(false));
         let owner = Owner::fresh(&engine.client_name);
-        let claim = Claim { key: queue.key.clone(), owner, expire };
+        let claim = Claim { key: queue.key.clone(), owner, expire, kind: queue.kind };
         let hint =
             Self { asked_at: engine.clock().now(), has_come: Arc::clone(&has_come), _end: end };
         let wait = wait(Arc::clone(engine), Arc::clone(queue), claim, has_come, ended);

@@ -21,12 +21,12 @@ use crate::shield::tell;
 /// A lock backend of N independent masters.
 #[derive(Debug)]
 pub(crate) struct Quorum {
-    members: Vec<Arc<Member>>,
+    pub(super) members: Vec<Arc<Member>>,
     /// How many nodes have to grant a lock.
     needed: usize,
-    guard: Option<Arc<RestartGuard>>,
+    pub(super) guard: Option<Arc<RestartGuard>>,
     replica_wait: Duration,
-    grants: Arc<GrantTable>,
+    pub(super) grants: Arc<GrantTable>,
 }
 
 /// The rules by which N nodes decide.
@@ -80,19 +80,38 @@ impl Quorum {
         broadcast(&self.members, self.needed, reach, ask, is_decided).await
     }
 
-    async fn take(&self, claim: &Claim, within: Duration) -> Result<Acquired, Fault> {
+    /// Prepares for an acquire. Returns how long one node may take to answer.
+    pub(super) async fn prepare(&self, claim: &Claim, within: Duration) -> Result<Duration, Fault> {
         let within = within.min(patience(claim.expire) + self.replica_wait);
         if let Some(guard) = &self.guard {
             guard.expect(claim.expire);
             guard.enroll(&self.members, self.needed, within).await?;
         }
         self.grants.begin(&claim.owner);
+        Ok(within)
+    }
+
+    async fn take(&self, claim: &Claim, within: Duration) -> Result<Acquired, Fault> {
+        let within = self.prepare(claim, within).await?;
         let ask = |member: Arc<Member>| -> NodeQuestion<Acquired> {
             self.grants.ask(&claim.owner, member.number);
             let (claim, guard) = (claim.clone(), self.guard.clone());
             let grants = Arc::clone(&self.grants);
-            Box::pin(async move { vote(&member, &grants, guard.as_deref(), &claim, within).await })
+            Box::pin(async move {
+                let acquire = member.backend.acquire(&claim, within);
+                vote(&member, &grants, guard.as_deref(), &claim, acquire, within).await
+            })
         };
+        self.elect(claim, ask, within).await
+    }
+
+    /// Asks the nodes for a lease, and agrees on its fencing token.
+    pub(super) async fn elect(
+        &self,
+        claim: &Claim,
+        ask: impl Fn(Arc<Member>) -> NodeQuestion<Acquired>,
+        within: Duration,
+    ) -> Result<Acquired, Fault> {
         let is_elected = |answers: &_| tally::is_elected(answers, self.needed);
         let answers = self.ask_all(Reach::Admitted, ask, is_elected).await;
         match tally::elect(&answers, self.needed) {
@@ -206,20 +225,26 @@ impl Quorum {
         let (member, grants) = (Arc::clone(&self.members[member]), Arc::clone(&self.grants));
         let guard = self.guard.clone();
         tokio::spawn(async move {
-            let answer = ask(&member, &grants, guard.as_deref(), &claim, within).await;
+            let acquire = member.backend.acquire(&claim, within);
+            let answer = ask(&member, &grants, guard.as_deref(), &claim, acquire, within).await;
             member.note(&answer);
         });
     }
 
-    async fn free(&self, claim: &Claim, within: Duration) -> Result<Found, Fault> {
+    async fn free(
+        &self,
+        Release { claim, retain, .. }: Release<'_>,
+        within: Duration,
+    ) -> Result<Found, Fault> {
         let late = self.grants.end(&claim.owner);
         let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
             let claim = claim.clone();
             let may_land_late = late.contains(&member.number);
             Box::pin(async move {
-                let answer = member.backend.release(Release::of(&claim), within).await;
+                let release = Release { retain, ..Release::of(&claim) };
+                let answer = member.backend.release(release, within).await;
                 if may_land_late || answer.is_err() {
-                    member.release_later(claim, within, may_land_late);
+                    member.release_later(claim, retain, within, may_land_late);
                 }
                 answer
             })
@@ -277,7 +302,7 @@ impl Quorum {
     }
 }
 
-/// Sends an acquire to one node, and notes its answer. A node that granted the lock after its owner
+/// Sends `acquire` to one node, and notes its answer. A node that granted the lock after its owner
 /// has released is freed again: the release may have come before the acquire, which takes several
 /// steps on a server that has forgotten its scripts.
 async fn ask(
@@ -285,10 +310,11 @@ async fn ask(
     grants: &GrantTable,
     guard: Option<&RestartGuard>,
     claim: &Claim,
+    acquire: impl Future<Output = Result<Acquired, Fault>>,
     within: Duration,
 ) -> Result<Acquired, Fault> {
     let sent = guard.map_or(Moment::ZERO, RestartGuard::now);
-    let answer = member.backend.acquire(claim, within).await;
+    let answer = acquire.await;
     let is_wanted = grants.answered(&claim.owner, member.number, sent, &answer);
     if is_wanted {
         return answer;
@@ -297,26 +323,29 @@ async fn ask(
     let is_granted = matches!(answer, Ok(Acquired::Granted { .. }));
     let is_freed = !is_granted || member.backend.release(Release::of(claim), within).await.is_ok();
     if may_land_late || !is_freed {
-        member.release_later(claim.clone(), within, may_land_late);
+        member.release_later(claim.clone(), None, within, may_land_late);
     }
     answer
 }
 
-/// One node's answer to an acquire, if the node has a vote.
-async fn vote(
+/// One node's answer to `acquire`, if the node has a vote.
+pub(super) async fn vote(
     member: &Arc<Member>,
     grants: &GrantTable,
     guard: Option<&RestartGuard>,
     claim: &Claim,
+    acquire: impl Future<Output = Result<Acquired, Fault>>,
     within: Duration,
 ) -> Result<Acquired, Fault> {
-    let Some(guard) = guard else { return ask(member, grants, None, claim, within).await };
+    let Some(guard) = guard else {
+        return ask(member, grants, None, claim, acquire, within).await;
+    };
     guard.spread(member, within);
     if let Some(objection) = guard.objection(member) {
         grants.answered(&claim.owner, member.number, Moment::ZERO, &Err(objection.clone()));
         return Err(objection);
     }
-    let answer = ask(member, grants, Some(guard), claim, within).await;
+    let answer = ask(member, grants, Some(guard), claim, acquire, within).await;
     match answer {
         // The answer itself may have shown that the server was restarted, or that its clock jumped.
         Ok(Acquired::Granted { .. }) => guard
@@ -342,7 +371,7 @@ impl LockBackend for Quorum {
     }
 
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
-        Box::pin(self.free(release.claim, within))
+        Box::pin(self.free(release, within))
     }
 
     fn raise<'a>(
@@ -361,7 +390,12 @@ impl LockBackend for Quorum {
     /// No single server can hand over a lock that needs several: waiters poll, and get release
     /// hints.
     fn abilities(&self) -> Abilities<'_> {
-        Abilities { release_hints: Some(self), background_work: Some(self), ..Abilities::default() }
+        Abilities {
+            release_hints: Some(self),
+            background_work: Some(self),
+            downgrade: Some(self),
+            ..Abilities::default()
+        }
     }
 }
 

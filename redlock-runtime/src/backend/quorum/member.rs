@@ -95,15 +95,25 @@ impl Member {
 
     /// Repeats a release on this node for longer than the caller waits: until it is answered, or
     /// even after that if the connection of a try broke (`was_cut`) and that try may still arrive.
-    pub(crate) fn release_later(self: &Arc<Self>, claim: Claim, within: Duration, was_cut: bool) {
-        let member = Arc::clone(self);
+    /// `retain`: the lock stays taken for so long from now on.
+    pub(crate) fn release_later(
+        self: &Arc<Self>,
+        claim: Claim,
+        retain: Option<Duration>,
+        within: Duration,
+        was_cut: bool,
+    ) {
+        let (member, begun) = (Arc::clone(self), Instant::now());
         tokio::spawn(async move {
             for pause in RELEASE_AGAIN {
                 if pause >= claim.expire {
                     return;
                 }
                 tokio::time::sleep(pause).await;
-                if member.backend.release(Release::of(&claim), within).await.is_ok() && !was_cut {
+                let left = retain.map(|retain| retain.saturating_sub(begun.elapsed()));
+                let retain = left.filter(|left| !left.is_zero());
+                let release = Release { retain, ..Release::of(&claim) };
+                if member.backend.release(release, within).await.is_ok() && !was_cut {
                     return;
                 }
             }

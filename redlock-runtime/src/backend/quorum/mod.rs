@@ -2,6 +2,7 @@
 
 pub(crate) mod backend;
 pub(crate) mod broadcast;
+pub(crate) mod downgrade;
 pub(crate) mod founders;
 pub(crate) mod grant_table;
 pub(crate) mod member;

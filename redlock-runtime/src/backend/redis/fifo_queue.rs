@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::commands::{ScriptCall, exclusive, on_abandoned, send_script};
+use super::commands::{ScriptCall, exclusive, on_abandoned, send_script, shared};
 use super::connection::{Loan, Source};
 use super::route::Route;
 use crate::backend::{
     Claim, Enqueued, Fault, FifoQueue, Position, Reply, Rotated, Subscription, TokensUsed,
 };
+use crate::kind::{Kind, group_of};
 use crate::owner::Owner;
 
 /// The divisor for the part of a call's time that the connection for signals may take.
@@ -36,7 +37,10 @@ impl<S: Source> FifoQueue for Route<S> {
             let end = Instant::now() + within;
             let registry = &self.core.registry;
             let channel = registry.channel_within(within / CONNECTING_PART).await;
-            let call = exclusive::enqueue::call(claim, reserve, channel);
+            let call = match claim.kind {
+                Kind::Exclusive => exclusive::enqueue::call(claim, reserve, channel),
+                Kind::Read | Kind::Permits(_) => shared::enqueue::call(claim, channel),
+            };
             let undo = |loan| self.core.undo_enqueue(self.home.as_ref(), loan, claim);
             let enqueued = send(self, &call, end - Instant::now(), undo).await;
             if enqueued.as_ref().is_err_and(|fault| fault.is_unknown) {
@@ -48,7 +52,10 @@ impl<S: Source> FifoQueue for Route<S> {
 
     fn look<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Enqueued> {
         Box::pin(async move {
-            let call = exclusive::enqueue::look(claim, reserve);
+            let call = match claim.kind {
+                Kind::Exclusive => exclusive::enqueue::look(claim, reserve),
+                Kind::Read | Kind::Permits(_) => shared::enqueue::look(claim),
+            };
             send(self, &call, within, on_abandoned).await
         })
     }
@@ -117,7 +124,7 @@ async fn send<S: Source>(
 /// A waiter is signalled as long as this client listens, and if the holder is a client of this
 /// library: other clients send no signal when they release.
 fn with_signals<S: Source>(route: &Route<S>, holder: &str, position: Position) -> Position {
-    let is_signalled =
-        position.is_signalled && route.core.registry.is_heard() && Owner::is_likely(holder);
+    let is_ours = Owner::is_likely(holder) || group_of(holder).is_some();
+    let is_signalled = position.is_signalled && route.core.registry.is_heard() && is_ours;
     Position { is_signalled, ..position }
 }

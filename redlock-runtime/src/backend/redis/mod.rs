@@ -3,12 +3,15 @@
 mod acquire_all;
 mod commands;
 mod connection;
+mod downgrade;
 mod fifo_queue;
 mod founders;
 mod health;
 mod node;
 mod node_core;
 mod node_tasks;
+#[cfg(all(feature = "tls", feature = "sentinel"))]
+pub(crate) mod operator;
 mod pending_undo;
 mod pubsub;
 mod quorum_member;

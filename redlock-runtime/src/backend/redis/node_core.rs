@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::commands::{exclusive, on_abandoned, send_script};
+use super::commands::{ScriptCall, exclusive, on_abandoned, send_script, shared};
 use super::connection::{Loan, MinReplicas, ReplicaConnections, SharedConnection, Source};
 use super::health::{CLOCK, Health, IdentifiedSource, Sample, ServerIdentity};
 use super::pending_undo::PendingUndos;
@@ -15,6 +15,7 @@ use crate::backend::{Claim, Fault, Found, Release};
 use crate::clock::Moment;
 use crate::denial::Denial;
 use crate::error::{NodeError, NodeErrorKind};
+use crate::kind::Kind;
 use crate::report::Reports;
 
 /// The options of a node.
@@ -97,7 +98,7 @@ impl<S: Source> NodeCore<S> {
         let end = Instant::now() + within;
         let has_queue = !self.queue_denial.lasts(|| CLOCK.now());
         let send = async |has_queue, within| {
-            let call = exclusive::release::call(release, has_queue);
+            let call = release_call(release, has_queue);
             let decode = exclusive::release::decode;
             send_script(&self.health, calls, &call, within, decode, on_abandoned).await
         };
@@ -119,14 +120,17 @@ impl<S: Source> NodeCore<S> {
                 answer
             }
         };
-        let (found, was_handed_over) = answer.found;
+        let (found, is_awaited) = answer.found;
         let found = match found {
             // The try whose connection broke may have freed the lock, or handed it over.
             Found::Gone | Found::Stolen if answer.was_cut => Found::Unclear,
             found => found,
         };
-        if was_handed_over || found == Found::Unclear {
-            self.handovers.begin(&release.claim.key);
+        if is_awaited || found == Found::Unclear {
+            match release.retain {
+                Some(left) => self.handovers.look_again(&release.claim.key, left),
+                None => self.handovers.begin(&release.claim.key),
+            }
         }
         Ok(found)
     }
@@ -168,7 +172,7 @@ impl<S: Source> NodeCore<S> {
         undos.sent(&claim.owner);
         home.spawn(async move {
             let release = Release { may_be_queued, ..Release::of(&claim) };
-            let call = exclusive::release::call(release, true);
+            let call = release_call(release, true);
             let sent = call.invocation.run(&mut loan.connection);
             // The outcome does not matter here: the engine releases once more, on a fresh
             // connection.
@@ -177,6 +181,13 @@ impl<S: Source> NodeCore<S> {
                 undos.over(&claim.owner);
             }
         });
+    }
+}
+
+fn release_call(release: Release<'_>, has_queue: bool) -> ScriptCall {
+    match release.claim.kind {
+        Kind::Exclusive => exclusive::release::call(release, has_queue),
+        Kind::Read | Kind::Permits(_) => shared::release::call(release, has_queue),
     }
 }
 

@@ -8,8 +8,10 @@ use deadpool_redis::redis::{RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use super::commands::reply::Timed;
 use super::commands::{
     Failure, ScriptCall, exclusive, is_passing, no_connection, no_reply, on_abandoned, send_script,
+    shared,
 };
 use super::connection::{MinReplicas, SharedConnection, Source, diagnose};
 use super::health::{IdentifiedSource, startup_check};
@@ -17,6 +19,7 @@ use super::node_core::NodeCore;
 use crate::backend::{Abilities, Acquired, Claim, Found, LockBackend, Release, Reply};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
+use crate::kind::Kind;
 use crate::shield::tell;
 
 /// The route to a server that a caller uses: the connection on the background thread, or one on the
@@ -54,9 +57,14 @@ impl<S: Source> Route<S> {
         within: Duration,
     ) -> Result<Acquired, Failure> {
         let replicas = self.core.replicated.as_ref().map(|(replicas, _)| *replicas);
-        let call = ScriptCall { replicas, ..exclusive::acquire::call(claim) };
+        let (call, decode): (_, Decode<_>) = match claim.kind {
+            Kind::Exclusive => (exclusive::acquire::call(claim), exclusive::acquire::decode),
+            Kind::Read | Kind::Permits(_) => {
+                (shared::acquire::call(claim), shared::acquire::decode)
+            }
+        };
+        let call = ScriptCall { replicas, ..call };
         let undo = |loan| self.core.undo_acquire(self.home.as_ref(), loan, claim);
-        let decode = exclusive::acquire::decode;
         let answer =
             send_script(&self.core.health, connection, &call, within, decode, undo).await?;
         self.core.heard_time(answer.found.micros, answer.sent);
@@ -98,8 +106,68 @@ impl<S: Source> Route<S> {
         }
     }
 
+    async fn renew_by(
+        &self,
+        call: ScriptCall,
+        leases: usize,
+        within: Duration,
+    ) -> Result<Vec<Option<Found>>, Failure> {
+        // The time for replicas is part of the time for the answer.
+        let core = &self.core;
+        let replicas = core.replicated.as_ref().map(|(replicas, _)| MinReplicas {
+            within: replicas.within.min(within / 2),
+            ..*replicas
+        });
+        let call = ScriptCall { replicas, ..call };
+        let decode = |value: &Value| exclusive::renew::decode(value, leases);
+        let answer =
+            send_script(&core.health, &core.renewals, &call, within, decode, on_abandoned).await?;
+        core.heard_time(answer.found.micros, answer.sent);
+        let shortage = self.shortage(replicas, answer.confirmed);
+        if let Some((error, _)) = &shortage {
+            tell!(debug, %error, "renewals were not replicated, they are tried again");
+        }
+        // A renewal that a failover may forget must not be relied on.
+        let relied_on = |found| (shortage.is_none() || found != Found::Ours).then_some(found);
+        Ok(answer.found.found.into_iter().map(relied_on).collect())
+    }
+
+    /// Leases of exclusive and of shared kinds have a script each. Both calls leave at once.
+    async fn renew_mixed(
+        &self,
+        claims: &[Claim],
+        within: Duration,
+    ) -> Result<Vec<Option<Found>>, Failure> {
+        let (shared, exclusive): (Vec<&Claim>, Vec<&Claim>) =
+            claims.iter().partition(|claim| claim.kind.is_shared());
+        let (shared, exclusive) = tokio::join!(
+            self.renew_by(shared::renew::call(&shared), shared.len(), within),
+            async {
+                if exclusive.is_empty() {
+                    return Ok(Vec::new());
+                }
+                let call = exclusive::renew::call(&exclusive);
+                self.renew_by(call, exclusive.len(), within).await
+            }
+        );
+        // One of two answers is better than none: the leases of the other one are unknown.
+        let (mut shared, mut exclusive) = match (shared, exclusive) {
+            (Err(failure), Err(_)) => return Err(failure),
+            (Err(failure), Ok(found)) if found.is_empty() => return Err(failure),
+            (shared, exclusive) => {
+                let found = |answer: Result<Vec<_>, _>| answer.unwrap_or_default().into_iter();
+                (found(shared), found(exclusive))
+            }
+        };
+        let next = |claim: &Claim| {
+            let found = if claim.kind.is_shared() { shared.next() } else { exclusive.next() };
+            found.flatten()
+        };
+        Ok(claims.iter().map(next).collect())
+    }
+
     /// Why a write does not count: too few replicas have it. The flag: retrying cannot help.
-    fn shortage(
+    pub(super) fn shortage(
         &self,
         replicas: Option<MinReplicas>,
         confirmed: RedisResult<u32>,
@@ -118,6 +186,9 @@ impl<S: Source> Route<S> {
         }
     }
 }
+
+/// How a reply is read.
+type Decode<T> = fn(&Value) -> Option<Timed<T>>;
 
 impl<S: Source> LockBackend for Route<S> {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
@@ -145,25 +216,11 @@ impl<S: Source> LockBackend for Route<S> {
 
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
         Box::pin(async move {
-            // The time for replicas is part of the time for the answer.
-            let core = &self.core;
-            let replicas = core.replicated.as_ref().map(|(replicas, _)| MinReplicas {
-                within: replicas.within.min(within / 2),
-                ..*replicas
-            });
-            let call = ScriptCall { replicas, ..exclusive::renew::call(claims) };
-            let decode = |value: &Value| exclusive::renew::decode(value, claims.len());
-            let answer =
-                send_script(&core.health, &core.renewals, &call, within, decode, on_abandoned)
-                    .await?;
-            core.heard_time(answer.found.micros, answer.sent);
-            let shortage = self.shortage(replicas, answer.confirmed);
-            if let Some((error, _)) = &shortage {
-                tell!(debug, %error, "renewals were not replicated, they are tried again");
+            if claims.iter().all(|claim| claim.kind == Kind::Exclusive) {
+                let call = exclusive::renew::call(claims);
+                return Ok(self.renew_by(call, claims.len(), within).await?);
             }
-            // A renewal that a failover may forget must not be relied on.
-            let relied_on = |found| (shortage.is_none() || found != Found::Ours).then_some(found);
-            Ok(answer.found.found.into_iter().map(relied_on).collect())
+            Ok(Box::pin(self.renew_mixed(claims, within)).await?)
         })
     }
 
@@ -183,7 +240,10 @@ impl<S: Source> LockBackend for Route<S> {
         fencing_token: FencingToken,
         within: Duration,
     ) -> Reply<'a, Found> {
-        let call = exclusive::raise::call(claim, fencing_token);
+        let call = match claim.kind {
+            Kind::Exclusive => exclusive::raise::call(claim, fencing_token),
+            Kind::Read | Kind::Permits(_) => shared::raise::call(claim, fencing_token),
+        };
         Box::pin(async move {
             let Some((_, connections)) = &self.core.replicated else {
                 return Ok(self.raise_over(&self.calls, call, within).await?);
@@ -248,9 +308,13 @@ impl<S: Source> LockBackend for Route<S> {
 
     /// If replicas have to confirm a grant, the server cannot hand a lock over by itself.
     fn abilities(&self) -> Abilities<'_> {
-        if self.core.replicated.is_some() {
-            return Abilities::default();
+        let is_alone = self.core.replicated.is_none();
+        Abilities {
+            fifo_queue: is_alone.then_some(self as _),
+            acquire_all: is_alone.then_some(self as _),
+            downgrade: Some(self),
+            has_permits: true,
+            ..Abilities::default()
         }
-        Abilities { fifo_queue: Some(self), acquire_all: Some(self), ..Abilities::default() }
     }
 }

@@ -8,17 +8,17 @@ use std::time::Duration;
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisError, Value};
 
-use super::commands::ScriptCall;
 use super::commands::exclusive::{
     self, acquire, acquire_all, enqueue, nudge, raise, release, renew, rotate,
 };
 use super::commands::reply::Timed;
+use super::commands::{ScriptCall, shared};
 use super::connection::diagnose;
 use super::founders;
 use super::pubsub::{NOBODY, handed_over};
 use crate::backend::{
-    Acquired, AllAcquired, Claim, Enqueued, Found, FoundersOffer, QueueSignal, Release, Rotated,
-    TokensUsed,
+    Acquired, AllAcquired, Claim, Downgraded, Enqueued, Found, FoundersOffer, QueueSignal, Release,
+    Rotated, TokensUsed,
 };
 use crate::error::NodeError;
 use crate::fencing::FencingToken;
@@ -99,6 +99,10 @@ fn untimed<T>(decode: fn(&Value) -> Option<Timed<T>>) -> impl Fn(&Value) -> Opti
 }
 
 pub(crate) fn acquire(claim: &Claim) -> SimulatedCall<Acquired> {
+    if claim.kind.is_shared() {
+        let decode = untimed(shared::acquire::decode);
+        return SimulatedCall::new(shared::acquire::call(claim), decode);
+    }
     SimulatedCall::new(acquire::call(claim), untimed(acquire::decode))
 }
 
@@ -108,6 +112,11 @@ pub(crate) fn acquire_all(claims: &[Claim]) -> SimulatedCall<AllAcquired> {
     SimulatedCall::new(acquire_all::call(claims), decode)
 }
 
+pub(crate) fn downgrade(held: &Claim, next: &Claim) -> SimulatedCall<Downgraded> {
+    let decode = untimed(shared::downgrade::decode);
+    SimulatedCall::new(shared::downgrade::call(held, next), decode)
+}
+
 pub(crate) fn raise(claim: &Claim, fencing_token: FencingToken) -> SimulatedCall<Found> {
     SimulatedCall::new(raise::call(claim, fencing_token), raise::decode)
 }
@@ -115,12 +124,24 @@ pub(crate) fn raise(claim: &Claim, fencing_token: FencingToken) -> SimulatedCall
 pub(crate) fn renew(claims: &[Claim]) -> SimulatedCall<Vec<Found>> {
     let count = claims.len();
     let decode = move |value: &Value| renew::decode(value, count).map(|answer| answer.found);
-    SimulatedCall::new(renew::call(claims), decode)
+    // All of one kind here; the route sorts them.
+    let is_shared = claims.iter().any(|claim| claim.kind.is_shared());
+    let call = if is_shared {
+        shared::renew::call(&claims.iter().collect::<Vec<_>>())
+    } else {
+        renew::call(claims)
+    };
+    SimulatedCall::new(call, decode)
 }
 
 /// What a release found, and whether the lock was handed over.
 pub(crate) fn release(what: Release<'_>, has_queue: bool) -> SimulatedCall<(Found, bool)> {
-    SimulatedCall::new(release::call(what, has_queue), release::decode)
+    let call = if what.claim.kind.is_shared() {
+        shared::release::call(what, has_queue)
+    } else {
+        release::call(what, has_queue)
+    };
+    SimulatedCall::new(call, release::decode)
 }
 
 /// `channel`: where the owner can be signalled.
@@ -129,12 +150,22 @@ pub(crate) fn enqueue(
     reserve: u32,
     channel: Option<&str>,
 ) -> SimulatedCall<Enqueued> {
-    let call = enqueue::call(claim, reserve, channel.unwrap_or(NOBODY));
+    let channel = channel.unwrap_or(NOBODY);
+    let call = if claim.kind.is_shared() {
+        shared::enqueue::call(claim, channel)
+    } else {
+        enqueue::call(claim, reserve, channel)
+    };
     SimulatedCall::new(call, untimed(enqueue::decode))
 }
 
 pub(crate) fn look(claim: &Claim, reserve: u32) -> SimulatedCall<Enqueued> {
-    SimulatedCall::new(enqueue::look(claim, reserve), untimed(enqueue::decode))
+    let call = if claim.kind.is_shared() {
+        shared::enqueue::look(claim)
+    } else {
+        enqueue::look(claim, reserve)
+    };
+    SimulatedCall::new(call, untimed(enqueue::decode))
 }
 
 pub(crate) fn rotate(
@@ -168,6 +199,6 @@ pub(crate) fn signalled(message: &[u8]) -> Option<(String, QueueSignal)> {
 }
 
 /// The scripts that ship.
-pub(crate) fn scripts() -> [&'static str; 9] {
-    exclusive::scripts()
+pub(crate) fn scripts() -> impl Iterator<Item = &'static str> {
+    exclusive::scripts().into_iter().chain(shared::scripts())
 }

@@ -6,8 +6,22 @@ use super::Hold;
 use crate::clock::Moment;
 use crate::hold::offer::Untaken;
 use crate::hold::step::Step;
+use crate::validity;
 
 impl Hold {
+    /// When the next renewal is, or was, due.
+    pub(crate) fn due_at(&self) -> Moment {
+        self.ledger().due(self.granted)
+    }
+
+    /// How long to wait for the answer to a renewal.
+    pub(crate) fn renewal_reply(&self) -> Duration {
+        let ledger = self.ledger();
+        let reply =
+            if ledger.is_claimed() { validity::renewal_reply } else { validity::claim_reply };
+        reply(ledger.confirmed.lease, self.reply_timeout)
+    }
+
     /// When the scheduler checks the lease first.
     pub(in crate::hold) fn first_look(&self, now: Moment) -> Moment {
         if self.offer.is_open() {

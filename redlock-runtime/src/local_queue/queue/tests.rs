@@ -31,6 +31,7 @@ fn waiter(id: u64, end: Moment) -> (Waiter, oneshot::Receiver<Answer>) {
     let terms = Terms {
         template: "k",
         expire: EXPIRE,
+        min_hold: Duration::ZERO,
         max_renew: None,
         started: Moment::ZERO,
         shutdowns: 0,
@@ -41,7 +42,8 @@ fn waiter(id: u64, end: Moment) -> (Waiter, oneshot::Receiver<Answer>) {
 /// Two holds that could be of one key, one after the other, and the tenure of the first one.
 fn two_holds() -> (Arc<Hold>, Arc<Hold>, Tenure) {
     let backend: Arc<dyn LockBackend> = Arc::new(Memory::new(MemoryStore::new()));
-    let claim = Claim { key: key("a"), owner: Owner::fresh("test"), expire: EXPIRE };
+    let claim =
+        Claim { key: key("a"), owner: Owner::fresh("test"), expire: EXPIRE, kind: Kind::Exclusive };
     let fencing_token = FencingToken::new(1).unwrap();
     let confirmed = ConfirmedLease { sent: at(100), lease: EXPIRE };
     let hold = || {
@@ -51,6 +53,8 @@ fn two_holds() -> (Arc<Hold>, Arc<Hold>, Tenure) {
             process: crate::process::id(),
             template: "a",
             claim: claim.clone(),
+            expire: EXPIRE,
+            min_hold: Duration::ZERO,
             fencing_token,
             max_renew: None,
             backend: Arc::clone(&backend),
@@ -77,7 +81,10 @@ fn has_news(handle: &QueueHandle) -> bool {
 #[test]
 fn an_empty_queue_leaves_nothing_behind() {
     let queues = LocalQueues::new(1);
-    let (first, second) = (queues.join(&key("a"), None), queues.join(&key("a"), None));
+    let (first, second) = (
+        queues.join(&key("a"), Kind::Exclusive, None),
+        queues.join(&key("a"), Kind::Exclusive, None),
+    );
     let third = first.another();
     drop((first, second));
     assert_eq!(queues.shared.queues().len(), 1);
@@ -92,7 +99,10 @@ fn whoever_leaves_last_leaves_nothing_behind() {
     for _ in 0..2_000 {
         let start = std::sync::Barrier::new(2);
         std::thread::scope(|scope| {
-            for handle in [queues.join(&key("a"), None), queues.join(&key("a"), None)] {
+            for handle in [
+                queues.join(&key("a"), Kind::Exclusive, None),
+                queues.join(&key("a"), Kind::Exclusive, None),
+            ] {
                 let start = &start;
                 scope.spawn(move || {
                     start.wait();
@@ -107,7 +117,7 @@ fn whoever_leaves_last_leaves_nothing_behind() {
 #[test]
 fn waiters_are_bounded_and_counted_back() {
     let queues = LocalQueues::new(1);
-    let handle = queues.join(&key("a"), None);
+    let handle = queues.join(&key("a"), Kind::Exclusive, None);
     let waiting = handle.wait().unwrap();
     assert!(handle.wait().is_none());
     drop(waiting);
@@ -117,7 +127,7 @@ fn waiters_are_bounded_and_counted_back() {
 #[test]
 fn one_caller_asks_by_itself_at_a_time_and_none_while_others_want_the_lock() {
     let queues = LocalQueues::new(1);
-    let handle = queues.join(&key("a"), None);
+    let handle = queues.join(&key("a"), Kind::Exclusive, None);
     let asking = handle.attempt_first(at(100)).unwrap();
     assert!(handle.attempt_first(at(100)).is_none());
     drop(asking);
@@ -129,7 +139,7 @@ fn one_caller_asks_by_itself_at_a_time_and_none_while_others_want_the_lock() {
 
 #[test]
 fn who_asked_by_itself_stands_before_those_who_came_meanwhile() {
-    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
     let (first, _first) = waiter(1, at(9));
     let (second, _second) = waiter(2, at(9));
     let (third, _third) = waiter(3, at(9));
@@ -146,7 +156,7 @@ fn who_asked_by_itself_stands_before_those_who_came_meanwhile() {
 #[test]
 fn a_crowd_that_is_cancelled_costs_a_few_steps_for_each_of_it() {
     const CROWD: usize = 4_000;
-    let handle = LocalQueues::new(CROWD).join(&key("a"), None);
+    let handle = LocalQueues::new(CROWD).join(&key("a"), Kind::Exclusive, None);
     let come = |id: usize| {
         let (waiter, answer) = waiter(id as u64, at(10_000 - id as u64));
         handle.enter(waiter, 0);
@@ -178,7 +188,7 @@ fn a_crowd_that_is_cancelled_costs_a_few_steps_for_each_of_it() {
 
 #[test]
 fn a_newcomer_wakes_the_clerk_where_it_would_rest_for_longer_than_that_one_waits() {
-    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
     let wakes = |poller: PollerState, end: u64| {
         handle.queue.state().poller = poller;
         let (waiter, _answer) = waiter(1, at(end));
@@ -194,7 +204,7 @@ fn a_newcomer_wakes_the_clerk_where_it_would_rest_for_longer_than_that_one_waits
 /// The poller rests because the lock was taken here. Only while that is so will an event wake it.
 #[test]
 fn a_newcomer_wakes_a_clerk_that_rests_for_a_holder_who_has_gone() {
-    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
     let (hold, ..) = two_holds();
     handle.queue.state().poller = PollerState::Resting { until: at(5), why: RestReason::TakenHere };
     handle.now_holds(&hold);
@@ -208,7 +218,7 @@ fn a_newcomer_wakes_a_clerk_that_rests_for_a_holder_who_has_gone() {
 /// The answer of the direct attempt may come to a task that is not polled.
 #[test]
 fn the_question_of_a_caller_counts_for_a_moment_only() {
-    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
     let first = handle.attempt_first(at(100)).unwrap();
     let later = at(100).plus(DIRECT_ATTEMPT);
     assert!(handle.attempt_first(later.minus(Duration::from_nanos(1))).is_none());
@@ -221,7 +231,7 @@ fn the_question_of_a_caller_counts_for_a_moment_only() {
 
 #[test]
 fn whoever_leaves_is_news_only_where_it_waited() {
-    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
     let (waiter, _answer) = waiter(1, at(9));
     handle.enter(waiter, 0);
     handle.leave(2, None);
@@ -232,7 +242,7 @@ fn whoever_leaves_is_news_only_where_it_waited() {
 
 #[test]
 fn a_caller_that_asked_by_itself_wakes_the_clerk_for_those_who_came_meanwhile() {
-    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
     drop(handle.attempt_first(at(100)));
     assert!(!has_news(&handle), "nobody waits");
     let asking = handle.attempt_first(at(100));
@@ -244,7 +254,7 @@ fn a_caller_that_asked_by_itself_wakes_the_clerk_for_those_who_came_meanwhile() 
 
 #[test]
 fn a_lock_that_is_promised_or_being_released_is_taken() {
-    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
     let (waiter, _answer) = waiter(1, at(9));
     handle.enter(waiter, 0);
     assert!(!handle.queue.state().is_taken_here(at(100)));
@@ -259,7 +269,7 @@ fn a_lock_that_is_promised_or_being_released_is_taken() {
 
 #[test]
 fn late_releases_are_counted_one_by_one() {
-    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
     assert!(!handle.is_late());
     let (first, second) = (handle.another().late(), handle.another().late());
     drop(first);
@@ -272,9 +282,9 @@ fn late_releases_are_counted_one_by_one() {
 #[test]
 fn a_newer_queue_of_the_same_key_stays() {
     let queues = LocalQueues::new(9);
-    let old = queues.join(&key("a"), None);
+    let old = queues.join(&key("a"), Kind::Exclusive, None);
     queues.shared.queues().clear();
-    let _new = queues.join(&key("a"), None);
+    let _new = queues.join(&key("a"), Kind::Exclusive, None);
     drop(old);
     assert_eq!(queues.shared.queues().len(), 1);
 }
@@ -282,7 +292,7 @@ fn a_newer_queue_of_the_same_key_stays() {
 /// A holder that releases late, after another holder has the lock, takes nothing from that one.
 #[test]
 fn only_the_holder_is_forgotten_when_it_lets_go() {
-    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
     let (former, holder, tenure) = two_holds();
     handle.now_holds(&holder);
     let holds = || handle.queue.state().holder.as_ref().map(|hold| hold.id);
@@ -301,7 +311,7 @@ fn only_the_holder_is_forgotten_when_it_lets_go() {
 /// and the other one is freed.
 #[test]
 fn a_second_tenure_that_comes_back_does_not_replace_the_first() {
-    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
     let (waiting, _answer) = waiter(1, at(9));
     handle.enter(waiting, 0);
     let (first, second, _) = two_holds();
@@ -316,7 +326,7 @@ fn a_second_tenure_that_comes_back_does_not_replace_the_first() {
 /// The poller would be handed a lock that no caller wants.
 #[test]
 fn a_clerk_in_line_hears_that_the_last_waiter_was_served() {
-    let handle = LocalQueues::new(9).join(&key("a"), None);
+    let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
     let (hold, _, tenure) = two_holds();
     let reserved = FencingToken::new(9).unwrap();
     let fencing_tokens = FencingTokens { first: tenure.fencing_token(), last: reserved };

@@ -37,7 +37,8 @@ impl Plan {
             let untold = line.listeners.iter().filter(|listener| !listener.can_hear).count();
             millis(line.window) * Tick::try_from(untold).unwrap_or(NEVER)
         });
-        millis(CLAIM_WINDOW) + millis(self.expire) + window + self.longest_vacant(false)
+        let retained = self.min_hold.map_or(0, millis);
+        millis(CLAIM_WINDOW) + retained + millis(self.lease()) + window + self.longest_vacant(false)
     }
 
     /// For how long a fault may have its effect behind its end: a command that it hit is given up
@@ -45,7 +46,7 @@ impl Plan {
     pub(super) fn longest_aftermath(&self) -> Tick {
         let window = self.line.as_ref().map_or(0, |line| millis(line.window));
         let retried = millis(self.reply_timeout) + LONGEST_BACKOFF;
-        retried + millis(self.expire) + window + LOOK + self.longest_vacant(false)
+        retried + millis(self.lease()) + window + LOOK + self.longest_vacant(false)
     }
 
     /// When the last fault that was planned ended, at `now`; `None`: there was none so far. Faults
@@ -58,7 +59,7 @@ impl Plan {
         let upheavals = upheavals.filter(|(at, _)| *at <= now).map(|(at, upheaval)| {
             // Until a node that was restarted counts again.
             let is_kept_out = self.has_guard && *upheaval == Upheaval::Forget;
-            at + if is_kept_out { 2 * millis(self.expire) } else { 0 }
+            at + if is_kept_out { 2 * millis(self.lease()) } else { 0 }
         });
         let cuts = self.line.iter().flat_map(|line| &line.listeners);
         let cuts = cuts.flat_map(|listener| &listener.cuts).filter(|cut| cut.from <= now);

@@ -109,6 +109,8 @@ impl Client {
         // Rules for several nodes go by the longest lease.
         let expire = if random.u8(..4) == 0 { full * 2 / 3 } else { full };
         let request = self.redlock.lock(KEYS[key]).expire(expire).wait(wait);
+        let min_hold = self.world.plan.min_hold.filter(|_| random.bool());
+        let request = request.min_hold(min_hold.unwrap_or_default());
         match random.u32(..6) {
             limit @ 0..3 => (request.max_renew(limit), wait),
             _ => (request, wait),

@@ -39,6 +39,7 @@ fn simulated_histories_keep_every_promise() {
     eprintln!("{histories} histories: {total:?}");
     // Faults must not have kept everybody out, and there must have been some.
     assert!(total.holds > 5 * histories && total.renewals > histories / 2, "{total:?}");
+    assert!(total.retained > histories / 4, "{total:?}");
     assert!(total.lost > histories / 10 && total.refused > histories, "{total:?}");
     assert!(total.handover_watchdog > histories && total.passes > histories / 4, "{total:?}");
 }

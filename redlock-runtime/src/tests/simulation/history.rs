@@ -107,7 +107,7 @@ async fn run(world: &Arc<World>, mut random: Rng) {
 fn connect(world: &Arc<World>, process: usize) -> Redlock {
     let count = world.plan.nodes.len();
     let wire = |node| Arc::new(Wire::new(Arc::clone(world), process, node));
-    let guard = || RestartGuard::new(Clock::Tokio, "founders".into(), world.plan.expire);
+    let guard = || RestartGuard::new(Clock::Tokio, "founders".into(), world.plan.lease());
     let backend: Arc<dyn LockBackend> = if count == 1 {
         wire(0)
     } else {
@@ -132,11 +132,11 @@ fn connect(world: &Arc<World>, process: usize) -> Redlock {
 async fn check_the_end(world: &World, redlocks: &[Redlock]) {
     // Elsewhere a lock that was let go may stand until its lease ends.
     let quiet = if world.plan.is_calm {
-        RELEASED
+        RELEASED + world.plan.min_hold.map_or(0, millis) * 102 / 100
     } else if world.plan.line.is_some() && !world.plan.has_long_leases() {
         LAST_CLEAN_UP
     } else {
-        4 * millis(world.plan.expire) + 1000
+        4 * millis(world.plan.lease()) + 1000
     };
     world.sleep(quiet).await;
     let now = world.now();

@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Look(Entry),
     Leave(Claim),
     GiveBack(Claim, TokensUsed),
+    /// Lets go of a lock that stays taken for so long.
+    Retain(Claim, Duration),
     Rotate {
         held: Claim,
         drawn: TokensUsed,
@@ -49,7 +51,7 @@ pub(crate) enum Answer {
     Found(Found),
     Renewed(Vec<Option<Found>>),
     Founders(Option<String>),
-    /// The flag: it was handed over.
+    /// The flag: it was handed over, or stays taken while somebody waits.
     Freed(Found, bool),
     Enqueued(Enqueued),
     Rotated(Rotated),
@@ -153,6 +155,9 @@ impl Node {
             Command::Leave(claim) => self.free(Release::leaving(claim), by),
             Command::GiveBack(claim, drawn) => {
                 self.free(Release { unused: Some(*drawn), ..Release::of(claim) }, by)
+            }
+            Command::Retain(claim, left) => {
+                self.free(Release { retain: Some(*left), ..Release::of(claim) }, by)
             }
             Command::Founders(offer) => {
                 match simulated::founders(&mut self.server, FOUNDERS, offer.as_ref()) {
@@ -309,7 +314,7 @@ impl Node {
     fn text(&self, key: &str) -> Option<String> {
         match self.server.keyspace().get(key.as_bytes())? {
             Content::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
-            Content::List(_) => None,
+            Content::List(_) | Content::Sorted(_) => None,
         }
     }
 

@@ -46,6 +46,8 @@ pub(super) struct Plan {
     /// The node keeps those who wait in line.
     pub(super) line: Option<LinePlan>,
     pub(super) habits: Habits,
+    /// Half of the callers want the lock to stay taken for so long.
+    pub(super) min_hold: Option<Duration>,
 }
 
 /// What is promised in this history.
@@ -241,6 +243,8 @@ impl Plan {
         }
         let has_line = count == 1 && random.u8(..6) > 0;
         let line = has_line.then(|| LinePlan::new(random, is_calm, &processes));
+        let min_hold = random.u64(10..2 * millis(pace));
+        let min_hold = (random.u8(..5) == 0).then(|| Duration::from_millis(min_hold));
         Self {
             keys,
             expire,
@@ -254,12 +258,18 @@ impl Plan {
             is_calm,
             line,
             habits,
+            min_hold,
         }
     }
 
     /// Do leases outlast the clean-up behind late commands?
     pub(super) fn has_long_leases(&self) -> bool {
         self.expire > self.pace
+    }
+
+    /// The longest lease that a server gives.
+    pub(super) fn lease(&self) -> Duration {
+        self.expire.max(self.min_hold.unwrap_or_default())
     }
 
     pub(super) fn quorum(&self) -> usize {

@@ -20,9 +20,10 @@ impl Command {
     /// Who lets go of a lock with it.
     pub(super) fn departing(&self) -> Option<&Claim> {
         match self {
-            Command::Release(claim) | Command::Leave(claim) | Command::GiveBack(claim, _) => {
-                Some(claim)
-            }
+            Command::Release(claim)
+            | Command::Leave(claim)
+            | Command::GiveBack(claim, _)
+            | Command::Retain(claim, _) => Some(claim),
             _ => None,
         }
     }
@@ -46,7 +47,7 @@ impl Command {
 pub(super) fn scripts(claim_window: Duration) -> Vec<Script> {
     static MADE: LazyLock<Mutex<BTreeMap<Duration, Vec<Script>>>> = LazyLock::new(Mutex::default);
     let mut made = MADE.lock().unwrap();
-    let all = || simulated::scripts().map(|text| script(text, claim_window)).to_vec();
+    let all = || simulated::scripts().map(|text| script(text, claim_window)).collect();
     made.entry(claim_window).or_insert_with(all).clone()
 }
 

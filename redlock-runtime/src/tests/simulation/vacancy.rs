@@ -76,6 +76,7 @@ pub(super) fn concerns(command: &Command, key: &str) -> bool {
         | Command::Release(claim)
         | Command::Leave(claim)
         | Command::GiveBack(claim, _)
+        | Command::Retain(claim, _)
         | Command::Rotate { held: claim, .. } => is(&claim.key),
         Command::Join(entry) | Command::Look(entry) => is(&entry.claim.key),
         Command::Nudge(known) => is(known),

@@ -13,13 +13,14 @@ use crate::backend::{
 };
 use crate::key::LockKey;
 
-/// When each key was handed over last by this process.
+/// When each key is to be looked at, which this process handed over, or let go of while it stays
+/// taken.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Watch {
-    latest: Arc<Mutex<HashMap<LockKey, Tick>>>,
+    due: Arc<Mutex<HashMap<LockKey, Tick>>>,
 }
 
-/// For how much longer than its window a hand-over is given.
+/// For how much longer a lock is given.
 const GRACE: Tick = 5;
 
 impl Wire {
@@ -37,9 +38,11 @@ impl Wire {
         within: Duration,
     ) -> Result<Found, Fault> {
         let departing = command.departing().cloned();
+        let window = self.world.plan.line.as_ref().map(|line| line.window).unwrap_or_default();
+        let taken_for = if let Command::Retain(_, left) = command { left } else { window };
         let answer = self.call(command, within).await;
         if !matches!(answer, Ok((Answer::Freed(_, false), false))) {
-            self.watch(key);
+            self.watch(key, taken_for);
         }
         if let (Ok(_), Some(claim)) = (&answer, departing) {
             self.departs(&claim);
@@ -66,40 +69,43 @@ impl Wire {
         }
     }
 
-    fn watch(&self, key: &LockKey) {
+    fn watch(&self, key: &LockKey, taken_for: Duration) {
         let Some(line) = &self.world.plan.line else { return };
-        let begun = self.world.now();
-        let is_watched = self.watch.latest.lock().unwrap().insert(key.clone(), begun).is_some();
-        if !is_watched {
+        let due = self.world.now() + millis(taken_for);
+        let before = self.watch.due.lock().unwrap().insert(key.clone(), due);
+        if before.is_none_or(|before| due < before) {
             let (wire, key, window) = (self.clone(), key.clone(), millis(line.window));
             tokio::spawn(async move { wire.keep_watch(&key, window).await });
         }
     }
 
+    fn due(&self, key: &LockKey) -> Option<Tick> {
+        self.watch.due.lock().unwrap().get(key).copied()
+    }
+
     /// Whoever was to have the lock may have died meanwhile.
     async fn keep_watch(&self, key: &LockKey, window: Tick) {
-        loop {
-            let latest = self.watch.latest.lock().unwrap()[key];
-            self.world.sleep_until(latest + window + GRACE).await;
+        while let Some(due) = self.due(key) {
+            self.world.sleep_until(due + GRACE).await;
             let runs_at = self.world.runs_at(self.process, self.world.now());
             if runs_at == NEVER {
                 return;
             }
             self.world.sleep_until(runs_at).await;
-            if self.watch.latest.lock().unwrap()[key] != latest {
+            if self.due(key) != Some(due) {
                 continue;
             }
             let within = self.world.plan.reply_timeout;
             let answer = self.call(Command::Nudge(key.clone()), within).await;
-            let mut watched = self.watch.latest.lock().unwrap();
+            let mut watched = self.watch.due.lock().unwrap();
             let now = self.world.now();
             let left = match answer {
                 Ok((Answer::Nudged { left: Some(left), waiting }, _)) if waiting > 0 => left,
                 _ => Duration::MAX,
             };
             if millis(left) <= window {
-                watched.insert(key.clone(), now + millis(left) - window.min(now + millis(left)));
-            } else if watched[key] == latest {
+                watched.insert(key.clone(), now + millis(left));
+            } else if watched.get(key) == Some(&due) {
                 watched.remove(key);
                 return;
             }
@@ -142,7 +148,8 @@ impl FifoQueue for Wire {
         Box::pin(async move {
             let answer = self.call(command, within).await;
             if !matches!(answer, Ok((Answer::Rotated(Rotated::Kept(_) | Rotated::Lost(_)), _))) {
-                self.watch(&held.key);
+                let window = self.world.plan.line.as_ref().map(|line| line.window);
+                self.watch(&held.key, window.unwrap_or_default());
             }
             match answer? {
                 (Answer::Rotated(rotated), _) => {

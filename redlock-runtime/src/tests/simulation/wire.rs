@@ -239,11 +239,12 @@ impl LockBackend for Wire {
     }
 
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
-        let Release { claim, unused, may_be_queued } = release;
-        let command = match unused {
+        let Release { claim, unused, may_be_queued, retain } = release;
+        let command = match (retain, unused) {
+            (Some(left), _) => Command::Retain(claim.clone(), left),
             _ if may_be_queued => Command::Leave(claim.clone()),
-            Some(tokens) => Command::GiveBack(claim.clone(), tokens),
-            None => Command::Release(claim.clone()),
+            (None, Some(tokens)) => Command::GiveBack(claim.clone(), tokens),
+            (None, None) => Command::Release(claim.clone()),
         };
         Box::pin(self.free(command, &claim.key, within))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::departed::Departed;
 use super::liveness::LocalQueue;
 use super::network::Network;
-use super::plan::{KEYS, Plan, Promise, Tick};
+use super::plan::{KEYS, Plan, Promise, Tick, millis};
 use super::resource::{LostUpdate, Resource};
 use crate::backend::Claim;
 use crate::fencing::FencingToken;
@@ -34,6 +34,8 @@ pub(super) struct Tally {
     /// Locks that came to a waiter from another process, and from its own.
     pub(super) handover_watchdog: u64,
     pub(super) passes: u64,
+    /// Holds with a `min_hold`.
+    pub(super) retained: u64,
     /// Owners that let go, whose locks were looked for long after that.
     pub(super) departures: u64,
 }
@@ -49,6 +51,7 @@ impl Tally {
             commands: self.commands + other.commands,
             handover_watchdog: self.handover_watchdog + other.handover_watchdog,
             passes: self.passes + other.passes,
+            retained: self.retained + other.retained,
             departures: self.departures + other.departures,
         }
     }
@@ -66,6 +69,8 @@ pub(super) struct Key {
     /// When the tenure of each owner began.
     grants: HashMap<Owner, Tick>,
     resource: Resource,
+    /// Nobody else may have the lock before that.
+    retained_until: Tick,
 }
 
 impl Key {
@@ -101,6 +106,7 @@ impl Witness {
         if hold.remaining().is_zero() {
             return;
         }
+        self.is_not_retained(plan, key, hold, now);
         let fencing_token = hold.fencing_token;
         // Outside of the promise a grant may overtake another on its way back; and a tenure may go
         // on in its process for a while after its key was deleted, with the tokens that it has.
@@ -119,6 +125,20 @@ impl Witness {
         self.keys[key].holders.push(Arc::clone(hold));
         self.keys[key].queue.enter(hold);
         self.is_alone(plan, key, hold, now);
+    }
+
+    /// No grant within the `min_hold` of an earlier one, by a clock that is one percent fast.
+    fn is_not_retained(&mut self, plan: &Plan, key: usize, hold: &Hold, now: Tick) {
+        let until = self.keys[key].retained_until;
+        if now < until && plan.promise != Promise::Fencing {
+            self.report(now, &format!("a grant within a min_hold that is over at {until} ms"));
+        }
+        if let (Some(_), Some(min_hold)) = (hold.retained_until(), plan.min_hold) {
+            // The server had granted the lock before its holder was told.
+            let granted = now - millis(hold.held_for()).min(now);
+            self.keys[key].retained_until = granted + millis(min_hold) * 99 / 100 - 2;
+            self.tally.retained += 1;
+        }
     }
 
     /// A holder takes a step.

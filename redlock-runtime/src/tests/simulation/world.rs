@@ -360,6 +360,7 @@ impl State {
             Command::GiveBack(claim, drawn) => {
                 format!("give back {} behind {}", self.name(claim), drawn.used)
             }
+            Command::Retain(claim, left) => format!("retain {} for {left:?}", self.name(claim)),
             Command::Rotate { held, drawn, next } => {
                 let (held, next) = (self.name(held), self.name(&next.claim));
                 format!("rotate {held} behind {} for {next}", drawn.used)

@@ -6,6 +6,7 @@ pub(crate) mod reply;
 mod script;
 mod script_call;
 mod send_script;
+pub(crate) mod shared;
 
 pub(crate) use failure::{Failure, no_connection, no_reply};
 pub(crate) use script::{Invocation, Script, with_hand_over};

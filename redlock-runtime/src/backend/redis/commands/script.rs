@@ -37,7 +37,7 @@ impl Script {
         self
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, all(feature = "tls", feature = "sentinel")))]
     pub(crate) fn text(&self) -> &'static str {
         self.text
     }

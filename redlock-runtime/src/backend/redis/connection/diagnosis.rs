@@ -20,15 +20,7 @@ pub(crate) struct Diagnosis {
 pub(crate) fn diagnose(node: &str, error: &RedisError) -> Diagnosis {
     let kind = kind(error);
     let broke = error.is_io_error() || matches!(error.kind(), ErrorKind::Parse);
-    let is_final = matches!(
-        kind,
-        NodeErrorKind::Tls
-            | NodeErrorKind::Authentication
-            | NodeErrorKind::NoPermission
-            | NodeErrorKind::OutOfMemory
-            | NodeErrorKind::WrongType
-            | NodeErrorKind::Refused
-    ) || moved(error);
+    let is_final = kind.is_final() || moved(error);
     let discard = broke
         || matches!(
             kind,

@@ -45,7 +45,8 @@ pub(crate) async fn watch<S: Source>(core: &NodeCore<S>) {
 /// the answer of one would say nothing about the others.
 async fn ask<S: Source>(core: &NodeCore<S>) {
     if S::LEADS_TO_ONE {
-        let call = exclusive::renew::call(&[]);
+        let none: [crate::backend::Claim; 0] = [];
+        let call = exclusive::renew::call(&none);
         let decode = |value: &redis::Value| exclusive::renew::decode(value, 0);
         let answer =
             send_script(&core.health, &core.renewals, &call, REPLY, decode, on_abandoned).await;

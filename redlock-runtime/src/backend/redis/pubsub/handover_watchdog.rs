@@ -13,12 +13,19 @@ use crate::key::LockKey;
 /// How much longer than its lease a hand-over may take.
 const GRACE: Duration = Duration::from_millis(5);
 
-/// The latest hand-over of each key by this process, until its claim window is over. Each further
-/// hand-over of the key delays the check.
+/// When this process looks at each lock that it handed over, or let go of while somebody waits for
+/// the end of its `min_hold`. Each further hand-over of a key delays the check.
 #[derive(Debug, Default)]
 pub(crate) struct HandoverWatchdog {
-    due: Mutex<HashMap<LockKey, Instant>>,
+    checks: Mutex<Checks>,
     begun: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Checks {
+    due: HashMap<LockKey, Instant>,
+    /// Until when the watchdog sleeps; `None`: until it is notified.
+    wakes_at: Option<Instant>,
 }
 
 impl HandoverWatchdog {
@@ -29,11 +36,15 @@ impl HandoverWatchdog {
 
     /// The lock may be free in `after`.
     pub(crate) fn look_again(&self, key: &LockKey, after: Duration) {
-        let mut due = self.due();
-        let was_empty = due.is_empty();
-        due.insert(key.clone(), Instant::now() + after + GRACE);
-        drop(due);
-        if was_empty {
+        let at = Instant::now() + after + GRACE;
+        let mut checks = self.checks();
+        checks.due.insert(key.clone(), at);
+        let is_first = checks.wakes_at.is_none_or(|wakes_at| at < wakes_at);
+        if is_first {
+            checks.wakes_at = Some(at);
+        }
+        drop(checks);
+        if is_first {
             self.begun.notify_one();
         }
     }
@@ -41,23 +52,31 @@ impl HandoverWatchdog {
     /// The locks that were not claimed in time, as far as this process knows. Cancel safe.
     pub(crate) async fn overdue(&self) -> Vec<LockKey> {
         loop {
-            let Some(next) = self.due().values().min().copied() else {
+            let next = {
+                let mut checks = self.checks();
+                checks.wakes_at = checks.due.values().min().copied();
+                checks.wakes_at
+            };
+            let Some(next) = next else {
                 self.begun.notified().await;
                 continue;
             };
-            // A hand-over that begins meanwhile is not due before this one.
-            tokio::time::sleep_until(next).await;
+            tokio::select! {
+                () = self.begun.notified() => continue,
+                () = tokio::time::sleep_until(next) => {}
+            }
             let now = Instant::now();
-            let mut due = self.due();
-            let overdue: Vec<_> = due.extract_if(|_, at| *at <= now).map(|(key, _)| key).collect();
+            let mut checks = self.checks();
+            let overdue = checks.due.extract_if(|_, at| *at <= now);
+            let overdue: Vec<_> = overdue.map(|(key, _)| key).collect();
             if !overdue.is_empty() {
                 return overdue;
             }
         }
     }
 
-    fn due(&self) -> MutexGuard<'_, HashMap<LockKey, Instant>> {
-        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    fn checks(&self) -> MutexGuard<'_, Checks> {
+        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -80,7 +99,7 @@ mod tests {
         let (overdue, ()) = tokio::join!(watch.overdue(), begin);
         assert_eq!(overdue, [key("a")]);
         assert!(start.elapsed() > CLAIM_WINDOW && start.elapsed() < CLAIM_WINDOW + 2 * GRACE);
-        assert!(watch.due().is_empty(), "nothing is left behind");
+        assert!(watch.checks().due.is_empty(), "nothing is left behind");
     }
 
     #[tokio::test(start_paused = true)]
@@ -107,5 +126,21 @@ mod tests {
         watch.look_again(&key("soon"), Duration::from_millis(10));
         assert_eq!(watch.overdue().await, [key("soon")]);
         assert_eq!(watch.overdue().await, [key("late")]);
+    }
+
+    /// One that stays taken for an hour keeps no other one waiting.
+    #[tokio::test(start_paused = true)]
+    async fn a_lock_that_is_due_before_the_others_wakes_the_watchdog() {
+        let watch = HandoverWatchdog::default();
+        watch.look_again(&key("nightly"), Duration::from_secs(3600));
+        let start = Instant::now();
+        let begin = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            watch.begin(&key("a"));
+        };
+        let (overdue, ()) = tokio::join!(watch.overdue(), begin);
+        assert_eq!(overdue, [key("a")]);
+        assert!(start.elapsed() < 2 * CLAIM_WINDOW + 2 * GRACE);
+        assert_eq!(watch.overdue().await, [key("nightly")]);
     }
 }

@@ -163,14 +163,15 @@ impl Registry {
             }
             return None;
         }
-        let (lock, signal) = parse(message)?;
+        let (lock, signal) = parse(message).or_else(|| parse_look(message))?;
         let sender = {
             let mut listeners = self.listeners();
             let former = &mut listeners.former;
             let is_meant =
                 |claim: &Claim| claim.owner.as_str() == lock.owner && lock.is(&claim.key);
             if let Some(at) = former.iter().position(is_meant) {
-                return former.remove(at);
+                let is_handed_over = matches!(signal, QueueSignal::HandedOver { .. });
+                return is_handed_over.then(|| former.remove(at)).flatten();
             }
             let subscription =
                 listeners.subscriptions.get(lock.owner).filter(|(key, _)| lock.is(key));
@@ -256,6 +257,12 @@ pub(crate) fn handed_over(message: &[u8]) -> Option<(String, QueueSignal)> {
 /// `free <length of the owner> <owner><lock key>`
 fn parse_free(message: &[u8]) -> Option<Lock<'_>> {
     Lock::parse(message.strip_prefix(b"free ")?)
+}
+
+/// `look <length of the owner> <owner><lock key>`: the holders of a shared kind end earlier than the
+/// waiter was told.
+fn parse_look(message: &[u8]) -> Option<(Lock<'_>, QueueSignal)> {
+    Some((Lock::parse(message.strip_prefix(b"look ")?)?, QueueSignal::Disturbed))
 }
 
 #[cfg(test)]

@@ -33,18 +33,8 @@ impl RedisNode<Sentinels> {
         master: &str,
         options: NodeOptions,
     ) -> Result<Self, LockError> {
-        let (master, login) = parse_master(master)?;
-        let name = format!("sentinel {master}");
-        if urls.is_empty() {
-            return Err(LockError::config(format!("{name}: no sentinel is named")));
-        }
-        let sentinels =
-            urls.iter().map(|url| address::parse(url, None)).collect::<Result<Vec<_>, _>>()?;
-        for sentinel in &sentinels {
-            ask(sentinel.clone(), master.clone(), login.clone())
-                .map_err(|error| LockError::config(format!("{name}: {error}")))?;
-        }
-        Ok(Self::new(name, Sentinels::Each { sentinels, master, login }, options))
+        let (name, sentinels) = Sentinels::each(urls, master)?;
+        Ok(Self::new(name, sentinels, options))
     }
 
     pub(crate) fn from_sentinel_pool(pool: Pool, index: usize, options: NodeOptions) -> Self {
@@ -64,9 +54,25 @@ fn ask(
 }
 
 impl Sentinels {
+    /// What to call the node, and its sentinels.
+    pub(crate) fn each(urls: &[String], master: &str) -> Result<(String, Self), LockError> {
+        let (master, login) = parse_master(master)?;
+        let name = format!("sentinel {master}");
+        if urls.is_empty() {
+            return Err(LockError::config(format!("{name}: no sentinel is named")));
+        }
+        let sentinels =
+            urls.iter().map(|url| address::parse(url, None)).collect::<Result<Vec<_>, _>>()?;
+        for sentinel in &sentinels {
+            ask(sentinel.clone(), master.clone(), login.clone())
+                .map_err(|error| LockError::config(format!("{name}: {error}")))?;
+        }
+        Ok((name, Self::Each { sentinels, master, login }))
+    }
+
     /// The master, as the first sentinel names it that knows one. `None`: only the caller's own
     /// pool can find it.
-    async fn master(&self) -> Option<RedisResult<Client>> {
+    pub(crate) async fn master(&self) -> Option<RedisResult<Client>> {
         let Self::Each { sentinels, master, login } = self else { return None };
         let attempt = |sentinel: &ConnectionInfo| -> ConnectAttempt<'_, Client> {
             let asked = ask(sentinel.clone(), master.clone(), login.clone());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 
-use super::{arguments, release};
+use super::{arguments, release, replies};
 use crate::backend::redis::commands::reply::{Timed, text};
 use crate::backend::redis::commands::{Script, ScriptCall};
 use crate::backend::{Acquired, Claim};
@@ -34,7 +34,7 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Acquired>> {
                 return None;
             };
             let free_in = u64::try_from(*millis).ok().map(Duration::from_millis);
-            let holder = text(holder)?;
+            let holder = replies::holder(holder)?;
             let found = Acquired::Refused { holder, free_in, was_cut: false, is_split: false };
             Some(Timed { found, micros: text(time)?.parse().ok()? })
         }

@@ -3,17 +3,23 @@
 use std::time::Duration;
 
 use crate::backend::Claim;
+use crate::options::up_to_millis;
 
 /// How long a fencing counter outlives a lease whose fencing tokens were reserved. After that, the
 /// mark of the slot keeps later tokens above them.
 const COUNTER_LIFE: Duration = Duration::from_secs(10);
 
 /// The lease, in milliseconds.
-pub(super) fn expire(claim: &Claim) -> String {
+pub(in crate::backend::redis::commands) fn expire(claim: &Claim) -> String {
     claim.expire.as_millis().to_string()
 }
 
+/// In milliseconds, and not shorter.
+pub(super) fn millis_up(duration: Duration) -> String {
+    up_to_millis(duration).as_millis().to_string()
+}
+
 /// How long the fencing counter lives, in milliseconds.
-pub(super) fn counter_life(claim: &Claim) -> String {
+pub(in crate::backend::redis::commands) fn counter_life(claim: &Claim) -> String {
     (COUNTER_LIFE + claim.expire).as_millis().to_string()
 }

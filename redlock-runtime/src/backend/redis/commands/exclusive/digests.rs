@@ -1,12 +1,14 @@
 //! Pins the digests of the scripts to those in docs/protocol.md and docs/security.md.
 
-use super::{acquire, acquire_all, enqueue, nudge, raise, release, release_hint, renew, rotate};
+use super::{
+    acquire, acquire_all, enqueue, nudge, raise, release, release_hint, renew, retain, rotate,
+};
 use crate::backend::CLAIM_WINDOW;
 use crate::backend::redis::commands::Script;
 use crate::options::MIN_EXPIRE;
 
 /// The texts of all scripts.
-pub(crate) fn scripts() -> [&'static str; 9] {
+pub(crate) fn scripts() -> [&'static str; 10] {
     [
         &acquire::SCRIPT,
         &acquire_all::SCRIPT,
@@ -17,6 +19,7 @@ pub(crate) fn scripts() -> [&'static str; 9] {
         &enqueue::SCRIPT,
         &rotate::SCRIPT,
         &nudge::SCRIPT,
+        &retain::SCRIPT,
     ]
     .map(Script::text)
 }
@@ -28,11 +31,12 @@ fn the_digests_are_pinned() {
         (&acquire_all::SCRIPT, "1f7fbb828d755e4eaffad996dc0c8cc01450f83f"),
         (&raise::SCRIPT, "6e5b9298609e8f6c72c53308d307db6ab64b6dfc"),
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
-        (&release_hint::SCRIPT, "67fe7e00c3818d883dd4fe4e87ac54ea1113c7c1"),
-        (&enqueue::SCRIPT, "e31e95f0427f5063faee33928fbc31e5166d9500"),
-        (&rotate::SCRIPT, "f0865ed8296e3919252bf0922b78d15e49bc2ac7"),
-        (&nudge::SCRIPT, "06a85fea019fe097f09ebf4b32b39ceea7cac285"),
-        (&release::SCRIPT, "e6b12f062d1655a3eaf4b4605d0586c52e8631b9"),
+        (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),
+        (&release_hint::SCRIPT, "a7d287efdaab522fe428be23d3faf6efa53acbc3"),
+        (&enqueue::SCRIPT, "edfc257beea8aceb0ee25163b5aac83d36ea07de"),
+        (&rotate::SCRIPT, "95e3b45475f93b03d29fc0ab6262235d8c3177a5"),
+        (&nudge::SCRIPT, "403adbec428c00f9e92972c02adfa2d1b5677bbe"),
+        (&release::SCRIPT, "9367aebbd99660a55b77975b6ddd35489a0e2492"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

@@ -9,11 +9,11 @@
 -- Returns {1, first fencing token, last, time}: granted; {0, remaining ms of the holder, holder,
 -- time, how many before it, 1 if it is told}: in the queue; {2, time}: the queue has no such entry
 local lock, mark, counter, line, owner = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
-local now = clock()
+local now, queue = clock(), queue_of(lock, mark, counter, line)
 local holder = redis.call('GET', lock)
 
 local function grant(count)
-  local first, last_one = draw(mark, counter, count, ARGV[3])
+  local first, last_one = queue.draw(count, ARGV[3])
   if not first then
     return redis.error_reply(last_one)
   end
@@ -22,7 +22,7 @@ local function grant(count)
 end
 
 if not holder and ARGV[5] == '' then
-  local own = find(line, owner)
+  local own = queue.find(owner)
   if not own then
     -- Nobody waits for what would be granted here.
     return {2, now}
@@ -34,14 +34,14 @@ if not holder and ARGV[5] == '' then
   return granted
 end
 if not holder then
-  if not hand_over(lock, mark, counter, line, owner) then
+  if not queue.hand_over(owner) then
     return grant(ARGV[4])
   end
   holder = redis.call('GET', lock)
 end
 if holder == owner then
   -- It was handed over meanwhile. Nobody has used any of its fencing tokens: the last is left.
-  local own = ARGV[5] == '' and find(line, owner)
+  local own = ARGV[5] == '' and queue.find(owner)
   if own then
     redis.call('LREM', line, 1, own)
   end
@@ -55,14 +55,14 @@ end
 local channel, ahead = ARGV[5], nil
 if channel == '' then
   local entry
-  entry, ahead = find(line, owner)
+  entry, ahead = queue.find(owner)
   if not entry then
     return {2, now}
   end
-  channel = string.match(entry, '^%d+ %d+ %d+ (%S+) ')
+  channel = string.match(entry, '^%d+ %d+ %S+ (%S+) ')
 else
   local entry = table.concat({ARGV[2], ARGV[3], ARGV[4], channel, owner}, ' ')
   ahead = redis.call('RPUSH', line, entry) - 1
 end
 redis.call('PEXPIRE', line, line_life)
-return {0, redis.call('PTTL', lock), holder, now, ahead, channel == '-' and 0 or 1}
+return {0, redis.call('PTTL', lock), queue.shown(holder), now, ahead, channel == '-' and 0 or 1}

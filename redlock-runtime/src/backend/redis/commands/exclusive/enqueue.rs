@@ -2,9 +2,9 @@
 
 use deadpool_redis::redis::Value;
 
-use super::replies::{fencing_tokens, position};
+use super::replies::{self, fencing_tokens, position};
 use super::{arguments, release};
-use crate::backend::redis::commands::reply::{Timed, text};
+use crate::backend::redis::commands::reply::Timed;
 use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::backend::{Claim, Enqueued};
 
@@ -34,7 +34,7 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Enqueued>> {
         }
         [Value::Int(0), millis, holder, Value::Int(micros), ahead, is_signalled] => {
             let position = position(millis, ahead, is_signalled, *micros)?;
-            (Enqueued::Waiting { holder: text(holder)?, position }, micros)
+            (Enqueued::Waiting { holder: replies::holder(holder)?, position }, micros)
         }
         [Value::Int(2), Value::Int(micros)] => (Enqueued::Unknown, micros),
         _ => return None,

@@ -2,7 +2,7 @@
 
 pub(crate) mod acquire;
 pub(crate) mod acquire_all;
-mod arguments;
+pub(in crate::backend::redis::commands) mod arguments;
 #[cfg(test)]
 mod digests;
 pub(crate) mod enqueue;
@@ -11,10 +11,11 @@ pub(crate) mod raise;
 pub(crate) mod release;
 pub(crate) mod release_hint;
 pub(crate) mod renew;
-mod replies;
+pub(in crate::backend::redis::commands) mod replies;
+pub(crate) mod retain;
 pub(crate) mod rotate;
 #[cfg(test)]
-mod samples;
+pub(in crate::backend::redis::commands) mod samples;
 
 #[cfg(test)]
 pub(crate) use digests::scripts;

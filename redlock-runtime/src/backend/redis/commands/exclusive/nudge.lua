@@ -4,7 +4,7 @@
 -- ARGV[] is empty
 -- Returns {remaining ms of the lock (-2: free), how many wait}
 local lock, mark, counter, line = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-if not redis.call('GET', lock) and not hand_over(lock, mark, counter, line) then
+if not redis.call('GET', lock) and not queue_of(lock, mark, counter, line).hand_over() then
   redis.call('DEL', lock)
 end
 return {redis.call('PTTL', lock), redis.call('LLEN', line)}

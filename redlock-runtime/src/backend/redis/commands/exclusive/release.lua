@@ -9,7 +9,7 @@
 local lock, mark, counter, line = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, used, reserved = ARGV[1], ARGV[3], ARGV[4]
 if line and ARGV[2] == 'leave' then
-  local entry = find(line, owner)
+  local entry = queue_of(lock, mark, counter, line).find(owner)
   if entry then
     redis.pcall('LREM', line, 1, entry)
   end
@@ -22,7 +22,8 @@ if line then
   used = used ~= '' and used or nil
   -- Otherwise somebody has drawn since.
   local is_given_back = used and redis.pcall('GET', counter) == reserved
-  if hand_over(lock, mark, counter, line, owner, used, reserved) then
+  if redis.pcall('LLEN', line) ~= 0
+    and queue_of(lock, mark, counter, line).hand_over(owner, used, reserved) then
     return 2
   end
   if is_given_back then

@@ -2,16 +2,19 @@
 
 use deadpool_redis::redis::Value;
 
-use super::{arguments, replies};
+use super::{arguments, replies, retain};
 use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::backend::{Found, Release, TokensUsed};
 
-pub(super) static SCRIPT: Script = with_hand_over!("release.lua");
+pub(crate) static SCRIPT: Script = with_hand_over!("release.lua");
 
 /// `has_queue`: the user of this client may use the helper keys of the lock. Without them only the
 /// lock itself is released.
 pub(crate) fn call(release: Release<'_>, has_queue: bool) -> ScriptCall {
-    let Release { claim, unused, may_be_queued } = release;
+    let Release { claim, unused, may_be_queued, retain } = release;
+    if let Some(left) = retain {
+        return retain::call(claim, left, has_queue);
+    }
     let keys = claim.key.with_helpers();
     let keys = keys.each_ref().map(String::as_str);
     let leave = if may_be_queued { "leave" } else { "" };
@@ -27,7 +30,7 @@ pub(crate) fn call(release: Release<'_>, has_queue: bool) -> ScriptCall {
     ScriptCall::new(&SCRIPT, if has_queue { &keys } else { &keys[..1] }, &args[..said])
 }
 
-/// What the release found, and whether it handed the lock over.
+/// What the release found, and whether somebody waits who has, or shall have, the lock next.
 pub(crate) fn decode(value: &Value) -> Option<(Found, bool)> {
     match value {
         Value::Int(2) => Some((Found::Ours, true)),

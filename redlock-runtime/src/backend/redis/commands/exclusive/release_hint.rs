@@ -3,6 +3,7 @@
 use deadpool_redis::redis::Value;
 
 use crate::backend::Claim;
+use crate::backend::redis::commands::shared::words;
 use crate::backend::redis::commands::{Script, ScriptCall};
 
 pub(super) static SCRIPT: Script = Script::new(include_str!("release_hint.lua"));
@@ -10,7 +11,7 @@ pub(super) static SCRIPT: Script = Script::new(include_str!("release_hint.lua"))
 pub(crate) fn call(claim: &Claim, channel: &str) -> ScriptCall {
     let queue = claim.key.queue_key();
     let keys = [claim.key.redis_key(), &queue];
-    ScriptCall::new(&SCRIPT, &keys, &[claim.owner.as_str(), channel])
+    ScriptCall::new(&SCRIPT, &keys, &[claim.owner.as_str(), channel, &words::tokens(claim.kind)])
 }
 
 /// Was the request noted? Otherwise the lock is free already.

@@ -1,5 +1,7 @@
 //! The renew command: renews many leases in one call.
 
+use std::borrow::Borrow;
+
 use deadpool_redis::redis::Value;
 
 use super::arguments;
@@ -9,9 +11,10 @@ use crate::backend::{Claim, Found};
 
 pub(crate) static SCRIPT: Script = Script::new(include_str!("renew.lua"));
 
-pub(crate) fn call(claims: &[Claim]) -> ScriptCall {
+pub(crate) fn call(claims: &[impl Borrow<Claim>]) -> ScriptCall {
+    let claims: Vec<&Claim> = claims.iter().map(Borrow::borrow).collect();
     let keys: Vec<&str> = claims.iter().map(|claim| claim.key.redis_key()).collect();
-    let expires: Vec<String> = claims.iter().map(arguments::expire).collect();
+    let expires: Vec<String> = claims.iter().map(|claim| arguments::expire(claim)).collect();
     let leases = claims.iter().zip(&expires);
     let args: Vec<&str> =
         leases.flat_map(|(claim, expire)| [claim.owner.as_str(), expire.as_str()]).collect();

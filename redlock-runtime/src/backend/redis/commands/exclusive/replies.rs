@@ -1,15 +1,18 @@
 //! The parts of replies that several commands share.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 
 use crate::backend::redis::commands::reply::text;
+use crate::backend::redis::commands::shared::words;
 use crate::backend::{FencingTokens, Found, Position};
 use crate::fencing::FencingToken;
+use crate::kind::{Kind, shown_group};
 
 /// Which owner a command found.
-pub(super) fn found(value: &Value) -> Option<Found> {
+pub(in crate::backend::redis::commands) fn found(value: &Value) -> Option<Found> {
     match value {
         Value::Int(1) => Some(Found::Ours),
         Value::Int(0) => Some(Found::Gone),
@@ -18,7 +21,10 @@ pub(super) fn found(value: &Value) -> Option<Found> {
     }
 }
 
-pub(super) fn fencing_tokens(first: &Value, last: &Value) -> Option<FencingTokens> {
+pub(in crate::backend::redis::commands) fn fencing_tokens(
+    first: &Value,
+    last: &Value,
+) -> Option<FencingTokens> {
     Some(FencingTokens { first: fencing_token(first)?, last: fencing_token(last)? })
 }
 
@@ -26,15 +32,34 @@ fn fencing_token(value: &Value) -> Option<FencingToken> {
     FencingToken::new(text(value)?.parse().ok()?)
 }
 
+/// The holder of a lock, for those who wait: its owner value, or the group that the marker of a shared
+/// kind stands for, with the number of its members or without.
+pub(in crate::backend::redis::commands) fn holder(value: &Value) -> Option<String> {
+    let text = text(value)?;
+    let (marker, count) = text.split_once(' ').unwrap_or((&text, ""));
+    let kind = [Kind::Read, Kind::Permits(NonZeroU32::MIN)]
+        .into_iter()
+        .find(|kind| words::marker(*kind) == marker);
+    Some(match kind {
+        Some(kind) => shown_group(kind, count.parse().ok()),
+        None => text,
+    })
+}
+
+/// When a holder's lease ends; `None`: its key has no expiry.
+pub(in crate::backend::redis::commands) fn free_in(millis: i64) -> Option<Duration> {
+    u64::try_from(millis).ok().map(Duration::from_millis)
+}
+
 /// A position in the queue. Fencing tokens are never below the server's time, in microseconds.
-pub(super) fn position(
+pub(in crate::backend::redis::commands) fn position(
     millis: &Value,
     ahead: &Value,
     is_signalled: &Value,
     micros: i64,
 ) -> Option<Position> {
     let (Value::Int(millis), Value::Int(ahead)) = (millis, ahead) else { return None };
-    let free_in = u64::try_from(*millis).ok().map(Duration::from_millis);
+    let free_in = free_in(*millis);
     let ahead = u32::try_from(*ahead).ok()?;
     let token_floor = FencingToken::new(u64::try_from(micros).ok()?)?;
     Some(Position { free_in, ahead, is_signalled: *is_signalled == Value::Int(1), token_floor })

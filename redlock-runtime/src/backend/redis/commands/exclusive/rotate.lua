@@ -14,14 +14,16 @@ local holder = redis.call('GET', lock)
 if holder ~= owner then
   return {holder and -1 or 0, now}
 end
-if hand_over(lock, mark, counter, line, owner, ARGV[2], ARGV[3]) then
+local queue = queue_of(lock, mark, counter, line)
+if queue.hand_over(owner, ARGV[2], ARGV[3]) then
   local entry = table.concat({ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[4]}, ' ')
   local length = redis.call('RPUSH', line, entry)
   redis.call('PEXPIRE', line, line_life)
   local is_told = ARGV[8] == '-' and 0 or 1
-  return {2, redis.call('PTTL', lock), redis.call('GET', lock), now, length - 1, is_told}
+  local next_holder = queue.shown(redis.call('GET', lock))
+  return {2, redis.call('PTTL', lock), next_holder, now, length - 1, is_told}
 end
-local first, last_one = draw(mark, counter, ARGV[7], ARGV[6], ARGV[2], ARGV[3])
+local first, last_one = queue.draw(ARGV[7], ARGV[6], ARGV[2], ARGV[3])
 if not first then
   return redis.error_reply(last_one)
 end

@@ -3,8 +3,8 @@
 use deadpool_redis::redis::Value;
 
 use super::arguments;
-use super::replies::{fencing_tokens, position};
-use crate::backend::redis::commands::reply::{Timed, text};
+use super::replies::{self, fencing_tokens, position};
+use crate::backend::redis::commands::reply::Timed;
 use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::backend::{Claim, Found, Rotated, TokensUsed};
 
@@ -44,7 +44,7 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Rotated>> {
         }
         [Value::Int(2), millis, holder, Value::Int(micros), ahead, is_signalled] => {
             let position = position(millis, ahead, is_signalled, *micros)?;
-            (Rotated::Passed { holder: text(holder)?, position }, micros)
+            (Rotated::Passed { holder: replies::holder(holder)?, position }, micros)
         }
         [Value::Int(0), Value::Int(micros)] => (Rotated::Lost(Found::Gone), micros),
         [Value::Int(-1), Value::Int(micros)] => (Rotated::Lost(Found::Stolen), micros),

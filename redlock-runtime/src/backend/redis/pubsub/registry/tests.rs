@@ -2,10 +2,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::backend::redis::pubsub::subscription;
+use crate::kind::Kind;
 
 fn claim(client: &str) -> Claim {
     let key = LockKey::new("lock:", "stock 42").unwrap();
-    Claim { key, owner: Owner::fresh(client), expire: Duration::from_secs(10) }
+    Claim {
+        key,
+        owner: Owner::fresh(client),
+        expire: Duration::from_secs(10),
+        kind: Kind::Exclusive,
+    }
 }
 
 fn message(claim: &Claim) -> Vec<u8> {

@@ -1,0 +1,201 @@
+//! The command line.
+
+#![allow(clippy::doc_markdown, reason = "the comments here are the help that people read")]
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::FalseyValueParser;
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use redlock::Wait;
+
+use crate::{duration, failure};
+
+/// Runs commands under distributed locks on Redis, and looks after the locks.
+///
+/// The servers are named by REDLOCK_URLS (several URLs with commas: independent masters) or
+/// REDIS_URL, by --url-file, or by --url where no password is part of the URL.
+#[derive(Debug, Parser)]
+#[command(name = "redlock", version, max_term_width = 100)]
+#[command(disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) servers: ServerArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Servers")]
+pub(crate) struct ServerArgs {
+    /// A server without a password; several are independent masters. Everybody on this machine can
+    /// read the command line: name servers with passwords by REDLOCK_URLS or --url-file
+    #[arg(long, value_name = "URL", global = true)]
+    pub(crate) url: Vec<String>,
+    /// A file with URLs, one a line
+    #[arg(long, value_name = "FILE", global = true, conflicts_with = "url")]
+    pub(crate) url_file: Option<PathBuf>,
+    /// Stands before every key in Redis, as in the services that use the locks
+    #[arg(long, value_name = "TEXT", global = true, env = "REDLOCK_PREFIX")]
+    #[arg(default_value = "lock:", hide_env_values = true)]
+    pub(crate) prefix: String,
+    /// The URLs are those of sentinels, which call the master like this; with a login there:
+    /// redis://user:password@NAME
+    #[arg(long, value_name = "NAME", global = true, env = "REDLOCK_SENTINEL")]
+    #[arg(hide_env_values = true, conflicts_with = "cluster")]
+    pub(crate) sentinel: Option<String>,
+    /// The URLs are those of a Redis Cluster
+    #[arg(long, global = true, env = "REDLOCK_CLUSTER", hide_env_values = true)]
+    #[arg(value_parser = FalseyValueParser::new())]
+    pub(crate) cluster: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a command while a lock is held
+    ///
+    /// The lock is renewed while the command runs. Should it be lost, the command gets SIGTERM, and
+    /// SIGKILL after --grace, both before the lease can end on the server. The exit code is that of
+    /// the command; or 75: another process has the lock; 69: Redis cannot be reached; 76: the lock
+    /// was lost; 64: wrong usage; 126 and 127: the command cannot be run, or is not found; 128 + n:
+    /// signal n ended it.
+    ///
+    /// The command finds REDLOCK_KEY, REDLOCK_OWNER and REDLOCK_FENCING_TOKEN in its environment.
+    Run(RunArgs),
+    /// List the locks that are held
+    Ls(LsArgs),
+    /// Show who holds a lock and who waits for it
+    ///
+    /// The exit code is 0 if the lock is held, and 1 if it is free.
+    Show(ShowArgs),
+    /// Print a line whenever a lock changes hands, until Ctrl-C
+    ///
+    /// It asks the servers again and again, so that a change that is undone between two questions
+    /// is not seen.
+    Watch(WatchArgs),
+    /// Show the locks that are held, live
+    Top(TopArgs),
+    /// Take a lock away from its holder
+    ///
+    /// The next process in the queue gets it. The holder learns of it at its next renewal, and may
+    /// work on until then: two may work at once. The lock is left alone if it has another owner by
+    /// then than the one that was shown. The exit code is 0 if it was taken away, and 1 if not.
+    Release(ReleaseArgs),
+    /// Check whether the servers are fit for locks
+    ///
+    /// Asks each of them for reachability, version, role, eviction policy, persistence, clock and
+    /// the rights of the user. The exit code is 0 if all is good, 1 if something is doubtful, and 2
+    /// if something is bad. It takes one lock, `redlock-doctor-<random>`, for some milliseconds.
+    Doctor(DoctorArgs),
+    /// Print a completion script
+    Completions {
+        /// For which shell
+        shell: Shell,
+    },
+    /// Print the manual page: redlock man | man -l -
+    Man,
+}
+
+#[derive(Debug, Args)]
+#[command(override_usage = "redlock run [OPTIONS] --key KEY [--] COMMAND [ARG]..\n       \
+                            redlock run [OPTIONS] KEY COMMAND [ARG]..\n       \
+                            redlock run [OPTIONS] KEY -c SHELL_COMMAND")]
+pub(crate) struct RunArgs {
+    /// The lock, without the prefix. Without this option the first word is the key, as in flock
+    #[arg(short, long)]
+    pub(crate) key: Option<String>,
+    /// How long to queue for the lock: seconds, a number with a unit, or `forever`
+    #[arg(short, long, value_name = "TIME", default_value = "5s", alias = "timeout")]
+    #[arg(value_parser = duration::parse_wait)]
+    pub(crate) wait: Wait,
+    /// Fail at once where another process has the lock
+    #[arg(short, long, alias = "nb", conflicts_with = "wait")]
+    pub(crate) nonblock: bool,
+    /// The lease: for how long the lock outlives a redlock that died, at least 1s
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
+    pub(crate) expire: Duration,
+    /// End the command when the lease was renewed so often; 0: never renew [default: no limit]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_renew: Option<u32>,
+    /// The exit code where another process has the lock
+    #[arg(short = 'E', long, value_name = "CODE", default_value_t = failure::BUSY)]
+    pub(crate) conflict_exit_code: u8,
+    /// From SIGTERM to SIGKILL when the lock is lost; less where the lease ends before [default:
+    /// 5s, or a sixth of --expire if that is less]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) grace: Option<Duration>,
+    /// Begins the owner value in Redis [default: <host>-<pid>]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) client_name: Option<String>,
+    /// Do not say on stderr that another process has the lock
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// What to run
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    pub(crate) words: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LsArgs {
+    /// Keys with this pattern: `*` for any text, `?` for one character, `[ab]` for one of these
+    #[arg(default_value = "*")]
+    pub(crate) pattern: String,
+    /// One object of JSON a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The lock, without the prefix
+    pub(crate) key: String,
+    /// As one object of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// The lock, without the prefix
+    pub(crate) key: String,
+    /// How often to look
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = duration::parse)]
+    pub(crate) interval: Duration,
+    /// One object of JSON a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// Keys with this pattern, as in `redlock ls`
+    #[arg(default_value = "*")]
+    pub(crate) pattern: String,
+    /// How often to look
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = duration::parse)]
+    pub(crate) interval: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReleaseArgs {
+    /// The lock, without the prefix
+    pub(crate) key: String,
+    /// Needed, as it takes the lock from somebody who may rely on it
+    #[arg(long, required = true)]
+    pub(crate) force: bool,
+    /// Do not ask; needed where stdin is no terminal
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Only if this owner has the lock
+    #[arg(long, value_name = "OWNER")]
+    pub(crate) owner: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// One object of JSON a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,95 @@
+//! Which checks there are, and what concerns all servers together.
+
+use std::collections::BTreeMap;
+
+use redlock::Wait;
+
+use super::finding::{Finding, Report};
+use super::server::Known;
+use super::{rights, server};
+use crate::failure::Failure;
+use crate::node::Node;
+use crate::servers::{Servers, Topology};
+
+pub(super) async fn all(servers: &Servers) -> Result<Vec<Finding>, Failure> {
+    let nodes = match Node::of_servers(servers).await {
+        // A cluster of which no server answers.
+        Err(error) if error.code != crate::failure::USAGE => {
+            let mut report = Report::of("the cluster");
+            report.bad("reachable", error.message);
+            return Ok(report.findings);
+        }
+        nodes => nodes?,
+    };
+    let has_guard = matches!(servers.topology, Topology::Masters(_)) && nodes.len() > 1;
+    let mut findings = Vec::new();
+    let mut known = Vec::new();
+    for mut node in nodes {
+        let mut report = Report::of(node.name());
+        known.push(server::check(&mut node, has_guard, &mut report).await);
+        if known.last().is_some_and(|known| known.is_reachable) && !is_cluster(servers) {
+            rights::check(&mut node, &servers.prefix, &mut report).await;
+        }
+        findings.append(&mut report.findings);
+    }
+    let mut together = Report::of(match &servers.topology {
+        Topology::Masters(urls) if urls.len() == 1 => "the lock",
+        Topology::Cluster(_) => "the cluster",
+        _ => "all together",
+    });
+    if is_cluster(servers) {
+        for mut node in Node::of_keys(servers)? {
+            rights::check(&mut node, &servers.prefix, &mut together).await;
+        }
+    }
+    if has_guard {
+        majority(&known, &mut together);
+    }
+    try_lock(servers, &mut together).await;
+    findings.append(&mut together.findings);
+    Ok(findings)
+}
+
+fn is_cluster(servers: &Servers) -> bool {
+    matches!(servers.topology, Topology::Cluster(_))
+}
+
+fn majority(known: &[Known], report: &mut Report) {
+    let (answer, all) = (known.iter().filter(|known| known.is_reachable).count(), known.len());
+    let needed = all / 2 + 1;
+    let text = format!("{answer} of {all} answer; {needed} make a lock");
+    match answer {
+        _ if answer < needed => report.bad("majority", format!("{text}: start the others")),
+        _ if answer < all => report.doubtful("majority", format!("{text}: start the others")),
+        _ if all % 2 == 0 => report.doubtful(
+            "majority",
+            format!("{text}; an odd number stands as many failures with a server less"),
+        ),
+        _ => report.good("majority", text),
+    }
+    let mut by_run: BTreeMap<&str, usize> = BTreeMap::new();
+    for run_id in known.iter().filter_map(|known| known.run_id.as_deref()) {
+        *by_run.entry(run_id).or_default() += 1;
+    }
+    if by_run.values().any(|times| *times > 1) {
+        report.bad("independent", "two of the URLs lead to the same server; each counts once only");
+    }
+}
+
+/// Takes a lock and releases it, as a service would.
+async fn try_lock(servers: &Servers, report: &mut Report) {
+    let key = rights::random_name();
+    let outcome = async {
+        let redlock = servers.builder().build().await?;
+        let guard = redlock.lock(key).wait(Wait::Never).acquire().await?;
+        let fencing_token = guard.fencing_token();
+        guard.release().await?;
+        Ok::<_, redlock::LockError>(fencing_token)
+    };
+    match outcome.await {
+        Ok(fencing_token) => {
+            report.good("locking", format!("a lock was taken and released, token {fencing_token}"));
+        }
+        Err(error) => report.bad("locking", error.to_string()),
+    }
+}

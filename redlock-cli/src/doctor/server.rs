@@ -1,0 +1,221 @@
+//! What one server says of itself.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use redlock::deadpool_redis::redis;
+
+use super::finding::Report;
+use crate::duration;
+use crate::node::Node;
+
+/// So many round trips are measured; the one in the middle counts.
+const TRIPS: usize = 9;
+/// Slower servers cost callers more than they expect.
+const SLOW: Duration = Duration::from_millis(50);
+/// Further apart, the times in logs mislead.
+const FAR: Duration = Duration::from_secs(2);
+const OLDEST: u32 = 5;
+
+/// What concerns the other servers, too.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) is_reachable: bool,
+    pub(super) run_id: Option<String>,
+}
+
+/// `has_guard`: a restarted server has no vote, so that it may forget its locks.
+pub(super) async fn check(node: &mut Node, has_guard: bool, report: &mut Report) -> Known {
+    if !reach(node, report).await {
+        return Known::default();
+    }
+    let info: String = match node.query(redis::cmd("INFO").arg("everything")).await {
+        Ok(info) => info,
+        Err(error) => {
+            report.doubtful(
+                "info",
+                format!("version, role and eviction policy are unknown: {error}; grant +info"),
+            );
+            return Known { is_reachable: true, run_id: None };
+        }
+    };
+    let info = Info(&info);
+    version(info, report);
+    role(info, report);
+    memory(info, report);
+    persistence(node, info, has_guard, report).await;
+    Known { is_reachable: true, run_id: info.field("run_id").map(str::to_owned) }
+}
+
+/// The reply to `INFO`.
+#[derive(Debug, Clone, Copy)]
+struct Info<'a>(&'a str);
+
+impl<'a> Info<'a> {
+    fn field(self, name: &str) -> Option<&'a str> {
+        self.0.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    }
+
+    fn number(self, name: &str) -> u64 {
+        self.field(name).and_then(|value| value.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// Asks for the time: that shows whether the server is there, how far away, and what its clock is.
+async fn reach(node: &mut Node, report: &mut Report) -> bool {
+    // The first question connects.
+    if let Err(error) = node.query::<Vec<u64>>(&redis::cmd("TIME")).await {
+        report.bad("reachable", error.to_string());
+        return false;
+    }
+    let mut trips = Vec::new();
+    let mut offset = 0.0_f64;
+    for _ in 0..TRIPS {
+        let (sent, here) = (Instant::now(), SystemTime::now());
+        let Ok(time) = node.query::<Vec<u64>>(&redis::cmd("TIME")).await else { continue };
+        let trip = sent.elapsed();
+        trips.push(trip);
+        if let [seconds, micros] = time[..] {
+            let there = Duration::new(seconds, 0) + Duration::from_micros(micros);
+            let here = here.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default() + trip / 2;
+            offset = there.as_secs_f64() - here.as_secs_f64();
+        }
+    }
+    trips.sort();
+    let Some(trip) = trips.get(trips.len() / 2) else {
+        report.bad("reachable", "the server stopped answering");
+        return false;
+    };
+    let text = format!("answers within {:.2} ms", trip.as_secs_f64() * 1_000.0);
+    if *trip > SLOW {
+        let least = duration::show(*trip * 12);
+        report.doubtful("latency", format!("{text}; every `expire` must be longer than {least}"));
+    } else {
+        report.good("latency", text);
+    }
+    clock(offset, report);
+    true
+}
+
+fn clock(offset: f64, report: &mut Report) {
+    let text = format!("{:.0} ms {} this machine's", offset.abs() * 1_000.0, side(offset));
+    if offset.abs() > FAR.as_secs_f64() {
+        report.doubtful(
+            "clock",
+            format!("{text}: leases do not mind, as long as it does not jump; set it by NTP"),
+        );
+    } else {
+        report.good("clock", text);
+    }
+}
+
+fn side(offset: f64) -> &'static str {
+    if offset < 0.0 { "behind" } else { "ahead of" }
+}
+
+fn version(info: Info<'_>, report: &mut Report) {
+    let valkey = info.field("valkey_version").map(|version| ("Valkey", version));
+    let redis = info.field("redis_version").map(|version| ("Redis", version));
+    let Some((name, version)) = valkey.or(redis) else {
+        return report.doubtful("version", "the server does not tell its version");
+    };
+    let major = version.split('.').next().and_then(|major| major.parse().ok()).unwrap_or(0);
+    if major < OLDEST {
+        report.bad("version", format!("{name} {version} is too old; use {OLDEST}.0 or newer"));
+    } else {
+        report.good("version", format!("{name} {version}"));
+    }
+}
+
+fn role(info: Info<'_>, report: &mut Report) {
+    match info.field("role") {
+        Some("master") | None => {
+            let replicas = info.number("connected_slaves");
+            report.good("role", format!("master, {replicas} replicas"));
+        }
+        Some(role) => report.bad(
+            "role",
+            format!("{role}: locks need a master; name its address, or use --sentinel"),
+        ),
+    }
+}
+
+fn memory(info: Info<'_>, report: &mut Report) {
+    let (used, most) = (info.number("used_memory"), info.number("maxmemory"));
+    let policy = info.field("maxmemory_policy").unwrap_or("unknown");
+    let advice = "set maxmemory-policy noeviction";
+    match policy {
+        "noeviction" if most > 0 && used > most / 10 * 9 => report.doubtful(
+            "memory",
+            format!("{} % of maxmemory are used: soon no lock can be taken", used * 100 / most),
+        ),
+        "noeviction" => report.good("memory", "noeviction: locks are not evicted"),
+        policy if most > 0 => report.bad(
+            "memory",
+            format!("{policy} evicts locks that are held when memory is full; {advice}"),
+        ),
+        policy => report.doubtful(
+            "memory",
+            format!(
+                "{policy} would evict locks that are held, if there were a maxmemory; {advice}"
+            ),
+        ),
+    }
+}
+
+async fn persistence(node: &mut Node, info: Info<'_>, has_guard: bool, report: &mut Report) {
+    const WHAT: &str = "persistence";
+    let failed = |name| info.field(name) == Some("err");
+    if failed("aof_last_write_status") || failed("rdb_last_bgsave_status") {
+        return report.bad(WHAT, "the server could not save its data; its log says why");
+    }
+    if has_guard {
+        return report.good(WHAT, "not needed: a server that restarts has no vote for a while");
+    }
+    let advice = "with one server a restart may forget who holds what: set appendonly yes and \
+                  appendfsync always, or use three servers";
+    if info.field("aof_enabled") != Some("1") {
+        return report.doubtful(WHAT, format!("no append-only file; {advice}"));
+    }
+    let asked = node.query(redis::cmd("CONFIG").arg("GET").arg("appendfsync")).await;
+    let found: Vec<String> = asked.unwrap_or_default();
+    match found.get(1).map(String::as_str) {
+        Some("always") => report.good(WHAT, "appendfsync always"),
+        Some(fsync) => report.doubtful(WHAT, format!("appendfsync {fsync}; {advice}")),
+        None => report.doubtful(
+            WHAT,
+            "an append-only file; appendfsync should be always (unknown without +config|get)",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Grade;
+    use super::*;
+
+    fn grade(check: impl Fn(Info<'_>, &mut Report), info: &str) -> (Grade, String) {
+        let mut report = Report::of("a");
+        check(Info(info), &mut report);
+        let finding = report.findings.remove(0);
+        (finding.grade, finding.text)
+    }
+
+    #[test]
+    fn eviction_is_bad_where_it_can_happen() {
+        let of = |info| grade(memory, info).0;
+        assert_eq!(of("maxmemory:0\r\nmaxmemory_policy:noeviction\r\n"), Grade::Good);
+        assert_eq!(of("maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n"), Grade::Doubtful);
+        assert_eq!(of("maxmemory:9\r\nmaxmemory_policy:volatile-ttl\r\n"), Grade::Bad);
+        let full = "used_memory:95\r\nmaxmemory:100\r\nmaxmemory_policy:noeviction\r\n";
+        assert_eq!(of(full), Grade::Doubtful);
+    }
+
+    #[test]
+    fn old_servers_and_replicas_are_bad() {
+        assert_eq!(grade(version, "redis_version:4.0.14\r\n").0, Grade::Bad);
+        let valkey = grade(version, "redis_version:7.2.4\r\nvalkey_version:9.1.2\r\n");
+        assert_eq!(valkey, (Grade::Good, "Valkey 9.1.2".to_owned()));
+        assert_eq!(grade(role, "role:slave\r\n").0, Grade::Bad);
+        assert_eq!(grade(role, "role:master\r\n").0, Grade::Good);
+    }
+}

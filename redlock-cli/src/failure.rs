@@ -1,0 +1,59 @@
+//! Exit codes, and failures with what to print on stderr.
+
+use redlock::LockError;
+
+/// The lock is held by another process (`EX_TEMPFAIL`); `-E` names another code.
+pub(crate) const BUSY: u8 = 75;
+/// Redis cannot be reached (`EX_UNAVAILABLE`).
+pub(crate) const UNAVAILABLE: u8 = 69;
+/// The lock was lost, and the command was ended (`EX_PROTOCOL`).
+pub(crate) const LOST: u8 = 76;
+/// The command line or a setting is wrong (`EX_USAGE`).
+pub(crate) const USAGE: u8 = 64;
+/// The operating system refused something (`EX_OSERR`).
+pub(crate) const SYSTEM: u8 = 71;
+/// The command was found and cannot be run, as in shells.
+pub(crate) const CANNOT_RUN: u8 = 126;
+/// The command was not found, as in shells.
+pub(crate) const NOT_FOUND: u8 = 127;
+/// Added to the number of a signal, as in shells.
+pub(crate) const OF_SIGNAL: u8 = 128;
+
+/// Why a command ends, and with which exit code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: u8,
+    /// For stderr; empty: nothing to say.
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn new(code: u8, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(USAGE, message)
+    }
+}
+
+impl From<LockError> for Failure {
+    fn from(error: LockError) -> Self {
+        let code = match &error {
+            LockError::Config { .. } | LockError::InvalidKey { .. } => USAGE,
+            LockError::BackgroundThread { .. } => SYSTEM,
+            LockError::Lost { .. } => LOST,
+            error if error.is_busy() => BUSY,
+            _ => UNAVAILABLE,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        // The reader of stdout has gone: `redlock ls | head`.
+        let is_quiet = error.kind() == std::io::ErrorKind::BrokenPipe;
+        Self::new(SYSTEM, if is_quiet { String::new() } else { error.to_string() })
+    }
+}

@@ -1,0 +1,71 @@
+//! The command line tool of redlock: commands under distributed locks on Redis, and what operators
+//! need. `redlock --help` and the README of this package say what it can do.
+
+#[cfg(not(unix))]
+compile_error!("redlock-cli needs process groups and signals, which only Unix has");
+
+mod args;
+mod doctor;
+mod duration;
+mod failure;
+mod locks;
+mod ls;
+mod manual;
+mod node;
+mod output;
+mod release;
+mod run;
+mod servers;
+mod show;
+mod survey;
+mod top;
+mod watch;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use failure::Failure;
+use output::complain;
+use servers::Servers;
+
+fn main() -> ExitCode {
+    let line: Vec<OsString> = std::env::args_os().collect();
+    if let Some(code) = run::play(&line) {
+        return code.into();
+    }
+    let cli = match Cli::try_parse_from(line) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = if error.use_stderr() { failure::USAGE } else { 0 };
+            return error.print().map_or(failure::SYSTEM, |()| code).into();
+        }
+    };
+    // One thread: the kernel ends the command with the thread that started it.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let outcome = runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(execute(cli)));
+    let code = outcome.unwrap_or_else(|failure| {
+        if !failure.message.is_empty() {
+            complain(&failure.message);
+        }
+        failure.code
+    });
+    code.into()
+}
+
+async fn execute(cli: Cli) -> Result<u8, Failure> {
+    let servers = || Servers::from_args(&cli.servers);
+    match &cli.command {
+        Command::Run(args) => run::run(args, servers).await,
+        Command::Ls(args) => ls::ls(args, &servers()?).await,
+        Command::Show(args) => show::show(args, &servers()?).await,
+        Command::Watch(args) => watch::watch(args, &servers()?).await,
+        Command::Top(args) => top::top(args, &servers()?).await,
+        Command::Release(args) => release::release(args, &servers()?).await,
+        Command::Doctor(args) => doctor::doctor(args, &servers()?).await,
+        Command::Completions { shell } => manual::completions(*shell),
+        Command::Man => manual::page(),
+    }
+}

@@ -1,0 +1,205 @@
+//! One server, asked directly: for the commands that look at locks and do not take them.
+
+use std::fmt;
+use std::time::Duration;
+
+use redlock::__operator as operator;
+use redlock::deadpool_redis::redis::aio::MultiplexedConnection;
+use redlock::deadpool_redis::redis::cluster::{ClusterClient, ClusterClientBuilder};
+use redlock::deadpool_redis::redis::cluster_async::ClusterConnection;
+use redlock::deadpool_redis::redis::{
+    self, AsyncConnectionConfig, Client, Cmd, ConnectionAddr, FromRedisValue, Pipeline, RedisError,
+    RedisResult, Value,
+};
+use redlock::{LockError, NodeError};
+
+use crate::failure::{self, Failure};
+use crate::servers::{Servers, Topology};
+
+/// How long a connect or a reply may take.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// A server, or a whole cluster. It connects when it is asked first, and again after an error.
+pub(crate) struct Node {
+    name: String,
+    place: Place,
+    connection: Option<Connection>,
+}
+
+enum Place {
+    Server(Box<Client>),
+    Sentinel { urls: Vec<String>, master: String },
+    Cluster(Box<ClusterClient>),
+}
+
+enum Connection {
+    Server(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    /// The independent masters of a group; or the one master that sentinels watch; or a cluster,
+    /// which finds the server of each key.
+    pub(crate) fn of_keys(servers: &Servers) -> Result<Vec<Self>, Failure> {
+        let node = |name: String, place| Self { name, place, connection: None };
+        Ok(match &servers.topology {
+            Topology::Masters(urls) => {
+                let server = |url: &String| {
+                    let (name, client) = servers.client(url)?;
+                    Ok(node(name, Place::Server(Box::new(client))))
+                };
+                urls.iter().map(server).collect::<Result<_, LockError>>()?
+            }
+            Topology::Sentinel { urls, master } => {
+                let place = Place::Sentinel { urls: urls.clone(), master: master.clone() };
+                let shown = master.rsplit_once('@').map_or(master.as_str(), |(_, name)| name);
+                vec![node(format!("sentinel {shown}"), place)]
+            }
+            Topology::Cluster(urls) => {
+                let seed = |url: &String| {
+                    servers.client(url).map(|(_, client)| client.get_connection_info().clone())
+                };
+                let seeds = urls.iter().map(seed).collect::<Result<Vec<_>, _>>()?;
+                let client = ClusterClientBuilder::new(seeds)
+                    .retries(2)
+                    .connection_timeout(LIMIT)
+                    .response_timeout(LIMIT)
+                    .build()
+                    .map_err(|error| Failure::usage(error.to_string()))?;
+                vec![node("the cluster".to_owned(), Place::Cluster(Box::new(client)))]
+            }
+        })
+    }
+
+    /// Every server that has keys of its own: of a cluster all masters.
+    pub(crate) async fn of_servers(servers: &Servers) -> Result<Vec<Self>, Failure> {
+        let Topology::Cluster(urls) = &servers.topology else { return Self::of_keys(servers) };
+        let mut failed = None;
+        for url in urls {
+            let (name, client) = servers.client(url)?;
+            let mut seed =
+                Self { name, place: Place::Server(Box::new(client.clone())), connection: None };
+            match seed.query(redis::cmd("CLUSTER").arg("SLOTS")).await {
+                Ok(slots) => return masters(&slots, &client),
+                Err(error) => failed = Some(error),
+            }
+        }
+        let message = failed.map_or_else(String::new, |error: NodeError| error.to_string());
+        Err(Failure::new(failure::UNAVAILABLE, message))
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The reply to one command.
+    pub(crate) async fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, NodeError> {
+        let asked = async {
+            match self.connected().await? {
+                Connection::Server(connection) => command.query_async(connection).await,
+                Connection::Cluster(connection) => command.query_async(connection).await,
+            }
+        };
+        let outcome = tokio::time::timeout(LIMIT * 2, asked).await;
+        self.told(outcome.unwrap_or_else(|_| Err(no_reply())))
+    }
+
+    /// The replies to several commands.
+    pub(crate) async fn pipeline(&mut self, pipe: &Pipeline) -> Result<Vec<Value>, NodeError> {
+        let asked = async {
+            match self.connected().await? {
+                Connection::Server(connection) => pipe.query_async(connection).await,
+                Connection::Cluster(connection) => pipe.query_async(connection).await,
+            }
+        };
+        let outcome = tokio::time::timeout(LIMIT * 2, asked).await;
+        self.told(outcome.unwrap_or_else(|_| Err(no_reply())))
+    }
+
+    async fn connected(&mut self) -> RedisResult<&mut Connection> {
+        if self.connection.is_none() {
+            self.connection = Some(self.place.connect().await?);
+        }
+        self.connection.as_mut().ok_or_else(no_reply)
+    }
+
+    fn told<T>(&mut self, outcome: RedisResult<T>) -> Result<T, NodeError> {
+        outcome.map_err(|error| {
+            if error.is_io_error() || error.is_connection_dropped() || error.is_timeout() {
+                self.connection = None;
+            }
+            operator::explain(&self.name, &error)
+        })
+    }
+}
+
+impl Place {
+    async fn connect(&self) -> RedisResult<Connection> {
+        let settings = AsyncConnectionConfig::new()
+            .set_response_timeout(Some(LIMIT))
+            .set_connection_timeout(Some(LIMIT));
+        let client = match self {
+            Self::Cluster(client) => {
+                return client.get_async_connection().await.map(Connection::Cluster);
+            }
+            Self::Server(client) => (**client).clone(),
+            Self::Sentinel { urls, master } => {
+                let found = operator::watched_master(urls, master).await;
+                found
+                    .map(|(_, client)| client)
+                    .map_err(|error| RedisError::from(std::io::Error::other(error.to_string())))?
+            }
+        };
+        let connection = client.get_multiplexed_async_connection_with_config(&settings).await?;
+        Ok(Connection::Server(connection))
+    }
+}
+
+fn no_reply() -> RedisError {
+    std::io::Error::new(std::io::ErrorKind::TimedOut, "no reply in time").into()
+}
+
+/// The masters in a reply to `CLUSTER SLOTS`, with the settings of the server that gave it.
+fn masters(slots: &Value, seed: &Client) -> Result<Vec<Node>, Failure> {
+    let malformed = || Failure::new(failure::UNAVAILABLE, "CLUSTER SLOTS has an unknown reply");
+    let ranges: Vec<Vec<Value>> =
+        redis::from_redis_value(slots.clone()).map_err(|_| malformed())?;
+    let mut nodes: Vec<Node> = Vec::new();
+    for range in ranges {
+        let master = range.into_iter().nth(2).ok_or_else(malformed)?;
+        let Value::Array(place) = master else { return Err(malformed()) };
+        let mut place = place.into_iter();
+        let (Some(host), Some(Value::Int(port))) = (place.next(), place.next()) else {
+            return Err(malformed());
+        };
+        let host: Option<String> = redis::from_redis_value(host).map_err(|_| malformed())?;
+        let info = seed.get_connection_info().clone();
+        let addr = moved(info.addr(), host, u16::try_from(port).map_err(|_| malformed())?);
+        let name = format!("redis://{addr}");
+        if nodes.iter().all(|node| node.name != name) {
+            let client = Client::open(info.set_addr(addr))
+                .map_err(|error| Failure::usage(error.to_string()))?;
+            nodes.push(Node { name, place: Place::Server(Box::new(client)), connection: None });
+        }
+    }
+    Ok(nodes)
+}
+
+/// Another server, reached in the same way. A server that does not know its own name is the one
+/// that was asked.
+fn moved(seed: &ConnectionAddr, host: Option<String>, port: u16) -> ConnectionAddr {
+    let host = host.filter(|host| !host.is_empty() && host != "?");
+    match seed.clone() {
+        ConnectionAddr::TcpTls { host: own, insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host: host.unwrap_or(own), port, insecure, tls_params }
+        }
+        ConnectionAddr::Tcp(own, _) => ConnectionAddr::Tcp(host.unwrap_or(own), port),
+        other => other,
+    }
+}

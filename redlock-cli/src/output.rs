@@ -1,0 +1,95 @@
+//! What is printed: data on stdout, everything else on stderr.
+
+use std::io::{self, IsTerminal, Write};
+
+/// A line about a problem, on stderr.
+#[allow(clippy::let_underscore_must_use, reason = "there is nowhere else to say it")]
+pub(crate) fn complain(message: &str) {
+    let _ = writeln!(io::stderr(), "redlock: {message}");
+}
+
+/// Text on stdout, at once.
+pub(crate) fn say(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()
+}
+
+/// Text from Redis, which may be anything, for a terminal: without control characters.
+pub(crate) fn plain(text: &str) -> String {
+    if text.contains(char::is_control) { text.escape_debug().to_string() } else { text.to_owned() }
+}
+
+/// Colours, where people look.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Paint {
+    is_on: bool,
+}
+
+impl Paint {
+    /// On a terminal, unless `NO_COLOR` is set.
+    pub(crate) fn for_stdout() -> Self {
+        let is_unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
+        Self { is_on: io::stdout().is_terminal() && !is_unwanted && !is_dumb }
+    }
+
+    pub(crate) fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    pub(crate) fn faint(self, text: &str) -> String {
+        self.with("2", text)
+    }
+
+    pub(crate) fn red(self, text: &str) -> String {
+        self.with("31", text)
+    }
+
+    pub(crate) fn green(self, text: &str) -> String {
+        self.with("32", text)
+    }
+
+    pub(crate) fn yellow(self, text: &str) -> String {
+        self.with("33", text)
+    }
+
+    fn with(self, code: &str, text: &str) -> String {
+        if self.is_on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// Lines with aligned columns; the last one is not padded. The first row is the heading.
+pub(crate) fn table(paint: Paint, rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        let line = cells.collect::<Vec<_>>().join("  ");
+        let line = line.trim_end();
+        text += &if number == 0 { paint.bold(line) } else { line.to_owned() };
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned() {
+        let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
+        let shown =
+            table(Paint { is_on: false }, &[row(["KEY", "HELD BY"]), row(["stock-42", "a"])]);
+        assert_eq!(shown, "KEY       HELD BY\nstock-42  a\n");
+    }
+
+    #[test]
+    fn a_key_cannot_send_commands_to_the_terminal() {
+        assert_eq!(plain("a\x1b[2Jb\n"), "a\\u{1b}[2Jb\\n");
+        assert_eq!(plain("stock-\u{e9}"), "stock-\u{e9}");
+    }
+}

@@ -1,0 +1,59 @@
+//! Signals to this process.
+
+use std::future::poll_fn;
+use std::io;
+use std::task::Poll;
+
+use rustix::process::Signal;
+use tokio::signal::unix::{self, SignalKind, signal};
+
+/// What would end a program that does not handle it, as a request of a person or a supervisor.
+const ENDING: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM];
+/// What is passed on as well.
+const OTHERS: [Signal; 5] = [Signal::USR1, Signal::USR2, Signal::WINCH, Signal::TSTP, Signal::CONT];
+
+/// The signals that have arrived and were not asked for yet.
+#[derive(Debug)]
+pub(super) struct Signals {
+    streams: Vec<(Signal, unix::Signal)>,
+}
+
+impl Signals {
+    /// Handles signals from here on, but for those that this process was started to ignore
+    /// (`nohup`): the command ignores them, too.
+    pub(super) fn listen() -> io::Result<Self> {
+        let ignored = ignored();
+        let is_ignored = |signal: &Signal| ignored >> (signal.as_raw() - 1) & 1 == 1;
+        let passed_on = ENDING.into_iter().chain(OTHERS).filter(|signal| !is_ignored(signal));
+        let all = passed_on.chain([Signal::CHILD]);
+        let stream = |number: Signal| {
+            let kind = SignalKind::from_raw(number.as_raw());
+            signal(kind).map(|stream| (number, stream))
+        };
+        Ok(Self { streams: all.map(stream).collect::<io::Result<_>>()? })
+    }
+
+    /// The next signal. Cancel safe.
+    pub(super) async fn next(&mut self) -> Signal {
+        poll_fn(|cx| {
+            for (number, stream) in &mut self.streams {
+                if stream.poll_recv(cx).is_ready() {
+                    return Poll::Ready(*number);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+pub(super) fn is_ending(signal: Signal) -> bool {
+    ENDING.contains(&signal)
+}
+
+/// The signals that are ignored, a bit each. Only Linux tells.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let field = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    field.and_then(|field| u64::from_str_radix(field.trim(), 16).ok()).unwrap_or(0)
+}

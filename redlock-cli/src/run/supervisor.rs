@@ -1,0 +1,226 @@
+//! Looks after the command and its lease until both have ended.
+
+use std::io;
+use std::time::Duration;
+
+use redlock::{LeaseState, LockGuard};
+use rustix::process::Signal;
+
+use super::deadline::{Condition, Deadline, Verdict};
+use super::group::{Change, Group};
+use super::moment::Moment;
+use super::signals::Signals;
+use super::terminal::{self, Terminal};
+use super::watchdog::Watchdog;
+use crate::duration::show;
+use crate::output::complain;
+
+/// How often it is asked whether processes that the command left behind have ended.
+const POLL: Duration = Duration::from_millis(10);
+/// For how long a process that was killed may be there still.
+const DYING: Duration = Duration::from_secs(1);
+
+/// A command that is about to begin under a lock.
+pub(super) struct Supervisor<'a> {
+    pub(super) guard: &'a LockGuard,
+    pub(super) max_renew: Option<u32>,
+    pub(super) grace: Duration,
+    pub(super) deadline: Deadline,
+    pub(super) group: Group,
+    pub(super) watchdog: Watchdog,
+    pub(super) signals: &'a mut Signals,
+    pub(super) terminal: Terminal,
+    pub(super) phase: Phase,
+}
+
+/// How the end of the command has begun.
+#[derive(Debug, Default)]
+pub(super) struct Phase {
+    /// SIGTERM was sent, since the lock was lost or could not be confirmed.
+    is_lost: bool,
+    /// When the group was killed first.
+    killed: Option<Moment>,
+    /// When what the command left behind is sent SIGTERM.
+    rest: Option<Moment>,
+    is_rest_told: bool,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// The exit code of the command.
+    pub(super) code: u8,
+    /// The command was ended because of its lock.
+    pub(super) is_lost: bool,
+}
+
+impl Supervisor<'_> {
+    /// Lets the command begin; returns when no process of its group is left.
+    pub(super) async fn supervise(mut self) -> io::Result<Outcome> {
+        self.watchdog.guard(self.group.id());
+        self.watchdog.until(self.deadline.until());
+        if self.terminal.is_for_command() {
+            self.terminal.give(self.group.id());
+        }
+        self.look();
+        self.signal(Signal::CONT);
+        while !self.is_done() {
+            let now = Moment::now();
+            let next = self.deadline.next_look(now);
+            let next = if self.group.exit().is_some() { next.min(now.plus(POLL)) } else { next };
+            let is_held = self.guard.state() != LeaseState::Lost;
+            tokio::select! {
+                biased;
+                signal = self.signals.next() => self.received(signal),
+                _ = self.guard.lost(), if is_held => {}
+                () = next.sleep() => {}
+            }
+            self.look();
+            while let Some(change) = self.change()? {
+                self.changed(change);
+            }
+        }
+        self.terminal.take_back(self.group.id());
+        self.watchdog.end();
+        let code = self.group.exit().unwrap_or_default();
+        Ok(Outcome { code, is_lost: self.phase.is_lost })
+    }
+
+    fn is_done(&self) -> bool {
+        let is_over = |killed: Moment| Moment::now() >= killed.plus(DYING);
+        // What cannot be killed, as it belongs to another user, is not waited for.
+        self.group.is_empty()
+            || self.group.exit().is_some() && self.phase.killed.is_some_and(is_over)
+    }
+
+    /// Looks at the lease, and ends the command in time.
+    fn look(&mut self) {
+        let now = Moment::now();
+        let (left, state) = (self.guard.remaining(), self.guard.state());
+        let until = now.plus(left);
+        if state != LeaseState::Lost && until > self.deadline.until().plus(POLL) {
+            self.deadline.extend(until);
+            self.watchdog.until(until);
+        }
+        let lease = Condition {
+            is_over: state == LeaseState::Lost,
+            is_uncertain: state == LeaseState::Uncertain,
+            is_used_up: self.max_renew.is_some_and(|most| self.guard.renewals() >= most),
+        };
+        match self.deadline.judge(now, lease) {
+            Verdict::GoOn => self.end_rest(now),
+            Verdict::Terminate(grace) => {
+                self.lost(&format!("the command gets SIGTERM, and SIGKILL in {}", show(grace)));
+            }
+            Verdict::Kill => self.kill(now),
+        }
+    }
+
+    fn lost(&mut self, what: &str) {
+        self.phase.is_lost |= self.group.exit().is_none();
+        let key = self.guard.key();
+        let why = match self.guard.check() {
+            Err(error) => error.to_string(),
+            Ok(()) if self.guard.state() == LeaseState::Uncertain => {
+                format!("no renewal of lock `{key}` was confirmed; is Redis reachable?")
+            }
+            Ok(()) => format!("the lease of lock `{key}` ends, and no renewals are left"),
+        };
+        complain(&format!("{why}; {what}"));
+        self.signal(Signal::TERM);
+        // A process that is stopped would not get it.
+        self.signal(Signal::CONT);
+    }
+
+    fn kill(&mut self, now: Moment) {
+        if self.phase.killed.is_none() {
+            self.phase.killed = Some(now);
+            if !self.phase.is_lost && self.group.exit().is_none() {
+                self.phase.is_lost = true;
+                complain(&format!("lock `{}` was lost; the command is killed", self.guard.key()));
+            }
+        }
+        self.signal(Signal::KILL);
+    }
+
+    /// Ends the processes that the command has left behind, some time after it: they must not run
+    /// without the lock.
+    fn end_rest(&mut self, now: Moment) {
+        if self.phase.rest.is_some_and(|at| now >= at) && !self.phase.is_rest_told {
+            self.phase.is_rest_told = true;
+            if let Verdict::Terminate(grace) = self.deadline.terminate(now) {
+                complain(&format!(
+                    "the command is over, and has left processes behind, which would go on \
+                     without the lock; they get SIGTERM, and SIGKILL in {}",
+                    show(grace)
+                ));
+                self.signal(Signal::TERM);
+                self.signal(Signal::CONT);
+            }
+        }
+    }
+
+    fn change(&mut self) -> io::Result<Option<Change>> {
+        let change = self.group.change();
+        if change.is_err() {
+            // A command that cannot be watched must not run.
+            self.signal(Signal::KILL);
+        }
+        change
+    }
+
+    fn changed(&mut self, change: Change) {
+        match change {
+            Change::Exited(_) => self.phase.rest = Some(Moment::now().plus(self.grace)),
+            Change::Stopped(signal) => self.stopped(signal),
+        }
+    }
+
+    /// The command was stopped. By Ctrl-Z: this job is stopped as well, so that its shell goes on;
+    /// the lease ends meanwhile if that takes long.
+    fn stopped(&mut self, signal: i32) {
+        let is = |one: Signal| one.as_raw() == signal;
+        let wants_terminal = is(Signal::TTIN) || is(Signal::TTOU);
+        if wants_terminal && self.terminal.is_ours() {
+            self.terminal.give(self.group.id());
+            return self.signal(Signal::CONT);
+        }
+        let is_job_control = wants_terminal || is(Signal::TSTP);
+        if !is_job_control || !self.terminal.is_there() || self.phase.is_lost {
+            return;
+        }
+        let had_terminal = self.terminal.take_back(self.group.id());
+        let was_suspended = terminal::suspend();
+        // It may be long after that. Without its lock the command must not go on.
+        self.look();
+        if self.phase.killed.is_some() || wants_terminal && !was_suspended {
+            return;
+        }
+        if self.terminal.is_ours() && (had_terminal || wants_terminal) {
+            self.terminal.give(self.group.id());
+        }
+        self.signal(Signal::CONT);
+    }
+
+    fn received(&mut self, signal: Signal) {
+        match signal {
+            Signal::CHILD => {}
+            Signal::CONT => {
+                self.look();
+                if self.phase.killed.is_none() {
+                    self.signal(Signal::CONT);
+                }
+            }
+            other => self.signal(other),
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Err(error) = self.group.signal(signal) {
+            complain(&format!(
+                "the command cannot be sent signal {}: {error}; does it run as another user?",
+                signal.as_raw()
+            ));
+        }
+    }
+}

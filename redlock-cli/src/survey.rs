@@ -1,0 +1,128 @@
+//! What all servers of a group say of their locks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redlock::__operator::{LockKeys, lock_keys};
+
+use crate::failure::{self, Failure};
+use crate::locks::{self, Details, Holder, Record};
+use crate::node::Node;
+use crate::output::complain;
+use crate::servers::{Servers, Topology};
+
+/// The servers that are asked, again and again by some commands.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    nodes: Vec<Node>,
+    prefix: String,
+    /// Has each server all locks, or each a part of them?
+    is_cluster: bool,
+}
+
+/// Locks by name, and what servers that do not answer said.
+pub(crate) type Listed = (BTreeMap<String, Holder>, Vec<String>);
+
+/// What one server says of one lock; an error as it is told to people.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) node: String,
+    pub(crate) details: Result<Details, String>,
+}
+
+impl Survey {
+    /// To list locks.
+    pub(crate) async fn of_servers(servers: &Servers) -> Result<Self, Failure> {
+        let nodes = Node::of_servers(servers).await?;
+        Ok(Self::new(nodes, servers))
+    }
+
+    /// To look at single locks.
+    pub(crate) fn of_keys(servers: &Servers) -> Result<Self, Failure> {
+        Ok(Self::new(Node::of_keys(servers)?, servers))
+    }
+
+    fn new(nodes: Vec<Node>, servers: &Servers) -> Self {
+        let is_cluster = matches!(servers.topology, Topology::Cluster(_));
+        Self { nodes, prefix: servers.prefix.clone(), is_cluster }
+    }
+
+    /// The independent masters of the group.
+    pub(crate) fn masters(&self) -> usize {
+        if self.is_cluster { 1 } else { self.nodes.len() }
+    }
+
+    pub(crate) fn nodes(&mut self) -> &mut [Node] {
+        &mut self.nodes
+    }
+
+    pub(crate) fn keys(&self, name: &str) -> Result<LockKeys, Failure> {
+        Ok(lock_keys(&self.prefix, name)?)
+    }
+
+    /// All locks that are held and whose name matches. An error: what is known is not enough.
+    pub(crate) async fn list(
+        &mut self,
+        pattern: &str,
+    ) -> Result<BTreeMap<String, Holder>, Failure> {
+        let (locks, errors) = self.list_quietly(pattern).await?;
+        for error in &errors {
+            complain(error);
+        }
+        Ok(locks)
+    }
+
+    /// The same, with the errors of single servers.
+    pub(crate) async fn list_quietly(&mut self, pattern: &str) -> Result<Listed, Failure> {
+        let mut answers: Vec<BTreeMap<String, Record>> = Vec::new();
+        let mut errors = Vec::new();
+        for node in &mut self.nodes {
+            match locks::list(node, &self.prefix, pattern).await {
+                Ok(found) => answers.push(found),
+                Err(error) => errors.push(error.to_string()),
+            }
+        }
+        self.check_enough(answers.len(), &errors)?;
+        let of = self.masters();
+        let names: BTreeSet<&String> = answers.iter().flat_map(BTreeMap::keys).collect();
+        let holder = |name: &String| {
+            let records = answers.iter().filter_map(|found| found.get(name));
+            Some((name.clone(), Holder::among(records, of)?))
+        };
+        Ok((names.into_iter().filter_map(holder).collect(), errors))
+    }
+
+    /// One lock on each server.
+    pub(crate) async fn views(&mut self, name: &str) -> Result<Vec<View>, Failure> {
+        let keys = self.keys(name)?;
+        let mut views = Vec::new();
+        for node in &mut self.nodes {
+            let details = locks::details(node, &keys).await.map_err(|error| error.to_string());
+            views.push(View { node: node.name().to_owned(), details });
+        }
+        Ok(views)
+    }
+
+    /// Who has one lock, with what each server says. An error: too few servers answer.
+    pub(crate) async fn holder(
+        &mut self,
+        name: &str,
+    ) -> Result<(Option<Holder>, Vec<View>), Failure> {
+        let views = self.views(name).await?;
+        let errors: Vec<String> =
+            views.iter().filter_map(|view| view.details.as_ref().err().cloned()).collect();
+        self.check_enough(views.len() - errors.len(), &errors)?;
+        let known = views.iter().filter_map(|view| view.details.as_ref().ok());
+        let records = known.filter_map(|details| details.record.as_ref());
+        Ok((Holder::among(records, self.masters()), views))
+    }
+
+    /// Do a majority of the masters answer? Of a cluster, all have to.
+    fn check_enough(&self, answers: usize, errors: &[String]) -> Result<(), Failure> {
+        let is_enough =
+            if self.is_cluster { errors.is_empty() } else { answers > self.nodes.len() / 2 };
+        if is_enough {
+            return Ok(());
+        }
+        Err(Failure::new(failure::UNAVAILABLE, errors.join("\nredlock: ")))
+    }
+}

@@ -1,0 +1,92 @@
+//! `redlock doctor`: good, doubtful and bad servers.
+
+use fault_kit::{Masters, Server};
+use serde_json::Value;
+
+use crate::support::{Ended, ended, run, tool};
+
+/// The lines about one check, of all servers.
+fn findings(doctor: &Ended, check: &str) -> Vec<(String, String)> {
+    let lines = doctor.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let about = lines.filter(|line| line["check"] == check);
+    about.map(|line| (text(&line["grade"]), text(&line["text"]))).collect()
+}
+
+fn finding(doctor: &Ended, check: &str) -> (String, String) {
+    let [found] = &findings(doctor, check)[..] else { panic!("{check}: {doctor:?}") };
+    found.clone()
+}
+
+#[tokio::test]
+async fn a_good_server() {
+    let server = Server::builder().append_only("always").start().await;
+    let doctor = run(&server, &["doctor"]).await;
+    assert_eq!(doctor.code, 0, "{doctor:?}");
+    for word in ["latency", "version", "role", "memory", "persistence", "rights", "locking"] {
+        assert!(doctor.stdout.contains(word), "{word}: {doctor:?}");
+    }
+    assert_eq!(server.raw().keys("*doctor*").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_server_that_evicts_and_forgets() {
+    let server =
+        Server::builder().maxmemory_policy("allkeys-lru").config("maxmemory 100mb").start().await;
+    let doctor = run(&server, &["doctor", "--json"]).await;
+    assert_eq!(doctor.code, 2, "{doctor:?}");
+    let (grade, text) = finding(&doctor, "memory");
+    assert!(grade == "bad" && text.contains("noeviction"), "{text}");
+    assert_eq!(finding(&doctor, "persistence").0, "doubtful");
+    assert_eq!(finding(&doctor, "locking").0, "good");
+}
+
+#[tokio::test]
+async fn a_server_that_is_away() {
+    let url = "redis://:s3cret@127.0.0.1:1";
+    let doctor = ended(tool(url, &["doctor", "--json"]).spawn().unwrap()).await;
+    assert_eq!(doctor.code, 2, "{doctor:?}");
+    assert!(finding(&doctor, "reachable").1.contains("refused"), "{doctor:?}");
+    assert!(!format!("{doctor:?}").contains("s3cret"));
+}
+
+#[tokio::test]
+async fn a_user_without_rights() {
+    let lock =
+        "~lock:* ~{lock:*}:fence -@all +evalsha +eval +get +mget +set +del +pexpire +pttl +time";
+    let server = Server::builder()
+        .acl(&format!("queueless on >secret {lock} +info"))
+        .acl("reader on >secret ~* -@all +get +info +time")
+        .start()
+        .await;
+    let doctor = async |user: &str| {
+        let url = server.url_for(user, "secret");
+        ended(tool(&url, &["doctor", "--json"]).spawn().unwrap()).await
+    };
+    let queueless = doctor("queueless").await;
+    let (grade, text) = finding(&queueless, "rights");
+    assert!(grade == "doubtful" && text.contains("+rpush"), "{queueless:?}");
+    assert_eq!(finding(&queueless, "locking").0, "good");
+    let reader = doctor("reader").await;
+    assert_eq!(reader.code, 2);
+    let (grade, text) = findings(&reader, "rights").remove(0);
+    assert!(grade == "bad" && text.contains("+evalsha") && text.contains("+set"), "{text}");
+}
+
+#[tokio::test]
+async fn independent_masters() {
+    let masters = Masters::start(3).await;
+    let three = masters.urls().join(",");
+    let doctor = async |urls: &str| ended(tool(urls, &["doctor", "--json"]).spawn().unwrap()).await;
+    let good = doctor(&three).await;
+    assert_eq!(good.code, 0, "{good:?}");
+    assert!(finding(&good, "majority").1.contains("3 of 3"), "{good:?}");
+    let twice = format!("{three},{}", masters[0].url().replace("127.0.0.1", "localhost"));
+    let twice = doctor(&twice).await;
+    assert_eq!(finding(&twice, "independent").0, "bad", "{twice:?}");
+    masters[0].kill9();
+    let doubtful = doctor(&three).await;
+    assert_eq!(finding(&doubtful, "majority").0, "doubtful", "{doubtful:?}");
+    masters[1].kill9();
+    assert_eq!(finding(&doctor(&three).await, "majority").0, "bad");
+}

@@ -1,0 +1,11 @@
+//! The tool as a person uses it: real servers, real children, exit codes.
+#![allow(clippy::unwrap_used, clippy::expect_used, unreachable_pub, missing_docs)]
+
+mod doctor;
+mod operators;
+mod run_codes;
+mod run_loss;
+mod run_signals;
+mod support;
+mod topologies;
+mod usage;

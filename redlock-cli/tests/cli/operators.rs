@@ -1,0 +1,196 @@
+//! `ls`, `show`, `watch`, `top` and `release`.
+
+use fault_kit::{Server, eventually, unique_prefix, within};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::ChildStdout;
+
+use crate::support::{Marks, SOON, ended, run, start, tool};
+
+const HOLD: &str = "echo $REDLOCK_OWNER >first; until [ -e go ]; do sleep 0.02; done";
+const NEXT: &str = "echo $REDLOCK_OWNER >second; until [ -e go ]; do sleep 0.02; done";
+
+fn json(line: &str) -> Value {
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+}
+
+#[tokio::test]
+async fn ls_lists_locks_and_nothing_else() {
+    let server = Server::start().await;
+    let marks = Marks::new();
+    let empty = run(&server, &["ls"]).await;
+    assert_eq!((empty.code, empty.stdout.as_str()), (0, ""));
+    let mut holders = Vec::new();
+    for (key, mark) in [("stock-42", "a"), ("{stock}-42", "b"), ("nightly", "c")] {
+        let script = format!("echo on >{mark}; until [ -e go ]; do sleep 0.02; done");
+        holders.push(start(&server, &marks, &["-k", key, "sh", "-c", &script]));
+        marks.there(mark).await;
+    }
+    let waiting = start(&server, &marks, &["-w", "60", "-k", "{stock}-42", "true"]);
+    let raw = server.raw();
+    eventually(SOON, || async { raw.int(&["LLEN", "lock:{stock}-42::queue"]).await == 1 }).await;
+    // What stands beside locks.
+    raw.cmd(&["SET", "lock:nodes:fence", "x"]).await;
+    raw.cmd(&["RPUSH", "lock:mailbox:0123456789abcdef0123456789abcdef", "x"]).await;
+    raw.cmd(&["RPUSH", "lock:a-list", "x"]).await;
+    raw.cmd(&["SET", "other", "x"]).await;
+
+    let table = run(&server, &["ls"]).await;
+    let lines: Vec<&str> = table.stdout.lines().collect();
+    assert_eq!(lines.len(), 4, "{}", table.stdout);
+    assert!(lines[0].starts_with("KEY") && lines[0].contains("WAITING"), "{}", table.stdout);
+    assert!(!table.stdout.contains('\x1b'), "colours are for terminals");
+    let json_lines = run(&server, &["ls", "*stock*", "--json"]).await;
+    let locks: Vec<Value> = json_lines.stdout.lines().map(json).collect();
+    assert_eq!(locks.len(), 2, "{json_lines:?}");
+    let tagged = locks.iter().find(|lock| lock["key"] == "{stock}-42").unwrap();
+    assert_eq!(tagged["redis_key"], "lock:{stock}-42");
+    assert_eq!(tagged["waiting"], 1);
+    assert_eq!(tagged["is_held"], true);
+    assert!(tagged["left_ms"].as_u64().unwrap() <= 30_000);
+    let other = run(&server, &["ls", "--prefix", "shop:"]).await;
+    assert_eq!((other.code, other.stdout.as_str()), (0, ""));
+
+    marks.make("go");
+    for child in holders.into_iter().chain([waiting]) {
+        assert_eq!(ended(child).await.code, 0);
+    }
+}
+
+#[tokio::test]
+async fn show_names_the_holder_and_those_who_wait_in_their_order() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let free = run(server, &["show", &key]).await;
+    assert_eq!(free.code, 1);
+    assert!(free.stdout.contains("free"), "{free:?}");
+    let holder = start(server, &marks, &["-k", &key, "sh", "-c", HOLD]);
+    let owner = marks.there("first").await;
+    let mut waiting = Vec::new();
+    let (raw, queue) = (server.raw(), format!("{{lock:{key}}}:queue"));
+    for (name, place) in [("alice", 1), ("bob", 2)] {
+        let args = ["--client-name", name, "-w", "60", "-k", &key, "true"];
+        waiting.push(start(server, &marks, &args));
+        eventually(SOON, || async { raw.int(&["LLEN", &queue]).await == place }).await;
+    }
+    let shown = run(server, &["show", &key, "--json"]).await;
+    assert_eq!(shown.code, 0);
+    let lock = json(&shown.stdout);
+    assert_eq!(lock["owner"], owner.as_str());
+    assert_eq!([&lock["queue"][0]["client"], &lock["queue"][1]["client"]], ["alice", "bob"]);
+    assert!(lock["last_fencing_token"].as_u64().unwrap() > 0);
+    let text = run(server, &["show", &key]).await.stdout;
+    assert!(text.contains(&owner) && text.contains("2  bob:"), "{text}");
+    marks.make("go");
+    for child in waiting.into_iter().chain([holder]) {
+        assert_eq!(ended(child).await.code, 0);
+    }
+}
+
+#[tokio::test]
+async fn release_hands_the_lock_to_the_next_and_the_holder_loses_it() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let args = ["--expire", "6s", "-k", &key, "sh", "-c", HOLD];
+    let holder = start(server, &marks, &args);
+    let owner = marks.there("first").await;
+    let next = start(server, &marks, &["-w", "60", "-k", &key, "sh", "-c", NEXT]);
+    let (raw, queue) = (server.raw(), format!("{{lock:{key}}}:queue"));
+    eventually(SOON, || async { raw.int(&["LLEN", &queue]).await == 1 }).await;
+
+    let unforced = run(server, &["release", &key]).await;
+    assert_eq!(unforced.code, 64);
+    assert!(unforced.stderr.contains("--force"), "{unforced:?}");
+    let unasked = run(server, &["release", "--force", &key]).await;
+    assert_eq!(unasked.code, 64);
+    assert!(unasked.stderr.contains("--yes") && unasked.stderr.contains(&owner), "{unasked:?}");
+    let other = ["release", "--force", "--yes", "--owner", "somebody", &key];
+    let other = run(server, &other).await;
+    assert_eq!(other.code, 1, "{other:?}");
+    assert_eq!(raw.get(&format!("lock:{key}")).await, Some(owner.clone()));
+
+    let released = run(server, &["release", "--force", "--yes", &key]).await;
+    assert_eq!(released.code, 0, "{released:?}");
+    assert!(released.stdout.contains("given to the next"), "{released:?}");
+    let second = marks.there("second").await;
+    assert_ne!(second, owner);
+    assert_eq!(ended(holder).await.code, 76);
+    marks.make("go");
+    assert_eq!(ended(next).await.code, 0);
+    let free = run(server, &["release", "--force", "--yes", &key]).await;
+    assert_eq!(free.code, 1);
+    assert!(free.stdout.contains("is free"), "{free:?}");
+}
+
+async fn next_event(lines: &mut Lines<BufReader<ChildStdout>>) -> (String, Value) {
+    let line = within(SOON, lines.next_line()).await.unwrap().unwrap();
+    let event = json(&line);
+    (event["event"].as_str().unwrap().to_owned(), event["owner"].clone())
+}
+
+#[tokio::test]
+async fn watch_tells_each_change() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let args = ["watch", &key, "--json", "--interval", "20ms"];
+    let mut watch = tool(&server.url(), &args).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    assert_eq!(next_event(&mut lines).await, ("free".to_owned(), Value::Null));
+    let holder = start(server, &marks, &["-k", &key, "sh", "-c", HOLD]);
+    let first = Value::from(marks.there("first").await);
+    assert_eq!(next_event(&mut lines).await, ("taken".to_owned(), first));
+    let script = NEXT.replace("-e go", "-e on");
+    let next = start(server, &marks, &["-w", "60", "-k", &key, "sh", "-c", &script]);
+    let (raw, queue) = (server.raw(), format!("{{lock:{key}}}:queue"));
+    eventually(SOON, || async { raw.int(&["LLEN", &queue]).await == 1 }).await;
+    // Until the watch has seen the queue.
+    fault_kit::time_passes(fault_kit::ms(500)).await;
+    marks.make("go");
+    let second = Value::from(marks.there("second").await);
+    assert_eq!(next_event(&mut lines).await, ("handed over".to_owned(), second.clone()));
+    marks.make("on");
+    assert_eq!(next_event(&mut lines).await, ("released".to_owned(), second));
+    assert_eq!(ended(holder).await.code + ended(next).await.code, 0);
+    assert!(raw.set_foreign_lock(&format!("lock:{key}"), "x", fault_kit::ms(400)).await);
+    assert_eq!(next_event(&mut lines).await.0, "taken");
+    assert_eq!(next_event(&mut lines).await.0, "expired");
+    watch.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn top_wants_a_terminal() {
+    let server = Server::shared().await;
+    let top = run(server, &["top"]).await;
+    assert_eq!(top.code, 64);
+    assert!(top.stderr.contains("needs a terminal"), "{top:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_no_lock_that_is_free() {
+    for command in [&["ls"][..], &["show", "k"], &["watch", "k"], &["release", "--force", "k"]] {
+        let ended = ended(tool("redis://127.0.0.1:1", command).spawn().unwrap()).await;
+        assert_eq!(ended.code, 69, "{command:?}: {ended:?}");
+        assert!(ended.stderr.contains("redis://127.0.0.1:1: Connection refused"), "{ended:?}");
+    }
+}
+
+/// The user of docs/security.md that may look, and nothing else.
+#[tokio::test]
+async fn a_viewer_sees_locks_and_takes_none_away() {
+    let document = include_str!("../../../docs/security.md");
+    let (_, rest) = document.split_once("```acl-viewer\nuser ").unwrap();
+    let user = rest.lines().next().unwrap().replace("PASSWORD", "secret");
+    let server = Server::builder().acl(&user).start().await;
+    let (marks, url) = (Marks::new(), server.url_for("viewer", "secret"));
+    let holder = start(&server, &marks, &["-k", "k", "sh", "-c", HOLD]);
+    let owner = marks.there("first").await;
+    for command in [&["ls", "--json"][..], &["show", "k"]] {
+        let seen = ended(tool(&url, command).spawn().unwrap()).await;
+        assert!(seen.code == 0 && seen.stdout.contains(&owner), "{seen:?}");
+    }
+    let refused = ended(tool(&url, &["release", "--force", "-y", "k"]).spawn().unwrap()).await;
+    assert!(refused.code == 69 && refused.stderr.contains("NOPERM"), "{refused:?}");
+    assert_eq!(server.raw().get("lock:k").await, Some(owner));
+    marks.make("go");
+    assert_eq!(ended(holder).await.code, 0);
+}

@@ -1,0 +1,143 @@
+//! `redlock run` while all is well: exit codes, environment, streams, waiting.
+
+use std::process::Stdio;
+
+use fault_kit::{Server, eventually, unique_prefix};
+use tokio::io::AsyncWriteExt;
+
+use crate::support::{Ended, Marks, SOON, ended, run, start, tool};
+
+async fn sh(server: &Server, key: &str, script: &str) -> Ended {
+    run(server, &["run", "--key", key, "--", "sh", "-c", script]).await
+}
+
+#[tokio::test]
+async fn the_code_of_the_command_is_passed_through() {
+    let server = Server::shared().await;
+    let key = unique_prefix();
+    for (script, code) in [
+        ("exit 0", 0),
+        ("exit 3", 3),
+        ("exit 255", 255),
+        ("kill -KILL $$", 137),
+        ("kill -TERM $$", 143),
+        ("exec >&- 2>&- <&-; sleep 0.2; exit 4", 4),
+    ] {
+        let ended = sh(server, &key, script).await;
+        assert_eq!(ended.code, code, "{script}: {ended:?}");
+    }
+    assert_eq!(server.raw().get(&format!("lock:{key}")).await, None);
+}
+
+#[tokio::test]
+async fn what_cannot_be_run_has_the_codes_of_shells() {
+    let server = Server::shared().await;
+    let key = unique_prefix();
+    let missing = run(server, &["run", &key, "no-such-program"]).await;
+    assert_eq!(missing.code, 127, "{missing:?}");
+    assert!(missing.stderr.contains("cannot run `no-such-program`"), "{missing:?}");
+    let refused = run(server, &["run", &key, "/etc/passwd"]).await;
+    assert_eq!(refused.code, 126, "{refused:?}");
+}
+
+#[tokio::test]
+async fn the_command_finds_its_lock_in_the_environment_and_in_redis() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let script = "echo $REDLOCK_KEY; echo $REDLOCK_OWNER; echo $REDLOCK_FENCING_TOKEN; \
+                  echo held >held; until [ -e go ]; do sleep 0.02; done";
+    let args = ["--client-name", "nightly", "--key", &key, "--", "sh", "-c", script];
+    let child = start(server, &marks, &args);
+    marks.there("held").await;
+    let owner = server.raw().get(&format!("lock:{key}")).await.unwrap();
+    marks.make("go");
+    let ended = ended(child).await;
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(lines[..2], [key.as_str(), owner.as_str()]);
+    assert!(owner.starts_with("nightly:"), "{owner}");
+    assert!(lines[2].parse::<u64>().unwrap() > 0);
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+}
+
+#[tokio::test]
+async fn streams_are_those_of_the_command() {
+    let server = Server::shared().await;
+    let mut tool = tool(&server.url(), &["run", &unique_prefix(), "sh", "-c", "cat; echo no >&2"]);
+    let mut child = tool.stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"through\n").await.unwrap();
+    drop(stdin);
+    let ended = ended(child).await;
+    assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("through\n", "no\n"));
+}
+
+#[tokio::test]
+async fn of_twenty_at_once_one_runs() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let script = "echo ran >>ran; until [ -e go ]; do sleep 0.05; done";
+    let args = ["-n", "--key", &key, "--", "sh", "-c", script];
+    let mut children: Vec<_> = (0..20).map(|_| start(server, &marks, &args)).collect();
+    let mut codes = Vec::new();
+    eventually(SOON * 2, || {
+        children.retain_mut(|child| match child.try_wait().unwrap() {
+            Some(status) => {
+                codes.push(status.code().unwrap());
+                false
+            }
+            None => true,
+        });
+        let left = children.len();
+        async move { left == 1 }
+    })
+    .await;
+    marks.make("go");
+    assert_eq!(ended(children.pop().unwrap()).await.code, 0);
+    assert_eq!(codes, [75; 19]);
+    assert_eq!(marks.read("ran"), "ran");
+}
+
+#[tokio::test]
+async fn a_lock_that_is_held_says_by_whom_with_the_code_that_was_asked_for() {
+    let server = Server::shared().await;
+    let key = unique_prefix();
+    let raw = server.raw();
+    assert!(raw.set_foreign_lock(&format!("lock:{key}"), "web-3:x", SOON * 10).await);
+    let at_once = run(server, &["run", "-n", &key, "true"]).await;
+    assert_eq!(at_once.code, 75);
+    assert_eq!(at_once.stderr, format!("redlock: lock `{key}` is held by web-3:x\n"));
+    let later = run(server, &["run", "-w", "0.2", "-E", "9", &key, "true"]).await;
+    assert_eq!(later.code, 9);
+    assert!(later.stderr.contains("was not free within"), "{later:?}");
+    let quiet = run(server, &["run", "-nq", &key, "true"]).await;
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (75, ""));
+}
+
+#[tokio::test]
+async fn a_waiting_run_has_the_lock_next() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let script = "echo $REDLOCK_FENCING_TOKEN >first; until [ -e go ]; do sleep 0.02; done";
+    let first = start(server, &marks, &["-k", &key, "sh", "-c", script]);
+    let token = marks.there("first").await;
+    let script = "echo $REDLOCK_FENCING_TOKEN";
+    let second = start(server, &marks, &["-w", "60", "-k", &key, "sh", "-c", script]);
+    let (raw, queue) = (server.raw(), format!("{{lock:{key}}}:queue"));
+    eventually(SOON, || async { raw.int(&["LLEN", &queue]).await == 1 }).await;
+    marks.make("go");
+    assert_eq!(ended(first).await.code, 0);
+    let second = ended(second).await;
+    assert_eq!(second.code, 0, "{second:?}");
+    assert!(second.stdout.trim().parse::<u64>().unwrap() > token.parse().unwrap());
+}
+
+#[tokio::test]
+async fn without_redis_nothing_runs() {
+    let marks = Marks::new();
+    let url = "redis://:s3cret@127.0.0.1:1";
+    let ended = ended(tool(url, &["run", "k", "touch", "ran"]).spawn().unwrap()).await;
+    assert_eq!(ended.code, 69);
+    assert!(ended.stderr.contains("redis://127.0.0.1:1"), "{ended:?}");
+    assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
+    assert_eq!(std::fs::read_dir(marks.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,109 @@
+//! Runs the tool, and children that can be seen.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, SystemTime};
+
+use fault_kit::{Server, eventually, secs, within};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+/// For what takes no time by itself.
+pub const SOON: Duration = secs(30);
+
+/// The tool, with nothing of this machine's own settings.
+pub fn tool(url: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
+    for (name, _) in std::env::vars() {
+        if name.starts_with("REDLOCK_") || name == "REDIS_URL" {
+            command.env_remove(name);
+        }
+    }
+    command.env("REDLOCK_URLS", url).args(args).kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// What the tool printed, and its exit code.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+pub async fn ended(child: Child) -> Ended {
+    let output = within(secs(60), child.wait_with_output()).await.unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap_or_else(|| panic!("{:?}", output.status));
+    Ended { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+/// Runs the tool to its end.
+pub async fn run(server: &Server, args: &[&str]) -> Ended {
+    ended(tool(&server.url_with_password(), args).spawn().unwrap()).await
+}
+
+pub fn pid(child: &Child) -> Pid {
+    Pid::from_raw(child.id().unwrap().try_into().unwrap()).unwrap()
+}
+
+pub fn send(child: &Child, signal: Signal) {
+    kill_process(pid(child), signal).unwrap();
+}
+
+/// A directory in which scripts leave marks.
+pub struct Marks(TempDir);
+
+impl Marks {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.path().join(name)
+    }
+
+    pub fn make(&self, name: &str) {
+        std::fs::write(self.file(name), "").unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.file(name)).unwrap_or_default().trim().to_owned()
+    }
+
+    /// Waits until a script has made this file, with something in it.
+    pub async fn there(&self, name: &str) -> String {
+        eventually(SOON, || async { Some(self.read(name)).filter(|text| !text.is_empty()) }).await
+    }
+
+    /// When a script touched this file last.
+    pub fn last_sign(&self, name: &str) -> SystemTime {
+        std::fs::metadata(self.file(name)).unwrap().modified().unwrap()
+    }
+}
+
+/// Says its process id in the file `pid`, and shows by the file `alive` that it runs. It ignores
+/// what it can.
+pub const STUBBORN: &str =
+    "trap '' TERM INT HUP; echo $$ >pid; while [ -e pid ]; do touch alive; sleep 0.02; done";
+
+/// Waits until a process is gone.
+pub async fn gone(pid: &str) {
+    let pid = Pid::from_raw(pid.parse().unwrap()).unwrap();
+    eventually(SOON, || async { test_kill_process(pid).is_err() }).await;
+}
+
+/// A command under a lock, in a directory for its marks.
+pub fn start(server: &Server, marks: &Marks, args: &[&str]) -> Child {
+    start_at(&server.url_with_password(), marks, args)
+}
+
+pub fn start_at(url: &str, marks: &Marks, args: &[&str]) -> Child {
+    tool(url, &[&["run"], args].concat()).current_dir(marks.path()).spawn().unwrap()
+}

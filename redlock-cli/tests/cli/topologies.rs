@@ -1,0 +1,104 @@
+//! Several servers: independent masters, a cluster, sentinels.
+
+use fault_kit::{Cluster, Masters, Sentinels};
+use serde_json::Value;
+use tokio::process::Command;
+
+use crate::support::{Ended, Marks, ended, start_at, tool};
+
+const HOLD: &str = "echo $REDLOCK_OWNER >first; until [ -e go ]; do sleep 0.02; done";
+
+async fn output(mut command: Command) -> Ended {
+    ended(command.spawn().unwrap()).await
+}
+
+#[tokio::test]
+async fn a_majority_of_masters_makes_the_holder() {
+    let masters = Masters::start(3).await;
+    let (urls, marks) = (masters.urls().join(","), Marks::new());
+    let holder = start_at(&urls, &marks, &["-k", "k", "sh", "-c", HOLD]);
+    let owner = marks.there("first").await;
+    masters[2].kill9();
+    let shown = output(tool(&urls, &["show", "k", "--json"])).await;
+    assert_eq!(shown.code, 0, "{shown:?}");
+    let lock: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(lock["owner"], owner.as_str());
+    assert_eq!(lock["servers"].as_array().unwrap().len(), 3);
+    assert!(lock["servers"][2]["error"].as_str().unwrap().contains("refused"), "{lock}");
+    let text = output(tool(&urls, &["show", "k"])).await.stdout;
+    assert!(text.contains("2 of 3, a majority") && text.contains("does not answer"), "{text}");
+    let listed = output(tool(&urls, &["ls"])).await;
+    assert!(listed.stdout.contains("2 of 3"), "{listed:?}");
+    assert!(listed.stderr.contains("refused"), "{listed:?}");
+    masters[1].kill9();
+    assert_eq!(output(tool(&urls, &["show", "k"])).await.code, 69, "nobody knows");
+    masters[1].start_again().await;
+    // What one server has left over is no lock.
+    let shown = output(tool(&urls, &["show", "k", "--json"])).await;
+    assert_eq!(shown.code, 1, "{shown:?}");
+    marks.make("go");
+    ended(holder).await;
+}
+
+#[tokio::test]
+async fn a_lock_on_masters_is_taken_away_on_all() {
+    let masters = Masters::start(3).await;
+    let (urls, marks) = (masters.urls().join(","), Marks::new());
+    let holder = start_at(&urls, &marks, &["--expire", "6s", "-k", "k", "sh", "-c", HOLD]);
+    marks.there("first").await;
+    let released = output(tool(&urls, &["release", "--force", "-y", "k"])).await;
+    assert_eq!(released.code, 0, "{released:?}");
+    for master in masters.iter() {
+        assert_eq!(master.raw().get("lock:k").await, None);
+    }
+    assert_eq!(ended(holder).await.code, 76);
+}
+
+#[tokio::test]
+async fn a_cluster() {
+    let cluster = Cluster::start().await;
+    let urls = cluster.urls().join(",");
+    let on_cluster = |args: &[&str]| {
+        let mut command = tool(&urls, args);
+        command.env("REDLOCK_CLUSTER", "1");
+        command
+    };
+    let marks = Marks::new();
+    let mut holders = Vec::new();
+    for key in ["a", "b", "c", "d", "e", "f"] {
+        let script = format!("echo on >{key}; until [ -e go ]; do sleep 0.02; done");
+        let mut command = on_cluster(&["run", "-k", key, "sh", "-c", &script]);
+        holders.push(command.current_dir(marks.path()).spawn().unwrap());
+        marks.there(key).await;
+    }
+    let listed = output(on_cluster(&["ls", "--json"])).await;
+    assert_eq!(listed.stdout.lines().count(), 6, "{listed:?}");
+    let shown = output(on_cluster(&["show", "a"])).await;
+    assert_eq!(shown.code, 0, "{shown:?}");
+    let doctor = output(on_cluster(&["doctor"])).await;
+    assert!(doctor.code < 2, "{doctor:?}");
+    let released = output(on_cluster(&["release", "--force", "-y", "a"])).await;
+    assert_eq!(released.code, 0, "{released:?}");
+    assert_eq!(output(on_cluster(&["show", "a"])).await.code, 1);
+    marks.make("go");
+    for holder in holders {
+        ended(holder).await;
+    }
+}
+
+#[tokio::test]
+async fn a_master_that_sentinels_watch() {
+    let sentinels = Sentinels::start().await;
+    let urls = sentinels.urls().join(",");
+    let name = ["--sentinel", "mymaster"];
+    let marks = Marks::new();
+    let args = [&name[..], &["run", "-k", "k", "sh", "-c", HOLD]].concat();
+    let holder = tool(&urls, &args).current_dir(marks.path()).spawn().unwrap();
+    let owner = marks.there("first").await;
+    let shown = output(tool(&urls, &[&name[..], &["show", "k"]].concat())).await;
+    assert!(shown.stdout.contains(&owner), "{shown:?}");
+    let listed = output(tool(&urls, &[&name[..], &["ls"]].concat())).await;
+    assert_eq!(listed.stdout.lines().count(), 2, "{listed:?}");
+    marks.make("go");
+    assert_eq!(ended(holder).await.code, 0);
+}

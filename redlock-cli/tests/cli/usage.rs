@@ -1,0 +1,78 @@
+//! Help, completions, the manual page, and errors of the command line.
+
+use fault_kit::Server;
+
+use crate::support::{Ended, ended, run, tool};
+
+async fn without_server(args: &[&str]) -> Ended {
+    let mut command = tool("", args);
+    ended(command.env_remove("REDLOCK_URLS").spawn().unwrap()).await
+}
+
+#[tokio::test]
+async fn help_needs_no_server() {
+    for args in [
+        &["--help"][..],
+        &["run", "--help"],
+        &["--version"],
+        &["completions", "bash"],
+        &["completions", "zsh"],
+        &["man"],
+    ] {
+        let ended = without_server(args).await;
+        assert_eq!((ended.code, ended.stderr.as_str()), (0, ""), "{args:?}");
+        assert!(ended.stdout.contains("redlock"), "{args:?}");
+        assert!(!ended.stdout.contains("internal-"), "{args:?}: roles are not commands");
+    }
+}
+
+#[tokio::test]
+async fn wrong_usage_says_what_to_write() {
+    for (args, said) in [
+        (&[][..], "Usage: redlock"),
+        (&["lock"], "unrecognized subcommand"),
+        (&["run"], "--key KEY"),
+        (&["run", "k"], "nothing to run"),
+        (&["run", "--", "backup", "--all"], "--key KEY"),
+        (&["run", "-w", "soon", "k", "true"], "`500ms`"),
+        (&["run", "-n", "-w", "5", "k", "true"], "cannot be used with"),
+        (&["run", "--expire", "100ms", "k", "true"], "at least 1.0 s"),
+        (&["run", "--expire", "10s", "--grace", "10s", "k", "true"], "--grace 10.0 s"),
+        (&["run", "k", "true"], "REDIS_URL"),
+        (&["ls"], "REDIS_URL"),
+        (&["ls", "--url-file", "/nowhere/urls"], "/nowhere/urls"),
+        (&["ls", "--url", "127.0.0.1:6379"], "redis://127.0.0.1:6379"),
+        (&["ls", "--url", "redis://:s3cret@127.0.0.1"], "--url-file"),
+    ] {
+        let ended = without_server(args).await;
+        assert_eq!(ended.code, 64, "{args:?}: {ended:?}");
+        assert!(ended.stderr.contains(said), "{args:?}: {ended:?}");
+        assert!(ended.stdout.is_empty() && !ended.stderr.contains("s3cret"), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_no_lock_can_have() {
+    let server = Server::shared().await;
+    for args in [&["run", "a\nb", "true"][..], &["show", "a:fence"], &["watch", ""]] {
+        let ended = run(server, args).await;
+        assert_eq!(ended.code, 64, "{args:?}: {ended:?}");
+        assert!(ended.stderr.contains("invalid lock key"), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn servers_are_named_by_flags_files_and_variables() {
+    let server = Server::builder().requirepass("s3cret").start().await;
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("urls");
+    std::fs::write(&file, format!("# locks\n{}\n", server.url_with_password())).unwrap();
+    let by_file = without_server(&["ls", "--url-file", file.to_str().unwrap()]).await;
+    assert_eq!(by_file.code, 0, "{by_file:?}");
+    let mut by_variable = tool("", &["ls"]);
+    by_variable.env_remove("REDLOCK_URLS").env("REDIS_URL", server.url_with_password());
+    assert_eq!(ended(by_variable.spawn().unwrap()).await.code, 0);
+    let open = without_server(&["ls", "--url", &server.url()]).await;
+    assert_eq!(open.code, 69);
+    assert!(open.stderr.contains("NOAUTH"), "{open:?}");
+}

@@ -1,0 +1,124 @@
+//! Turns a held exclusive lock into a read lock, without a moment in which a writer could enter.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::backend::{Claim, Downgrade, Downgraded, FencingTokens, Found};
+use crate::background_thread::stopped;
+use crate::engine::Engine;
+use crate::error::LockError;
+use crate::handoff::{Begin, NotGranted, Ownership, grant};
+use crate::hold::{ConfirmedLease, Hold, Tenure};
+use crate::kind::Kind;
+use crate::local_queue::{QueueHandle, Terms};
+use crate::owner::Owner;
+use crate::release;
+use crate::state::LostReason;
+
+/// Turns the lock of `ownership` into a read lock. If that fails, the lock is released.
+///
+/// Cancel safe: the task that sends the command runs to its end, and a read lock whose caller has
+/// gone is released.
+pub(crate) async fn downgrade(ownership: Ownership) -> Result<Ownership, LockError> {
+    let engine = Arc::clone(ownership.engine());
+    let (reply, answer) = oneshot::channel();
+    let own = Arc::clone(&engine);
+    engine.executor().spawn(async move {
+        let _ = reply.send(send(&own, ownership).await);
+    })?;
+    answer.await.unwrap_or_else(|_| Err(stopped("a downgrade")))
+}
+
+async fn send(engine: &Arc<Engine>, ownership: Ownership) -> Result<Ownership, LockError> {
+    let Some(downgrade) = engine.backend.abilities().downgrade else {
+        return Err(LockError::config("this backend cannot turn a lock into a read lock"));
+    };
+    // A lock that was lost, or that stays taken, is released by the drop of its handle.
+    ownership.hold().check()?;
+    if ownership.hold().is_retained() {
+        let message = "a lock with `min_hold` stays taken, and cannot become a read lock";
+        return Err(LockError::config(message));
+    }
+    if ownership.hold().several_names().is_some() {
+        let message = "several keys that were locked together cannot become read locks; release \
+                       them, and take read locks one by one";
+        return Err(LockError::config(message));
+    }
+    let _pending = engine.pending.begin();
+    // From here on the lease is not renewed any more: the server would find another owner.
+    let Some((hold, queue, tenure)) = ownership.give_up() else {
+        return Err(stopped("a downgrade"));
+    };
+    let held = tenure.claim;
+    let owner = Owner::fresh(&engine.client_name);
+    let next = Claim { owner, kind: Kind::Read, ..held.clone() };
+    let undecided = Undecided { engine, hold: &hold, queue, claims: Some((held, next)) };
+    undecided.ask(downgrade).await
+}
+
+/// A downgrade whose outcome is not known. If it is dropped, both owners are cleaned up.
+struct Undecided<'a> {
+    engine: &'a Arc<Engine>,
+    hold: &'a Hold,
+    queue: QueueHandle,
+    claims: Option<(Claim, Claim)>,
+}
+
+impl Undecided<'_> {
+    async fn ask(mut self, downgrade: &dyn Downgrade) -> Result<Ownership, LockError> {
+        let (engine, hold) = (self.engine, self.hold);
+        let Some((held, next)) = &self.claims else { return Err(stopped("a downgrade")) };
+        let sent = engine.clock().now();
+        let key = held.key.name().to_owned();
+        match downgrade.downgrade(held, next, engine.reply_timeout).await {
+            Ok(Downgraded::Granted(fencing_token)) => {
+                let tokens = FencingTokens { first: fencing_token, last: fencing_token };
+                let confirmed = ConfirmedLease { sent, lease: next.expire };
+                let tenure = Tenure::new(next.clone(), confirmed, tokens);
+                self.claims = None;
+                begin(engine, hold, tenure)
+            }
+            Ok(Downgraded::Lost(found)) => {
+                let is_stolen = found == Found::Stolen;
+                let reason = if is_stolen { LostReason::Stolen } else { LostReason::Expired };
+                let (held_for, renewals) = (hold.held_for(), hold.renewals());
+                Err(LockError::Lost { key, reason, held_for, renewals })
+            }
+            Err(fault) => Err(LockError::Unavailable { key, nodes: fault.nodes }),
+        }
+    }
+}
+
+impl Drop for Undecided<'_> {
+    fn drop(&mut self) {
+        // Some of several nodes may have the one owner, and some the other.
+        if let Some((held, next)) = self.claims.take() {
+            release::clean_up(self.engine, next, false);
+            release::clean_up(self.engine, held, false);
+        }
+        self.queue.let_go(self.hold);
+    }
+}
+
+/// The read lock begins.
+fn begin(engine: &Arc<Engine>, before: &Hold, tenure: Tenure) -> Result<Ownership, LockError> {
+    let claim = &tenure.claim;
+    let queue = engine.local_queue(&claim.key, claim.kind);
+    let terms = Terms {
+        template: before.template,
+        expire: claim.expire,
+        max_renew: before.max_renew,
+        min_hold: Duration::ZERO,
+        started: tenure.confirmed.sent,
+        shutdowns: engine.shutdowns().begun(),
+    };
+    let (key, expire) = (claim.key.name().to_owned(), claim.expire);
+    let start = Begin { granted: tenure.confirmed.sent, is_taken: true };
+    match grant(engine, &queue, tenure, terms, 1, start) {
+        Ok(granted) => Ok(Ownership::new(engine, queue, granted)),
+        Err(NotGranted::Unscheduled(error)) => Err(error),
+        Err(NotGranted::TooLate { took }) => Err(LockError::ExpireTooShort { key, took, expire }),
+    }
+}

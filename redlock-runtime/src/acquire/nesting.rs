@@ -1,0 +1,64 @@
+//! A call that wants a lock while its task holds others: the order that this makes, and what its
+//! error says of it.
+
+use crate::body::reentrancy;
+use crate::engine::Engine;
+use crate::error::LockError;
+use crate::key::LockKey;
+use crate::lock_order::{OrderConflict, Ordered};
+use crate::options::Wait;
+use crate::shield::tell;
+use crate::telemetry;
+
+/// Notes the order in which the current task nests its locks. A lock without a template or a label
+/// has no name in it, and a single attempt waits for no other call.
+pub(super) fn note_order(engine: &Engine, template: &'static str, key: &LockKey, wait: Wait) {
+    let Some(top) = reentrancy::current() else { return };
+    let has_name = |template: &str| template != telemetry::PROGRAMMATIC && !template.is_empty();
+    if wait == Wait::Never || !has_name(template) {
+        return;
+    }
+    let held = reentrancy::holds(&top)
+        .filter(|hold| hold.client == engine.id && has_name(hold.template) && !hold.is_over())
+        .map(|hold| Ordered { template: hold.template, key: hold.claim.key.name() });
+    let conflicts = engine.lock_order.note(held, Ordered { template, key: key.name() });
+    conflicts.into_iter().for_each(warn);
+}
+
+fn warn(conflict: OrderConflict) {
+    match conflict {
+        OrderConflict::Circle(path) => {
+            let order = path.join(" -> ");
+            let what = if path.len() == 3 { "in both orders" } else { "in a circle" };
+            tell!(
+                warn,
+                order,
+                "locks are nested {what}: such calls can wait for each other until their `wait` \
+                 is over; nest them in one order everywhere, or take them at once with \
+                 `Redlock::lock_all`"
+            );
+        }
+        OrderConflict::Unsorted(template) => tell!(
+            warn,
+            template,
+            "locks of one template are nested in no order of their keys: such calls can wait for \
+             each other until their `wait` is over; sort the keys, or take them at once with \
+             `Redlock::lock_all`"
+        ),
+    }
+}
+
+/// Adds to the error of a call that waited in vain what its task holds meanwhile.
+pub(super) fn with_holds(mut error: LockError) -> LockError {
+    if let LockError::Timeout { while_holding, .. } = &mut error
+        && let Some(top) = reentrancy::current()
+    {
+        for hold in reentrancy::holds(&top).filter(|hold| !hold.is_over()) {
+            let key = hold.claim.key.name();
+            if !while_holding.iter().any(|known| known == key) {
+                while_holding.push(key.to_owned());
+            }
+        }
+    }
+    error
+}

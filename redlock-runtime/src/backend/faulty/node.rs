@@ -1,0 +1,148 @@
+//! A store in memory as a server: every command meets the fate that the script has for it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::fate::{Fate, meet};
+use super::hint_registry::HintRegistry;
+use super::script::{Command, FaultScript};
+use crate::backend::{
+    Abilities, Acquired, Claim, Found, FoundersOffer, FoundersReply, LockBackend, Memory,
+    MemorySince, MemoryStore, QuorumMember, Release, Reply,
+};
+use crate::fencing::FencingToken;
+
+/// A backend that plays faults: alone, or as one of N.
+#[derive(Debug)]
+pub(crate) struct FaultyNode {
+    pub(super) name: String,
+    memory: Memory,
+    pub(crate) store: MemoryStore,
+    state: Mutex<NodeState>,
+}
+
+/// The script of a node, what it keeps for its clients, and what came.
+#[derive(Debug, Default)]
+pub(crate) struct NodeState {
+    pub(crate) script: FaultScript,
+    pub(crate) memory_since: Option<MemorySince>,
+    pub(crate) founders: Option<String>,
+    pub(crate) clock_offset: Option<i64>,
+    pub(crate) registry: HintRegistry,
+    pub(crate) log: Vec<String>,
+    #[cfg(test)]
+    pub(crate) batches: Vec<(tokio::time::Instant, usize)>,
+}
+
+impl FaultyNode {
+    pub(crate) fn new(name: &str) -> Arc<Self> {
+        let store = MemoryStore::new();
+        let (name, memory) = (name.to_owned(), Memory::new(store.clone()));
+        Arc::new(Self { name, memory, store, state: Mutex::default() })
+    }
+
+    /// Every command that came, as `verb key owner`, and forgets them.
+    pub(crate) fn take_log(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().log)
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, NodeState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn note(&self, verb: &str, claim: &Claim) {
+        let line = format!("{verb} {} {}", claim.key.name(), claim.owner.as_str());
+        self.state().log.push(line);
+    }
+
+    fn fate(&self, command: Command) -> Option<Fate> {
+        self.state().script.draw(command)
+    }
+}
+
+impl LockBackend for FaultyNode {
+    fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
+        self.note("acquire", claim);
+        let fate = self.fate(Command::Acquire);
+        let run = async move { self.memory.acquire(claim, within).await };
+        Box::pin(meet(&self.name, fate, within, run))
+    }
+
+    fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
+        for claim in claims {
+            self.note("renew", claim);
+        }
+        let fate = self.fate(Command::Renew);
+        #[cfg(test)]
+        {
+            self.state().batches.push((tokio::time::Instant::now(), claims.len()));
+            // Outside of any future, so that the driver itself meets it.
+            assert!(!matches!(fate, Some(Fate::Panic)), "on purpose");
+        }
+        let run = async move { self.memory.renew(claims, within).await };
+        Box::pin(meet(&self.name, fate, within, run))
+    }
+
+    fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
+        let claim = release.claim;
+        self.note("release", claim);
+        let fate = self.fate(Command::Release);
+        Box::pin(meet(&self.name, fate, within, async move {
+            let found = self.memory.release(release, within).await;
+            if matches!(found, Ok(Found::Ours)) {
+                self.tell(claim.key.redis_key());
+            }
+            found
+        }))
+    }
+
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        self.note("raise", claim);
+        let fate = self.fate(Command::Raise);
+        let run = async move { self.memory.raise(claim, fencing_token, within).await };
+        Box::pin(meet(&self.name, fate, within, run))
+    }
+
+    fn verify(&self, within: Duration) -> Reply<'_, ()> {
+        let fate = self.state().script.standing(Command::Any);
+        Box::pin(meet(&self.name, fate, within, async { Ok(()) }))
+    }
+
+    fn abilities(&self) -> Abilities<'_> {
+        let gives_hints = self.state().registry.is_on;
+        let release_hints = gives_hints.then_some(self as _);
+        Abilities { release_hints, ..Abilities::default() }
+    }
+}
+
+impl QuorumMember for FaultyNode {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn memory_since(&self) -> Option<MemorySince> {
+        self.state().memory_since.clone()
+    }
+
+    fn founders<'a>(
+        &'a self,
+        _: &'a str,
+        offer: Option<FoundersOffer>,
+        within: Duration,
+    ) -> Reply<'a, FoundersReply> {
+        let fate = self.state().script.standing(Command::Any);
+        let run = async move {
+            let mut state = self.state();
+            if let Some(FoundersOffer { founders, replaces, .. }) = offer {
+                state.founders = state.founders.take().filter(|_| !replaces).or(Some(founders));
+            }
+            Ok(FoundersReply { founders: state.founders.clone(), clock_offset: state.clock_offset })
+        };
+        Box::pin(meet(&self.name, fate, within, run))
+    }
+}

@@ -1,0 +1,157 @@
+//! The records of the embedded backend: who holds each lock, and who waits to be told of a release.
+
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio::runtime;
+
+use crate::backend::{Claim, Found, OnRelease};
+use crate::clock::{Moment, paused_runtime};
+use crate::fencing::FencingToken;
+use crate::kind::{Kind, shown_group};
+use crate::owner::Owner;
+
+/// Expired entries are swept each time the map has doubled since the last sweep.
+pub(super) const FIRST_SWEEP: usize = 1024;
+
+#[derive(Default)]
+pub(super) struct Tables {
+    pub(super) locks: HashMap<String, Record>,
+    /// The waiters of a key that want to be told of a release.
+    pub(super) hints: HashMap<String, Vec<Hint>>,
+    /// The last fencing token over all locks.
+    pub(super) last_token: u64,
+    next_sweep: usize,
+}
+
+/// A lock that is held.
+pub(super) struct Record {
+    pub(super) kind: Kind,
+    /// One, unless the kind is a shared one.
+    pub(super) holders: Vec<Holder>,
+    /// The runtime on whose paused clock the leases are counted; `None`: real time.
+    pub(super) clock: Option<runtime::Id>,
+}
+
+pub(super) struct Holder {
+    pub(super) owner: String,
+    pub(super) fencing_token: FencingToken,
+    pub(super) ends: Moment,
+}
+
+pub(super) struct Hint {
+    pub(super) owner: Owner,
+    pub(super) kind: Kind,
+    pub(super) on_release: OnRelease,
+}
+
+impl Record {
+    /// A lock with its first holder, whose lease is counted on the clock of this runtime.
+    pub(super) fn of(kind: Kind, holder: Holder) -> Self {
+        Self { kind, holders: vec![holder], clock: clock_here() }
+    }
+
+    /// Is there room for one more holder of `kind`?
+    pub(super) fn has_room(&self, kind: Kind) -> bool {
+        match (self.kind, kind) {
+            (Kind::Read, Kind::Read) => true,
+            (Kind::Permits(_), Kind::Permits(most)) => self.holders.len() < most.get() as usize,
+            _ => false,
+        }
+    }
+
+    pub(super) fn of_owner(&mut self, claim: &Claim) -> Option<&mut Holder> {
+        self.holders.iter_mut().find(|holder| holder.owner == claim.owner.as_str())
+    }
+
+    /// Until when a caller of `kind` has to wait at least if nobody releases.
+    pub(super) fn ends(&self, kind: Kind) -> Moment {
+        let ends = self.holders.iter().map(|holder| holder.ends);
+        let is_of_permits = matches!((self.kind, kind), (Kind::Permits(_), Kind::Permits(_)));
+        let end = if is_of_permits { ends.min() } else { ends.max() };
+        end.unwrap_or(Moment::ZERO)
+    }
+
+    /// Who holds the lock, for those who wait.
+    pub(super) fn shown(&self) -> String {
+        match self.kind {
+            Kind::Exclusive => {
+                self.holders.first().map(|holder| holder.owner.clone()).unwrap_or_default()
+            }
+            kind @ (Kind::Read | Kind::Permits(_)) => {
+                shown_group(kind, u32::try_from(self.holders.len()).ok())
+            }
+        }
+    }
+}
+
+impl Tables {
+    /// The record of a lock without the holders whose leases are over; `None`: it is free.
+    pub(super) fn live(&mut self, redis_key: &str, now: Moment) -> Option<&mut Record> {
+        let clock = clock_here();
+        let record = self.locks.get_mut(redis_key)?;
+        // A lease that is counted on another clock counts as live: its end cannot be told here.
+        if record.clock == clock {
+            record.holders.retain(|holder| now < holder.ends);
+        }
+        Some(record).filter(|record| !record.holders.is_empty())
+    }
+
+    /// The record of a lock that its owner still holds, or what was found instead.
+    pub(super) fn ours(&mut self, claim: &Claim, now: Moment) -> Result<&mut Holder, Found> {
+        let Some(record) = self.live(claim.key.redis_key(), now) else { return Err(Found::Gone) };
+        let is_of_another_kind = record.kind.is_shared() != claim.kind.is_shared();
+        let is_exclusive = record.kind == Kind::Exclusive;
+        let missing = if is_exclusive || is_of_another_kind { Found::Stolen } else { Found::Gone };
+        record.of_owner(claim).ok_or(missing)
+    }
+
+    /// Does a waiter keep out callers of `kind` that come later? Without it, readers that never
+    /// pause would keep a writer waiting for ever.
+    pub(super) fn is_wanted(&self, claim: &Claim) -> bool {
+        let waiting = self.hints.get(claim.key.redis_key());
+        claim.kind.is_shared()
+            && waiting.is_some_and(|hints| hints.iter().any(|hint| hint.kind == Kind::Exclusive))
+    }
+
+    /// The waiters to be told that a lock was released: the first, and, if others may hold the lock
+    /// beside it, those that may.
+    pub(super) fn hints(&mut self, redis_key: &str) -> Vec<Hint> {
+        let Some(waiting) = self.hints.get_mut(redis_key) else { return Vec::new() };
+        let first = waiting.first().map(|hint| hint.kind);
+        let exclusive = |hint: &Hint| !hint.kind.is_shared();
+        let count = match first {
+            Some(Kind::Exclusive) | None => 1,
+            Some(_) => waiting.iter().position(exclusive).unwrap_or(waiting.len()),
+        };
+        let told = waiting.drain(..count.min(waiting.len())).collect();
+        if waiting.is_empty() {
+            self.hints.remove(redis_key);
+        }
+        told
+    }
+
+    pub(super) fn next_token(&mut self) -> FencingToken {
+        self.last_token = (self.last_token + 1).max(micros_since_epoch());
+        let next = FencingToken::new(self.last_token);
+        next.unwrap_or_else(|| unreachable!("the clock shows the year 2255"))
+    }
+
+    pub(super) fn sweep(&mut self, now: Moment, clock: Option<runtime::Id>) {
+        if self.locks.len() < self.next_sweep.max(FIRST_SWEEP) {
+            return;
+        }
+        let is_live = |record: &Record| record.holders.iter().any(|holder| now < holder.ends);
+        self.locks.retain(|_, record| record.clock != clock || is_live(record));
+        self.next_sweep = 2 * self.locks.len();
+    }
+}
+
+pub(super) fn clock_here() -> Option<runtime::Id> {
+    paused_runtime().map(|runtime| runtime.id())
+}
+
+pub(super) fn micros_since_epoch() -> u64 {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(elapsed.as_micros()).unwrap_or(0).min(FencingToken::LIMIT - 1)
+}

@@ -1,0 +1,86 @@
+//! Turns an exclusive lock on N nodes into a read lock: a quorum of the nodes that had the one has the
+//! other, so that no writer can have had a quorum in between.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::backend::{Quorum, vote};
+use super::broadcast::NodeQuestion;
+use super::member::Member;
+use crate::backend::{Acquired, Claim, Downgrade, Downgraded, Fault, Found, Release, Reply};
+
+impl Quorum {
+    async fn turn(
+        &self,
+        held: &Claim,
+        next: &Claim,
+        within: Duration,
+    ) -> Result<Downgraded, Fault> {
+        let within = self.prepare(next, within).await?;
+        let ask = |member: Arc<Member>| -> NodeQuestion<Acquired> {
+            self.grants.ask(&next.owner, member.number);
+            let (held, next) = (held.clone(), next.clone());
+            let (guard, grants) = (self.guard.clone(), Arc::clone(&self.grants));
+            Box::pin(async move {
+                let turn = turn_one(&member, &held, &next, within);
+                vote(&member, &grants, guard.as_deref(), &next, turn, within).await
+            })
+        };
+        match self.elect(next, ask, within).await? {
+            Acquired::Granted { fencing_token, .. } => {
+                self.leave(held, within);
+                Ok(Downgraded::Granted(fencing_token))
+            }
+            Acquired::Refused { .. } => Ok(Downgraded::Lost(Found::Gone)),
+        }
+    }
+
+    /// The former owner holds nothing any more, also on nodes that have not answered.
+    fn leave(&self, held: &Claim, within: Duration) {
+        let late = self.grants.end(&held.owner);
+        for member in &self.members {
+            let (member, claim) = (Arc::clone(member), held.clone());
+            let may_land_late = late.contains(&member.number);
+            tokio::spawn(async move {
+                let answer = member.backend.release(Release::of(&claim), within).await;
+                if may_land_late || answer.is_err() {
+                    member.release_later(claim, None, within, may_land_late);
+                }
+            });
+        }
+    }
+}
+
+/// The answer of one node, as to an acquire.
+async fn turn_one(
+    member: &Member,
+    held: &Claim,
+    next: &Claim,
+    within: Duration,
+) -> Result<Acquired, Fault> {
+    let Some(downgrade) = member.backend.abilities().downgrade else {
+        return member.backend.acquire(next, within).await;
+    };
+    match downgrade.downgrade(held, next, within).await? {
+        Downgraded::Granted(fencing_token) => {
+            Ok(Acquired::Granted { fencing_token, was_cut: false })
+        }
+        Downgraded::Lost(_) => Ok(Acquired::Refused {
+            holder: String::new(),
+            free_in: None,
+            was_cut: false,
+            is_split: false,
+        }),
+    }
+}
+
+impl Downgrade for Quorum {
+    fn downgrade<'a>(
+        &'a self,
+        held: &'a Claim,
+        next: &'a Claim,
+        within: Duration,
+    ) -> Reply<'a, Downgraded> {
+        Box::pin(self.turn(held, next, within))
+    }
+}

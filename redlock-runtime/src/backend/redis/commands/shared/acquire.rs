@@ -1,0 +1,62 @@
+//! The acquire command: enters among the holders if there is room.
+
+use deadpool_redis::redis::Value;
+
+use super::{release, with_join, words};
+use crate::backend::redis::commands::exclusive::{arguments, replies};
+use crate::backend::redis::commands::reply::Timed;
+use crate::backend::redis::commands::{Script, ScriptCall};
+use crate::backend::{Acquired, Claim};
+
+pub(in crate::backend::redis::commands) static SCRIPT: Script =
+    with_join!("acquire.lua").before(&release::SCRIPT);
+
+pub(crate) fn call(claim: &Claim) -> ScriptCall {
+    let keys = words::keys(claim);
+    let (expire, life) = (arguments::expire(claim), arguments::counter_life(claim));
+    let args = [claim.owner.as_str(), &expire, &life, &words::tokens(claim.kind)];
+    ScriptCall::new(&SCRIPT, &keys.each_ref().map(String::as_str), &args)
+}
+
+pub(crate) fn decode(value: &Value) -> Option<Timed<Acquired>> {
+    let Value::Array(items) = value else { return None };
+    let (found, micros) = match items.as_slice() {
+        [Value::Int(1), first, last, Value::Int(micros)] => {
+            let fencing_token = replies::fencing_tokens(first, last)?.first;
+            (Acquired::Granted { fencing_token, was_cut: false }, micros)
+        }
+        [Value::Int(0), Value::Int(millis), holder, Value::Int(micros)] => {
+            let free_in = replies::free_in(*millis);
+            let holder = replies::holder(holder)?;
+            (Acquired::Refused { holder, free_in, was_cut: false, is_split: false }, micros)
+        }
+        _ => return None,
+    };
+    Some(Timed { found, micros: *micros })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::backend::redis::commands::exclusive::samples::{bulk, eight, granted, reply};
+
+    #[test]
+    fn the_two_answers() {
+        let found = Acquired::Granted { fencing_token: eight().first, was_cut: false };
+        assert_eq!(decode(&granted(1)), Some(Timed { found, micros: 17 }));
+        let refused =
+            reply(vec![Value::Int(0), Value::Int(70), bulk("<readers> 3"), Value::Int(17)]);
+        let found = Acquired::Refused {
+            holder: "3 readers".to_owned(),
+            free_in: Some(Duration::from_millis(70)),
+            was_cut: false,
+            is_split: false,
+        };
+        assert_eq!(decode(&refused), Some(Timed { found, micros: 17 }));
+        for value in [Value::Nil, reply(vec![]), granted(0), reply(vec![Value::Int(0)])] {
+            assert_eq!(decode(&value), None, "{value:?}");
+        }
+    }
+}

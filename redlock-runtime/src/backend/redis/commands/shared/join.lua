@@ -1,0 +1,93 @@
+-- join: the common head of the scripts that enter an owner among the holders of a lock of a shared
+-- kind, after hand_over.lua.
+
+-- So many entries are looked at, to see whether somebody came before.
+local most_looked_at = 16
+
+-- tokens: 'r' or 'p<n>'.
+local function shared_lock(lock, mark, counter, line, tokens)
+  local queue = queue_of(lock, mark, counter, line)
+  local shared, group = {queue = queue}, queue.group()
+  local marker = tokens == 'r' and readers or permits
+
+  -- Has the owner a lease that is not over?
+  function shared.has(owner)
+    return redis.call('GET', lock) == marker and (group.ends(owner) or 0) > clock()
+  end
+
+  -- Does an entry keep out those who come later? A hint does so only for a lock of which there is one
+  -- holder: others that poll would keep out each other, and themselves.
+  local function keeps_out(text)
+    local entry = queue.parse(text)
+    if not entry then
+      return false
+    end
+    if entry.is_hint then
+      return not entry.marker
+    end
+    return tokens ~= 'r' or entry.tokens ~= 'r'
+  end
+
+  -- Is the lock free, or held by a group in which there is room?
+  function shared.has_room()
+    local holder = redis.call('GET', lock)
+    return not holder or holder == marker and group.has_room(tokens, 0)
+  end
+
+  -- May an owner enter now that has no entry in the queue?
+  function shared.may_enter()
+    local first = redis.call('LRANGE', line, 0, most_looked_at - 1)
+    if #first > 0 and not redis.call('GET', lock) and not queue.hand_over() then
+      -- Nobody was there to have it.
+      redis.call('DEL', lock)
+      first = {}
+    end
+    for _, text in ipairs(first) do
+      if keeps_out(text) then
+        return false
+      end
+    end
+    return shared.has_room()
+  end
+
+  -- Enters an owner that has no entry in the queue, or whose entry is taken out next.
+  function shared.join(owner, expire, life)
+    local first, last_one = queue.draw(1, life)
+    if not first then
+      return redis.error_reply(last_one)
+    end
+    local failure = group.enter(marker, owner, expire)
+    if failure then
+      return redis.error_reply(failure)
+    end
+    return {1, first, last_one, clock()}
+  end
+
+  -- Takes the entries ahead of a place out whose processes are gone. Were all of them gone?
+  function shared.drop_dead(ahead)
+    if ahead == 0 or ahead > most_looked_at then
+      return ahead == 0
+    end
+    local are_gone = true
+    for _, text in ipairs(redis.call('LRANGE', line, 0, ahead - 1)) do
+      local entry = queue.parse(text)
+      -- Nobody does anything with this message. What counts is whether somebody hears it.
+      if entry and (entry.channel == '-' or queue.tell(entry.channel, 'ping') ~= 0) then
+        are_gone = false
+      else
+        redis.call('LREM', line, 1, text)
+      end
+    end
+    return are_gone
+  end
+
+  -- For how long others are kept out, in ms, and who holds the lock.
+  function shared.refusal()
+    local holder = redis.call('GET', lock) or ''
+    local left = holder == permits and group.first_end() or redis.call('PTTL', lock)
+    return left, queue.shown(holder)
+  end
+
+  return shared
+end
+

@@ -1,0 +1,17 @@
+//! The raise command: lifts the fencing counter, so that N nodes agree on a fencing token. The reply
+//! is that of the exclusive kind.
+
+use super::words;
+use crate::backend::Claim;
+use crate::backend::redis::commands::{Script, ScriptCall};
+use crate::fencing::FencingToken;
+
+pub(in crate::backend::redis::commands) static SCRIPT: Script =
+    Script::new(include_str!("raise.lua"));
+
+pub(crate) fn call(claim: &Claim, fencing_token: FencingToken) -> ScriptCall {
+    let (mark, holders) = (claim.key.mark_key(), claim.key.holders_key());
+    let keys = [claim.key.redis_key(), &mark, &holders];
+    let args = [claim.owner.as_str(), &fencing_token.to_string(), words::marker(claim.kind)];
+    ScriptCall::new(&SCRIPT, &keys, &args)
+}

@@ -1,0 +1,27 @@
+-- renew: extends the leases of holders of locks of shared kinds. Never enters one, and never makes a
+-- lock.
+-- KEYS[2i-1] the locks, KEYS[2i] their holders (in one hash slot on a cluster)
+-- ARGV[3i-2] owner, ARGV[3i-1] expire in ms, ARGV[3i] what stands in the lock
+-- Returns the server's time, in microseconds since 1970, and the failures only, flat:
+-- {time, i, 0 (gone) or 1 (another owner), ...}
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local reply = {now}
+for i = 1, #KEYS / 2 do
+  local lock, holders = KEYS[2 * i - 1], KEYS[2 * i]
+  local owner, expire, marker = ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i]
+  -- pcall: a key of another type is "not ours", and must not fail the rest of the batch.
+  local holder = redis.pcall('GET', lock)
+  local ends = holder == marker and redis.pcall('ZSCORE', holders, owner)
+  if type(ends) == 'string' and tonumber(ends) > now then
+    redis.call('ZADD', holders, 'XX', string.format('%.0f', now + expire * 1000), owner)
+    if redis.call('PTTL', lock) < tonumber(expire) then
+      redis.call('PEXPIRE', lock, expire)
+      redis.call('PEXPIRE', holders, expire)
+    end
+  else
+    reply[#reply + 1] = i
+    reply[#reply + 1] = holder and holder ~= marker and 1 or 0
+  end
+end
+return reply

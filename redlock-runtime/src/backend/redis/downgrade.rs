@@ -1,0 +1,62 @@
+//! Turns an exclusive lock of a server into a read lock.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::commands::{Failure, ScriptCall, no_reply, send_script, shared};
+use super::connection::{Loan, SharedConnection, Source};
+use super::health::IdentifiedSource;
+use super::route::Route;
+use crate::backend::{Claim, Downgrade, Downgraded, Reply};
+
+impl<S: Source> Route<S> {
+    async fn downgrade_over(
+        &self,
+        connection: &SharedConnection<IdentifiedSource<S>>,
+        held: &Claim,
+        next: &Claim,
+        within: Duration,
+    ) -> Result<Downgraded, Failure> {
+        let (core, home) = (&self.core, self.home.as_ref());
+        let replicas = core.replicated.as_ref().map(|(replicas, _)| *replicas);
+        let call = ScriptCall { replicas, ..shared::downgrade::call(held, next) };
+        let undo = |loan: Loan<S::Connection>| {
+            core.undo_acquire(home, loan.clone(), next);
+            core.undo_acquire(home, loan, held);
+        };
+        let decode = shared::downgrade::decode;
+        let answer = send_script(&core.health, connection, &call, within, decode, undo).await?;
+        core.heard_time(answer.found.micros, answer.sent);
+        match (answer.found.found, self.shortage(replicas, answer.confirmed)) {
+            // The master has a reader now, but too few replicas have it: it is given back.
+            (Downgraded::Granted(_), Some((error, is_final))) => {
+                answer.loan.into_iter().for_each(undo);
+                Err(Failure::new(error, true, is_final))
+            }
+            (found, _) => Ok(found),
+        }
+    }
+}
+
+impl<S: Source> Downgrade for Route<S> {
+    fn downgrade<'a>(
+        &'a self,
+        held: &'a Claim,
+        next: &'a Claim,
+        within: Duration,
+    ) -> Reply<'a, Downgraded> {
+        Box::pin(async move {
+            let Some((_, connections)) = &self.core.replicated else {
+                return Ok(self.downgrade_over(&self.calls, held, next, within).await?);
+            };
+            let end = Instant::now() + within;
+            let Ok(taken) = tokio::time::timeout_at(end, connections.take()).await else {
+                let none = "no free connection";
+                return Err(no_reply(&self.core.name, none, within, false).into());
+            };
+            let left = end - Instant::now();
+            Ok(Box::pin(self.downgrade_over(&taken.link, held, next, left)).await?)
+        })
+    }
+}

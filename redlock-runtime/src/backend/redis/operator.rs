@@ -1,0 +1,59 @@
+//! What the commands of `redlock-cli` for operators need to know of the protocol.
+
+use deadpool_redis::redis::{Client, RedisError};
+
+use super::commands::exclusive::release;
+use super::connection::{address, diagnose};
+use super::topology::sentinel::Sentinels;
+use crate::backend::Tls;
+use crate::error::{LockError, NodeError};
+use crate::key::LockKey;
+
+/// The keys of one lock in Redis.
+#[derive(Debug, Clone)]
+pub struct LockKeys {
+    /// The lock: it holds the owner.
+    pub lock: String,
+    /// The fencing mark of its hash slot.
+    pub mark: String,
+    /// Its fencing counter.
+    pub counter: String,
+    /// Its queue.
+    pub queue: String,
+}
+
+/// The keys of the lock that a client with `prefix` calls `name`. An error: no lock has that name,
+/// but a helper key may have.
+pub fn lock_keys(prefix: &str, name: &str) -> Result<LockKeys, LockError> {
+    let [lock, mark, counter, queue] = LockKey::new(prefix, name)?.with_helpers();
+    Ok(LockKeys { lock, mark, counter, queue })
+}
+
+/// The script that releases the lock of an owner and hands it to the first in its queue. KEYS are
+/// the four of [`LockKeys`], in their order; ARGV is the owner.
+pub fn release_script() -> &'static str {
+    release::SCRIPT.text()
+}
+
+/// What a message may call the server at `url`, and a client for it.
+pub fn server(url: &str, tls: Option<&Tls>) -> Result<(String, Client), LockError> {
+    address::open(url, tls).map(|(name, _, client)| (name, client))
+}
+
+/// The server that the sentinels call the master at the moment.
+pub async fn watched_master(urls: &[String], master: &str) -> Result<(String, Client), LockError> {
+    let (name, sentinels) = Sentinels::each(urls, master)?;
+    let unavailable =
+        |error| LockError::Unavailable { key: String::new(), nodes: vec![explain(&name, &error)] };
+    let Some(found) = sentinels.master().await else {
+        return Err(LockError::config("these sentinels are those of a pool"));
+    };
+    let client = found.map_err(unavailable)?;
+    let name = format!("{name} at {}", client.get_connection_info().addr());
+    Ok((name, client))
+}
+
+/// An error of the Redis client as the library tells it, with what to do.
+pub fn explain(node: &str, error: &RedisError) -> NodeError {
+    diagnose(node, error).error
+}

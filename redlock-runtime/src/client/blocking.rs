@@ -1,0 +1,102 @@
+//! Locks for threads without asynchronous code.
+
+use super::request::LockRequest;
+use crate::blocking::{block_on, is_in_task};
+use crate::error::LockError;
+use crate::guard::LockGuard;
+use crate::state::Released;
+
+impl LockRequest {
+    /// As [`acquire`](Self::acquire), for a thread without asynchronous code: blocks it until the
+    /// lock is there, for at most `wait`. The thread needs no runtime; the background thread of the
+    /// library asks Redis, and renews the lease.
+    ///
+    /// Nothing stops the thread when the lease is lost: call [`check`](crate::Lease::check) before
+    /// each step that must not happen without the lock. A second call for the same key on the same
+    /// thread waits for the first guard, as that of any other thread would. Inside of a body that
+    /// a caller without tokio polls, a call re-enters as [`acquire`](Self::acquire) does.
+    ///
+    /// The guard may be sent to other threads and into asynchronous code. Its drop, also at the end
+    /// of the thread, releases the lock in the background; the end of the thread waits until that
+    /// has left.
+    ///
+    /// In a task of tokio, whose thread must not be blocked, this is an error; inside of
+    /// `spawn_blocking` and `block_in_place` it is not. (A future in `tokio::task::unconstrained`
+    /// looks like a thread of its own.) With a paused clock time stands still while the thread
+    /// waits.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire), and [`LockError::InTask`] in a task of tokio. A
+    /// [`shutdown`](crate::Redlock::shutdown) ends the wait.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock::LockError> {
+    /// # let runtime = tokio::runtime::Runtime::new().unwrap();
+    /// # let redlock = runtime.block_on(redlock::Redlock::builder().memory().build())?;
+    /// # drop(runtime);
+    /// let worker = std::thread::spawn(move || {
+    ///     let guard = redlock.lock("stock-42").acquire_blocking()?;
+    ///     guard.check()?; // before a step that must not happen without the lock
+    ///     guard.release_blocking()
+    /// });
+    /// assert_eq!(worker.join().unwrap()?, redlock::Released::Released);
+    /// # Ok(()) }
+    /// ```
+    pub fn acquire_blocking(self) -> Result<LockGuard, LockError> {
+        self.check()?;
+        check_may_block(self.name())?;
+        block_on(self.acquire())
+    }
+
+    /// As [`try_acquire`](Self::try_acquire), for a thread without asynchronous code: blocks it for
+    /// the answer to one attempt. `None`: somebody else holds the lock.
+    ///
+    /// # Errors
+    /// As [`try_acquire`](Self::try_acquire), and [`LockError::InTask`] in a task of tokio.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock::LockError> {
+    /// # let runtime = tokio::runtime::Runtime::new().unwrap();
+    /// # let redlock = runtime.block_on(redlock::Redlock::builder().memory().build())?;
+    /// # drop(runtime);
+    /// let held = redlock.lock("nightly").acquire_blocking()?;
+    /// assert!(redlock.lock("nightly").try_acquire_blocking()?.is_none());
+    /// drop(held);
+    /// assert!(redlock.lock("nightly").try_acquire_blocking()?.is_some());
+    /// # Ok(()) }
+    /// ```
+    pub fn try_acquire_blocking(self) -> Result<Option<LockGuard>, LockError> {
+        self.check()?;
+        check_may_block(self.name())?;
+        block_on(self.try_acquire())
+    }
+}
+
+impl LockGuard {
+    /// As [`release`](Self::release), for a thread without asynchronous code: blocks it until Redis
+    /// has answered, for at most `reply_timeout`.
+    ///
+    /// # Errors
+    /// As [`release`](Self::release), and [`LockError::InTask`] in a task of tokio: the lock is
+    /// released in the background then.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), redlock::LockError> {
+    /// # let runtime = tokio::runtime::Runtime::new().unwrap();
+    /// # let redlock = runtime.block_on(redlock::Redlock::builder().memory().build())?;
+    /// # drop(runtime);
+    /// let guard = redlock.lock("stock-42").acquire_blocking()?;
+    /// if guard.release_blocking()? != redlock::Released::Released {
+    ///     println!("somebody else may have worked at the same time: check the stock");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn release_blocking(self) -> Result<Released, LockError> {
+        check_may_block(self.key())?;
+        block_on(self.release())
+    }
+}
+
+fn check_may_block(key: &str) -> Result<(), LockError> {
+    if is_in_task() { Err(LockError::InTask { key: key.to_owned() }) } else { Ok(()) }
+}

@@ -1,0 +1,272 @@
+//! Leadership: of all candidates for a key one runs its closure, and the next one when that has
+//! ended.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use super::request::LockRequest;
+use crate::backoff;
+use crate::engine::Engine;
+use crate::error::LockError;
+use crate::guard::LockGuard;
+use crate::lease::Lease;
+use crate::options::Wait;
+use crate::pending::PendingCommand;
+use crate::shield::tell;
+use crate::state::LostReason;
+
+impl LockRequest {
+    /// Leader election: waits until this candidate has the lock, and runs `lead` as long as it
+    /// keeps it. Every process that may do the work calls this with the same key; one of them leads
+    /// at a time.
+    ///
+    /// `lead` gets the lease, with the fencing token of this term, which is greater than that of
+    /// every leader before. The future that it returns is polled only while the lease holds: it is
+    /// dropped before another process can lead. After such a loss the candidate campaigns again,
+    /// through outages of Redis too, and calls `lead` once more when it is elected. When the future
+    /// is done, the candidate resigns and returns its output; a waiting candidate follows at once.
+    /// Code that does not reach an `.await` is not stopped; fencing tokens are for that.
+    ///
+    /// `wait` does not matter: a campaign lasts as long as it takes. With
+    /// [`max_renew`](Self::max_renew) a leader steps down when its renewals are used up, and
+    /// campaigns again behind the candidates that wait. A short [`expire`](Self::expire) finds a
+    /// successor sooner when a leader dies, a long one rides out longer interruptions.
+    ///
+    /// Elections, losses and resignations are told at `INFO` (`docs/observability.md`).
+    ///
+    /// # Errors
+    /// Only what time does not mend: [`LockError::Config`], [`LockError::InvalidKey`],
+    /// [`LockError::AlreadyHeld`] when this task holds the key already, [`LockError::ShuttingDown`]
+    /// once [`shutdown`](crate::Redlock::shutdown) was called, for a leader too: it resigns;
+    /// [`LockError::Unavailable`] when each server refuses for a reason that needs a person (no
+    /// permission, a wrong password, a key of another type), [`LockError::ForkedProcess`] and
+    /// [`LockError::BackgroundThread`].
+    ///
+    /// # Panics
+    /// A panic of `lead` or of its future releases the lock, and goes on to the caller.
+    ///
+    /// # Cancel safety
+    /// Dropping the future resigns: it drops that of `lead`, and releases the lock in the
+    /// background. A campaign ends without a trace.
+    ///
+    /// ```
+    /// use redlock::{Lease, LockError};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let settled = redlock.lock("settlement").lead(|lease: Lease| async move {
+    ///     let mut settled = 0;
+    ///     while settled < 3 {
+    ///         println!("settle one, fenced by token {}", lease.fencing_token());
+    ///         settled += 1;
+    ///         tokio::task::yield_now().await; // here the leader is stopped after a loss
+    ///     }
+    ///     settled
+    /// });
+    /// assert_eq!(settled.await?, 3);
+    /// # Ok(()) }
+    /// ```
+    pub async fn lead<F, L>(self, mut lead: F) -> Result<L::Output, LockError>
+    where
+        F: FnMut(Lease) -> L,
+        L: Future,
+    {
+        let candidate = Candidate::new(self)?;
+        loop {
+            let guard = candidate.campaign().await?;
+            match Term::begin(&candidate, guard).serve(&mut lead).await {
+                TermEnd::Done(output) => return Ok(output),
+                TermEnd::Lost(reason) => candidate.step_back(reason).await?,
+                TermEnd::Over(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// A candidate, as long as its future lives.
+struct Candidate {
+    request: LockRequest,
+    /// How many shutdowns of the client had begun before.
+    shutdowns: u64,
+}
+
+impl Candidate {
+    fn new(request: LockRequest) -> Result<Self, LockError> {
+        request.check()?;
+        let shutdowns = request.engine().shutdowns().begun();
+        Ok(Self { request: request.wait(Wait::Forever), shutdowns })
+    }
+
+    fn engine(&self) -> &Arc<Engine> {
+        self.request.engine()
+    }
+
+    /// Waits for the lock.
+    async fn campaign(&self) -> Result<LockGuard, LockError> {
+        let mut failures = 0;
+        loop {
+            self.check_shutdown()?;
+            self.request.check_not_held()?;
+            match self.request.clone().acquire().await {
+                Ok(guard) => return Ok(guard),
+                Err(error) if may_pass(&error) => {
+                    failures += 1;
+                    self.tell_failure(&error, failures);
+                    self.pause(backoff::campaign(failures, fastrand::f64())).await?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// After a loss. A leader that stepped down lets others come first: where the server has a
+    /// queue they are before it in any case, elsewhere they ask now and then.
+    async fn step_back(&self, reason: LostReason) -> Result<(), LockError> {
+        if reason == LostReason::RenewalLimit && self.engine().fifo_queue().is_none() {
+            self.pause(backoff::STEPPED_DOWN).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns when the time is up, or with a shutdown.
+    async fn pause(&self, time: Duration) -> Result<(), LockError> {
+        // The caller may have no timers.
+        let mut alarm = pin!(self.engine().executor().alarm(Some(time))?);
+        let mut shutdown = pin!(self.engine().shutdowns().begins_after(self.shutdowns));
+        poll_fn(|cx| match alarm.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => shutdown.as_mut().poll(cx),
+        })
+        .await;
+        Ok(())
+    }
+
+    fn check_shutdown(&self) -> Result<(), LockError> {
+        if self.engine().shutdowns().refuse(self.shutdowns) {
+            Err(self.shutting_down())
+        } else {
+            Ok(())
+        }
+    }
+
+    fn shutting_down(&self) -> LockError {
+        LockError::ShuttingDown { key: self.request.name().to_owned() }
+    }
+
+    /// One line for each campaign that fails, however often it fails.
+    fn tell_failure(&self, error: &LockError, failures: u32) {
+        const WHAT: &str = "campaign failed; it is tried again";
+        let (key, template) = (self.request.name(), self.request.template());
+        if failures == 1 {
+            tell!(warn, key, template, %error, "{WHAT}");
+        } else {
+            tell!(debug, key, template, %error, failures, "{WHAT}");
+        }
+    }
+}
+
+/// May the same campaign succeed later, without a change by a person?
+fn may_pass(error: &LockError) -> bool {
+    match error {
+        LockError::Timeout { .. }
+        | LockError::TurnTaken { .. }
+        | LockError::TooManyWaiters { .. }
+        | LockError::ExpireTooShort { .. } => true,
+        LockError::Unavailable { .. } => error.retry_after().is_some(),
+        _ => false,
+    }
+}
+
+/// How a term ended.
+enum TermEnd<T> {
+    Done(T),
+    Lost(LostReason),
+    /// The candidate cannot go on.
+    Over(LockError),
+}
+
+/// One term of a leader. Its drop resigns.
+struct Term<'a> {
+    candidate: &'a Candidate,
+    /// `None`: the term is over. Dropped before `pending`, so that a shutdown sees the release
+    /// begin before it sees the term end.
+    guard: Option<LockGuard>,
+    shutdown: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync + 'a>>>,
+    /// A shutdown waits until the leader has resigned.
+    pending: Option<PendingCommand>,
+}
+
+impl<'a> Term<'a> {
+    fn begin(candidate: &'a Candidate, guard: LockGuard) -> Self {
+        let engine = candidate.engine();
+        let (key, template) = (guard.key(), candidate.request.template());
+        let (fencing_token, waited) = (guard.fencing_token(), guard.waited());
+        tell!(info, key, template, %fencing_token, ?waited, "elected leader");
+        let shutdown = Box::pin(engine.shutdowns().begins_after(candidate.shutdowns));
+        let pending = Some(engine.pending.begin());
+        Self { candidate, guard: Some(guard), shutdown: Some(shutdown), pending }
+    }
+
+    /// Runs the closure while the lease holds.
+    async fn serve<F, L>(mut self, lead: &mut F) -> TermEnd<L::Output>
+    where
+        F: FnMut(Lease) -> L,
+        L: Future,
+    {
+        let outcome = {
+            let Self { guard: Some(guard), shutdown: Some(shutdown), .. } = &mut self else {
+                unreachable!("a term begins with its lock")
+            };
+            let lease = guard.lease().clone();
+            let mut body = pin!(guard.protect(async { lead(lease).await }));
+            poll_fn(|cx| match body.as_mut().poll(cx) {
+                Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+                Poll::Pending => shutdown.as_mut().poll(cx).map(|()| None),
+            })
+            .await
+        };
+        match outcome {
+            Some(Ok(output)) => {
+                self.resign("its work is done").await;
+                TermEnd::Done(output)
+            }
+            Some(Err(LockError::Lost { reason, .. })) => {
+                self.lose(reason);
+                TermEnd::Lost(reason)
+            }
+            Some(Err(error)) => TermEnd::Over(error),
+            None => {
+                self.resign("its client is shutting down").await;
+                TermEnd::Over(self.candidate.shutting_down())
+            }
+        }
+    }
+
+    async fn resign(&mut self, why: &'static str) {
+        let Some(guard) = self.guard.take() else { return };
+        let key = guard.key().to_owned();
+        tell!(info, key, why, "leader resigned");
+        guard.finish().await;
+    }
+
+    fn lose(&mut self, reason: LostReason) {
+        let Some(guard) = self.guard.take() else { return };
+        tell!(info, key = guard.key(), %reason, "leadership lost, campaigning again");
+    }
+}
+
+impl Drop for Term<'_> {
+    /// The leader was dropped, or has panicked.
+    fn drop(&mut self) {
+        let is_forked = self.candidate.engine().check_process().is_err();
+        if is_forked {
+            // Another thread of the parent may hold a mutex that these drops would lock.
+            std::mem::forget((self.shutdown.take(), self.pending.take()));
+        } else if let Some(guard) = &self.guard {
+            tell!(info, key = guard.key(), why = "its candidate was dropped", "leader resigned");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! A client that is the global one for a future.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+use super::redlock::Redlock;
+
+thread_local! {
+    /// The client of the innermost scope of the task that is being polled on this thread.
+    static CLIENT: RefCell<Option<Redlock>> = const { RefCell::new(None) };
+}
+
+/// The client of the innermost scope here, if there is one.
+pub(crate) fn in_scope() -> Option<Redlock> {
+    CLIENT.try_with(|client| client.borrow().clone()).ok().flatten()
+}
+
+/// In place while a scope is polled or dropped. At the end of a thread, when its locals are gone,
+/// there is no scope.
+struct Entered {
+    before: Option<Redlock>,
+}
+
+impl Entered {
+    fn new(redlock: &Redlock) -> Self {
+        Self { before: replace(Some(redlock.clone())) }
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        drop(replace(self.before.take()));
+    }
+}
+
+/// Returns the replaced client for the caller to drop: it may be the last reference.
+fn replace(client: Option<Redlock>) -> Option<Redlock> {
+    CLIENT.try_with(|current| current.replace(client)).ok().flatten()
+}
+
+impl Redlock {
+    /// Makes this client the global one for `future` and all that it calls: functions with
+    /// `#[redis_lock]`, and [`global`](crate::global). Other tasks do not see it, so that tests of
+    /// functions on the global client run side by side, each with a client of its own; no global
+    /// client needs to be initialised.
+    ///
+    /// A call looks for its client when it is polled for the first time, not when its future is
+    /// made: a future that is made in here and first polled outside has the client that it finds
+    /// outside, and one that began in here keeps its client. Of scopes inside of each other the
+    /// innermost counts. Synchronous code and destructors inside of the future see it, too.
+    ///
+    /// **What is spawned does not inherit it**: a task, a thread, a `spawn_blocking` closure. Give
+    /// a spawned future a scope of its own:
+    ///
+    /// ```
+    /// use redlock::{LockError, Redlock, redis_lock};
+    ///
+    /// #[redis_lock(key = "billing-<customer>")]
+    /// async fn bill(customer: u32) -> Result<u32, LockError> {
+    ///     Ok(customer)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let redlock = Redlock::builder().memory().build().await?;
+    /// let both = redlock.scope(async {
+    ///     let here = redlock::global()?; // the client of the scope
+    ///     let other = tokio::spawn(here.scope(bill(8)));
+    ///     Ok::<_, Box<dyn std::error::Error>>((bill(7).await?, other.await??))
+    /// });
+    /// assert_eq!(both.await?, (7, 8));
+    /// assert_eq!(bill(7).await, Err(LockError::NotInitialized)); // out of scope
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// That of `future`, which is dropped inside of the scope.
+    pub fn scope<F: Future>(&self, future: F) -> ClientScope<F> {
+        ClientScope { future: Some(future), redlock: self.clone() }
+    }
+}
+
+pin_project! {
+    /// A future for which a client is the global one, from [`Redlock::scope`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let scoped: redlock::ClientScope<_> = redlock.scope(async { redlock::global().is_ok() });
+    /// assert!(scoped.await);
+    /// # Ok(()) }
+    /// ```
+    #[must_use = "futures do nothing unless you `.await` or poll them"]
+    pub struct ClientScope<F> {
+        // `None`: it is done.
+        #[pin]
+        future: Option<F>,
+        redlock: Redlock,
+    }
+
+    impl<F> PinnedDrop for ClientScope<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            if this.future.is_some() {
+                let _entered = Entered::new(this.redlock);
+                this.future.set(None);
+            }
+        }
+    }
+}
+
+impl<F> fmt::Debug for ClientScope<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientScope").field("redlock", &self.redlock).finish_non_exhaustive()
+    }
+}
+
+impl<F: Future> Future for ClientScope<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let mut this = self.project();
+        let _entered = Entered::new(this.redlock);
+        let Some(future) = this.future.as_mut().as_pin_mut() else { after_completion() };
+        let polled = future.poll(cx);
+        if polled.is_ready() {
+            this.future.set(None);
+        }
+        polled
+    }
+}
+
+#[cold]
+#[expect(clippy::panic, reason = "the contract of `Future`: not to be polled after completion")]
+fn after_completion() -> ! {
+    panic!("the future of a scope was polled after completion")
+}

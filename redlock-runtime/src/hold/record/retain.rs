@@ -1,0 +1,24 @@
+//! `min_hold`: for how long the server keeps the lock, however early its holder lets go or dies.
+
+use std::time::Duration;
+
+use super::Hold;
+use crate::backend::Claim;
+use crate::clock::Moment;
+use crate::options::up_to_millis;
+
+impl Hold {
+    /// Until when the lock has to stay taken; `None`: it may be freed. A lock that its caller never
+    /// took has protected nothing.
+    pub(crate) fn retained_until(&self) -> Option<Moment> {
+        let until = self.retained_until?;
+        (self.offer.is_taken() && self.clock.now() < until).then_some(until)
+    }
+
+    /// What a renewal at `now` asks for, for each key: `expire`, or what is left of `min_hold`.
+    pub(in crate::hold) fn renewal(&self, now: Moment) -> impl Iterator<Item = Claim> {
+        let left = self.retained_until.map_or(Duration::ZERO, |until| until.since(now));
+        let expire = self.expire.max(up_to_millis(left));
+        self.claims().map(move |claim| Claim { expire, ..claim.clone() })
+    }
+}

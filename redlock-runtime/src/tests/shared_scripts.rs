@@ -1,0 +1,309 @@
+//! Long random lives of one lock on a model of a server that runs the shipped scripts: clients of all
+//! kinds come, wait, renew, leave and die, and what they believe to hold never contradicts itself.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use fastrand::Rng;
+use redis_model::{Script, Server};
+
+use crate::backend::simulated::{self, SimulatedCall, SimulatedReply};
+use crate::backend::{Acquired, Claim, Downgraded, Enqueued, Found, QueueSignal, Release};
+use crate::fencing::FencingToken;
+use crate::key::LockKey;
+use crate::kind::Kind;
+use crate::owner::Owner;
+
+const PERMITS: NonZeroU32 = NonZeroU32::new(2).unwrap();
+const CLIENTS: usize = 5;
+const STEPS: usize = 250;
+const LIVES: u64 = 60;
+
+/// A client as the server knows it: its channel, and what it holds and waits for.
+struct World {
+    server: Server,
+    random: Rng,
+    seed: u64,
+    /// The server's time, in microseconds.
+    now: u64,
+    is_alive: [bool; CLIENTS],
+    held: Vec<Held>,
+    waiting: Vec<(usize, Claim)>,
+    /// What the last call granted, by its reply and by messages.
+    granted: Vec<(FencingToken, Held)>,
+    last_token: Option<FencingToken>,
+    seen: HashMap<&'static str, u32>,
+}
+
+struct Held {
+    client: usize,
+    claim: Claim,
+    until: u64,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let server = Server::new(simulated::scripts().map(Script::new));
+        let mut world = Self {
+            server,
+            random: Rng::with_seed(seed),
+            seed,
+            now: 1_795_000_000_000_000,
+            is_alive: [true; CLIENTS],
+            held: Vec::new(),
+            waiting: Vec::new(),
+            granted: Vec::new(),
+            last_token: None,
+            seen: HashMap::new(),
+        };
+        for client in 0..CLIENTS {
+            world.server.set_listeners(channel(client).as_bytes(), 1);
+        }
+        world.pass(Duration::ZERO);
+        world
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += u64::try_from(time.as_micros()).unwrap();
+        self.server.set_clock(self.now, self.now / 1000);
+        let now = self.now;
+        self.held.retain(|held| now < held.until);
+    }
+
+    fn ask<T: 'static>(&mut self, call: &SimulatedCall<T>) -> T {
+        match call.ask(&mut self.server, false) {
+            SimulatedReply::Answer(answer) => answer,
+            SimulatedReply::NoScript => panic!("seed {}: a script is unknown", self.seed),
+            SimulatedReply::Error(error) => panic!("seed {}: {error}", self.seed),
+            SimulatedReply::Nonsense(value) => panic!("seed {}: {value:?}", self.seed),
+        }
+    }
+
+    fn claim(&mut self) -> Claim {
+        let kinds = [Kind::Exclusive, Kind::Read, Kind::Read, Kind::Permits(PERMITS)];
+        let kind = kinds[self.random.usize(..kinds.len())];
+        let expire = Duration::from_millis([300, 1000, 5000][self.random.usize(..3)]);
+        let key = LockKey::new("lock:", "k").unwrap();
+        Claim { key, owner: Owner::fresh("model"), expire, kind }
+    }
+
+    /// A client believes from now on that it holds the lock.
+    fn holds(&mut self, client: usize, claim: Claim, lease: Duration, token: FencingToken) {
+        let until = self.now + u64::try_from(lease.as_micros()).unwrap();
+        self.granted.push((token, Held { client, claim, until }));
+    }
+
+    /// Takes in what the last call granted, and checks that nobody contradicts anybody.
+    fn settle(&mut self) {
+        self.hear();
+        let mut granted = std::mem::take(&mut self.granted);
+        granted.sort_by_key(|(token, _)| *token);
+        for (token, held) in granted {
+            let is_larger = self.last_token.is_none_or(|last| last < token);
+            assert!(is_larger, "seed {}: {token} after {:?}", self.seed, self.last_token);
+            self.last_token = Some(token);
+            *self.seen.entry(name(held.claim.kind)).or_default() += 1;
+            self.held.push(held);
+        }
+        self.check();
+    }
+
+    /// Every message reaches the client that it is for, if that is alive.
+    fn hear(&mut self) {
+        for (channel_heard, message) in self.server.take_published() {
+            let Some((owner, QueueSignal::HandedOver { fencing_tokens, lease })) =
+                simulated::signalled(&message)
+            else {
+                continue;
+            };
+            let is_meant = |(client, claim): &(usize, Claim)| {
+                claim.owner.as_str() == owner && channel(*client).as_bytes() == channel_heard
+            };
+            let Some(at) = self.waiting.iter().position(is_meant) else { continue };
+            let (client, claim) = self.waiting.remove(at);
+            self.holds(client, claim, lease, fencing_tokens.first);
+        }
+    }
+
+    fn check(&self) {
+        let count = |is_it: fn(Kind) -> bool| {
+            self.held.iter().filter(|held| is_it(held.claim.kind)).count()
+        };
+        let writers = count(|kind| kind == Kind::Exclusive);
+        let readers = count(|kind| kind == Kind::Read);
+        let permits = count(|kind| matches!(kind, Kind::Permits(_)));
+        let kinds = [writers, readers, permits].iter().filter(|count| **count > 0).count();
+        let is_right = kinds <= 1 && writers <= 1 && permits <= PERMITS.get() as usize;
+        let shown = format!("{writers} writers, {readers} readers, {permits} permits");
+        assert!(is_right, "seed {}: {shown}", self.seed);
+    }
+
+    fn step(&mut self) {
+        match self.random.u8(..24) {
+            0..4 => self.acquire(),
+            4..10 => self.enqueue(),
+            10..15 => self.release(),
+            15..17 => self.renew(),
+            17..20 => self.look(),
+            20 => self.downgrade(),
+            21 => self.die(),
+            _ => {
+                let time = [1, 40, 400, 1500][self.random.usize(..4)];
+                self.pass(Duration::from_millis(time));
+            }
+        }
+        self.settle();
+        let a_while = Duration::from_micros(self.random.u64(1..900));
+        self.pass(a_while);
+    }
+
+    fn client(&mut self) -> usize {
+        self.random.usize(..CLIENTS)
+    }
+
+    fn acquire(&mut self) {
+        let (client, claim) = (self.client(), self.claim());
+        if let Acquired::Granted { fencing_token, .. } = self.ask(&simulated::acquire(&claim)) {
+            let lease = claim.expire;
+            self.holds(client, claim, lease, fencing_token);
+        }
+    }
+
+    fn enqueue(&mut self) {
+        let (client, claim) = (self.client(), self.claim());
+        let place = channel(client);
+        let can_be_told = self.is_alive[client] && self.random.u8(..6) > 0;
+        let told = can_be_told.then_some(place.as_str());
+        match self.ask(&simulated::enqueue(&claim, 1, told)) {
+            Enqueued::Granted(tokens) => {
+                let lease = claim.expire;
+                self.holds(client, claim, lease, tokens.first);
+            }
+            Enqueued::Waiting { .. } => self.waiting.push((client, claim)),
+            Enqueued::Unknown => panic!("seed {}: just enqueued", self.seed),
+        }
+    }
+
+    fn look(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let at = self.random.usize(..self.waiting.len());
+        self.look_of(at);
+    }
+
+    fn look_of(&mut self, at: usize) {
+        let (client, claim) = self.waiting[at].clone();
+        match self.ask(&simulated::look(&claim, 1)) {
+            Enqueued::Granted(tokens) => {
+                // Others may have been let in with it: they came after.
+                self.waiting.remove(at);
+                let lease = claim.expire;
+                self.holds(client, claim, lease, tokens.first);
+            }
+            Enqueued::Waiting { .. } => {}
+            Enqueued::Unknown => drop(self.waiting.remove(at)),
+        }
+    }
+
+    fn release(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        let at = self.random.usize(..self.held.len());
+        let held = self.held.remove(at);
+        let release = Release { may_be_queued: self.random.bool(), ..Release::of(&held.claim) };
+        let (found, _) = self.ask(&simulated::release(release, true));
+        assert_eq!(found, Found::Ours, "seed {}: it held the lock", self.seed);
+    }
+
+    fn renew(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        let at = self.random.usize(..self.held.len());
+        let claim = self.held[at].claim.clone();
+        let lease = u64::try_from(claim.expire.as_micros()).unwrap();
+        let found = self.ask(&simulated::renew(&[claim]));
+        assert_eq!(found, [Found::Ours], "seed {}: it held the lock", self.seed);
+        self.held[at].until = self.now + lease;
+    }
+
+    fn downgrade(&mut self) {
+        let writer = self.held.iter().position(|held| held.claim.kind == Kind::Exclusive);
+        let Some(at) = writer else { return };
+        let held = self.held.remove(at);
+        let owner = Owner::fresh("model");
+        let next = Claim { owner, kind: Kind::Read, ..held.claim.clone() };
+        match self.ask(&simulated::downgrade(&held.claim, &next)) {
+            Downgraded::Granted(token) => {
+                let lease = next.expire;
+                *self.seen.entry("downgrade").or_default() += 1;
+                self.holds(held.client, next, lease, token);
+            }
+            Downgraded::Lost(found) => panic!("seed {}: {found:?}", self.seed),
+        }
+    }
+
+    /// A process is gone, and another one takes its place later.
+    fn die(&mut self) {
+        let client = self.client();
+        self.is_alive[client] = !self.is_alive[client];
+        let listeners = i64::from(self.is_alive[client]);
+        self.server.set_listeners(channel(client).as_bytes(), listeners);
+        self.held.retain(|held| held.client != client);
+        self.waiting.retain(|(waiter, _)| *waiter != client);
+    }
+
+    /// Whoever waits is served in the end, once all that was held is given back or over.
+    fn end(&mut self) {
+        for _ in 0..10 * STEPS {
+            if self.waiting.is_empty() {
+                return;
+            }
+            while !self.held.is_empty() {
+                self.release();
+                self.settle();
+            }
+            self.pass(Duration::from_millis(700));
+            for at in (0..self.waiting.len()).rev() {
+                if at < self.waiting.len() {
+                    self.look_of(at);
+                }
+                self.settle();
+            }
+        }
+        panic!("seed {}: {} wait for ever", self.seed, self.waiting.len());
+    }
+}
+
+fn channel(client: usize) -> String {
+    format!("redlock:{client}")
+}
+
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Exclusive => "writer",
+        Kind::Read => "reader",
+        Kind::Permits(_) => "permit",
+    }
+}
+
+#[test]
+fn clients_of_all_kinds_never_contradict_each_other() {
+    let mut seen: HashMap<&'static str, u32> = HashMap::new();
+    for seed in 0..LIVES {
+        let mut world = World::new(seed);
+        for _ in 0..STEPS {
+            world.step();
+        }
+        world.end();
+        for (name, count) in world.seen {
+            *seen.entry(name).or_default() += count;
+        }
+    }
+    for name in ["writer", "reader", "permit", "downgrade"] {
+        assert!(seen.get(name).is_some_and(|count| *count > 100), "{name}: {seen:?}");
+    }
+}

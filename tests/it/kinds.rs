@@ -1,0 +1,151 @@
+//! The records of readers and permits on a real server, and what they do to other clients.
+
+use std::time::Duration;
+
+use redlock::{LockError, LockRequest, Redlock};
+
+use crate::support::{Raw, Server, eventually, secs, unique_prefix};
+
+/// One lock on the shared server, with a client and a look behind it.
+struct Lock {
+    client: Redlock,
+    raw: Raw,
+    key: String,
+}
+
+impl Lock {
+    async fn new() -> Self {
+        let (server, prefix) = (Server::shared().await, unique_prefix());
+        let client = Redlock::builder().url(server.url()).prefix(&prefix).build().await.unwrap();
+        Self { client, raw: Raw::new(&server.url()), key: format!("{prefix}k") }
+    }
+
+    fn request(&self) -> LockRequest {
+        self.client.lock("k").wait(secs(30))
+    }
+
+    fn helper(&self, name: &str) -> String {
+        format!("{{{}}}:{name}", self.key)
+    }
+
+    async fn left(&self) -> Duration {
+        Duration::from_millis(self.raw.int(&["PTTL", &self.key]).await.try_into().unwrap_or(0))
+    }
+}
+
+#[tokio::test]
+async fn the_marker_lasts_as_long_as_the_last_of_its_readers() {
+    let lock = Lock::new().await;
+    let short = lock.request().read().expire(secs(10)).acquire().await.unwrap();
+    assert_eq!(lock.raw.get(&lock.key).await.as_deref(), Some("<readers>"));
+    assert!(lock.left().await <= secs(10));
+    let long = lock.request().read().expire(secs(60)).acquire().await.unwrap();
+    assert!(lock.left().await > secs(30), "it does not end before the second");
+    long.release().await.unwrap();
+    assert!(lock.left().await <= secs(10), "it does not outlive the first");
+    short.release().await.unwrap();
+    assert_eq!(lock.raw.get(&lock.key).await, None);
+    assert_eq!(lock.raw.int(&["EXISTS", &lock.helper("holders")]).await, 0);
+}
+
+/// The permit of a process that died comes back when its lease is over.
+#[tokio::test]
+async fn a_permit_that_nobody_gives_back_ends_with_its_lease() {
+    let lock = Lock::new().await;
+    let request = || lock.request().permits(2);
+    let dead = request().expire(secs(2)).max_renew(0).acquire().await.unwrap();
+    std::mem::forget(dead);
+    let alive = request().acquire().await.unwrap();
+    let third = request().acquire().await.unwrap();
+    alive.check().unwrap();
+    drop((alive, third));
+}
+
+/// A reader that died keeps a writer out until its lease is over, and no longer.
+#[tokio::test]
+async fn a_dead_reader_keeps_a_writer_out_for_its_own_lease() {
+    let lock = Lock::new().await;
+    let dead = lock.request().read().expire(secs(3)).max_renew(0).acquire().await.unwrap();
+    std::mem::forget(dead);
+    let long = lock.request().read().expire(secs(120)).acquire().await.unwrap();
+    let writer = tokio::spawn(lock.request().acquire());
+    let queue = lock.helper("queue");
+    eventually(secs(10), || async { lock.raw.int(&["LLEN", &queue]).await == 1 }).await;
+    // The writer was told of two minutes, and is told now that it is less.
+    long.release().await.unwrap();
+    drop(writer.await.unwrap().expect("within its 30 s"));
+}
+
+/// Whoever died while it waited does not keep readers out who come later.
+#[tokio::test]
+async fn a_dead_writer_in_the_queue_keeps_no_reader_out() {
+    let lock = Lock::new().await;
+    let first = lock.request().read().acquire().await.unwrap();
+    let entry = "30000 40000 1 redlock:nobody ghost:00000000000000000000000000000000";
+    lock.raw.cmd(&["RPUSH", &lock.helper("queue"), entry]).await;
+    assert!(lock.client.lock("k").read().try_acquire().await.unwrap().is_none());
+    let second = lock.request().read().acquire().await.expect("the other one is gone");
+    first.check().unwrap();
+    drop(second);
+}
+
+/// A writer waits at the head of the queue all the time, and readers behind it.
+#[tokio::test]
+async fn a_downgrade_hands_the_lock_to_nobody_else() {
+    let lock = Lock::new().await;
+    let queue = lock.helper("queue");
+    let writer = lock.request().acquire().await.unwrap();
+    let next = tokio::spawn(lock.request().acquire());
+    eventually(secs(10), || async { lock.raw.int(&["LLEN", &queue]).await == 1 }).await;
+    let reader = writer.downgrade().await.unwrap();
+    assert_eq!(lock.raw.get(&lock.key).await.as_deref(), Some("<readers>"));
+    assert_eq!(lock.raw.int(&["LLEN", &queue]).await, 1, "it waits on");
+    reader.release().await.unwrap();
+    drop(next.await.unwrap().unwrap());
+}
+
+/// Many readers behind one writer: all of them are let in by its release.
+#[tokio::test]
+async fn readers_that_wait_are_let_in_together() {
+    let lock = Lock::new().await;
+    let writer = lock.request().acquire().await.unwrap();
+    let readers: Vec<_> = (0..12).map(|_| tokio::spawn(lock.request().read().acquire())).collect();
+    let queue = lock.helper("queue");
+    eventually(secs(20), || async { lock.raw.int(&["LLEN", &queue]).await == 12 }).await;
+    writer.release().await.unwrap();
+    assert_eq!(lock.raw.int(&["ZCARD", &lock.helper("holders")]).await, 12);
+    let mut guards = Vec::new();
+    for reader in readers {
+        guards.push(reader.await.unwrap().unwrap());
+    }
+    guards.iter().for_each(|guard| guard.check().unwrap());
+}
+
+#[tokio::test]
+async fn a_plain_set_is_excluded_by_readers_and_permits_and_excludes_them() {
+    let lock = Lock::new().await;
+    let set = async || lock.raw.set_foreign_lock(&lock.key, "thief", secs(60)).await;
+    for request in [lock.request().read(), lock.request().permits(3)] {
+        let held = request.acquire().await.unwrap();
+        set().await;
+        assert_ne!(lock.raw.get(&lock.key).await.as_deref(), Some("thief"));
+        held.release().await.unwrap();
+    }
+    set().await;
+    for request in [lock.client.lock("k").read(), lock.client.lock("k").permits(3)] {
+        let error = request.wait(redlock::Wait::Never).acquire().await.unwrap_err();
+        let LockError::Timeout { holder, .. } = &error else { panic!("{error}") };
+        assert_eq!(holder.as_deref(), Some("thief"));
+    }
+}
+
+/// A set of another type under the helper key is an error, and not a grant.
+#[tokio::test]
+async fn a_helper_key_of_another_type_is_a_typed_error() {
+    let lock = Lock::new().await;
+    let first = lock.request().read().acquire().await.unwrap();
+    lock.raw.cmd(&["SET", &lock.helper("holders"), "text"]).await;
+    let error = lock.client.lock("k").read().try_acquire().await.unwrap_err();
+    assert!(error.is_unavailable() && error.to_string().contains("WRONGTYPE"), "{error}");
+    drop(first);
+}
