@@ -49,9 +49,7 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
             continue;
         }
         let Some(known) = known(&name, &mut seen, errors) else { continue };
-        if matches!(known, "key" | "keys") && seen.contains(&"key") && seen.contains(&"keys") {
-            let message = "`key` and `keys` exclude each other: `key` is for one lock, `keys` for \
-                           several that are taken together; put all of them into `keys = [..]`";
+        if let Some(message) = excluded(known, &seen) {
             errors.at(name.span(), message);
             continue;
         }
@@ -161,6 +159,14 @@ fn known(name: &Ident, seen: &mut Vec<&str>, errors: &mut Errors) -> Option<&'st
     Some(known)
 }
 
+/// Why `known` cannot stand beside another option.
+fn excluded(known: &str, seen: &[&str]) -> Option<&'static str> {
+    let is_beside = |(one, other, _): &&(&str, &str, _)| {
+        [*one, *other].contains(&known) && seen.contains(one) && seen.contains(other)
+    };
+    EXCLUSIVE.iter().find(is_beside).map(|(.., message)| *message)
+}
+
 impl Args {
     /// Is `name` not an option, but a format argument for a key with braces?
     fn formats(&self, name: &Ident, is_bare: bool) -> bool {
@@ -226,6 +232,23 @@ const KNOWN: [&str; 12] = [
     "release",
     "reentrant",
     "crate",
+];
+
+/// Options that exclude each other, and what to do.
+const EXCLUSIVE: [(&str, &str, &str); 2] = [
+    (
+        "key",
+        "keys",
+        "`key` and `keys` exclude each other: `key` is for one lock, `keys` for several that are \
+         taken together; put all of them into `keys = [..]`",
+    ),
+    (
+        "keys",
+        "min_hold",
+        "`keys` and `min_hold` exclude each other: `min_hold` is for a job that runs once, so for \
+         one `key`; leave it out, or put a second `#[redis_lock]` with the key of the job and \
+         `min_hold` above this one",
+    ),
 ];
 
 /// Words that other lock libraries use for the same option; too far apart for a spelling check.

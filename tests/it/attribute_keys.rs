@@ -1,6 +1,6 @@
 //! `keys`: several keys in one attribute.
 
-use redlock::{Lease, LockError, redis_lock};
+use redlock::{Lease, LockError, Redlock, redis_lock};
 
 use crate::clients::{client, global, raw};
 
@@ -109,4 +109,22 @@ async fn a_task_that_has_some_of_the_keys_is_told_at_once() {
     );
     let inside = redlock.lock_all(["strict-keys", "b"]).run(strict_list("strict-keys")).await;
     assert!(matches!(inside.unwrap(), Err(LockError::AlreadyHeld { .. })));
+}
+
+#[redis_lock(keys = ["acct-<from>", "acct-<to>"], wait = "1s", on_busy = "skip", client = redlock)]
+async fn skipped(redlock: &Redlock, from: u64, to: u64) -> Result<Option<usize>, LockError> {
+    Ok(Lease::current().map(|lease| lease.keys().len()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_skipped_if_any_of_its_keys_is_busy() {
+    let redlock = Redlock::builder().memory().build().await.unwrap();
+    let other = redlock.lock("acct-2").acquire().await.unwrap();
+    assert_eq!(skipped(&redlock, 1, 2).await.unwrap(), None);
+    assert_eq!(redlock.held().len(), 1, "the other key was let go of");
+    drop(other);
+    assert_eq!(skipped(&redlock, 1, 2).await.unwrap(), Some(2));
+    // A mistake is no busy lock.
+    let inside = redlock.lock("acct-2").run(skipped(&redlock, 1, 2)).await.unwrap();
+    assert!(matches!(inside, Err(LockError::AlreadyHeld { .. })), "{inside:?}");
 }

@@ -104,7 +104,7 @@ impl fmt::Debug for Acquiring {
 
 async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
     let (started, wait_limit) = (engine.clock().now(), order.policy.wait());
-    nesting::note_order(engine, order.template, &order.key, wait_limit);
+    nesting::note_order(engine, order.template, [&order.key], wait_limit);
     let attempt = CountedCall::begin(order);
     let terms = order.terms(started, engine.shutdowns().begun());
     let granted = grant(engine, order, terms).await;

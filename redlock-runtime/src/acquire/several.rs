@@ -39,7 +39,8 @@ pub(crate) fn start_all(engine: &Arc<Engine>, order: Order, further: Vec<LockKey
 
 async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -> Acquisition {
     let (started, wait) = (engine.clock().now(), order.policy.wait());
-    nesting::note_order(&engine, order.template, &order.key, wait);
+    let first_and_last = std::iter::once(&order.key).chain(further.last());
+    nesting::note_order(&engine, order.template, first_and_last, wait);
     let attempt = CountedCall::begin(&order);
     let call = Arc::new(SeveralKeys::new(engine, &order, further, started));
     let granted = call.acquire().await;

@@ -76,7 +76,10 @@ impl Redlock {
     /// others are released as soon as the body was stopped, or the guard dropped.
     ///
     /// Up to 256 keys; none at all, and more, are a [`LockError::Config`](crate::LockError::Config)
-    /// of [`acquire`](LockRequest::acquire).
+    /// of [`acquire`](LockRequest::acquire). So are [`read`](LockRequest::read),
+    /// [`permits`](LockRequest::permits) and [`min_hold`](LockRequest::min_hold) of several keys,
+    /// and [`downgrade`](crate::LockGuard::downgrade): they are exclusive locks, free when they are
+    /// released. Readers and permits of one of the keys are waited for as any holder.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

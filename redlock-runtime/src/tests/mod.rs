@@ -24,6 +24,7 @@ mod restart_guard;
 mod runtimes;
 mod scope;
 mod server;
+mod several_and_others;
 mod several_at_once;
 mod several_keys;
 mod several_keys_lost;

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::task::{Context, Waker};
 
-use redlock::{Lease, LockError, LostReason, Released, Wait};
+use redlock::{Lease, LockError, LockRequest, LostReason, Released, Wait};
 
 use super::place::Place;
 use crate::clients::holder;
@@ -145,4 +145,26 @@ pub async fn several_keys_are_re_entered(place: &Place) {
     };
     client.lock_all(KEYS).run(body).await.unwrap();
     assert!(all_are_free(place).await);
+}
+
+pub async fn readers_of_one_of_several_keys_are_waited_for(place: &Place) {
+    let (client, other) = (place.client().await, place.client().await);
+    let readers = [other.lock("acct-2").read(), other.lock("acct-2").read()];
+    let [first, second] = readers.map(LockRequest::acquire);
+    let (first, second) = (first.await.unwrap(), second.await.unwrap());
+    let error = client.lock_all(KEYS).wait(Wait::Never).acquire().await.unwrap_err();
+    assert!(matches!(&error, LockError::Timeout { key, .. } if key == "acct-2"), "{error}");
+    assert!(holder(Err::<(), _>(error)).contains("reader"));
+    let waiting = tokio::spawn(client.lock_all(KEYS).wait(Wait::Forever).acquire());
+    place.becomes_taken("acct-1").await;
+    first.release().await.unwrap();
+    assert!(!waiting.is_finished());
+    second.release().await.unwrap();
+    let guard = tokio::time::timeout(secs(10), waiting).await.expect("it is free");
+    let guard = guard.unwrap().unwrap();
+    for key in KEYS {
+        assert!(other.lock(key).read().try_acquire().await.unwrap().is_none(), "{key}");
+    }
+    guard.release().await.unwrap();
+    drop(other.lock("acct-2").read().acquire().await.unwrap());
 }

@@ -112,6 +112,7 @@ on_every_backend![
     several::the_loss_of_one_key_stops_the_body_and_frees_the_others,
     several::an_acquire_of_several_keys_dropped_at_any_poll_leaves_nothing,
     several::several_keys_are_re_entered,
+    several::readers_of_one_of_several_keys_are_waited_for,
     wait::never_asks_once,
     wait::at_most_ends_with_a_timeout,
     wait::at_most_gets_a_lock_that_comes_free,

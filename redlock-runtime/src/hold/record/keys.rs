@@ -11,6 +11,12 @@ impl Hold {
         std::iter::once(&self.claim).chain(further)
     }
 
+    /// The first key, and the last one if there are several, without the prefix of the client.
+    pub(crate) fn first_and_last(&self) -> impl Iterator<Item = &str> {
+        let last = self.further.iter().filter_map(|further| further.claims.last());
+        std::iter::once(&self.claim).chain(last).map(|claim| claim.key.name())
+    }
+
     pub(crate) fn key_count(&self) -> usize {
         1 + self.further.as_ref().map_or(0, |further| further.claims.len())
     }
