@@ -42,7 +42,8 @@ async fn main() -> Result<(), LockError> {
     for number in 0..TRANSFERS {
         let (from, distance) = (number % ACCOUNTS, 1 + number / ACCOUNTS % (ACCOUNTS - 1));
         let (balances, to) = (Arc::clone(&balances), (from + distance) % ACCOUNTS);
-        transfers.spawn(async move { transfer(&balances, from, to, 7).await });
+        let sum = [3, 5, 11][number % 3];
+        transfers.spawn(async move { transfer(&balances, from, to, sum).await });
     }
     while let Some(done) = transfers.join_next().await {
         done.expect("no transfer panics")?;

@@ -1,6 +1,5 @@
 //! The record of one held lock, shared by its guard, the scheduler and the body's wrapper.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,6 +25,7 @@ mod keys;
 mod look;
 mod lost;
 mod retain;
+mod shown;
 
 /// A granted lock, and what has happened to it since.
 pub(crate) struct Hold {
@@ -71,20 +71,6 @@ pub(crate) struct Hold {
     pub(crate) turns: Turns,
     /// Its slot in the schedule. Used under the mutex of the schedule only.
     pub(crate) place: AtomicUsize,
-}
-
-/// Shows the fields that help a person who debugs.
-impl fmt::Debug for Hold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hold")
-            .field("keys", &self.key_names())
-            .field("owner", &self.claim.owner)
-            .field("fencing_token", &self.fencing_token)
-            .field("state", &self.state())
-            .field("renewals", &self.renewals())
-            .field("remaining", &self.remaining())
-            .finish_non_exhaustive()
-    }
 }
 
 impl Hold {

@@ -83,8 +83,8 @@ async fn a_reader_inside_of_several_keys_re_enters_and_the_other_way_round_it_ca
     let (redlock, _) = on_memory().await;
     let read = redlock.lock("b").read().run(async { Lease::current().unwrap().fencing_token() });
     let inside = redlock.lock_all(KEYS).run(async {
-        let token = Lease::current().unwrap().fencing_token();
-        (token, read.await.unwrap())
+        let outer = Lease::current().unwrap().fencing_token();
+        (outer, read.await.unwrap())
     });
     let (outer, inner) = inside.await.unwrap();
     assert_eq!(outer, inner);

@@ -266,20 +266,6 @@ impl Quorum {
         verdict(&answers).ok_or_else(|| tally::merge(&tally::faults(&answers)))
     }
 
-    /// A later owner is granted the lock by a quorum as well, and so by a node that was raised.
-    async fn lift(
-        &self,
-        claim: &Claim,
-        fencing_token: FencingToken,
-        within: Duration,
-    ) -> Result<Found, Fault> {
-        let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
-            let claim = claim.clone();
-            Box::pin(async move { member.backend.raise(&claim, fencing_token, within).await })
-        };
-        self.settle(Reach::Admitted, ask).await
-    }
-
     async fn check(&self, within: Duration) -> Result<(), Fault> {
         let ask = |member: Arc<Member>| -> NodeQuestion<()> {
             Box::pin(async move { member.backend.verify(within).await })
