@@ -7,7 +7,7 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Error, Expr, Ident, Path, Token};
 
 use crate::diagnostics::{Errors, closest, list};
-use crate::values::{self, Key, OnError, Time};
+use crate::values::{self, Key, OnError, Permits, Time};
 
 /// The options of the attribute. Options that were left out stay `None`: the client's defaults
 /// apply.
@@ -17,6 +17,9 @@ pub(crate) struct Args {
     pub(crate) wait: Option<Time>,
     pub(crate) max_renew: Option<u32>,
     pub(crate) min_hold: Option<Time>,
+    /// `mode = "read"`
+    pub(crate) reads: bool,
+    pub(crate) permits: Option<Permits>,
     pub(crate) on_error: OnError,
     /// `on_busy = "skip"`
     pub(crate) skips_busy: bool,
@@ -38,6 +41,7 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
     let is_whole = options.iter().all(|option| option.value.is_ok());
     unread.into_iter().filter(|_| is_whole).for_each(|unread| errors.push(unread));
     let mut seen: Vec<&str> = Vec::new();
+    let mut names: Vec<Ident> = Vec::new();
     for Assignment { name, value } in options {
         if args.formats(&name, value.is_err()) {
             let meant = value.map_or(name.to_string(), |value| value.to_token_stream().to_string());
@@ -56,7 +60,9 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
         if let Some(value) = errors.keep(value) {
             args.set(known, values::ungroup(value), errors);
         }
+        names.push(name);
     }
+    args.check_kind(&names, errors);
     // A part without a name was probably meant to be the key.
     if complete && !seen.iter().any(|name| matches!(*name, "key" | "keys")) {
         let message = "`#[redis_lock]` needs a key: `#[redis_lock(key = \"stock-<id>\")]`";
@@ -168,6 +174,35 @@ fn excluded(known: &str, seen: &[&str]) -> Option<&'static str> {
 }
 
 impl Args {
+    /// Reports options that contradict the kind of the lock.
+    fn check_kind(&self, names: &[Ident], errors: &mut Errors) {
+        let named = |option: &str| names.iter().find(|name| name.unraw() == option);
+        if let (Some(_), Some(permits)) = (named("mode"), named("permits")) {
+            let message = "`mode` and `permits` are two kinds of locks; use one of them: \
+                           `mode = \"read\"` admits any number of readers beside each other, \
+                           `permits = 3` at most 3 holders";
+            errors.at(permits.span(), message);
+        }
+        if let (true, Some(_), Some(mode)) = (self.reads, named("keys"), named("mode")) {
+            let message = "`keys` and `mode = \"read\"` exclude each other: several keys are locked \
+                           together as exclusive locks only; take read locks one by one, in one \
+                           order everywhere";
+            errors.at(mode.span(), message);
+        }
+        let holds = !matches!(self.min_hold, None | Some(Time::Millis(0)));
+        if let (true, Some(min_hold)) = (holds, named("min_hold")) {
+            let kind = match self.permits {
+                Some(_) => "`permits`",
+                None if self.reads => "`mode = \"read\"`",
+                None => return,
+            };
+            let message = format!(
+                "`min_hold` cannot be combined with {kind}: it keeps a lock of a single holder"
+            );
+            errors.at(min_hold.span(), message);
+        }
+    }
+
     /// Is `name` not an option, but a format argument for a key with braces?
     fn formats(&self, name: &Ident, is_bare: bool) -> bool {
         let Some(Key::Template(template)) = &self.key else { return false };
@@ -185,6 +220,8 @@ impl Args {
             "wait" => self.wait = values::wait(value, errors),
             "max_renew" => self.max_renew = values::max_renew(&value, errors),
             "min_hold" => self.min_hold = values::min_hold(value, errors),
+            "mode" => self.reads = values::reads(&value, errors).unwrap_or_default(),
+            "permits" => self.permits = values::permits(value, errors),
             "on_error" => {
                 self.on_error = values::on_error(value, errors).unwrap_or(OnError::Convert);
             }
@@ -209,6 +246,8 @@ impl Default for Args {
             wait: None,
             max_renew: None,
             min_hold: None,
+            reads: false,
+            permits: None,
             on_error: OnError::Convert,
             skips_busy: false,
             client: None,
@@ -219,13 +258,15 @@ impl Default for Args {
     }
 }
 
-const KNOWN: [&str; 12] = [
+const KNOWN: [&str; 14] = [
     "key",
     "keys",
     "expire",
     "wait",
     "max_renew",
     "min_hold",
+    "mode",
+    "permits",
     "on_error",
     "on_busy",
     "client",
@@ -235,7 +276,7 @@ const KNOWN: [&str; 12] = [
 ];
 
 /// Options that exclude each other, and what to do.
-const EXCLUSIVE: [(&str, &str, &str); 2] = [
+const EXCLUSIVE: [(&str, &str, &str); 3] = [
     (
         "key",
         "keys",
@@ -249,10 +290,16 @@ const EXCLUSIVE: [(&str, &str, &str); 2] = [
          one `key`; leave it out, or put a second `#[redis_lock]` with the key of the job and \
          `min_hold` above this one",
     ),
+    (
+        "keys",
+        "permits",
+        "`keys` and `permits` exclude each other: several keys are locked together as exclusive \
+         locks only; take permits one by one, in one order everywhere",
+    ),
 ];
 
 /// Words that other lock libraries use for the same option; too far apart for a spelling check.
-const ELSEWHERE: [(&str, &str); 14] = [
+const ELSEWHERE: [(&str, &str); 18] = [
     ("ttl", "expire"),
     ("lease", "expire"),
     ("lease_time", "expire"),
@@ -261,6 +308,10 @@ const ELSEWHERE: [(&str, &str); 14] = [
     ("max_renewals", "max_renew"),
     ("lock_at_least_for", "min_hold"),
     ("at_least", "min_hold"),
+    ("kind", "mode"),
+    ("access", "mode"),
+    ("max_holders", "permits"),
+    ("concurrency", "permits"),
     ("name", "key"),
     ("fallback", "on_error"),
     ("if_busy", "on_busy"),

@@ -17,7 +17,7 @@ use crate::plan::{KeyPlan, Plan};
 use crate::returns::{self, Returns};
 use crate::shape::{Built, Shape};
 use crate::template::Template;
-use crate::values::{OnError, Time};
+use crate::values::{OnError, Permits, Time};
 
 pub(crate) fn expand(plan: &Plan) -> TokenStream {
     let function = &plan.function;
@@ -236,8 +236,9 @@ fn called(handler: &Expr) -> TokenStream {
 
 fn is_constant(plan: &Plan) -> bool {
     let is_value = |time: &Option<Time>| matches!(time, Some(Time::Value(_)));
-    let Args { expire, wait, min_hold, .. } = &plan.args;
-    ![expire, wait, min_hold].into_iter().any(is_value)
+    let Args { expire, wait, min_hold, permits, .. } = &plan.args;
+    !matches!(permits, Some(Permits::Value(_)))
+        && ![expire, wait, min_hold].into_iter().any(is_value)
 }
 
 /// Options that were left out are not set: the client's defaults apply.
@@ -278,6 +279,17 @@ fn spec(plan: &Plan) -> TokenStream {
     if let Some(min_hold) = &args.min_hold {
         let min_hold = duration(min_hold);
         spec.extend(quote_spanned!(at=> .min_hold(#min_hold)));
+    }
+    if args.reads {
+        spec.extend(quote_spanned!(at=> .read()));
+    }
+    match &args.permits {
+        Some(Permits::Count(count)) => spec.extend(quote_spanned!(at=> .permits(#count))),
+        Some(Permits::Value(value)) => {
+            let value = adopt(plan, value);
+            spec.extend(quote_spanned!(at=> .permits(#value)));
+        }
+        None => {}
     }
     if !args.reentrant {
         spec.extend(quote_spanned!(at=> .not_reentrant()));

@@ -11,7 +11,7 @@ use crate::item::Function;
 use crate::part::{Part, Value};
 use crate::shape::{self, Hoisted, Shape};
 use crate::template::{self, Template};
-use crate::values::{Key, Time};
+use crate::values::{Key, Permits, Time};
 use crate::{traps, values};
 
 /// Everything that the expansion quotes.
@@ -108,6 +108,9 @@ fn read_by(args: &Args, key: Option<&KeyPlan>) -> TokenStream {
         }
     }
     args.client.to_tokens(&mut tokens);
+    if let Some(Permits::Value(value)) = &args.permits {
+        value.to_tokens(&mut tokens);
+    }
     for time in [&args.expire, &args.wait, &args.min_hold].into_iter().flatten() {
         if let Time::Value(value) = time {
             value.to_tokens(&mut tokens);

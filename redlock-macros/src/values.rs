@@ -22,6 +22,12 @@ pub(crate) enum Time {
     Value(Expr),
 }
 
+/// `permits = ..`
+pub(crate) enum Permits {
+    Count(u32),
+    Value(Expr),
+}
+
 /// What to do with a lock failure.
 pub(crate) enum OnError {
     Convert,
@@ -151,6 +157,42 @@ pub(crate) fn max_renew(value: &Expr, errors: &mut Errors) -> Option<u32> {
         errors.over(number, "`max_renew` must be a whole number that fits in u32");
     }
     parsed
+}
+
+/// `Some(true)`: the lock is taken for reading.
+pub(crate) fn reads(value: &Expr, errors: &mut Errors) -> Option<bool> {
+    let written = match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => text.value(),
+        _ => String::new(),
+    };
+    match written.as_str() {
+        "write" => return Some(false),
+        "read" => return Some(true),
+        _ => {}
+    }
+    let message = "`mode` must be \"read\" (beside other readers) or \"write\" (alone, which is \
+                   what a lock without `mode` is)";
+    errors.over(value, message);
+    None
+}
+
+pub(crate) fn permits(value: Expr, errors: &mut Errors) -> Option<Permits> {
+    const WHOLE: &str =
+        "`permits` must be a whole number such as 3, or an expression of type `u32`";
+    let shown = value.to_token_stream();
+    let problem = match value {
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
+            match number.base10_parse().ok().filter(|_| matches!(number.suffix(), "" | "u32")) {
+                Some(0) => "`permits` must be at least 1: with 0 nobody could ever hold the lock",
+                Some(count) => return Some(Permits::Count(count)),
+                None => "`permits` must be a whole number that fits in u32",
+            }
+        }
+        Expr::Lit(_) | Expr::Unary(ExprUnary { op: UnOp::Neg(_), .. }) => WHOLE,
+        other => return plain("permits", other, errors).map(Permits::Value),
+    };
+    errors.over(shown, problem);
+    None
 }
 
 pub(crate) fn on_error(value: Expr, errors: &mut Errors) -> Option<OnError> {

@@ -29,6 +29,15 @@ impl Kind {
         NonZeroU32::new(count).map(Self::Permits).ok_or_else(none)
     }
 
+    /// What operators call it.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Exclusive => "write",
+            Self::Read => "read",
+            Self::Permits(_) => "permit",
+        }
+    }
+
     /// May several owners hold the lock at the same time?
     pub(crate) fn is_shared(self) -> bool {
         self != Self::Exclusive

@@ -16,8 +16,14 @@ struct Lock {
 impl Lock {
     async fn new() -> Self {
         let (server, prefix) = (Server::shared().await, unique_prefix());
-        let client = Redlock::builder().url(server.url()).prefix(&prefix).build().await.unwrap();
+        let client = Self::another(&prefix).await;
         Self { client, raw: Raw::new(&server.url()), key: format!("{prefix}k") }
+    }
+
+    /// A client like one of another process.
+    async fn another(prefix: &str) -> Redlock {
+        let url = Server::shared().await.url();
+        Redlock::builder().url(url).prefix(prefix).build().await.unwrap()
     }
 
     fn request(&self) -> LockRequest {
@@ -95,7 +101,8 @@ async fn a_downgrade_hands_the_lock_to_nobody_else() {
     let lock = Lock::new().await;
     let queue = lock.helper("queue");
     let writer = lock.request().acquire().await.unwrap();
-    let next = tokio::spawn(lock.request().acquire());
+    let other = Lock::another(lock.key.strip_suffix('k').unwrap()).await;
+    let next = tokio::spawn(other.lock("k").wait(secs(30)).acquire());
     eventually(secs(10), || async { lock.raw.int(&["LLEN", &queue]).await == 1 }).await;
     let reader = writer.downgrade().await.unwrap();
     assert_eq!(lock.raw.get(&lock.key).await.as_deref(), Some("<readers>"));

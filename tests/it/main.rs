@@ -49,6 +49,7 @@ mod attribute_crate;
 mod attribute_expire;
 mod attribute_key;
 mod attribute_keys;
+mod attribute_kinds;
 mod attribute_max_renew;
 mod attribute_on_busy;
 mod attribute_on_error;

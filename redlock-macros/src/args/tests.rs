@@ -21,7 +21,7 @@ fn all_options_are_read() {
     let (args, errors) = parsed(quote! {
         key = "stock-<id>", expire = "1m30s", wait = "forever", max_renew = 5, on_error = panic,
         client = &self.locks, release = "background", reentrant = false, crate = a::b,
-        on_busy = "skip",
+        on_busy = "skip", mode = "read",
     });
     assert!(errors.is_empty(), "{errors:?}");
     assert!(matches!(args.key, Some(Key::Template(text)) if text.value() == "stock-<id>"));
@@ -30,7 +30,7 @@ fn all_options_are_read() {
     assert_eq!(args.max_renew, Some(5));
     assert!(matches!(args.on_error, OnError::Panic));
     assert!(args.client.is_some() && args.krate.is_some());
-    assert!(args.background && !args.reentrant && args.skips_busy);
+    assert!(args.background && !args.reentrant && args.skips_busy && args.reads);
 }
 
 #[test]
@@ -40,6 +40,7 @@ fn what_is_left_out_stays_unset() {
     assert!(args.expire.is_none() && args.wait.is_none() && args.max_renew.is_none());
     assert!(args.client.is_none() && args.krate.is_none());
     assert!(args.reentrant && !args.background && !args.skips_busy);
+    assert!(!args.reads && args.permits.is_none());
     assert!(matches!(args.on_error, OnError::Convert));
 }
 
@@ -131,6 +132,34 @@ fn nothing_leaves_the_function_early() {
     ] {
         let errors = problems(tokens);
         assert!(errors.len() == 1 && errors[0].contains(part), "{errors:?}");
+    }
+}
+
+#[test]
+fn a_lock_has_one_kind() {
+    for (tokens, part) in [
+        (quote!(mode = "reads"), "`mode` must be \"read\""),
+        (quote!(mode = read), "`mode` must be \"read\""),
+        (quote!(permits = 0), "at least 1"),
+        (quote!(permits = -1), "a whole number such as 3"),
+        (quote!(permits = "3"), "a whole number such as 3"),
+        (quote!(permits = 3u64), "fits in u32"),
+        (quote!(permits = 4_294_967_296), "fits in u32"),
+        (quote!(permits = n()?), "`?` is not allowed in `permits`"),
+        (quote!(mode = "read", permits = 3), "two kinds of locks"),
+        (quote!(permits = n, mode = "write"), "two kinds of locks"),
+        (quote!(mode = "read", min_hold = "5s"), "cannot be combined with `mode = \"read\"`"),
+        (quote!(min_hold = m, permits = 3), "cannot be combined with `permits`"),
+    ] {
+        let errors = problems(tokens);
+        assert!(errors.len() == 1 && errors[0].contains(part), "{errors:?}");
+    }
+    for tokens in [
+        quote!(mode = "read", min_hold = "0s"),
+        quote!(mode = "write", min_hold = "5s"),
+        quote!(permits = 4_294_967_295),
+    ] {
+        assert!(problems(tokens).is_empty());
     }
 }
 

@@ -43,6 +43,11 @@ impl Observed {
         *self = Self { too_late: Some((took, expire)), ..Self::default() };
     }
 
+    /// Do readers, or holders of permits, have the lock?
+    pub(crate) fn is_behind_group(&self) -> bool {
+        self.holder.as_deref().is_some_and(|holder| group_of(holder).is_some())
+    }
+
     /// For how long the present holder has been observed.
     pub(crate) fn hold_age(&self, now: Moment) -> Duration {
         now.since(self.holder_since.unwrap_or(now))

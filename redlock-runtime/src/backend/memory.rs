@@ -4,20 +4,19 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use self::tables::{Hint, Holder, Record, Tables, clock_here};
-use super::acquire_all::{AcquireAll, AllAcquired};
+use self::tables::{Holder, Record, Tables, clock_here};
 use super::claim::{Claim, Release};
 use super::downgrade::{Downgrade, Downgraded};
 use super::lock_backend::{Abilities, LockBackend};
 use super::outcome::Reply;
 use super::outcome::{Acquired, Fault, Found};
-use super::release_hints::{HintRegistration, OnRelease, ReleaseHints};
 use crate::clock::Clock;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 use crate::kind::Kind;
-use crate::owner::Owner;
 
+mod hints;
+mod several;
 mod tables;
 
 /// The locks of the `memory` backend. Clients that share a store exclude each other, like processes
@@ -151,7 +150,7 @@ impl Memory {
             return Err(other_clock());
         }
         let (kind, ends) = (claim.kind, now.plus(claim.expire));
-        let (is_wanted, fencing_token) = (tables.is_wanted(claim), tables.next_token());
+        let (is_wanted, fencing_token) = (tables.is_wanted(claim, now), tables.next_token());
         let holder = || Holder { owner: claim.owner.as_str().to_owned(), fencing_token, ends };
         let Some(record) = tables.live(key, now) else {
             tables.locks.insert(key.to_owned(), Record::of(kind, holder()));
@@ -171,32 +170,6 @@ impl Memory {
         let free_in = Some(record.ends(kind).since(now));
         let holder = record.shown();
         Ok(Acquired::Refused { holder, free_in, was_cut: false, is_split: false })
-    }
-
-    /// All of them, or none.
-    fn take_all(&self, claims: &[Claim]) -> Result<AllAcquired, Fault> {
-        let (now, clock) = (Clock::Tokio.now(), clock_here());
-        let mut tables = self.store.tables();
-        for (place, claim) in claims.iter().enumerate() {
-            let key = claim.key.redis_key();
-            if tables.locks.get(key).is_some_and(|record| record.clock != clock) {
-                return Err(other_clock());
-            }
-            if let Some(record) = tables.live(key, now)
-                && (record.kind.is_shared() || record.of_owner(claim).is_none())
-            {
-                let (holder, free_in) = (record.shown(), Some(record.ends(claim.kind).since(now)));
-                return Ok(AllAcquired::Refused { place, holder, free_in, was_cut: false });
-            }
-        }
-        let fencing_token = tables.next_token();
-        for claim in claims {
-            let (owner, ends) = (claim.owner.as_str().to_owned(), now.plus(claim.expire));
-            let record = Record::of(claim.kind, Holder { owner, fencing_token, ends });
-            tables.locks.insert(claim.key.redis_key().to_owned(), record);
-        }
-        tables.sweep(now, clock);
-        Ok(AllAcquired::Granted { fencing_token, was_cut: false })
     }
 
     fn extend(&self, claim: &Claim) -> Found {
@@ -220,9 +193,10 @@ impl Memory {
     }
 
     fn free(&self, claim: &Claim) -> Found {
+        let now = Clock::Tokio.now();
         let told = {
             let mut tables = self.store.tables();
-            if let Err(found) = tables.ours(claim, Clock::Tokio.now()) {
+            if let Err(found) = tables.ours(claim, now) {
                 return found;
             }
             let key = claim.key.redis_key();
@@ -232,10 +206,10 @@ impl Memory {
                     tables.locks.remove(key);
                 }
             }
-            tables.hints(key)
+            tables.hints(key, now)
         };
         // Outside of the mutex: this wakes tasks.
-        told.into_iter().for_each(|hint| (hint.on_release)());
+        told.into_iter().for_each(|on_release| on_release());
         Found::Ours
     }
 
@@ -266,10 +240,10 @@ impl Memory {
             let reader = Record::of(Kind::Read, Holder { owner, fencing_token, ends });
             let key = next.key.redis_key();
             tables.locks.insert(key.to_owned(), reader);
-            (fencing_token, tables.hints(key))
+            (fencing_token, tables.hints(key, now))
         };
         // Outside of the mutex: this wakes tasks.
-        told.into_iter().for_each(|hint| (hint.on_release)());
+        told.into_iter().for_each(|on_release| on_release());
         Downgraded::Granted(fencing_token)
     }
 }
@@ -319,49 +293,6 @@ impl LockBackend for Memory {
     }
 }
 
-impl AcquireAll for Memory {
-    fn reaches(&self, _: &[Claim]) -> bool {
-        true
-    }
-
-    fn acquire_all<'a>(&'a self, claims: &'a [Claim], _: Duration) -> Reply<'a, AllAcquired> {
-        let answer = self.take_all(claims);
-        Box::pin(async move { answer })
-    }
-}
-
-impl ReleaseHints for Memory {
-    fn request_hint<'a>(
-        &'a self,
-        claim: &'a Claim,
-        on_release: OnRelease,
-        _: Duration,
-    ) -> Reply<'a, HintRegistration> {
-        let (owner, kind) = (claim.owner.clone(), claim.kind);
-        let key = claim.key.redis_key();
-        let registration =
-            Registration { store: self.store.clone(), key: key.to_owned(), owner: owner.clone() };
-        let is_free = {
-            let mut tables = self.store.tables();
-            let is_free = tables.live(key, Clock::Tokio.now()).is_none();
-            if !is_free {
-                let hint = Hint { owner, kind, on_release: Arc::clone(&on_release) };
-                tables.hints.entry(key.to_owned()).or_default().push(hint);
-            }
-            is_free
-        };
-        if is_free {
-            on_release();
-        }
-        Box::pin(async move { Ok(HintRegistration::new(registration)) })
-    }
-
-    /// The end of the registration has removed it.
-    fn cancel_hint<'a>(&'a self, _: &'a Claim, _: Duration) -> Reply<'a, Found> {
-        Box::pin(async { Ok(Found::Gone) })
-    }
-}
-
 impl Downgrade for Memory {
     fn downgrade<'a>(
         &'a self,
@@ -374,36 +305,12 @@ impl Downgrade for Memory {
     }
 }
 
-/// Removes a hint when it is dropped.
-#[derive(Debug)]
-struct Registration {
-    store: MemoryStore,
-    key: String,
-    owner: Owner,
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        let gone = {
-            let mut tables = self.store.tables();
-            let Some(hints) = tables.hints.get_mut(&self.key) else { return };
-            let at = hints.iter().position(|hint| hint.owner == self.owner);
-            let gone = at.map(|at| hints.remove(at));
-            if hints.is_empty() {
-                tables.hints.remove(&self.key);
-            }
-            gone
-        };
-        // Outside of the mutex: what the hint refers to may end with it.
-        drop(gone);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::tables::{FIRST_SWEEP, micros_since_epoch};
     use super::*;
     use crate::key::LockKey;
+    use crate::owner::Owner;
 
     const EXPIRE: Duration = Duration::from_secs(10);
 

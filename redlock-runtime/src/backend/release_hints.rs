@@ -14,18 +14,32 @@ pub(crate) type OnRelease = Arc<dyn Fn() + Send + Sync>;
 #[derive(Debug, Default)]
 pub(crate) struct HintRegistration {
     registrations: Vec<Box<dyn fmt::Debug + Send + Sync>>,
+    /// The request stays when a release was told, so that it has to be cancelled.
+    stays: bool,
 }
 
 impl HintRegistration {
     pub(crate) fn new(registration: impl fmt::Debug + Send + Sync + 'static) -> Self {
-        Self { registrations: vec![Box::new(registration)] }
+        Self { registrations: vec![Box::new(registration)], stays: false }
+    }
+
+    pub(crate) fn staying(self) -> Self {
+        Self { stays: true, ..self }
+    }
+
+    pub(crate) fn stays(&self) -> bool {
+        self.stays
     }
 }
 
 impl FromIterator<Self> for HintRegistration {
     fn from_iter<T: IntoIterator<Item = Self>>(all: T) -> Self {
-        let registrations = all.into_iter().flat_map(|one| one.registrations);
-        Self { registrations: registrations.collect() }
+        let mut joint = Self::default();
+        for one in all {
+            joint.registrations.extend(one.registrations);
+            joint.stays |= one.stays;
+        }
+        joint
     }
 }
 
@@ -34,6 +48,10 @@ pub(crate) trait ReleaseHints: Send + Sync {
     /// Requests one hint for the time when the lock of `claim` is released. The owner of the claim
     /// is used for nothing else. A hint may be lost, or come in vain; the server forgets the
     /// request after a minute at the latest.
+    ///
+    /// A request for an exclusive lock that several holders have keeps out others of shared kinds
+    /// that come later, until it is cancelled, or for two seconds: without it, readers that never
+    /// pause would keep a writer waiting for ever.
     fn request_hint<'a>(
         &'a self,
         claim: &'a Claim,

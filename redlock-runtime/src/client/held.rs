@@ -24,6 +24,7 @@ use crate::state::LeaseState;
 pub struct HeldLock {
     keys: Vec<String>,
     redis_key: String,
+    kind: &'static str,
     owner: String,
     fencing_token: FencingToken,
     state: LeaseState,
@@ -37,6 +38,7 @@ impl HeldLock {
         Self {
             keys: hold.key_names().to_vec(),
             redis_key: hold.claim.key.redis_key().to_owned(),
+            kind: hold.claim.kind.label(),
             owner: hold.claim.owner.as_str().to_owned(),
             fencing_token: hold.fencing_token,
             state: hold.state(),
@@ -92,7 +94,23 @@ impl HeldLock {
         &self.redis_key
     }
 
-    /// The value that stands in the key.
+    /// `write` (the plain lock), `read` or `permit`.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock("config").read().acquire().await?;
+    /// assert_eq!(redlock.held()[0].kind(), "read");
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// The owner value of the holder. It stands in the key, or, of a reader or a permit, among the
+    /// holders.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -73,6 +73,26 @@ pub async fn a_reader_does_not_pass_a_waiting_writer(place: &Place) {
     assert!(late > token || !place.has_queue());
 }
 
+/// Readers that overlap all the time, and come back at once, and many for a short time.
+pub async fn a_writer_gets_its_turn_among_readers_in_a_hurry(place: &Place) {
+    let (here, there) = (place.client().await, place.client().await);
+    let mut readers = JoinSet::new();
+    for _ in 0..8 {
+        let client = here.clone();
+        readers.spawn(async move {
+            loop {
+                let guard = client.lock(KEY).read().wait(Wait::Forever).acquire().await.unwrap();
+                tokio::time::sleep(ms(2)).await;
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    for client in [&there, &here, &there] {
+        let writer = client.lock(KEY).wait(secs(30)).acquire().await.expect("it gets its turn");
+        writer.release().await.unwrap();
+    }
+}
+
 /// Readers that overlap all the time.
 pub async fn a_writer_gets_its_turn_among_readers_that_never_pause(place: &Place) {
     let (here, there) = (place.client().await, place.client().await);

@@ -58,6 +58,7 @@ on_every_backend![
     kinds::a_writer_follows_the_last_reader,
     kinds::a_reader_does_not_pass_a_waiting_writer,
     kinds::a_writer_gets_its_turn_among_readers_that_never_pause,
+    kinds::a_writer_gets_its_turn_among_readers_in_a_hurry,
     kinds::a_crowd_of_readers_and_writers_never_meets,
     kinds::a_read_inside_of_a_write_re_enters,
     kinds::readers_are_renewed,

@@ -129,8 +129,10 @@ impl Strategy for Poll {
             Polled::Busy => {
                 let pause = self.pause(cx);
                 // No hint is requested after an attempt that a hint caused in vain, so that there
-                // is at most one hint per attempt by the clock.
-                if pause >= release_hint::WORTH_IT && !was_woken {
+                // is at most one hint per attempt by the clock. A writer needs one to keep out
+                // readers that come later.
+                let keeps_out = cx.observed.is_behind_group();
+                if keeps_out || pause >= release_hint::WORTH_IT && !was_woken {
                     self.await_release(cx, terms);
                 }
                 pause

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::backend::{Claim, OnRelease};
+use crate::backend::{Claim, HintRegistration, OnRelease};
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::local_queue::LocalQueue;
@@ -68,7 +68,8 @@ async fn wait(
     // Without a hint, the poller makes its next attempt by the clock.
     let registration = hints.request_hint(&claim, on_release, within).await;
     let _ = ended.await;
-    let is_left = !has_come.load(Ordering::Relaxed);
+    let stays = registration.as_ref().is_ok_and(HintRegistration::stays);
+    let is_left = stays || !has_come.load(Ordering::Relaxed);
     drop(registration);
     if is_left {
         let _ = hints.cancel_hint(&claim, within).await;

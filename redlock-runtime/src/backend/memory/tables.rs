@@ -1,6 +1,7 @@
 //! The records of the embedded backend: who holds each lock, and who waits to be told of a release.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::runtime;
@@ -42,6 +43,8 @@ pub(super) struct Holder {
 pub(super) struct Hint {
     pub(super) owner: Owner,
     pub(super) kind: Kind,
+    /// It stays so long when it was told, and keeps out others that come later.
+    pub(super) stays_until: Option<Moment>,
     pub(super) on_release: OnRelease,
 }
 
@@ -106,25 +109,33 @@ impl Tables {
         record.of_owner(claim).ok_or(missing)
     }
 
-    /// Does a waiter keep out callers of `kind` that come later? Without it, readers that never
-    /// pause would keep a writer waiting for ever.
-    pub(super) fn is_wanted(&self, claim: &Claim) -> bool {
+    /// Does a waiter keep out callers of shared kinds that come later?
+    pub(super) fn is_wanted(&self, claim: &Claim, now: Moment) -> bool {
+        let keeps_out = |hint: &Hint| {
+            hint.kind == Kind::Exclusive && hint.stays_until.is_none_or(|until| now < until)
+        };
         let waiting = self.hints.get(claim.key.redis_key());
-        claim.kind.is_shared()
-            && waiting.is_some_and(|hints| hints.iter().any(|hint| hint.kind == Kind::Exclusive))
+        claim.kind.is_shared() && waiting.is_some_and(|hints| hints.iter().any(keeps_out))
     }
 
-    /// The waiters to be told that a lock was released: the first, and, if others may hold the lock
-    /// beside it, those that may.
-    pub(super) fn hints(&mut self, redis_key: &str) -> Vec<Hint> {
+    /// Those to be told that a lock was released: the first who waits, and, if others may hold the
+    /// lock beside it, those that may. Whoever wants the lock alone is told once all have left.
+    pub(super) fn hints(&mut self, redis_key: &str, now: Moment) -> Vec<OnRelease> {
+        let is_held = self.locks.contains_key(redis_key);
         let Some(waiting) = self.hints.get_mut(redis_key) else { return Vec::new() };
-        let first = waiting.first().map(|hint| hint.kind);
         let exclusive = |hint: &Hint| !hint.kind.is_shared();
-        let count = match first {
-            Some(Kind::Exclusive) | None => 1,
-            Some(_) => waiting.iter().position(exclusive).unwrap_or(waiting.len()),
+        let count = match waiting.first() {
+            Some(first) if !exclusive(first) => {
+                waiting.iter().position(exclusive).unwrap_or(waiting.len())
+            }
+            _ => usize::from(!is_held).min(waiting.len()),
         };
-        let told = waiting.drain(..count.min(waiting.len())).collect();
+        let told = waiting.iter().take(count).map(|hint| Arc::clone(&hint.on_release)).collect();
+        let mut place = 0;
+        waiting.retain(|hint| {
+            place += 1;
+            place > count || hint.stays_until.is_some_and(|until| now < until)
+        });
         if waiting.is_empty() {
             self.hints.remove(redis_key);
         }

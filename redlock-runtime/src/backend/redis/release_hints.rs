@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::commands::exclusive::release_hint::Noted;
 use super::commands::{exclusive, on_abandoned, send_script};
 use super::connection::Source;
 use super::pubsub::NOBODY;
@@ -34,8 +35,10 @@ impl<S: Source> ReleaseHints for Route<S> {
             let (decode, left) = (exclusive::release_hint::decode, end - Instant::now());
             let answer =
                 send_script(&core.health, &self.calls, &call, left, decode, on_abandoned).await?;
-            if !answer.found {
-                on_release();
+            match answer.found {
+                Noted::Free => on_release(),
+                Noted::Once => {}
+                Noted::Stays => return Ok(registration.staying()),
             }
             Ok(registration)
         })

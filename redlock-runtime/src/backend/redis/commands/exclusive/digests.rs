@@ -32,11 +32,11 @@ fn the_digests_are_pinned() {
         (&raise::SCRIPT, "6e5b9298609e8f6c72c53308d307db6ab64b6dfc"),
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
         (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),
-        (&release_hint::SCRIPT, "a7d287efdaab522fe428be23d3faf6efa53acbc3"),
-        (&enqueue::SCRIPT, "edfc257beea8aceb0ee25163b5aac83d36ea07de"),
-        (&rotate::SCRIPT, "95e3b45475f93b03d29fc0ab6262235d8c3177a5"),
-        (&nudge::SCRIPT, "403adbec428c00f9e92972c02adfa2d1b5677bbe"),
-        (&release::SCRIPT, "9367aebbd99660a55b77975b6ddd35489a0e2492"),
+        (&release_hint::SCRIPT, "1c4bd18064bbe7158c25452e76ecc4bb3ea8aa5c"),
+        (&enqueue::SCRIPT, "5604e34b0389f42a3e90d9a9ad777e98dc540c3f"),
+        (&rotate::SCRIPT, "17a4a6da53c38f1b08f5376b719bd9015ae74d5f"),
+        (&nudge::SCRIPT, "64a8861c9e2f12d69ad4d73837dd8db6f10c6c62"),
+        (&release::SCRIPT, "1137cf6aae4d0f81ed14aade82712516865e1725"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

@@ -3,7 +3,8 @@
 -- An entry of the queue: "<expire in ms> <life of the counter in ms> <fencing tokens> <channel> <owner>".
 -- In the place of fencing tokens, "r" stands for a reader, and "p<n>" for one of n permits at most.
 -- Channel "-": its process is not told, and asks now and then. "@<key>": it is told by a mailbox, the
--- list of that name. Expire "0": it wants to be told that the lock is free, and nothing else.
+-- list of that name. Expire "0": it wants to be told that the lock is free, and nothing else; its
+-- second number is the time in ms until which it stays when it was told, or 0.
 -- A release must not fail because of the queue: what it needs for that, and an older user may be
 -- denied, is called by pcall.
 local line_life = 60000
@@ -90,6 +91,11 @@ local function queue_of(lock, mark, counter, line)
       expire = expire, life = life, tokens = tokens, channel = channel, owner = owner,
       marker = marker, is_hint = expire == '0',
     }
+  end
+
+  -- Has a hint stayed for as long as it may?
+  function queue.is_over(hint)
+    return hint.life ~= '0' and clock() >= hint.life * 1000
   end
 
   -- The entry of an owner, and how many stand before it.
@@ -300,7 +306,10 @@ local function queue_of(lock, mark, counter, line)
       end
       local entry, listeners = queue.parse(text), 0
       if entry and entry.is_hint then
-        listeners = queue.tell_of_lock(entry, 'free') or 0
+        listeners = not queue.is_over(entry) and queue.tell_of_lock(entry, 'free') or 0
+        if listeners > 0 and entry.life ~= '0' then
+          return false
+        end
       elseif entry and entry.owner ~= but and is_fit(entry) then
         listeners, used, reserved = give(entry, used, reserved)
         if not listeners then

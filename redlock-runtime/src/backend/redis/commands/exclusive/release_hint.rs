@@ -14,11 +14,22 @@ pub(crate) fn call(claim: &Claim, channel: &str) -> ScriptCall {
     ScriptCall::new(&SCRIPT, &keys, &[claim.owner.as_str(), channel, &words::tokens(claim.kind)])
 }
 
-/// Was the request noted? Otherwise the lock is free already.
-pub(crate) fn decode(value: &Value) -> Option<bool> {
+/// What became of the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Noted {
+    /// The lock is free already.
+    Free,
+    /// A release takes it out.
+    Once,
+    /// It keeps others out until it is taken back.
+    Stays,
+}
+
+pub(crate) fn decode(value: &Value) -> Option<Noted> {
     match value {
-        Value::Int(1) => Some(true),
-        Value::Int(0) => Some(false),
+        Value::Int(0) => Some(Noted::Free),
+        Value::Int(1) => Some(Noted::Once),
+        Value::Int(2) => Some(Noted::Stays),
         _ => None,
     }
 }

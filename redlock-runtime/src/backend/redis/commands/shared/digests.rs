@@ -19,12 +19,12 @@ pub(crate) fn scripts() -> [&'static str; 6] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "5c0cabe9d48e095fd946c4cd6554109103c7fae1"),
-        (&enqueue::SCRIPT, "e50e479f869cfad1f544786cb437906be879e293"),
-        (&release::SCRIPT, "385e044ffb884a3d4d670c13d7d23175289750c5"),
+        (&acquire::SCRIPT, "343b702d408f9a625732b39fd4c5a9df3a62abf3"),
+        (&enqueue::SCRIPT, "a26d1f61488db078e5c368cecb41dfc92fbf6137"),
+        (&release::SCRIPT, "f2595c91b39c26205c5959710a2696ef3e008abb"),
         (&renew::SCRIPT, "f17925e96f254897b4dc04287667bd458f5c3df8"),
         (&raise::SCRIPT, "e45e54f92d1dbfbdd0feb1da6857ce9136b48dc3"),
-        (&downgrade::SCRIPT, "81182593e19661e3f89e325578b4d69f26d9ada9"),
+        (&downgrade::SCRIPT, "a64af9160eedb5cda5f3244b97468250c435a172"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

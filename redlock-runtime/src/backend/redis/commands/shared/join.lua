@@ -23,7 +23,7 @@ local function shared_lock(lock, mark, counter, line, tokens)
       return false
     end
     if entry.is_hint then
-      return not entry.marker
+      return not entry.marker and not queue.is_over(entry)
     end
     return tokens ~= 'r' or entry.tokens ~= 'r'
   end
@@ -38,9 +38,9 @@ local function shared_lock(lock, mark, counter, line, tokens)
   function shared.may_enter()
     local first = redis.call('LRANGE', line, 0, most_looked_at - 1)
     if #first > 0 and not redis.call('GET', lock) and not queue.hand_over() then
-      -- Nobody was there to have it.
+      -- Nobody was there to have it, or somebody was told to ask for it.
       redis.call('DEL', lock)
-      first = {}
+      first = redis.call('LRANGE', line, 0, 0)
     end
     for _, text in ipairs(first) do
       if keeps_out(text) then

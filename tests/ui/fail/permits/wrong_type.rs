@@ -1,0 +1,10 @@
+use redlock::{LockError, redis_lock};
+
+#[redis_lock(key = "feed-<id>", permits = id)]
+async fn import(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+fn main() {
+    drop(import(1));
+}
