@@ -10,7 +10,7 @@ use syn::LitStr;
 use crate::diagnostics::Errors;
 use crate::error::LockError;
 use crate::input::Input;
-use crate::key::{Key, LockKey, Render};
+use crate::key::{Key, LockKey, Render, Rendered};
 use crate::part::Part;
 use crate::template;
 
@@ -72,7 +72,8 @@ fn check_one(plan: &Plan, values: &[String]) -> Option<String> {
     let good = |value: &String| !value.is_empty() && !value.contains(char::is_control);
     let Key(rendered) = render(plan, values);
     assert_eq!(rendered.is_ok(), values.iter().all(good), "{values:?}");
-    let key = rendered.ok()?.into_owned();
+    let Rendered::One(key) = rendered.ok()? else { unreachable!("one template, one key") };
+    let key = key.into_owned();
     assert_eq!(take_apart(plan, &key).as_deref(), Some(values), "{key:?}");
     check_limits(&key);
     Some(key)

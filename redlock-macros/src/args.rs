@@ -53,6 +53,10 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
             continue;
         }
         let Some(known) = known(&name, &mut seen, errors) else { continue };
+        if let Some(message) = excluded(known, &seen) {
+            errors.at(name.span(), message);
+            continue;
+        }
         if let Some(value) = errors.keep(value) {
             args.set(known, values::ungroup(value), errors);
         }
@@ -60,7 +64,7 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
     }
     args.check_kind(&names, errors);
     // A part without a name was probably meant to be the key.
-    if complete && !seen.contains(&"key") {
+    if complete && !seen.iter().any(|name| matches!(*name, "key" | "keys")) {
         let message = "`#[redis_lock]` needs a key: `#[redis_lock(key = \"stock-<id>\")]`";
         errors.at(Span::call_site(), message);
     }
@@ -161,6 +165,14 @@ fn known(name: &Ident, seen: &mut Vec<&str>, errors: &mut Errors) -> Option<&'st
     Some(known)
 }
 
+/// Why `known` cannot stand beside another option.
+fn excluded(known: &str, seen: &[&str]) -> Option<&'static str> {
+    let is_beside = |(one, other, _): &&(&str, &str, _)| {
+        [*one, *other].contains(&known) && seen.contains(one) && seen.contains(other)
+    };
+    EXCLUSIVE.iter().find(is_beside).map(|(.., message)| *message)
+}
+
 impl Args {
     /// Reports options that contradict the kind of the lock.
     fn check_kind(&self, names: &[Ident], errors: &mut Errors) {
@@ -170,6 +182,12 @@ impl Args {
                            `mode = \"read\"` admits any number of readers beside each other, \
                            `permits = 3` at most 3 holders";
             errors.at(permits.span(), message);
+        }
+        if let (true, Some(_), Some(mode)) = (self.reads, named("keys"), named("mode")) {
+            let message = "`keys` and `mode = \"read\"` exclude each other: several keys are locked \
+                           together as exclusive locks only; take read locks one by one, in one \
+                           order everywhere";
+            errors.at(mode.span(), message);
         }
         let holds = !matches!(self.min_hold, None | Some(Time::Millis(0)));
         if let (true, Some(min_hold)) = (holds, named("min_hold")) {
@@ -197,6 +215,7 @@ impl Args {
     fn set(&mut self, name: &'static str, value: Expr, errors: &mut Errors) {
         match name {
             "key" => self.key = values::key(value, errors),
+            "keys" => self.key = values::keys(value, errors),
             "expire" => self.expire = values::expire(value, errors),
             "wait" => self.wait = values::wait(value, errors),
             "max_renew" => self.max_renew = values::max_renew(&value, errors),
@@ -239,8 +258,9 @@ impl Default for Args {
     }
 }
 
-const KNOWN: [&str; 13] = [
+const KNOWN: [&str; 14] = [
     "key",
+    "keys",
     "expire",
     "wait",
     "max_renew",
@@ -253,6 +273,29 @@ const KNOWN: [&str; 13] = [
     "release",
     "reentrant",
     "crate",
+];
+
+/// Options that exclude each other, and what to do.
+const EXCLUSIVE: [(&str, &str, &str); 3] = [
+    (
+        "key",
+        "keys",
+        "`key` and `keys` exclude each other: `key` is for one lock, `keys` for several that are \
+         taken together; put all of them into `keys = [..]`",
+    ),
+    (
+        "keys",
+        "min_hold",
+        "`keys` and `min_hold` exclude each other: `min_hold` is for a job that runs once, so for \
+         one `key`; leave it out, or put a second `#[redis_lock]` with the key of the job and \
+         `min_hold` above this one",
+    ),
+    (
+        "keys",
+        "permits",
+        "`keys` and `permits` exclude each other: several keys are locked together as exclusive \
+         locks only; take permits one by one, in one order everywhere",
+    ),
 ];
 
 /// Words that other lock libraries use for the same option; too far apart for a spelling check.

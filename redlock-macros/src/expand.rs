@@ -152,7 +152,8 @@ fn prepare(plan: &Plan, lent: Option<&Lent>) -> TokenStream {
 }
 
 fn bind_key(plan: &Plan, lent: Option<&Lent>) -> TokenStream {
-    let (at, key) = (Span::mixed_site(), key(plan));
+    let at = Span::mixed_site();
+    let key = plan.key.as_ref().map(|key| self::key(plan, key));
     let Some(Lent { bindings, by_move }) = lent else {
         return quote_spanned!(at=> let __key = #key;);
     };
@@ -304,23 +305,40 @@ fn spec(plan: &Plan) -> TokenStream {
 
 /// The name of the lock in spans and metrics: never a rendered key, of which there may be millions.
 fn template_name(plan: &Plan) -> LitStr {
-    let (name, span) = match &plan.key {
-        Some(KeyPlan::Template(template)) => (template.literal.value(), template.literal.span()),
-        Some(KeyPlan::Value(value)) => (value.to_token_stream().to_string(), value.span()),
-        None => (String::new(), Span::call_site()),
-    };
-    LitStr::new(&name, mixed(span))
+    let (names, spans): (Vec<_>, Vec<_>) =
+        plan.key.iter().flat_map(KeyPlan::each).map(name).unzip();
+    let span = spans.first().copied().unwrap_or_else(Span::call_site);
+    LitStr::new(&names.join(", "), mixed(span))
 }
 
-fn key(plan: &Plan) -> TokenStream {
-    match &plan.key {
-        Some(KeyPlan::Template(template)) => rendered(plan, template),
-        Some(KeyPlan::Value(value)) => {
+fn name(key: &KeyPlan) -> (String, Span) {
+    match key {
+        KeyPlan::Template(template) => (template.literal.value(), template.literal.span()),
+        KeyPlan::Value(value) | KeyPlan::Values(value) => {
+            (value.to_token_stream().to_string(), value.span())
+        }
+        KeyPlan::Several(_) => (String::new(), Span::call_site()),
+    }
+}
+
+fn key(plan: &Plan, key: &KeyPlan) -> TokenStream {
+    match key {
+        KeyPlan::Template(template) => rendered(plan, template),
+        KeyPlan::Value(value) => {
             let at = mixed(value.span());
             let (private, value) = (private(plan, at), adopt(plan, value));
             quote_spanned!(at=> #private::display_key(&(#value)))
         }
-        None => TokenStream::new(),
+        KeyPlan::Several(keys) => {
+            let at = Span::mixed_site();
+            let (private, keys) = (private(plan, at), keys.iter().map(|one| self::key(plan, one)));
+            quote_spanned!(at=> #private::several([#(#keys),*]))
+        }
+        KeyPlan::Values(values) => {
+            let at = mixed(values.span());
+            let (private, values) = (private(plan, at), adopt(plan, values));
+            quote_spanned!(at=> #private::display_keys(#values))
+        }
     }
 }
 

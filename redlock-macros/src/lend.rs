@@ -45,7 +45,7 @@ pub(crate) fn lent(key: &KeyPlan, function: &Function) -> Option<Lent> {
     is_worth_it.then_some(Lent { bindings, by_move: rest.is_empty() && is_shared })
 }
 
-/// The expressions of a key that certainly borrows what it names: a template, `format!(..)`, or a
+/// The expressions of keys that certainly borrow what they name: a template, `format!(..)`, or a
 /// variable.
 fn borrowing(key: &KeyPlan) -> Option<Vec<Expr>> {
     match key {
@@ -56,6 +56,11 @@ fn borrowing(key: &KeyPlan) -> Option<Vec<Expr>> {
             Some(hygiene::arguments(&call.mac))
         }
         KeyPlan::Value(expr) => is_place(expr).then(|| vec![expr.clone()]),
+        KeyPlan::Several(keys) => {
+            keys.iter().map(borrowing).collect::<Option<Vec<_>>>().map(|exprs| exprs.concat())
+        }
+        // It is iterated over, and may be used up.
+        KeyPlan::Values(_) => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
-use syn::Expr;
+use syn::{Error, Expr};
 
 use crate::args::Args;
 use crate::diagnostics::{Errors, closest, list};
@@ -28,14 +28,42 @@ pub(crate) struct Plan {
 pub(crate) enum KeyPlan {
     Template(Template),
     Value(Expr),
+    Several(Vec<KeyPlan>),
+    Values(Expr),
+}
+
+impl KeyPlan {
+    fn of(key: Key, errors: &mut Errors) -> Self {
+        match key {
+            Key::Template(literal) => Self::Template(template::parse(literal, errors)),
+            Key::Value(value) => Self::Value(value),
+            Key::Several(keys) => {
+                Self::Several(keys.into_iter().map(|key| Self::of(key, errors)).collect())
+            }
+            Key::Values(values) => Self::Values(values),
+        }
+    }
+
+    /// The keys of a list, or this one.
+    pub(crate) fn each(&self) -> &[Self] {
+        match self {
+            Self::Several(keys) => keys,
+            _ => std::slice::from_ref(self),
+        }
+    }
+
+    fn trap(&self, names: &[Ident]) -> Option<Error> {
+        match self {
+            Self::Template(template) => traps::in_template(template, names),
+            Self::Value(value) | Self::Values(value) => traps::in_expression(value, names),
+            Self::Several(keys) => keys.iter().find_map(|key| key.trap(names)),
+        }
+    }
 }
 
 /// `None`, possibly with errors, if the function cannot be locked as requested.
 pub(crate) fn plan(mut args: Args, function: Function, errors: &mut Errors) -> Option<Plan> {
-    let key = args.key.take().map(|key| match key {
-        Key::Template(literal) => KeyPlan::Template(template::parse(literal, errors)),
-        Key::Value(value) => KeyPlan::Value(value),
-    });
+    let key = args.key.take().map(|key| KeyPlan::of(key, errors));
     let Some(shape) = shape::of(&function) else {
         errors.push(function.not_async());
         return None;
@@ -53,17 +81,15 @@ pub(crate) fn plan(mut args: Args, function: Function, errors: &mut Errors) -> O
         function.boxed_by_attribute() || hygiene::mentions(read_by(&args, key.as_ref()), &new)
     });
     names.extend(hoisted.iter().flat_map(|hoisted| hoisted.names.clone()));
-    if let Some(KeyPlan::Template(template)) = &key {
-        check_names(template, &function, &names, errors);
-    }
-    if errors.is_empty() {
-        let trap = key.as_ref().and_then(|key| match key {
-            KeyPlan::Template(template) => traps::in_template(template, &known),
-            KeyPlan::Value(value) => traps::in_expression(value, &known),
-        });
-        if let Some(trap) = trap {
-            errors.push(trap);
+    for key in key.iter().flat_map(KeyPlan::each) {
+        if let KeyPlan::Template(template) = key {
+            check_names(template, &function, &names, errors);
         }
+    }
+    if errors.is_empty()
+        && let Some(trap) = key.as_ref().and_then(|key| key.trap(&known))
+    {
+        errors.push(trap);
     }
     check_words(&args, &known, errors);
     Some(Plan { function, args, key, shape, hoisted, names })
@@ -72,12 +98,14 @@ pub(crate) fn plan(mut args: Args, function: Function, errors: &mut Errors) -> O
 /// All expressions that are evaluated before the body.
 fn read_by(args: &Args, key: Option<&KeyPlan>) -> TokenStream {
     let mut tokens = TokenStream::new();
-    match key {
-        Some(KeyPlan::Template(template)) => {
-            values_of(template).for_each(|value| value.expr.to_tokens(&mut tokens));
+    for key in key.into_iter().flat_map(KeyPlan::each) {
+        match key {
+            KeyPlan::Template(template) => {
+                values_of(template).for_each(|value| value.expr.to_tokens(&mut tokens));
+            }
+            KeyPlan::Value(value) | KeyPlan::Values(value) => value.to_tokens(&mut tokens),
+            KeyPlan::Several(_) => {}
         }
-        Some(KeyPlan::Value(value)) => value.to_tokens(&mut tokens),
-        None => {}
     }
     args.client.to_tokens(&mut tokens);
     if let Some(Permits::Value(value)) = &args.permits {

@@ -9,6 +9,10 @@ use crate::{control, duration};
 pub(crate) enum Key {
     Template(LitStr),
     Value(Expr),
+    /// `keys = [..]`
+    Several(Vec<Key>),
+    /// `keys = <expression>`: something to iterate over.
+    Values(Expr),
 }
 
 pub(crate) enum Time {
@@ -49,6 +53,48 @@ pub(crate) fn key(value: Expr, errors: &mut Errors) -> Option<Key> {
             None
         }
         other => plain("key", other, errors).map(Key::Value),
+    }
+}
+
+pub(crate) fn keys(value: Expr, errors: &mut Errors) -> Option<Key> {
+    match value {
+        Expr::Array(list) if list.elems.is_empty() => {
+            let message = "`keys` names no key, so that nothing would be locked; write \
+                           `keys = [\"acct-<from>\", \"acct-<to>\"]`";
+            errors.over(list, message);
+            None
+        }
+        Expr::Array(list) => {
+            let count = list.elems.len();
+            let keys = list.elems.into_iter().filter_map(|value| key(ungroup(value), errors));
+            let keys: Vec<Key> = keys.collect();
+            check_twice(&keys, errors);
+            (keys.len() == count).then_some(Key::Several(keys))
+        }
+        Expr::Lit(other) => {
+            let message = "`keys` takes a list, `keys = [\"acct-<from>\", \"acct-<to>\"]`, or an \
+                           expression to iterate over; for one key write `key = ..`";
+            errors.over(other, message);
+            None
+        }
+        other => plain("keys", other, errors).map(Key::Values),
+    }
+}
+
+/// The same template twice is one key, and probably another one was meant.
+fn check_twice(keys: &[Key], errors: &mut Errors) {
+    let mut seen = Vec::new();
+    for key in keys {
+        let Key::Template(template) = key else { continue };
+        let text = template.value();
+        if seen.contains(&text) {
+            let message = format!(
+                "the template `{text}` is in the list twice, and would be one key; name another \
+                 argument, or leave it out"
+            );
+            errors.over(template, message);
+        }
+        seen.push(text);
     }
 }
 

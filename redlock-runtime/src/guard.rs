@@ -155,7 +155,8 @@ impl LockGuard {
     ///
     /// # Errors
     /// [`LockError::Lost`] when the lease was lost, [`LockError::Unavailable`] when the outcome is
-    /// unknown, [`LockError::Config`] for a permit and for a lock with `min_hold`. [`LockError::AlreadyHeld`] for a guard that
+    /// unknown, [`LockError::Config`] for a permit, for a lock with `min_hold`, and for
+    /// [several keys](crate::Redlock::lock_all). [`LockError::AlreadyHeld`] for a guard that
     /// re-entered: the outer call has the write lock. After an error the lock is released.
     ///
     /// # Cancel safety
@@ -184,7 +185,7 @@ impl LockGuard {
             Kind::Exclusive => {}
         }
         let Some(ownership) = self.ownership.take() else {
-            return Err(LockError::AlreadyHeld { key: self.key().to_owned() });
+            return Err(LockError::AlreadyHeld { key: self.key().to_owned(), with: Vec::new() });
         };
         acquire::downgrade(ownership).await.map(Self::new)
     }

@@ -69,7 +69,7 @@ impl Lease {
         reentrancy::current().map(Self::within)
     }
 
-    /// The key, without the client's prefix.
+    /// The key, without the client's prefix. Of several keys, the first.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -83,7 +83,24 @@ impl Lease {
         self.hold.claim.key.name()
     }
 
-    /// The key as it stands in Redis.
+    /// All keys of the lease, without the client's prefix: one, or those of
+    /// [`lock_all`](crate::Redlock::lock_all), each once, in the order in which they are locked.
+    /// [`key`](Self::key) is the first of them.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock_all(["acct-2", "acct-1", "acct-2"]).acquire().await?;
+    /// assert_eq!(guard.keys(), ["acct-1", "acct-2"]);
+    /// assert_eq!(guard.key(), "acct-1");
+    /// # Ok(()) }
+    /// ```
+    pub fn keys(&self) -> &[String] {
+        self.hold.key_names()
+    }
+
+    /// The key as it stands in Redis. Of several keys, the first.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -97,7 +114,8 @@ impl Lease {
         self.hold.claim.key.redis_key()
     }
 
-    /// The owner value that stands in the key.
+    /// The owner value that stands in the key. Of several keys, which have one each, that of the
+    /// first.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -37,6 +37,7 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 mod thread_exit;
+mod together;
 mod validity;
 
 pub use backend::MemoryStore;
@@ -80,7 +81,10 @@ pub mod __private {
         Client, FromLockError, Handed, Kept, LockLocal, Locked, Pending, Skip, Slot, Spec, client,
         convert, global, handle, panic_on, skip_busy, skipped, wait,
     };
-    pub use crate::key::{Key, KeyPart, Render, display_key, lend, literal_key, part, take};
+    pub use crate::key::{
+        Key, KeyPart, Keys, Render, display_key, display_keys, lend, literal_key, part, several,
+        take,
+    };
     #[cfg(any(test, feature = "test-util"))]
     pub use crate::testing::assert::{
         assert_held_by, assert_held_here, assert_not_held_by, assert_not_held_here,

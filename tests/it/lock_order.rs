@@ -139,3 +139,37 @@ async fn the_error_of_a_deadlock_names_what_is_held() {
     assert_eq!((key.as_str(), while_holding.as_slice()), ("dead-b", &["dead-a".to_owned()][..]));
     assert!(error.to_string().contains("this task holds `dead-a` meanwhile"), "{error}");
 }
+
+/// Locks several keys inside of others, all with one label or with two.
+async fn nest_several(redlock: &Redlock, labels: [&'static str; 2], keys: [&[&str]; 2]) {
+    let inside = redlock.lock_all(keys[1]).label(labels[1]).run(async {});
+    redlock.lock_all(keys[0]).label(labels[0]).run(inside).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn several_keys_count_as_one_lock_of_their_template() {
+    let (captured, redlock) = (capture(), client().await);
+    for _ in 0..2 {
+        nest_several(&redlock, ["several-x", "several-y"], [&["a", "c"], &["b", "d"]]).await;
+    }
+    assert!(warnings(&captured, "several-").is_empty());
+    for _ in 0..2 {
+        nest_several(&redlock, ["several-y", "several-x"], [&["b", "d"], &["a", "c"]]).await;
+    }
+    let told = warnings(&captured, "several-");
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].field("order"), Some("several-y -> several-x -> several-y"));
+}
+
+#[tokio::test]
+async fn several_keys_of_one_template_are_sorted_if_none_lies_between_others() {
+    let (captured, redlock) = (capture(), client().await);
+    nest_several(&redlock, ["sorted-k"; 2], [&["a", "b"], &["c", "d"]]).await;
+    nest_several(&redlock, ["sorted-k"; 2], [&["k-8", "k-9"], &["k-10", "k-11"]]).await;
+    assert!(warnings(&captured, "sorted-k").is_empty());
+    nest_several(&redlock, ["between-k"; 2], [&["a", "d"], &["b"]]).await;
+    assert_eq!(warnings(&captured, "between-k").len(), 1);
+    nest_several(&redlock, ["around-k"; 2], [&["b"], &["a", "d"]]).await;
+    nest_several(&redlock, ["around-k"; 2], [&["b"], &["a", "d"]]).await;
+    assert_eq!(warnings(&captured, "around-k").len(), 1);
+}

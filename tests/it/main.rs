@@ -48,6 +48,7 @@ mod attribute_client;
 mod attribute_crate;
 mod attribute_expire;
 mod attribute_key;
+mod attribute_keys;
 mod attribute_kinds;
 mod attribute_max_renew;
 mod attribute_on_busy;
@@ -92,6 +93,7 @@ mod security_topologies;
 mod sentinel;
 mod testing_kit;
 mod tls;
+mod transfers;
 
 mod support_cluster;
 mod support_events;

@@ -36,8 +36,9 @@ const SHARED: [(&str, &str); 6] = [
     ("shared/raise.lua", shared!("raise.lua")),
 ];
 
-const SCRIPTS: [(&str, &str); 9] = [
+const SCRIPTS: [(&str, &str); 10] = [
     ("acquire.lua", script!("acquire.lua")),
+    ("acquire_all.lua", script!("acquire_all.lua")),
     ("raise.lua", script!("raise.lua")),
     ("renew.lua", script!("renew.lua")),
     ("retain.lua", script!("retain.lua")),

@@ -25,6 +25,7 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("fork-as-a-daemon", forks_roles::as_a_daemon),
         ("fork-in-a-body", forks_roles::in_a_body),
         ("fork-while-others-lock", forks_roles::while_others_lock),
+        ("transfer", crate::transfers::work),
         ("fork-and-block", forks_roles::and_block),
         ("run-a-job", crate::min_hold::run_jobs),
         ("hold", fault_roles::hold),

@@ -182,7 +182,7 @@ async fn let_go(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
 async fn others(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
     let keys = keys(lock);
     let (owner, used, reserved) = held(pair, random, lock);
-    match random.u8(..7) {
+    match random.u8(..8) {
         6 => {
             let keys = [keys[0].clone(), keys[3].clone()];
             let count = if random.u8(..8) == 0 { 1 } else { 2 };
@@ -198,20 +198,28 @@ async fn others(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
         }
         2 => call(pair, ("nudge", script!("nudge")), &keys, &[], place).await,
         3 => {
-            let args = [owner.as_str(), reserved.as_str()];
-            call(pair, ("raise", script!("raise")), &keys[..2], &args, place).await;
+            let args = [owner.as_str(), reserved.as_str(), "20000"];
+            call(pair, ("raise", script!("raise")), &keys[..3], &args, place).await;
         }
         4 => {
             let keys = [keys[0].clone(), keys[3].clone()];
             let args = [owner.as_str(), one(random, &CHANNELS), one(random, &["0", "r", "p2"])];
             call(pair, ("release_hint", script!("release_hint")), &keys, &args, place).await;
         }
+        5 => several(pair, random, &owner, place).await,
         _ => {
             let args = [&owner, life(random), one(random, &OWNERS), life(random)];
             let locks = LOCKS.map(str::to_owned);
             call(pair, ("renew", script!("renew")), &locks, &args, place).await;
         }
     }
+}
+
+/// Both locks at once.
+async fn several(pair: &mut Pair, random: &mut Rng, owner: &str, place: &str) {
+    let both: Vec<String> = LOCKS.iter().flat_map(|lock| keys(lock).into_iter().take(3)).collect();
+    let args = [life(random), owner, one(random, &OWNERS)];
+    call(pair, ("acquire_all", script!("acquire_all")), &both, &args, place).await;
 }
 
 async fn time(pair: &mut Pair, random: &mut Rng) {

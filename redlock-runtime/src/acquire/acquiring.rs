@@ -38,7 +38,7 @@ pub(crate) struct Order {
 }
 
 /// The outcome of an acquisition.
-type Acquisition = Result<Ownership, LockError>;
+pub(super) type Acquisition = Result<Ownership, LockError>;
 
 /// The future of an acquisition.
 ///
@@ -55,14 +55,22 @@ type Work = Pin<Box<dyn Future<Output = Acquisition> + Send>>;
 
 /// Begins to acquire a lock. The future does nothing before its first poll.
 pub(crate) fn start(engine: &Arc<Engine>, order: Order) -> Acquiring {
-    let (engine, process) = (Arc::clone(engine), engine.process);
-    let is_embedded = engine.is_embedded();
-    let acquire = async move { acquire(&engine, &order).await };
-    // Every answer comes from another thread or over a socket, so other tasks still have their
-    // turn. A task that has used up its cooperative budget and blocks on a lock would never see the
-    // answer.
-    let work: Work = if is_embedded { Box::pin(acquire) } else { Box::pin(unconstrained(acquire)) };
-    Acquiring { work: Mutex::new(Some(work)), process }
+    let own = Arc::clone(engine);
+    Acquiring::new(engine, async move { acquire(&own, &order).await })
+}
+
+impl Acquiring {
+    pub(super) fn new(
+        engine: &Engine,
+        acquire: impl Future<Output = Acquisition> + Send + 'static,
+    ) -> Self {
+        // Every answer comes from another thread or over a socket, so other tasks still have their
+        // turn. A task that has used up its cooperative budget and blocks on a lock would never see
+        // the answer.
+        let work: Work =
+            if engine.is_embedded() { Box::pin(acquire) } else { Box::pin(unconstrained(acquire)) };
+        Self { work: Mutex::new(Some(work)), process: engine.process }
+    }
 }
 
 impl Future for Acquiring {
@@ -96,40 +104,46 @@ impl fmt::Debug for Acquiring {
 
 async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
     let (started, wait_limit) = (engine.clock().now(), order.policy.wait());
-    nesting::note_order(engine, order.template, &order.key, wait_limit);
+    nesting::note_order(engine, order.template, [&order.key], wait_limit);
     let attempt = CountedCall::begin(order);
     let terms = order.terms(started, engine.shutdowns().begun());
-    let granted = loop {
+    let granted = grant(engine, order, terms).await;
+    attempt.end(&granted);
+    if wait_limit == Wait::Never { granted } else { granted.map_err(nesting::with_holds) }
+}
+
+/// Acquires the lock for one call, or for one key of a call.
+pub(super) async fn grant(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Acquisition {
+    let started = terms.started;
+    loop {
         if engine.shutdowns().refuse(terms.shutdowns) {
-            break Err(LockError::ShuttingDown { key: order.key.name().to_owned() });
+            return Err(LockError::ShuttingDown { key: order.key.name().to_owned() });
         }
-        let granted = match wait_limit {
+        let granted = match order.policy.wait() {
             Wait::Never => try_once(engine, order, terms).await,
             Wait::AtMost(limit) => wait(engine, order, terms, started.plus(limit)).await,
             Wait::Forever => wait(engine, order, terms, Moment::NEVER).await,
         };
         // The lock was taken back because this task was not polled for too long: it waits again.
         if granted.as_ref().map_or(true, Ownership::take) {
-            break granted;
+            return granted;
         }
-    };
-    attempt.end(&granted);
-    if wait_limit == Wait::Never { granted } else { granted.map_err(nesting::with_holds) }
+    }
 }
 
 /// A counted call. A call that is dropped before its end counts as cancelled.
-struct CountedCall<'a> {
+pub(super) struct CountedCall<'a> {
     order: &'a Order,
     has_ended: bool,
 }
 
 impl<'a> CountedCall<'a> {
-    fn begin(order: &'a Order) -> Self {
+    pub(super) fn begin(order: &'a Order) -> Self {
         telemetry::attempt(order.template);
         Self { order, has_ended: false }
     }
 
-    fn end(mut self, granted: &Acquisition) {
+    pub(super) fn end(mut self, granted: &Acquisition) {
         self.has_ended = true;
         let Order { template, policy, skips_busy, .. } = self.order;
         match granted {
@@ -151,7 +165,7 @@ impl Drop for CountedCall<'_> {
 }
 
 impl Order {
-    fn terms(&self, started: Moment, shutdowns: u64) -> Terms {
+    pub(super) fn terms(&self, started: Moment, shutdowns: u64) -> Terms {
         let Self { template, policy, .. } = self;
         Terms {
             template,

@@ -1,11 +1,12 @@
 //! A direct attempt: a caller sends it without the poller of its queue.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::attempt::{Outcome, attempt};
+use super::caller::Caller;
 use super::observed::Observed;
 use crate::backend::{Claim, LockBackend};
 use crate::background_thread::stopped;
@@ -13,7 +14,6 @@ use crate::engine::Engine;
 use crate::error::LockError;
 use crate::handoff::{Begin, NotGranted, Ownership, grant};
 use crate::local_queue::{DirectAttemptGuard, QueueHandle, Terms};
-use crate::thread_exit::Unsent;
 
 pub(super) struct DirectAttempt {
     queue: QueueHandle,
@@ -63,8 +63,8 @@ impl DirectAttempt {
     ) -> Result<DirectOutcome, LockError> {
         let (reply, mut answer) = oneshot::channel();
         let own = Arc::clone(engine);
-        let caller = Caller { is_answered: engine.is_embedded(), gone: Arc::default() };
-        let gone = Arc::clone(&caller.gone);
+        let caller = Caller::new(engine);
+        let gone = caller.gone();
         engine.executor().spawn(async move {
             let backend = Arc::clone(&own.backend);
             let found = self.over(&own, &*backend, &claim, within, false).await;
@@ -124,27 +124,5 @@ impl DirectAttempt {
             }
         }
         Ok(Err(observed))
-    }
-}
-
-/// A caller that waits for an answer from the executor. If it goes away before the answer, the end
-/// of its thread waits until the attempt is completed.
-struct Caller {
-    is_answered: bool,
-    /// Shared with the task that sends the attempt, until it is sent.
-    gone: Arc<OnceLock<Unsent>>,
-}
-
-impl Caller {
-    fn hears(mut self) {
-        self.is_answered = true;
-    }
-}
-
-impl Drop for Caller {
-    fn drop(&mut self) {
-        if !self.is_answered {
-            self.gone.get_or_init(Unsent::here);
-        }
     }
 }

@@ -41,6 +41,11 @@ async fn send(engine: &Arc<Engine>, ownership: Ownership) -> Result<Ownership, L
         let message = "a lock with `min_hold` stays taken, and cannot become a read lock";
         return Err(LockError::config(message));
     }
+    if ownership.hold().several_names().is_some() {
+        let message = "several keys that were locked together cannot become read locks; release \
+                       them, and take read locks one by one";
+        return Err(LockError::config(message));
+    }
     let _pending = engine.pending.begin();
     // From here on the lease is not renewed any more: the server would find another owner.
     let Some((hold, queue, tenure)) = ownership.give_up() else {

@@ -1,13 +1,19 @@
-//! Acquire: the direct attempt of a caller, and the poller that waits for all callers of a key.
+//! Acquire: the direct attempt of a caller, and the poller that waits for all callers of a key;
+//! several keys, one after another.
 
 mod acquiring;
+mod agreement;
+mod at_once;
 mod attempt;
+mod caller;
 mod direct_attempt;
 mod downgrade;
 mod nesting;
 mod observed;
+mod several;
 mod wait_handle;
 mod waiting;
 
 pub(crate) use acquiring::{Acquiring, Order, start};
 pub(crate) use downgrade::downgrade;
+pub(crate) use several::start_all;

@@ -11,18 +11,29 @@ use crate::shield::tell;
 use crate::telemetry;
 
 /// Notes the order in which the current task nests its locks. A lock without a template or a label
-/// has no name in it, and a single attempt waits for no other call.
-pub(super) fn note_order(engine: &Engine, template: &'static str, key: &LockKey, wait: Wait) {
+/// has no name in it, and a single attempt waits for no other call. `keys`: the key of the call, or
+/// the first and the last of several: the others stand between them.
+pub(super) fn note_order<'a>(
+    engine: &Engine,
+    template: &'static str,
+    keys: impl IntoIterator<Item = &'a LockKey>,
+    wait: Wait,
+) {
     let Some(top) = reentrancy::current() else { return };
     let has_name = |template: &str| template != telemetry::PROGRAMMATIC && !template.is_empty();
     if wait == Wait::Never || !has_name(template) {
         return;
     }
-    let held = reentrancy::holds(&top)
-        .filter(|hold| hold.client == engine.id && has_name(hold.template) && !hold.is_over())
-        .map(|hold| Ordered { template: hold.template, key: hold.claim.key.name() });
-    let conflicts = engine.lock_order.note(held, Ordered { template, key: key.name() });
-    conflicts.into_iter().for_each(warn);
+    for key in keys {
+        let held = reentrancy::holds(&top)
+            .filter(|hold| hold.client == engine.id && has_name(hold.template) && !hold.is_over())
+            .flat_map(|hold| {
+                let template = hold.template;
+                hold.first_and_last().map(move |key| Ordered { template, key })
+            });
+        let conflicts = engine.lock_order.note(held, Ordered { template, key: key.name() });
+        conflicts.into_iter().for_each(warn);
+    }
 }
 
 fn warn(conflict: OrderConflict) {
@@ -54,9 +65,10 @@ pub(super) fn with_holds(mut error: LockError) -> LockError {
         && let Some(top) = reentrancy::current()
     {
         for hold in reentrancy::holds(&top).filter(|hold| !hold.is_over()) {
-            let key = hold.claim.key.name();
-            if !while_holding.iter().any(|known| known == key) {
-                while_holding.push(key.to_owned());
+            for key in hold.key_names() {
+                if !while_holding.contains(key) {
+                    while_holding.push(key.clone());
+                }
             }
         }
     }

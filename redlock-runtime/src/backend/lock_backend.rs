@@ -1,4 +1,4 @@
-//! The contract of every backend: four commands, each ended by an answer or a fault, and the
+//! The contract of every backend: five commands, each ended by an answer or a fault, and the
 //! further abilities that a backend may have.
 
 use std::fmt;
@@ -6,11 +6,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::acquire_all::AcquireAll;
 use super::claim::{Claim, Release};
 use super::downgrade::Downgrade;
 use super::fifo_queue::FifoQueue;
 use super::outcome::{Acquired, Found, Reply};
 use super::release_hints::ReleaseHints;
+use crate::fencing::FencingToken;
 
 /// One place that holds locks: a Redis server, this process, or N servers as one.
 ///
@@ -32,6 +34,15 @@ pub(crate) trait LockBackend: fmt::Debug + Send + Sync + 'static {
     /// late command of its owner finds it.
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found>;
 
+    /// Raises the fencing counter of the lock to at least `fencing_token` if the owner still holds
+    /// it: so N nodes, or the keys of one hold, agree on a token. The lease stays as it is.
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found>;
+
     /// Is the backend reachable, and fit to hold locks?
     fn verify(&self, within: Duration) -> Reply<'_, ()>;
 
@@ -40,13 +51,15 @@ pub(crate) trait LockBackend: fmt::Debug + Send + Sync + 'static {
     fn abilities(&self) -> Abilities<'_>;
 }
 
-/// The abilities of a backend besides the four commands.
+/// The abilities of a backend besides the five commands.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Abilities<'a> {
     /// A server keeps the waiting processes of each lock in a queue. `None`: waiters poll.
     pub(crate) fifo_queue: Option<&'a dyn FifoQueue>,
     /// The backend can send release hints to waiters that poll.
     pub(crate) release_hints: Option<&'a dyn ReleaseHints>,
+    /// One command can acquire several locks.
+    pub(crate) acquire_all: Option<&'a dyn AcquireAll>,
     /// The backend can be reached over connections of the caller's own runtime.
     pub(crate) local_connection: Option<&'a dyn LocalConnection>,
     /// The backend needs a background task for as long as it lives.

@@ -4,24 +4,20 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use self::tables::{Hint, Holder, Record, Tables, clock_here};
+use self::tables::{Holder, Record, Tables, clock_here};
 use super::claim::{Claim, Release};
 use super::downgrade::{Downgrade, Downgraded};
 use super::lock_backend::{Abilities, LockBackend};
 use super::outcome::Reply;
 use super::outcome::{Acquired, Fault, Found};
-use super::release_hints::{HintRegistration, OnRelease, ReleaseHints};
 use crate::clock::Clock;
 use crate::error::{NodeError, NodeErrorKind};
-#[cfg(any(test, feature = "test-util"))]
 use crate::fencing::FencingToken;
 use crate::kind::Kind;
-use crate::owner::Owner;
 
+mod hints;
+mod several;
 mod tables;
-
-/// How long a request for a hint keeps others out if it is not cancelled.
-const STAYS: Duration = Duration::from_secs(2);
 
 /// The locks of the `memory` backend. Clients that share a store exclude each other, like processes
 /// on one Redis; the store can also simulate faults for tests.
@@ -187,9 +183,7 @@ impl Memory {
         }
     }
 
-    /// Makes the store a node of a quorum.
-    #[cfg(any(test, feature = "test-util"))]
-    pub(crate) fn raise(&self, claim: &Claim, fencing_token: FencingToken) -> Found {
+    fn lift(&self, claim: &Claim, fencing_token: FencingToken) -> Found {
         let mut tables = self.store.tables();
         if let Err(found) = tables.ours(claim, Clock::Tokio.now()) {
             return found;
@@ -273,6 +267,16 @@ impl LockBackend for Memory {
         Box::pin(async move { Ok(answer) })
     }
 
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        _: Duration,
+    ) -> Reply<'a, Found> {
+        let answer = self.lift(claim, fencing_token);
+        Box::pin(async move { Ok(answer) })
+    }
+
     fn verify(&self, _: Duration) -> Reply<'_, ()> {
         Box::pin(async { Ok(()) })
     }
@@ -280,46 +284,12 @@ impl LockBackend for Memory {
     fn abilities(&self) -> Abilities<'_> {
         Abilities {
             release_hints: Some(self),
+            acquire_all: Some(self),
             downgrade: Some(self),
             has_permits: true,
             is_synchronous: true,
             ..Abilities::default()
         }
-    }
-}
-
-impl ReleaseHints for Memory {
-    fn request_hint<'a>(
-        &'a self,
-        claim: &'a Claim,
-        on_release: OnRelease,
-        _: Duration,
-    ) -> Reply<'a, HintRegistration> {
-        let (owner, kind) = (claim.owner.clone(), claim.kind);
-        let key = claim.key.redis_key();
-        let registration =
-            Registration { store: self.store.clone(), key: key.to_owned(), owner: owner.clone() };
-        let now = Clock::Tokio.now();
-        let is_free = {
-            let mut tables = self.store.tables();
-            let held = tables.live(key, now).map(|record| record.kind);
-            if let Some(held) = held {
-                let stays = held.is_shared() && !kind.is_shared();
-                let stays_until = stays.then(|| now.plus(STAYS));
-                let hint = Hint { owner, kind, stays_until, on_release: Arc::clone(&on_release) };
-                tables.hints.entry(key.to_owned()).or_default().push(hint);
-            }
-            held.is_none()
-        };
-        if is_free {
-            on_release();
-        }
-        Box::pin(async move { Ok(HintRegistration::new(registration)) })
-    }
-
-    /// The end of the registration has removed it.
-    fn cancel_hint<'a>(&'a self, _: &'a Claim, _: Duration) -> Reply<'a, Found> {
-        Box::pin(async { Ok(Found::Gone) })
     }
 }
 
@@ -335,36 +305,12 @@ impl Downgrade for Memory {
     }
 }
 
-/// Removes a hint when it is dropped.
-#[derive(Debug)]
-struct Registration {
-    store: MemoryStore,
-    key: String,
-    owner: Owner,
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        let gone = {
-            let mut tables = self.store.tables();
-            let Some(hints) = tables.hints.get_mut(&self.key) else { return };
-            let at = hints.iter().position(|hint| hint.owner == self.owner);
-            let gone = at.map(|at| hints.remove(at));
-            if hints.is_empty() {
-                tables.hints.remove(&self.key);
-            }
-            gone
-        };
-        // Outside of the mutex: what the hint refers to may end with it.
-        drop(gone);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::tables::{FIRST_SWEEP, micros_since_epoch};
     use super::*;
     use crate::key::LockKey;
+    use crate::owner::Owner;
 
     const EXPIRE: Duration = Duration::from_secs(10);
 

@@ -1,5 +1,6 @@
 //! The contract of the servers that hold locks, and its implementations.
 
+mod acquire_all;
 mod claim;
 mod downgrade;
 #[cfg(any(test, feature = "test-util"))]
@@ -17,6 +18,7 @@ mod tls;
 mod tokens;
 mod witness;
 
+pub(crate) use acquire_all::{AcquireAll, AllAcquired};
 pub(crate) use claim::{Claim, Release};
 pub(crate) use downgrade::{Downgrade, Downgraded};
 #[cfg(any(test, feature = "test-util"))]

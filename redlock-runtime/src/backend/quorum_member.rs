@@ -4,11 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::claim::Claim;
 use super::lock_backend::LockBackend;
-use super::outcome::{Found, Reply};
+use super::outcome::Reply;
 use crate::clock::Moment;
-use crate::fencing::FencingToken;
 
 /// Since when a node remembers every lease it granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,15 +71,6 @@ pub(crate) trait QuorumMember: LockBackend {
     /// As of its last answer; `None`: the backend does not tell. Known once it has answered any
     /// command.
     fn memory_since(&self) -> Option<MemorySince>;
-
-    /// Raises the fencing counter to at least `fencing_token` if the owner still holds the lock: so
-    /// N nodes agree on a token.
-    fn raise<'a>(
-        &'a self,
-        claim: &'a Claim,
-        fencing_token: FencingToken,
-        within: Duration,
-    ) -> Reply<'a, Found>;
 
     /// Reads the founders of the group of nodes that this one belongs to (`quorum/founders.rs`),
     /// after `offer` was written. Connects if necessary.

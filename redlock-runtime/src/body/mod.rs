@@ -6,5 +6,5 @@ pub(crate) mod reentrancy;
 pub(crate) mod watch;
 
 pub(crate) use protect::Protect;
-pub(crate) use reentrancy::{Entering, HoldLink, Reentry};
+pub(crate) use reentrancy::{Entering, Held, HoldLink, Reentry};
 pub(crate) use watch::Watch;

@@ -122,10 +122,24 @@ pub(crate) fn holds(top: &Arc<HoldLink>) -> impl Iterator<Item = &Arc<Hold>> {
 /// without the client's prefix.
 pub(crate) fn find(client: u64, name: &str) -> Option<Held> {
     let top = current()?;
-    let is_it =
-        |link: &&Arc<HoldLink>| link.hold.client == client && link.hold.claim.key.name() == name;
+    let is_it = |link: &&Arc<HoldLink>| link.hold.client == client && link.hold.has_key(name);
     let parent = chain(Some(&top)).find(is_it).filter(|link| !link.hold.is_over())?;
     Some(Held { parent: Arc::clone(parent), top })
+}
+
+/// The same for several keys, which have to be those of one hold. A task that holds some of them
+/// only must not wait for the others: it would not take them in the order of keys.
+pub(crate) fn find_all<'a>(
+    client: u64,
+    names: impl Iterator<Item = &'a str> + Clone,
+) -> Result<Option<Held>, LockError> {
+    let held = names.clone().find_map(|name| Some((name, find(client, name)?)));
+    let Some((name, held)) = held else { return Ok(None) };
+    if names.clone().all(|name| held.parent.hold.has_key(name)) {
+        return Ok(Some(held));
+    }
+    let with = names.filter(|other| *other != name).map(str::to_owned).collect();
+    Err(LockError::AlreadyHeld { key: name.to_owned(), with })
 }
 
 /// The hold that a call finds when it wants a lock which its task holds already.
@@ -172,7 +186,7 @@ impl Held {
         if kind.may_run_inside(claim.kind) {
             return Ok(());
         }
-        Err(LockError::AlreadyHeld { key: claim.key.name().to_owned() })
+        Err(LockError::AlreadyHeld { key: claim.key.name().to_owned(), with: Vec::new() })
     }
 
     /// Re-enters if no sibling is inside of the hold.

@@ -1,5 +1,6 @@
 //! The stages of a locked call, independent of the type of its body.
 
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -11,17 +12,20 @@ use super::after_completion::after_completion;
 use super::spec::{Client, Spec};
 use crate::acquire;
 use crate::acquire::{Acquiring, Order};
-use crate::body::{Entering, HoldLink, Reentry, Watch, finish, reentrancy};
+use crate::body::{Entering, Held, HoldLink, Reentry, Watch, finish, reentrancy};
 use crate::client::Redlock;
 use crate::error::LockError;
 use crate::handoff::Ownership;
 use crate::hold::Hold;
-use crate::key::{Key, LockKey};
+use crate::key;
+use crate::key::{Key, LockKey, Rendered};
+use crate::kind::Kind;
 use crate::options::Policy;
 use crate::release::ReleaseFuture;
 
 /// How far a call has come. The future of every locked call holds one stage, boxed.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "boxed, and mostly the largest one")]
 pub(crate) enum Stage {
     /// The call was not polled yet.
     Start {
@@ -134,29 +138,71 @@ impl Stage {
 }
 
 fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
-    let text = key.0?;
+    let rendered = key.0?;
     let redlock = client.resolve()?;
     let engine = redlock.engine();
     engine.check_process()?;
     let min_hold = spec.min_hold.unwrap_or_default();
     let kind = engine.check_kind(spec.kind()?, min_hold)?;
+    let text = match rendered {
+        Rendered::One(text) => text,
+        Rendered::Several(names) => {
+            engine.check_several(kind, min_hold)?;
+            return begin_several(spec, &names, &redlock);
+        }
+    };
     // The key of a hold has been checked before.
     if let Some(held) = reentrancy::find(engine.id, &text) {
-        if !spec.is_reentrant {
-            return Err(LockError::AlreadyHeld { key: text.into_owned() });
-        }
-        held.check_kind(kind)?;
-        if let Some(reentry) = held.enter_now() {
-            return Ok(reenter(spec, reentry));
-        }
-        let entering = held.enter(engine, policy(&redlock, spec)?.wait());
-        return Ok(Stage::Entering { spec, entering });
+        return begin_within(spec, held, kind, &text, &redlock);
     }
     let key = LockKey::new(redlock.prefix(), &text)?;
     let policy = policy(&redlock, spec)?;
     let Spec { template, skips_busy, .. } = spec;
     let answer = acquire::start(engine, Order { template, key, kind, policy, skips_busy });
     Ok(Stage::Acquiring { spec, answer })
+}
+
+#[cold]
+fn begin_several(
+    spec: Spec,
+    names: &[Cow<'static, str>],
+    redlock: &Redlock,
+) -> Result<Stage, LockError> {
+    let engine = redlock.engine();
+    let (key, further) = key::in_order(redlock.prefix(), names)?;
+    let names = std::iter::once(&key).chain(&further).map(LockKey::name);
+    let kind = Kind::Exclusive;
+    if let Some(held) = reentrancy::find_all(engine.id, names)? {
+        return begin_within(spec, held, kind, key.name(), redlock);
+    }
+    let policy = policy(redlock, spec)?;
+    let Spec { template, skips_busy, .. } = spec;
+    let order = Order { template, key, kind, policy, skips_busy };
+    let answer = if further.is_empty() {
+        acquire::start(engine, order)
+    } else {
+        acquire::start_all(engine, order, further)
+    };
+    Ok(Stage::Acquiring { spec, answer })
+}
+
+/// The task holds what the call wants.
+fn begin_within(
+    spec: Spec,
+    held: Held,
+    kind: Kind,
+    key: &str,
+    redlock: &Redlock,
+) -> Result<Stage, LockError> {
+    if !spec.is_reentrant {
+        return Err(LockError::AlreadyHeld { key: key.to_owned(), with: Vec::new() });
+    }
+    held.check_kind(kind)?;
+    if let Some(reentry) = held.enter_now() {
+        return Ok(reenter(spec, reentry));
+    }
+    let entering = held.enter(redlock.engine(), policy(redlock, spec)?.wait());
+    Ok(Stage::Entering { spec, entering })
 }
 
 fn policy(redlock: &Redlock, spec: Spec) -> Result<Policy, LockError> {
@@ -181,6 +227,7 @@ fn span(spec: Spec, hold: &Hold, waited: Duration) -> Span {
     tracing::debug_span!(
         "redlock",
         key = hold.claim.key.name(),
+        keys = hold.several_names().map(tracing::field::debug),
         template = spec.template,
         fencing_token = %hold.fencing_token,
         ?waited,

@@ -22,7 +22,7 @@ use crate::state::LeaseState;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HeldLock {
-    key: String,
+    keys: Vec<String>,
     redis_key: String,
     kind: &'static str,
     owner: String,
@@ -36,7 +36,7 @@ pub struct HeldLock {
 impl HeldLock {
     pub(super) fn of(hold: &Hold) -> Self {
         Self {
-            key: hold.claim.key.name().to_owned(),
+            keys: hold.key_names().to_vec(),
             redis_key: hold.claim.key.redis_key().to_owned(),
             kind: hold.claim.kind.label(),
             owner: hold.claim.owner.as_str().to_owned(),
@@ -48,7 +48,7 @@ impl HeldLock {
         }
     }
 
-    /// The key, without the client's prefix.
+    /// The key, without the client's prefix. Of several keys, the first.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -60,7 +60,23 @@ impl HeldLock {
     /// # Ok(()) }
     /// ```
     pub fn key(&self) -> &str {
-        &self.key
+        self.keys.first().map_or("", String::as_str)
+    }
+
+    /// All keys of the lease, without the client's prefix: one, or those of
+    /// [`lock_all`](super::redlock::Redlock::lock_all).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock_all(["acct-1", "acct-2"]).acquire().await?;
+    /// assert_eq!(redlock.held()[0].keys(), ["acct-1", "acct-2"]);
+    /// # drop(guard);
+    /// # Ok(()) }
+    /// ```
+    pub fn keys(&self) -> &[String] {
+        &self.keys
     }
 
     /// The key as it stands in Redis.

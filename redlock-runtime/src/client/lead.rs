@@ -109,9 +109,7 @@ impl Candidate {
         let mut failures = 0;
         loop {
             self.check_shutdown()?;
-            if self.request.is_held_by_task() {
-                return Err(LockError::AlreadyHeld { key: self.request.name().to_owned() });
-            }
+            self.request.check_not_held()?;
             match self.request.clone().acquire().await {
                 Ok(guard) => return Ok(guard),
                 Err(error) if may_pass(&error) => {

@@ -10,6 +10,7 @@ use tokio::task::coop::unconstrained;
 use super::held::HeldLock;
 use super::request::LockRequest;
 use crate::engine::Engine;
+use crate::key;
 use crate::key::LockKey;
 use crate::options::Policy;
 
@@ -59,6 +60,40 @@ impl Redlock {
     pub fn lock(&self, key: impl AsRef<str>) -> LockRequest {
         let Inner { engine, prefix, policy } = &*self.inner;
         LockRequest::new(engine, *policy, LockKey::new(prefix, key.as_ref()))
+    }
+
+    /// Several locks at once, all or none of them: one [`LockRequest`], one guard, one lease. Each
+    /// key is locked once, however often it is named. Nothing happens until it is acquired.
+    ///
+    /// Calls that lock their keys with `lock_all` never wait for each other in a circle, in any
+    /// order of names: all clients take them in one order, that of the bytes of the keys as
+    /// they stand in Redis. Each key is waited for in its ordinary queue, everything within one
+    /// `wait`; keys that were had already are held meanwhile, and let go of if the call fails or is
+    /// dropped.
+    ///
+    /// The fencing token is larger than any that was granted for one of these keys before, and each
+    /// later one of any of them is larger still. When one key is lost the lease of all is over; the
+    /// others are released as soon as the body was stopped, or the guard dropped.
+    ///
+    /// Up to 256 keys; none at all, and more, are a [`LockError::Config`](crate::LockError::Config)
+    /// of [`acquire`](LockRequest::acquire). So are [`read`](LockRequest::read),
+    /// [`permits`](LockRequest::permits) and [`min_hold`](LockRequest::min_hold) of several keys,
+    /// and [`downgrade`](crate::LockGuard::downgrade): they are exclusive locks, free when they are
+    /// released. Readers and permits of one of the keys are waited for as any holder.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// # let redlock = redlock::Redlock::builder().memory().build().await?;
+    /// let guard = redlock.lock_all(["acct-2", "acct-1"]).acquire().await?;
+    /// assert_eq!(guard.keys(), ["acct-1", "acct-2"]);
+    /// assert!(redlock.lock("acct-2").try_acquire().await?.is_none());
+    /// guard.release().await?; // both
+    /// # Ok(()) }
+    /// ```
+    pub fn lock_all(&self, keys: impl IntoIterator<Item = impl AsRef<str>>) -> LockRequest {
+        let Inner { engine, prefix, policy } = &*self.inner;
+        LockRequest::of_several(engine, *policy, key::in_order(prefix, keys))
     }
 
     /// The locks that this client holds now, oldest first: for operators, and for tests that want

@@ -38,6 +38,8 @@ pub struct LockRequest {
     engine: Arc<Engine>,
     policy: Policy,
     key: Result<LockKey, LockError>,
+    /// The further keys of `lock_all`, in the order of keys; `None`: of `lock`, which has one key.
+    further: Option<Vec<LockKey>>,
     expire: Option<Duration>,
     wait: Option<Wait>,
     max_renew: Option<u32>,
@@ -48,9 +50,13 @@ pub struct LockRequest {
 
 impl fmt::Debug for LockRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, expire, wait, max_renew, min_hold, label, kind, .. } = self;
-        f.debug_struct("LockRequest")
-            .field("key", key)
+        let Self { key, further, expire, wait, max_renew, min_hold, label, kind, .. } = self;
+        let mut shown = f.debug_struct("LockRequest");
+        shown.field("key", key);
+        if let Some(further) = further {
+            shown.field("further", further);
+        }
+        shown
             .field("expire", expire)
             .field("wait", wait)
             .field("max_renew", max_renew)
@@ -71,12 +77,26 @@ impl LockRequest {
             engine: Arc::clone(engine),
             policy,
             key,
+            further: None,
             expire: None,
             wait: None,
             max_renew: None,
             min_hold: None,
             label: telemetry::PROGRAMMATIC,
             kind: Ok(Kind::Exclusive),
+        }
+    }
+
+    pub(super) fn of_several(
+        engine: &Arc<Engine>,
+        policy: Policy,
+        keys: Result<(LockKey, Vec<LockKey>), LockError>,
+    ) -> Self {
+        match keys {
+            Ok((first, further)) => {
+                Self { further: Some(further), ..Self::new(engine, policy, Ok(first)) }
+            }
+            Err(error) => Self::new(engine, policy, Err(error)),
         }
     }
 
@@ -234,14 +254,16 @@ impl LockRequest {
     ///
     /// In a task that holds the lock already, inside of a locked body, the outer hold is
     /// re-entered, with the same fencing token: the guard is there as soon as no other call inside
-    /// of that hold is at it, and its drop releases nothing.
+    /// of that hold is at it, and its drop releases nothing. Several keys
+    /// ([`lock_all`](crate::Redlock::lock_all)) are re-entered where one outer hold has them all.
     ///
     /// # Errors
     /// [`LockError::Timeout`] when somebody else held the lock for the whole `wait`,
     /// [`LockError::Unavailable`] when Redis could not be asked, [`LockError::TooManyWaiters`],
     /// [`LockError::InvalidKey`], [`LockError::Config`], [`LockError::ShuttingDown`] once
     /// [`shutdown`](crate::Redlock::shutdown) was called; [`LockError::TurnTaken`] when this task
-    /// holds the lock, and another call inside of that hold was not done within `wait`.
+    /// holds the lock, and another call inside of that hold was not done within `wait`;
+    /// [`LockError::AlreadyHeld`] when this task holds some of several keys, but not all.
     ///
     /// # Cancel safety
     /// Safe: dropping the future gives up. A lock that was granted meanwhile is released, and a
@@ -261,8 +283,12 @@ impl LockRequest {
         let key = self.key?;
         let engine = &self.engine;
         let kind = engine.check_kind(self.kind?, policy.min_hold())?;
+        if self.further.is_some() {
+            engine.check_several(kind, policy.min_hold())?;
+        }
         engine.check_process()?;
-        if let Some(held) = reentrancy::find(engine.id, key.name()) {
+        let names = std::iter::once(&key).chain(self.further.iter().flatten()).map(LockKey::name);
+        if let Some(held) = reentrancy::find_all(engine.id, names)? {
             held.check_kind(kind)?;
             let reentry = match held.enter_now() {
                 Some(reentry) => reentry,
@@ -271,7 +297,11 @@ impl LockRequest {
             return Ok(LockGuard::reentered(reentry));
         }
         let order = Order { template: self.label, key, kind, policy, skips_busy: false };
-        acquire::start(engine, order).await.map(LockGuard::new)
+        let granting = match self.further {
+            Some(further) if !further.is_empty() => acquire::start_all(engine, order, further),
+            _ => acquire::start(engine, order),
+        };
+        granting.await.map(LockGuard::new)
     }
 
     /// Takes the lock if it is free, with one attempt; `None`: somebody else holds it.
@@ -348,8 +378,14 @@ impl LockRequest {
         self.label
     }
 
-    /// Would an acquire re-enter a hold of the current task?
-    pub(super) fn is_held_by_task(&self) -> bool {
-        reentrancy::find(self.engine.id, self.name()).is_some()
+    /// Fails where an acquire would re-enter a hold of the current task.
+    pub(super) fn check_not_held(&self) -> Result<(), LockError> {
+        let names = self.key.iter().chain(self.further.iter().flatten()).map(LockKey::name);
+        match reentrancy::find_all(self.engine.id, names)? {
+            Some(_) => {
+                Err(LockError::AlreadyHeld { key: self.name().to_owned(), with: Vec::new() })
+            }
+            None => Ok(()),
+        }
     }
 }

@@ -110,11 +110,15 @@ pub enum LockError {
         key: String,
     },
 
-    /// The task holds this lock already and asked not to re-enter it (`reentrant = false`).
+    /// The task holds this lock already and asked not to re-enter it (`reentrant = false`), or it
+    /// wants others with it ([`lock_all`](crate::Redlock::lock_all)) that its hold does not cover:
+    /// waiting for those could be a dead-lock.
     #[non_exhaustive]
     AlreadyHeld {
         /// The key, without the client's prefix.
         key: String,
+        /// The other keys of the call; empty if it wanted this one only.
+        with: Vec<String>,
     },
 
     /// The task holds this lock already, and another call inside of that hold was not done within
@@ -177,7 +181,7 @@ impl LockError {
             | Self::Unavailable { key, .. }
             | Self::TooManyWaiters { key }
             | Self::ShuttingDown { key }
-            | Self::AlreadyHeld { key }
+            | Self::AlreadyHeld { key, .. }
             | Self::InTask { key }
             | Self::TurnTaken { key, .. }
             | Self::ExpireTooShort { key, .. } => Some(key.as_str()).filter(|key| !key.is_empty()),
@@ -345,7 +349,8 @@ mod tests {
 
     #[test]
     fn each_error_is_of_one_sort_at_most() {
-        let busy = [busy_after(Duration::ZERO), LockError::AlreadyHeld { key: "k".into() }];
+        let busy =
+            [busy_after(Duration::ZERO), LockError::AlreadyHeld { key: "k".into(), with: vec![] }];
         let down = [
             unavailable("k", &[NodeErrorKind::NoReply]),
             LockError::TooManyWaiters { key: "k".into() },

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::lock_error::LockError;
-use super::show::{HeldBy, NodeList, On, Seconds, WhileHolding};
+use super::show::{HeldBy, NodeList, On, Seconds, Wanted, WhileHolding};
 use crate::state::LostReason;
 
 impl fmt::Display for LockError {
@@ -75,7 +75,14 @@ impl LockError {
                 "lock `{key}` is not waited for any more: this client is shutting down \
                  (`Redlock::shutdown`); let another instance do the work, or call again later"
             ),
-            Self::AlreadyHeld { key } => write!(
+            Self::AlreadyHeld { key, with } if !with.is_empty() => write!(
+                f,
+                "lock `{key}` is already held by this task, and {} wanted with it; taking a part \
+                 of several keys later could be a deadlock. Take all of them together further out \
+                 (`lock_all`), or release `{key}` before",
+                Wanted(with)
+            ),
+            Self::AlreadyHeld { key, .. } => write!(
                 f,
                 "lock `{key}` is already held by this task; waiting for it would be a deadlock. \
                  Allow re-entry, or take the lock once further out"

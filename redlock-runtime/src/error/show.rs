@@ -38,8 +38,12 @@ pub(super) struct WhileHolding<'a>(pub(super) &'a [String]);
 impl fmt::Display for WhileHolding<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((last, others)) = self.0.split_first() else { return Ok(()) };
+        const SHOWN: usize = 8;
         write!(f, "; this task holds `{last}`")?;
-        others.iter().try_for_each(|key| write!(f, ", `{key}`"))?;
+        others.iter().take(SHOWN - 1).try_for_each(|key| write!(f, ", `{key}`"))?;
+        if let Some(more) = self.0.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+            write!(f, " and {more} others")?;
+        }
         f.write_str(" meanwhile: the holder may wait for that, so nest locks in one order")
     }
 }
@@ -72,5 +76,23 @@ pub(super) struct On<'a>(pub(super) &'a str);
 impl fmt::Display for On<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() { Ok(()) } else { write!(f, " for lock `{}`", self.0) }
+    }
+}
+
+/// The keys that were wanted with another one; a few of them are named.
+pub(super) struct Wanted<'a>(pub(super) &'a [String]);
+
+impl fmt::Display for Wanted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 3;
+        for (i, key) in self.0.iter().take(SHOWN).enumerate() {
+            let separator = if i == 0 { "" } else { ", " };
+            write!(f, "{separator}`{key}`")?;
+        }
+        match self.0.len() {
+            1 => f.write_str(" was"),
+            ..=SHOWN => f.write_str(" were"),
+            count => write!(f, " and {} others were", count - SHOWN),
+        }
     }
 }

@@ -44,6 +44,7 @@ pub(crate) fn grant(
         process: engine.process,
         template: terms.template,
         claim: tenure.claim.clone(),
+        further: None,
         expire: terms.expire,
         min_hold: terms.min_hold,
         fencing_token: tenure.fencing_token(),

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use super::local_handoff::pass_on;
 use crate::engine::Engine;
+use crate::fencing::FencingToken;
 use crate::hold::{Granted, Hold, Scheduler, Tenure};
 use crate::local_queue::QueueHandle;
 use crate::release::{self, ReleaseFuture, ReleaseTask};
@@ -20,13 +21,30 @@ pub(crate) struct Ownership {
     hold: Arc<Hold>,
     scheduler: Arc<Scheduler>,
     /// `None`: the lock was released or handed on already.
-    held: Option<(QueueHandle, Tenure)>,
+    held: Option<HeldKey>,
+    /// The same of the further keys of the hold; `None`: it has one key.
+    further: Option<Box<FurtherHeld>>,
 }
+
+struct FurtherHeld {
+    keys: Vec<HeldKey>,
+}
+
+/// One key that is held: its local queue, and the tenure of its owner.
+pub(crate) type HeldKey = (QueueHandle, Tenure);
 
 impl Ownership {
     pub(crate) fn new(engine: &Arc<Engine>, queue: QueueHandle, granted: Granted) -> Self {
         let Granted { hold, scheduler, tenure } = granted;
-        Self { engine: Arc::clone(engine), hold, scheduler, held: Some((queue, tenure)) }
+        let (engine, held) = (Arc::clone(engine), Some((queue, tenure)));
+        Self { engine, hold, scheduler, held, further: None }
+    }
+
+    /// The same of a hold with several keys.
+    pub(super) fn with_further(self, further: Vec<HeldKey>) -> Self {
+        let mut several = self;
+        several.further = Some(Box::new(FurtherHeld { keys: further }));
+        several
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -47,7 +65,7 @@ impl Ownership {
         &self.engine
     }
 
-    /// Ends the hold, and leaves the lock on the server to the caller. `None`: the lease was lost,
+    /// Ends the hold of one key, and leaves the lock on the server to the caller. `None`: the lease was lost,
     /// and the lock is released.
     pub(crate) fn give_up(mut self) -> Option<(Arc<Hold>, QueueHandle, Tenure)> {
         if !self.scheduler.end(&self.hold) {
@@ -59,48 +77,75 @@ impl Ownership {
 
     /// Releases the lock. The release goes on even if its future is dropped.
     pub(crate) fn release(mut self) -> ReleaseFuture {
-        let Some(task) = self.let_go() else { return ReleaseFuture::Now(Released::Released) };
-        if let Some(route) = self.engine.route() {
-            return ReleaseFuture::here(release::inline(task, route));
+        if self.further.is_some() {
+            return release::all(self.let_go_of_all().map(send).collect());
         }
-        let (reply, answer) = oneshot::channel();
-        release::in_background(ReleaseTask { reply: Some(reply), ..task });
-        ReleaseFuture::Kept(answer)
+        self.let_go().map_or(ReleaseFuture::Now(Released::Released), send)
     }
 
     /// Releases the lock without waiting for an answer. When this returns `None`, or when the
     /// returned future is ready, the command has left ahead of whatever the caller sends next.
     pub(crate) fn release_in_background(mut self) -> Option<ReleaseFuture> {
-        let task = self.let_go()?;
-        match self.engine.route() {
-            Some(route) if !self.engine.is_embedded() => Some(release::unawaited(task, route)),
-            _ => {
-                release::in_background(task);
-                None
-            }
+        if self.further.is_some() {
+            let leaving = self.let_go_of_all().filter_map(send_unawaited).collect();
+            return Some(release::all(leaving));
         }
+        send_unawaited(self.let_go()?)
     }
 
-    /// Ends the hold. `Some`: the lock has to be freed on the server; otherwise another caller of
-    /// this process has it.
+    /// Ends the hold, but keeps its key for one with this fencing token. `false`: the lease was
+    /// lost.
+    pub(super) fn end_hold(&mut self, fencing_token: FencingToken) -> bool {
+        let is_held = self.scheduler.end(&self.hold);
+        let Some((_, tenure)) = self.held.as_mut().filter(|_| is_held) else { return false };
+        tenure.renewed(self.hold.confirmed());
+        tenure.raised(fencing_token);
+        true
+    }
+
+    /// The key of a hold that has ended. The caller has to free it.
+    pub(super) fn into_held(mut self) -> Option<HeldKey> {
+        self.held.take()
+    }
+
+    /// The tenure of its key, or of the first of its keys.
+    pub(crate) fn tenure(&self) -> Option<&Tenure> {
+        self.held.as_ref().map(|(_, tenure)| tenure)
+    }
+
+    /// Ends the hold of one key. `Some`: the lock has to be freed on the server; otherwise another
+    /// caller of this process has it.
     fn let_go(&mut self) -> Option<ReleaseTask> {
-        let (queue, mut tenure) = self.held.take()?;
+        let held = self.held.take()?;
         let retain_until = self.hold.retained_until();
         let is_held = self.scheduler.end(&self.hold);
+        let task = self.let_go_of(held, is_held && retain_until.is_none())?;
+        Some(ReleaseTask { retain_until, ..task })
+    }
+
+    /// Ends the hold of several keys. Returns what has to be freed on the server.
+    fn let_go_of_all(&mut self) -> impl Iterator<Item = ReleaseTask> {
+        let is_held = self.held.is_some() && self.scheduler.end(&self.hold);
+        let further = self.further.take().into_iter().flat_map(|further| further.keys);
+        let tasks = self.held.take().into_iter().chain(further);
+        tasks.filter_map(move |held| self.let_go_of(held, is_held))
+    }
+
+    /// `may_pass_on`: the lease still held when the hold ended, and the lock is not to stay taken.
+    fn let_go_of(&self, (queue, mut tenure): HeldKey, may_pass_on: bool) -> Option<ReleaseTask> {
         let until = self.hold.server_end();
-        if is_held && retain_until.is_none() && self.engine.fifo_queue().is_some() {
+        if may_pass_on && self.engine.fifo_queue().is_some() {
             tenure.renewed(self.hold.confirmed());
             let Some(left) = pass_on(&self.engine, &queue, &self.hold, tenure) else {
                 // The next caller has the lock: for its former holder, it counts as released.
                 let released = Released::Released;
-                tell!(debug, key = self.hold.claim.key.name(), ?released, "lock released");
+                tell!(debug, key = queue.queue.key.name(), ?released, "lock released");
                 return None;
             };
             tenure = left;
         }
         queue.let_go(&self.hold);
-        let task = ReleaseTask::new(&self.engine, &tenure, until, Some(queue));
-        Some(ReleaseTask { retain_until, ..task })
+        Some(ReleaseTask::new(&self.engine, &tenure, until, Some(queue)))
     }
 }
 
@@ -109,11 +154,35 @@ impl Drop for Ownership {
         if self.held.is_some() && self.hold.is_forked() {
             // The parent has the lock, and another of its threads may hold a mutex that this drop
             // would lock.
-            return std::mem::forget(self.held.take());
+            return std::mem::forget((self.held.take(), self.further.take()));
         }
         // The background thread sends it: the runtime may be about to end, and its timers with it.
+        if self.further.is_some() {
+            return self.let_go_of_all().for_each(release::in_background);
+        }
         if let Some(task) = self.let_go() {
             release::in_background(task);
+        }
+    }
+}
+
+/// Sends a release, whose answer the caller awaits.
+fn send(task: ReleaseTask) -> ReleaseFuture {
+    if let Some(route) = task.engine.route() {
+        return ReleaseFuture::here(release::inline(task, route));
+    }
+    let (reply, answer) = oneshot::channel();
+    release::in_background(ReleaseTask { reply: Some(reply), ..task });
+    ReleaseFuture::Kept(answer)
+}
+
+/// Sends a release, whose answer the background awaits.
+fn send_unawaited(task: ReleaseTask) -> Option<ReleaseFuture> {
+    match task.engine.route() {
+        Some(route) if !task.engine.is_embedded() => Some(release::unawaited(task, route)),
+        _ => {
+            release::in_background(task);
+            None
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Held locks: the record of each, the schedule of what is due, and the scheduler that renews them.
 
 mod alarm;
+mod further_keys;
 mod granted;
 mod in_flight;
 mod ledger;
@@ -13,6 +14,7 @@ mod step;
 mod tenure;
 mod turns;
 
+pub(crate) use further_keys::FurtherKeys;
 pub(crate) use granted::Granted;
 pub(crate) use new_hold::{ConfirmedLease, NewHold};
 pub(crate) use record::Hold;

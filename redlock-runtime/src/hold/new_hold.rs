@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::further_keys::FurtherKeys;
 use crate::backend::{Claim, LockBackend};
 use crate::clock::{Clock, Moment};
 use crate::fencing::FencingToken;
@@ -17,6 +18,8 @@ pub(crate) struct NewHold {
     pub(crate) process: u32,
     pub(crate) template: &'static str,
     pub(crate) claim: Claim,
+    /// `None`: the hold has one key.
+    pub(crate) further: Option<Box<FurtherKeys>>,
     /// What renewals and the stop go by. The lease of `claim` is longer if `min_hold` is.
     pub(crate) expire: Duration,
     /// For how long the lock stays taken at least.

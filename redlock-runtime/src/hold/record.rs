@@ -1,12 +1,13 @@
 //! The record of one held lock, shared by its guard, the scheduler and the body's wrapper.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use once_cell::race::OnceBox;
 use tokio::sync::Notify;
 
+use super::further_keys::FurtherKeys;
 use super::ledger::{End, Ledger};
 use super::new_hold::{ConfirmedLease, NewHold};
 use super::offer::{Offer, Take};
@@ -20,9 +21,11 @@ use crate::shield::{shielded, tell};
 use crate::state::{LeaseState, LostReason};
 use crate::{process, telemetry, validity};
 
+mod keys;
 mod look;
 mod lost;
 mod retain;
+mod shown;
 
 /// A granted lock, and what has happened to it since.
 pub(crate) struct Hold {
@@ -35,6 +38,10 @@ pub(crate) struct Hold {
     /// The template of the key: the label of metrics.
     pub(crate) template: &'static str,
     pub(crate) claim: Claim,
+    /// `None`: it has one key.
+    further: Option<Box<FurtherKeys>>,
+    /// Filled when a caller asks for them.
+    key_names: OnceBox<Vec<String>>,
     /// What renewals and the stop go by.
     expire: Duration,
     /// The end of `min_hold`.
@@ -66,20 +73,6 @@ pub(crate) struct Hold {
     pub(crate) place: AtomicUsize,
 }
 
-/// Shows the fields that help a person who debugs.
-impl fmt::Debug for Hold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Hold")
-            .field("key", &self.claim.key)
-            .field("owner", &self.claim.owner)
-            .field("fencing_token", &self.fencing_token)
-            .field("state", &self.state())
-            .field("renewals", &self.renewals())
-            .field("remaining", &self.remaining())
-            .finish_non_exhaustive()
-    }
-}
-
 impl Hold {
     pub(crate) fn new(grant: NewHold) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
@@ -108,6 +101,8 @@ impl Hold {
             process,
             template,
             claim,
+            further: grant.further,
+            key_names: OnceBox::new(),
             expire,
             retained_until,
             fencing_token,
@@ -155,7 +150,7 @@ impl Hold {
         self.stop_if_due(now);
         let ledger = self.ledger();
         let Some(ended) = ledger.ended else { return Ok(()) };
-        let key = self.claim.key.name().to_owned();
+        let key = self.lost_key().to_owned();
         let reason = match ended.how {
             End::Released | End::Withdrawn => LostReason::Released,
             End::Lost(reason) => reason,
@@ -254,7 +249,7 @@ impl Hold {
         let is_first = self.finish(End::Lost(reason));
         if is_first {
             self.tell_lost(reason);
-            self.news.notify_one();
+            self.tell_news();
         }
         is_first
     }
@@ -278,7 +273,7 @@ impl Hold {
         }
         let key = self.claim.key.name();
         tell!(debug, key, "lock taken back: it was granted to a caller that is not polled");
-        self.news.notify_one();
+        self.tell_news();
         true
     }
 

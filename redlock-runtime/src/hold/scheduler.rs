@@ -22,7 +22,7 @@ use crate::shield::shielded;
 use crate::state::LostReason;
 use crate::{backoff, process, telemetry};
 
-/// Leases in one script: enough to save round trips, few enough not to block the server.
+/// Keys in one script: enough to save round trips, few enough not to block the server.
 const BATCH: usize = 100;
 
 /// Renews the leases of every client that shares its host and clock.
@@ -184,36 +184,35 @@ impl Scheduler {
                     Step::Renew => {
                         due.entry(Arc::as_ptr(&hold.backend).cast()).or_default().push(hold);
                     }
-                    Step::Withdraw => self.free(hold),
+                    Step::Withdraw => self.free(&hold),
                     Step::Sleep(_) | Step::Forget => others.push(hold),
                 }
             }
             self.plan(&others, now, 0.0);
         }
-        let batches = due
-            .into_values()
-            .flat_map(|holds| holds.chunks(BATCH).map(<[Arc<Hold>]>::to_vec).collect::<Vec<_>>());
-        let batches = batches.collect();
+        let batches = due.into_values().flat_map(batches).collect();
         let mut state = self.state();
         state.wakes_at = state.schedule.next().map_or(Moment::NEVER, |(at, _)| at);
         (batches, state.wakes_at)
     }
 
-    /// Releases a lock that was taken back from its caller, and repeats this until it is answered
-    /// or the lease is over. The lease is not renewed any more.
-    fn free(&self, hold: Arc<Hold>) {
-        self.forget(&hold);
-        let clock = self.clock;
-        tokio::spawn(async move {
-            let mut failures = 0;
-            while clock.now() < hold.server_end()
-                && hold.backend.release(Release::of(&hold.claim), hold.reply_timeout).await.is_err()
-            {
-                let pause = backoff::failed(failures, fastrand::f64());
-                clock.sleep_until(clock.now().plus(pause)).await;
-                failures += 1;
-            }
-        });
+    /// Releases what was taken back from its caller, and repeats this until it is answered or the
+    /// lease is over. The lease is not renewed any more.
+    fn free(&self, hold: &Arc<Hold>) {
+        self.forget(hold);
+        for claim in hold.claims() {
+            let (clock, hold, claim) = (self.clock, Arc::clone(hold), claim.clone());
+            tokio::spawn(async move {
+                let mut failures = 0;
+                while clock.now() < hold.server_end()
+                    && hold.backend.release(Release::of(&claim), hold.reply_timeout).await.is_err()
+                {
+                    let pause = backoff::failed(failures, fastrand::f64());
+                    clock.sleep_until(clock.now().plus(pause)).await;
+                    failures += 1;
+                }
+            });
+        }
     }
 
     /// Renews one batch: sends one script, and plans each lease by its answer.
@@ -226,7 +225,7 @@ impl Scheduler {
         // The time is read before the command leaves: the server may begin the new lease at any
         // time after.
         let sent = self.clock.now();
-        let claims: Vec<Claim> = batch.iter().map(|hold| hold.renewal(sent)).collect();
+        let claims: Vec<Claim> = batch.iter().flat_map(|hold| hold.renewal(sent)).collect();
         if let Some(due) = batch.iter().map(|hold| hold.due_at()).min() {
             telemetry::renewal_lag(sent.since(due));
         }
@@ -235,7 +234,7 @@ impl Scheduler {
         let now = self.clock.now();
         // A full batch is renewed earlier than it must be, by a random share, so that leases that
         // were acquired together are not renewed together for ever.
-        let head_start = if batch.len() == BATCH { fastrand::f64() } else { 0.0 };
+        let head_start = if claims.len() >= BATCH { fastrand::f64() } else { 0.0 };
         self.plan(&batch, now, head_start);
     }
 
@@ -269,7 +268,7 @@ impl Scheduler {
         }
         drop(state);
         for hold in withdrawn {
-            self.free(hold);
+            self.free(&hold);
         }
         if wakes {
             self.wake.notify_one();
@@ -287,16 +286,28 @@ fn early(hold: &Hold) -> Duration {
     hold.leeway() * 3 / 4
 }
 
+/// Parts of a batch of keys each, at least one hold in each of them.
+fn batches(holds: Vec<Arc<Hold>>) -> Vec<Vec<Arc<Hold>>> {
+    let (mut batches, mut keys) = (vec![Vec::new()], 0);
+    for hold in holds {
+        if keys > 0 && keys + hold.key_count() > BATCH {
+            batches.push(Vec::new());
+            keys = 0;
+        }
+        keys += hold.key_count();
+        batches.last_mut().unwrap_or_else(|| unreachable!("there is one")).push(hold);
+    }
+    batches
+}
+
 fn settle(batch: &[Arc<Hold>], sent: Moment, answer: &Result<Vec<Option<Found>>, Fault>) {
     match answer {
         Ok(outcomes) => {
-            for (hold, outcome) in batch.iter().zip(outcomes) {
-                shielded(|| match outcome {
-                    Some(Found::Ours) => hold.extend(sent),
-                    Some(Found::Gone) => drop(hold.lose(LostReason::Expired)),
-                    Some(Found::Stolen) => drop(hold.lose(LostReason::Stolen)),
-                    Some(Found::Unclear) | None => hold.doubt("too few nodes answered"),
-                });
+            let mut outcomes = outcomes.as_slice();
+            for hold in batch {
+                let own;
+                (own, outcomes) = outcomes.split_at(hold.key_count().min(outcomes.len()));
+                shielded(|| settle_hold(hold, sent, own));
             }
         }
         Err(fault) => {
@@ -305,6 +316,22 @@ fn settle(batch: &[Arc<Hold>], sent: Moment, answer: &Result<Vec<Option<Found>>,
                 shielded(|| hold.doubt(&nodes));
             }
         }
+    }
+}
+
+/// A hold is renewed if all of its keys are, and lost with any of them.
+fn settle_hold(hold: &Hold, sent: Moment, outcomes: &[Option<Found>]) {
+    let lost = |(place, found): (usize, &Option<Found>)| match found {
+        Some(Found::Gone) => Some((place, LostReason::Expired)),
+        Some(Found::Stolen) => Some((place, LostReason::Stolen)),
+        Some(Found::Ours | Found::Unclear) | None => None,
+    };
+    if let Some((place, reason)) = outcomes.iter().enumerate().find_map(lost) {
+        hold.lose_key(place, reason);
+    } else if outcomes == vec![Some(Found::Ours); hold.key_count()] {
+        hold.extend(sent);
+    } else {
+        hold.doubt("too few nodes answered");
     }
 }
 

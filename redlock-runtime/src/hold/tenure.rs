@@ -174,6 +174,13 @@ impl Tenure {
         self.used
     }
 
+    /// Its holder has a fencing token that the other keys of the hold have as well. The counter of
+    /// the lock is not below it.
+    pub(crate) fn raised(&mut self, fencing_token: FencingToken) {
+        self.used = fencing_token;
+        self.reserved = self.reserved.max(fencing_token);
+    }
+
     /// How far its fencing tokens were used.
     pub(crate) fn drawn(&self) -> TokensUsed {
         TokensUsed { used: self.used, reserved: self.reserved }

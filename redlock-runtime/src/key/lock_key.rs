@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::slot::{hash_tag, neighbour};
+use super::slot::{hash_tag, neighbour, slot};
 use crate::error::{InvalidKeyReason, LockError};
 
 /// The longest key in bytes, without the prefix. A long key costs the server time on every command.
@@ -52,6 +52,11 @@ impl LockKey {
     /// The key in Redis, shared.
     pub(crate) fn shared(&self) -> Arc<str> {
         Arc::clone(&self.full)
+    }
+
+    /// Its hash slot, if the server is a cluster.
+    pub(crate) fn slot(&self) -> u16 {
+        slot(&self.full)
     }
 
     /// The key, and those of its mark, its counter and its queue.

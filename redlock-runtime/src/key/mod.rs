@@ -1,8 +1,13 @@
 //! Keys: how they are rendered from arguments, and what makes them valid.
 
+mod key_set;
 mod lock_key;
 mod render;
 mod slot;
 
+pub(crate) use key_set::in_order;
 pub(crate) use lock_key::{FOUNDERS_SUFFIX, LockKey, MAILBOX};
-pub use render::{Key, KeyPart, Render, display_key, lend, literal_key, part, take};
+pub(crate) use render::Rendered;
+pub use render::{
+    Key, KeyPart, Keys, Render, display_key, display_keys, lend, literal_key, part, several, take,
+};

@@ -14,7 +14,15 @@ use crate::error::{InvalidKeyReason, LockError};
 
 /// A rendered key, or why it could not be rendered.
 #[derive(Debug)]
-pub struct Key(pub(crate) Result<Cow<'static, str>, LockError>);
+pub struct Key(pub(crate) Result<Rendered, LockError>);
+
+/// What the key or the keys of a call are.
+#[derive(Debug)]
+pub(crate) enum Rendered {
+    One(Cow<'static, str>),
+    /// Those of `keys = ..`, as they were written.
+    Several(Vec<Cow<'static, str>>),
+}
 
 /// The types that a placeholder can have.
 #[diagnostic::on_unimplemented(
@@ -46,17 +54,51 @@ pub fn take<T>(_: T) {}
 /// A template without placeholders.
 #[inline]
 pub fn literal_key(text: &'static str) -> Key {
-    Key(Ok(Cow::Borrowed(text)))
+    Key(Ok(Rendered::One(Cow::Borrowed(text))))
 }
 
 /// `key = <expression>`: the value without escapes.
 pub fn display_key<T: KeyPart + ?Sized>(value: &T) -> Key {
+    Key(display(value).map(Rendered::One))
+}
+
+fn display<T: Display + ?Sized>(value: &T) -> Result<Cow<'static, str>, LockError> {
     let mut text = String::new();
     match write!(text, "{value}") {
-        Ok(()) => Key(Ok(Cow::Owned(text))),
-        Err(fmt::Error) => Key(Err(invalid(&text, InvalidKeyReason::Display))),
+        Ok(()) => Ok(Cow::Owned(text)),
+        Err(fmt::Error) => Err(invalid(&text, InvalidKeyReason::Display)),
     }
 }
+
+/// `keys = [..]`: the first error of one, or all of them.
+pub fn several<const N: usize>(keys: [Key; N]) -> Key {
+    let mut names = Vec::with_capacity(N);
+    for key in keys {
+        match key.0 {
+            Ok(Rendered::One(name)) => names.push(name),
+            Ok(Rendered::Several(more)) => names.extend(more),
+            Err(error) => return Key(Err(error)),
+        }
+    }
+    Key(Ok(Rendered::Several(names)))
+}
+
+/// `keys = <expression>`: the values without escapes.
+pub fn display_keys<I: Keys>(values: I) -> Key {
+    let names = values.into_iter().map(|value| display(&value)).collect::<Result<_, _>>();
+    Key(names.map(Rendered::Several))
+}
+
+/// The types that `keys = ..` can have.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the keys of a lock",
+    label = "expected something to iterate over, of values that implement `Display`",
+    note = "write a list of templates, `keys = [\"acct-<from>\", \"acct-<to>\"]`, or an iterator \
+            such as `ids.iter().map(|id| format!(\"acct-{{id}}\"))`"
+)]
+pub trait Keys: IntoIterator<Item: Display> {}
+
+impl<I: IntoIterator<Item: Display>> Keys for I {}
 
 /// A key being rendered.
 #[must_use]
@@ -108,7 +150,7 @@ impl Render {
     /// The whole key.
     pub fn finish(self) -> Key {
         match self.error {
-            None => Key(Ok(Cow::Owned(self.text))),
+            None => Key(Ok(Rendered::One(Cow::Owned(self.text)))),
             Some(reason) => Key(Err(invalid(&self.text, reason))),
         }
     }
@@ -152,7 +194,32 @@ mod tests {
     use super::*;
 
     fn ok(key: Key) -> String {
-        key.0.unwrap().into_owned()
+        match key.0.unwrap() {
+            Rendered::One(name) => name.into_owned(),
+            Rendered::Several(names) => panic!("{names:?}"),
+        }
+    }
+
+    #[test]
+    fn several_keys_are_rendered_one_by_one_or_not_at_all() {
+        let names = |key: Key| match key.0.unwrap() {
+            Rendered::One(name) => panic!("{name}"),
+            Rendered::Several(names) => names,
+        };
+        assert_eq!(names(several([literal_key("a"), display_key(&7)])), ["a", "7"]);
+        assert_eq!(names(display_keys([3, 4].iter())), ["3", "4"]);
+        assert_eq!(names(display_keys(Vec::<String>::new())), [""; 0]);
+        let empty = Render::new().value("id", format_args!("")).finish();
+        assert_eq!(reason(several([literal_key("a"), empty])), InvalidKeyReason::EmptyValue("id"));
+        assert_eq!(reason(display_keys([Broken])), InvalidKeyReason::Display);
+    }
+
+    struct Broken;
+
+    impl Display for Broken {
+        fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+            Err(fmt::Error)
+        }
     }
 
     fn reason(key: Key) -> InvalidKeyReason {
@@ -187,12 +254,6 @@ mod tests {
 
     #[test]
     fn bad_values_are_typed_errors() {
-        struct Broken;
-        impl Display for Broken {
-            fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
-                Err(fmt::Error)
-            }
-        }
         let one =
             |v: &dyn Display| Render::new().text("k-").value("v", format_args!("{v}")).finish();
         assert_eq!(reason(one(&"")), InvalidKeyReason::EmptyValue("v"));

@@ -21,7 +21,7 @@ pub(super) fn hash_tag(key: &str) -> Option<&str> {
     (!tag.is_empty()).then_some(tag)
 }
 
-fn slot(key: &str) -> u16 {
+pub(super) fn slot(key: &str) -> u16 {
     checksum(hash_tag(key).unwrap_or(key)) % SLOTS
 }
 

@@ -1,12 +1,14 @@
 //! Release: the task that sends it, even when its caller has gone, and the undo of unanswered
 //! commands.
 
+mod all_releases;
 mod inline;
 mod reaper;
 mod release_future;
 mod task;
 mod undo;
 
+pub(crate) use all_releases::all;
 pub(crate) use inline::inline;
 pub(crate) use reaper::unawaited;
 pub(crate) use release_future::ReleaseFuture;

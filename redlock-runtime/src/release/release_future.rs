@@ -11,7 +11,7 @@ use tokio::task::coop::unconstrained;
 use crate::backend::Fault;
 use crate::state::Released;
 
-type ReleaseOutcome = Result<Released, Fault>;
+pub(super) type ReleaseOutcome = Result<Released, Fault>;
 
 /// The outcome of a release. `None`: the background stopped. Dropping the future loses the outcome
 /// only.
@@ -29,6 +29,8 @@ pub(crate) enum ReleaseFuture {
     /// The release is sent by the task that polls. The mutex is never locked: it makes the future
     /// `Sync`.
     Here(Mutex<Pin<Box<dyn Future<Output = ReleaseOutcome> + Send>>>),
+    /// Those of all keys of a hold.
+    All(Pin<Box<dyn Future<Output = Option<ReleaseOutcome>> + Send + Sync>>),
 }
 
 impl ReleaseFuture {
@@ -82,6 +84,7 @@ impl Future for ReleaseFuture {
                 let sending = sending.get_mut().unwrap_or_else(PoisonError::into_inner);
                 pin!(unconstrained(sending)).poll(cx).map(Some)
             }
+            Self::All(releases) => releases.as_mut().poll(cx),
         }
     }
 }

@@ -92,7 +92,7 @@ pub fn assert_not_held_by(redlock: &impl Borrow<Redlock>, key: &(impl AsRef<str>
 /// The keys of the locks that a client holds.
 fn held(redlock: &Redlock) -> Vec<String> {
     let held = redlock.held().into_iter().filter(|held| held.state() != LeaseState::Lost);
-    held.map(|held| held.key().to_owned()).collect()
+    held.flat_map(|held| held.keys().to_vec()).collect()
 }
 
 #[track_caller]

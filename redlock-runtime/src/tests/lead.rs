@@ -150,7 +150,7 @@ async fn what_time_does_not_mend_ends_the_candidacy() {
     assert!(matches!(key, Err(LockError::InvalidKey { .. })), "{key:?}");
     let inside = candidate(&redlock).run(async { candidate(&redlock).lead(never).await });
     let inside = inside.await.unwrap();
-    assert_eq!(inside, Err(LockError::AlreadyHeld { key: "leader".to_owned() }));
+    assert_eq!(inside, Err(LockError::AlreadyHeld { key: "leader".to_owned(), with: vec![] }));
     fake.next_acquires([Fate::Refused(NodeErrorKind::NoPermission, true)]);
     let denied = candidate(&redlock).lead(never).await;
     assert!(matches!(denied, Err(LockError::Unavailable { .. })), "{denied:?}");

@@ -15,8 +15,9 @@ use super::simulation::notice::Tickets;
 use super::simulation::plan::{LinePlan, Listener, NEVER, NodePlan};
 use super::simulation::scripts::By;
 use crate::backend::{
-    Abilities, Acquired, Claim, Enqueued, Fault, FencingTokens, FifoQueue, Found, LocalConnection,
-    LockBackend, QueueSignal, Release, Reply, Rotated, Subscription, TokensUsed,
+    Abilities, AcquireAll, Acquired, AllAcquired, Claim, Enqueued, Fault, FencingTokens, FifoQueue,
+    Found, LocalConnection, LockBackend, QueueSignal, Release, Reply, Rotated, Subscription,
+    TokensUsed,
 };
 use crate::client::Redlock;
 use crate::error::{NodeError, NodeErrorKind};
@@ -46,6 +47,7 @@ struct State {
     /// How long what is published is on its way; `None`: nobody hears it.
     publishes: Option<Duration>,
     has_lane: bool,
+    acquires_all: bool,
     /// Each acquire is answered when it is repeated: its connection broke under the first try.
     repeats_acquires: bool,
 }
@@ -89,6 +91,11 @@ impl Server {
     /// It can be reached from the runtime of the caller.
     pub(super) fn has_lane(&self) {
         self.state().has_lane = true;
+    }
+
+    /// One command can take several locks.
+    pub(super) fn acquires_all(&self) {
+        self.state().acquires_all = true;
     }
 
     /// From now on the first try of each acquire breaks off, and may still land.
@@ -267,12 +274,43 @@ impl LockBackend for Server {
         self.send(verb, claim, command, within, |answer| freed(&answer))
     }
 
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        let command = Command::Raise(claim.clone(), fencing_token);
+        self.send("raise", claim, command, within, |answer| {
+            if let Answer::Found(found) = answer { Some(found) } else { None }
+        })
+    }
+
     fn verify(&self, _: Duration) -> Reply<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 
     fn abilities(&self) -> Abilities<'_> {
-        Abilities { fifo_queue: Some(self), local_connection: Some(self), ..Abilities::default() }
+        let acquire_all = self.state().acquires_all.then_some(self as _);
+        let (fifo_queue, local_connection) = (Some(self as _), Some(self as _));
+        Abilities { fifo_queue, acquire_all, local_connection, ..Abilities::default() }
+    }
+}
+
+impl AcquireAll for Server {
+    fn reaches(&self, _: &[Claim]) -> bool {
+        true
+    }
+
+    fn acquire_all<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, AllAcquired> {
+        let command = Command::AcquireAll(claims.to_vec());
+        self.send("acquire_all", &claims[0], command, within, |answer| {
+            let Answer::AllAcquired(mut found) = answer else { return None };
+            let (AllAcquired::Granted { was_cut, .. } | AllAcquired::Refused { was_cut, .. }) =
+                &mut found;
+            *was_cut = self.state().repeats_acquires;
+            Some(found)
+        })
     }
 }
 

@@ -87,3 +87,28 @@ pub async fn match_expression(id: u64) -> Locked<u64> {
 pub async fn block_expression(id: u64) -> Locked<u64> {
     Ok(id)
 }
+
+#[redis_lock(keys = ["acct-<from>", "acct-<to>"])]
+pub async fn two_keys(from: u64, to: u64) -> Locked<u64> {
+    Ok(from + to)
+}
+
+#[redis_lock(keys = ["<order.id>-<order.name()>", REGION, format!("day-{}", day)], wait = "0s")]
+pub async fn mixed_keys(order: Order, day: u32) -> Locked<u64> {
+    Ok(order.id + u64::from(day))
+}
+
+#[redis_lock(keys = ids.iter().map(|id| id + 1), expire = "5s")]
+pub async fn iterated_keys(ids: Vec<u64>) -> Locked<usize> {
+    Ok(ids.len())
+}
+
+#[redis_lock(keys = names)]
+pub async fn moved_keys(names: [String; 2]) -> Locked<()> {
+    Ok(())
+}
+
+#[redis_lock(keys = [SHARD])]
+pub async fn one_key_in_a_list() -> Locked<u32> {
+    Ok(SHARD)
+}

@@ -13,5 +13,6 @@ mod reentry;
 mod release;
 mod renew;
 mod run;
+mod several;
 mod suite;
 mod wait;

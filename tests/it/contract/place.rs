@@ -186,6 +186,10 @@ impl Place {
         eventually(secs(10), || self.is_free(key)).await;
     }
 
+    pub async fn becomes_taken(&self, key: &str) {
+        eventually(secs(10), || async { !self.is_free(key).await }).await;
+    }
+
     pub async fn remove(&self, key: &str) {
         match &self.kind {
             Kind::Memory(store) => store.lock().unwrap().remove(&self.full(key)),

@@ -2,7 +2,7 @@
 
 use super::place::Place;
 use super::{
-    acquire, fencing, handles, kinds, leader, options, reentry, release, renew, run, wait,
+    acquire, fencing, handles, kinds, leader, options, reentry, release, renew, run, several, wait,
 };
 
 macro_rules! on_every_backend {
@@ -106,6 +106,14 @@ on_every_backend![
     run::a_dropped_run_frees_the_lock,
     run::a_finished_future_keeps_its_output_though_the_lease_was_lost,
     run::a_run_that_cannot_lock_does_not_start,
+    several::several_keys_are_one_lock,
+    several::a_busy_one_of_several_keys_is_named_and_the_others_are_let_go_of,
+    several::several_keys_wait_for_each_of_them,
+    several::fencing_tokens_of_several_keys_grow,
+    several::the_loss_of_one_key_stops_the_body_and_frees_the_others,
+    several::an_acquire_of_several_keys_dropped_at_any_poll_leaves_nothing,
+    several::several_keys_are_re_entered,
+    several::readers_of_one_of_several_keys_are_waited_for,
     wait::never_asks_once,
     wait::at_most_ends_with_a_timeout,
     wait::at_most_gets_a_lock_that_comes_free,

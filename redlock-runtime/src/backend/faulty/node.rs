@@ -96,6 +96,18 @@ impl LockBackend for FaultyNode {
         }))
     }
 
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        self.note("raise", claim);
+        let fate = self.fate(Command::Raise);
+        let run = async move { self.memory.raise(claim, fencing_token, within).await };
+        Box::pin(meet(&self.name, fate, within, run))
+    }
+
     fn verify(&self, within: Duration) -> Reply<'_, ()> {
         let fate = self.state().script.standing(Command::Any);
         Box::pin(meet(&self.name, fate, within, async { Ok(()) }))
@@ -115,18 +127,6 @@ impl QuorumMember for FaultyNode {
 
     fn memory_since(&self) -> Option<MemorySince> {
         self.state().memory_since.clone()
-    }
-
-    fn raise<'a>(
-        &'a self,
-        claim: &'a Claim,
-        fencing_token: FencingToken,
-        within: Duration,
-    ) -> Reply<'a, Found> {
-        self.note("raise", claim);
-        let fate = self.fate(Command::Raise);
-        let run = async move { Ok(self.memory.raise(claim, fencing_token)) };
-        Box::pin(meet(&self.name, fate, within, run))
     }
 
     fn founders<'a>(

@@ -23,8 +23,8 @@ use crate::error::NodeErrorKind;
 pub enum Command {
     /// A call asks for the lock. A call that waits asks again and again.
     Acquire,
-    /// N masters agree on the fencing token of a lock that they granted. Only sent where their
-    /// tokens differ.
+    /// N masters agree on the fencing token of a lock that they granted, or the keys of one call on
+    /// theirs. Only sent where the tokens differ.
     Raise,
     /// The lease is made full again, which is due after two thirds of it.
     Renew,

@@ -360,6 +360,15 @@ impl LockBackend for Quorum {
         Box::pin(self.free(release, within))
     }
 
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        Box::pin(self.lift(claim, fencing_token, within))
+    }
+
     fn verify(&self, within: Duration) -> Reply<'_, ()> {
         Box::pin(self.check(within))
     }

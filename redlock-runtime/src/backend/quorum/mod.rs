@@ -6,6 +6,7 @@ pub(crate) mod downgrade;
 pub(crate) mod founders;
 pub(crate) mod grant_table;
 pub(crate) mod member;
+pub(crate) mod raise;
 pub(crate) mod release_hints;
 pub(crate) mod restart_guard;
 pub(crate) mod tally;

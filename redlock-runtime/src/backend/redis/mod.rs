@@ -1,5 +1,6 @@
 //! One Redis server as a backend. Redis replies and errors stop in this folder.
 
+mod acquire_all;
 mod commands;
 mod connection;
 mod downgrade;

@@ -15,6 +15,7 @@ use crate::backend::{
     LockBackend, Release, Reply, Tls,
 };
 use crate::error::LockError;
+use crate::fencing::FencingToken;
 
 /// One Redis server, and the connections of callers' runtimes to it.
 pub(crate) struct RedisNode<S: Source = Direct> {
@@ -71,6 +72,15 @@ impl<S: Source> LockBackend for RedisNode<S> {
 
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
         self.route.release(release, within)
+    }
+
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        self.route.raise(claim, fencing_token, within)
     }
 
     fn verify(&self, within: Duration) -> Reply<'_, ()> {

@@ -55,6 +55,8 @@ pub(crate) struct NodeCore<S: Source> {
     pub(crate) handovers: HandoverWatchdog,
     /// Whether the user of this client is denied the queue of a lock.
     queue_denial: Denial,
+    /// Whether it is denied the script that acquires several locks.
+    pub(crate) all_denial: Denial,
 }
 
 impl<S: Source> NodeCore<S> {
@@ -77,6 +79,7 @@ impl<S: Source> NodeCore<S> {
             registry,
             handovers: HandoverWatchdog::default(),
             queue_denial: Denial::default(),
+            all_denial: Denial::default(),
         }
     }
 

@@ -2,16 +2,12 @@
 
 use std::time::Duration;
 
-use super::commands::{Failure, exclusive, no_reply, on_abandoned, send_script, shared};
+use super::commands::{Failure, no_reply};
 use super::connection::{Source, diagnose};
 use super::founders;
 use super::health::{CLOCK, Sample};
 use super::node::RedisNode;
-use crate::backend::{
-    Claim, Found, FoundersOffer, FoundersReply, MemorySince, QuorumMember, Reply,
-};
-use crate::fencing::FencingToken;
-use crate::kind::Kind;
+use crate::backend::{FoundersOffer, FoundersReply, MemorySince, QuorumMember, Reply};
 
 impl<S: Source> QuorumMember for RedisNode<S> {
     fn name(&self) -> &str {
@@ -20,23 +16,6 @@ impl<S: Source> QuorumMember for RedisNode<S> {
 
     fn memory_since(&self) -> Option<MemorySince> {
         self.route.core.identity.memory_since()
-    }
-
-    fn raise<'a>(
-        &'a self,
-        claim: &'a Claim,
-        fencing_token: FencingToken,
-        within: Duration,
-    ) -> Reply<'a, Found> {
-        Box::pin(async move {
-            let (core, calls) = (&self.route.core, &self.route.calls);
-            let call = match claim.kind {
-                Kind::Exclusive => exclusive::raise::call(claim, fencing_token),
-                Kind::Read | Kind::Permits(_) => shared::raise::call(claim, fencing_token),
-            };
-            let decode = exclusive::raise::decode;
-            Ok(send_script(&core.health, calls, &call, within, decode, on_abandoned).await?.found)
-        })
     }
 
     fn founders<'a>(

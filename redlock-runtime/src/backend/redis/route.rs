@@ -18,6 +18,7 @@ use super::health::{IdentifiedSource, startup_check};
 use super::node_core::NodeCore;
 use crate::backend::{Abilities, Acquired, Claim, Found, LockBackend, Release, Reply};
 use crate::error::{NodeError, NodeErrorKind};
+use crate::fencing::FencingToken;
 use crate::kind::Kind;
 use crate::shield::tell;
 
@@ -83,6 +84,25 @@ impl<S: Source> Route<S> {
                     }
                 }
             }
+        }
+    }
+
+    /// A counter that a failover may forget does not count.
+    async fn raise_over(
+        &self,
+        connection: &SharedConnection<IdentifiedSource<S>>,
+        call: ScriptCall,
+        within: Duration,
+    ) -> Result<Found, Failure> {
+        let replicas = self.core.replicated.as_ref().map(|(replicas, _)| *replicas);
+        let (call, decode) = (ScriptCall { replicas, ..call }, exclusive::raise::decode);
+        let health = &self.core.health;
+        let answer = send_script(health, connection, &call, within, decode, on_abandoned).await?;
+        match self.shortage(replicas, answer.confirmed) {
+            Some((error, is_final)) if answer.found == Found::Ours => {
+                Err(Failure::new(error, true, is_final))
+            }
+            _ => Ok(answer.found),
         }
     }
 
@@ -214,6 +234,30 @@ impl<S: Source> LockBackend for Route<S> {
         })
     }
 
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        let call = match claim.kind {
+            Kind::Exclusive => exclusive::raise::call(claim, fencing_token),
+            Kind::Read | Kind::Permits(_) => shared::raise::call(claim, fencing_token),
+        };
+        Box::pin(async move {
+            let Some((_, connections)) = &self.core.replicated else {
+                return Ok(self.raise_over(&self.calls, call, within).await?);
+            };
+            let end = Instant::now() + within;
+            match tokio::time::timeout_at(end, connections.take()).await {
+                Ok(taken) => Ok(self.raise_over(&taken.link, call, end - Instant::now()).await?),
+                Err(_) => {
+                    Err(no_reply(&self.core.name, "no free connection", within, false).into())
+                }
+            }
+        })
+    }
+
     fn verify(&self, within: Duration) -> Reply<'_, ()> {
         Box::pin(async move {
             let end = Instant::now() + within;
@@ -264,7 +308,13 @@ impl<S: Source> LockBackend for Route<S> {
 
     /// If replicas have to confirm a grant, the server cannot hand a lock over by itself.
     fn abilities(&self) -> Abilities<'_> {
-        let fifo_queue = self.core.replicated.is_none().then_some(self as _);
-        Abilities { fifo_queue, downgrade: Some(self), has_permits: true, ..Abilities::default() }
+        let is_alone = self.core.replicated.is_none();
+        Abilities {
+            fifo_queue: is_alone.then_some(self as _),
+            acquire_all: is_alone.then_some(self as _),
+            downgrade: Some(self),
+            has_permits: true,
+            ..Abilities::default()
+        }
     }
 }

@@ -8,15 +8,17 @@ use std::time::Duration;
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisError, Value};
 
-use super::commands::exclusive::{self, acquire, enqueue, nudge, raise, release, renew, rotate};
+use super::commands::exclusive::{
+    self, acquire, acquire_all, enqueue, nudge, raise, release, renew, rotate,
+};
 use super::commands::reply::Timed;
 use super::commands::{ScriptCall, shared};
 use super::connection::diagnose;
 use super::founders;
 use super::pubsub::{NOBODY, handed_over};
 use crate::backend::{
-    Acquired, Claim, Downgraded, Enqueued, Found, FoundersOffer, QueueSignal, Release, Rotated,
-    TokensUsed,
+    Acquired, AllAcquired, Claim, Downgraded, Enqueued, Found, FoundersOffer, QueueSignal, Release,
+    Rotated, TokensUsed,
 };
 use crate::error::NodeError;
 use crate::fencing::FencingToken;
@@ -102,6 +104,12 @@ pub(crate) fn acquire(claim: &Claim) -> SimulatedCall<Acquired> {
         return SimulatedCall::new(shared::acquire::call(claim), decode);
     }
     SimulatedCall::new(acquire::call(claim), untimed(acquire::decode))
+}
+
+pub(crate) fn acquire_all(claims: &[Claim]) -> SimulatedCall<AllAcquired> {
+    let count = claims.len();
+    let decode = move |value: &Value| acquire_all::decode(value, count).map(|answer| answer.found);
+    SimulatedCall::new(acquire_all::call(claims), decode)
 }
 
 pub(crate) fn downgrade(held: &Claim, next: &Claim) -> SimulatedCall<Downgraded> {

@@ -10,7 +10,7 @@ impl Hold {
     /// Logs a warning, unless there are many: then a summary covers the others.
     pub(crate) fn tell_lost(&self, reason: LostReason) {
         telemetry::lost(self.template, reason);
-        let (key, template) = (self.claim.key.name(), self.template);
+        let (key, template) = (self.lost_key(), self.template);
         let (held_for, renewals) = (self.held_for(), self.renewals());
         if executor::admits(&self.reports, Kind::Lost, template) {
             tell!(warn, key, template, %reason, ?held_for, renewals, "lease lost");

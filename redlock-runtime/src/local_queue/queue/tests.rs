@@ -48,6 +48,7 @@ fn two_holds() -> (Arc<Hold>, Arc<Hold>, Tenure) {
     let confirmed = ConfirmedLease { sent: at(100), lease: EXPIRE };
     let hold = || {
         Arc::new(Hold::new(NewHold {
+            further: None,
             client: 1,
             process: crate::process::id(),
             template: "a",

@@ -9,6 +9,7 @@ use super::client::Client;
 use super::node::Node;
 use super::plan::{NEVER, Plan, Tick, millis};
 use super::process::Scheduled;
+use super::several::SeveralClient;
 use super::wire::Wire;
 use super::witness::{Tally, Witness};
 use super::world::World;
@@ -74,6 +75,13 @@ async fn run(world: &Arc<World>, mut random: Rng) {
             clients.push((work, schedule.ends()));
         }
         redlocks.push(redlock);
+    }
+    // Behind those who want one key, whose decisions stay the same.
+    for (process, (_, schedule)) in world.plan.processes.iter().enumerate() {
+        if let Some(client) = SeveralClient::new(world, &redlocks[process], &mut random) {
+            let work = tokio::spawn(Scheduled::new(Arc::clone(world), process, client.work()));
+            clients.push((work, schedule.ends()));
+        }
     }
     let everybody = async {
         for (mut client, ends) in clients {

@@ -19,6 +19,8 @@ pub(super) struct LocalQueue {
     holders: Vec<Arc<Hold>>,
     /// When the last of the holders before these let go, or lost the lock.
     held_until: Tick,
+    /// How many calls may have it, on their way to further keys.
+    had_by: usize,
     /// Somebody looks after it at a time that is known.
     pub(super) is_watched: bool,
 }
@@ -68,6 +70,11 @@ impl LocalQueue {
         self.callers.retain(|caller| caller.id != id);
     }
 
+    /// A call may have it while it waits for further keys, or it may not any more.
+    pub(super) fn may_be_had(&mut self, may: bool) {
+        self.had_by = if may { self.had_by + 1 } else { self.had_by - 1 };
+    }
+
     pub(super) fn enter(&mut self, hold: &Arc<Hold>) {
         self.holders.push(Arc::clone(hold));
     }
@@ -85,7 +92,7 @@ impl LocalQueue {
     /// Until when somebody believed to hold the lock; `now` while one does. Asks no hold whether it
     /// is over: a hold would find it out by that.
     fn held_until(&mut self, origin: Moment, now: Tick) -> Tick {
-        let mut until = self.held_until;
+        let mut until = if self.had_by > 0 { now } else { self.held_until };
         self.holders.retain(|hold| {
             let believes = !hold.remaining().is_zero();
             let ended = if !believes && hold.is_over() {

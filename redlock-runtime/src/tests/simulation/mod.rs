@@ -25,6 +25,7 @@ pub(super) mod plan;
 mod process;
 mod resource;
 pub(super) mod scripts;
+mod several;
 mod siblings;
 mod survey;
 mod vacancy;

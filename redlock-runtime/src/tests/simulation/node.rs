@@ -10,7 +10,8 @@ use super::plan::{KEYS, LinePlan, NodePlan, Tick, Upheaval};
 use super::scripts::{By, scripts};
 use crate::backend::simulated::{self, SimulatedCall, SimulatedReply};
 use crate::backend::{
-    Acquired, CLAIM_WINDOW, Claim, Enqueued, Found, FoundersOffer, Release, Rotated, TokensUsed,
+    Acquired, AllAcquired, CLAIM_WINDOW, Claim, Enqueued, Found, FoundersOffer, Release, Rotated,
+    TokensUsed,
 };
 use crate::error::NodeErrorKind;
 use crate::fencing::FencingToken;
@@ -21,6 +22,7 @@ use crate::owner::Owner;
 #[derive(Debug, Clone)]
 pub(crate) enum Command {
     Acquire(Claim),
+    AcquireAll(Vec<Claim>),
     Raise(Claim, FencingToken),
     Renew(Vec<Claim>),
     Release(Claim),
@@ -45,6 +47,7 @@ pub(crate) enum Command {
 #[derive(Debug, Clone)]
 pub(crate) enum Answer {
     Acquired(Acquired),
+    AllAcquired(AllAcquired),
     Found(Found),
     Renewed(Vec<Option<Found>>),
     Founders(Option<String>),
@@ -141,6 +144,9 @@ impl Node {
     fn answer(&mut self, command: &Command, by: By) -> Answer {
         match command {
             Command::Acquire(claim) => self.ask(&simulated::acquire(claim), by, Answer::Acquired),
+            Command::AcquireAll(claims) => {
+                self.ask(&simulated::acquire_all(claims), by, Answer::AllAcquired)
+            }
             Command::Raise(claim, to) => self.ask(&simulated::raise(claim, *to), by, Answer::Found),
             Command::Renew(claims) => self.ask(&simulated::renew(claims), by, |found| {
                 Answer::Renewed(found.into_iter().map(Some).collect())
@@ -182,6 +188,9 @@ impl Node {
                 match &**command {
                     Command::Acquire(claim) => {
                         simulated::acquire(claim).introduce(&mut self.server);
+                    }
+                    Command::AcquireAll(claims) => {
+                        simulated::acquire_all(claims).introduce(&mut self.server);
                     }
                     Command::Join(Entry { claim, reserve, .. })
                     | Command::Look(Entry { claim, reserve, .. }) => {

@@ -32,6 +32,7 @@ impl Command {
     pub(super) fn follower(&self) -> Option<Command> {
         let has_follower = match self {
             Command::Acquire(claim) => simulated::acquire(claim).has_follower(),
+            Command::AcquireAll(claims) => simulated::acquire_all(claims).has_follower(),
             Command::Join(entry) | Command::Look(entry) => {
                 simulated::look(&entry.claim, entry.reserve).has_follower()
             }

@@ -68,7 +68,9 @@ impl Stood {
 pub(super) fn concerns(command: &Command, key: &str) -> bool {
     let is = |known: &LockKey| known.name() == key;
     match command {
-        Command::Renew(claims) => claims.iter().any(|claim| is(&claim.key)),
+        Command::Renew(claims) | Command::AcquireAll(claims) => {
+            claims.iter().any(|claim| is(&claim.key))
+        }
         Command::Acquire(claim)
         | Command::Raise(claim, _)
         | Command::Release(claim)

@@ -12,8 +12,8 @@ use super::scripts::By;
 use super::waiting::Watch;
 use super::world::World;
 use crate::backend::{
-    Abilities, Acquired, Cause, Claim, Fault, Found, FoundersOffer, FoundersReply, LockBackend,
-    MemorySince, QuorumMember, Release, Reply, Witness,
+    Abilities, AcquireAll, Acquired, AllAcquired, Cause, Claim, Fault, Found, FoundersOffer,
+    FoundersReply, LockBackend, MemorySince, QuorumMember, Release, Reply, Witness,
 };
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
@@ -163,6 +163,7 @@ impl Wire {
         }
         let behind = match command {
             Command::Acquire(claim) => vec![Command::Release(claim.clone())],
+            Command::AcquireAll(claims) => claims.iter().cloned().map(Command::Release).collect(),
             Command::Join(entry) => vec![Command::Leave(entry.claim.clone())],
             Command::Rotate { held, next, .. } => {
                 vec![Command::Leave(next.claim.clone()), Command::Release(held.clone())]
@@ -248,13 +249,43 @@ impl LockBackend for Wire {
         Box::pin(self.free(command, &claim.key, within))
     }
 
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        let command = Command::Raise(claim.clone(), fencing_token);
+        Box::pin(async move { Ok(self.find(command, within).await?.0) })
+    }
+
     fn verify(&self, _: Duration) -> Reply<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 
     fn abilities(&self) -> Abilities<'_> {
         let fifo_queue = self.world.plan.line.is_some().then_some(self as _);
-        Abilities { fifo_queue, ..Abilities::default() }
+        Abilities { fifo_queue, acquire_all: Some(self), ..Abilities::default() }
+    }
+}
+
+impl AcquireAll for Wire {
+    fn reaches(&self, _: &[Claim]) -> bool {
+        true
+    }
+
+    fn acquire_all<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, AllAcquired> {
+        Box::pin(async move {
+            match self.call(Command::AcquireAll(claims.to_vec()), within).await? {
+                (Answer::AllAcquired(mut found), is_cut) => {
+                    let (AllAcquired::Granted { was_cut, .. }
+                    | AllAcquired::Refused { was_cut, .. }) = &mut found;
+                    *was_cut = is_cut;
+                    Ok(found)
+                }
+                (other, _) => unreachable!("{other:?}"),
+            }
+        })
     }
 }
 
@@ -265,16 +296,6 @@ impl QuorumMember for Wire {
 
     fn memory_since(&self) -> Option<MemorySince> {
         self.memory_since.lock().unwrap().clone()
-    }
-
-    fn raise<'a>(
-        &'a self,
-        claim: &'a Claim,
-        fencing_token: FencingToken,
-        within: Duration,
-    ) -> Reply<'a, Found> {
-        let command = Command::Raise(claim.clone(), fencing_token);
-        Box::pin(async move { Ok(self.find(command, within).await?.0) })
     }
 
     fn founders<'a>(

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::departed::Departed;
 use super::liveness::LocalQueue;
 use super::network::Network;
-use super::plan::{Plan, Promise, Tick, millis};
+use super::plan::{KEYS, Plan, Promise, Tick, millis};
 use super::resource::{LostUpdate, Resource};
+use crate::backend::Claim;
 use crate::fencing::FencingToken;
 use crate::hold::Hold;
 use crate::owner::Owner;
@@ -79,6 +80,12 @@ impl Key {
     }
 }
 
+/// What a hold has of one key.
+fn claim_of(key: usize, hold: &Hold) -> &Claim {
+    let claim = hold.claims().find(|claim| claim.key.name() == KEYS[key]);
+    claim.unwrap_or_else(|| unreachable!("it holds {}", KEYS[key]))
+}
+
 impl Witness {
     pub(super) fn new(plan: &Plan) -> Self {
         let keys = (0..plan.keys).map(|_| Key::default()).collect();
@@ -104,15 +111,16 @@ impl Witness {
         // Outside of the promise a grant may overtake another on its way back; and a tenure may go
         // on in its process for a while after its key was deleted, with the tokens that it has.
         let is_strict = plan.promise != Promise::Fencing;
-        let since = self.keys[key].tenure_since(&hold.claim.owner, since);
+        let owner = claim_of(key, hold).owner.clone();
+        let since = self.keys[key].tenure_since(&owner, since);
         let earlier = self.keys[key].granted.iter().filter(|(at, _)| is_strict || *at < since);
         let highest = earlier.map(|(_, granted)| *granted).max();
         if highest >= Some(fencing_token) {
             self.report(now, &format!("fencing token {fencing_token} is not above {highest:?}"));
         }
-        let is_passed = |last: &Owner| *last == hold.claim.owner;
-        self.tally.passes += u64::from(self.keys[key].owner.as_ref().is_some_and(is_passed));
-        self.keys[key].owner = Some(hold.claim.owner.clone());
+        let is_passed = self.keys[key].owner.as_ref() == Some(&owner);
+        self.tally.passes += u64::from(is_passed);
+        self.keys[key].owner = Some(owner);
         self.keys[key].granted.push((now, fencing_token));
         self.keys[key].holders.push(Arc::clone(hold));
         self.keys[key].queue.enter(hold);
@@ -148,7 +156,7 @@ impl Witness {
         }
         self.is_alone(plan, key, hold, now);
         if plan.promise == Promise::Position {
-            self.stands(plan, network, hold, now);
+            self.stands(plan, network, (key, hold), now);
         }
     }
 
@@ -164,10 +172,10 @@ impl Witness {
 
     /// The lock stands on a quorum, and will for as long as its holder relies on it: a step that
     /// begins at the last moment may take a twentieth of the lease.
-    fn stands(&mut self, plan: &Plan, network: &Network, hold: &Hold, now: Tick) {
+    fn stands(&mut self, plan: &Plan, network: &Network, (key, hold): (usize, &Hold), now: Tick) {
         let relies = hold.remaining() + hold.confirmed().lease / 20;
         let until = now * 1000 + u64::try_from(relies.as_micros()).unwrap_or(u64::MAX);
-        let claim = &hold.claim;
+        let claim = claim_of(key, hold);
         let leases =
             network.nodes.iter().filter_map(|node| node.held_until(&claim.key, &claim.owner));
         let position = leases.filter(|ends| *ends >= until).count();

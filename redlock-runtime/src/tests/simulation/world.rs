@@ -260,6 +260,13 @@ impl World {
         state.note(now, |state| format!("{} is told that it holds", state.name(&hold.claim)));
     }
 
+    /// A call for several keys has some of them, perhaps, until this is called with `false`.
+    pub(super) fn may_have_some(&self, may: bool) {
+        for key in &mut self.state().witness.keys {
+            key.queue.may_be_had(may);
+        }
+    }
+
     pub(super) fn step(&self, key: usize, hold: &Arc<Hold>) {
         let now = self.now();
         let mut state = self.state();
@@ -336,6 +343,11 @@ impl State {
         format!("a{} ({})", at + 1, claim.key.name())
     }
 
+    fn names(&mut self, claims: &[Claim]) -> String {
+        let names: Vec<_> = claims.iter().map(|claim| self.name(claim)).collect();
+        names.join(", ")
+    }
+
     fn show(&mut self, command: &Command) -> String {
         match command {
             Command::Acquire(claim) => format!("acquire {}", self.name(claim)),
@@ -355,10 +367,8 @@ impl State {
             }
             Command::Nudge(key) => format!("nudge {}", key.name()),
             Command::Introduce(command) => format!("what follows {}", self.show(command)),
-            Command::Renew(claims) => {
-                let names: Vec<_> = claims.iter().map(|claim| self.name(claim)).collect();
-                format!("renew {}", names.join(", "))
-            }
+            Command::Renew(claims) => format!("renew {}", self.names(claims)),
+            Command::AcquireAll(claims) => format!("acquire all of {}", self.names(claims)),
         }
     }
 }

@@ -15,7 +15,6 @@ use deadpool_redis::redis::io::tcp::TcpSettings;
 use deadpool_redis::redis::{ConnectionInfo, RedisResult, Value};
 use tokio::time::Instant;
 
-use super::at_once::at_once;
 use super::masters;
 use crate::backend::redis::connection::{CONNECT, Source, address};
 use crate::backend::redis::node::RedisNode;
@@ -23,7 +22,9 @@ use crate::backend::redis::node_core::NodeOptions;
 use crate::backend::redis::pubsub::{Listener, PubsubStream};
 use crate::backend::{Abilities, Acquired, Claim, Fault, Found, LockBackend, Release, Reply};
 use crate::error::LockError;
+use crate::fencing::FencingToken;
 use crate::shield::tell;
+use crate::together::together;
 
 /// How often the client library follows a redirect: twice, since a command for a master that is
 /// gone goes to another server first. After each failure the client library examines the whole
@@ -86,7 +87,7 @@ impl RedisCluster {
                 }
             }
             let calls = claims.chunks(1).map(|claim| self.node.renew(claim, left()));
-            let answers = at_once(calls.collect()).await.into_iter();
+            let answers = together(calls.collect()).await.into_iter();
             answers.map(|answer| answer.map(|found| found.first().copied().flatten())).collect()
         })
     }
@@ -112,7 +113,7 @@ impl LockBackend for RedisCluster {
                 slot.1.push(claim.clone());
             }
             let calls = slots.values().map(|(_, claims)| self.renew_slot(claims, end));
-            let answers: Vec<_> = at_once(calls.collect()).await.into_iter().flatten().collect();
+            let answers: Vec<_> = together(calls.collect()).await.into_iter().flatten().collect();
             let is_any = answers.iter().any(Result::is_ok);
             let positions = slots.values().flat_map(|(positions, _)| positions);
             let mut found = vec![None; claims.len()];
@@ -132,6 +133,15 @@ impl LockBackend for RedisCluster {
 
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
         self.node.release(release, within)
+    }
+
+    fn raise<'a>(
+        &'a self,
+        claim: &'a Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Reply<'a, Found> {
+        self.node.raise(claim, fencing_token, within)
     }
 
     /// The client library waits for every silent server before it serves the others.
@@ -199,19 +209,6 @@ mod tests {
         assert!(is_passing::<Shards>(NodeErrorKind::Cluster));
         assert!(!is_passing::<Shards>(NodeErrorKind::NoPermission));
         assert!(!is_passing::<Direct>(NodeErrorKind::Cluster));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn at_once_waits_for_all_and_keeps_their_order() {
-        let sleep = |seconds| -> Pin<Box<dyn Future<Output = u64> + Send>> {
-            Box::pin(async move {
-                tokio::time::sleep(Duration::from_secs(seconds)).await;
-                seconds
-            })
-        };
-        let start = tokio::time::Instant::now();
-        assert_eq!(at_once(vec![sleep(3), sleep(1), sleep(2)]).await, [3, 1, 2]);
-        assert_eq!(start.elapsed(), Duration::from_secs(3));
     }
 
     #[test]

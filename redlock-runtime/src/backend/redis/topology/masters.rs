@@ -15,12 +15,12 @@ use deadpool_redis::redis::{
 use futures_core::Stream;
 use tokio::time::{Instant, timeout};
 
-use super::at_once::at_once;
 use crate::backend::redis::commands::reply::text;
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
 use crate::backend::redis::pubsub::subscription::{
     HEARTBEAT, Listener, News, PubsubStream, broken, silent,
 };
+use crate::together::together;
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(1);
@@ -224,7 +224,7 @@ async fn survey(
             opening.push(Box::pin(open(&seed, master, &channel)));
         }
     }
-    let (alive, opened) = tokio::join!(at_once(checks), at_once(opening));
+    let (alive, opened) = tokio::join!(together(checks), together(opening));
     let deaf = known.into_iter().zip(alive).filter(|(_, lives)| !lives);
     let deaf = deaf.map(|((address, _), _)| address).collect();
     let mut found = Survey { connections: Vec::new(), deaf, failed: None };

@@ -1,8 +1,6 @@
 //! Sentinel and Cluster as sources of connections.
 
 #[cfg(feature = "cluster")]
-mod at_once;
-#[cfg(feature = "cluster")]
 pub(crate) mod cluster;
 #[cfg(feature = "cluster")]
 pub(crate) mod masters;

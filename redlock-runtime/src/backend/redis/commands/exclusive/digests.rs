@@ -1,14 +1,17 @@
 //! Pins the digests of the scripts to those in docs/protocol.md and docs/security.md.
 
-use super::{acquire, enqueue, nudge, raise, release, release_hint, renew, retain, rotate};
+use super::{
+    acquire, acquire_all, enqueue, nudge, raise, release, release_hint, renew, retain, rotate,
+};
 use crate::backend::CLAIM_WINDOW;
 use crate::backend::redis::commands::Script;
 use crate::options::MIN_EXPIRE;
 
 /// The texts of all scripts.
-pub(crate) fn scripts() -> [&'static str; 9] {
+pub(crate) fn scripts() -> [&'static str; 10] {
     [
         &acquire::SCRIPT,
+        &acquire_all::SCRIPT,
         &raise::SCRIPT,
         &renew::SCRIPT,
         &release_hint::SCRIPT,
@@ -25,7 +28,8 @@ pub(crate) fn scripts() -> [&'static str; 9] {
 fn the_digests_are_pinned() {
     for (script, digest) in [
         (&acquire::SCRIPT, "783bd5302f39fee1de031e89595a33e3e14758ab"),
-        (&raise::SCRIPT, "1b385ae38689f725891f2603742141ba08174932"),
+        (&acquire_all::SCRIPT, "1f7fbb828d755e4eaffad996dc0c8cc01450f83f"),
+        (&raise::SCRIPT, "6e5b9298609e8f6c72c53308d307db6ab64b6dfc"),
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
         (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),
         (&release_hint::SCRIPT, "1c4bd18064bbe7158c25452e76ecc4bb3ea8aa5c"),

@@ -1,6 +1,7 @@
 //! The exclusive lock: one file for each command, with its call and its reply, beside its script.
 
 pub(crate) mod acquire;
+pub(crate) mod acquire_all;
 pub(in crate::backend::redis::commands) mod arguments;
 #[cfg(test)]
 mod digests;

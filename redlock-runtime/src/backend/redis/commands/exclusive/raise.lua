@@ -1,7 +1,8 @@
--- raise: lifts the fencing mark behind a lock that still has its owner.
--- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot
--- ARGV[1] owner, ARGV[2] fencing token
--- Returns 1 (the mark is at least the token), 0 (lock gone) or -1 (another owner)
+-- raise: lifts the fencing mark behind a lock that still has its owner, and its fencing counter if it
+-- has one.
+-- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot, KEYS[3] its fencing counter
+-- ARGV[1] owner, ARGV[2] fencing token, ARGV[3] life of the counter in ms
+-- Returns 1 (both are at least the token), 0 (lock gone) or -1 (another owner)
 local holder = redis.call('GET', KEYS[1])
 if holder ~= ARGV[1] then
   return holder and -1 or 0
@@ -11,5 +12,10 @@ if tonumber(redis.call('GET', KEYS[2]) or '0') < token then
   local time = redis.call('TIME')
   local ahead = math.max(0, token - time[1] * 1000000 - time[2]) / 1000
   redis.call('SET', KEYS[2], ARGV[2], 'PX', string.format('%.0f', 172800000 + ahead))
+end
+-- A counter, where there is one, is what the next fencing token comes behind.
+local counter = redis.pcall('GET', KEYS[3])
+if type(counter) == 'string' and (tonumber(counter) or 0) < token then
+  redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[3])
 end
 return 1

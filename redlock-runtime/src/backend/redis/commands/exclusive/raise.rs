@@ -1,8 +1,9 @@
-//! The raise command: lifts the fencing counter, so that N nodes agree on a fencing token.
+//! The raise command: lifts the fencing counter, so that N nodes, or the keys of one hold, agree on
+//! a fencing token.
 
 use deadpool_redis::redis::Value;
 
-use super::replies;
+use super::{arguments, replies};
 use crate::backend::redis::commands::{Script, ScriptCall};
 use crate::backend::{Claim, Found};
 use crate::fencing::FencingToken;
@@ -10,9 +11,10 @@ use crate::fencing::FencingToken;
 pub(super) static SCRIPT: Script = Script::new(include_str!("raise.lua"));
 
 pub(crate) fn call(claim: &Claim, fencing_token: FencingToken) -> ScriptCall {
-    let (mark, fencing_token) = (claim.key.mark_key(), fencing_token.to_string());
-    let keys = [claim.key.redis_key(), &mark];
-    ScriptCall::new(&SCRIPT, &keys, &[claim.owner.as_str(), &fencing_token])
+    let (mark, counter) = (claim.key.mark_key(), claim.key.fence_key());
+    let (fencing_token, life) = (fencing_token.to_string(), arguments::counter_life(claim));
+    let keys = [claim.key.redis_key(), &mark, &counter];
+    ScriptCall::new(&SCRIPT, &keys, &[claim.owner.as_str(), &fencing_token, &life])
 }
 
 pub(crate) fn decode(value: &Value) -> Option<Found> {

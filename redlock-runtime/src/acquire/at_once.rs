@@ -1,0 +1,145 @@
+//! Several keys with one command, where one place has them all and they are free.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::acquiring::Acquisition;
+use super::observed::Observed;
+use crate::backend::{AcquireAll, AllAcquired, Claim, Fault, FencingTokens, LockBackend};
+use crate::clock::Moment;
+use crate::engine::Engine;
+use crate::handoff::{Begin, hold_together};
+use crate::hold::{ConfirmedLease, Tenure};
+use crate::key::LockKey;
+use crate::kind::Kind;
+use crate::local_queue::{DirectAttemptGuard, QueueHandle, Terms};
+use crate::owner::Owner;
+use crate::{release, telemetry};
+
+/// Several keys are locked together as exclusive locks only.
+const KIND: Kind = Kind::Exclusive;
+
+/// One command for all keys of a call.
+pub(super) struct AtOnce<'a> {
+    pub(super) engine: &'a Arc<Engine>,
+    /// In the order of keys.
+    pub(super) keys: Vec<&'a LockKey>,
+    pub(super) terms: Terms,
+    /// The call waits if it is refused. Then callers that came before go first.
+    pub(super) may_wait: bool,
+}
+
+impl AtOnce<'_> {
+    /// Acquires all of them over `route`. `None`: they have to be acquired one after another.
+    /// `is_polled`: the caller itself polls this future.
+    ///
+    /// Cancel safe: if the future is dropped, whatever the command acquired is freed in the
+    /// background.
+    pub(super) async fn over(
+        &self,
+        route: &dyn LockBackend,
+        within: Duration,
+        is_polled: bool,
+    ) -> Option<Acquisition> {
+        let ability = route.abilities().acquire_all?;
+        let claims: Vec<Claim> = self.keys.iter().map(|key| self.claim(key)).collect();
+        if !ability.reaches(&claims) {
+            return None;
+        }
+        let queues: Vec<QueueHandle> =
+            self.keys.iter().map(|key| self.engine.local_queue(key, KIND)).collect();
+        let _attempts = self.go_first(&queues, is_polled)?;
+        let (sent, answer) = self.ask(ability, &claims, within).await;
+        let mut observed = Observed::default();
+        let place = match answer {
+            Ok(AllAcquired::Granted { fencing_token, was_cut }) => {
+                let tokens = FencingTokens { first: fencing_token, last: fencing_token };
+                let confirmed = ConfirmedLease { sent, lease: self.terms.expire };
+                let tenure = |claim| {
+                    let tenure = Tenure::new(claim, confirmed, tokens);
+                    if was_cut { tenure.cut() } else { tenure }
+                };
+                let keys = queues.into_iter().zip(claims.into_iter().map(tenure)).collect();
+                let begin = Begin { granted: sent, is_taken: is_polled };
+                // A lease that is over already is released; another try follows.
+                return hold_together(self.engine, keys, self.terms, begin).ok().map(Ok);
+            }
+            Ok(AllAcquired::Refused { place, holder, free_in, was_cut }) => {
+                if was_cut {
+                    clean_up(self.engine, &claims);
+                }
+                observed.busy(holder, free_in, self.engine.clock().now());
+                if self.engine.fifo_queue().is_some() {
+                    queues[place].queue.state().contend();
+                }
+                place
+            }
+            // Perhaps not the locks are out of reach, but this command.
+            Err(fault) if !fault.is_unknown => return None,
+            Err(fault) => {
+                clean_up(self.engine, &claims);
+                observed.failed(fault);
+                0
+            }
+        };
+        let waited = self.engine.clock().now().since(self.terms.started);
+        let error = observed.error(self.keys[place], waited, 1);
+        (!self.may_wait).then_some(Err(error))
+    }
+
+    /// Other callers wait meanwhile. `None`: some came before, or a release that is on its way over
+    /// another connection would be overtaken.
+    fn go_first(
+        &self,
+        queues: &[QueueHandle],
+        is_polled: bool,
+    ) -> Option<Vec<Option<DirectAttemptGuard>>> {
+        let now = self.engine.clock().now();
+        let first = |queue: &QueueHandle| match queue.attempt_first(now) {
+            _ if is_polled && queue.is_late() => None,
+            None if self.may_wait => None,
+            attempt => Some(attempt),
+        };
+        queues.iter().map(first).collect()
+    }
+
+    /// The answer, and the moment before the command left: the server may begin the leases at any
+    /// time after it.
+    async fn ask(
+        &self,
+        ability: &dyn AcquireAll,
+        claims: &[Claim],
+        within: Duration,
+    ) -> (Moment, Result<AllAcquired, Fault>) {
+        telemetry::question(self.terms.template);
+        let _pending = self.engine.pending.begin();
+        let sent = self.engine.clock().now();
+        let mut unanswered = Unanswered { engine: self.engine, claims };
+        let answer = ability.acquire_all(claims, within).await;
+        unanswered.claims = &[];
+        (sent, answer)
+    }
+
+    fn claim(&self, key: &LockKey) -> Claim {
+        let owner = Owner::fresh(&self.engine.client_name);
+        Claim { key: key.clone(), owner, expire: self.terms.expire, kind: KIND }
+    }
+}
+
+fn clean_up(engine: &Arc<Engine>, claims: &[Claim]) {
+    for claim in claims {
+        release::clean_up(engine, claim.clone(), false);
+    }
+}
+
+/// A command whose answer is not known yet. If its caller drops it, the command is cleaned up.
+struct Unanswered<'a> {
+    engine: &'a Arc<Engine>,
+    claims: &'a [Claim],
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        clean_up(self.engine, self.claims);
+    }
+}

@@ -1,0 +1,243 @@
+//! Several keys: with one command where that is possible and all are free. Otherwise each is
+//! acquired by its own wait queue, one after another in the order of keys, and then one hold is
+//! made of them.
+//!
+//! A call that has some of its keys waits for larger ones only, so calls never wait for each other
+//! in a circle. Until it has all of them, each key has a hold and renewals of its own.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use super::acquiring::{Acquiring, Acquisition, CountedCall, Order, grant};
+use super::agreement::agree;
+use super::at_once::AtOnce;
+use super::attempt::LAST_ATTEMPT;
+use super::caller::Caller;
+use super::nesting;
+use crate::backend::LockBackend;
+use crate::background_thread::stopped;
+use crate::backoff;
+use crate::clock::Moment;
+use crate::engine::Engine;
+use crate::error::LockError;
+use crate::handoff::{NotGranted, Ownership, join};
+use crate::key::LockKey;
+use crate::local_queue::Terms;
+use crate::options::Wait;
+
+/// Begins to acquire several locks: the key of `order`, and `further`, in the order of keys. The
+/// future does nothing before its first poll.
+pub(crate) fn start_all(engine: &Arc<Engine>, order: Order, further: Vec<LockKey>) -> Acquiring {
+    let own = Arc::clone(engine);
+    Acquiring::new(engine, async move { acquire_all(own, order, further).await })
+}
+
+async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -> Acquisition {
+    let (started, wait) = (engine.clock().now(), order.policy.wait());
+    let first_and_last = std::iter::once(&order.key).chain(further.last());
+    nesting::note_order(&engine, order.template, first_and_last, wait);
+    let attempt = CountedCall::begin(&order);
+    let call = Arc::new(SeveralKeys::new(engine, &order, further, started));
+    let granted = call.acquire().await;
+    attempt.end(&granted);
+    if wait == Wait::Never { granted } else { granted.map_err(nesting::with_holds) }
+}
+
+/// A call that wants several keys.
+pub(super) struct SeveralKeys {
+    engine: Arc<Engine>,
+    /// In the order of keys.
+    orders: Vec<Order>,
+    terms: Terms,
+    wait: Wait,
+    end: Moment,
+}
+
+/// Why a call has not got its keys.
+enum Ended {
+    /// A key was lost while others were waited for. The call begins again; at the end of its wait,
+    /// this is its error.
+    Lost(LockError),
+    Failed(LockError),
+}
+
+impl SeveralKeys {
+    fn new(engine: Arc<Engine>, order: &Order, further: Vec<LockKey>, started: Moment) -> Self {
+        let terms = order.terms(started, engine.shutdowns().begun());
+        let wait = order.policy.wait();
+        let end = match wait {
+            Wait::AtMost(limit) => started.plus(limit),
+            Wait::Never => started,
+            Wait::Forever => Moment::NEVER,
+        };
+        let keys = std::iter::once(order.key.clone()).chain(further);
+        let orders = keys.map(|key| Order { key, ..*order }).collect();
+        Self { engine, orders, terms, wait, end }
+    }
+
+    async fn acquire(self: Arc<Self>) -> Acquisition {
+        loop {
+            if self.engine.shutdowns().refuse(self.terms.shutdowns) {
+                let key = self.orders[0].key.name().to_owned();
+                return Err(LockError::ShuttingDown { key });
+            }
+            let route = self.engine.route();
+            let at_once = match &route {
+                Some(route) => self.at_once(&**route, true).await,
+                None => None,
+            };
+            let granted = match at_once {
+                Some(granted) => granted,
+                None => self.on_executor(route.is_some()).await,
+            };
+            // The keys were taken back because this task was not polled for too long: it waits
+            // again.
+            if granted.as_ref().map_or(true, Ownership::take) {
+                return granted;
+            }
+        }
+    }
+
+    /// All of them with one command. `None`: they have to be acquired one after another.
+    async fn at_once(&self, route: &dyn LockBackend, is_polled: bool) -> Option<Acquisition> {
+        let now = self.engine.clock().now();
+        let within = match self.wait {
+            Wait::AtMost(_) => self.end.since(now).max(LAST_ATTEMPT),
+            Wait::Never | Wait::Forever => self.engine.reply_timeout,
+        };
+        let attempt = AtOnce {
+            engine: &self.engine,
+            keys: self.orders.iter().map(|order| &order.key).collect(),
+            terms: self.terms,
+            may_wait: self.wait != Wait::Never,
+        };
+        attempt.over(route, within.min(self.engine.reply_timeout), is_polled).await
+    }
+
+    /// A task acquires the keys, so that a caller that is not polled does not keep some of them
+    /// while others could be had. If the caller goes away, the task drops what it has.
+    /// `was_tried`: not with one command again.
+    async fn on_executor(self: &Arc<Self>, was_tried: bool) -> Acquisition {
+        let (mut reply, mut answer) = oneshot::channel();
+        let caller = Caller::new(&self.engine);
+        let (gone, own) = (caller.gone(), Arc::clone(self));
+        self.engine.executor().spawn(async move {
+            let granted = {
+                let mut work = pin!(own.in_task(was_tried));
+                poll_fn(|cx| match reply.poll_closed(cx) {
+                    Poll::Ready(()) => Poll::Ready(None),
+                    Poll::Pending => work.as_mut().poll(cx).map(Some),
+                })
+                .await
+            };
+            if let Some(granted) = granted {
+                drop(reply.send(granted));
+            }
+            drop(gone);
+        })?;
+        // `answer` is borrowed, not moved: `caller` notes that it is gone before the receiver is
+        // dropped.
+        let answer = (&mut answer).await;
+        caller.hears();
+        answer.unwrap_or_else(|_| Err(stopped("an acquire")))
+    }
+
+    async fn in_task(&self, was_tried: bool) -> Acquisition {
+        if !was_tried && let Some(granted) = self.at_once(&*self.engine.backend, false).await {
+            return granted;
+        }
+        self.one_after_another().await
+    }
+
+    async fn one_after_another(&self) -> Acquisition {
+        let clock = self.engine.clock();
+        let mut failures = 0;
+        loop {
+            let lost = match self.round().await {
+                Ok(ownership) => return Ok(ownership),
+                Err(Ended::Failed(error)) => return Err(error),
+                Err(Ended::Lost(error)) => error,
+            };
+            let again_at = clock.now().plus(backoff::failed(failures, fastrand::f64()));
+            if again_at >= self.end {
+                return Err(self.of_call(lost));
+            }
+            failures += 1;
+            clock.sleep_until(again_at).await;
+        }
+    }
+
+    async fn round(&self) -> Result<Ownership, Ended> {
+        let mut held = Vec::with_capacity(self.orders.len());
+        for order in &self.orders {
+            let (order, terms) = self.next(order).map_err(Ended::Failed)?;
+            let granted = unless_lost(&held, grant(&self.engine, &order, terms)).await?;
+            held.push(granted.map_err(|error| Ended::Failed(self.of_call(error)))?);
+        }
+        let first = &self.orders[0].key;
+        let agreed = unless_lost(&held, agree(&self.engine, &held, self.end)).await?;
+        let agreed = agreed.map_err(|fault| {
+            let key = first.name().to_owned();
+            Ended::Failed(LockError::Unavailable { key, nodes: fault.nodes })
+        })?;
+        let fencing_token = agreed.ok_or_else(|| Ended::Lost(timed_out(first)))?;
+        join(&self.engine, held, fencing_token, self.terms).map_err(|reason| match reason {
+            NotGranted::TooLate { took } => {
+                let (key, expire) = (first.name().to_owned(), self.terms.expire);
+                Ended::Lost(LockError::ExpireTooShort { key, took, expire })
+            }
+            NotGranted::Unscheduled(error) => Ended::Failed(error),
+        })
+    }
+
+    /// What the next key is acquired with: what is left of the wait. The renewals of the call are
+    /// counted from when it has all keys.
+    fn next(&self, order: &Order) -> Result<(Order, Terms), LockError> {
+        let now = self.engine.clock().now();
+        let wait = match self.wait {
+            Wait::AtMost(_) if now >= self.end.plus(LAST_ATTEMPT) => {
+                return Err(self.of_call(timed_out(&order.key)));
+            }
+            Wait::AtMost(_) => Wait::AtMost(self.end.since(now).max(Duration::from_nanos(1))),
+            other => other,
+        };
+        let policy = order.policy.with(None, Some(wait), None)?;
+        let terms = Terms { max_renew: None, started: now, ..self.terms };
+        Ok((Order { key: order.key.clone(), policy, ..*order }, terms))
+    }
+
+    /// The error of one key, as one of the call.
+    fn of_call(&self, mut error: LockError) -> LockError {
+        if let LockError::Timeout { waited, .. } = &mut error {
+            *waited = self.engine.clock().now().since(self.terms.started);
+        }
+        error
+    }
+}
+
+/// A key was not had in time, and nobody knows who has it.
+fn timed_out(key: &LockKey) -> LockError {
+    let key = key.name().to_owned();
+    let (waited, while_holding) = (Duration::ZERO, Vec::new());
+    LockError::Timeout { key, waited, attempts: 1, holder: None, while_holding }
+}
+
+/// Runs `work` while these are held.
+async fn unless_lost<T>(held: &[Ownership], work: impl Future<Output = T>) -> Result<T, Ended> {
+    let mut ends: Vec<Pin<Box<dyn Future<Output = ()> + Send + '_>>> =
+        held.iter().map(|one| Box::pin(one.hold().over()) as _).collect();
+    let mut work = pin!(work);
+    poll_fn(|cx| {
+        let lost = ends.iter_mut().position(|end| end.as_mut().poll(cx).is_ready());
+        match lost {
+            Some(place) => Poll::Ready(Err(Ended::Lost(timed_out(&held[place].hold().claim.key)))),
+            None => work.as_mut().poll(cx).map(Ok),
+        }
+    })
+    .await
+}

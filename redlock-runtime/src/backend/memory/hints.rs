@@ -1,0 +1,73 @@
+//! Who waits for locks of the embedded backend, and is told of a release.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::tables::Hint;
+use super::{Memory, MemoryStore};
+use crate::backend::{Claim, Found, HintRegistration, OnRelease, ReleaseHints, Reply};
+use crate::clock::Clock;
+use crate::owner::Owner;
+
+/// How long a request for a hint keeps others out if it is not cancelled.
+const STAYS: Duration = Duration::from_secs(2);
+
+impl ReleaseHints for Memory {
+    fn request_hint<'a>(
+        &'a self,
+        claim: &'a Claim,
+        on_release: OnRelease,
+        _: Duration,
+    ) -> Reply<'a, HintRegistration> {
+        let (owner, kind) = (claim.owner.clone(), claim.kind);
+        let key = claim.key.redis_key();
+        let registration =
+            Registration { store: self.store.clone(), key: key.to_owned(), owner: owner.clone() };
+        let now = Clock::Tokio.now();
+        let is_free = {
+            let mut tables = self.store.tables();
+            let held = tables.live(key, now).map(|record| record.kind);
+            if let Some(held) = held {
+                let stays = held.is_shared() && !kind.is_shared();
+                let stays_until = stays.then(|| now.plus(STAYS));
+                let hint = Hint { owner, kind, stays_until, on_release: Arc::clone(&on_release) };
+                tables.hints.entry(key.to_owned()).or_default().push(hint);
+            }
+            held.is_none()
+        };
+        if is_free {
+            on_release();
+        }
+        Box::pin(async move { Ok(HintRegistration::new(registration)) })
+    }
+
+    /// The end of the registration has removed it.
+    fn cancel_hint<'a>(&'a self, _: &'a Claim, _: Duration) -> Reply<'a, Found> {
+        Box::pin(async { Ok(Found::Gone) })
+    }
+}
+
+/// Removes a hint when it is dropped.
+#[derive(Debug)]
+struct Registration {
+    store: MemoryStore,
+    key: String,
+    owner: Owner,
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let gone = {
+            let mut tables = self.store.tables();
+            let Some(hints) = tables.hints.get_mut(&self.key) else { return };
+            let at = hints.iter().position(|hint| hint.owner == self.owner);
+            let gone = at.map(|at| hints.remove(at));
+            if hints.is_empty() {
+                tables.hints.remove(&self.key);
+            }
+            gone
+        };
+        // Outside of the mutex: what the hint refers to may end with it.
+        drop(gone);
+    }
+}

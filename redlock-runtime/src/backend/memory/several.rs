@@ -1,0 +1,47 @@
+//! Several locks of the embedded backend at once.
+
+use std::time::Duration;
+
+use super::tables::{Holder, Record, clock_here};
+use super::{Memory, other_clock};
+use crate::backend::{AcquireAll, AllAcquired, Claim, Fault, Reply};
+use crate::clock::Clock;
+
+impl Memory {
+    /// All of them, or none.
+    fn take_all(&self, claims: &[Claim]) -> Result<AllAcquired, Fault> {
+        let (now, clock) = (Clock::Tokio.now(), clock_here());
+        let mut tables = self.store.tables();
+        for (place, claim) in claims.iter().enumerate() {
+            let key = claim.key.redis_key();
+            if tables.locks.get(key).is_some_and(|record| record.clock != clock) {
+                return Err(other_clock());
+            }
+            if let Some(record) = tables.live(key, now)
+                && (record.kind.is_shared() || record.of_owner(claim).is_none())
+            {
+                let (holder, free_in) = (record.shown(), Some(record.ends(claim.kind).since(now)));
+                return Ok(AllAcquired::Refused { place, holder, free_in, was_cut: false });
+            }
+        }
+        let fencing_token = tables.next_token();
+        for claim in claims {
+            let (owner, ends) = (claim.owner.as_str().to_owned(), now.plus(claim.expire));
+            let record = Record::of(claim.kind, Holder { owner, fencing_token, ends });
+            tables.locks.insert(claim.key.redis_key().to_owned(), record);
+        }
+        tables.sweep(now, clock);
+        Ok(AllAcquired::Granted { fencing_token, was_cut: false })
+    }
+}
+
+impl AcquireAll for Memory {
+    fn reaches(&self, _: &[Claim]) -> bool {
+        true
+    }
+
+    fn acquire_all<'a>(&'a self, claims: &'a [Claim], _: Duration) -> Reply<'a, AllAcquired> {
+        let answer = self.take_all(claims);
+        Box::pin(async move { answer })
+    }
+}

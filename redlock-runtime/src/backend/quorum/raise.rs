@@ -1,0 +1,26 @@
+//! Raises the fencing counter of a lock on N nodes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::backend::Quorum;
+use super::broadcast::{NodeQuestion, Reach};
+use super::member::Member;
+use crate::backend::{Claim, Fault, Found};
+use crate::fencing::FencingToken;
+
+impl Quorum {
+    /// A later owner is granted the lock by a quorum as well, and so by a node that was raised.
+    pub(super) async fn lift(
+        &self,
+        claim: &Claim,
+        fencing_token: FencingToken,
+        within: Duration,
+    ) -> Result<Found, Fault> {
+        let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
+            let claim = claim.clone();
+            Box::pin(async move { member.backend.raise(&claim, fencing_token, within).await })
+        };
+        self.settle(Reach::Admitted, ask).await
+    }
+}

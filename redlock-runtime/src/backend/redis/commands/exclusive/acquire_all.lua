@@ -1,0 +1,52 @@
+-- acquire_all: takes several locks that are free, all or none, with one fencing token that is above
+-- the last of each. Idempotent per owners.
+-- KEYS[3i-2] the i-th lock, KEYS[3i-1] the fencing mark of its hash slot, KEYS[3i] its fencing
+-- counter
+-- ARGV[1] expire in ms, ARGV[i+1] owner of the i-th lock
+-- Returns '<fencing token> <time>' or {0, remaining ms of the holder (-1: no expiry), holder, time,
+-- i}; time: the server's, in microseconds since 1970, as text
+local time = redis.call('TIME')
+local now = time[1] .. string.format('%06d', time[2])
+for i = 1, #KEYS, 3 do
+  local holder = redis.call('GET', KEYS[i])
+  if holder and holder ~= ARGV[(i + 5) / 3] then
+    return {0, redis.call('PTTL', KEYS[i]), holder, now, (i + 2) / 3}
+  end
+end
+local next, counters = 0, {}
+local function follow(key, last)
+  local number = tonumber(last or '0')
+  if not number or number >= 9007199254740991 then
+    return redis.error_reply('FENCE no fencing token is left behind ' .. key)
+  end
+  next = math.max(next, number + 1)
+end
+for i = 1, #KEYS, 3 do
+  -- MGET finds nothing in a key of another type, and GET fails.
+  local counter = redis.call('MGET', KEYS[i + 2])[1]
+  local mark = redis.call('GET', KEYS[i + 1])
+  local failure = follow(KEYS[i + 1], mark) or follow(KEYS[i + 2], counter)
+  if failure then
+    return failure
+  end
+  if counter then
+    counters[#counters + 1] = KEYS[i + 2]
+  end
+end
+local token, life = now, 172800000
+if next > tonumber(now) then
+  token, life = string.format('%.0f', next), life + (next - now) / 1000
+end
+life = string.format('%.0f', life)
+-- The marks first, the locks last: a script that fails half-way is not rolled back.
+for i = 1, #KEYS, 3 do
+  redis.call('SET', KEYS[i + 1], token, 'PX', life)
+end
+for _, counter in ipairs(counters) do
+  -- It would be below this fencing token.
+  redis.call('DEL', counter)
+end
+for i = 1, #KEYS, 3 do
+  redis.call('SET', KEYS[i], ARGV[(i + 5) / 3], 'PX', ARGV[1])
+end
+return token .. ' ' .. now

@@ -1,0 +1,85 @@
+//! One hold of several keys.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::local_handoff::{Begin, NotGranted};
+use super::ownership::{HeldKey, Ownership};
+use crate::engine::Engine;
+use crate::fencing::FencingToken;
+use crate::hold::{ConfirmedLease, FurtherKeys, Granted, Hold, NewHold};
+use crate::local_queue::Terms;
+use crate::shield::tell;
+
+/// Makes one hold of keys that are held one by one, in the order of keys. No counter of them is
+/// below `fencing_token`. If the lease of one was lost, all are released.
+pub(crate) fn join(
+    engine: &Arc<Engine>,
+    mut held: Vec<Ownership>,
+    fencing_token: FencingToken,
+    terms: Terms,
+) -> Result<Ownership, NotGranted> {
+    let granted = engine.clock().now();
+    // All of them, also behind one that was lost.
+    let lost =
+        held.iter_mut().filter_map(|one| (!one.end_hold(fencing_token)).then_some(())).count();
+    if lost > 0 {
+        return Err(NotGranted::TooLate { took: granted.since(terms.started) });
+    }
+    let keys = held.into_iter().filter_map(Ownership::into_held).collect();
+    hold_together(engine, keys, terms, Begin { granted, is_taken: false })
+}
+
+/// Makes the caller of `terms` the holder of all of these keys, which have the same fencing token.
+/// From here on they are renewed together.
+pub(crate) fn hold_together(
+    engine: &Arc<Engine>,
+    keys: Vec<HeldKey>,
+    terms: Terms,
+    begin: Begin,
+) -> Result<Ownership, NotGranted> {
+    let Begin { granted, is_taken } = begin;
+    let ends = |confirmed: &ConfirmedLease| confirmed.sent.plus(confirmed.lease);
+    let confirmed = keys.iter().map(|(_, tenure)| tenure.confirmed).min_by_key(ends);
+    let mut keys = keys.into_iter();
+    let (Some((queue, tenure)), Some(confirmed)) = (keys.next(), confirmed) else {
+        unreachable!("a hold has a key")
+    };
+    let further: Vec<HeldKey> = keys.collect();
+    let claims = further.iter().map(|(_, tenure)| tenure.claim.clone()).collect();
+    let news = further.iter().map(|(queue, _)| Arc::clone(&queue.queue.news)).collect();
+    let hold = Arc::new(Hold::new(NewHold {
+        client: engine.id,
+        process: engine.process,
+        template: terms.template,
+        claim: tenure.claim.clone(),
+        further: Some(Box::new(FurtherKeys::new(claims, news))),
+        expire: terms.expire,
+        min_hold: Duration::ZERO,
+        fencing_token: tenure.fencing_token(),
+        max_renew: terms.max_renew,
+        backend: Arc::clone(&engine.backend),
+        reply_timeout: engine.reply_timeout,
+        clock: engine.clock(),
+        confirmed,
+        granted,
+        waited: granted.since(terms.started),
+        is_taken,
+        reports: Arc::clone(&engine.reports),
+        news: Arc::clone(&queue.queue.news),
+    }));
+    for queue in std::iter::once(&queue).chain(further.iter().map(|(queue, _)| queue)) {
+        queue.now_holds(&hold);
+    }
+    let scheduler = engine.scheduler();
+    let granted = Granted { hold: Arc::clone(&hold), scheduler: Arc::clone(&scheduler), tenure };
+    let ownership = Ownership::new(engine, queue, granted).with_further(further);
+    // Where it fails, the drop of `ownership` releases all of them.
+    if hold.check().is_err() {
+        return Err(NotGranted::TooLate { took: hold.held_for() });
+    }
+    scheduler.register(&hold).map_err(NotGranted::Unscheduled)?;
+    let (keys, waited) = (hold.key_names(), hold.waited);
+    tell!(debug, ?keys, fencing_token = %hold.fencing_token, ?waited, "locks acquired together");
+    Ok(ownership)
+}

@@ -1,0 +1,61 @@
+//! The keys of a hold: one, or the several of a `lock_all`.
+
+use crate::backend::Claim;
+use crate::hold::Hold;
+use crate::state::LostReason;
+
+impl Hold {
+    /// What it holds, a claim for each key, in the order of keys.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = &Claim> {
+        let further = self.further.as_ref().map_or(&[][..], |further| &further.claims);
+        std::iter::once(&self.claim).chain(further)
+    }
+
+    /// The first key, and the last one if there are several, without the prefix of the client.
+    pub(crate) fn first_and_last(&self) -> impl Iterator<Item = &str> {
+        let last = self.further.iter().filter_map(|further| further.claims.last());
+        std::iter::once(&self.claim).chain(last).map(|claim| claim.key.name())
+    }
+
+    pub(crate) fn key_count(&self) -> usize {
+        1 + self.further.as_ref().map_or(0, |further| further.claims.len())
+    }
+
+    /// Is `name`, a key without the prefix of the client, one of its keys?
+    pub(crate) fn has_key(&self, name: &str) -> bool {
+        self.claims().any(|claim| claim.key.name() == name)
+    }
+
+    /// The keys without the prefix of the client.
+    pub(crate) fn key_names(&self) -> &[String] {
+        let names = || self.claims().map(|claim| claim.key.name().to_owned()).collect();
+        self.key_names.get_or_init(|| Box::new(names()))
+    }
+
+    /// The keys, if there are several.
+    pub(crate) fn several_names(&self) -> Option<&[String]> {
+        self.further.as_ref().map(|_| self.key_names())
+    }
+
+    /// Ends the hold because the key at `place` was lost.
+    pub(in crate::hold) fn lose_key(&self, place: usize, reason: LostReason) {
+        if let Some(further) = &self.further {
+            further.found_lost(place);
+        }
+        self.lose(reason);
+    }
+
+    /// The key that a loss is told of: the one that was found lost, or the first.
+    pub(in crate::hold) fn lost_key(&self) -> &str {
+        let claim = self.further.as_ref().and_then(|further| further.lost());
+        claim.unwrap_or(&self.claim).key.name()
+    }
+
+    /// Wakes waiters of this process, for each of its keys.
+    pub(in crate::hold) fn tell_news(&self) {
+        self.news.notify_one();
+        for news in self.further.iter().flat_map(|further| &further.news) {
+            news.notify_one();
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The outcome of releasing all keys of a hold.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::release_future::{ReleaseFuture, ReleaseOutcome};
+use crate::state::Released;
+
+/// Sends all of these at once. Resolves when each has its outcome, with the worst of them.
+pub(crate) fn all(pending: Vec<ReleaseFuture>) -> ReleaseFuture {
+    ReleaseFuture::All(Box::pin(AllReleases { pending, worst: Some(Ok(Released::Released)) }))
+}
+
+struct AllReleases {
+    pending: Vec<ReleaseFuture>,
+    worst: Option<ReleaseOutcome>,
+}
+
+impl Future for AllReleases {
+    type Output = Option<ReleaseOutcome>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { pending, worst } = &mut *self;
+        pending.retain_mut(|release| match Pin::new(release).poll(cx) {
+            Poll::Ready(outcome) => {
+                if weight(outcome.as_ref()) > weight(worst.as_ref()) {
+                    *worst = outcome;
+                }
+                false
+            }
+            Poll::Pending => true,
+        });
+        if pending.is_empty() { Poll::Ready(worst.take()) } else { Poll::Pending }
+    }
+}
+
+fn weight(outcome: Option<&ReleaseOutcome>) -> u8 {
+    match outcome {
+        Some(Ok(Released::Released)) => 0,
+        Some(Ok(Released::Unknown)) => 1,
+        Some(Ok(Released::Expired)) => 2,
+        Some(Ok(Released::Stolen)) => 3,
+        Some(Err(_)) => 4,
+        None => 5,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Fault;
+
+    #[tokio::test]
+    async fn the_worst_outcome_is_told() {
+        let now = |released| ReleaseFuture::Now(released);
+        assert_eq!(all(vec![]).await, Some(Ok(Released::Released)));
+        let pending = vec![now(Released::Unknown), now(Released::Stolen), now(Released::Released)];
+        assert_eq!(all(pending).await, Some(Ok(Released::Stolen)));
+        let fault = Fault { nodes: Vec::new(), is_unknown: true, is_final: false };
+        let failed = fault.clone();
+        let failing = ReleaseFuture::here(async move { Err(failed) });
+        assert_eq!(all(vec![failing, now(Released::Expired)]).await, Some(Err(fault)));
+        let (gone, answer) = tokio::sync::oneshot::channel();
+        drop(gone);
+        assert_eq!(all(vec![now(Released::Stolen), ReleaseFuture::Kept(answer)]).await, None);
+    }
+}

@@ -1,0 +1,172 @@
+//! Several keys with one command: when it is sent, what follows where it is refused, lost or late,
+//! and callers that go away.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use super::fake::Fate;
+use super::server::Server;
+use super::several_keys::{EXPIRE, SECOND};
+use crate::client::Redlock;
+use crate::error::{LockError, NodeErrorKind};
+use crate::options::Wait;
+
+const KEYS: [&str; 3] = ["a", "b", "c"];
+
+/// A server that takes several locks with one command, and a client of it.
+fn server() -> (Arc<Server>, Redlock) {
+    let server = Server::new();
+    server.acquires_all();
+    let redlock = server.client();
+    (server, redlock)
+}
+
+fn taken(server: &Server) -> Vec<&'static str> {
+    KEYS.into_iter().filter(|key| server.owner(key).is_some()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn free_keys_cost_one_command_and_one_release_each() {
+    let (server, redlock) = server();
+    let guard = redlock.lock_all(KEYS).expire(EXPIRE).acquire().await.unwrap();
+    assert_eq!(server.take_verbs(), ["acquire_all"]);
+    assert_eq!((taken(&server), guard.keys().len()), (KEYS.to_vec(), 3));
+    assert!(guard.remaining() > EXPIRE * 9 / 10);
+    let owner = guard.owner().to_owned();
+    assert_eq!(server.owner("a"), Some(owner));
+    guard.release().await.unwrap();
+    assert_eq!(server.take_verbs(), ["release"; 3]);
+    assert_eq!(taken(&server), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_may_not_wait_sends_nothing_else() {
+    let (server, redlock) = server();
+    let held = server.set("b", EXPIRE);
+    let error = redlock.lock_all(KEYS).wait(Wait::Never).acquire().await.unwrap_err();
+    let LockError::Timeout { key, holder, attempts: 1, .. } = &error else { panic!("{error}") };
+    assert_eq!((&**key, holder.as_deref()), ("b", Some(held.owner.as_str())));
+    assert_eq!(server.take_verbs(), ["acquire_all"]);
+    assert_eq!(taken(&server), ["b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_refused_queues_for_each_key() {
+    let (server, redlock) = server();
+    let held = server.set("b", EXPIRE);
+    let waiting = tokio::spawn(redlock.lock_all(KEYS).expire(EXPIRE).acquire());
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(taken(&server), ["a", "b"]);
+    assert_eq!(server.waiting(), 1);
+    server.free(&held);
+    let guard = waiting.await.unwrap().unwrap();
+    assert_eq!((taken(&server), guard.keys().len()), (KEYS.to_vec(), 3));
+    guard.release().await.unwrap();
+    assert_eq!((taken(&server), server.waiting()), (vec![], 0));
+}
+
+/// A user without the permission for the script.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_the_command_is_asked_for_one_key_after_another() {
+    let (server, redlock) = server();
+    let denied = Fate::Refused(NodeErrorKind::NoPermission, true);
+    for wait in [Wait::Never, Wait::Forever] {
+        server.next("acquire_all", [denied]);
+        let guard = redlock.lock_all(KEYS).wait(wait).acquire().await.unwrap();
+        assert_eq!(taken(&server), KEYS);
+        guard.release().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_reply_is_cleaned_up_for_every_key() {
+    for fate in [Fate::LostReply, Fate::LostRequest] {
+        let (server, redlock) = server();
+        server.next("acquire_all", [fate]);
+        let error = redlock.lock_all(KEYS).wait(Wait::Never).acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
+        assert_eq!(redlock.shutdown(SECOND).await, 0);
+        assert_eq!(taken(&server), [""; 0]);
+        // A call that waits goes on one by one, behind what may still be held by the lost one.
+        server.next("acquire_all", [fate]);
+        let guard = redlock.lock_all(KEYS).wait(5 * SECOND).acquire().await.unwrap();
+        tokio::time::sleep(4 * SECOND).await;
+        guard.check().unwrap();
+        assert_eq!(taken(&server), KEYS, "the clean-up leaves other owners alone");
+        guard.release().await.unwrap();
+    }
+}
+
+/// The first try of the command may land behind the release.
+#[tokio::test(start_paused = true)]
+async fn what_was_granted_to_a_second_try_is_cleaned_up_behind_its_release() {
+    let (server, redlock) = server();
+    server.repeats_acquires();
+    let guard = redlock.lock_all(KEYS).acquire().await.unwrap();
+    server.take_log();
+    guard.release().await.unwrap();
+    tokio::time::sleep(5 * SECOND).await;
+    let releases = server.take_verbs();
+    assert!(releases.len() > 3 && releases.iter().all(|verb| verb == "release"), "{releases:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_comes_too_late_is_released() {
+    let (server, redlock) = server();
+    let expire = Duration::from_millis(500);
+    server.next("acquire_all", [Fate::Slow(Duration::from_millis(490))]);
+    let guard = redlock.lock_all(KEYS).expire(expire).wait(5 * SECOND).acquire().await.unwrap();
+    assert!(guard.check().is_ok() && guard.remaining() > expire / 2);
+    guard.release().await.unwrap();
+    assert_eq!(taken(&server), [""; 0]);
+}
+
+/// Also where the command is sent by a task, for a caller that cannot reach the server from here.
+#[tokio::test(start_paused = true)]
+async fn a_call_dropped_at_any_poll_leaves_nothing() {
+    for has_lane in [false, true] {
+        let mut is_granted = false;
+        for polls in 0..20 {
+            let (server, redlock) = server();
+            if has_lane {
+                server.has_lane();
+            }
+            server.next("acquire_all", [Fate::Slow(Duration::from_millis(5))]);
+            let mut call = Box::pin(redlock.lock_all(KEYS).expire(EXPIRE).acquire());
+            for _ in 0..polls {
+                is_granted |= poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await.is_ready();
+                if is_granted {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            drop(call);
+            tokio::time::sleep(5 * SECOND).await;
+            assert_eq!(taken(&server), [""; 0], "after {polls} polls");
+            assert!(redlock.held().is_empty());
+            if is_granted {
+                break;
+            }
+        }
+        assert!(is_granted);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_is_overtaken_in_this_process() {
+    let (server, redlock) = server();
+    let held = redlock.lock("b").expire(EXPIRE).acquire().await.unwrap();
+    let first = tokio::spawn(redlock.lock("b").expire(EXPIRE).wait(Wait::Forever).acquire());
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    let several = tokio::spawn(redlock.lock_all(KEYS).expire(EXPIRE).acquire());
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    held.release().await.unwrap();
+    let first = first.await.unwrap().unwrap();
+    tokio::time::sleep(SECOND).await;
+    assert!(!several.is_finished());
+    assert!(server.take_verbs().iter().all(|verb| verb != "acquire_all"));
+    first.release().await.unwrap();
+    drop(several.await.unwrap().unwrap());
+}
