@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use fastrand::Rng;
 
+use crate::lock_kind::LockKind;
 use crate::topology::Topology;
 
 /// What all bounds contain for a machine with two cores and other work: well below the 700 to
@@ -44,10 +45,14 @@ pub enum Scene {
     Cancellations,
     /// Processes are killed.
     Deaths,
+    /// Readers that hardly pause, and one writer in each process.
+    Readers,
+    /// Permits, fewer than those who want one.
+    Permits,
 }
 
 impl Scene {
-    pub const ALL: [Scene; 9] = [
+    pub const ALL: [Scene; 11] = [
         Scene::Pauses,
         Scene::Arrivals,
         Scene::Stalls,
@@ -57,6 +62,8 @@ impl Scene {
         Scene::Bursts,
         Scene::Cancellations,
         Scene::Deaths,
+        Scene::Readers,
+        Scene::Permits,
     ];
 }
 
@@ -193,6 +200,25 @@ impl Calm {
                 self.wait_ms = 0..1_500;
                 self.drops = Some(3);
             }
+            // One process has one place in the queue for all of its writers: with one writer in
+            // each, the moment of its call is that of its place.
+            Scene::Readers => {
+                self.keys = 1;
+                self.callers = self.callers.max(5);
+                self.pause_us = 100..2_000;
+                self.hold_us = 1_000..20_000;
+            }
+            Scene::Permits => {
+                // Over several masters there are none.
+                if self.topology.is_quorum() {
+                    self.topology = Topology::One;
+                }
+                self.keys = 1;
+                self.callers = self.callers.max(3);
+                self.pause_us.end = self.pause_us.end.min(20_000);
+                self.pause_us.start = self.pause_us.start.min(self.pause_us.end - 1);
+                self.hold_us = 1_000..20_000;
+            }
             Scene::Deaths => {
                 self.processes.resize(self.processes.len().max(3), vec![Door::Url]);
                 self.hold_us = 500..20_000;
@@ -203,6 +229,22 @@ impl Calm {
             }
         }
         self
+    }
+
+    /// What kind of lock a caller asks for.
+    pub fn kind(&self, task: u64) -> LockKind {
+        match self.scene {
+            Scene::Readers if task > 1 => LockKind::Read,
+            Scene::Permits => LockKind::Permit(3),
+            _ => LockKind::Exclusive,
+        }
+    }
+
+    /// Within this time a writer that waits keeps readers out that come later; `None`: somebody
+    /// gives up, or asks again by the clock.
+    pub fn queue_ms(&self) -> Option<u64> {
+        let is_judged = self.scene == Scene::Readers && !self.topology.is_quorum();
+        is_judged.then_some(SLACK_MS)
     }
 
     /// How long a key may be free while somebody waits for it.
@@ -272,6 +314,8 @@ mod tests {
         }
         let other = Calm::of(3, Some(Topology::Five));
         assert_eq!(other.topology, Topology::Five);
+        let permits = Calm::of(Scene::Permits as u64, Some(Topology::Five));
+        assert_eq!(permits.topology, Topology::One);
     }
 
     #[test]
@@ -294,6 +338,9 @@ mod tests {
         assert_eq!(bound(Scene::Losses as u64, Topology::One), 450);
         assert_eq!(bound(Scene::Deletions as u64, Topology::Replicated), 1_450);
         assert_eq!(bound(Scene::Deaths as u64, Topology::One), 1_550);
+        assert_eq!(bound(Scene::Readers as u64, Topology::One), 400);
+        let queue = |topology| Calm::of(Scene::Readers as u64, Some(topology)).queue_ms();
+        assert_eq!((queue(Topology::One), queue(Topology::Three)), (Some(400), None));
     }
 
     #[test]

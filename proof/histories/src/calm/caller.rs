@@ -10,6 +10,7 @@ use redlock::{LockError, LockGuard, LockRequest};
 
 use super::load::Load;
 use super::log_uniform;
+use crate::lock_kind::LockKind;
 use crate::log::{Event, now};
 use crate::watched::Watched;
 use crate::worker::word;
@@ -29,6 +30,7 @@ pub struct Caller {
 #[derive(Debug)]
 pub struct Terms {
     key: String,
+    kind: LockKind,
     expire: Duration,
     wait: Duration,
     hold: Duration,
@@ -45,6 +47,7 @@ impl Terms {
         let is_dropped = calm.drops.is_some_and(|one_of| rng.u32(0..one_of) == 0);
         Terms {
             key: format!("k-{}", task % calm.keys),
+            kind: calm.kind(task),
             expire: ms(rng.choice(&calm.expires).copied().unwrap_or(1_000)),
             wait: ms(rng.u64(calm.wait_ms.clone())),
             hold: Duration::from_micros(rng.u64(calm.hold_us.clone())),
@@ -55,7 +58,8 @@ impl Terms {
     }
 
     fn request(&self, load: &Load) -> LockRequest {
-        load.clients[self.client].lock(&self.key).expire(self.expire).wait(self.wait)
+        let lock = load.clients[self.client].lock(&self.key);
+        self.kind.ask(lock.expire(self.expire).wait(self.wait))
     }
 }
 
@@ -168,7 +172,8 @@ impl Caller {
         self.calls += 1;
         let terms = terms(self.load, self.task, &mut self.rng);
         let attempt = format!("{}.{}/{}", self.load.process, self.task, self.calls);
-        self.load.log.write(&attempt, now(), Event::Begin { key: terms.key.clone() });
+        let begin = Event::Begin { key: terms.key.clone(), kind: terms.kind };
+        self.load.log.write(&attempt, now(), begin);
         (terms, attempt)
     }
 
