@@ -9,7 +9,7 @@ use fault_kit::{block_thread, ms, time_passes};
 use redlock::{LockError, LockGuard, LockRequest};
 
 use super::load::Load;
-use super::log_uniform;
+use super::{Scene, log_uniform};
 use crate::lock_kind::LockKind;
 use crate::log::{Event, now};
 use crate::watched::Watched;
@@ -37,6 +37,8 @@ pub struct Terms {
     patience: Option<Duration>,
     /// `run` in place of a guard.
     runs: bool,
+    /// A writer with a guard becomes a reader in the end.
+    downgrades: bool,
     client: usize,
 }
 
@@ -53,6 +55,7 @@ impl Terms {
             hold: Duration::from_micros(rng.u64(calm.hold_us.clone())),
             patience: is_dropped.then(|| Duration::from_micros(rng.u64(100..100_000))),
             runs: rng.bool(),
+            downgrades: calm.scene == Scene::Readers && rng.bool(),
             client: rng.usize(0..load.clients.len()),
         }
     }
@@ -199,6 +202,15 @@ async fn hold(
     guard: LockGuard,
 ) -> Result<(), LockError> {
     guard.protect(watched(load, terms, attempt)).await?;
+    let guard = if terms.downgrades && terms.kind == LockKind::Exclusive {
+        let reader = format!("{attempt}+");
+        load.log.write(&reader, now(), Event::Downgrade { from: attempt.to_owned() });
+        let guard = guard.downgrade().await?;
+        guard.protect(watched(load, terms, &reader)).await?;
+        guard
+    } else {
+        guard
+    };
     // What it finds is told by the history.
     let _ = guard.release().await;
     Ok(())

@@ -144,7 +144,9 @@ fn passed(log: &str) -> String {
     let lines = lines(log);
     // In the slack of one part of a history, whose moments are microseconds here.
     let mut slow = lines.clone();
-    slow.iter_mut().for_each(|line| line.at *= 1_000);
+    for line in &mut slow {
+        line.at *= 1_000;
+    }
     let found = check_passing(&slow, &holds(&slow), 400);
     assert!(found.iter().all(|found| found.class() == 'h'), "{found:?}");
     found.iter().map(Violation::to_string).collect::<Vec<_>>().join(", ")
