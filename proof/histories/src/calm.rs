@@ -49,10 +49,12 @@ pub enum Scene {
     Readers,
     /// Permits, fewer than those who want one.
     Permits,
+    /// The same, and processes are killed.
+    DeadPermits,
 }
 
 impl Scene {
-    pub const ALL: [Scene; 11] = [
+    pub const ALL: [Scene; 12] = [
         Scene::Pauses,
         Scene::Arrivals,
         Scene::Stalls,
@@ -64,6 +66,7 @@ impl Scene {
         Scene::Deaths,
         Scene::Readers,
         Scene::Permits,
+        Scene::DeadPermits,
     ];
 }
 
@@ -200,25 +203,7 @@ impl Calm {
                 self.wait_ms = 0..1_500;
                 self.drops = Some(3);
             }
-            // One process has one place in the queue for all of its writers: with one writer in
-            // each, the moment of its call is that of its place.
-            Scene::Readers => {
-                self.keys = 1;
-                self.callers = self.callers.max(5);
-                self.pause_us = 100..2_000;
-                self.hold_us = 1_000..20_000;
-            }
-            Scene::Permits => {
-                // Over several masters there are none.
-                if self.topology.is_quorum() {
-                    self.topology = Topology::One;
-                }
-                self.keys = 1;
-                self.callers = self.callers.max(3);
-                self.pause_us.end = self.pause_us.end.min(20_000);
-                self.pause_us.start = self.pause_us.start.min(self.pause_us.end - 1);
-                self.hold_us = 1_000..20_000;
-            }
+            Scene::Readers | Scene::Permits | Scene::DeadPermits => self.share(is_plain, rng),
             Scene::Deaths => {
                 self.processes.resize(self.processes.len().max(3), vec![Door::Url]);
                 self.hold_us = 500..20_000;
@@ -231,11 +216,40 @@ impl Calm {
         self
     }
 
+    /// What the scenes of readers and of permits need.
+    fn share(&mut self, is_plain: bool, rng: &mut Rng) {
+        self.keys = 1;
+        self.hold_us = 1_000..20_000;
+        if self.scene == Scene::Readers {
+            // One process has one place in the queue for all of its writers: with one writer in
+            // each, the moment of its call is that of its place.
+            if is_plain {
+                self.processes.push(vec![Door::Url]);
+            }
+            self.callers = self.callers.max(5);
+            self.pause_us = 100..2_000;
+            return;
+        }
+        // Over several masters there are none.
+        if self.topology.is_quorum() {
+            self.topology = Topology::One;
+        }
+        self.callers = self.callers.max(3);
+        self.pause_us.end = self.pause_us.end.min(20_000);
+        self.pause_us.start = self.pause_us.start.min(self.pause_us.end - 1);
+        if self.scene == Scene::DeadPermits {
+            self.processes.resize(self.processes.len().max(4), vec![Door::Url]);
+            self.expires = vec![300];
+            // Early: a permit that does not come back is missed for the rest of the time.
+            self.strikes = vec![rng.u64(200..300), rng.u64(350..450)];
+        }
+    }
+
     /// What kind of lock a caller asks for.
     pub fn kind(&self, task: u64) -> LockKind {
         match self.scene {
             Scene::Readers if task > 1 => LockKind::Read,
-            Scene::Permits => LockKind::Permit(3),
+            Scene::Permits | Scene::DeadPermits => LockKind::Permit(3),
             _ => LockKind::Exclusive,
         }
     }
@@ -257,7 +271,9 @@ impl Calm {
         SLACK_MS
             + news_ms
             + match self.scene {
-                Scene::Stalls | Scene::Deletions | Scene::Deaths => WINDOW_MS + PLACE_MS * clients,
+                Scene::Stalls | Scene::Deletions | Scene::Deaths | Scene::DeadPermits => {
+                    WINDOW_MS + PLACE_MS * clients
+                }
                 Scene::Losses => PLACE_MS * clients,
                 _ => 0,
             }
@@ -309,7 +325,8 @@ mod tests {
             assert!(!calm.pause_us.is_empty() && !calm.hold_us.is_empty(), "{calm:?}");
             assert!(!calm.wait_ms.is_empty(), "{calm:?}");
             assert!((SLACK_MS..2_000).contains(&calm.bound_ms()), "{calm:?}");
-            let strikes = matches!(calm.scene, Scene::Deletions | Scene::Deaths);
+            let strikes =
+                matches!(calm.scene, Scene::Deletions | Scene::Deaths | Scene::DeadPermits);
             assert_eq!(strikes, !calm.strikes.is_empty(), "{calm:?}");
         }
         let other = Calm::of(3, Some(Topology::Five));

@@ -55,7 +55,7 @@ impl Terms {
             hold: Duration::from_micros(rng.u64(calm.hold_us.clone())),
             patience: is_dropped.then(|| Duration::from_micros(rng.u64(100..100_000))),
             runs: rng.bool(),
-            downgrades: calm.scene == Scene::Readers && rng.bool(),
+            downgrades: calm.scene == Scene::Readers,
             client: rng.usize(0..load.clients.len()),
         }
     }

@@ -177,42 +177,73 @@ fn sweep(key: &str, changes: &[(Moment, Change)]) -> Vec<Idle> {
     found
 }
 
-/// The times in which those who held a key had room for one that waited: each by itself, as others
-/// may come and be let in meanwhile.
+/// What waits for a key and who holds it, as changes come.
+#[derive(Debug, Default)]
+struct Crowd<'a> {
+    waiting: BTreeMap<&'a str, LockKind>,
+    writers: usize,
+    readers: usize,
+    permits: u32,
+}
+
+impl<'a> Crowd<'a> {
+    fn change(&mut self, change: Change<'a>) {
+        match change {
+            Change::Held(LockKind::Exclusive) => self.writers += 1,
+            Change::Held(LockKind::Read) => self.readers += 1,
+            Change::Held(LockKind::Permit(_)) => self.permits += 1,
+            Change::Over(LockKind::Exclusive) => self.writers -= 1,
+            Change::Over(LockKind::Read) => self.readers -= 1,
+            Change::Over(LockKind::Permit(_)) => self.permits -= 1,
+            Change::Waits(attempt, kind) => drop(self.waiting.insert(attempt, kind)),
+            Change::Leaves(attempt) => drop(self.waiting.remove(attempt)),
+        }
+    }
+
+    /// Do those who hold the key, if anybody does, have room for one more of this kind?
+    fn has_room(&self, kind: LockKind) -> bool {
+        let Crowd { writers, readers, permits, .. } = *self;
+        let is_shared = self.waiting.values().all(|other| other.may_be_beside(kind));
+        is_shared
+            && match kind {
+                LockKind::Exclusive => false,
+                LockKind::Read => readers > 0 && writers == 0 && permits == 0,
+                LockKind::Permit(count) => {
+                    (1..count).contains(&permits) && writers == 0 && readers == 0
+                }
+            }
+    }
+
+    fn has_room_for(&self, attempt: &str) -> bool {
+        self.waiting.get(attempt).is_some_and(|kind| self.has_room(*kind))
+    }
+}
+
+/// The times in which those who held a key had room for more. Of a reader that waited by itself, as
+/// others may be let in meanwhile; of anybody who wanted a permit, as the key is full then.
 fn kept_out(key: &str, changes: &[(Moment, Change)]) -> Vec<Idle> {
-    let mut waiting: BTreeMap<&str, LockKind> = BTreeMap::new();
-    let (mut writers, mut readers, mut permits) = (0_usize, 0_usize, 0_u32);
+    let mut crowd = Crowd::default();
     let mut since: BTreeMap<&str, Moment> = BTreeMap::new();
     let mut found = Vec::new();
-    for &(at, change) in changes {
-        match change {
-            Change::Held(LockKind::Exclusive) => writers += 1,
-            Change::Held(LockKind::Read) => readers += 1,
-            Change::Held(LockKind::Permit(_)) => permits += 1,
-            Change::Over(LockKind::Exclusive) => writers -= 1,
-            Change::Over(LockKind::Read) => readers -= 1,
-            Change::Over(LockKind::Permit(_)) => permits -= 1,
-            Change::Waits(attempt, kind) => drop(waiting.insert(attempt, kind)),
-            Change::Leaves(attempt) => drop(waiting.remove(attempt)),
+    for at_once in changes.chunk_by(|one, other| one.0 == other.0) {
+        let at = at_once[0].0;
+        for (_, change) in at_once {
+            crowd.change(*change);
         }
-        let others = |kind: LockKind| waiting.values().any(|other| !other.may_be_beside(kind));
-        let has_room = |kind: LockKind| match kind {
-            LockKind::Exclusive => false,
-            LockKind::Read => readers > 0 && writers == 0 && permits == 0 && !others(kind),
-            LockKind::Permit(count) => {
-                (1..count).contains(&permits) && writers == 0 && readers == 0 && !others(kind)
-            }
-        };
-        let has_room = |attempt: &str| waiting.get(attempt).is_some_and(|kind| has_room(*kind));
+        let mut next: Vec<&str> =
+            crowd.waiting.keys().copied().filter(|attempt| crowd.has_room_for(attempt)).collect();
+        if crowd.permits > 0 && !next.is_empty() {
+            next = since.keys().copied().chain(next).take(1).collect();
+        }
         since.retain(|waiter, from| {
-            let stays = has_room(waiter);
+            let stays = next.contains(waiter);
             if !stays && *from < at {
                 let (key, waiter) = (key.to_owned(), (*waiter).to_owned());
                 found.push(Idle { key, waiter, from: *from, until: at });
             }
             stays
         });
-        for attempt in waiting.keys().copied().filter(|attempt| has_room(attempt)) {
+        for attempt in next {
             since.entry(attempt).or_insert(at);
         }
     }
