@@ -24,14 +24,12 @@ enum Keys {
 
 fn form(name: &[u8]) -> Option<Form> {
     let (shortest, longest, keys) = match name {
-        b"GET" | b"PTTL" | b"LLEN" | b"LPOP" => (2, 2, Keys::First),
+        b"GET" | b"PTTL" | b"LLEN" | b"LPOP" | b"ZCARD" => (2, 2, Keys::First),
         b"MGET" | b"DEL" => (2, usize::MAX, Keys::All),
-        b"PEXPIRE" | b"LINDEX" => (3, 3, Keys::First),
+        b"PEXPIRE" | b"LINDEX" | b"ZSCORE" | b"ZREM" => (3, 3, Keys::First),
         b"SET" => (3, 6, Keys::First),
         b"RPUSH" => (3, usize::MAX, Keys::First),
         b"LRANGE" | b"LREM" | b"ZCOUNT" | b"ZREMRANGEBYSCORE" => (4, 4, Keys::First),
-        b"ZCARD" => (2, 2, Keys::First),
-        b"ZSCORE" | b"ZREM" => (3, 3, Keys::First),
         b"ZADD" | b"ZRANGE" => (4, 5, Keys::First),
         b"PUBLISH" => (3, 3, Keys::None),
         b"TIME" => (1, 1, Keys::None),

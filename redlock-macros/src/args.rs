@@ -7,7 +7,7 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Error, Expr, Ident, Path, Token};
 
 use crate::diagnostics::{Errors, closest, list};
-use crate::values::{self, Key, OnError, Permits, Time};
+use crate::values::{self, Key, Mode, OnError, Permits, Time};
 
 /// The options of the attribute. Options that were left out stay `None`: the client's defaults
 /// apply.
@@ -17,8 +17,7 @@ pub(crate) struct Args {
     pub(crate) wait: Option<Time>,
     pub(crate) max_renew: Option<u32>,
     pub(crate) min_hold: Option<Time>,
-    /// `mode = "read"`
-    pub(crate) reads: bool,
+    pub(crate) mode: Mode,
     pub(crate) permits: Option<Permits>,
     pub(crate) on_error: OnError,
     /// `on_busy = "skip"`
@@ -176,24 +175,25 @@ fn excluded(known: &str, seen: &[&str]) -> Option<&'static str> {
 impl Args {
     /// Reports options that contradict the kind of the lock.
     fn check_kind(&self, names: &[Ident], errors: &mut Errors) {
-        let named = |option: &str| names.iter().find(|name| name.unraw() == option);
-        if let (Some(_), Some(permits)) = (named("mode"), named("permits")) {
+        let given = |option: &str| names.iter().find(|name| name.unraw() == option);
+        if let (Some(_), Some(permits)) = (given("mode"), given("permits")) {
             let message = "`mode` and `permits` are two kinds of locks; use one of them: \
                            `mode = \"read\"` admits any number of readers beside each other, \
                            `permits = 3` at most 3 holders";
             errors.at(permits.span(), message);
         }
-        if let (true, Some(_), Some(mode)) = (self.reads, named("keys"), named("mode")) {
+        if let (true, Some(_), Some(mode)) = (self.mode == Mode::Read, given("keys"), given("mode"))
+        {
             let message = "`keys` and `mode = \"read\"` exclude each other: several keys are locked \
                            together as exclusive locks only; take read locks one by one, in one \
                            order everywhere";
             errors.at(mode.span(), message);
         }
         let holds = !matches!(self.min_hold, None | Some(Time::Millis(0)));
-        if let (true, Some(min_hold)) = (holds, named("min_hold")) {
+        if let (true, Some(min_hold)) = (holds, given("min_hold")) {
             let kind = match self.permits {
                 Some(_) => "`permits`",
-                None if self.reads => "`mode = \"read\"`",
+                None if self.mode == Mode::Read => "`mode = \"read\"`",
                 None => return,
             };
             let message = format!(
@@ -220,7 +220,7 @@ impl Args {
             "wait" => self.wait = values::wait(value, errors),
             "max_renew" => self.max_renew = values::max_renew(&value, errors),
             "min_hold" => self.min_hold = values::min_hold(value, errors),
-            "mode" => self.reads = values::reads(&value, errors).unwrap_or_default(),
+            "mode" => self.mode = values::mode(&value, errors).unwrap_or(Mode::Write),
             "permits" => self.permits = values::permits(value, errors),
             "on_error" => {
                 self.on_error = values::on_error(value, errors).unwrap_or(OnError::Convert);
@@ -246,7 +246,7 @@ impl Default for Args {
             wait: None,
             max_renew: None,
             min_hold: None,
-            reads: false,
+            mode: Mode::Write,
             permits: None,
             on_error: OnError::Convert,
             skips_busy: false,

@@ -19,6 +19,8 @@ use crate::shape::{Built, Shape};
 use crate::template::Template;
 use crate::values::{OnError, Permits, Time};
 
+mod spec;
+
 pub(crate) fn expand(plan: &Plan) -> TokenStream {
     let function = &plan.function;
     let (attrs, vis) = (&function.attrs, &function.vis);
@@ -138,7 +140,7 @@ fn return_edge(returns: &Returns) -> TokenStream {
 /// so that no temporary is held across an `.await`.
 fn prepare(plan: &Plan, lent: Option<&Lent>) -> TokenStream {
     let spec = (!is_constant(plan)).then(|| {
-        let spec = spec(plan);
+        let spec = spec::spec(plan);
         quote_spanned!(Span::mixed_site()=> let __spec = #spec;)
     });
     let client = plan.args.client.as_ref().map(|client| {
@@ -204,7 +206,7 @@ fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
     };
     let private = private(plan, Span::mixed_site());
     let spec = if is_constant(plan) {
-        let spec = spec(plan);
+        let spec = spec::spec(plan);
         quote_spanned!(Span::mixed_site()=> const { #spec })
     } else {
         quote_spanned!(Span::mixed_site()=> __spec)
@@ -239,68 +241,6 @@ fn is_constant(plan: &Plan) -> bool {
     let Args { expire, wait, min_hold, permits, .. } = &plan.args;
     !matches!(permits, Some(Permits::Value(_)))
         && ![expire, wait, min_hold].into_iter().any(is_value)
-}
-
-/// Options that were left out are not set: the client's defaults apply.
-fn spec(plan: &Plan) -> TokenStream {
-    let at = Span::mixed_site();
-    let (private, args) = (private(plan, at), &plan.args);
-    let template = template_name(plan);
-    let millis = |ms: &u64| quote_spanned!(at=> #private::Duration::from_millis(#ms));
-    let duration = |time: &Time| match time {
-        Time::Value(value) => adopt(plan, value),
-        Time::Millis(ms) => millis(ms),
-        Time::Never | Time::Forever => unreachable!("refused when it was parsed"),
-    };
-    let mut spec = quote_spanned!(at=> #private::Spec::new(#template));
-    if let Some(expire) = &args.expire {
-        let expire = duration(expire);
-        spec.extend(quote_spanned!(at=> .expire(#expire)));
-    }
-    if let Some(wait) = &args.wait {
-        let wait = match wait {
-            Time::Never => quote_spanned!(at=> #private::Wait::Never),
-            Time::Forever => quote_spanned!(at=> #private::Wait::Forever),
-            Time::Value(value) => {
-                let at = mixed(value.span());
-                let (private, value) = (self::private(plan, at), adopt(plan, value));
-                quote_spanned!(at=> #private::wait(#value))
-            }
-            Time::Millis(ms) => {
-                let wait = millis(ms);
-                quote_spanned!(at=> #private::Wait::AtMost(#wait))
-            }
-        };
-        spec.extend(quote_spanned!(at=> .wait(#wait)));
-    }
-    if let Some(renewals) = args.max_renew {
-        spec.extend(quote_spanned!(at=> .max_renew(#renewals)));
-    }
-    if let Some(min_hold) = &args.min_hold {
-        let min_hold = duration(min_hold);
-        spec.extend(quote_spanned!(at=> .min_hold(#min_hold)));
-    }
-    if args.reads {
-        spec.extend(quote_spanned!(at=> .read()));
-    }
-    match &args.permits {
-        Some(Permits::Count(count)) => spec.extend(quote_spanned!(at=> .permits(#count))),
-        Some(Permits::Value(value)) => {
-            let value = adopt(plan, value);
-            spec.extend(quote_spanned!(at=> .permits(#value)));
-        }
-        None => {}
-    }
-    if !args.reentrant {
-        spec.extend(quote_spanned!(at=> .not_reentrant()));
-    }
-    if args.background {
-        spec.extend(quote_spanned!(at=> .background_release()));
-    }
-    if args.skips_busy {
-        spec.extend(quote_spanned!(at=> .skips_busy()));
-    }
-    spec
 }
 
 /// The name of the lock in spans and metrics: never a rendered key, of which there may be millions.

@@ -22,6 +22,13 @@ pub(crate) enum Time {
     Value(Expr),
 }
 
+/// `mode = ..`
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Write,
+    Read,
+}
+
 /// `permits = ..`
 pub(crate) enum Permits {
     Count(u32),
@@ -159,15 +166,14 @@ pub(crate) fn max_renew(value: &Expr, errors: &mut Errors) -> Option<u32> {
     parsed
 }
 
-/// `Some(true)`: the lock is taken for reading.
-pub(crate) fn reads(value: &Expr, errors: &mut Errors) -> Option<bool> {
+pub(crate) fn mode(value: &Expr, errors: &mut Errors) -> Option<Mode> {
     let written = match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => text.value(),
         _ => String::new(),
     };
     match written.as_str() {
-        "write" => return Some(false),
-        "read" => return Some(true),
+        "write" => return Some(Mode::Write),
+        "read" => return Some(Mode::Read),
         _ => {}
     }
     let message = "`mode` must be \"read\" (beside other readers) or \"write\" (alone, which is \

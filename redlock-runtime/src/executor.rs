@@ -9,11 +9,11 @@ use tokio::sync::oneshot;
 
 use super::background_thread;
 use super::clock::{Clock, paused_runtime};
-use super::report::{Admission, Kind, Reports};
+use super::report::{Admission, Reports, Topic};
 use crate::error::LockError;
 
 /// Is this line to be written in full? Otherwise it is counted for a summary.
-pub(crate) fn admits(reports: &Arc<Reports>, kind: Kind, template: &'static str) -> bool {
+pub(crate) fn admits(reports: &Arc<Reports>, kind: Topic, template: &'static str) -> bool {
     let summary_at = match reports.admit(kind, template) {
         Admission::Write => return true,
         Admission::Count(summary_at) => summary_at,

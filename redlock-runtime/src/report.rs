@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::clock::{Clock, Moment};
 use super::shield::tell;
 
-/// How many lines of a kind are written in full, in each window.
+/// How many lines of a topic are written in full, in each window.
 const IN_FULL: u32 = 3;
 const WINDOW: Duration = Duration::from_secs(60);
 /// When the first summary of a window reports the counted lines; the next one ends the window.
@@ -16,7 +16,7 @@ const FIRST_SUMMARY: Duration = Duration::from_secs(5);
 
 /// The events that lines report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum Topic {
     /// A lease was lost.
     Lost,
     /// A body finished, and its lock had been lost.
@@ -25,13 +25,13 @@ pub(crate) enum Kind {
     Unreleased,
 }
 
-const KINDS: [Kind; 3] = [Kind::Lost, Kind::Unprotected, Kind::Unreleased];
+const TOPICS: [Topic; 3] = [Topic::Lost, Topic::Unprotected, Topic::Unreleased];
 
 /// The lines of one client.
 #[derive(Debug)]
 pub(crate) struct Reports {
     clock: Clock,
-    kinds: [Mutex<Lines>; KINDS.len()],
+    topics: [Mutex<Lines>; TOPICS.len()],
 }
 
 /// What to do with a line.
@@ -55,38 +55,38 @@ struct Lines {
 
 impl Reports {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, kinds: Default::default() }
+        Self { clock, topics: Default::default() }
     }
 
     pub(crate) fn clock(&self) -> Clock {
         self.clock
     }
 
-    /// Is one more line of this kind, about a lock of `template`, to be written?
-    pub(crate) fn admit(&self, kind: Kind, template: &'static str) -> Admission {
-        self.lines(kind).admit(self.clock.now(), template)
+    /// Is one more line of this topic, about a lock of `template`, to be written?
+    pub(crate) fn admit(&self, topic: Topic, template: &'static str) -> Admission {
+        self.lines(topic).admit(self.clock.now(), template)
     }
 
     /// Writes a summary that was requested.
-    pub(crate) fn summarize(&self, kind: Kind) {
+    pub(crate) fn summarize(&self, topic: Topic) {
         let counted = {
-            let mut lines = self.lines(kind);
+            let mut lines = self.lines(topic);
             lines.is_summary_due = false;
             lines.take()
         };
-        write(kind, &counted);
+        write(topic, &counted);
     }
 
     /// Writes what was counted so far, ahead of its summary.
     pub(crate) fn flush(&self) {
-        for kind in KINDS {
-            let counted = self.lines(kind).take();
-            write(kind, &counted);
+        for topic in TOPICS {
+            let counted = self.lines(topic).take();
+            write(topic, &counted);
         }
     }
 
-    fn lines(&self, kind: Kind) -> MutexGuard<'_, Lines> {
-        self.kinds[kind as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    fn lines(&self, topic: Topic) -> MutexGuard<'_, Lines> {
+        self.topics[topic as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -114,7 +114,7 @@ impl Lines {
     }
 }
 
-fn write(kind: Kind, counted: &BTreeMap<&'static str, u64>) {
+fn write(topic: Topic, counted: &BTreeMap<&'static str, u64>) {
     let count: u64 = counted.values().sum();
     if count == 0 {
         return;
@@ -122,10 +122,10 @@ fn write(kind: Kind, counted: &BTreeMap<&'static str, u64>) {
     let shares = counted.iter().filter(|(name, _)| !name.is_empty());
     let shares: Vec<_> = shares.map(|(name, count)| format!("{name}: {count}")).collect();
     let templates = shares.join(", ");
-    let what = match kind {
-        Kind::Lost => "more leases were lost",
-        Kind::Unprotected => "more bodies finished after their lock had been lost",
-        Kind::Unreleased => "more locks could not be released",
+    let what = match topic {
+        Topic::Lost => "more leases were lost",
+        Topic::Unprotected => "more bodies finished after their lock had been lost",
+        Topic::Unreleased => "more locks could not be released",
     };
     tell!(warn, count, templates, "{what}; each of them is told at DEBUG");
 }
@@ -159,16 +159,16 @@ mod tests {
     #[test]
     fn a_flush_leaves_nothing_for_the_summary() {
         let reports = Reports::new(Clock::Boot);
-        let admit = || reports.admit(Kind::Lost, "a");
+        let admit = || reports.admit(Topic::Lost, "a");
         for _ in 0..=IN_FULL {
             admit();
         }
         assert_eq!(admit(), Admission::Count(None));
-        assert_eq!(reports.admit(Kind::Unprotected, "a"), Admission::Write);
+        assert_eq!(reports.admit(Topic::Unprotected, "a"), Admission::Write);
         reports.flush();
-        assert!(reports.lines(Kind::Lost).counted.is_empty());
+        assert!(reports.lines(Topic::Lost).counted.is_empty());
         assert_eq!(admit(), Admission::Count(None), "that one is still to come");
-        reports.summarize(Kind::Lost);
+        reports.summarize(Topic::Lost);
         assert!(matches!(admit(), Admission::Count(Some(_))));
     }
 }

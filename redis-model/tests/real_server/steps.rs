@@ -143,8 +143,8 @@ async fn shared(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
             call(pair, ("renew shared", shared!("renew")), &keys, &args, place).await;
         }
         _ if random.bool() => {
-            let (held, ..) = held(pair, random, lock);
-            let args = [&held, owner, life(random), "20000"];
+            let (writer, ..) = held(pair, random, lock);
+            let args = [&writer, owner, life(random), "20000"];
             let text = [&head, shared!("downgrade")].concat();
             call(pair, ("downgrade shared", &text), &keys, &args, place).await;
         }

@@ -30,7 +30,7 @@ fn all_options_are_read() {
     assert_eq!(args.max_renew, Some(5));
     assert!(matches!(args.on_error, OnError::Panic));
     assert!(args.client.is_some() && args.krate.is_some());
-    assert!(args.background && !args.reentrant && args.skips_busy && args.reads);
+    assert!(args.background && !args.reentrant && args.skips_busy && args.mode == Mode::Read);
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn what_is_left_out_stays_unset() {
     assert!(args.expire.is_none() && args.wait.is_none() && args.max_renew.is_none());
     assert!(args.client.is_none() && args.krate.is_none());
     assert!(args.reentrant && !args.background && !args.skips_busy);
-    assert!(!args.reads && args.permits.is_none());
+    assert!(!args.mode == Mode::Read && args.permits.is_none());
     assert!(matches!(args.on_error, OnError::Convert));
 }
 

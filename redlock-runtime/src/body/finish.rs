@@ -4,7 +4,7 @@ use crate::backend::Fault;
 use crate::handoff::Ownership;
 use crate::hold::Hold;
 use crate::release::ReleaseFuture;
-use crate::report::Kind;
+use crate::report::Topic;
 use crate::shield::tell;
 use crate::state::Released;
 use crate::{executor, telemetry};
@@ -53,7 +53,7 @@ fn warn_unprotected(hold: &Hold, reason: &dyn std::fmt::Display) {
     telemetry::unprotected(hold.template);
     let (key, template, fencing_token) = (hold.claim.key.name(), hold.template, hold.fencing_token);
     let (held_for, renewals) = (hold.held_for(), hold.renewals());
-    if executor::admits(&hold.reports, Kind::Unprotected, template) {
+    if executor::admits(&hold.reports, Topic::Unprotected, template) {
         tell!(warn, key, template, %reason, ?held_for, renewals, %fencing_token, "{WHAT}");
     } else {
         tell!(debug, key, template, %reason, ?held_for, renewals, %fencing_token, "{WHAT}");

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime;
 use tokio::sync::Notify;
 
+pub(crate) use self::counts::{DirectAttemptGuard, Freeing, Late, WaiterCount};
 use super::shutdowns::{Shutdown, Shutdowns};
 use super::state::{AttemptUnderWay, PollerState, QueueState};
 use super::waiter::Waiter;
@@ -17,6 +18,8 @@ use crate::hold::{Hold, Tenure};
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::thread_exit::Unsent;
+
+mod counts;
 
 /// The queues of one client.
 #[derive(Debug)]
@@ -319,35 +322,6 @@ impl QueueHandle {
     }
 }
 
-/// A release that the background thread sends.
-#[derive(Debug)]
-pub(crate) struct Late {
-    handle: QueueHandle,
-}
-
-impl Drop for Late {
-    fn drop(&mut self) {
-        self.handle.queue.state().late_releases -= 1;
-    }
-}
-
-/// A release that was sent and not answered yet. Its end, whatever the outcome, wakes the poller.
-#[derive(Debug)]
-pub(crate) struct Freeing {
-    handle: QueueHandle,
-}
-
-impl Drop for Freeing {
-    fn drop(&mut self) {
-        let queue = &self.handle.queue;
-        let mut state = queue.state();
-        state.releases -= 1;
-        state.is_freed = true;
-        drop(state);
-        queue.news.notify_one();
-    }
-}
-
 /// Who has the lock after its holder released it.
 pub(crate) enum Successor {
     Waiter(Waiter, Tenure),
@@ -371,43 +345,6 @@ impl Drop for QueueHandle {
             drop(queues);
             drop(forgotten);
         }
-    }
-}
-
-/// A direct attempt of a caller. Callers that come meanwhile wait for its end.
-#[derive(Debug)]
-pub(crate) struct DirectAttemptGuard {
-    handle: QueueHandle,
-    id: u64,
-}
-
-impl Drop for DirectAttemptGuard {
-    fn drop(&mut self) {
-        let queue = &self.handle.queue;
-        let is_waited_for = {
-            let mut state = queue.state();
-            // This attempt may have been given up for slowness, and another caller may have begun
-            // one since.
-            if state.direct_attempt.is_some_and(|attempt| attempt.id == self.id) {
-                state.direct_attempt = None;
-            }
-            !state.waiters.is_empty()
-        };
-        if is_waited_for {
-            queue.news.notify_one();
-        }
-    }
-}
-
-/// One waiting caller, as counted against the limit of waiters.
-#[derive(Debug)]
-pub(crate) struct WaiterCount {
-    shared: Arc<AllQueues>,
-}
-
-impl Drop for WaiterCount {
-    fn drop(&mut self) {
-        self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

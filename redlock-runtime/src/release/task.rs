@@ -13,7 +13,7 @@ use crate::engine::Engine;
 use crate::hold::{Leftovers, Tenure};
 use crate::local_queue::{Freeing, Late, QueueHandle};
 use crate::pending::PendingCommand;
-use crate::report::Kind;
+use crate::report::Topic;
 use crate::shield::{shielded, tell};
 use crate::state::Released;
 use crate::thread_exit::Unsent;
@@ -147,7 +147,7 @@ impl ReleaseTask {
     pub(crate) fn give_up(self, fault: Fault) {
         let nodes = fault.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let key = self.claim.key.name();
-        if executor::admits(&self.engine.reports, Kind::Unreleased, "") {
+        if executor::admits(&self.engine.reports, Topic::Unreleased, "") {
             tell!(warn, key, %nodes, "lock could not be released; it is free when its lease ends");
         } else {
             tell!(debug, key, %nodes, "lock could not be released; it is free when its lease ends");

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use fastrand::Rng;
-use redis_model::{Script, Server};
+use redis_model::{Reply, Script, Server};
 
 use crate::backend::simulated::{self, SimulatedCall, SimulatedReply};
 use crate::backend::{Acquired, Claim, Downgraded, Enqueued, Found, QueueSignal, Release};
@@ -89,24 +89,25 @@ impl World {
     }
 
     /// A client believes from now on that it holds the lock.
-    fn holds(&mut self, client: usize, claim: Claim, lease: Duration, token: FencingToken) {
+    fn holds(&mut self, client: usize, claim: Claim, lease: Duration, fencing_token: FencingToken) {
         let until = self.now + u64::try_from(lease.as_micros()).unwrap();
-        self.granted.push((token, Held { client, claim, until }));
+        self.granted.push((fencing_token, Held { client, claim, until }));
     }
 
     /// Takes in what the last call granted, and checks that nobody contradicts anybody.
     fn settle(&mut self) {
         self.hear();
         let mut granted = std::mem::take(&mut self.granted);
-        granted.sort_by_key(|(token, _)| *token);
-        for (token, held) in granted {
-            let is_larger = self.last_token.is_none_or(|last| last < token);
-            assert!(is_larger, "seed {}: {token} after {:?}", self.seed, self.last_token);
-            self.last_token = Some(token);
+        granted.sort_by_key(|(fencing_token, _)| *fencing_token);
+        for (fencing_token, held) in granted {
+            let is_larger = self.last_token.is_none_or(|last| last < fencing_token);
+            assert!(is_larger, "seed {}: {fencing_token} after {:?}", self.seed, self.last_token);
+            self.last_token = Some(fencing_token);
             *self.seen.entry(name(held.claim.kind)).or_default() += 1;
             self.held.push(held);
         }
         self.check();
+        self.check_nobody_waits_in_vain();
     }
 
     /// Every message reaches the client that it is for, if that is alive.
@@ -140,7 +141,7 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.random.u8(..24) {
+        match self.random.u8(..26) {
             0..4 => self.acquire(),
             4..10 => self.enqueue(),
             10..15 => self.release(),
@@ -148,6 +149,7 @@ impl World {
             17..20 => self.look(),
             20 => self.downgrade(),
             21 => self.die(),
+            22 => self.give_up(),
             _ => {
                 let time = [1, 40, 400, 1500][self.random.usize(..4)];
                 self.pass(Duration::from_millis(time));
@@ -237,12 +239,36 @@ impl World {
         let owner = Owner::fresh("model");
         let next = Claim { owner, kind: Kind::Read, ..held.claim.clone() };
         match self.ask(&simulated::downgrade(&held.claim, &next)) {
-            Downgraded::Granted(token) => {
+            Downgraded::Granted(fencing_token) => {
                 let lease = next.expire;
                 *self.seen.entry("downgrade").or_default() += 1;
-                self.holds(held.client, next, lease, token);
+                self.holds(held.client, next, lease, fencing_token);
             }
             Downgraded::Lost(found) => panic!("seed {}: {found:?}", self.seed),
+        }
+    }
+
+    /// A client does not want to wait any longer.
+    fn give_up(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let at = self.random.usize(..self.waiting.len());
+        let (_, claim) = self.waiting.remove(at);
+        let (found, _) = self.ask(&simulated::release(Release::leaving(&claim), true));
+        assert_ne!(found, Found::Ours, "seed {}: it was told of the lock", self.seed);
+        *self.seen.entry("given up").or_default() += 1;
+    }
+
+    /// Where readers hold the lock, no reader is the first in the queue.
+    fn check_nobody_waits_in_vain(&mut self) {
+        let first = self.server.execute(&[b"LINDEX", b"{lock:k}:queue", b"0"]);
+        let holder = self.server.execute(&[b"GET", b"lock:k"]);
+        if let (Reply::Bulk(first), Reply::Bulk(holder)) = (first, holder) {
+            let first = String::from_utf8(first).unwrap();
+            let is_reader = first.split(' ').nth(2) == Some("r");
+            let is_in_vain = holder == b"<readers>" && is_reader;
+            assert!(!is_in_vain, "seed {}: {first} waits behind readers", self.seed);
         }
     }
 
@@ -303,7 +329,7 @@ fn clients_of_all_kinds_never_contradict_each_other() {
             *seen.entry(name).or_default() += count;
         }
     }
-    for name in ["writer", "reader", "permit", "downgrade"] {
+    for name in ["writer", "reader", "permit", "downgrade", "given up"] {
         assert!(seen.get(name).is_some_and(|count| *count > 20), "{name}: {seen:?}");
     }
 }

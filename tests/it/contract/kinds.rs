@@ -9,7 +9,7 @@ use redlock::{LockError, LostReason, Redlock, Wait};
 use tokio::task::JoinSet;
 
 use super::place::{KEY, Place};
-use crate::support::{eventually, ms, secs};
+use crate::support::{eventually, ms, secs, time_passes};
 
 /// Is a reader kept out, so that a writer waits or holds the lock?
 async fn keeps_readers_out(client: &Redlock) -> bool {
@@ -82,7 +82,7 @@ pub async fn a_writer_gets_its_turn_among_readers_in_a_hurry(place: &Place) {
         readers.spawn(async move {
             loop {
                 let guard = client.lock(KEY).read().wait(Wait::Forever).acquire().await.unwrap();
-                tokio::time::sleep(ms(2)).await;
+                time_passes(ms(2)).await;
                 guard.release().await.unwrap();
             }
         });
@@ -102,7 +102,7 @@ pub async fn a_writer_gets_its_turn_among_readers_that_never_pause(place: &Place
         readers.spawn(async move {
             loop {
                 let guard = client.lock(KEY).read().wait(Wait::Forever).acquire().await.unwrap();
-                tokio::time::sleep(ms(30)).await;
+                time_passes(ms(30)).await;
                 guard.release().await.unwrap();
             }
         });

@@ -1,7 +1,7 @@
 //! What operators are told about a lost lease.
 
 use super::Hold;
-use crate::report::Kind;
+use crate::report::Topic;
 use crate::shield::tell;
 use crate::state::LostReason;
 use crate::{executor, telemetry};
@@ -12,7 +12,7 @@ impl Hold {
         telemetry::lost(self.template, reason);
         let (key, template) = (self.lost_key(), self.template);
         let (held_for, renewals) = (self.held_for(), self.renewals());
-        if executor::admits(&self.reports, Kind::Lost, template) {
+        if executor::admits(&self.reports, Topic::Lost, template) {
             tell!(warn, key, template, %reason, ?held_for, renewals, "lease lost");
         } else {
             tell!(debug, key, template, %reason, ?held_for, renewals, "lease lost");

@@ -33,10 +33,10 @@ fn the_digests_are_pinned() {
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
         (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),
         (&release_hint::SCRIPT, "1c4bd18064bbe7158c25452e76ecc4bb3ea8aa5c"),
-        (&enqueue::SCRIPT, "5604e34b0389f42a3e90d9a9ad777e98dc540c3f"),
-        (&rotate::SCRIPT, "17a4a6da53c38f1b08f5376b719bd9015ae74d5f"),
-        (&nudge::SCRIPT, "64a8861c9e2f12d69ad4d73837dd8db6f10c6c62"),
-        (&release::SCRIPT, "1137cf6aae4d0f81ed14aade82712516865e1725"),
+        (&enqueue::SCRIPT, "74201a6234da763e38b903ab6a552b3501c20f85"),
+        (&rotate::SCRIPT, "c7cfa457f8531bb8e8a3fbc682cc036a2dbdc3c3"),
+        (&nudge::SCRIPT, "09f4ecca4def8280985f7a0acbee14b503d60eda"),
+        (&release::SCRIPT, "ac0b9adf92fb202e1584858615e58103683f7b6d"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

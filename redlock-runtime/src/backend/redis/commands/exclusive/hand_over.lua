@@ -1,5 +1,5 @@
 -- hand_over: the common head of the scripts that hand a lock to the first entry of its queue.
--- KEYS and ARGV are those of the script behind it; nothing here depends on them.
+-- KEYS and ARGV are those of the script behind it; nothing here depends on them. Returns nothing.
 -- An entry of the queue: "<expire in ms> <life of the counter in ms> <fencing tokens> <channel> <owner>".
 -- In the place of fencing tokens, "r" stands for a reader, and "p<n>" for one of n permits at most.
 -- Channel "-": its process is not told, and asks now and then. "@<key>": it is told by a mailbox, the
@@ -104,6 +104,20 @@ local function queue_of(lock, mark, counter, line)
       if string.sub(entry, -#owner - 1) == ' ' .. owner then
         return entry, position - 1
       end
+    end
+  end
+
+  -- Takes the entry of an owner out. Those that stood behind it are let in where a group has the lock
+  -- that they may join.
+  function queue.leave(owner)
+    local entry = queue.find(owner)
+    if not entry then
+      return
+    end
+    redis.pcall('LREM', line, 1, entry)
+    local holder = redis.pcall('GET', lock)
+    if holder == readers or holder == permits then
+      queue.group().admit()
     end
   end
 

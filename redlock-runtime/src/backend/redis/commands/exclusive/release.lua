@@ -9,10 +9,7 @@
 local lock, mark, counter, line = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, used, reserved = ARGV[1], ARGV[3], ARGV[4]
 if line and ARGV[2] == 'leave' then
-  local entry = queue_of(lock, mark, counter, line).find(owner)
-  if entry then
-    redis.pcall('LREM', line, 1, entry)
-  end
+  queue_of(lock, mark, counter, line).leave(owner)
 end
 local holder = redis.call('GET', lock)
 if holder ~= owner then

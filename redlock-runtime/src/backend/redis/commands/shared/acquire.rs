@@ -2,7 +2,8 @@
 
 use deadpool_redis::redis::Value;
 
-use super::{release, with_join, words};
+use super::with_join::with_join;
+use super::{release, words};
 use crate::backend::redis::commands::exclusive::{arguments, replies};
 use crate::backend::redis::commands::reply::Timed;
 use crate::backend::redis::commands::{Script, ScriptCall};

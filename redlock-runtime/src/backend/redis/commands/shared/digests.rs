@@ -19,12 +19,12 @@ pub(crate) fn scripts() -> [&'static str; 6] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "343b702d408f9a625732b39fd4c5a9df3a62abf3"),
-        (&enqueue::SCRIPT, "a26d1f61488db078e5c368cecb41dfc92fbf6137"),
-        (&release::SCRIPT, "f2595c91b39c26205c5959710a2696ef3e008abb"),
+        (&acquire::SCRIPT, "dc525bb3a127d82fb5d71f97a74443cc6f24e159"),
+        (&enqueue::SCRIPT, "7a7d1af06965419bc1035806f60017cac0bc2452"),
+        (&release::SCRIPT, "78dfdcfdecc2a7eb60ad0315bb1c00165ea69066"),
         (&renew::SCRIPT, "f17925e96f254897b4dc04287667bd458f5c3df8"),
         (&raise::SCRIPT, "e45e54f92d1dbfbdd0feb1da6857ce9136b48dc3"),
-        (&downgrade::SCRIPT, "a64af9160eedb5cda5f3244b97468250c435a172"),
+        (&downgrade::SCRIPT, "d0b54977a2bfe6e7a7ee0e3e73f42125f5211c95"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

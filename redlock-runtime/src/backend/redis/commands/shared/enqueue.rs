@@ -1,7 +1,8 @@
 //! The enqueue command: enters among the holders, or puts the owner at the end of the queue; or
 //! checks its entry.
 
-use super::{release, with_join, words};
+use super::with_join::with_join;
+use super::{release, words};
 use crate::backend::Claim;
 use crate::backend::redis::commands::exclusive::arguments;
 use crate::backend::redis::commands::{Script, ScriptCall};

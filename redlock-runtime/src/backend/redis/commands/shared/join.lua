@@ -1,5 +1,5 @@
 -- join: the common head of the scripts that enter an owner among the holders of a lock of a shared
--- kind, after hand_over.lua.
+-- kind, after hand_over.lua. KEYS and ARGV are those of the script behind it. Returns nothing.
 
 -- So many entries are looked at, to see whether somebody came before.
 local most_looked_at = 16

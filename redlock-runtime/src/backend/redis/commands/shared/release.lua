@@ -8,10 +8,7 @@ local lock, holders, line = KEYS[1], KEYS[2], KEYS[5]
 local owner, marker = ARGV[1], ARGV[2]
 local queue = line and redis.pcall('LLEN', line) ~= 0 and queue_of(lock, KEYS[3], KEYS[4], line)
 if queue and ARGV[3] == 'leave' then
-  local entry = queue.find(owner)
-  if entry then
-    redis.pcall('LREM', line, 1, entry)
-  end
+  queue.leave(owner)
 end
 local holder = redis.call('GET', lock)
 if holder ~= marker then

@@ -1,0 +1,71 @@
+//! The options of the lock.
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote_spanned;
+use syn::spanned::Spanned;
+
+use super::{adopt, mixed, private, template_name};
+use crate::plan::Plan;
+use crate::values::{Mode, Permits, Time};
+
+/// Options that were left out are not set: the client's defaults apply.
+pub(super) fn spec(plan: &Plan) -> TokenStream {
+    let at = Span::mixed_site();
+    let (private, args) = (private(plan, at), &plan.args);
+    let template = template_name(plan);
+    let millis = |ms: &u64| quote_spanned!(at=> #private::Duration::from_millis(#ms));
+    let duration = |time: &Time| match time {
+        Time::Value(value) => adopt(plan, value),
+        Time::Millis(ms) => millis(ms),
+        Time::Never | Time::Forever => unreachable!("refused when it was parsed"),
+    };
+    let mut spec = quote_spanned!(at=> #private::Spec::new(#template));
+    if let Some(expire) = &args.expire {
+        let expire = duration(expire);
+        spec.extend(quote_spanned!(at=> .expire(#expire)));
+    }
+    if let Some(wait) = &args.wait {
+        let wait = match wait {
+            Time::Never => quote_spanned!(at=> #private::Wait::Never),
+            Time::Forever => quote_spanned!(at=> #private::Wait::Forever),
+            Time::Value(value) => {
+                let at = mixed(value.span());
+                let (private, value) = (super::private(plan, at), adopt(plan, value));
+                quote_spanned!(at=> #private::wait(#value))
+            }
+            Time::Millis(ms) => {
+                let wait = millis(ms);
+                quote_spanned!(at=> #private::Wait::AtMost(#wait))
+            }
+        };
+        spec.extend(quote_spanned!(at=> .wait(#wait)));
+    }
+    if let Some(renewals) = args.max_renew {
+        spec.extend(quote_spanned!(at=> .max_renew(#renewals)));
+    }
+    if let Some(min_hold) = &args.min_hold {
+        let min_hold = duration(min_hold);
+        spec.extend(quote_spanned!(at=> .min_hold(#min_hold)));
+    }
+    if args.mode == Mode::Read {
+        spec.extend(quote_spanned!(at=> .read()));
+    }
+    match &args.permits {
+        Some(Permits::Count(count)) => spec.extend(quote_spanned!(at=> .permits(#count))),
+        Some(Permits::Value(value)) => {
+            let value = adopt(plan, value);
+            spec.extend(quote_spanned!(at=> .permits(#value)));
+        }
+        None => {}
+    }
+    if !args.reentrant {
+        spec.extend(quote_spanned!(at=> .not_reentrant()));
+    }
+    if args.background {
+        spec.extend(quote_spanned!(at=> .background_release()));
+    }
+    if args.skips_busy {
+        spec.extend(quote_spanned!(at=> .skips_busy()));
+    }
+    spec
+}
