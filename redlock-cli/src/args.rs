@@ -70,7 +70,7 @@ pub(crate) enum Command {
     ///
     /// The exit code is 0 if the lock is held, and 1 if it is free.
     Show(ShowArgs),
-    /// Print a line whenever a lock changes hands, until Ctrl-C
+    /// Print a line whenever a lock changes hands or its queue grows or shrinks, until Ctrl-C
     ///
     /// It asks the servers again and again, so that a change that is undone between two questions
     /// is not seen.
@@ -113,6 +113,12 @@ pub(crate) struct RunArgs {
     /// Fail at once where another process has the lock
     #[arg(short, long, alias = "nb", conflicts_with = "wait")]
     pub(crate) nonblock: bool,
+    /// Read: run beside others that read, and never beside one that does not
+    #[arg(short = 's', long, alias = "shared", conflicts_with = "permits")]
+    pub(crate) read: bool,
+    /// Run at most N at the same time. Not with independent masters
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) permits: Option<u32>,
     /// The lease: for how long the lock outlives a redlock that died, at least 1s
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     pub(crate) expire: Duration,
@@ -188,7 +194,7 @@ pub(crate) struct ReleaseArgs {
     /// Do not ask; needed where stdin is no terminal
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Only if this owner has the lock
+    /// Only from this owner; without it, from all who share the lock
     #[arg(long, value_name = "OWNER")]
     pub(crate) owner: Option<String>,
 }

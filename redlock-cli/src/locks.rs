@@ -4,25 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use redlock::__operator::{LockKeys, lock_keys};
-use redlock::NodeError;
-use redlock::deadpool_redis::redis::{self, Value};
+use redlock::deadpool_redis::redis::{self, Pipeline, Value};
+use redlock::{NodeError, NodeErrorKind};
 
+use crate::holder::{Kind, Record};
 use crate::node::Node;
 
 /// So many keys are looked at in one step: more would hold the server up.
 const STEP: usize = 500;
-/// The random half of an owner value of redlock.
-const RANDOM_LENGTH: usize = 32;
-
-/// A lock that is held, on one server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Record {
-    pub(crate) owner: String,
-    /// `None`: without an expiry, which redlock never does.
-    pub(crate) left: Option<Duration>,
-    /// How many processes wait in the queue of this server.
-    pub(crate) waiting: usize,
-}
 
 /// One lock on one server, with all that stands there.
 #[derive(Debug, Clone, Default)]
@@ -36,55 +25,11 @@ pub(crate) struct Details {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Waiter {
     pub(crate) owner: String,
+    pub(crate) kind: Kind,
+    /// Of how many permits it wants one.
+    pub(crate) permits: Option<u32>,
     /// Is it told of its turn? Otherwise it asks now and then.
     pub(crate) is_told: bool,
-}
-
-/// Who has a lock, by the answers of all servers of a group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Holder {
-    pub(crate) owner: String,
-    pub(crate) left: Option<Duration>,
-    /// On how many servers.
-    pub(crate) votes: usize,
-    /// Of how many.
-    pub(crate) of: usize,
-    pub(crate) waiting: usize,
-}
-
-impl Holder {
-    /// Does a majority make it the holder? Otherwise it is on its way, or left over.
-    pub(crate) fn is_majority(&self) -> bool {
-        self.votes > self.of / 2
-    }
-
-    /// The owner that most of `of` servers have.
-    pub(crate) fn among<'a>(
-        records: impl Iterator<Item = &'a Record> + Clone,
-        of: usize,
-    ) -> Option<Self> {
-        let mut votes: BTreeMap<&str, Vec<Option<Duration>>> = BTreeMap::new();
-        for record in records.clone() {
-            votes.entry(&record.owner).or_default().push(record.left);
-        }
-        let (owner, mut left) = votes.into_iter().max_by_key(|(_, left)| left.len())?;
-        // A majority must have it until then. No expiry is the longest.
-        left.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
-        let votes = left.len();
-        let waiting = records.map(|record| record.waiting).max().unwrap_or(0);
-        let left = left[(of / 2).min(votes - 1)];
-        Some(Self { owner: owner.to_owned(), left, votes, of, waiting })
-    }
-}
-
-/// The name of the client that an owner value begins with: that of the process, mostly.
-pub(crate) fn client(owner: &str) -> &str {
-    let random =
-        |end: &str| end.len() == RANDOM_LENGTH && end.bytes().all(|b| b.is_ascii_hexdigit());
-    match owner.rsplit_once(':') {
-        Some((client, end)) if random(end) => client,
-        _ => owner,
-    }
 }
 
 /// The locks on a server that are held and whose name matches a pattern.
@@ -128,63 +73,110 @@ async fn records(
     pipe.ignore_errors();
     for name in names {
         let Ok(keys) = lock_keys(prefix, name) else { continue };
-        pipe.cmd("GET").arg(&keys.lock).cmd("PTTL").arg(&keys.lock);
-        pipe.cmd("LLEN").arg(&keys.queue);
+        ask(&mut pipe, &keys).cmd("LLEN").arg(&keys.queue);
     }
     let replies: Vec<Value> = node.pipeline(&pipe).await?;
     let mut found = Vec::new();
-    for (name, replies) in names.iter().zip(replies.chunks(3)) {
-        if let [owner, left, waiting] = replies
-            && let Some(record) = record(owner, left, waiting)
-        {
+    for (name, replies) in names.iter().zip(replies.chunks(ASKED + 1)) {
+        let [replies @ .., waiting] = replies else { continue };
+        let record = match record(node, replies) {
+            // Something else has a name below the prefix.
+            Err(error) if error.kind() == NodeErrorKind::WrongType => continue,
+            record => record?,
+        };
+        if let Some(mut record) = record {
+            record.waiting = allowed(node.read(waiting))?;
             found.push((name.clone(), record));
         }
     }
     Ok(found)
 }
 
-/// `None`: the key is gone, or no lock.
-fn record(owner: &Value, left: &Value, waiting: &Value) -> Option<Record> {
-    let owner: Option<Vec<u8>> = redis::from_redis_value(owner.clone()).ok()?;
-    let owner = String::from_utf8_lossy(&owner?).into_owned();
-    let left: i64 = redis::from_redis_value(left.clone()).ok()?;
-    if left == -2 {
-        return None;
-    }
+/// So many replies make a record.
+const ASKED: usize = 3;
+
+/// Asks for a record, all of it at once, so that its parts fit together.
+fn ask<'a>(pipe: &'a mut Pipeline, keys: &LockKeys) -> &'a mut Pipeline {
+    pipe.cmd("GET").arg(&keys.lock).cmd("PTTL").arg(&keys.lock);
+    pipe.cmd("ZRANGE").arg(&keys.holders).arg(0).arg(-1).arg("WITHSCORES")
+}
+
+/// `None`: the key is gone.
+fn record(node: &mut Node, replies: &[Value]) -> Result<Option<Record>, NodeError> {
+    let [value, left, members] = replies else { return Ok(None) };
+    let value: Option<Vec<u8>> = node.read(value)?;
+    let left: i64 = node.read(left)?;
+    let Some(value) = value.filter(|_| left != -2) else { return Ok(None) };
+    let value = String::from_utf8_lossy(&value).into_owned();
     let left = u64::try_from(left).ok().map(Duration::from_millis);
-    let waiting = redis::from_redis_value(waiting.clone()).unwrap_or(0);
-    Some(Record { owner, left, waiting })
+    let members = if Kind::of(&value).is_shared() { allowed(node.read(members))? } else { vec![] };
+    let members = leases(members, left.unwrap_or_default());
+    Ok(Some(Record { value, left, members, waiting: 0 }))
+}
+
+/// What is left of the leases of those who share a lock, of which the ends are known, in
+/// microseconds. The last one ends with the lock, of which the rest is known: so no clock is asked.
+fn leases(members: Vec<(Vec<u8>, f64)>, left: Duration) -> BTreeMap<String, Duration> {
+    let last = members.iter().map(|(_, end)| *end).fold(0.0, f64::max);
+    let lease = |(owner, end): (Vec<u8>, f64)| {
+        let before = Duration::try_from_secs_f64((last - end) / 1_000_000.0).ok()?;
+        let left = left.checked_sub(before).filter(|left| !left.is_zero())?;
+        Some((String::from_utf8_lossy(&owner).into_owned(), left))
+    };
+    members.into_iter().filter_map(lease).collect()
+}
+
+/// A user without rights on the helper keys of a lock sees the lock all the same.
+fn allowed<T: Default>(read: Result<T, NodeError>) -> Result<T, NodeError> {
+    match read {
+        Err(error)
+            if matches!(error.kind(), NodeErrorKind::NoPermission | NodeErrorKind::WrongType) =>
+        {
+            Ok(T::default())
+        }
+        read => read,
+    }
 }
 
 /// All about one lock.
 pub(crate) async fn details(node: &mut Node, keys: &LockKeys) -> Result<Details, NodeError> {
-    let owner: Value = node.query(redis::cmd("GET").arg(&keys.lock)).await?;
-    let left: Value = node.query(redis::cmd("PTTL").arg(&keys.lock)).await?;
-    // A user without rights on the queue sees the lock all the same.
+    // The queue first: whoever is handed the lock meanwhile was seen in it before.
     let entries = node.query(redis::cmd("LRANGE").arg(&keys.queue).arg(0).arg(-1)).await;
-    let entries: Vec<Vec<u8>> = entries.unwrap_or_default();
-    let queue: Vec<Waiter> =
+    let entries: Vec<Vec<u8>> = allowed(entries)?;
+    let mut queue: Vec<Waiter> =
         entries.iter().filter_map(|entry| waiter(&String::from_utf8_lossy(entry))).collect();
-    let mut record = record(&owner, &left, &Value::Nil);
+    let mut pipe = redis::pipe();
+    ask(pipe.ignore_errors(), keys);
+    let replies = node.pipeline(&pipe).await?;
+    let mut record = record(node, &replies)?;
     if let Some(record) = &mut record {
+        let is_in = |owner: &String| record.value == *owner || record.members.contains_key(owner);
+        queue.retain(|waiter| !is_in(&waiter.owner));
         record.waiting = queue.len();
     }
     let mut token_of = async |key: &str| {
         let number = node.query::<Option<String>>(redis::cmd("GET").arg(key)).await;
-        number.ok().flatten().and_then(|number| number.parse().ok())
+        allowed(number).map(|number| number.and_then(|number| number.parse().ok()))
     };
-    let mut last_fencing_token = token_of(&keys.counter).await;
+    let mut last_fencing_token = token_of(&keys.counter).await?;
     if last_fencing_token.is_none() {
-        last_fencing_token = token_of(&keys.mark).await;
+        last_fencing_token = token_of(&keys.mark).await?;
     }
     Ok(Details { record, queue, last_fencing_token })
 }
 
-/// An entry of a queue: `<expire> <life> <fencing tokens> <channel> <owner>`.
+/// An entry of a queue: `<expire> <life> <fencing tokens> <channel> <owner>`. A reader has `r` in the
+/// place of its fencing tokens, and who wants one of three permits has `p3`.
 fn waiter(entry: &str) -> Option<Waiter> {
-    let mut words = entry.splitn(5, ' ').skip(3);
-    let (channel, owner) = (words.next()?, words.next()?);
-    Some(Waiter { owner: owner.to_owned(), is_told: channel != "-" })
+    let mut words = entry.splitn(5, ' ').skip(2);
+    let (terms, channel, owner) = (words.next()?, words.next()?, words.next()?);
+    let permits = terms.strip_prefix('p').and_then(|count| count.parse().ok());
+    let kind = match terms {
+        "r" => Kind::Read,
+        _ if permits.is_some() => Kind::Permits,
+        _ => Kind::Exclusive,
+    };
+    Some(Waiter { owner: owner.to_owned(), kind, permits, is_told: channel != "-" })
 }
 
 /// A pattern that matches this text only.
@@ -203,36 +195,26 @@ fn literal(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn held(owner: &str, secs: u64) -> Record {
-        Record { owner: owner.to_owned(), left: Some(Duration::from_secs(secs)), waiting: 0 }
-    }
-
-    #[test]
-    fn the_owner_of_a_majority_is_the_holder() {
-        let records = [held("a", 9), held("b", 30), held("a", 7)];
-        let holder = Holder::among(records.iter(), 3).unwrap();
-        assert_eq!((holder.owner.as_str(), holder.votes), ("a", 2));
-        assert_eq!(holder.left, Some(Duration::from_secs(7)), "then the majority is gone");
-        assert!(holder.is_majority());
-        let records = [held("a", 9), held("a", 7), held("a", 5)];
-        let holder = Holder::among(records.iter(), 3).unwrap();
-        assert_eq!(holder.left, Some(Duration::from_secs(7)), "two of three are left until then");
-        assert!(!Holder::among([held("a", 1)].iter(), 3).unwrap().is_majority());
-        assert_eq!(Holder::among([].iter(), 3), None);
-    }
-
-    #[test]
-    fn the_client_of_an_owner() {
-        assert_eq!(client("web-3:0123456789abcdef0123456789abcdef"), "web-3");
-        assert_eq!(client("somebody:else"), "somebody:else");
-    }
-
     #[test]
     fn entries_of_a_queue() {
         let told = waiter("10000 20000 64 redlock:8f1e web 3:1c2d").unwrap();
         assert_eq!((told.owner.as_str(), told.is_told), ("web 3:1c2d", true));
+        assert_eq!((told.kind, told.permits), (Kind::Exclusive, None));
         assert!(!waiter("10000 20000 64 - a").unwrap().is_told);
+        assert_eq!(waiter("0 0 r redlock:8f1e a").unwrap().kind, Kind::Read);
+        let permit = waiter("10000 20000 p3 redlock:8f1e a").unwrap();
+        assert_eq!((permit.kind, permit.permits), (Kind::Permits, Some(3)));
         assert_eq!(waiter("10000 20000"), None);
+    }
+
+    #[test]
+    fn leases_end_as_far_before_the_last_one_as_the_record_says() {
+        let member = |owner: &str, end| (owner.as_bytes().to_vec(), end);
+        let ends = vec![member("a", 7_000_000.0), member("b", 9_500_000.0), member("c", 1.0)];
+        let left = leases(ends, Duration::from_secs(4));
+        let expected = [("a", 1_500), ("b", 4_000)];
+        let expected = expected.map(|(owner, ms)| (owner.to_owned(), Duration::from_millis(ms)));
+        assert_eq!(left, BTreeMap::from(expected), "that of c is over");
     }
 
     #[test]

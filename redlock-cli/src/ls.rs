@@ -1,11 +1,11 @@
 //! `redlock ls`: the locks that are held.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::args::LsArgs;
 use crate::duration;
 use crate::failure::Failure;
-use crate::locks::{Holder, client};
+use crate::holder::{Holder, Owner, client, retained_by};
 use crate::output::{Paint, plain, say, table};
 use crate::servers::Servers;
 use crate::survey::Survey;
@@ -18,8 +18,11 @@ pub(crate) async fn ls(args: &LsArgs, servers: &Servers) -> Result<u8, Failure> 
             let line = json!({
                 "key": key,
                 "redis_key": format!("{}{key}", servers.prefix),
-                "owner": holder.owner,
-                "client": client(&holder.owner),
+                "kind": holder.kind().name(),
+                "owner": holder.sole_owner(),
+                "client": holder.sole_owner().map(client),
+                "is_retained": retained_by(&holder.value).is_some(),
+                "holders": as_json(&holder.owners),
                 "left_ms": holder.left.map(|left| left.as_millis()),
                 "waiting": holder.waiting,
                 "servers": holder.votes,
@@ -40,7 +43,7 @@ pub(crate) async fn ls(args: &LsArgs, servers: &Servers) -> Result<u8, Failure> 
     for (key, holder) in &locks {
         let cells = [
             plain(key),
-            plain(client(&holder.owner)),
+            plain(&holder.shown()),
             time_left(holder),
             holder.waiting.to_string(),
             votes(holder),
@@ -49,6 +52,19 @@ pub(crate) async fn ls(args: &LsArgs, servers: &Servers) -> Result<u8, Failure> 
     }
     say(&table(Paint::for_stdout(), &rows))?;
     Ok(0)
+}
+
+/// Those who have a lock.
+pub(crate) fn as_json(owners: &[Owner]) -> Vec<Value> {
+    let object = |owner: &Owner| {
+        json!({
+            "owner": owner.value,
+            "client": client(&owner.value),
+            "left_ms": owner.left.map(|left| left.as_millis()),
+            "servers": owner.votes,
+        })
+    };
+    owners.iter().map(object).collect()
 }
 
 /// For how long, unless the lease is renewed.

@@ -8,6 +8,7 @@ mod args;
 mod doctor;
 mod duration;
 mod failure;
+mod holder;
 mod locks;
 mod ls;
 mod manual;

@@ -17,7 +17,7 @@ use crate::failure::{self, Failure};
 use crate::servers::{Servers, Topology};
 
 /// How long a connect or a reply may take.
-const LIMIT: Duration = Duration::from_secs(2);
+const LIMIT: Duration = Duration::from_secs(5);
 
 /// A server, or a whole cluster. It connects when it is asked first, and again after an error.
 pub(crate) struct Node {
@@ -120,6 +120,12 @@ impl Node {
         };
         let outcome = tokio::time::timeout(LIMIT * 2, asked).await;
         self.told(outcome.unwrap_or_else(|_| Err(no_reply())))
+    }
+
+    /// One of the replies to several commands.
+    pub(crate) fn read<T: FromRedisValue>(&mut self, reply: &Value) -> Result<T, NodeError> {
+        let reply = reply.clone().extract_error();
+        self.told(reply.and_then(|reply| Ok(redis::from_redis_value(reply)?)))
     }
 
     async fn connected(&mut self) -> RedisResult<&mut Connection> {

@@ -2,12 +2,12 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use redlock::__operator as operator;
+use redlock::__operator::{self as operator, LockKeys};
 use redlock::deadpool_redis::redis;
 
 use crate::args::ReleaseArgs;
 use crate::failure::{self, Failure};
-use crate::locks::Holder;
+use crate::holder::{Holder, Kind, retained_by};
 use crate::ls::time_left;
 use crate::output::{complain, plain, say};
 use crate::servers::Servers;
@@ -32,45 +32,78 @@ pub(crate) async fn release(args: &ReleaseArgs, servers: &Servers) -> Result<u8,
         say(&format!("lock {key} is free; there is nothing to release\n"))?;
         return Ok(LEFT_ALONE);
     };
-    if args.owner.as_ref().is_some_and(|owner| *owner != holder.owner) {
-        complain(&format!("lock `{key}` is held by {}, and was left alone", plain(&holder.owner)));
+    if holder.owners.is_empty() {
+        return Err(Failure::new(
+            failure::UNAVAILABLE,
+            format!(
+                "lock `{key}` is held by {}, and this user may not see by whom; grant +zrange and \
+                 ~{{<prefix>*}}:holders",
+                holder.shown()
+            ),
+        ));
+    }
+    let owners = chosen(&holder, args.owner.as_deref());
+    if owners.is_empty() {
+        let who = plain(holder.sole_owner().unwrap_or(&holder.shown()));
+        complain(&format!("lock `{key}` is held by {who}, and was left alone"));
         return Ok(LEFT_ALONE);
     }
-    if !args.yes && !is_confirmed(&key, &holder)? {
+    if !args.yes && !is_confirmed(&key, &holder, &owners)? {
         complain(&format!("lock `{key}` was left alone"));
         return Ok(LEFT_ALONE);
     }
-    let done = take_away(&mut survey, &args.key, &holder.owner).await?;
-    let owner = plain(&holder.owner);
-    match done {
-        Done::LeftAlone => {
-            complain(&format!("lock `{key}` had changed hands, and was left alone"));
-            return Ok(LEFT_ALONE);
-        }
-        Done::Released => say(&format!("lock {key} was taken from {owner}, and is free\n"))?,
-        Done::HandedOver => {
-            say(&format!(
-                "lock {key} was taken from {owner}, and given to the next in its queue\n"
-            ))?;
+    let (kind, mut outcome) = (holder.kind(), LEFT_ALONE);
+    let mut others = holder.owners.len();
+    for owner in owners {
+        let done = take_away(&mut survey, &args.key, kind, &holder.value, owner).await?;
+        others -= 1;
+        if tell(&key, kind, owner, done, others)? {
+            outcome = 0;
         }
     }
-    complain("the holder learns of it at its next renewal, and may work on until then");
-    Ok(0)
+    if outcome == 0 && retained_by(&holder.value).is_none() {
+        complain("the holder learns of it at its next renewal, and may work on until then");
+    }
+    Ok(outcome)
 }
 
-fn is_confirmed(key: &str, holder: &Holder) -> Result<bool, Failure> {
+/// From whom the lock is to be taken: from its owner, or all who share it, or the one that was named.
+fn chosen<'a>(holder: &'a Holder, named: Option<&str>) -> Vec<&'a str> {
+    let owners = holder.owners.iter().map(|owner| owner.value.as_str());
+    owners.filter(|owner| named.is_none_or(|named| named == *owner)).collect()
+}
+
+/// Whether the lock was taken from this owner, who shared it with so many others.
+fn tell(key: &str, kind: Kind, owner: &str, done: Done, others: usize) -> Result<bool, Failure> {
+    let owner = plain(owner);
+    let what = match done {
+        Done::LeftAlone => {
+            complain(&format!("{owner} had let go of lock `{key}`, which was left alone"));
+            return Ok(false);
+        }
+        Done::HandedOver => ", and given to the next in its queue".to_owned(),
+        Done::Released if !kind.is_shared() => ", and is free".to_owned(),
+        // Somebody may share it since it was looked at.
+        Done::Released if others == 0 => ", the last of those who were seen".to_owned(),
+        Done::Released => format!("; others have it still: {others}"),
+    };
+    say(&format!("lock {key} was taken from {owner}{what}\n"))?;
+    Ok(true)
+}
+
+fn is_confirmed(key: &str, holder: &Holder, owners: &[&str]) -> Result<bool, Failure> {
+    let owners: Vec<String> = owners.iter().map(|owner| plain(owner)).collect();
+    let owners = owners.join(", ");
     if !io::stdin().is_terminal() {
         return Err(Failure::usage(format!(
-            "lock `{key}` is held by {}; stdin is no terminal on which to ask: add --yes",
-            plain(&holder.owner)
+            "lock `{key}` is held by {owners}; stdin is no terminal on which to ask: add --yes"
         )));
     }
     let mut stderr = io::stderr();
     write!(
         stderr,
-        "lock {key} is held by {}\n  {} left unless it is renewed; waiting: {}\n\
+        "lock {key} is held by {owners}\n  {} left unless it is renewed; waiting: {}\n\
          Its holder may be at work: two would work at once. Take the lock away? [y/N] ",
-        plain(&holder.owner),
         time_left(holder),
         holder.waiting
     )?;
@@ -80,12 +113,23 @@ fn is_confirmed(key: &str, holder: &Holder) -> Result<bool, Failure> {
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Releases the lock on every server where this owner has it.
-async fn take_away(survey: &mut Survey, name: &str, owner: &str) -> Result<Done, Failure> {
-    let keys = survey.keys(name)?;
+/// Releases the lock on every server where this owner has it. `value`: what stands in the lock.
+async fn take_away(
+    survey: &mut Survey,
+    name: &str,
+    kind: Kind,
+    value: &str,
+    owner: &str,
+) -> Result<Done, Failure> {
+    let LockKeys { lock, mark, counter, queue, holders } = survey.keys(name)?;
     let mut command = redis::cmd("EVAL");
-    command.arg(operator::release_script()).arg(4);
-    command.arg(&keys.lock).arg(&keys.mark).arg(&keys.counter).arg(&keys.queue).arg(owner);
+    if kind.is_shared() {
+        command.arg(operator::shared_release_script()).arg(5);
+        command.arg(lock).arg(holders).arg(mark).arg(counter).arg(queue).arg(owner).arg(value);
+    } else {
+        command.arg(operator::release_script()).arg(4);
+        command.arg(lock).arg(mark).arg(counter).arg(queue).arg(owner);
+    }
     let mut done = Vec::new();
     let mut errors = Vec::new();
     for node in survey.nodes() {

@@ -1,6 +1,7 @@
 //! Which servers are meant, from flags, files and variables.
 
 use std::fs;
+use std::time::Duration;
 
 use redlock::__operator as operator;
 use redlock::deadpool_redis::redis::Client;
@@ -8,6 +9,10 @@ use redlock::{LockError, Redlock, RedlockBuilder, Tls};
 
 use crate::args::ServerArgs;
 use crate::failure::Failure;
+
+/// How long the only server may take to answer. A cron job that is refused here is not tried again for
+/// an hour or a day.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The servers of one group, as a client of the library would use them.
 #[derive(Debug)]
@@ -46,6 +51,9 @@ impl Servers {
     pub(crate) fn builder(&self) -> RedlockBuilder {
         let builder = Redlock::builder().prefix(&self.prefix);
         let builder = match &self.topology {
+            Topology::Masters(urls) if urls.len() == 1 => {
+                builder.urls(urls).reply_timeout(PATIENCE)
+            }
             Topology::Masters(urls) => builder.urls(urls),
             Topology::Sentinel { urls, master } => builder.sentinel(urls, master),
             Topology::Cluster(urls) => builder.cluster(urls),

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use crate::args::ShowArgs;
 use crate::duration;
 use crate::failure::Failure;
-use crate::locks::{Details, Holder, Waiter, client};
-use crate::ls::time_left;
+use crate::holder::{Holder, Kind, Record, client, retained_by};
+use crate::locks::{Details, Waiter};
+use crate::ls::{self, time_left};
 use crate::output::{Paint, plain, say};
 use crate::servers::Servers;
 use crate::survey::{Survey, View};
@@ -41,13 +42,20 @@ fn last_fencing_token(views: &[View]) -> Option<u64> {
 }
 
 fn as_json(key: &str, redis_key: &str, holder: Option<&Holder>, views: &[View]) -> Value {
-    let waiter =
-        |waiter: &Waiter| json!({ "owner": waiter.owner, "client": client(&waiter.owner) });
+    let waiter = |waiter: &Waiter| {
+        json!({
+            "owner": waiter.owner,
+            "client": client(&waiter.owner),
+            "kind": waiter.kind.name(),
+            "permits": waiter.permits,
+        })
+    };
     let server = |view: &View| match &view.details {
         Err(error) => json!({ "server": view.node, "error": error }),
         Ok(details) => json!({
             "server": view.node,
-            "owner": details.record.as_ref().map(|record| &record.owner),
+            "holders": details.record.as_ref().map(Record::owners).unwrap_or_default().iter()
+                .map(|(owner, _)| owner).collect::<Vec<_>>(),
             "left_ms": details.record.as_ref().and_then(|record| record.left)
                 .map(|left| left.as_millis()),
         }),
@@ -56,8 +64,11 @@ fn as_json(key: &str, redis_key: &str, holder: Option<&Holder>, views: &[View]) 
         "key": key,
         "redis_key": redis_key,
         "is_held": holder.is_some_and(Holder::is_majority),
-        "owner": holder.map(|holder| &holder.owner),
-        "client": holder.map(|holder| client(&holder.owner)),
+        "kind": holder.map(|holder| holder.kind().name()),
+        "owner": holder.and_then(Holder::sole_owner),
+        "client": holder.and_then(Holder::sole_owner).map(client),
+        "is_retained": holder.is_some_and(|holder| retained_by(&holder.value).is_some()),
+        "holders": holder.map(|holder| ls::as_json(&holder.owners)).unwrap_or_default(),
         "left_ms": holder.and_then(|holder| holder.left).map(|left| left.as_millis()),
         "last_fencing_token": last_fencing_token(views),
         "queue": queue(views).iter().map(waiter).collect::<Vec<_>>(),
@@ -73,8 +84,9 @@ fn as_text(key: &str, redis_key: &str, holder: Option<&Holder>, views: &[View]) 
     match holder {
         None => line("free", "nobody has this lock"),
         Some(holder) => {
-            line("held by", &plain(&holder.owner));
-            line("time left", &format!("{}, unless it is renewed", time_left(holder)));
+            for (what, value) in of_holder(holder) {
+                line(what, &value);
+            }
         }
     }
     if let Some(highest) = last_fencing_token(views) {
@@ -83,8 +95,7 @@ fn as_text(key: &str, redis_key: &str, holder: Option<&Holder>, views: &[View]) 
     let queue = queue(views);
     line("waiting", &queue.len().to_string());
     for (position, waiter) in (1..).zip(queue) {
-        let note = if waiter.is_told { "" } else { ", asks now and then" };
-        line("", &format!("{position:>3}  {}{note}", plain(&waiter.owner)));
+        line("", &format!("{position:>3}  {}{}", plain(&waiter.owner), note(waiter)));
     }
     if views.len() > 1 {
         let votes = holder.map_or(0, |holder| holder.votes);
@@ -101,13 +112,47 @@ fn as_text(key: &str, redis_key: &str, holder: Option<&Holder>, views: &[View]) 
     text
 }
 
+/// What is told of who has a lock.
+fn of_holder(holder: &Holder) -> Vec<(&'static str, String)> {
+    let left = time_left(holder);
+    if let Some(client) = retained_by(&holder.value) {
+        let who = format!("nobody holds it; {} has let go of it", plain(client));
+        return vec![
+            ("retained", who),
+            ("time left", format!("{left}, until its min_hold is over")),
+        ];
+    }
+    if let Some(owner) = holder.sole_owner() {
+        let left = format!("{left}, unless it is renewed");
+        return vec![("held by", plain(owner)), ("time left", left)];
+    }
+    let mut lines = vec![("held by", holder.shown())];
+    for owner in &holder.owners {
+        let left = owner.left.map_or_else(|| "no expiry".to_owned(), duration::show);
+        lines.push(("", format!("     {}, {left}", plain(&owner.value))));
+    }
+    lines.push(("time left", format!("{left}, in the last of these leases")));
+    lines
+}
+
+/// What is told of one who waits.
+fn note(waiter: &Waiter) -> String {
+    let kind = match (waiter.kind, waiter.permits) {
+        (Kind::Permits, Some(permits)) => format!(", wants one of {permits} permits"),
+        (Kind::Read, _) => ", to read".to_owned(),
+        _ => String::new(),
+    };
+    let told = if waiter.is_told { "" } else { ", asks now and then" };
+    format!("{kind}{told}")
+}
+
 fn of_server(view: &View) -> String {
     match &view.details {
         Err(_) => "does not answer".to_owned(),
         Ok(Details { record: None, .. }) => "free".to_owned(),
         Ok(Details { record: Some(record), .. }) => {
             let left = record.left.map_or_else(|| "no expiry".to_owned(), duration::show);
-            format!("{}, {left}", plain(client(&record.owner)))
+            format!("{}, {left}", plain(&record.shown()))
         }
     }
 }

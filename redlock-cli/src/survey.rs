@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use redlock::__operator::{LockKeys, lock_keys};
 
 use crate::failure::{self, Failure};
-use crate::locks::{self, Details, Holder, Record};
+use crate::holder::{Holder, Record};
+use crate::locks::{self, Details};
 use crate::node::Node;
 use crate::output::complain;
 use crate::servers::{Servers, Topology};

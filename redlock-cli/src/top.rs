@@ -15,7 +15,7 @@ use ratatui::widgets::{Row, Table};
 use crate::args::TopArgs;
 use crate::duration;
 use crate::failure::Failure;
-use crate::locks::{Holder, client};
+use crate::holder::Holder;
 use crate::ls::time_left;
 use crate::output::plain;
 use crate::servers::Servers;
@@ -124,7 +124,7 @@ impl Board {
             let fresh =
                 || Seen { holder: holder.clone(), held_since: now, waited_since: None, changes: 0 };
             let seen = self.locks.entry(key.clone()).or_insert_with(fresh);
-            if seen.holder.owner != holder.owner {
+            if seen.holder.value != holder.value {
                 seen.held_since = now;
                 seen.changes += 1;
             }
@@ -147,7 +147,7 @@ impl Board {
         let row = |(key, seen): (&String, &Seen)| {
             [
                 plain(key),
-                plain(client(&seen.holder.owner)),
+                plain(&seen.holder.shown()),
                 since(seen.held_since),
                 time_left(&seen.holder),
                 seen.holder.waiting.to_string(),
@@ -210,9 +210,9 @@ fn has_colors() -> bool {
 mod tests {
     use super::*;
 
-    fn held(owner: &str, waiting: usize) -> Holder {
+    fn held(value: &str, waiting: usize) -> Holder {
         let left = Some(Duration::from_secs(9));
-        Holder { owner: owner.to_owned(), left, votes: 1, of: 1, waiting }
+        Holder { value: value.to_owned(), owners: Vec::new(), left, votes: 1, of: 1, waiting }
     }
 
     #[test]

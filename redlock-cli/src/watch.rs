@@ -1,12 +1,14 @@
-//! `redlock watch`: a line whenever a lock changes hands.
+//! `redlock watch`: a line whenever a lock changes hands, or its queue grows or shrinks.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::json;
 
 use crate::args::WatchArgs;
 use crate::failure::{self, Failure};
-use crate::locks::{Holder, Waiter};
+use crate::holder::{Holder, Kind, retained_by};
+use crate::locks::Waiter;
 use crate::output::{Paint, complain, plain, say};
 use crate::servers::Servers;
 use crate::survey::{Survey, View};
@@ -16,9 +18,9 @@ const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 /// The lock at one look.
 #[derive(Debug, Clone, Default)]
 struct Look {
-    owner: Option<String>,
-    /// When its lease ends unless it is renewed.
-    ends: Option<Instant>,
+    kind: Option<Kind>,
+    /// Who has the lock, and when its lease ends unless it is renewed.
+    owners: BTreeMap<String, Option<Instant>>,
     queue: Vec<String>,
 }
 
@@ -30,6 +32,10 @@ enum Event {
     HandedOver,
     Released,
     Expired,
+    /// Its owner has let go of it, and it stays taken until its `min_hold` is over.
+    Retained,
+    /// The number of those who wait has changed, and nothing else.
+    Waiting,
 }
 
 impl Event {
@@ -41,20 +47,62 @@ impl Event {
             Self::HandedOver => "handed over",
             Self::Released => "released",
             Self::Expired => "expired",
+            Self::Retained => "retained",
+            Self::Waiting => "waiting",
         }
     }
 
-    /// What has happened between two looks, the second one of which was at `now`.
-    fn between(before: &Look, after: &Look, now: Instant) -> Option<Self> {
-        let was_over = before.ends.is_some_and(|ends| ends <= now);
-        match (&before.owner, &after.owner) {
-            (before, after) if before == after => None,
-            (Some(_), None) if was_over => Some(Self::Expired),
-            (Some(_), None) => Some(Self::Released),
-            (Some(_), Some(next)) if before.queue.contains(next) => Some(Self::HandedOver),
-            (_, Some(_)) => Some(Self::Taken),
-            (None, None) => None,
+    /// What has happened between two looks, the second one of which was at `now`, and to whom.
+    fn between<'a>(
+        before: &'a Look,
+        after: &'a Look,
+        now: Instant,
+    ) -> Vec<(Self, Option<&'a str>)> {
+        let is_new = |owner: &&String| !before.owners.contains_key(*owner);
+        let come: Vec<&String> = after.owners.keys().filter(is_new).collect();
+        let is_group = before.kind == after.kind && before.kind.is_some_and(Kind::is_shared);
+        let mut events = Vec::new();
+        // Of an end with a successor, who comes is enough.
+        for (owner, ends) in before.owners.iter().filter(|_| is_group || come.is_empty()) {
+            if !after.owners.contains_key(owner) {
+                let event = match ends {
+                    _ if retained_by(owner).is_some() => Self::Free,
+                    Some(ends) if *ends <= now => Self::Expired,
+                    _ => Self::Released,
+                };
+                events.push((event, Some(owner.as_str())));
+            }
         }
+        for owner in come {
+            let event = match owner {
+                _ if retained_by(owner).is_some() => Self::Retained,
+                _ if before.queue.contains(owner) => Self::HandedOver,
+                _ => Self::Taken,
+            };
+            events.push((event, Some(owner.as_str())));
+        }
+        if events.is_empty() && before.queue.len() != after.queue.len() {
+            events.push((Self::Waiting, after.sole_owner()));
+        }
+        events
+    }
+}
+
+impl Look {
+    fn sole_owner(&self) -> Option<&str> {
+        let owners = self.owners.keys().filter(|_| self.kind == Some(Kind::Exclusive));
+        owners.map(String::as_str).next()
+    }
+
+    /// What is told first.
+    fn events(&self) -> Vec<(Event, Option<&str>)> {
+        let event = |owner: &str| match retained_by(owner) {
+            Some(_) => Event::Retained,
+            None => Event::Held,
+        };
+        let held = self.owners.keys().map(|owner| (event(owner), Some(owner.as_str())));
+        let held: Vec<_> = held.collect();
+        if held.is_empty() { vec![(Event::Free, None)] } else { held }
     }
 }
 
@@ -64,12 +112,15 @@ pub(crate) async fn watch(args: &WatchArgs, servers: &Servers) -> Result<u8, Fai
         return Err(Failure::usage("--interval is too short; 10ms is the shortest"));
     }
     let mut survey = Survey::of_keys(servers)?;
-    let mut before = look(survey.holder(&args.key).await?);
-    let first = if before.owner.is_some() { Event::Held } else { Event::Free };
-    tell(args, first, &before)?;
+    let asked = Instant::now();
+    let mut before = look(survey.holder(&args.key).await?, asked);
+    for (event, owner) in before.events() {
+        tell(args, event, owner, &before)?;
+    }
     let mut outage = None;
     loop {
         tokio::time::sleep(args.interval).await;
+        let asked = Instant::now();
         let seen = match survey.holder(&args.key).await {
             Ok(seen) => seen,
             Err(error) if error.code == failure::UNAVAILABLE => {
@@ -85,37 +136,46 @@ pub(crate) async fn watch(args: &WatchArgs, servers: &Servers) -> Result<u8, Fai
             let lasted = crate::duration::show(begin.elapsed());
             complain(&format!("the servers answer again, after {lasted}"));
         }
-        let after = look(seen);
-        if let Some(event) = Event::between(&before, &after, Instant::now()) {
-            // Of an end without a successor it is told who had the lock.
-            let of = if after.owner.is_some() { &after } else { &before };
-            tell(args, event, &Look { queue: after.queue.clone(), ..of.clone() })?;
+        let after = look(seen, asked);
+        for (event, owner) in Event::between(&before, &after, Instant::now()) {
+            tell(args, event, owner, &after)?;
         }
         before = after;
     }
 }
 
-fn look((holder, views): (Option<Holder>, Vec<View>)) -> Look {
+/// `asked`: a moment before the servers were. What they say is left of the lease counts from later,
+/// so that a slow answer makes no lease that has ended look like one that was released.
+fn look((holder, views): (Option<Holder>, Vec<View>), asked: Instant) -> Look {
     let holder = holder.filter(Holder::is_majority);
     let queues = views.iter().filter_map(|view| view.details.as_ref().ok());
     let longest = queues.map(|details| &details.queue[..]).max_by_key(|queue| queue.len());
     let owner_of = |waiter: &Waiter| waiter.owner.clone();
-    let left = holder.as_ref().and_then(|holder| holder.left);
+    let ends = |left: Option<Duration>| left.and_then(|left| asked.checked_add(left));
+    let mut owners = BTreeMap::new();
+    if let Some(holder) = &holder {
+        owners.extend(holder.owners.iter().map(|owner| (owner.value.clone(), ends(owner.left))));
+        // Those who share the lock may not be seen by this user.
+        if owners.is_empty() {
+            owners.insert(holder.value.clone(), ends(holder.left));
+        }
+    }
     Look {
-        ends: left.and_then(|left| Instant::now().checked_add(left)),
-        owner: holder.map(|holder| holder.owner),
+        kind: holder.map(|holder| holder.kind()),
+        owners,
         queue: longest.unwrap_or(&[]).iter().map(owner_of).collect(),
     }
 }
 
-fn tell(args: &WatchArgs, event: Event, look: &Look) -> Result<(), Failure> {
+/// `look`: the lock after the event.
+fn tell(args: &WatchArgs, event: Event, owner: Option<&str>, look: &Look) -> Result<(), Failure> {
     let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let time = timestamp(time);
     let waiting = look.queue.len();
     if args.json {
         let line = json!({
-            "time": time, "key": args.key, "event": event.name(), "owner": look.owner,
-            "waiting": waiting,
+            "time": time, "key": args.key, "event": event.name(), "owner": owner,
+            "kind": look.kind.map(Kind::name), "holders": look.owners.len(), "waiting": waiting,
         });
         return Ok(say(&format!("{line}\n"))?);
     }
@@ -124,11 +184,16 @@ fn tell(args: &WatchArgs, event: Event, look: &Look) -> Result<(), Failure> {
     let name = match event {
         Event::Expired => paint.red(&name),
         Event::Taken | Event::HandedOver | Event::Held => paint.green(&name),
-        Event::Released | Event::Free => paint.yellow(&name),
+        Event::Released | Event::Free | Event::Retained => paint.yellow(&name),
+        Event::Waiting => name,
     };
-    let owner = look.owner.as_deref().map(plain).unwrap_or_default();
-    let waiting = if waiting == 0 { String::new() } else { format!("  waiting: {waiting}") };
-    let line = format!("{}  {name}{owner}{waiting}", paint.faint(&time));
+    let owner = owner.map(plain).unwrap_or_default();
+    let shared = look.kind.filter(|kind| kind.is_shared());
+    let group = shared.map(|kind| format!("  {}", kind.group(look.owners.len())));
+    let group = group.unwrap_or_default();
+    let is_told = waiting > 0 || event == Event::Waiting;
+    let waiting = if is_told { format!("  waiting: {waiting}") } else { String::new() };
+    let line = format!("{}  {name}{owner}{group}{waiting}", paint.faint(&time));
     Ok(say(&format!("{}\n", line.trim_end()))?)
 }
 
@@ -167,23 +232,61 @@ mod tests {
         assert_eq!(at(1_795_374_000), "2026-11-22T19:00:00.007Z");
     }
 
+    fn look(value: &str, owners: &[&str], ends: Instant, queue: &[&str]) -> Look {
+        Look {
+            kind: Some(Kind::of(value)),
+            owners: owners.iter().map(|&owner| (owner.to_owned(), Some(ends))).collect(),
+            queue: queue.iter().map(|&owner| owner.to_owned()).collect(),
+        }
+    }
+
     #[test]
     fn changes_are_told_apart() {
         let now = Instant::now();
         let later = now + Duration::from_secs(9);
-        let held = |owner: &str, ends, queue: &[&str]| Look {
-            owner: Some(owner.to_owned()),
-            ends: Some(ends),
-            queue: queue.iter().map(|&owner| owner.to_owned()).collect(),
-        };
+        let held = |owner: &str, ends, queue: &[&str]| look(owner, &[owner], ends, queue);
         let free = Look::default();
-        let between = |before: &Look, after: &Look| Event::between(before, after, now);
+        let between = |before: &Look, after: &Look| {
+            let events = Event::between(before, after, now);
+            assert!(events.len() < 2, "{events:?}");
+            events.first().map(|(event, _)| *event)
+        };
         assert_eq!(between(&free, &held("a", later, &[])), Some(Event::Taken));
-        assert_eq!(between(&held("a", later, &[]), &held("a", later, &["b"])), None);
+        assert_eq!(between(&held("a", later, &["b"]), &held("a", now, &["c"])), None);
+        let waited_for = held("a", later, &["b"]);
+        assert_eq!(between(&held("a", later, &[]), &waited_for), Some(Event::Waiting));
+        assert_eq!(between(&waited_for, &held("a", later, &[])), Some(Event::Waiting));
+        assert_eq!(between(&free, &free), None);
         assert_eq!(between(&held("a", later, &[]), &free), Some(Event::Released));
         assert_eq!(between(&held("a", now, &[]), &free), Some(Event::Expired));
         let next = held("b", later, &[]);
         assert_eq!(between(&held("a", later, &["b"]), &next), Some(Event::HandedOver));
         assert_eq!(between(&held("a", later, &[]), &next), Some(Event::Taken));
+        let retained = held("a:retained:0123456789abcdef0123456789abcdef", now, &[]);
+        assert_eq!(between(&held("a", later, &[]), &retained), Some(Event::Retained));
+        assert_eq!(between(&retained, &free), Some(Event::Free));
+    }
+
+    #[test]
+    fn of_a_group_everybody_is_told() {
+        let now = Instant::now();
+        let later = now + Duration::from_secs(9);
+        let read = |owners: &[&str], ends| look("<readers>", owners, ends, &["w"]);
+        let between = |before: &Look, after: &Look| {
+            let owned = |(event, owner): (Event, Option<&str>)| (event, owner.unwrap().to_owned());
+            Event::between(before, after, now).into_iter().map(owned).collect::<Vec<_>>()
+        };
+        let told = |events: &[(Event, &str)]| -> Vec<(Event, String)> {
+            events.iter().map(|&(event, owner)| (event, owner.to_owned())).collect()
+        };
+        let changes = between(&read(&["a", "b"], later), &read(&["b", "c"], later));
+        assert_eq!(changes, told(&[(Event::Released, "a"), (Event::Taken, "c")]));
+        let changes = between(&read(&["a", "b"], now), &read(&["b"], later));
+        assert_eq!(changes, told(&[(Event::Expired, "a")]));
+        let writer = look("w", &["w"], later, &["a", "b"]);
+        let changes = between(&read(&["a", "b"], later), &writer);
+        assert_eq!(changes, told(&[(Event::HandedOver, "w")]));
+        let changes = between(&writer, &read(&["a", "b"], later));
+        assert_eq!(changes, told(&[(Event::HandedOver, "a"), (Event::HandedOver, "b")]));
     }
 }

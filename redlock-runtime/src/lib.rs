@@ -60,7 +60,7 @@ pub use state::{LeaseState, LostReason, Released};
 #[cfg(all(feature = "tls", feature = "sentinel"))]
 pub mod __operator {
     pub use crate::backend::operator::{
-        LockKeys, explain, lock_keys, release_script, server, watched_master,
+        LockKeys, explain, lock_keys, release_script, server, shared_release_script, watched_master,
     };
 
     /// The URLs in a list, as in `REDLOCK_URLS`.

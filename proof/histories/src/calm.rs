@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use fastrand::Rng;
 
+use crate::lock_kind::LockKind;
 use crate::topology::Topology;
 
 /// What all bounds contain for a machine with two cores and other work: well below the 700 to
@@ -44,10 +45,16 @@ pub enum Scene {
     Cancellations,
     /// Processes are killed.
     Deaths,
+    /// Readers that hardly pause, and one writer in each process.
+    Readers,
+    /// Permits, fewer than those who want one.
+    Permits,
+    /// The same, and processes are killed.
+    DeadPermits,
 }
 
 impl Scene {
-    pub const ALL: [Scene; 9] = [
+    pub const ALL: [Scene; 12] = [
         Scene::Pauses,
         Scene::Arrivals,
         Scene::Stalls,
@@ -57,6 +64,9 @@ impl Scene {
         Scene::Bursts,
         Scene::Cancellations,
         Scene::Deaths,
+        Scene::Readers,
+        Scene::Permits,
+        Scene::DeadPermits,
     ];
 }
 
@@ -193,6 +203,7 @@ impl Calm {
                 self.wait_ms = 0..1_500;
                 self.drops = Some(3);
             }
+            Scene::Readers | Scene::Permits | Scene::DeadPermits => self.share(is_plain, rng),
             Scene::Deaths => {
                 self.processes.resize(self.processes.len().max(3), vec![Door::Url]);
                 self.hold_us = 500..20_000;
@@ -205,6 +216,51 @@ impl Calm {
         self
     }
 
+    /// What the scenes of readers and of permits need.
+    fn share(&mut self, is_plain: bool, rng: &mut Rng) {
+        self.keys = 1;
+        self.hold_us = 1_000..20_000;
+        if self.scene == Scene::Readers {
+            // One process has one place in the queue for all of its writers: with one writer in
+            // each, the moment of its call is that of its place.
+            if is_plain {
+                self.processes.push(vec![Door::Url]);
+            }
+            self.callers = self.callers.max(5);
+            self.pause_us = 100..2_000;
+            return;
+        }
+        // Over several masters there are none.
+        if self.topology.is_quorum() {
+            self.topology = Topology::One;
+        }
+        self.callers = self.callers.max(3);
+        self.pause_us.end = self.pause_us.end.min(20_000);
+        self.pause_us.start = self.pause_us.start.min(self.pause_us.end - 1);
+        if self.scene == Scene::DeadPermits {
+            self.processes.resize(self.processes.len().max(4), vec![Door::Url]);
+            self.expires = vec![300];
+            // Early: a permit that does not come back is missed for the rest of the time.
+            self.strikes = vec![rng.u64(200..300), rng.u64(350..450)];
+        }
+    }
+
+    /// What kind of lock a caller asks for.
+    pub fn kind(&self, task: u64) -> LockKind {
+        match self.scene {
+            Scene::Readers if task > 1 => LockKind::Read,
+            Scene::Permits | Scene::DeadPermits => LockKind::Permit(3),
+            _ => LockKind::Exclusive,
+        }
+    }
+
+    /// Within this time a writer that waits keeps readers out that come later; `None`: somebody
+    /// gives up, or asks again by the clock.
+    pub fn queue_ms(&self) -> Option<u64> {
+        let is_judged = self.scene == Scene::Readers && !self.topology.is_quorum();
+        is_judged.then_some(SLACK_MS)
+    }
+
     /// How long a key may be free while somebody waits for it.
     pub fn bound_ms(&self) -> u64 {
         let is_told = self.topology != Topology::Three
@@ -215,7 +271,9 @@ impl Calm {
         SLACK_MS
             + news_ms
             + match self.scene {
-                Scene::Stalls | Scene::Deletions | Scene::Deaths => WINDOW_MS + PLACE_MS * clients,
+                Scene::Stalls | Scene::Deletions | Scene::Deaths | Scene::DeadPermits => {
+                    WINDOW_MS + PLACE_MS * clients
+                }
                 Scene::Losses => PLACE_MS * clients,
                 _ => 0,
             }
@@ -267,11 +325,14 @@ mod tests {
             assert!(!calm.pause_us.is_empty() && !calm.hold_us.is_empty(), "{calm:?}");
             assert!(!calm.wait_ms.is_empty(), "{calm:?}");
             assert!((SLACK_MS..2_000).contains(&calm.bound_ms()), "{calm:?}");
-            let strikes = matches!(calm.scene, Scene::Deletions | Scene::Deaths);
+            let strikes =
+                matches!(calm.scene, Scene::Deletions | Scene::Deaths | Scene::DeadPermits);
             assert_eq!(strikes, !calm.strikes.is_empty(), "{calm:?}");
         }
         let other = Calm::of(3, Some(Topology::Five));
         assert_eq!(other.topology, Topology::Five);
+        let permits = Calm::of(Scene::Permits as u64, Some(Topology::Five));
+        assert_eq!(permits.topology, Topology::One);
     }
 
     #[test]
@@ -294,6 +355,9 @@ mod tests {
         assert_eq!(bound(Scene::Losses as u64, Topology::One), 450);
         assert_eq!(bound(Scene::Deletions as u64, Topology::Replicated), 1_450);
         assert_eq!(bound(Scene::Deaths as u64, Topology::One), 1_550);
+        assert_eq!(bound(Scene::Readers as u64, Topology::One), 400);
+        let queue = |topology| Calm::of(Scene::Readers as u64, Some(topology)).queue_ms();
+        assert_eq!((queue(Topology::One), queue(Topology::Three)), (Some(400), None));
     }
 
     #[test]

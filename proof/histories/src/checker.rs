@@ -9,22 +9,30 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use crate::lock_kind::LockKind;
 use crate::log::{Event, Line, Moment};
 use crate::store::{Access, Verb};
 
 mod idle;
+mod passing;
+mod sharing;
 #[cfg(test)]
 mod tests;
 
 pub use idle::{Idle, check_idle, idle_times};
+pub use passing::check_passing;
 
 /// One tenure of a lock, as its holder saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
     pub attempt: String,
     pub key: String,
+    pub kind: LockKind,
     pub begun: Moment,
     pub granted: Moment,
+    /// From here on nobody else may come in: the grant, or the call that was to turn a write lock
+    /// into this one.
+    pub since: Moment,
     pub fencing: u64,
     /// The latest that the lease has named.
     pub deadline: Moment,
@@ -33,11 +41,17 @@ pub struct Hold {
     pub late_steps: usize,
     /// The first of these steps.
     pub late_at: Option<Moment>,
+    /// What a second look at what writers write has found, and when.
+    pub wrong: Option<(Moment, String)>,
 }
 
 impl Hold {
     fn end(&self) -> Moment {
         self.over.unwrap_or(Moment::MAX).min(self.deadline)
+    }
+
+    fn lasts(&self) -> bool {
+        self.end() > self.since
     }
 }
 
@@ -55,6 +69,8 @@ pub struct Leftover {
 pub enum Violation {
     /// (a) Two held one key at a time.
     Overlap { key: String, holders: [String; 2], by_us: u64 },
+    /// (a) More held permits of one key than there are.
+    Crowd { key: String, holders: Vec<String>, at: Moment },
     /// (b) A fencing token is not greater than one granted before its attempt began, or is shared.
     Order { key: String, earlier: (String, u64), later: (String, u64) },
     /// (c) The body was polled again after a step that was late already.
@@ -63,19 +79,25 @@ pub enum Violation {
     Fence { key: String, what: String },
     /// (e) A lock outlives its owner by more than its lease.
     Leftover(Leftover),
-    /// (f) A key was free though an attempt waited for it, for longer than the bound of the plan.
+    /// (f) A key was free, or had room, though an attempt waited for it, for longer than the bound of the plan.
     Idle { key: String, waiter: String, after_ms: u64, lasts_ms: u64 },
+    /// (g) What writers write has changed under a reader.
+    View { attempt: String, key: String, what: String },
+    /// (h) Readers came in that had begun when the writer waited already.
+    Passed { key: String, writer: String, reader: String, readers: usize },
 }
 
 impl Violation {
     pub fn class(&self) -> char {
         match self {
-            Violation::Overlap { .. } => 'a',
+            Violation::Overlap { .. } | Violation::Crowd { .. } => 'a',
             Violation::Order { .. } => 'b',
             Violation::Late { .. } => 'c',
             Violation::Fence { .. } => 'd',
             Violation::Leftover(_) => 'e',
             Violation::Idle { .. } => 'f',
+            Violation::View { .. } => 'g',
+            Violation::Passed { .. } => 'h',
         }
     }
 }
@@ -87,6 +109,9 @@ impl fmt::Display for Violation {
             Violation::Overlap { key, holders: [one, two], by_us } => {
                 write!(f, "{key} was held by {one} and {two} at once, for {by_us} us")
             }
+            Violation::Crowd { key, holders, at } => {
+                write!(f, "{key} was held at {at} by {}", holders.join(", "))
+            }
             Violation::Order { key, earlier, later } => write!(
                 f,
                 "{key}: {} got token {} after {} had got {}",
@@ -97,35 +122,57 @@ impl fmt::Display for Violation {
             }
             Violation::Fence { key, what } => write!(f, "{key}: {what}"),
             Violation::Leftover(left) => write!(f, "left behind: {left:?}"),
-            Violation::Idle { key, waiter, after_ms, lasts_ms } => write!(
-                f,
-                "{key} was free for {lasts_ms} ms, from {after_ms} ms on, while {waiter} waited"
-            ),
+            Violation::Idle { key, waiter, after_ms, lasts_ms } => {
+                write!(f, "{key} had room for {waiter} for {lasts_ms} ms, from {after_ms} ms on")
+            }
+            Violation::View { attempt, key, what } => {
+                write!(f, "{key} has changed while {attempt} read it: {what}")
+            }
+            Violation::Passed { key, writer, reader, readers } => {
+                write!(f, "{key}: {readers} readers, {reader} first, passed {writer}")
+            }
         }
     }
 }
 
+/// What is known of a call when it begins.
+#[derive(Debug, Clone, Copy)]
+struct Begun<'a> {
+    key: &'a str,
+    kind: LockKind,
+    at: Moment,
+    is_downgrade: bool,
+}
+
 /// The holds that the logs of all processes tell of, in the order of their grants.
 pub fn holds(lines: &[Line]) -> Vec<Hold> {
-    let mut begun: HashMap<&str, (&str, Moment)> = HashMap::new();
+    let mut begun: HashMap<&str, Begun> = HashMap::new();
     let mut tenures: BTreeMap<&str, Hold> = BTreeMap::new();
     for Line { attempt, at, event } in lines {
         match event {
-            Event::Begin { key } => {
-                begun.insert(attempt, (key, *at));
+            Event::Begin { key, kind } => {
+                begun.insert(attempt, Begun { key, kind: *kind, at: *at, is_downgrade: false });
+            }
+            Event::Downgrade { from } => {
+                let Begun { key, .. } = begun[from.as_str()];
+                let kind = LockKind::Read;
+                begun.insert(attempt, Begun { key, kind, at: *at, is_downgrade: true });
             }
             Event::Granted { fencing } => {
-                let (key, begun) = begun[attempt.as_str()];
+                let begun = begun[attempt.as_str()];
                 let hold = Hold {
                     attempt: attempt.clone(),
-                    key: key.to_owned(),
-                    begun,
+                    key: begun.key.to_owned(),
+                    kind: begun.kind,
+                    begun: begun.at,
                     granted: *at,
+                    since: if begun.is_downgrade { begun.at } else { *at },
                     fencing: *fencing,
                     deadline: *at,
                     over: None,
                     late_steps: 0,
                     late_at: None,
+                    wrong: None,
                 };
                 tenures.insert(attempt, hold);
             }
@@ -136,6 +183,10 @@ pub fn holds(lines: &[Line]) -> Vec<Hold> {
                     hold.late_steps += 1;
                     hold.late_at.get_or_insert(*at);
                 }
+            }
+            Event::View { wrong } => {
+                let hold = tenures.get_mut(attempt.as_str()).expect("a grant comes before a view");
+                hold.wrong = wrong.clone().map(|wrong| (*at, wrong));
             }
             Event::Over => {
                 let hold = tenures.get_mut(attempt.as_str()).expect("a grant comes before the end");
@@ -153,7 +204,7 @@ pub fn holds(lines: &[Line]) -> Vec<Hold> {
     holds
 }
 
-/// All violations of (a), (b) and (c).
+/// All violations of (a), (b), (c) and (g).
 pub fn check_holds(holds: &[Hold]) -> Vec<Violation> {
     let mut keys: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
     for hold in holds {
@@ -161,34 +212,21 @@ pub fn check_holds(holds: &[Hold]) -> Vec<Violation> {
     }
     let mut found = Vec::new();
     for (key, holds) in keys {
-        overlaps(key, &holds, &mut found);
+        sharing::overlaps(key, &holds, &mut found);
         disorder(key, &holds, &mut found);
     }
     // One step may have passed the check of the clock and then been frozen.
     for hold in holds.iter().filter(|hold| hold.late_steps > 1) {
         found.push(Violation::Late { attempt: hold.attempt.clone(), steps: hold.late_steps });
     }
-    found
-}
-
-/// Each hold against the one before it that lasts longest.
-fn overlaps(key: &str, holds: &[&Hold], found: &mut Vec<Violation>) {
-    let mut longest: Option<&Hold> = None;
+    // Whose lease was over by then had no right to what it read.
     for hold in holds {
-        if let Some(before) = longest.filter(|before| before.end() > hold.granted) {
-            let until = before.end().min(hold.end());
-            if until > hold.granted {
-                found.push(Violation::Overlap {
-                    key: key.to_owned(),
-                    holders: [before.attempt.clone(), hold.attempt.clone()],
-                    by_us: (until - hold.granted) / 1_000,
-                });
-            }
-        }
-        if longest.is_none_or(|before| before.end() < hold.end()) {
-            longest = Some(hold);
+        if let Some((_, what)) = hold.wrong.as_ref().filter(|(at, _)| *at <= hold.deadline) {
+            let (attempt, key) = (hold.attempt.clone(), hold.key.clone());
+            found.push(Violation::View { attempt, key, what: what.clone() });
         }
     }
+    found
 }
 
 /// Each hold against the highest token of all that were granted before its attempt began.
@@ -217,23 +255,34 @@ fn disorder(key: &str, holds: &[&Hold], found: &mut Vec<Violation>) {
     let mut first: HashMap<u64, &Hold> = HashMap::new();
     for hold in holds {
         let other = *first.entry(hold.fencing).or_insert(hold);
-        // Those that do not overlap in time were reported above.
-        if other.attempt != hold.attempt && other.granted >= hold.begun {
+        // Those that do not overlap in time were reported above. Readers on several servers may
+        // come out with one token: no writer is between them.
+        let is_reading = hold.kind == LockKind::Read && other.kind == LockKind::Read;
+        if other.attempt != hold.attempt && other.granted >= hold.begun && !is_reading {
             report(other, hold);
         }
     }
 }
 
 /// All violations of (d): a claim is higher than all before it, a write carries the last claim,
-/// and raises the value by one.
+/// and raises the value by one. A look has a token that no claim has gone beyond, and claims go
+/// beyond all looks.
 pub fn check_store(accesses: &[Access]) -> Vec<Violation> {
     let mut claims: HashMap<&str, u64> = HashMap::new();
+    let mut looks: HashMap<&str, u64> = HashMap::new();
     let mut values: HashMap<&str, u64> = HashMap::new();
     let mut found = Vec::new();
     for access in accesses.iter().filter(|access| access.accepted) {
         let Access { key, fencing, .. } = access;
         let claim = claims.entry(key).or_default();
+        let look = looks.entry(key).or_default();
         let what = match access.verb {
+            Verb::Look if fencing < claim => format!("look of {fencing} accepted after {claim}"),
+            Verb::Look => {
+                *look = (*look).max(*fencing);
+                continue;
+            }
+            _ if fencing <= look => format!("{fencing} accepted after the look of {look}"),
             Verb::Claim if fencing <= claim => format!("claim {fencing} accepted after {claim}"),
             Verb::Write { .. } if fencing != claim => {
                 format!("write of {fencing} accepted under the claim {claim}")

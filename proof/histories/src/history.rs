@@ -10,8 +10,8 @@ use tokio::task::{JoinError, JoinSet};
 
 use crate::arena::Arena;
 use crate::checker::{
-    Idle, Leftover, Violation, check_holds, check_idle, check_leftovers, check_store, holds,
-    idle_times,
+    Idle, Leftover, Violation, check_holds, check_idle, check_leftovers, check_passing,
+    check_store, holds, idle_times,
 };
 use crate::fleet::{Fleet, Orders};
 use crate::kind::Kind;
@@ -180,6 +180,9 @@ impl Verdict {
             let start = lines.iter().map(|line| line.at).min().unwrap_or(0);
             let bound_ms = calm.bound_ms();
             violations.extend(check_idle(&idle, start, bound_ms));
+            if let Some(queue_ms) = calm.queue_ms() {
+                violations.extend(check_passing(lines, &holds, queue_ms));
+            }
             Idleness {
                 longest_ms: idle.iter().map(Idle::lasts).max().unwrap_or(0) / 1_000_000,
                 noticeable: idle.iter().filter(|idle| idle.lasts() > 10_000_000).count(),
@@ -195,12 +198,14 @@ impl Verdict {
 fn failures(plan: &Plan, violations: &[Violation], totals: Totals) -> Vec<String> {
     let promise = plan.promise();
     let is_promised = |violation: &&Violation| match violation {
-        Violation::Overlap { .. } => promise.exclusion,
+        Violation::Overlap { .. } | Violation::Crowd { .. } => promise.exclusion,
+        Violation::View { .. } => promise.exclusion && promise.order,
         Violation::Order { .. } => promise.order,
         Violation::Late { .. }
         | Violation::Fence { .. }
         | Violation::Leftover(_)
-        | Violation::Idle { .. } => true,
+        | Violation::Idle { .. }
+        | Violation::Passed { .. } => true,
     };
     let mut failures: Vec<_> =
         violations.iter().filter(is_promised).map(ToString::to_string).collect();
@@ -253,7 +258,8 @@ async fn left_on(server: &Server, lock_keys: &[String], longest_ms: u64) -> Vec<
     let raw = server.raw();
     let mut left = Vec::new();
     for key in raw.keys("*").await {
-        let is_lock = lock_keys.contains(&key);
+        // The leases of readers and of permits end with their marker.
+        let is_lock = lock_keys.contains(&key) || key.ends_with(":holders");
         match u64::try_from(raw.int(&["PTTL", &key]).await) {
             Ok(ms) if is_lock => left.push(Leftover { key, left_ms: Some(ms), longest_ms }),
             // What is no lock stays for as long as the protocol says, but not for ever.

@@ -7,6 +7,8 @@ use std::io::Write;
 use std::path::Path;
 use std::str::FromStr;
 
+use crate::lock_kind::LockKind;
+
 /// Nanoseconds of `CLOCK_BOOTTIME`, which all processes of a machine share.
 pub type Moment = u64;
 
@@ -28,11 +30,15 @@ pub struct Line {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// The call begins; nothing of it has been sent.
-    Begin { key: String },
+    Begin { key: String, kind: LockKind },
+    /// The call begins, and is to turn the hold of this attempt into one of a reader.
+    Downgrade { from: String },
     /// The body begins, under this fencing token.
     Granted { fencing: u64 },
     /// The body is polled. The deadline is what the lease says; `None`: it says that it is over.
     Step { deadline: Option<Moment> },
+    /// The body has read what writers write a second time. What is wrong with it, if anything.
+    View { wrong: Option<String> },
     /// The body is gone: done, stopped or cancelled. A release is sent after this, never before.
     Over,
     /// The call ended without a body that is done.
@@ -51,9 +57,11 @@ impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} ", self.attempt, self.at)?;
         match &self.event {
-            Event::Begin { key } => write!(f, "begin {key}"),
+            Event::Begin { key, kind } => write!(f, "begin {key}{kind}"),
+            Event::Downgrade { from } => write!(f, "downgrade {from}"),
             Event::Granted { fencing } => write!(f, "granted {fencing}"),
             Event::Step { deadline } => write!(f, "step {}", deadline.unwrap_or(0)),
+            Event::View { wrong } => write!(f, "view {}", wrong.as_deref().unwrap_or("-")),
             Event::Over => write!(f, "over -"),
             Event::Failed { why } => write!(f, "failed {why}"),
             Event::Stalled => write!(f, "stalled -"),
@@ -74,9 +82,14 @@ impl FromStr for Line {
         let (attempt, at, name, rest) = (word()?, word()?, word()?, word()?);
         let number = |text: &str| text.parse::<u64>().map_err(|_| bad());
         let event = match name {
-            "begin" => Event::Begin { key: rest.to_owned() },
+            "begin" => {
+                let (key, kind) = rest.split_once(' ').unwrap_or((rest, ""));
+                Event::Begin { key: key.to_owned(), kind: kind.parse().map_err(|()| bad())? }
+            }
+            "downgrade" => Event::Downgrade { from: rest.to_owned() },
             "granted" => Event::Granted { fencing: number(rest)? },
             "step" => Event::Step { deadline: Some(number(rest)?).filter(|&at| at > 0) },
+            "view" => Event::View { wrong: Some(rest.to_owned()).filter(|wrong| wrong != "-") },
             "over" => Event::Over,
             "failed" => Event::Failed { why: rest.to_owned() },
             "stalled" => Event::Stalled,

@@ -7,6 +7,7 @@ mod checker;
 mod fleet;
 mod history;
 mod kind;
+mod lock_kind;
 mod log;
 mod names;
 mod parity;
@@ -28,7 +29,7 @@ use fault_kit::process::{Role, block_on, play};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::calm::Calm;
+use crate::calm::{Calm, Scene};
 use crate::history::{Outcome, Size};
 use crate::kind::Kind;
 use crate::plan::{Guard, Plan, Precautions, Suffering};
@@ -70,8 +71,8 @@ struct Options {
     #[arg(long, value_enum)]
     only: Option<Kind>,
     /// How many histories without faults, with the seeds `seed`, `seed + 1` and so on: callers of
-    /// all kinds, and no key may be free for long while somebody waits for it. Six by default, and
-    /// none with `--only`.
+    /// all kinds, and no key may be free for long while somebody waits for it. One of each
+    /// scene by default, and none with `--only`.
     #[arg(long)]
     calm: Option<u64>,
     /// How long the work of one history without faults lasts, in milliseconds.
@@ -104,7 +105,7 @@ fn main() -> ExitCode {
 
 async fn histories(options: &Options) -> Vec<Outcome> {
     let places = Arc::new(Semaphore::new(options.parallel));
-    let size = Size { workers: options.workers, tasks: 2, keys: 2, length_ms: options.length_ms };
+    let size = Size { workers: options.workers, tasks: 2, keys: 3, length_ms: options.length_ms };
     let suffering = Suffering {
         count: options.faults,
         length_ms: options.length_ms,
@@ -129,7 +130,8 @@ async fn histories(options: &Options) -> Vec<Outcome> {
 
 /// They run by themselves, after the others: faults elsewhere must not slow them down.
 async fn calm_histories(options: &Options) -> Vec<Outcome> {
-    let count = options.calm.unwrap_or(if options.only.is_some() { 0 } else { 6 });
+    let all = if options.only.is_some() { 0 } else { Scene::ALL.len() as u64 };
+    let count = options.calm.unwrap_or(all);
     let places = Arc::new(Semaphore::new(options.parallel));
     let mut running = JoinSet::new();
     for seed in options.seed..options.seed + count {

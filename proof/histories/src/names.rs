@@ -1,16 +1,17 @@
 //! What the locks of a history are called.
 
-/// Two locks, and the prefix of their keys. Each pair is what a careless scheme of helper keys
-/// would confuse: with each other, or with the key of a queue, counter, mark, mailbox or roll.
-const PAIRS: [(&str, [&str; 2]); 8] = [
-    ("lock:", ["k-0", "k-1"]),
-    ("lock:", ["x", "{lock:x}"]),
-    ("", ["x", "{x}"]),
-    ("", ["{x}", "{x}:"]),
-    ("lock:", ["{x", "{{x}}"]),
-    ("lock:", ["@lock:mailbox:x", "mailbox:x"]),
-    ("lock:", ["nodes", "{202615}:mark"]),
-    ("p q:", ["склад", "queue"]),
+/// Three locks, and the prefix of their keys. They are what a careless scheme of helper keys would
+/// confuse: with each other, or with the key of a queue, counter, mark, mailbox or roll, or with
+/// the holders. What each of the three is used for, `LockKind::of_key` says.
+const LOCKS: [(&str, [&str; 3]); 8] = [
+    ("lock:", ["k-0", "k-1", "k-2"]),
+    ("lock:", ["x", "{lock:x}", "x:holders"]),
+    ("", ["x", "{x}", "x:holders"]),
+    ("", ["{x}", "{x}:", "x"]),
+    ("lock:", ["{x", "{{x}}", "{{x}"]),
+    ("lock:", ["@lock:mailbox:x", "mailbox:x", "<permits>"]),
+    ("lock:", ["nodes", "{202615}:mark", "holders"]),
+    ("p q:", ["склад", "queue", "holders"]),
 ];
 
 /// The prefix of the keys, and the names.
@@ -21,10 +22,10 @@ pub struct Names {
 }
 
 impl Names {
-    /// Seeds go through the pairs in turn, and not in step with the topologies.
+    /// Seeds go through them in turn, and not in step with the topologies.
     pub fn of(seed: u64, count: usize) -> Names {
-        let turn = usize::try_from(seed / 6 + seed).unwrap_or(0) % PAIRS.len();
-        let (prefix, names) = &PAIRS[turn];
+        let turn = usize::try_from(seed / 6 + seed).unwrap_or(0) % LOCKS.len();
+        let (prefix, names) = &LOCKS[turn];
         Names { prefix, names: &names[..count.min(names.len())] }
     }
 

@@ -10,8 +10,9 @@ use crate::topology::Topology;
 use clap::ValueEnum;
 
 const LEGEND: &str = "(a) two holders  (b) token not greater  (c) steps after the deadline\n\
-    (d) fenced resource at fault  (e) left behind  (f) free while somebody waits";
-const COLUMNS: [(&str, usize); 14] = [
+    (d) fenced resource at fault  (e) left behind  (f) free while somebody waits\n\
+    (g) changed under a reader  (h) a waiting writer passed";
+const COLUMNS: [(&str, usize); 16] = [
     ("runs", 6),
     ("calls", 8),
     ("holds", 8),
@@ -22,6 +23,8 @@ const COLUMNS: [(&str, usize); 14] = [
     ("(d)", 6),
     ("(e)", 6),
     ("(f)", 6),
+    ("(g)", 6),
+    ("(h)", 6),
     ("fenced", 9),
     ("refused", 9),
     ("unfenced", 9),
@@ -35,8 +38,8 @@ struct Row {
     attempts: usize,
     holds: usize,
     faults: usize,
-    /// Violations of (a) to (f).
-    found: [usize; 6],
+    /// Violations of (a) to (h).
+    found: [usize; 8],
     writes: u64,
     refused: u64,
     sets: u64,
@@ -50,7 +53,7 @@ impl Row {
         self.holds += outcome.holds;
         self.faults += outcome.faults.values().sum::<usize>();
         for violation in &outcome.violations {
-            self.found["abcdef".find(violation.class()).unwrap_or(0)] += 1;
+            self.found["abcdefgh".find(violation.class()).unwrap_or(0)] += 1;
         }
         self.writes += outcome.totals.writes;
         self.refused += outcome.totals.refused;

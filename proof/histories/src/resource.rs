@@ -1,4 +1,4 @@
-//! The worker's side of the two resources. One connection a body: a body that is dropped in the
+//! The worker's side of the resources. One connection a body: a body that is dropped in the
 //! middle of an exchange takes its connection along.
 
 use std::path::Path;
@@ -43,6 +43,27 @@ impl Resource {
         let Resource { key, fencing, worker, .. } = self;
         let request = format!("write {key} {fencing} {worker} {value}");
         self.ask(&request).await == "ok"
+    }
+
+    /// One of the two steps in which a writer writes, `begin` and `end`.
+    pub async fn write_part(&mut self, part: &str) {
+        self.ask(&format!("part {} {part} {}", self.key, self.fencing)).await;
+    }
+
+    /// The tokens under which the two parts were written, and the highest one that a writer has
+    /// claimed.
+    pub async fn look(&mut self) -> [u64; 3] {
+        let answer = self.ask(&format!("look {} {}", self.key, self.fencing)).await;
+        let mut words = answer.split(' ').map(|word| word.parse().expect("a number"));
+        [(); 3].map(|()| words.next().expect("three numbers"))
+    }
+
+    /// What is wrong with a second look, if anything. What a writer from before writes late is for
+    /// the fence to refuse: it may have been frozen behind its last look at the clock.
+    pub fn judge(&self, first: [u64; 3], second: [u64; 3]) -> Option<String> {
+        let is_news = |(first, second): (&u64, &u64)| first != second && *second > self.fencing;
+        let is_wrong = first[2] > self.fencing || first.iter().zip(&second).any(is_news);
+        is_wrong.then(|| format!("{first:?} became {second:?} under {}", self.fencing))
     }
 
     /// The counter that nobody fences.

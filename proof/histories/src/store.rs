@@ -1,7 +1,8 @@
-//! Two resources that the locks protect, kept by the parent: it outlives every fault.
+//! The resources that the locks protect, kept by the parent: it outlives every fault.
 //!
-//! Both are counters. The fenced one is claimed before it is read and written under the exact
+//! Two are counters. The fenced one is claimed before it is read and written under the exact
 //! claim; the unfenced one is read and set as a program does that trusts its lock.
+//! The third is a version of two parts, which writers write one after the other, and readers read twice.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -14,7 +15,11 @@ use tokio::task::JoinHandle;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
     Claim,
-    Write { value: u64 },
+    Write {
+        value: u64,
+    },
+    /// A reader's: what is there, twice.
+    Look,
 }
 
 /// What the fenced resource was asked, and whether it accepted.
@@ -29,6 +34,11 @@ pub struct Access {
 #[derive(Debug, Default)]
 struct Cell {
     claim: u64,
+    /// The highest token of a look.
+    seen: u64,
+    /// What writers write in two steps, at their beginning and at their end, and nobody fences:
+    /// their tokens.
+    parts: [u64; 2],
     value: u64,
     /// The counter that nobody fences.
     plain: u64,
@@ -117,6 +127,11 @@ impl State {
         let number = |n: usize| words[n].parse::<u64>().expect("a number");
         match words[0] {
             "claim" => self.claim(words[1], number(2), words[3]),
+            "look" => self.look(words[1], number(2)),
+            "part" => {
+                self.cell(words[1]).parts[usize::from(words[2] == "end")] = number(3);
+                "ok\n".to_owned()
+            }
             "write" => self.write(words[1], number(2), words[3], number(4)),
             "read" => format!("{}\n", self.cell(words[1]).plain),
             "set" => {
@@ -133,16 +148,30 @@ impl State {
     fn claim(&mut self, key: &str, fencing: u64, worker: &str) -> String {
         let applied = self.applied.get(worker).copied().unwrap_or(0);
         let cell = self.cell(key);
-        let accepted = fencing > cell.claim;
-        cell.claim = cell.claim.max(fencing);
+        let accepted = fencing > cell.claim && fencing > cell.seen;
+        if accepted {
+            cell.claim = fencing;
+        }
         let value = cell.value;
         self.record(key, fencing, Verb::Claim, accepted);
         if accepted { format!("ok {value} {applied}\n") } else { "fenced\n".to_owned() }
     }
 
+    /// The parts, and whether no writer with a higher token has been here.
+    fn look(&mut self, key: &str, fencing: u64) -> String {
+        let cell = self.cell(key);
+        let accepted = fencing > cell.claim;
+        if accepted {
+            cell.seen = cell.seen.max(fencing);
+        }
+        let ([begun, ended], claim) = (cell.parts, cell.claim);
+        self.record(key, fencing, Verb::Look, accepted);
+        format!("{begun} {ended} {claim}\n")
+    }
+
     fn write(&mut self, key: &str, fencing: u64, worker: &str, value: u64) -> String {
         let cell = self.cell(key);
-        let accepted = fencing == cell.claim;
+        let accepted = fencing == cell.claim && fencing > cell.seen;
         if accepted {
             cell.value = value;
             *self.applied.entry(worker.to_owned()).or_default() += 1;

@@ -9,8 +9,9 @@ use std::time::Duration;
 use fastrand::Rng;
 use fault_kit::process::{Args, block_on, emit};
 use fault_kit::{ms, secs, time_passes};
-use redlock::{LockError, Redlock, redis_lock};
+use redlock::{LockError, LockGuard, LockRequest, Redlock, redis_lock};
 
+use crate::lock_kind::LockKind;
 use crate::log::{Event, Log, now};
 use crate::resource::Resource;
 use crate::topology::Topology;
@@ -32,6 +33,7 @@ struct Worker {
     /// `<name>.<incarnation>`
     process: String,
     names: Vec<String>,
+    topology: Topology,
     /// When to stop; in a run to a total, when to give up.
     until: u64,
     /// How many writes this worker shall have done in all; 0: as many as it can.
@@ -52,6 +54,7 @@ pub fn work(args: &Args) {
         for task in tasks {
             task.await.expect("a task ends by itself");
         }
+        worker.ask_in_vain().await;
         worker.redlock.shutdown(secs(2)).await;
         let held = worker.redlock.held().len();
         assert_eq!(held, 0, "locks are held though all work is done");
@@ -78,9 +81,21 @@ impl Worker {
             socket: args.get(3).into(),
             name: name.to_owned(),
             process,
+            topology,
             names: args.get(7).split(' ').map(str::to_owned).collect(),
             until: args.parse(8),
             goal: args.parse(9),
+        }
+    }
+
+    /// Permits are refused where they would not be sound.
+    async fn ask_in_vain(&self) {
+        if self.topology.is_quorum() {
+            let found = self.redlock.lock("refused").permits(2).try_acquire().await;
+            assert!(
+                matches!(found, Err(LockError::Config { .. })),
+                "permits of a quorum: {found:?}"
+            );
         }
     }
 
@@ -91,7 +106,8 @@ impl Worker {
             }
             let attempt = format!("{}.{task}/{n}", self.process);
             let call = Call::random(&mut rng, self, &attempt);
-            self.log.write(&attempt, now(), Event::Begin { key: call.key.clone() });
+            let begin = Event::Begin { key: call.key.clone(), kind: call.kind };
+            self.log.write(&attempt, now(), begin);
             match call.run().await {
                 Ok(applied) if self.goal > 0 && applied >= self.goal => return,
                 Ok(_) => {}
@@ -110,6 +126,7 @@ struct Call<'a> {
     worker: &'static Worker,
     attempt: &'a str,
     key: String,
+    kind: LockKind,
     expire: Duration,
     wait: Duration,
     /// `None`: renewed as often as it takes.
@@ -122,6 +139,8 @@ struct Call<'a> {
     /// Once it waits, nobody polls the call for this time.
     stall: Option<Duration>,
     form: Form,
+    /// A writer with a guard becomes a reader in the end.
+    downgrades: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -137,10 +156,18 @@ impl<'a> Call<'a> {
         // Some bodies need renewals, and some outlast all that they get. On the way to a goal they
         // are rare.
         let is_long = rng.u16(0..if worker.goal > 0 { 150 } else { 6 }) == 0;
+        let key = rng.usize(0..worker.names.len());
+        let kind = LockKind::of_key(key, worker.topology, rng);
+        // The attribute takes the plain lock.
+        let forms: &[Form] = match kind {
+            LockKind::Exclusive => &[Form::Guard, Form::Run, Form::Attribute],
+            _ => &[Form::Guard, Form::Run],
+        };
         Call {
             worker,
             attempt,
-            key: rng.choice(&worker.names).cloned().unwrap_or_default(),
+            key: worker.names[key].clone(),
+            kind,
             expire: ms(expire),
             wait: ms(rng.choice([0, 50, 400, 800]).unwrap_or(0)),
             max_renew: rng.choice([None, Some(0), Some(2)]).unwrap_or(None),
@@ -154,7 +181,8 @@ impl<'a> Call<'a> {
             )),
             patience: (rng.u8(0..10) == 0).then(|| ms(rng.u64(1..600))),
             stall: (rng.u8(0..20) == 0).then(|| ms(rng.u64(10..1_500))),
-            form: rng.choice([Form::Guard, Form::Run, Form::Attribute]).unwrap_or(Form::Run),
+            form: rng.choice(forms).copied().unwrap_or(Form::Run),
+            downgrades: key > 0 && rng.bool(),
         }
     }
 
@@ -165,19 +193,38 @@ impl<'a> Call<'a> {
     }
 
     async fn locked(&self) -> Result<u64, LockError> {
-        let request = self.worker.redlock.lock(&self.key).expire(self.expire).wait(self.wait);
-        let request = request.max_renew(self.max_renew.unwrap_or(u32::MAX));
         match self.form {
-            Form::Run => request.run(self.watched()).await,
+            Form::Run => self.request(self.kind).run(self.watched()).await,
             Form::Attribute => by_attribute(self).await,
             Form::Guard => {
-                let guard = self.stalled(request.acquire()).await?;
+                let guard = self.stalled(self.request(self.kind).acquire()).await?;
                 let applied = guard.protect(self.watched()).await?;
+                let guard = if self.downgrades && self.kind == LockKind::Exclusive {
+                    self.downgraded(guard).await?
+                } else {
+                    guard
+                };
                 // What it finds is told by the history.
                 let _ = guard.release().await;
                 Ok(applied)
             }
         }
+    }
+
+    fn request(&self, kind: LockKind) -> LockRequest {
+        let request = self.worker.redlock.lock(&self.key).expire(self.expire).wait(self.wait);
+        kind.ask(request.max_renew(self.max_renew.unwrap_or(u32::MAX)))
+    }
+
+    /// Goes on as a reader, which is an attempt of its own in the log.
+    async fn downgraded(&self, guard: LockGuard) -> Result<LockGuard, LockError> {
+        let attempt = format!("{}+", self.attempt);
+        let from = self.attempt.to_owned();
+        self.worker.log.write(&attempt, now(), Event::Downgrade { from });
+        let guard = guard.downgrade().await?;
+        let body = self.look(&attempt);
+        guard.protect(Watched::new(&self.worker.log, &attempt, self.expire, body)).await?;
+        Ok(guard)
     }
 
     /// Polls once and, where that is not enough, not again before a stall is over.
@@ -197,13 +244,35 @@ impl<'a> Call<'a> {
         Watched::new(&self.worker.log, self.attempt, self.expire, self.body())
     }
 
-    /// Adds one to both counters, with some time between reading and writing.
+    /// What the kind of its lock allows: whoever is not alone only reads.
     async fn body(&self) -> u64 {
-        let worker = self.worker;
+        if self.kind == LockKind::Exclusive {
+            return self.write().await;
+        }
+        self.look(self.attempt).await;
+        0
+    }
+
+    async fn open(&self) -> Resource {
         let lease = redlock::Lease::current().expect("a body runs under a lease");
         let fencing = lease.fencing_token().into();
-        let open = Resource::open(&worker.socket, &self.key, fencing, &worker.name);
-        let mut resource = open.await;
+        Resource::open(&self.worker.socket, &self.key, fencing, &self.worker.name).await
+    }
+
+    /// Reads twice what writers write in two steps: nothing may have changed.
+    async fn look(&self, attempt: &str) {
+        let mut resource = self.open().await;
+        let first = resource.look().await;
+        self.rest().await;
+        let second = resource.look().await;
+        let wrong = resource.judge(first, second);
+        self.worker.log.write(attempt, now(), Event::View { wrong });
+    }
+
+    /// Adds one to both counters, with some time between reading and writing.
+    async fn write(&self) -> u64 {
+        let worker = self.worker;
+        let mut resource = self.open().await;
         let claimed = resource.claim().await;
         if let Some(claimed) =
             claimed.filter(|claimed| worker.goal > 0 && claimed.applied >= worker.goal)
@@ -211,6 +280,17 @@ impl<'a> Call<'a> {
             return claimed.applied;
         }
         let plain = resource.read_plain().await;
+        resource.write_part("begin").await;
+        self.rest().await;
+        resource.write_part("end").await;
+        // A program without a fence goes on where the other one has to stop.
+        resource.set_plain(plain + 1).await;
+        let Some(claimed) = claimed else { return 0 };
+        let written = resource.write(claimed.value + 1).await;
+        claimed.applied + u64::from(written)
+    }
+
+    async fn rest(&self) {
         for _ in 0..self.pauses {
             time_passes(self.pause).await;
             // Frozen in the pause, it would like to take many steps before anybody can stop it.
@@ -218,11 +298,6 @@ impl<'a> Call<'a> {
                 tokio::task::yield_now().await;
             }
         }
-        // A program without a fence goes on where the other one has to stop.
-        resource.set_plain(plain + 1).await;
-        let Some(claimed) = claimed else { return 0 };
-        let written = resource.write(claimed.value + 1).await;
-        claimed.applied + u64::from(written)
     }
 }
 
@@ -244,6 +319,7 @@ pub fn word(error: &LockError) -> String {
         LockError::Unavailable { .. } => "Unavailable",
         LockError::Lost { .. } => "Lost",
         LockError::ExpireTooShort { .. } => "ExpireTooShort",
+        LockError::Config { .. } => "Config",
         _ => "Other",
     };
     word.to_owned()

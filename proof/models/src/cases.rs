@@ -7,6 +7,8 @@ use crate::guard_scheduler::{self as guard, Process};
 use crate::line::{self, DEAD_ONES, EMPTY, JOINS_ONCE, LEFT, Line, RISING, SERVED};
 use crate::waiting::{self, NO_ENTRY, PROMPT, Waiting};
 
+mod kinds;
+
 const V3: Fencing<3, 3> = Fencing {
     numbers: Numbers::MaxPlusOne,
     quorum: 2,
@@ -47,6 +49,9 @@ pub(crate) fn daily() -> Vec<Case> {
         line_controls(),
         waiting(),
         waiting_controls(),
+        kinds::sharing(),
+        kinds::sharing_controls(),
+        kinds::ordered(),
     ]
     .into_iter()
     .flatten()
@@ -284,6 +289,12 @@ fn waiting_controls() -> Vec<Case> {
 
 /// Larger bounds of what holds.
 pub(crate) fn larger() -> Vec<Case> {
+    let mut all = larger_of_exclusive();
+    all.extend(kinds::larger());
+    all
+}
+
+fn larger_of_exclusive() -> Vec<Case> {
     let built = Fencing { numbers: Numbers::AsBuilt { clock: 2 }, ..V3 };
     let five = Fencing::<5, 2> {
         numbers: Numbers::AsBuilt { clock: 1 },

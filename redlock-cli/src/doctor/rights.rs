@@ -19,6 +19,8 @@ enum Need {
     Lock,
     /// Waiters are not told of their turn.
     Queue,
+    /// No read lock and no permit can be taken.
+    Kinds,
     /// `redlock ls` and `redlock top` do not work.
     Operator,
 }
@@ -39,6 +41,7 @@ pub(super) async fn check(node: &mut Node, prefix: &str, report: &mut Report) {
     // Left over only where the user may not delete.
     let _ = node.query::<redis::Value>(redis::cmd("DEL").arg(&keys.lock)).await;
     let _ = node.query::<redis::Value>(redis::cmd("DEL").arg(&keys.queue)).await;
+    let _ = node.query::<redis::Value>(redis::cmd("DEL").arg(&keys.holders)).await;
     tell(&missing, report);
 }
 
@@ -58,8 +61,16 @@ fn tell(missing: &[(&'static str, Need)], report: &mut Report) {
         );
     }
     if lock.is_empty() && queue.is_empty() {
-        let note = if operator.is_empty() { "" } else { "; `ls` and `top` would need +scan" };
-        report.good("rights", format!("the user may lock and wait in the queue{note}"));
+        let kinds = words(Need::Kinds);
+        let mut text = "the user may lock and wait in the queue".to_owned();
+        if !kinds.is_empty() {
+            text += "; read locks and permits would need ";
+            text += &kinds;
+        }
+        if !operator.is_empty() {
+            text += "; `ls` and `top` would need +scan";
+        }
+        report.good("rights", text);
     }
 }
 
@@ -74,7 +85,7 @@ fn commands(keys: &LockKeys) -> Vec<(&'static str, Need, Cmd)> {
         command.arg(&words[1..]);
         command
     };
-    let LockKeys { lock, mark, counter, queue } = keys;
+    let LockKeys { lock, mark, counter, queue, holders } = keys;
     let mut all = Vec::new();
     let mut add = |word, need, words: &[&str]| all.push((word, need, command(words)));
     add("+evalsha", Need::Lock, &["EVALSHA", NO_SCRIPT, "1", lock]);
@@ -94,6 +105,13 @@ fn commands(keys: &LockKeys) -> Vec<(&'static str, Need, Cmd)> {
     add("+lrem", Need::Queue, &["LREM", queue, "1", "nobody"]);
     add("+lpop", Need::Queue, &["LPOP", queue]);
     add("+publish and &redlock:*", Need::Queue, &["PUBLISH", "redlock:doctor", "free"]);
+    add("+zadd and ~{<prefix>*}:holders", Need::Kinds, &["ZADD", holders, "1", "redlock doctor"]);
+    add("+zscore", Need::Kinds, &["ZSCORE", holders, "redlock doctor"]);
+    add("+zcard", Need::Kinds, &["ZCARD", holders]);
+    add("+zcount", Need::Kinds, &["ZCOUNT", holders, "-inf", "+inf"]);
+    add("+zrange", Need::Kinds, &["ZRANGE", holders, "0", "-1"]);
+    add("+zrem", Need::Kinds, &["ZREM", holders, "redlock doctor"]);
+    add("+zremrangebyscore", Need::Kinds, &["ZREMRANGEBYSCORE", holders, "-inf", "+inf"]);
     add("+scan", Need::Operator, &["SCAN", "0", "COUNT", "1"]);
     all
 }
@@ -118,6 +136,7 @@ mod tests {
         };
         assert_eq!(grade(&[]), Grade::Good);
         assert_eq!(grade(&[("+scan", Need::Operator)]), Grade::Good);
+        assert_eq!(grade(&[("+zadd", Need::Kinds)]), Grade::Good);
         assert_eq!(grade(&[("+llen", Need::Queue)]), Grade::Doubtful);
         assert_eq!(grade(&[("+set", Need::Lock), ("+llen", Need::Queue)]), Grade::Bad);
     }

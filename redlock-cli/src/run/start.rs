@@ -88,6 +88,12 @@ async fn take(key: &str, args: &RunArgs, servers: &Servers) -> Result<LockGuard,
     if let Some(max_renew) = args.max_renew {
         request = request.max_renew(max_renew);
     }
+    if args.read {
+        request = request.read();
+    }
+    if let Some(permits) = args.permits {
+        request = request.permits(permits);
+    }
     request.acquire().await
 }
 
@@ -99,16 +105,25 @@ fn refused(args: &RunArgs, error: LockError) -> Result<u8, Failure> {
         _ if args.quiet => String::new(),
         LockError::Timeout { key, waited, holder, .. } => {
             let holder = holder.as_deref().map_or_else(|| "another process".to_owned(), plain);
-            let waited = show(*waited);
+            // What holds a read lock up is a reader only where a writer waits behind it.
+            let is_behind_writer = args.read && is_reader(&holder);
+            let note = if is_behind_writer { ", and a writer waits for it" } else { "" };
             if args.nonblock || args.wait == Wait::Never {
-                format!("lock `{key}` is held by {holder}")
+                format!("lock `{key}` is held by {holder}{note}")
             } else {
-                format!("lock `{key}` was not free within {waited}: {holder} has it")
+                let waited = show(*waited);
+                format!("lock `{key}` was not free within {waited}: it is held by {holder}{note}")
             }
         }
         other => other.to_string(),
     };
     Err(Failure::new(args.conflict_exit_code, message))
+}
+
+/// Is the holder a group of readers, as the library tells it: `3 readers`, or `readers`?
+fn is_reader(holder: &str) -> bool {
+    let (count, name) = holder.split_once(' ').unwrap_or(("", holder));
+    count.bytes().all(|byte| byte.is_ascii_digit()) && matches!(name, "reader" | "readers")
 }
 
 /// Waits for a signal that ends the waiting for a lock.

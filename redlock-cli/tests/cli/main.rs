@@ -3,7 +3,10 @@
 
 mod doctor;
 mod operators;
+mod operators_kinds;
+mod pace;
 mod run_codes;
+mod run_kinds;
 mod run_loss;
 mod run_signals;
 mod support;

@@ -10,7 +10,7 @@ use crate::support::{Marks, SOON, ended, run, start, tool};
 const HOLD: &str = "echo $REDLOCK_OWNER >first; until [ -e go ]; do sleep 0.02; done";
 const NEXT: &str = "echo $REDLOCK_OWNER >second; until [ -e go ]; do sleep 0.02; done";
 
-fn json(line: &str) -> Value {
+pub fn json(line: &str) -> Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
@@ -26,7 +26,7 @@ async fn ls_lists_locks_and_nothing_else() {
         holders.push(start(&server, &marks, &["-k", key, "sh", "-c", &script]));
         marks.there(mark).await;
     }
-    let waiting = start(&server, &marks, &["-w", "60", "-k", "{stock}-42", "true"]);
+    let waiting = start(&server, &marks, &["-w", "forever", "-k", "{stock}-42", "true"]);
     let raw = server.raw();
     eventually(SOON, || async { raw.int(&["LLEN", "lock:{stock}-42::queue"]).await == 1 }).await;
     // What stands beside locks.
@@ -69,7 +69,7 @@ async fn show_names_the_holder_and_those_who_wait_in_their_order() {
     let mut waiting = Vec::new();
     let (raw, queue) = (server.raw(), format!("{{lock:{key}}}:queue"));
     for (name, place) in [("alice", 1), ("bob", 2)] {
-        let args = ["--client-name", name, "-w", "60", "-k", &key, "true"];
+        let args = ["--client-name", name, "-w", "forever", "-k", &key, "true"];
         waiting.push(start(server, &marks, &args));
         eventually(SOON, || async { raw.int(&["LLEN", &queue]).await == place }).await;
     }
@@ -91,10 +91,10 @@ async fn show_names_the_holder_and_those_who_wait_in_their_order() {
 async fn release_hands_the_lock_to_the_next_and_the_holder_loses_it() {
     let server = Server::shared().await;
     let (marks, key) = (Marks::new(), unique_prefix());
-    let args = ["--expire", "6s", "-k", &key, "sh", "-c", HOLD];
+    let args = ["--expire", "12s", "-k", &key, "sh", "-c", HOLD];
     let holder = start(server, &marks, &args);
     let owner = marks.there("first").await;
-    let next = start(server, &marks, &["-w", "60", "-k", &key, "sh", "-c", NEXT]);
+    let next = start(server, &marks, &["-w", "forever", "-k", &key, "sh", "-c", NEXT]);
     let (raw, queue) = (server.raw(), format!("{{lock:{key}}}:queue"));
     eventually(SOON, || async { raw.int(&["LLEN", &queue]).await == 1 }).await;
 
@@ -122,10 +122,15 @@ async fn release_hands_the_lock_to_the_next_and_the_holder_loses_it() {
     assert!(free.stdout.contains("is free"), "{free:?}");
 }
 
-async fn next_event(lines: &mut Lines<BufReader<ChildStdout>>) -> (String, Value) {
+/// What has happened, and who has the lock.
+pub async fn next_event(lines: &mut Lines<BufReader<ChildStdout>>) -> (String, Value) {
     let line = within(SOON, lines.next_line()).await.unwrap().unwrap();
     let event = json(&line);
-    (event["event"].as_str().unwrap().to_owned(), event["owner"].clone())
+    let mut name = event["event"].as_str().unwrap().to_owned();
+    if name == "waiting" {
+        name = format!("waiting: {}", event["waiting"]);
+    }
+    (name, event["owner"].clone())
 }
 
 #[tokio::test]
@@ -135,25 +140,33 @@ async fn watch_tells_each_change() {
     let args = ["watch", &key, "--json", "--interval", "20ms"];
     let mut watch = tool(&server.url(), &args).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    assert_eq!(next_event(&mut lines).await, ("free".to_owned(), Value::Null));
+    let mut next = async |name: &str, owner: &Value| {
+        assert_eq!(next_event(&mut lines).await, (name.to_owned(), owner.clone()));
+    };
+    next("free", &Value::Null).await;
     let holder = start(server, &marks, &["-k", &key, "sh", "-c", HOLD]);
     let first = Value::from(marks.there("first").await);
-    assert_eq!(next_event(&mut lines).await, ("taken".to_owned(), first));
+    next("taken", &first).await;
     let script = NEXT.replace("-e go", "-e on");
-    let next = start(server, &marks, &["-w", "60", "-k", &key, "sh", "-c", &script]);
-    let (raw, queue) = (server.raw(), format!("{{lock:{key}}}:queue"));
-    eventually(SOON, || async { raw.int(&["LLEN", &queue]).await == 1 }).await;
-    // Until the watch has seen the queue.
-    fault_kit::time_passes(fault_kit::ms(500)).await;
+    let waiting = start(server, &marks, &["-w", "forever", "-k", &key, "sh", "-c", &script]);
+    next("waiting: 1", &first).await;
     marks.make("go");
     let second = Value::from(marks.there("second").await);
-    assert_eq!(next_event(&mut lines).await, ("handed over".to_owned(), second.clone()));
+    next("handed over", &second).await;
+    // From here on the watch knows the whole lease of the second holder, not only the time in which
+    // it had to claim it.
+    let (raw, queue) = (server.raw(), format!("{{lock:{key}}}:queue"));
+    raw.cmd(&["RPUSH", &queue, "1000 2000 1 - a:b"]).await;
+    next("waiting: 1", &second).await;
+    raw.cmd(&["DEL", &queue]).await;
+    next("waiting: 0", &second).await;
     marks.make("on");
-    assert_eq!(next_event(&mut lines).await, ("released".to_owned(), second));
-    assert_eq!(ended(holder).await.code + ended(next).await.code, 0);
-    assert!(raw.set_foreign_lock(&format!("lock:{key}"), "x", fault_kit::ms(400)).await);
-    assert_eq!(next_event(&mut lines).await.0, "taken");
-    assert_eq!(next_event(&mut lines).await.0, "expired");
+    next("released", &second).await;
+    assert_eq!(ended(holder).await.code + ended(waiting).await.code, 0);
+    let foreign = Value::from("x");
+    assert!(raw.set_foreign_lock(&format!("lock:{key}"), "x", fault_kit::secs(8)).await);
+    next("taken", &foreign).await;
+    next("expired", &foreign).await;
     watch.kill().await.unwrap();
 }
 
@@ -184,13 +197,21 @@ async fn a_viewer_sees_locks_and_takes_none_away() {
     let (marks, url) = (Marks::new(), server.url_for("viewer", "secret"));
     let holder = start(&server, &marks, &["-k", "k", "sh", "-c", HOLD]);
     let owner = marks.there("first").await;
-    for command in [&["ls", "--json"][..], &["show", "k"]] {
+    let script = HOLD.replace("first", "second");
+    let reader = start(&server, &marks, &["--read", "-k", "r", "sh", "-c", &script]);
+    let shared = marks.there("second").await;
+    for (command, owner) in [
+        (&["ls", "--json"][..], &owner),
+        (&["ls", "--json"], &shared),
+        (&["show", "k"], &owner),
+        (&["show", "r"], &shared),
+    ] {
         let seen = ended(tool(&url, command).spawn().unwrap()).await;
-        assert!(seen.code == 0 && seen.stdout.contains(&owner), "{seen:?}");
+        assert!(seen.code == 0 && seen.stdout.contains(owner), "{seen:?}");
     }
     let refused = ended(tool(&url, &["release", "--force", "-y", "k"]).spawn().unwrap()).await;
     assert!(refused.code == 69 && refused.stderr.contains("NOPERM"), "{refused:?}");
     assert_eq!(server.raw().get("lock:k").await, Some(owner));
     marks.make("go");
-    assert_eq!(ended(holder).await.code, 0);
+    assert_eq!(ended(holder).await.code + ended(reader).await.code, 0);
 }

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use fault_kit::{Server, eventually, unique_prefix};
+use fault_kit::{Server, eventually, secs, time_passes, unique_prefix};
 use tokio::io::AsyncWriteExt;
 
 use crate::support::{Ended, Marks, SOON, ended, run, start, tool};
@@ -106,7 +106,7 @@ async fn a_lock_that_is_held_says_by_whom_with_the_code_that_was_asked_for() {
     let at_once = run(server, &["run", "-n", &key, "true"]).await;
     assert_eq!(at_once.code, 75);
     assert_eq!(at_once.stderr, format!("redlock: lock `{key}` is held by web-3:x\n"));
-    let later = run(server, &["run", "-w", "0.2", "-E", "9", &key, "true"]).await;
+    let later = run(server, &["run", "-w", "3", "-E", "9", &key, "true"]).await;
     assert_eq!(later.code, 9);
     assert!(later.stderr.contains("was not free within"), "{later:?}");
     let quiet = run(server, &["run", "-nq", &key, "true"]).await;
@@ -121,7 +121,7 @@ async fn a_waiting_run_has_the_lock_next() {
     let first = start(server, &marks, &["-k", &key, "sh", "-c", script]);
     let token = marks.there("first").await;
     let script = "echo $REDLOCK_FENCING_TOKEN";
-    let second = start(server, &marks, &["-w", "60", "-k", &key, "sh", "-c", script]);
+    let second = start(server, &marks, &["-w", "forever", "-k", &key, "sh", "-c", script]);
     let (raw, queue) = (server.raw(), format!("{{lock:{key}}}:queue"));
     eventually(SOON, || async { raw.int(&["LLEN", &queue]).await == 1 }).await;
     marks.make("go");
@@ -129,6 +129,18 @@ async fn a_waiting_run_has_the_lock_next() {
     let second = ended(second).await;
     assert_eq!(second.code, 0, "{second:?}");
     assert!(second.stdout.trim().parse::<u64>().unwrap() > token.parse().unwrap());
+}
+
+/// While it saves, for example.
+#[tokio::test]
+async fn a_server_that_stands_still_for_a_moment_is_waited_for() {
+    let server = Server::start().await;
+    server.freeze();
+    let child = tool(&server.url(), &["run", "-n", "k", "true"]).spawn().unwrap();
+    time_passes(secs(2)).await;
+    server.thaw();
+    let ended = ended(child).await;
+    assert_eq!(ended.code, 0, "{ended:?}");
 }
 
 #[tokio::test]

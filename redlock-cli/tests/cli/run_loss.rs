@@ -1,15 +1,21 @@
 //! `redlock run` when its lock is lost: the command is gone before its lease can have ended on the
 //! server, every time. The commands here ignore SIGTERM.
 
+use std::cell::Cell;
 use std::time::{Duration, SystemTime};
 
-use fault_kit::{Server, secs, time_passes, unique_prefix};
+use fault_kit::{Server, eventually, ms, secs, unique_prefix, within};
 use rustix::process::Signal;
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 
-use crate::support::{Ended, Marks, STUBBORN, ended, gone, send, start};
+use crate::pace::Pace;
+use crate::support::{Ended, Marks, SOON, STUBBORN, ended, gone, send, start};
 
-const EXPIRE: Duration = secs(6);
+/// A lease that is renewed; four seconds before its end.
+const EXPIRE: Duration = secs(12);
+/// A lease that outlasts the test.
+const LONG: Duration = secs(120);
 
 /// A command that does not want to end, under a lock.
 struct Job {
@@ -17,46 +23,62 @@ struct Job {
     marks: Marks,
     key: String,
     child: Child,
-    /// Before its lease began.
-    begun: SystemTime,
     pid: String,
+    pace: Pace,
 }
 
 impl Job {
-    async fn start() -> Self {
-        Self::run(STUBBORN).await
+    async fn start(expire: Duration) -> Self {
+        Self::run(expire, STUBBORN).await
     }
 
-    async fn run(script: &str) -> Self {
+    async fn run(expire: Duration, script: &str) -> Self {
         let server = Server::start().await;
-        let (marks, key) = (Marks::new(), unique_prefix());
-        let begun = SystemTime::now();
-        let args = ["--expire", "6s", "--grace", "1s", "-k", &key, "sh", "-c", script];
+        let (marks, key, pace) = (Marks::new(), unique_prefix(), Pace::watch());
+        let expire = format!("{}s", expire.as_secs());
+        let args = ["--expire", &expire, "--grace", "1s", "-k", &key, "sh", "-c", script];
         let child = start(&server, &marks, &args);
         let pid = marks.there("pid").await;
-        Self { server, marks, key, child, begun, pid }
+        Self { server, marks, key, child, pid, pace }
     }
 
     fn lock(&self) -> String {
         format!("lock:{}", self.key)
     }
 
-    /// Waits for the end. The last sign of life came before the first lease ended on the server.
-    async fn ends_in_time(self) -> Ended {
-        let Self { marks, child, begun, pid, .. } = self;
-        let ended = ended(child).await;
-        gone(&pid).await;
-        let ran = marks.last_sign("alive").duration_since(begun).unwrap();
-        assert!(ran < EXPIRE, "it ran for {ran:?}: {ended:?}");
+    /// Does something to the lock, and says when its lease would have ended on the server.
+    async fn end_of_lease_with(&self, change: &str) -> SystemTime {
+        let script = format!("local left = redis.call('PTTL', KEYS[1]) {change} return left");
+        let asked = SystemTime::now();
+        let left = self.server.raw().int(&["EVAL", &script, "1", &self.lock()]).await;
+        asked + ms(left.try_into().expect("the lock is held"))
+    }
+
+    /// When the lease ends on the server unless it is renewed, which will take seconds.
+    async fn end_of_lease(&self) -> SystemTime {
+        let end = eventually(SOON, || async {
+            let asked = SystemTime::now();
+            let left = self.server.raw().pttl(&self.lock()).await.unwrap();
+            Some(asked + left).filter(|_| left > EXPIRE * 2 / 3)
+        });
+        end.await
+    }
+
+    /// Waits for the end. The last sign of life came before the lease ended on the server.
+    async fn ends_before(self, end: SystemTime) -> Ended {
+        let ended = ended(self.child).await;
+        gone(&self.pid).await;
+        let late = self.marks.last_sign("alive").duration_since(end).unwrap_or_default();
+        assert!(late <= self.pace.allowance(), "it ran for {late:?} too long: {ended:?}");
         ended
     }
 }
 
 #[tokio::test]
 async fn a_lock_whose_key_was_deleted() {
-    let job = Job::start().await;
-    assert!(job.server.raw().del(&job.lock()).await);
-    let ended = job.ends_in_time().await;
+    let job = Job::start(EXPIRE).await;
+    let end = job.end_of_lease_with("redis.call('DEL', KEYS[1])").await;
+    let ended = job.ends_before(end).await;
     assert_eq!(ended.code, 76, "{ended:?}");
     assert!(ended.stderr.contains("the lease expired"), "{ended:?}");
     assert!(ended.stderr.contains("SIGTERM"), "{ended:?}");
@@ -64,60 +86,65 @@ async fn a_lock_whose_key_was_deleted() {
 
 #[tokio::test]
 async fn a_lock_that_another_owner_has() {
-    let job = Job::start().await;
-    let (raw, lock) = (job.server.raw(), job.lock());
-    raw.cmd(&["SET", &lock, "thief", "PX", "600000"]).await;
-    let ended = job.ends_in_time().await;
+    let job = Job::start(EXPIRE).await;
+    let end = job.end_of_lease_with("redis.call('SET', KEYS[1], 'thief', 'PX', '600000')").await;
+    let ended = job.ends_before(end).await;
     assert_eq!(ended.code, 76, "{ended:?}");
     assert!(ended.stderr.contains("another owner"), "{ended:?}");
 }
 
 #[tokio::test]
 async fn a_server_that_is_frozen() {
-    let job = Job::start().await;
+    let job = Job::start(EXPIRE).await;
+    let end = job.end_of_lease().await;
     job.server.freeze();
-    let ended = job.ends_in_time().await;
+    let ended = job.ends_before(end).await;
     assert_eq!(ended.code, 76, "{ended:?}");
     assert!(ended.stderr.contains("no renewal of lock"), "{ended:?}");
 }
 
 #[tokio::test]
 async fn a_server_that_was_killed() {
-    let job = Job::start().await;
+    let job = Job::start(EXPIRE).await;
+    let end = job.end_of_lease().await;
     job.server.kill9();
-    let ended = job.ends_in_time().await;
+    let ended = job.ends_before(end).await;
     assert_eq!(ended.code, 76, "{ended:?}");
+}
+
+/// Ends redlock, after which the command is gone long before the lease ends.
+async fn killed(mut job: Job) {
+    send(&job.child, Signal::KILL);
+    gone(&job.pid).await;
+    assert!(job.server.raw().get(&job.lock()).await.is_some(), "the lease has not ended yet");
+    job.child.wait().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_redlock_that_was_killed() {
-    let mut job = Job::start().await;
-    send(&job.child, Signal::KILL);
-    within_moments(&job.pid).await;
-    job.child.wait().await.unwrap();
-    assert!(job.server.raw().get(&job.lock()).await.is_some(), "the lease has not ended yet");
+    killed(Job::start(LONG).await).await;
 }
 
 /// Also what the command has started.
 #[tokio::test]
 async fn a_redlock_that_was_killed_with_children_of_its_command() {
     let script = format!("({STUBBORN}) & wait");
-    let mut job = Job::run(&script.replace("$$", "$(exec sh -c 'echo $PPID')")).await;
-    send(&job.child, Signal::KILL);
-    within_moments(&job.pid).await;
-    job.child.wait().await.unwrap();
+    let script = script.replace("$$", "$(exec sh -c 'echo $PPID')");
+    killed(Job::run(LONG, &script).await).await;
 }
 
 /// A process that is stopped renews nothing, and ends nobody: its watchdog does.
 #[tokio::test]
 async fn a_redlock_that_was_stopped() {
-    let job = Job::start().await;
+    let mut job = Job::start(EXPIRE).await;
+    let mut stderr = BufReader::new(job.child.stderr.take().unwrap()).lines();
+    let end = job.end_of_lease().await;
     send(&job.child, Signal::STOP);
-    time_passes(EXPIRE).await;
+    let said = within(SOON, stderr.next_line()).await.unwrap().unwrap();
+    assert!(said.contains("stood still"), "{said}");
     send(&job.child, Signal::CONT);
-    let ended = job.ends_in_time().await;
+    let ended = job.ends_before(end).await;
     assert_eq!(ended.code, 76, "{ended:?}");
-    assert!(ended.stderr.contains("stood still"), "{ended:?}");
 }
 
 #[tokio::test]
@@ -125,7 +152,8 @@ async fn renewals_that_are_used_up() {
     let server = Server::shared().await;
     let (marks, key) = (Marks::new(), unique_prefix());
     let script = "trap 'echo asked >asked; exit 0' TERM; while :; do sleep 0.02; done";
-    let args = ["--expire", "3s", "--max-renew", "0", "-k", &key, "sh", "-c", script];
+    let lease = ["--expire", "20s", "--grace", "10s", "--max-renew", "0"];
+    let args = [&lease[..], &["-k", &key, "sh", "-c", script]].concat();
     let ended = ended(start(server, &marks, &args)).await;
     assert_eq!(ended.code, 76, "{ended:?}");
     assert_eq!(marks.read("asked"), "asked", "there is time to end by itself");
@@ -134,34 +162,29 @@ async fn renewals_that_are_used_up() {
 
 #[tokio::test]
 async fn a_lease_is_renewed_while_the_command_runs() {
-    let job = Job::start().await;
+    let job = Job::start(EXPIRE).await;
     let raw = job.server.raw();
     let owner = raw.get(&job.lock()).await;
-    time_passes(EXPIRE + secs(1)).await;
+    let left = Cell::new(Duration::MAX);
+    eventually(SOON, || async {
+        let now = raw.pttl(&job.lock()).await.unwrap();
+        now > left.replace(now)
+    })
+    .await;
     assert_eq!(raw.get(&job.lock()).await, owner);
     send(&job.child, Signal::KILL);
     gone(&job.pid).await;
-}
-
-/// Long before a lease of six seconds ends.
-async fn within_moments(pid: &str) {
-    let begin = SystemTime::now();
-    gone(pid).await;
-    let took = begin.elapsed().unwrap();
-    assert!(took < secs(3), "{took:?}");
 }
 
 /// `killall -9 redlock`: the kernel kills the command.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_redlock_that_was_killed_together_with_its_watchdog() {
-    let mut job = Job::start().await;
+    let job = Job::start(LONG).await;
     let id = job.child.id().unwrap();
     let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
     let watchdog = children.split_whitespace().find(|child| *child != job.pid).unwrap();
     let watchdog = rustix::process::Pid::from_raw(watchdog.parse().unwrap()).unwrap();
     rustix::process::kill_process(watchdog, Signal::KILL).unwrap();
-    send(&job.child, Signal::KILL);
-    within_moments(&job.pid).await;
-    job.child.wait().await.unwrap();
+    killed(job).await;
 }

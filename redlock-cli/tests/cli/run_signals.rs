@@ -1,6 +1,6 @@
 //! `redlock run` and signals: passed on, given up while waiting, what a command leaves behind.
 
-use fault_kit::{Server, eventually, ms, time_passes, unique_prefix};
+use fault_kit::{Server, eventually, unique_prefix};
 use rustix::process::Signal;
 
 use crate::support::{Marks, SOON, STUBBORN, ended, gone, send, start, tool};
@@ -67,17 +67,19 @@ async fn waiting_is_given_up() {
 async fn what_a_command_leaves_behind_ends_before_the_lock_is_free() {
     let server = Server::shared().await;
     let (marks, key) = (Marks::new(), unique_prefix());
-    let script = format!("({STUBBORN}) & until [ -s pid ]; do sleep 0.01; done; exit 5");
+    let script = format!("({STUBBORN}) & until [ -e go ]; do sleep 0.02; done; exit 5");
+    let script = script.replace("$$", "$(exec sh -c 'echo $PPID')");
     let args = ["--grace", "500ms", "-k", &key, "sh", "-c", &script];
     let child = start(server, &marks, &args);
-    marks.there("pid").await;
+    let pid = marks.there("pid").await;
     let (raw, lock) = (server.raw(), format!("lock:{key}"));
     assert!(raw.get(&lock).await.is_some());
+    marks.make("go");
     let ended = ended(child).await;
     assert_eq!(ended.code, 5, "{ended:?}");
     assert!(ended.stderr.contains("has left processes behind"), "{ended:?}");
     let last = marks.last_sign("alive");
-    time_passes(ms(200)).await;
+    gone(&pid).await;
     assert_eq!(marks.last_sign("alive"), last);
     assert_eq!(raw.get(&lock).await, None);
 }
@@ -88,7 +90,8 @@ async fn what_a_command_leaves_behind_may_end_by_itself() {
     let server = Server::shared().await;
     let (marks, key) = (Marks::new(), unique_prefix());
     let script = "(sleep 0.3; echo done >done) & exit 0";
-    let ended = ended(start(server, &marks, &["-k", &key, "sh", "-c", script])).await;
+    let args = ["--grace", "20s", "-k", &key, "sh", "-c", script];
+    let ended = ended(start(server, &marks, &args)).await;
     assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
     assert_eq!(marks.read("done"), "done");
 }
@@ -98,7 +101,8 @@ async fn what_a_command_leaves_behind_may_end_by_itself() {
 async fn an_ignored_signal_stays_ignored() {
     let server = Server::shared().await;
     let (marks, key) = (Marks::new(), unique_prefix());
-    let script = "echo $$ >pid; until [ -e go ]; do sleep 0.02; done; exit 6";
+    let script = "trap 'echo on >on' USR1; echo $$ >pid; \
+                  until [ -e go ]; do sleep 0.02; done; exit 6";
     let line = "trap '' HUP; exec \"$@\"";
     let run = tool(&server.url(), &["run", "-k", &key, "sh", "-c", script]);
     let run = run.as_std();
@@ -108,7 +112,9 @@ async fn an_ignored_signal_stays_ignored() {
     let child = nohup.current_dir(marks.path()).kill_on_drop(true).spawn().unwrap();
     marks.there("pid").await;
     send(&child, Signal::HUP);
-    time_passes(ms(200)).await;
+    // The signals arrive in the order of their numbers: the first one has been ignored by then.
+    send(&child, Signal::USR1);
+    marks.there("on").await;
     marks.make("go");
     assert_eq!(ended(child).await.code, 6);
 }

@@ -1,12 +1,16 @@
 //! Several servers: independent masters, a cluster, sentinels.
 
-use fault_kit::{Cluster, Masters, Sentinels};
+use std::time::Duration;
+
+use fault_kit::{Cluster, Masters, Sentinels, secs};
 use serde_json::Value;
 use tokio::process::Command;
 
 use crate::support::{Ended, Marks, ended, start_at, tool};
 
 const HOLD: &str = "echo $REDLOCK_OWNER >first; until [ -e go ]; do sleep 0.02; done";
+/// A master that stands still for that long is given up.
+const NO_FAILOVER: Duration = secs(30);
 
 async fn output(mut command: Command) -> Ended {
     ended(command.spawn().unwrap()).await
@@ -44,7 +48,7 @@ async fn a_majority_of_masters_makes_the_holder() {
 async fn a_lock_on_masters_is_taken_away_on_all() {
     let masters = Masters::start(3).await;
     let (urls, marks) = (masters.urls().join(","), Marks::new());
-    let holder = start_at(&urls, &marks, &["--expire", "6s", "-k", "k", "sh", "-c", HOLD]);
+    let holder = start_at(&urls, &marks, &["--expire", "12s", "-k", "k", "sh", "-c", HOLD]);
     marks.there("first").await;
     let released = output(tool(&urls, &["release", "--force", "-y", "k"])).await;
     assert_eq!(released.code, 0, "{released:?}");
@@ -56,7 +60,7 @@ async fn a_lock_on_masters_is_taken_away_on_all() {
 
 #[tokio::test]
 async fn a_cluster() {
-    let cluster = Cluster::start().await;
+    let cluster = Cluster::start_with(NO_FAILOVER, &[]).await;
     let urls = cluster.urls().join(",");
     let on_cluster = |args: &[&str]| {
         let mut command = tool(&urls, args);
@@ -88,7 +92,7 @@ async fn a_cluster() {
 
 #[tokio::test]
 async fn a_master_that_sentinels_watch() {
-    let sentinels = Sentinels::start().await;
+    let sentinels = Sentinels::start_with(NO_FAILOVER, &[]).await;
     let urls = sentinels.urls().join(",");
     let name = ["--sentinel", "mymaster"];
     let marks = Marks::new();

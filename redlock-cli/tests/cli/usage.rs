@@ -36,6 +36,8 @@ async fn wrong_usage_says_what_to_write() {
         (&["run", "--", "backup", "--all"], "--key KEY"),
         (&["run", "-w", "soon", "k", "true"], "`500ms`"),
         (&["run", "-n", "-w", "5", "k", "true"], "cannot be used with"),
+        (&["run", "--read", "--permits", "2", "k", "true"], "cannot be used with"),
+        (&["run", "--permits", "0", "k", "true"], "1.."),
         (&["run", "--expire", "100ms", "k", "true"], "at least 1.0 s"),
         (&["run", "--expire", "10s", "--grace", "10s", "k", "true"], "--grace 10.0 s"),
         (&["run", "k", "true"], "REDIS_URL"),

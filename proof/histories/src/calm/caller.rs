@@ -9,7 +9,8 @@ use fault_kit::{block_thread, ms, time_passes};
 use redlock::{LockError, LockGuard, LockRequest};
 
 use super::load::Load;
-use super::log_uniform;
+use super::{Scene, log_uniform};
+use crate::lock_kind::LockKind;
 use crate::log::{Event, now};
 use crate::watched::Watched;
 use crate::worker::word;
@@ -29,12 +30,15 @@ pub struct Caller {
 #[derive(Debug)]
 pub struct Terms {
     key: String,
+    kind: LockKind,
     expire: Duration,
     wait: Duration,
     hold: Duration,
     patience: Option<Duration>,
     /// `run` in place of a guard.
     runs: bool,
+    /// A writer with a guard becomes a reader in the end.
+    downgrades: bool,
     client: usize,
 }
 
@@ -45,17 +49,20 @@ impl Terms {
         let is_dropped = calm.drops.is_some_and(|one_of| rng.u32(0..one_of) == 0);
         Terms {
             key: format!("k-{}", task % calm.keys),
+            kind: calm.kind(task),
             expire: ms(rng.choice(&calm.expires).copied().unwrap_or(1_000)),
             wait: ms(rng.u64(calm.wait_ms.clone())),
             hold: Duration::from_micros(rng.u64(calm.hold_us.clone())),
             patience: is_dropped.then(|| Duration::from_micros(rng.u64(100..100_000))),
             runs: rng.bool(),
+            downgrades: calm.scene == Scene::Readers,
             client: rng.usize(0..load.clients.len()),
         }
     }
 
     fn request(&self, load: &Load) -> LockRequest {
-        load.clients[self.client].lock(&self.key).expire(self.expire).wait(self.wait)
+        let lock = load.clients[self.client].lock(&self.key);
+        self.kind.ask(lock.expire(self.expire).wait(self.wait))
     }
 }
 
@@ -168,7 +175,8 @@ impl Caller {
         self.calls += 1;
         let terms = terms(self.load, self.task, &mut self.rng);
         let attempt = format!("{}.{}/{}", self.load.process, self.task, self.calls);
-        self.load.log.write(&attempt, now(), Event::Begin { key: terms.key.clone() });
+        let begin = Event::Begin { key: terms.key.clone(), kind: terms.kind };
+        self.load.log.write(&attempt, now(), begin);
         (terms, attempt)
     }
 
@@ -194,6 +202,15 @@ async fn hold(
     guard: LockGuard,
 ) -> Result<(), LockError> {
     guard.protect(watched(load, terms, attempt)).await?;
+    let guard = if terms.downgrades && terms.kind == LockKind::Exclusive {
+        let reader = format!("{attempt}+");
+        load.log.write(&reader, now(), Event::Downgrade { from: attempt.to_owned() });
+        let guard = guard.downgrade().await?;
+        guard.protect(watched(load, terms, &reader)).await?;
+        guard
+    } else {
+        guard
+    };
     // What it finds is told by the history.
     let _ = guard.release().await;
     Ok(())

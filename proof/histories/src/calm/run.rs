@@ -87,7 +87,7 @@ impl Crew<'_> {
         for (n, &at) in self.calm.strikes.iter().enumerate() {
             time_passes(ms(at - passed)).await;
             passed = at;
-            if self.calm.scene == Scene::Deaths {
+            if matches!(self.calm.scene, Scene::Deaths | Scene::DeadPermits) {
                 // Neither the first nor any that is dead.
                 let dead = n + 1;
                 if let Some(mut process) = self.processes.get_mut(dead).and_then(Option::take) {

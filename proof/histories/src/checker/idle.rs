@@ -6,10 +6,14 @@
 //! key; the hold of a process that was killed is on until its last known deadline. Every moment is
 //! taken so that a hold looks longer and a wait shorter than it was, so an idle time that is found
 //! here was at least that long.
+//!
+//! A key that readers hold is free for a reader, unless somebody else waits for it; and one of which
+//! permits are out, for whoever asks for more of them than that.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{Hold, Violation};
+use crate::lock_kind::LockKind;
 use crate::log::{Event, Line, Moment};
 
 /// A stretch of time in which a key was free and at least one attempt waited for it.
@@ -30,21 +34,22 @@ impl Idle {
 
 /// One time in which an attempt waits for a key.
 #[derive(Debug)]
-struct Wait<'a> {
-    attempt: &'a str,
-    key: &'a str,
-    from: Moment,
-    until: Moment,
+pub struct Wait<'a> {
+    pub attempt: &'a str,
+    pub key: &'a str,
+    pub kind: LockKind,
+    pub from: Moment,
+    pub until: Moment,
 }
 
 /// What changes on one key at one moment. At the same moment, what makes the key busy comes first,
 /// and a wait that ends comes after one that begins: they are one stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Change<'a> {
-    Held,
-    Waits(&'a str),
+    Held(LockKind),
+    Waits(&'a str, LockKind),
     Leaves(&'a str),
-    Over,
+    Over(LockKind),
 }
 
 /// The idle times of all keys, in the order of their keys and beginnings.
@@ -52,16 +57,22 @@ pub fn idle_times(lines: &[Line], holds: &[Hold]) -> Vec<Idle> {
     let mut changes: BTreeMap<&str, Vec<(Moment, Change)>> = BTreeMap::new();
     for wait in waits(lines) {
         let of_key = changes.entry(wait.key).or_default();
-        of_key.push((wait.from, Change::Waits(wait.attempt)));
+        of_key.push((wait.from, Change::Waits(wait.attempt, wait.kind)));
         of_key.push((wait.until, Change::Leaves(wait.attempt)));
     }
     let deletions = deletions(lines);
     for hold in holds {
         let of_key = changes.entry(&hold.key).or_default();
-        of_key.push((hold.granted, Change::Held));
-        of_key.push((held_until(hold, &deletions), Change::Over));
+        of_key.push((hold.since, Change::Held(hold.kind)));
+        of_key.push((held_until(hold, &deletions), Change::Over(hold.kind)));
     }
-    changes.into_iter().flat_map(|(key, changes)| sweep(key, changes)).collect()
+    let mut idle = Vec::new();
+    for (key, mut changes) in changes {
+        changes.sort_unstable();
+        idle.extend(sweep(key, &changes));
+        idle.extend(kept_out(key, &changes));
+    }
+    idle
 }
 
 /// All violations of (f). `start` is the moment from which on moments are told.
@@ -93,7 +104,7 @@ fn held_until(hold: &Hold, deletions: &[(&str, Moment)]) -> Moment {
     hits.map(|&(_, at)| at).fold(end, Moment::min).max(hold.granted)
 }
 
-fn waits(lines: &[Line]) -> Vec<Wait<'_>> {
+pub fn waits(lines: &[Line]) -> Vec<Wait<'_>> {
     let killed = lines.iter().filter(|line| line.event == Event::Killed);
     let killed: HashMap<&str, Moment> =
         killed.map(|line| (line.attempt.as_str(), line.at)).collect();
@@ -102,13 +113,13 @@ fn waits(lines: &[Line]) -> Vec<Wait<'_>> {
         let process = attempt.rsplit_once('.').map_or(attempt, |(process, _)| process);
         killed.get(process).copied().unwrap_or(last)
     };
-    let mut keys: HashMap<&str, &str> = HashMap::new();
+    let mut wanted: HashMap<&str, (&str, LockKind)> = HashMap::new();
     let mut begun: BTreeMap<&str, Moment> = BTreeMap::new();
     let mut waits = Vec::new();
     for Line { attempt, at, event } in lines {
         match event {
-            Event::Begin { key } => {
-                keys.insert(attempt, key);
+            Event::Begin { key, kind } => {
+                wanted.insert(attempt, (key, *kind));
                 begun.insert(attempt, *at);
             }
             Event::Resumed => {
@@ -117,31 +128,39 @@ fn waits(lines: &[Line]) -> Vec<Wait<'_>> {
             Event::Stalled | Event::Granted { .. } | Event::Failed { .. } => {
                 let from = begun.remove(attempt.as_str());
                 let until = (*at).min(ends(attempt));
-                let key = keys.get(attempt.as_str()).copied();
-                waits.extend(from.zip(key).map(|(from, key)| Wait { attempt, key, from, until }));
+                let key = wanted.get(attempt.as_str()).copied();
+                let wait = |(from, (key, kind))| Wait { attempt, key, kind, from, until };
+                waits.extend(from.zip(key).map(wait));
             }
-            Event::Step { .. } | Event::Over | Event::Killed | Event::Gone { .. } => {}
+            // Who has a write lock does not wait for a read lock.
+            Event::Downgrade { .. }
+            | Event::View { .. }
+            | Event::Step { .. }
+            | Event::Over
+            | Event::Killed
+            | Event::Gone { .. } => {}
         }
     }
     for (attempt, from) in begun {
-        waits.push(Wait { attempt, key: keys[attempt], from, until: ends(attempt) });
+        let (key, kind) = wanted[attempt];
+        waits.push(Wait { attempt, key, kind, from, until: ends(attempt) });
     }
     waits.retain(|wait| wait.from < wait.until);
     waits
 }
 
-fn sweep(key: &str, mut changes: Vec<(Moment, Change)>) -> Vec<Idle> {
-    changes.sort_unstable();
+/// The times in which nobody held a key.
+fn sweep(key: &str, changes: &[(Moment, Change)]) -> Vec<Idle> {
     let mut waiting: BTreeSet<&str> = BTreeSet::new();
     let mut holds = 0_usize;
     let mut since: Option<(Moment, &str)> = None;
     let mut found = Vec::new();
-    for (at, change) in changes {
+    for &(at, change) in changes {
         match change {
-            Change::Held => holds += 1,
-            Change::Waits(attempt) => drop(waiting.insert(attempt)),
+            Change::Held(_) => holds += 1,
+            Change::Waits(attempt, _) => drop(waiting.insert(attempt)),
             Change::Leaves(attempt) => drop(waiting.remove(attempt)),
-            Change::Over => holds -= 1,
+            Change::Over(_) => holds -= 1,
         }
         let waiter = waiting.first().copied().filter(|_| holds == 0);
         match (since, waiter) {
@@ -155,5 +174,78 @@ fn sweep(key: &str, mut changes: Vec<(Moment, Change)>) -> Vec<Idle> {
         }
     }
     found.retain(|idle| idle.lasts() > 0);
+    found
+}
+
+/// What waits for a key and who holds it, as changes come.
+#[derive(Debug, Default)]
+struct Crowd<'a> {
+    waiting: BTreeMap<&'a str, LockKind>,
+    writers: usize,
+    readers: usize,
+    permits: u32,
+}
+
+impl<'a> Crowd<'a> {
+    fn change(&mut self, change: Change<'a>) {
+        match change {
+            Change::Held(LockKind::Exclusive) => self.writers += 1,
+            Change::Held(LockKind::Read) => self.readers += 1,
+            Change::Held(LockKind::Permit(_)) => self.permits += 1,
+            Change::Over(LockKind::Exclusive) => self.writers -= 1,
+            Change::Over(LockKind::Read) => self.readers -= 1,
+            Change::Over(LockKind::Permit(_)) => self.permits -= 1,
+            Change::Waits(attempt, kind) => drop(self.waiting.insert(attempt, kind)),
+            Change::Leaves(attempt) => drop(self.waiting.remove(attempt)),
+        }
+    }
+
+    /// Do those who hold the key, if anybody does, have room for one more of this kind?
+    fn has_room(&self, kind: LockKind) -> bool {
+        let Crowd { writers, readers, permits, .. } = *self;
+        let is_shared = self.waiting.values().all(|other| other.may_be_beside(kind));
+        is_shared
+            && match kind {
+                LockKind::Exclusive => false,
+                LockKind::Read => readers > 0 && writers == 0 && permits == 0,
+                LockKind::Permit(count) => {
+                    (1..count).contains(&permits) && writers == 0 && readers == 0
+                }
+            }
+    }
+
+    fn has_room_for(&self, attempt: &str) -> bool {
+        self.waiting.get(attempt).is_some_and(|kind| self.has_room(*kind))
+    }
+}
+
+/// The times in which those who held a key had room for more. Of a reader that waited by itself, as
+/// others may be let in meanwhile; of anybody who wanted a permit, as the key is full then.
+fn kept_out(key: &str, changes: &[(Moment, Change)]) -> Vec<Idle> {
+    let mut crowd = Crowd::default();
+    let mut since: BTreeMap<&str, Moment> = BTreeMap::new();
+    let mut found = Vec::new();
+    for at_once in changes.chunk_by(|one, other| one.0 == other.0) {
+        let at = at_once[0].0;
+        for (_, change) in at_once {
+            crowd.change(*change);
+        }
+        let mut next: Vec<&str> =
+            crowd.waiting.keys().copied().filter(|attempt| crowd.has_room_for(attempt)).collect();
+        if crowd.permits > 0 && !next.is_empty() {
+            next = since.keys().copied().chain(next).take(1).collect();
+        }
+        since.retain(|waiter, from| {
+            let stays = next.contains(waiter);
+            if !stays && *from < at {
+                let (key, waiter) = (key.to_owned(), (*waiter).to_owned());
+                found.push(Idle { key, waiter, from: *from, until: at });
+            }
+            stays
+        });
+        for attempt in next {
+            since.entry(attempt).or_insert(at);
+        }
+    }
     found
 }

@@ -6,6 +6,8 @@ use super::{
 use crate::log::{Line, parse};
 use crate::store::{Access, Verb};
 
+mod kinds;
+
 /// Attempts by moments in microseconds, logs of several processes one after the other.
 fn lines(log: &str) -> Vec<Line> {
     let lines: Vec<_> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -216,6 +218,6 @@ fn an_idle_time_is_a_violation_beyond_the_bound_only() {
     assert_eq!(check_idle(&idle, 10_000, 460), []);
     let [found] = &check_idle(&idle, 10_000, 459)[..] else { panic!("it was not found") };
     assert_eq!(found.class(), 'f');
-    let said = "(f) k was free for 460 ms, from 0 ms on, while w1.0.1/1 waited";
+    let said = "(f) k had room for w1.0.1/1 for 460 ms, from 0 ms on";
     assert_eq!(found.to_string(), said);
 }

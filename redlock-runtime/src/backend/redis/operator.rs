@@ -3,6 +3,7 @@
 use deadpool_redis::redis::{Client, RedisError};
 
 use super::commands::exclusive::release;
+use super::commands::shared::release as shared_release;
 use super::connection::{address, diagnose};
 use super::topology::sentinel::Sentinels;
 use crate::backend::Tls;
@@ -20,19 +21,28 @@ pub struct LockKeys {
     pub counter: String,
     /// Its queue.
     pub queue: String,
+    /// The holders of a lock of a shared kind.
+    pub holders: String,
 }
 
 /// The keys of the lock that a client with `prefix` calls `name`. An error: no lock has that name,
 /// but a helper key may have.
 pub fn lock_keys(prefix: &str, name: &str) -> Result<LockKeys, LockError> {
-    let [lock, mark, counter, queue] = LockKey::new(prefix, name)?.with_helpers();
-    Ok(LockKeys { lock, mark, counter, queue })
+    let key = LockKey::new(prefix, name)?;
+    let [lock, mark, counter, queue] = key.with_helpers();
+    Ok(LockKeys { lock, mark, counter, queue, holders: key.holders_key() })
 }
 
 /// The script that releases the lock of an owner and hands it to the first in its queue. KEYS are
-/// the four of [`LockKeys`], in their order; ARGV is the owner.
+/// the first four of [`LockKeys`], in their order; ARGV is the owner.
 pub fn release_script() -> &'static str {
     release::SCRIPT.text()
+}
+
+/// The script that takes an owner out of the holders of a lock of a shared kind. KEYS are lock,
+/// holders, mark, counter and queue; ARGV are the owner and what stands in the lock.
+pub fn shared_release_script() -> &'static str {
+    shared_release::SCRIPT.text()
 }
 
 /// What a message may call the server at `url`, and a client for it.

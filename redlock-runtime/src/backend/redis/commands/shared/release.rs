@@ -4,7 +4,7 @@ use super::words;
 use crate::backend::Release;
 use crate::backend::redis::commands::{Script, ScriptCall};
 
-pub(in crate::backend::redis::commands) static SCRIPT: Script =
+pub(crate) static SCRIPT: Script =
     Script::new(concat!(include_str!("../exclusive/hand_over.lua"), include_str!("release.lua")));
 
 /// `has_queue`: the user of this client may use the queue and the fencing keys of the lock. Without

@@ -1,0 +1,249 @@
+//! Who has a lock: by the record of one server, and by those of a group of servers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The random half of an owner value of redlock.
+const RANDOM_LENGTH: usize = 32;
+
+/// How a lock is shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Exclusive,
+    Read,
+    Permits,
+}
+
+impl Kind {
+    /// By what stands in the lock: an owner, or the marker of a shared kind.
+    pub(crate) fn of(value: &str) -> Self {
+        match value {
+            "<readers>" => Self::Read,
+            "<permits>" => Self::Permits,
+            _ => Self::Exclusive,
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Exclusive => "exclusive",
+            Self::Read => "read",
+            Self::Permits => "permits",
+        }
+    }
+
+    pub(crate) fn is_shared(self) -> bool {
+        self != Self::Exclusive
+    }
+
+    /// `3 readers`; without a number where it is not known.
+    pub(crate) fn group(self, count: usize) -> String {
+        let one = if self == Self::Read { "reader" } else { "permit" };
+        match count {
+            0 => format!("{one}s"),
+            1 => format!("1 {one}"),
+            count => format!("{count} {one}s"),
+        }
+    }
+}
+
+/// A lock that is held, on one server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// What stands in the lock: its owner, or the marker of a shared kind.
+    pub(crate) value: String,
+    /// `None`: without an expiry, which redlock never does.
+    pub(crate) left: Option<Duration>,
+    /// Those who share the lock; empty if it is exclusive, or if this user may not see them.
+    pub(crate) members: BTreeMap<String, Duration>,
+    /// How many processes wait in the queue of this server.
+    pub(crate) waiting: usize,
+}
+
+impl Record {
+    /// The owners, and what is left of their leases.
+    pub(crate) fn owners(&self) -> Vec<(&str, Option<Duration>)> {
+        if Kind::of(&self.value).is_shared() {
+            self.members.iter().map(|(owner, left)| (owner.as_str(), Some(*left))).collect()
+        } else {
+            vec![(&self.value, self.left)]
+        }
+    }
+
+    pub(crate) fn shown(&self) -> String {
+        shown(&self.value, self.members.len())
+    }
+}
+
+/// One of those who hold a lock, by the answers of all servers of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Owner {
+    pub(crate) value: String,
+    pub(crate) left: Option<Duration>,
+    /// On how many servers.
+    pub(crate) votes: usize,
+}
+
+/// Who has a lock, by the answers of all servers of a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Holder {
+    /// What stands in the lock: its owner, or the marker of a shared kind.
+    pub(crate) value: String,
+    /// One, or all who share the lock: those with a majority. Empty if this user may not see them.
+    pub(crate) owners: Vec<Owner>,
+    /// What is left of the last lease.
+    pub(crate) left: Option<Duration>,
+    /// On how many servers.
+    pub(crate) votes: usize,
+    /// Of how many.
+    pub(crate) of: usize,
+    pub(crate) waiting: usize,
+}
+
+impl Holder {
+    /// Does a majority make it the holder? Otherwise it is on its way, or left over.
+    pub(crate) fn is_majority(&self) -> bool {
+        self.votes > self.of / 2
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        Kind::of(&self.value)
+    }
+
+    /// The owner of an exclusive lock.
+    pub(crate) fn sole_owner(&self) -> Option<&str> {
+        (!self.kind().is_shared()).then_some(&self.value)
+    }
+
+    /// For a table: the client, or how many share the lock.
+    pub(crate) fn shown(&self) -> String {
+        shown(&self.value, self.owners.len())
+    }
+
+    /// The one that most of `of` servers have.
+    pub(crate) fn among<'a>(
+        records: impl Iterator<Item = &'a Record> + Clone,
+        of: usize,
+    ) -> Option<Self> {
+        let values = records.clone().map(|record| (record.value.as_str(), record.left));
+        let first = elected(values, of).into_iter().max_by_key(|owner| owner.votes)?;
+        let waiting = records.clone().map(|record| record.waiting).max().unwrap_or(0);
+        let same = records.filter(|record| record.value == first.value);
+        let mut owners = elected(same.flat_map(Record::owners), of);
+        // A marker alone makes no holder.
+        let most = owners.iter().map(|owner| owner.votes).max();
+        let votes = most.unwrap_or(first.votes);
+        if votes > of / 2 {
+            owners.retain(|owner| owner.votes > of / 2);
+        }
+        Some(Self { value: first.value, owners, left: first.left, votes, of, waiting })
+    }
+}
+
+/// The values that servers have, each with its votes, and what is left until it loses the majority
+/// of `of` servers.
+fn elected<'a>(values: impl Iterator<Item = (&'a str, Option<Duration>)>, of: usize) -> Vec<Owner> {
+    let mut votes: BTreeMap<&str, Vec<Option<Duration>>> = BTreeMap::new();
+    for (value, left) in values {
+        votes.entry(value).or_default().push(left);
+    }
+    let owner = |(value, mut left): (&str, Vec<Option<Duration>>)| {
+        // No expiry is the longest.
+        left.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
+        let votes = left.len();
+        Owner { value: value.to_owned(), left: left[(of / 2).min(votes - 1)], votes }
+    };
+    votes.into_iter().map(owner).collect()
+}
+
+fn shown(value: &str, count: usize) -> String {
+    let kind = Kind::of(value);
+    match retained_by(value) {
+        _ if kind.is_shared() => kind.group(count),
+        Some(client) => format!("{client} (retained)"),
+        None => client(value).to_owned(),
+    }
+}
+
+/// The client and the random half of an owner value of redlock.
+fn halves(owner: &str) -> Option<(&str, &str)> {
+    let is_random =
+        |end: &str| end.len() == RANDOM_LENGTH && end.bytes().all(|byte| byte.is_ascii_hexdigit());
+    owner.rsplit_once(':').filter(|(_, end)| is_random(end))
+}
+
+/// The name of the client that an owner value begins with: that of the process, mostly.
+pub(crate) fn client(owner: &str) -> &str {
+    retained_by(owner).or_else(|| halves(owner).map(|(client, _)| client)).unwrap_or(owner)
+}
+
+/// The client that has let go of a lock that stays taken until its `min_hold` is over.
+pub(crate) fn retained_by(owner: &str) -> Option<&str> {
+    halves(owner)?.0.strip_suffix(":retained")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RANDOM: &str = "0123456789abcdef0123456789abcdef";
+
+    fn held(value: &str, secs: u64) -> Record {
+        let left = Some(Duration::from_secs(secs));
+        Record { value: value.to_owned(), left, members: BTreeMap::new(), waiting: 0 }
+    }
+
+    fn read(members: &[(&str, u64)]) -> Record {
+        let member =
+            |(owner, secs): &(&str, u64)| ((*owner).to_owned(), Duration::from_secs(*secs));
+        let most = members.iter().map(|(_, secs)| *secs).max().unwrap_or(9);
+        Record { members: members.iter().map(member).collect(), ..held("<readers>", most) }
+    }
+
+    #[test]
+    fn the_owner_of_a_majority_is_the_holder() {
+        let records = [held("a", 9), held("b", 30), held("a", 7)];
+        let holder = Holder::among(records.iter(), 3).unwrap();
+        assert_eq!((holder.sole_owner(), holder.votes), (Some("a"), 2));
+        assert_eq!(holder.left, Some(Duration::from_secs(7)), "then the majority is gone");
+        assert!(holder.is_majority());
+        let records = [held("a", 9), held("a", 7), held("a", 5)];
+        let holder = Holder::among(records.iter(), 3).unwrap();
+        assert_eq!(holder.left, Some(Duration::from_secs(7)), "two of three are left until then");
+        assert!(!Holder::among([held("a", 1)].iter(), 3).unwrap().is_majority());
+        assert_eq!(Holder::among([].iter(), 3), None);
+    }
+
+    #[test]
+    fn each_reader_needs_a_majority() {
+        let records = [read(&[("a", 9), ("b", 5)]), read(&[("b", 4)]), read(&[("b", 3), ("c", 2)])];
+        let holder = Holder::among(records.iter(), 3).unwrap();
+        assert_eq!(
+            (holder.kind(), holder.votes, holder.shown()),
+            (Kind::Read, 3, "1 reader".into())
+        );
+        let left = Some(Duration::from_secs(4));
+        assert_eq!(holder.owners, [Owner { value: "b".to_owned(), left, votes: 3 }]);
+        let records = [read(&[("a", 9)]), read(&[("b", 9)])];
+        let holder = Holder::among(records.iter(), 3).unwrap();
+        assert!(!holder.is_majority(), "the marker has a majority, and nobody holds the lock");
+        assert_eq!(holder.owners.len(), 2, "what is left over can be seen");
+    }
+
+    #[test]
+    fn readers_that_this_user_may_not_see() {
+        let holder = Holder::among([read(&[])].iter(), 1).unwrap();
+        assert!(holder.is_majority() && holder.owners.is_empty());
+        assert_eq!((holder.shown().as_str(), holder.sole_owner()), ("readers", None));
+    }
+
+    #[test]
+    fn the_client_of_an_owner() {
+        assert_eq!(client(&format!("web-3:{RANDOM}")), "web-3");
+        assert_eq!(client("somebody:else"), "somebody:else");
+        let retained = format!("web-3:retained:{RANDOM}");
+        assert_eq!((client(&retained), retained_by(&retained)), ("web-3", Some("web-3")));
+        assert_eq!(held(&retained, 9).shown(), "web-3 (retained)");
+        assert_eq!(retained_by("web-3:retained:x"), None);
+    }
+}
