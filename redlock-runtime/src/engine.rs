@@ -130,23 +130,6 @@ impl Engine {
         Ok(kind)
     }
 
-    /// Fails for what several keys cannot be together.
-    pub(crate) fn check_several(&self, kind: Kind, min_hold: Duration) -> Result<(), LockError> {
-        if kind.is_shared() {
-            return Err(LockError::config(
-                "several keys are locked together as exclusive locks only; take read locks and \
-                 permits one by one, in one order everywhere",
-            ));
-        }
-        if !min_hold.is_zero() {
-            return Err(LockError::config(
-                "`min_hold` is for a job that runs once, so for one key; leave it out for several \
-                 keys, or take a lock of the job with `min_hold` around them",
-            ));
-        }
-        Ok(())
-    }
-
     pub(crate) fn clock(&self) -> Clock {
         match self.place {
             Placement::BackgroundThread(_) => Clock::Boot,

@@ -1,6 +1,7 @@
 //! The kinds of locks: how a lease shares its key with other leases.
 
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use crate::error::LockError;
 
@@ -27,6 +28,23 @@ impl Kind {
             )
         };
         NonZeroU32::new(count).map(Self::Permits).ok_or_else(none)
+    }
+
+    /// Fails for what several keys cannot be together.
+    pub(crate) fn check_several(self, min_hold: Duration) -> Result<(), LockError> {
+        if self.is_shared() {
+            return Err(LockError::config(
+                "several keys are locked together as exclusive locks only; take read locks and \
+                 permits one by one, in one order everywhere",
+            ));
+        }
+        if !min_hold.is_zero() {
+            return Err(LockError::config(
+                "`min_hold` is for a job that runs once, so for one key; leave it out for several \
+                 keys, or take a lock of the job with `min_hold` around them",
+            ));
+        }
+        Ok(())
     }
 
     /// What operators call it.

@@ -25,7 +25,6 @@ use crate::release::ReleaseFuture;
 
 /// How far a call has come. The future of every locked call holds one stage, boxed.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "boxed, and mostly the largest one")]
 pub(crate) enum Stage {
     /// The call was not polled yet.
     Start {
@@ -147,7 +146,7 @@ fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
     let text = match rendered {
         Rendered::One(text) => text,
         Rendered::Several(names) => {
-            engine.check_several(kind, min_hold)?;
+            kind.check_several(min_hold)?;
             return begin_several(spec, &names, &redlock);
         }
     };

@@ -284,7 +284,7 @@ impl LockRequest {
         let engine = &self.engine;
         let kind = engine.check_kind(self.kind?, policy.min_hold())?;
         if self.further.is_some() {
-            engine.check_several(kind, policy.min_hold())?;
+            kind.check_several(policy.min_hold())?;
         }
         engine.check_process()?;
         let names = std::iter::once(&key).chain(self.further.iter().flatten()).map(LockKey::name);

@@ -32,16 +32,18 @@ impl fmt::Display for HeldBy<'_> {
     }
 }
 
+/// So many keys that a task held are named.
+const HELD_SHOWN: usize = 8;
+
 /// What a task held while it waited in vain.
 pub(super) struct WhileHolding<'a>(pub(super) &'a [String]);
 
 impl fmt::Display for WhileHolding<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((last, others)) = self.0.split_first() else { return Ok(()) };
-        const SHOWN: usize = 8;
         write!(f, "; this task holds `{last}`")?;
-        others.iter().take(SHOWN - 1).try_for_each(|key| write!(f, ", `{key}`"))?;
-        if let Some(more) = self.0.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        others.iter().take(HELD_SHOWN - 1).try_for_each(|key| write!(f, ", `{key}`"))?;
+        if let Some(more) = self.0.len().checked_sub(HELD_SHOWN).filter(|more| *more > 0) {
             write!(f, " and {more} others")?;
         }
         f.write_str(" meanwhile: the holder may wait for that, so nest locks in one order")

@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use super::fake::fake;
 use super::several_keys::{EXPIRE, SECOND, another, taken};
@@ -43,7 +44,7 @@ async fn what_several_keys_cannot_be_is_refused_before_anything_is_sent() {
     assert_eq!(fake.take_log(), [""; 0]);
     let (redlock, _) = on_memory().await;
     config(&redlock.lock_all(KEYS).permits(2).acquire().await.unwrap_err(), "one by one");
-    drop(redlock.lock_all(KEYS).min_hold(0 * SECOND).acquire().await.unwrap());
+    drop(redlock.lock_all(KEYS).min_hold(Duration::ZERO).acquire().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
