@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use self::tables::{Hint, Holder, Record, Tables, clock_here};
 use super::claim::{Claim, Release};
@@ -18,6 +18,7 @@ use crate::fencing::FencingToken;
 use crate::kind::Kind;
 use crate::owner::Owner;
 
+mod health_check;
 mod tables;
 
 /// How long a request for a hint keeps others out if it is not cancelled.
@@ -139,11 +140,12 @@ fn other_clock() -> Fault {
 #[derive(Debug)]
 pub(crate) struct Memory {
     store: MemoryStore,
+    made: SystemTime,
 }
 
 impl Memory {
     pub(crate) fn new(store: MemoryStore) -> Self {
-        Self { store }
+        Self { store, made: SystemTime::now() }
     }
 
     fn take(&self, claim: &Claim) -> Result<Acquired, Fault> {
@@ -281,6 +283,7 @@ impl LockBackend for Memory {
         Abilities {
             release_hints: Some(self),
             downgrade: Some(self),
+            health: Some(self),
             has_permits: true,
             is_synchronous: true,
             ..Abilities::default()

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::fate::{Fate, meet};
+use super::health_check::LastCheck;
 use super::hint_registry::HintRegistry;
 use super::script::{Command, FaultScript};
 use crate::backend::{
@@ -30,6 +31,7 @@ pub(crate) struct NodeState {
     pub(crate) clock_offset: Option<i64>,
     pub(crate) registry: HintRegistry,
     pub(crate) log: Vec<String>,
+    pub(super) last_check: Option<LastCheck>,
     #[cfg(test)]
     pub(crate) batches: Vec<(tokio::time::Instant, usize)>,
 }
@@ -104,7 +106,7 @@ impl LockBackend for FaultyNode {
     fn abilities(&self) -> Abilities<'_> {
         let gives_hints = self.state().registry.is_on;
         let release_hints = gives_hints.then_some(self as _);
-        Abilities { release_hints, ..Abilities::default() }
+        Abilities { release_hints, health: Some(self), ..Abilities::default() }
     }
 }
 

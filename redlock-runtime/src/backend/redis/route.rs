@@ -265,6 +265,12 @@ impl<S: Source> LockBackend for Route<S> {
     /// If replicas have to confirm a grant, the server cannot hand a lock over by itself.
     fn abilities(&self) -> Abilities<'_> {
         let fifo_queue = self.core.replicated.is_none().then_some(self as _);
-        Abilities { fifo_queue, downgrade: Some(self), has_permits: true, ..Abilities::default() }
+        Abilities {
+            fifo_queue,
+            downgrade: Some(self),
+            health: Some(self),
+            has_permits: true,
+            ..Abilities::default()
+        }
     }
 }

@@ -16,10 +16,11 @@ use deadpool_redis::redis::{ConnectionInfo, RedisResult, Value};
 use tokio::time::Instant;
 
 use super::at_once::at_once;
+use super::cluster_health::LastChecks;
 use super::masters;
 use crate::backend::redis::connection::{CONNECT, Source, address};
 use crate::backend::redis::node::RedisNode;
-use crate::backend::redis::node_core::NodeOptions;
+use crate::backend::redis::node_core::{NodeCore, NodeOptions};
 use crate::backend::redis::pubsub::{Listener, PubsubStream};
 use crate::backend::{Abilities, Acquired, Claim, Fault, Found, LockBackend, Release, Reply};
 use crate::error::LockError;
@@ -41,6 +42,7 @@ const CLIENT_CONNECT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct RedisCluster {
     node: RedisNode<Shards>,
+    pub(super) checks: LastChecks,
 }
 
 impl RedisCluster {
@@ -63,11 +65,19 @@ impl RedisCluster {
             .build()
             .map_err(|error| LockError::config(format!("{name}: {error}")))?;
         let shards = Shards::Client { client: Box::new(client), seeds: nodes };
-        Ok(Self { node: RedisNode::new(name, shards, options) })
+        Ok(Self::of(name, shards, options))
     }
 
     pub(crate) fn from_pool(pool: Pool, options: NodeOptions) -> Self {
-        Self { node: RedisNode::new("cluster pool".to_owned(), Shards::Pool(pool), options) }
+        Self::of("cluster pool".to_owned(), Shards::Pool(pool), options)
+    }
+
+    fn of(name: String, shards: Shards, options: NodeOptions) -> Self {
+        Self { node: RedisNode::new(name, shards, options), checks: LastChecks::default() }
+    }
+
+    pub(super) fn core(&self) -> &NodeCore<Shards> {
+        &self.node.route.core
     }
 }
 
@@ -140,7 +150,7 @@ impl LockBackend for RedisCluster {
     }
 
     fn abilities(&self) -> Abilities<'_> {
-        self.node.abilities()
+        Abilities { health: Some(self), ..self.node.abilities() }
     }
 }
 

@@ -5,6 +5,8 @@ mod at_once;
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
 #[cfg(feature = "cluster")]
+mod cluster_health;
+#[cfg(feature = "cluster")]
 pub(crate) mod masters;
 #[cfg(feature = "sentinel")]
 pub(crate) mod sentinel;
