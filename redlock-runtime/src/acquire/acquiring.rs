@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 
 use super::direct_attempt::{DirectAttempt, DirectOutcome};
+use super::observed::Observed;
 use super::wait_handle::WaitHandle;
 use super::{nesting, waiting};
 use crate::backend::Claim;
@@ -190,7 +191,7 @@ async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Acquisit
 async fn wait(engine: &Arc<Engine>, order: &Order, terms: Terms, end: Moment) -> Acquisition {
     let (queue, started) = (engine.local_queue(&order.key, order.kind), terms.started);
     let Some(guard) = queue.attempt_first(started) else {
-        return enter(engine, queue, terms, end, 0)?.await;
+        return enter(engine, queue, terms, end, None)?.await;
     };
     let attempt = DirectAttempt::new(queue, Some(guard), terms);
     let within = engine.reply_timeout.min(end.since(started).max(waiting::LAST_ATTEMPT));
@@ -199,25 +200,27 @@ async fn wait(engine: &Arc<Engine>, order: &Order, terms: Terms, end: Moment) ->
         DirectOutcome::Granted(ownership) => Ok(ownership),
         DirectOutcome::NotNow(attempt, observed) => {
             let now = engine.clock().now();
-            if now >= end {
+            let given_up = observed.gives_up_at(started, engine.outage_wait);
+            if now >= end.min(given_up) {
                 return Err(observed.error(&order.key, now.since(started), 1));
             }
             // Callers that came meanwhile wait after this one.
             let (queue, guard) = attempt.into_parts();
-            let handle = enter(engine, queue, terms, end, 1)?;
+            let handle = enter(engine, queue, terms, end, Some(observed))?;
             drop(guard);
             handle.await
         }
     }
 }
 
-/// Enters the local queue, at the front if the caller has made `attempts` of its own.
+/// Enters the local queue, at the front if the caller has made an attempt of its own that
+/// `observed` this.
 fn enter(
     engine: &Arc<Engine>,
     queue: QueueHandle,
     terms: Terms,
     end: Moment,
-    attempts: u32,
+    observed: Option<Observed>,
 ) -> Result<WaitHandle, LockError> {
     static NEXT_ID: AtomicU64 = AtomicU64::new(1);
     let Some(count) = queue.wait() else {
@@ -226,10 +229,10 @@ fn enter(
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let (reply, answer) = oneshot::channel();
     let waiter = Waiter::new(id, terms, end, reply);
-    let needs_poller = queue.enter(waiter, attempts);
+    let needs_poller = queue.enter(waiter, u32::from(observed.is_some()));
     let handle = WaitHandle::new(engine, queue.another(), id, answer, count);
     if needs_poller {
-        waiting::start_poller(engine, queue)?;
+        waiting::start_poller(engine, queue, observed.unwrap_or_default())?;
     }
     Ok(handle)
 }

@@ -116,7 +116,7 @@ impl DirectAttempt {
             }
             Outcome::Failed(fault) => {
                 let is_final = fault.is_final;
-                observed.failed(fault);
+                observed.failed(fault, terms.started);
                 if is_final {
                     let waited = engine.clock().now().since(terms.started);
                     return Err(observed.error(&claim.key, waited, 1));

@@ -20,6 +20,8 @@ pub(crate) struct Observed {
     pub(crate) fault: Option<Fault>,
     /// How many attempts in a row have failed.
     pub(crate) failures: u32,
+    /// Since when no attempt was answered.
+    pub(crate) failing_since: Option<Moment>,
     too_late: Option<(Duration, Duration)>,
 }
 
@@ -33,9 +35,24 @@ impl Observed {
         *self = Self { holder: Some(holder), holder_since, free_in, ..Self::default() };
     }
 
-    pub(crate) fn failed(&mut self, fault: Fault) {
-        let failures = self.failures + 1;
-        *self = Self { fault: Some(fault), failures, ..Self::default() };
+    /// An attempt failed, the first in a row since this moment.
+    pub(crate) fn failed(&mut self, fault: Fault, since: Moment) {
+        let (failures, failing_since) = (self.failures + 1, self.failing_since.or(Some(since)));
+        *self = Self { fault: Some(fault), failures, failing_since, ..Self::default() };
+    }
+
+    /// The lock was granted: what has failed before is over.
+    pub(crate) fn granted(&mut self) {
+        (self.fault, self.failures, self.failing_since) = (None, 0, None);
+    }
+
+    /// When a call that began at `started` gives up, if nothing is answered until then. `limit`: how
+    /// long a call waits for that.
+    pub(crate) fn gives_up_at(&self, started: Moment, limit: Option<Duration>) -> Moment {
+        match (self.failing_since, limit) {
+            (Some(since), Some(limit)) => started.max(since).plus(limit),
+            _ => Moment::NEVER,
+        }
     }
 
     /// The lock was granted after `took`, with nothing left of `expire`.

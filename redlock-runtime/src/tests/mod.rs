@@ -6,6 +6,7 @@ mod crowd;
 mod down_nodes;
 mod fake;
 mod fifo_queue;
+mod health;
 mod lead;
 mod local_connection;
 mod lock_order;
