@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use super::connection::Source;
 use super::health::info::field;
-use super::health::{CLOCK, outages};
+use super::health::outages;
 use super::node_core::NodeCore;
 use super::route::Route;
 use crate::backend::{HealthAnswer, HealthCheck};
@@ -22,7 +22,7 @@ impl<S: Source> HealthCheck for Route<S> {
             let answer = outages::ping(core, within).await;
             let took = begun.elapsed();
             let is_up = answer.is_ok();
-            let since = CLOCK.wall_time(core.health.since());
+            let since = core.health.since();
             let node = NodeHealth::new(&core.name, took, answer, since);
             let objection =
                 if is_up { objection(core, within.saturating_sub(took)).await } else { None };

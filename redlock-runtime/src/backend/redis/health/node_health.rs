@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::Notify;
 
@@ -47,6 +47,9 @@ struct HealthState {
     outage: Option<Outage>,
     /// Since when the node answers, but for its outage. `None`: it has not answered yet.
     answers_since: Option<Moment>,
+    /// What the wall clock showed at the moment of the last `since`: it stays the same while the
+    /// clock is set.
+    shown: Option<(Moment, SystemTime)>,
     /// A connection broke: another process may answer now.
     is_suspect: bool,
     run_id: Option<String>,
@@ -187,10 +190,14 @@ impl OutageLog {
     }
 
     /// Since when the node answers, or does not.
-    pub(crate) fn since(&self) -> Moment {
-        let state = self.state();
+    pub(crate) fn since(&self) -> SystemTime {
+        let mut state = self.state();
         let of_outage = state.outage.as_ref().map(|outage| outage.answers.unwrap_or(outage.began));
-        of_outage.or(state.answers_since).unwrap_or_else(|| CLOCK.now())
+        let since = of_outage.or(state.answers_since).unwrap_or_else(|| CLOCK.now());
+        let known = state.shown.filter(|(known, _)| *known == since);
+        let shown = known.unwrap_or_else(|| (since, CLOCK.wall_time(since)));
+        state.shown = Some(shown);
+        shown.1
     }
 
     /// Reports an outage that lasts, when that is due.

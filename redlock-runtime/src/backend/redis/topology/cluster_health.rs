@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use deadpool_redis::redis::cluster_routing::{
     MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo, SingleNodeRoutingInfo,
@@ -19,19 +19,18 @@ use crate::backend::redis::connection::diagnose;
 use crate::backend::redis::health::CLOCK;
 use crate::backend::redis::pubsub::broken;
 use crate::backend::{HealthAnswer, HealthCheck};
-use crate::clock::Moment;
 use crate::error::NodeError;
 use crate::health::{Health, NodeHealth};
 
 /// What the checks so far have found: whether each master answered, and since when.
 #[derive(Debug, Default)]
-pub(super) struct LastChecks(Mutex<HashMap<String, (bool, Moment)>>);
+pub(super) struct LastChecks(Mutex<HashMap<String, (bool, SystemTime)>>);
 
 impl LastChecks {
     /// Since when the master has been so.
-    fn learn(&self, master: &str, is_up: bool) -> Moment {
+    fn learn(&self, master: &str, is_up: bool) -> SystemTime {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = CLOCK.now();
+        let now = SystemTime::now();
         let last = known.entry(master.to_owned()).or_insert((is_up, now));
         if last.0 != is_up {
             *last = (is_up, now);
@@ -59,7 +58,7 @@ impl HealthCheck for RedisCluster {
                 }
                 Err(error) => {
                     let name = &self.core().name;
-                    let since = CLOCK.wall_time(self.checks.learn(name, false));
+                    let since = self.checks.learn(name, false);
                     let took = begun.elapsed();
                     Health::new(vec![NodeHealth::new(name, took, Err(error), since)], 1)
                 }
@@ -120,7 +119,7 @@ impl RedisCluster {
             Err(_) => Err(no_reply(&name, "no reply", within, false).error),
         };
         let took = begun.elapsed();
-        let since = CLOCK.wall_time(self.checks.learn(&name, answer.is_ok()));
+        let since = self.checks.learn(&name, answer.is_ok());
         NodeHealth::new(&name, took, answer, since)
     }
 }
