@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 
 use super::direct_attempt::{DirectAttempt, DirectOutcome};
-use super::observed::Observed;
+use super::observed::{Observed, Span};
 use super::wait_handle::WaitHandle;
 use super::{nesting, waiting};
 use crate::backend::Claim;
@@ -181,8 +181,8 @@ async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Acquisit
     match attempt.make(engine, &claim, engine.reply_timeout).await? {
         DirectOutcome::Granted(ownership) => Ok(ownership),
         DirectOutcome::NotNow(_, observed) => {
-            let waited = engine.clock().now().since(terms.started);
-            Err(observed.error(&order.key, waited, 1))
+            let span = Span { started: terms.started, now: engine.clock().now() };
+            Err(observed.error(&order.key, span, 1, None))
         }
     }
 }
@@ -202,7 +202,7 @@ async fn wait(engine: &Arc<Engine>, order: &Order, terms: Terms, end: Moment) ->
             let now = engine.clock().now();
             let given_up = observed.gives_up_at(started, engine.outage_wait);
             if now >= end.min(given_up) {
-                return Err(observed.error(&order.key, now.since(started), 1));
+                return Err(observed.error(&order.key, Span { started, now }, 1, None));
             }
             // Callers that came meanwhile wait after this one.
             let (queue, guard) = attempt.into_parts();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::attempt::{Outcome, attempt};
-use super::observed::Observed;
+use super::observed::{Observed, Span};
 use crate::backend::{Claim, LockBackend};
 use crate::background_thread::stopped;
 use crate::engine::Engine;
@@ -118,8 +118,8 @@ impl DirectAttempt {
                 let is_final = fault.is_final;
                 observed.failed(fault, terms.started);
                 if is_final {
-                    let waited = engine.clock().now().since(terms.started);
-                    return Err(observed.error(&claim.key, waited, 1));
+                    let span = Span { started: terms.started, now: engine.clock().now() };
+                    return Err(observed.error(&claim.key, span, 1, None));
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! `LockError`: the error of every call.
 
 use std::error::Error;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::invalid_key::InvalidKeyReason;
@@ -65,11 +66,22 @@ pub enum LockError {
         waited: Duration,
         /// How many attempts were made.
         attempts: u32,
-        /// The owner that held the lock when it was last observed.
+        /// The owner that held the lock when it was last observed; of a shared kind what the
+        /// holders are: `3 readers`, `2 permits`.
         holder: Option<String>,
+        /// How long the holder's lease would last on from now, unless it is renewed: as the last
+        /// answer had it, less the time since. Of several readers the last lease, of several
+        /// permits mostly the first. `None`: it is not known, or over.
+        remaining: Option<Duration>,
+        /// Where the call stood in the wait queue when the server last told: 1 is the next one.
+        /// A process before it counts once, however many of its calls wait. `None`: it is not
+        /// known, as for calls that did not wait, and where servers keep no queue (several masters,
+        /// `min_replicas`, `memory`).
+        position: Option<NonZeroU32>,
         /// The keys of the locks that the task of the call held meanwhile, the one taken last
-        /// first: inside of locked bodies. The holder may be waiting for one of them.
-        while_holding: Vec<String>,
+        /// first: inside of locked bodies. The holder may be waiting for one of them. Boxed, to keep
+        /// the error small.
+        while_holding: Box<Vec<String>>,
     },
 
     /// The lease ended while the body ran, and the body was stopped; or a lease handle was used
@@ -339,8 +351,15 @@ mod tests {
     }
 
     fn busy_after(waited: Duration) -> LockError {
-        let (holder, while_holding) = (None, Vec::new());
-        LockError::Timeout { key: "k".into(), waited, attempts: 1, holder, while_holding }
+        LockError::Timeout {
+            key: "k".into(),
+            waited,
+            attempts: 1,
+            holder: None,
+            remaining: None,
+            position: None,
+            while_holding: Box::default(),
+        }
     }
 
     #[test]

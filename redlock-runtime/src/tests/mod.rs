@@ -30,5 +30,6 @@ mod shutdown;
 mod siblings;
 mod simulation;
 mod testing;
+mod timeouts;
 mod waiting;
 mod wakers;

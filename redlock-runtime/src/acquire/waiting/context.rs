@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::acquire::attempt::LAST_ATTEMPT;
-use crate::acquire::observed::Observed;
+use crate::acquire::observed::{Observed, Span};
 use crate::backend::Fault;
 use crate::backoff;
 use crate::clock::Moment;
@@ -71,12 +71,12 @@ impl Context {
                 had_its_last || waiter.end().plus(LAST_ATTEMPT) <= now
             });
             while self.outage_ends_wait(&mut state) <= now {
-                gone.extend(state.waiters.pop_front());
+                gone.extend(state.waiters.pop_front().map(|first| (first, None)));
             }
             gone
         };
-        for waiter in gone {
-            self.refuse(waiter);
+        for (waiter, before) in gone {
+            self.refuse(waiter, before);
         }
     }
 
@@ -87,10 +87,11 @@ impl Context {
         state.first().map_or(Moment::NEVER, ends)
     }
 
-    fn refuse(&self, waiter: Waiter) {
-        let time = self.now().since(waiter.terms.started);
+    /// `before`: how many callers of this process stand before it.
+    fn refuse(&self, waiter: Waiter, before: Option<u32>) {
+        let span = Span { started: waiter.terms.started, now: self.now() };
         let attempts = self.local_queue().attempts_for(&waiter);
-        let error = self.observed.error(&self.local_queue().key, time, attempts);
+        let error = self.observed.error(&self.local_queue().key, span, attempts, before);
         waiter.answer(Err(error));
     }
 
@@ -106,7 +107,7 @@ impl Context {
                 state.waiters.pop_front()
             };
             if let Some(waiter) = first {
-                self.refuse(waiter);
+                self.refuse(waiter, None);
             }
             return Duration::ZERO;
         }
