@@ -3,6 +3,8 @@
 mod acquire;
 mod cohort;
 mod crowd;
+#[cfg(feature = "metrics")]
+mod dashboards;
 mod down_nodes;
 mod fake;
 mod fifo_queue;
