@@ -59,8 +59,8 @@ impl Observed {
         (self.fault, self.failures, self.failing_since) = (None, 0, None);
     }
 
-    /// When a call that began at `started` gives up, if nothing is answered until then. `limit`: how
-    /// long a call waits for that.
+    /// When a call that began at `started` gives up, if nothing is answered until then. `limit`:
+    /// how long a call waits for that.
     pub(crate) fn gives_up_at(&self, started: Moment, limit: Option<Duration>) -> Moment {
         match (self.failing_since, limit) {
             (Some(since), Some(limit)) => started.max(since).plus(limit),

@@ -216,7 +216,7 @@ mod tests {
             (
                 "w:retained:abc",
                 1,
-                "`min_hold` has 12.0 s left (w:retained:abc); place 1 of the queue",
+                "`min_hold` is not over for another 12.0 s (w:retained:abc); place 1 of the queue",
             ),
         ] {
             let message = busy(holder, twelve, position).to_string();

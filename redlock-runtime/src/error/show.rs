@@ -30,7 +30,10 @@ impl fmt::Display for HeldBy<'_> {
                 write!(f, "; nobody holds it: its `min_hold` is not over ({holder})")
             }
             Some(left) if is_retained(holder) => {
-                write!(f, "; nobody holds it: its `min_hold` has {left} left ({holder})")
+                write!(
+                    f,
+                    "; nobody holds it: its `min_hold` is not over for another {left} ({holder})"
+                )
             }
             None => write!(f, "; held by {holder}"),
             Some(left) => write!(f, "; held by {holder}, {} {left} left", whose_lease(holder)),

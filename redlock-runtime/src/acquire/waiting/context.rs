@@ -80,7 +80,8 @@ impl Context {
         }
     }
 
-    /// When the first waiter gives up, if nothing is answered until then. Those behind it came later.
+    /// When the first waiter gives up, if nothing is answered until then. Those behind it came
+    /// later.
     pub(super) fn outage_ends_wait(&self, state: &mut QueueState) -> Moment {
         let limit = self.engine.outage_wait;
         let ends = |first: &Waiter| self.observed.gives_up_at(first.terms.started, limit);
