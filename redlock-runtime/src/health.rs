@@ -53,8 +53,8 @@ impl Health {
     }
 
     /// The servers, in the order in which the client was told of them: one for a single server or a
-    /// master that sentinels watch, each master of several and of a cluster. Empty if they could not
-    /// be asked at all: in the child of a fork, or after the background thread has died.
+    /// master that sentinels watch, each master of several and of a cluster. Empty if they could
+    /// not be asked at all: in the child of a fork, or after the background thread has died.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -122,7 +122,8 @@ impl NodeHealth {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), redlock::LockError> {
-    /// let redlock = redlock::Redlock::builder().url("redis://:pw@127.0.0.1:1").lazy().build().await?;
+    /// let builder = redlock::Redlock::builder().url("redis://:pw@127.0.0.1:1").lazy();
+    /// let redlock = builder.build().await?;
     /// assert_eq!(redlock.health().await.nodes()[0].node(), "redis://127.0.0.1:1");
     /// # Ok(()) }
     /// ```

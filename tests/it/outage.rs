@@ -24,8 +24,8 @@ fn text(lines: &[Event]) -> String {
     lines.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Calls one after the other, each with a lock of its own, of one kind or another: half of them hold
-/// theirs for the whole outage and beyond, the others come and go.
+/// Calls one after the other, each with a lock of its own, of one kind or another: half of them
+/// hold theirs for the whole outage and beyond, the others come and go.
 async fn request(redlock: Redlock, n: usize, until: Instant) {
     let lock = || {
         let lock = redlock.lock(format!("k{n}")).label(LABEL).expire(secs(6));
