@@ -106,8 +106,7 @@ impl Observed {
             waited: now.since(started),
             attempts,
             holder: self.holder.clone(),
-            // After a split vote nobody holds it.
-            remaining: left.filter(|left| !left.is_zero() && !self.is_split),
+            remaining: left.filter(|left| !left.is_zero()),
             position: places.map(|places| NonZeroU32::MIN.saturating_add(places)),
             while_holding: Box::default(),
         }

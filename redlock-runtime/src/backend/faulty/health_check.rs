@@ -5,17 +5,10 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use super::fate::meet;
-use super::node::FaultyNode;
+use super::node::{FaultyNode, LastCheck};
 use super::script::Command;
 use crate::backend::{HealthAnswer, HealthCheck};
 use crate::health::{Health, NodeHealth};
-
-/// Since when checks have found a store as it is.
-#[derive(Debug)]
-pub(crate) struct LastCheck {
-    is_up: bool,
-    since: SystemTime,
-}
 
 impl HealthCheck for FaultyNode {
     fn check_health(&self, within: Duration) -> HealthAnswer<'_> {

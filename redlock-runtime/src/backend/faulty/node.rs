@@ -1,10 +1,9 @@
 //! A store in memory as a server: every command meets the fate that the script has for it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::fate::{Fate, meet};
-use super::health_check::LastCheck;
 use super::hint_registry::HintRegistry;
 use super::script::{Command, FaultScript};
 use crate::backend::{
@@ -34,6 +33,13 @@ pub(crate) struct NodeState {
     pub(super) last_check: Option<LastCheck>,
     #[cfg(test)]
     pub(crate) batches: Vec<(tokio::time::Instant, usize)>,
+}
+
+/// Since when checks have found a store as it is.
+#[derive(Debug)]
+pub(crate) struct LastCheck {
+    pub(super) is_up: bool,
+    pub(super) since: SystemTime,
 }
 
 impl FaultyNode {

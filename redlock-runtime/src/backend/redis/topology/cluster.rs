@@ -16,7 +16,7 @@ use deadpool_redis::redis::{ConnectionInfo, RedisResult, Value};
 use tokio::time::Instant;
 
 use super::at_once::at_once;
-use super::cluster_health::LastChecks;
+use super::last_checks::LastChecks;
 use super::masters;
 use crate::backend::redis::connection::{CONNECT, Source, address};
 use crate::backend::redis::node::RedisNode;

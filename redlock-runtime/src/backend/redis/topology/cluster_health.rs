@@ -1,9 +1,7 @@
 //! Which masters of a cluster answer.
 
-use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use deadpool_redis::redis::cluster_routing::{
     MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo, SingleNodeRoutingInfo,
@@ -21,23 +19,6 @@ use crate::backend::redis::pubsub::broken;
 use crate::backend::{HealthAnswer, HealthCheck};
 use crate::error::NodeError;
 use crate::health::{Health, NodeHealth};
-
-/// What the checks so far have found: whether each master answered, and since when.
-#[derive(Debug, Default)]
-pub(super) struct LastChecks(Mutex<HashMap<String, (bool, SystemTime)>>);
-
-impl LastChecks {
-    /// Since when the master has been so.
-    fn learn(&self, master: &str, is_up: bool) -> SystemTime {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = SystemTime::now();
-        let last = known.entry(master.to_owned()).or_insert((is_up, now));
-        if last.0 != is_up {
-            *last = (is_up, now);
-        }
-        last.1
-    }
-}
 
 impl HealthCheck for RedisCluster {
     /// Asks which masters there are, then each of them.

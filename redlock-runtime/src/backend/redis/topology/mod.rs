@@ -7,6 +7,8 @@ pub(crate) mod cluster;
 #[cfg(feature = "cluster")]
 mod cluster_health;
 #[cfg(feature = "cluster")]
+mod last_checks;
+#[cfg(feature = "cluster")]
 pub(crate) mod masters;
 #[cfg(feature = "sentinel")]
 pub(crate) mod sentinel;
