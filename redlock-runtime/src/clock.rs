@@ -1,6 +1,6 @@
 //! The clock that leases are measured on.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use once_cell::race::OnceBox;
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -73,6 +73,12 @@ impl Clock {
                 Moment(saturating_nanos(now.saturating_duration_since(origin)))
             }
         }
+    }
+
+    /// What the wall clock showed at `moment`.
+    pub(crate) fn wall_time(self, moment: Moment) -> SystemTime {
+        let ago = self.now().since(moment);
+        SystemTime::now().checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
     /// Sleeps until `moment`. Cancel safe: dropping it has no effect.

@@ -33,6 +33,8 @@ pub(crate) struct Engine {
     pub(crate) backend: Arc<dyn LockBackend>,
     pub(crate) client_name: String,
     pub(crate) reply_timeout: Duration,
+    /// How long a call waits for servers that do not answer; `None`: for its whole `wait`.
+    pub(crate) outage_wait: Option<Duration>,
     queues: LocalQueues,
     pub(crate) lock_order: LockOrder,
     pub(crate) pending: PendingCommands,
@@ -59,6 +61,7 @@ pub(crate) struct Parts {
     pub(crate) backend: Arc<dyn LockBackend>,
     pub(crate) client_name: String,
     pub(crate) reply_timeout: Duration,
+    pub(crate) outage_wait: Option<Duration>,
     pub(crate) max_waiters: usize,
     /// Whether tasks run on the runtimes of the callers, not on the background thread.
     pub(crate) is_embedded: bool,
@@ -68,8 +71,8 @@ pub(crate) struct Parts {
 impl Engine {
     pub(crate) fn new(parts: Parts) -> Result<Arc<Self>, LockError> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        let Parts { backend, client_name, reply_timeout, max_waiters, is_embedded, reports } =
-            parts;
+        let Parts { backend, client_name, reply_timeout, .. } = parts;
+        let Parts { outage_wait, max_waiters, is_embedded, reports, .. } = parts;
         let process = process::begin();
         let place = if is_embedded {
             Placement::Callers(Mutex::default())
@@ -89,6 +92,7 @@ impl Engine {
             backend,
             client_name,
             reply_timeout,
+            outage_wait,
             queues: LocalQueues::new(max_waiters),
             lock_order: LockOrder::default(),
             pending: PendingCommands::default(),
@@ -243,6 +247,7 @@ mod tests {
             backend: Arc::new(Memory::new(MemoryStore::new())),
             client_name: "test".to_owned(),
             reply_timeout: Duration::from_secs(1),
+            outage_wait: None,
             max_waiters: 1,
             is_embedded: true,
             reports: Arc::new(Reports::new(Clock::Tokio)),

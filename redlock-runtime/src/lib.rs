@@ -17,6 +17,7 @@ mod fencing;
 mod global;
 mod guard;
 mod handoff;
+mod health;
 mod hold;
 mod key;
 mod kind;
@@ -49,6 +50,7 @@ pub use error::{InvalidKeyReason, LockError, NodeError, NodeErrorKind};
 pub use fencing::{FencingToken, InvalidFencingToken};
 pub use global::{global, init, init_from_env};
 pub use guard::LockGuard;
+pub use health::{Health, NodeHealth};
 pub use lease::{Lease, Scoped};
 pub use options::Wait;
 #[doc = include_str!("redis_lock.md")]

@@ -125,7 +125,9 @@ async fn readers_that_wait_are_let_in_together() {
     for reader in readers {
         guards.push(reader.await.unwrap().unwrap());
     }
-    guards.iter().for_each(|guard| guard.check().unwrap());
+    for guard in &guards {
+        guard.check().unwrap();
+    }
 }
 
 #[tokio::test]
@@ -155,4 +157,31 @@ async fn a_helper_key_of_another_type_is_a_typed_error() {
     let error = lock.client.lock("k").read().try_acquire().await.unwrap_err();
     assert!(error.is_unavailable() && error.to_string().contains("WRONGTYPE"), "{error}");
     drop(first);
+}
+
+#[tokio::test]
+async fn who_waits_in_vain_learns_who_is_inside_for_how_long_and_its_place() {
+    let lock = Lock::new().await;
+    let mut inside = Vec::new();
+    for n in 1..=3 {
+        inside.push(lock.request().read().expire(secs(40 * n)).acquire().await.unwrap());
+    }
+    let first = tokio::spawn(lock.request().acquire());
+    let queue = lock.helper("queue");
+    eventually(secs(20), || async { lock.raw.int(&["LLEN", &queue]).await == 1 }).await;
+    let prefix = lock.key.trim_end_matches('k');
+    let builder = Redlock::builder().url(Server::shared().await.url()).prefix(prefix);
+    let other = builder.build().await.unwrap();
+    let error = other.lock("k").wait(secs(2)).acquire().await.unwrap_err();
+    let LockError::Timeout { holder, remaining, position, .. } = &error else { panic!("{error}") };
+    assert_eq!(holder.as_deref(), Some("3 readers"));
+    let left = remaining.expect("it was told by the server");
+    assert!(left > secs(80) && left <= secs(120), "the last of them: {left:?}");
+    assert_eq!(position.map(std::num::NonZeroU32::get), Some(2), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("held by 3 readers, of whose leases the last has 1"), "{said}");
+    for reader in inside {
+        reader.release().await.unwrap();
+    }
+    first.await.unwrap().unwrap().release().await.unwrap();
 }

@@ -38,6 +38,7 @@ mod hand_over_crash;
 mod hand_over_crew;
 mod hand_over_store;
 mod hand_over_worker;
+mod health;
 mod leader_roles;
 mod load;
 mod roles;

@@ -24,10 +24,17 @@ fn text(lines: &[Event]) -> String {
     lines.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Calls one after the other, each with a lock of its own: half of them hold theirs for the whole
-/// outage and beyond, the others come and go.
+/// Calls one after the other, each with a lock of its own, of one kind or another: half of them
+/// hold theirs for the whole outage and beyond, the others come and go.
 async fn request(redlock: Redlock, n: usize, until: Instant) {
-    let lock = || redlock.lock(format!("k{n}")).label(LABEL).expire(secs(6));
+    let lock = || {
+        let lock = redlock.lock(format!("k{n}")).label(LABEL).expire(secs(6));
+        match n % 3 {
+            0 => lock,
+            1 => lock.read(),
+            _ => lock.permits(2),
+        }
+    };
     if n.is_multiple_of(2) {
         let endless = lock().wait(Wait::Forever).run(std::future::pending::<()>());
         assert!(matches!(endless.await.unwrap_err(), LockError::Lost { .. }));

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod circles;
+mod events;
 mod examples;
 mod forbidden;
 mod lexer;

@@ -40,7 +40,7 @@ fn what_is_left_out_stays_unset() {
     assert!(args.expire.is_none() && args.wait.is_none() && args.max_renew.is_none());
     assert!(args.client.is_none() && args.krate.is_none());
     assert!(args.reentrant && !args.background && !args.skips_busy);
-    assert!(!args.mode == Mode::Read && args.permits.is_none());
+    assert!(args.mode == Mode::Write && args.permits.is_none());
     assert!(matches!(args.on_error, OnError::Convert));
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 
 use super::direct_attempt::{DirectAttempt, DirectOutcome};
+use super::observed::{Observed, Span};
 use super::wait_handle::WaitHandle;
 use super::{nesting, waiting};
 use crate::backend::Claim;
@@ -194,8 +195,8 @@ async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Acquisit
     match attempt.make(engine, &claim, engine.reply_timeout).await? {
         DirectOutcome::Granted(ownership) => Ok(ownership),
         DirectOutcome::NotNow(_, observed) => {
-            let waited = engine.clock().now().since(terms.started);
-            Err(observed.error(&order.key, waited, 1))
+            let span = Span { started: terms.started, now: engine.clock().now() };
+            Err(observed.error(&order.key, span, 1, None))
         }
     }
 }
@@ -204,7 +205,7 @@ async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Acquisit
 async fn wait(engine: &Arc<Engine>, order: &Order, terms: Terms, end: Moment) -> Acquisition {
     let (queue, started) = (engine.local_queue(&order.key, order.kind), terms.started);
     let Some(guard) = queue.attempt_first(started) else {
-        return enter(engine, queue, terms, end, 0)?.await;
+        return enter(engine, queue, terms, end, None)?.await;
     };
     let attempt = DirectAttempt::new(queue, Some(guard), terms);
     let within = engine.reply_timeout.min(end.since(started).max(waiting::LAST_ATTEMPT));
@@ -213,25 +214,27 @@ async fn wait(engine: &Arc<Engine>, order: &Order, terms: Terms, end: Moment) ->
         DirectOutcome::Granted(ownership) => Ok(ownership),
         DirectOutcome::NotNow(attempt, observed) => {
             let now = engine.clock().now();
-            if now >= end {
-                return Err(observed.error(&order.key, now.since(started), 1));
+            let given_up = observed.gives_up_at(started, engine.outage_wait);
+            if now >= end.min(given_up) {
+                return Err(observed.error(&order.key, Span { started, now }, 1, None));
             }
             // Callers that came meanwhile wait after this one.
             let (queue, guard) = attempt.into_parts();
-            let handle = enter(engine, queue, terms, end, 1)?;
+            let handle = enter(engine, queue, terms, end, Some(observed))?;
             drop(guard);
             handle.await
         }
     }
 }
 
-/// Enters the local queue, at the front if the caller has made `attempts` of its own.
+/// Enters the local queue, at the front if the caller has made an attempt of its own that
+/// `observed` this.
 fn enter(
     engine: &Arc<Engine>,
     queue: QueueHandle,
     terms: Terms,
     end: Moment,
-    attempts: u32,
+    observed: Option<Observed>,
 ) -> Result<WaitHandle, LockError> {
     static NEXT_ID: AtomicU64 = AtomicU64::new(1);
     let Some(count) = queue.wait() else {
@@ -240,10 +243,10 @@ fn enter(
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let (reply, answer) = oneshot::channel();
     let waiter = Waiter::new(id, terms, end, reply);
-    let needs_poller = queue.enter(waiter, attempts);
+    let needs_poller = queue.enter(waiter, u32::from(observed.is_some()));
     let handle = WaitHandle::new(engine, queue.another(), id, answer, count);
     if needs_poller {
-        waiting::start_poller(engine, queue)?;
+        waiting::start_poller(engine, queue, observed.unwrap_or_default())?;
     }
     Ok(handle)
 }

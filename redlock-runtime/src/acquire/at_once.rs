@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquiring::Acquisition;
-use super::observed::Observed;
+use super::observed::{Observed, Span};
 use crate::backend::{AcquireAll, AllAcquired, Claim, Fault, FencingTokens, LockBackend};
 use crate::clock::Moment;
 use crate::engine::Engine;
@@ -78,12 +78,12 @@ impl AtOnce<'_> {
             Err(fault) if !fault.is_unknown => return None,
             Err(fault) => {
                 clean_up(self.engine, &claims);
-                observed.failed(fault);
+                observed.failed(fault, sent);
                 0
             }
         };
-        let waited = self.engine.clock().now().since(self.terms.started);
-        let error = observed.error(self.keys[place], waited, 1);
+        let span = Span { started: self.terms.started, now: self.engine.clock().now() };
+        let error = observed.error(self.keys[place], span, 1, None);
         (!self.may_wait).then_some(Err(error))
     }
 

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::attempt::{Outcome, attempt};
 use super::caller::Caller;
-use super::observed::Observed;
+use super::observed::{Observed, Span};
 use crate::backend::{Claim, LockBackend};
 use crate::background_thread::stopped;
 use crate::engine::Engine;
@@ -116,10 +116,10 @@ impl DirectAttempt {
             }
             Outcome::Failed(fault) => {
                 let is_final = fault.is_final;
-                observed.failed(fault);
+                observed.failed(fault, terms.started);
                 if is_final {
-                    let waited = engine.clock().now().since(terms.started);
-                    return Err(observed.error(&claim.key, waited, 1));
+                    let span = Span { started: terms.started, now: engine.clock().now() };
+                    return Err(observed.error(&claim.key, span, 1, None));
                 }
             }
         }

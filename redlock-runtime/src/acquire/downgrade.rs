@@ -51,10 +51,10 @@ async fn send(engine: &Arc<Engine>, ownership: Ownership) -> Result<Ownership, L
     let Some((hold, queue, tenure)) = ownership.give_up() else {
         return Err(stopped("a downgrade"));
     };
-    let held = tenure.claim;
+    let writer = tenure.claim;
     let owner = Owner::fresh(&engine.client_name);
-    let next = Claim { owner, kind: Kind::Read, ..held.clone() };
-    let undecided = Undecided { engine, hold: &hold, queue, claims: Some((held, next)) };
+    let next = Claim { owner, kind: Kind::Read, ..writer.clone() };
+    let undecided = Undecided { engine, hold: &hold, queue, claims: Some((writer, next)) };
     undecided.ask(downgrade).await
 }
 
@@ -69,10 +69,10 @@ struct Undecided<'a> {
 impl Undecided<'_> {
     async fn ask(mut self, downgrade: &dyn Downgrade) -> Result<Ownership, LockError> {
         let (engine, hold) = (self.engine, self.hold);
-        let Some((held, next)) = &self.claims else { return Err(stopped("a downgrade")) };
+        let Some((writer, next)) = &self.claims else { return Err(stopped("a downgrade")) };
         let sent = engine.clock().now();
-        let key = held.key.name().to_owned();
-        match downgrade.downgrade(held, next, engine.reply_timeout).await {
+        let key = writer.key.name().to_owned();
+        match downgrade.downgrade(writer, next, engine.reply_timeout).await {
             Ok(Downgraded::Granted(fencing_token)) => {
                 let tokens = FencingTokens { first: fencing_token, last: fencing_token };
                 let confirmed = ConfirmedLease { sent, lease: next.expire };
@@ -94,9 +94,9 @@ impl Undecided<'_> {
 impl Drop for Undecided<'_> {
     fn drop(&mut self) {
         // Some of several nodes may have the one owner, and some the other.
-        if let Some((held, next)) = self.claims.take() {
+        if let Some((writer, next)) = self.claims.take() {
             release::clean_up(self.engine, next, false);
-            release::clean_up(self.engine, held, false);
+            release::clean_up(self.engine, writer, false);
         }
         self.queue.let_go(self.hold);
     }

@@ -1,5 +1,6 @@
 //! What the attempts so far have observed, and the error that this makes when the time is up.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::backend::Fault;
@@ -15,12 +16,25 @@ pub(crate) struct Observed {
     /// When this holder was first observed.
     holder_since: Option<Moment>,
     pub(crate) free_in: Option<Duration>,
+    /// When that lease ends.
+    ends: Option<Moment>,
+    /// How many processes stand before this one in the queue of the server.
+    pub(crate) ahead: Option<u32>,
     /// No owner holds the lock: several competed at once.
     pub(crate) is_split: bool,
     pub(crate) fault: Option<Fault>,
     /// How many attempts in a row have failed.
     pub(crate) failures: u32,
+    /// Since when no attempt was answered.
+    pub(crate) failing_since: Option<Moment>,
     too_late: Option<(Duration, Duration)>,
+}
+
+/// From the beginning of a call until now.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span {
+    pub(crate) started: Moment,
+    pub(crate) now: Moment,
 }
 
 impl Observed {
@@ -30,12 +44,28 @@ impl Observed {
             *before == holder || group_of(before).is_some() && group_of(before) == group_of(&holder)
         });
         let holder_since = self.holder_since.filter(|_| is_same).or(Some(now));
-        *self = Self { holder: Some(holder), holder_since, free_in, ..Self::default() };
+        let (holder, ends) = (Some(holder), free_in.map(|free_in| now.plus(free_in)));
+        *self = Self { holder, holder_since, free_in, ends, ..Self::default() };
     }
 
-    pub(crate) fn failed(&mut self, fault: Fault) {
-        let failures = self.failures + 1;
-        *self = Self { fault: Some(fault), failures, ..Self::default() };
+    /// An attempt failed, the first in a row since this moment.
+    pub(crate) fn failed(&mut self, fault: Fault, since: Moment) {
+        let (failures, failing_since) = (self.failures + 1, self.failing_since.or(Some(since)));
+        *self = Self { fault: Some(fault), failures, failing_since, ..Self::default() };
+    }
+
+    /// The lock was granted: what has failed before is over.
+    pub(crate) fn granted(&mut self) {
+        (self.fault, self.failures, self.failing_since) = (None, 0, None);
+    }
+
+    /// When a call that began at `started` gives up, if nothing is answered until then. `limit`:
+    /// how long a call waits for that.
+    pub(crate) fn gives_up_at(&self, started: Moment, limit: Option<Duration>) -> Moment {
+        match (self.failing_since, limit) {
+            (Some(since), Some(limit)) => started.max(since).plus(limit),
+            _ => Moment::NEVER,
+        }
     }
 
     /// The lock was granted after `took`, with nothing left of `expire`.
@@ -53,8 +83,15 @@ impl Observed {
         now.since(self.holder_since.unwrap_or(now))
     }
 
-    /// The error of a caller that cannot wait any longer.
-    pub(crate) fn error(&self, key: &LockKey, waited: Duration, attempts: u32) -> LockError {
+    /// The error of a caller that cannot wait any longer: it came at `started`. `before`: how many
+    /// callers of this process stand before it.
+    pub(crate) fn error(
+        &self,
+        key: &LockKey,
+        Span { started, now }: Span,
+        attempts: u32,
+        before: Option<u32>,
+    ) -> LockError {
         let name = key.name().to_owned();
         if let Some(fault) = &self.fault {
             return LockError::Unavailable { key: name, nodes: fault.nodes.clone() };
@@ -62,7 +99,16 @@ impl Observed {
         if let Some((took, expire)) = self.too_late {
             return LockError::ExpireTooShort { key: name, took, expire };
         }
-        let (holder, while_holding) = (self.holder.clone(), Vec::new());
-        LockError::Timeout { key: name, waited, attempts, holder, while_holding }
+        let left = self.ends.map(|ends| ends.since(now));
+        let places = self.ahead.zip(before).map(|(ahead, before)| ahead.saturating_add(before));
+        LockError::Timeout {
+            key: name,
+            waited: now.since(started),
+            attempts,
+            holder: self.holder.clone(),
+            remaining: left.filter(|left| !left.is_zero()),
+            position: places.map(|places| NonZeroU32::MIN.saturating_add(places)),
+            while_holding: Box::default(),
+        }
     }
 }

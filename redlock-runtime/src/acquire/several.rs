@@ -223,8 +223,15 @@ impl SeveralKeys {
 /// A key was not had in time, and nobody knows who has it.
 fn timed_out(key: &LockKey) -> LockError {
     let key = key.name().to_owned();
-    let (waited, while_holding) = (Duration::ZERO, Vec::new());
-    LockError::Timeout { key, waited, attempts: 1, holder: None, while_holding }
+    LockError::Timeout {
+        key,
+        waited: Duration::ZERO,
+        attempts: 1,
+        holder: None,
+        remaining: None,
+        position: None,
+        while_holding: Box::default(),
+    }
 }
 
 /// Runs `work` while these are held.

@@ -10,6 +10,7 @@ use super::acquire_all::AcquireAll;
 use super::claim::{Claim, Release};
 use super::downgrade::Downgrade;
 use super::fifo_queue::FifoQueue;
+use super::health_check::HealthCheck;
 use super::outcome::{Acquired, Found, Reply};
 use super::release_hints::ReleaseHints;
 use crate::fencing::FencingToken;
@@ -66,6 +67,8 @@ pub(crate) struct Abilities<'a> {
     pub(crate) background_work: Option<&'a dyn BackgroundWork>,
     /// The backend can turn an exclusive lock into a read lock.
     pub(crate) downgrade: Option<&'a dyn Downgrade>,
+    /// The backend can say which of its nodes answer.
+    pub(crate) health: Option<&'a dyn HealthCheck>,
     /// The backend decides alone how many permits of a key are held. Several nodes cannot: three
     /// holders of two permits fit on five nodes.
     pub(crate) has_permits: bool,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use self::tables::{Holder, Record, Tables, clock_here};
 use super::claim::{Claim, Release};
@@ -15,6 +15,7 @@ use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 use crate::kind::Kind;
 
+mod health_check;
 mod hints;
 mod several;
 mod tables;
@@ -135,11 +136,12 @@ fn other_clock() -> Fault {
 #[derive(Debug)]
 pub(crate) struct Memory {
     store: MemoryStore,
+    made: SystemTime,
 }
 
 impl Memory {
     pub(crate) fn new(store: MemoryStore) -> Self {
-        Self { store }
+        Self { store, made: SystemTime::now() }
     }
 
     fn take(&self, claim: &Claim) -> Result<Acquired, Fault> {
@@ -209,7 +211,9 @@ impl Memory {
             tables.hints(key, now)
         };
         // Outside of the mutex: this wakes tasks.
-        told.into_iter().for_each(|on_release| on_release());
+        for on_release in told {
+            on_release();
+        }
         Found::Ours
     }
 
@@ -243,7 +247,9 @@ impl Memory {
             (fencing_token, tables.hints(key, now))
         };
         // Outside of the mutex: this wakes tasks.
-        told.into_iter().for_each(|on_release| on_release());
+        for on_release in told {
+            on_release();
+        }
         Downgraded::Granted(fencing_token)
     }
 }
@@ -286,6 +292,7 @@ impl LockBackend for Memory {
             release_hints: Some(self),
             acquire_all: Some(self),
             downgrade: Some(self),
+            health: Some(self),
             has_permits: true,
             is_synchronous: true,
             ..Abilities::default()

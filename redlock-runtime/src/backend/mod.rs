@@ -6,6 +6,7 @@ mod downgrade;
 #[cfg(any(test, feature = "test-util"))]
 mod faulty;
 mod fifo_queue;
+mod health_check;
 mod lock_backend;
 mod memory;
 mod outcome;
@@ -28,6 +29,7 @@ pub(crate) use faulty::{Fate, FaultyNode, meet};
 pub(crate) use fifo_queue::{
     CLAIM_WINDOW, Enqueued, FifoQueue, Position, QueueDenial, QueueSignal, Rotated, Subscription,
 };
+pub(crate) use health_check::{HealthAnswer, HealthCheck};
 pub(crate) use lock_backend::{
     Abilities, BackgroundTask, BackgroundWork, LocalConnection, LockBackend,
 };

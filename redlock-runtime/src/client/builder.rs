@@ -37,6 +37,7 @@ const LONGEST_NAME: usize = 256;
 /// | [`wait`](Self::wait) | how long to queue | 5 s |
 /// | [`max_renew`](Self::max_renew) | renewals before the body is stopped | no limit |
 /// | [`reply_timeout`](Self::reply_timeout) | how long one command may take | 1 s |
+/// | [`outage_wait`](Self::outage_wait) | how long to wait for dead servers | the whole `wait` |
 /// | [`max_waiters`](Self::max_waiters) | callers that may wait at once | 10,000 |
 ///
 /// ```no_run
@@ -59,6 +60,7 @@ pub struct RedlockBuilder {
     wait: Option<Wait>,
     max_renew: Option<u32>,
     reply_timeout: Duration,
+    outage_wait: Option<Duration>,
     max_waiters: usize,
     is_lazy: bool,
     pub(super) topology: Topology,
@@ -73,6 +75,7 @@ impl RedlockBuilder {
             wait: None,
             max_renew: None,
             reply_timeout: DEFAULT_REPLY_TIMEOUT,
+            outage_wait: None,
             max_waiters: DEFAULT_MAX_WAITERS,
             is_lazy: false,
             topology: Topology::default(),
@@ -188,6 +191,32 @@ impl RedlockBuilder {
         self
     }
 
+    /// How long a call waits for servers that do not answer: zero, where the first failed attempt
+    /// ends the call, to 365 days. Default: for its whole `wait`.
+    ///
+    /// A call waits through a failover or a restart. In an outage that lasts longer, calls would
+    /// pile up for nothing: once a call has spent this time on failed attempts alone, it fails with
+    /// [`LockError::Unavailable`], also where its `wait` is longer, or [`Wait::Forever`]. Time
+    /// during which servers answered, and somebody held the lock, does not count. An attempt that
+    /// is under way is completed, so that a call may take up to `reply_timeout` longer. Leaders
+    /// ([`lead`](crate::LockRequest::lead)) campaign on.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), redlock::LockError> {
+    /// use redlock::{Redlock, Wait};
+    /// use std::time::Duration;
+    /// let builder = Redlock::builder().url("redis://127.0.0.1:1").lazy();
+    /// let redlock = builder.outage_wait(Duration::from_millis(20)).build().await?;
+    /// let error = redlock.lock("stock-42").wait(Wait::Forever).acquire().await.unwrap_err();
+    /// assert!(error.is_unavailable());
+    /// # Ok(()) }
+    /// ```
+    pub fn outage_wait(mut self, outage_wait: Duration) -> Self {
+        self.outage_wait = Some(outage_wait);
+        self
+    }
+
     /// How many callers of this client may wait at once, for all its keys together; one more gets
     /// [`LockError::TooManyWaiters`]. There is no upper bound. Default 10,000.
     ///
@@ -255,6 +284,7 @@ impl RedlockBuilder {
             return Err(LockError::config("`reply_timeout` is zero: no command could be answered"));
         }
         check_length("reply_timeout", self.reply_timeout)?;
+        check_length("outage_wait", self.outage_wait.unwrap_or_default())?;
         check_length("longest_expire", self.topology.longest_expire.unwrap_or_default())?;
         let Assembled { backend, is_embedded, reports } =
             self.topology.assemble(&prefix, &client_name, self.reply_timeout)?;
@@ -264,6 +294,7 @@ impl RedlockBuilder {
             backend,
             client_name,
             reply_timeout: self.reply_timeout,
+            outage_wait: self.outage_wait,
             max_waiters: self.max_waiters,
             is_embedded,
             reports,
@@ -341,6 +372,7 @@ impl fmt::Debug for RedlockBuilder {
             .field("wait", &self.wait)
             .field("max_renew", &self.max_renew)
             .field("reply_timeout", &self.reply_timeout)
+            .field("outage_wait", &self.outage_wait)
             .field("max_waiters", &self.max_waiters)
             .field("is_lazy", &self.is_lazy)
             .field("quorum", &self.topology.quorum)

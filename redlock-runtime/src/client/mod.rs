@@ -7,6 +7,7 @@ mod connect;
 mod failover;
 #[cfg(any(test, feature = "test-util"))]
 mod faulty;
+mod health;
 mod held;
 mod into_redlock;
 mod lead;

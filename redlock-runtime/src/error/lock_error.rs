@@ -1,6 +1,7 @@
 //! `LockError`: the error of every call.
 
 use std::error::Error;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::invalid_key::InvalidKeyReason;
@@ -65,11 +66,22 @@ pub enum LockError {
         waited: Duration,
         /// How many attempts were made.
         attempts: u32,
-        /// The owner that held the lock when it was last observed.
+        /// The owner that held the lock when it was last observed; of a shared kind what the
+        /// holders are: `3 readers`, `2 permits`.
         holder: Option<String>,
+        /// How long the holder's lease would last on from now, unless it is renewed: as the last
+        /// answer had it, less the time since. Of several readers the last lease, of several
+        /// permits mostly the first. `None`: it is not known, or over.
+        remaining: Option<Duration>,
+        /// Where the call stood in the wait queue when the server last told: 1 is the next one.
+        /// A process before it counts once, however many of its calls wait. `None`: it is not
+        /// known, as for calls that did not wait, and where servers keep no queue (several masters,
+        /// `min_replicas`, `memory`).
+        position: Option<NonZeroU32>,
         /// The keys of the locks that the task of the call held meanwhile, the one taken last
-        /// first: inside of locked bodies. The holder may be waiting for one of them.
-        while_holding: Vec<String>,
+        /// first: inside of locked bodies. The holder may be waiting for one of them. Boxed, to
+        /// keep the error small.
+        while_holding: Box<Vec<String>>,
     },
 
     /// The lease ended while the body ran, and the body was stopped; or a lease handle was used
@@ -320,73 +332,4 @@ impl Error for LockError {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::panic::{RefUnwindSafe, UnwindSafe};
-
-    use super::*;
-
-    fn bounds<T: Error + Send + Sync + UnwindSafe + RefUnwindSafe + Clone + 'static>() {}
-
-    #[test]
-    fn the_error_can_be_shared_cloned_and_boxed() {
-        bounds::<LockError>();
-        assert!(size_of::<LockError>() <= 96, "{}", size_of::<LockError>());
-    }
-
-    fn lost(reason: LostReason) -> LockError {
-        LockError::Lost { key: "k".into(), reason, held_for: Duration::ZERO, renewals: 0 }
-    }
-
-    fn unavailable(key: &str, kinds: &[NodeErrorKind]) -> LockError {
-        let node = |kind: &NodeErrorKind| NodeError::new("redis://db:1", *kind, "refused");
-        LockError::Unavailable { key: key.into(), nodes: kinds.iter().map(node).collect() }
-    }
-
-    fn busy_after(waited: Duration) -> LockError {
-        let (holder, while_holding) = (None, Vec::new());
-        LockError::Timeout { key: "k".into(), waited, attempts: 1, holder, while_holding }
-    }
-
-    #[test]
-    fn each_error_is_of_one_sort_at_most() {
-        let busy =
-            [busy_after(Duration::ZERO), LockError::AlreadyHeld { key: "k".into(), with: vec![] }];
-        let down = [
-            unavailable("k", &[NodeErrorKind::NoReply]),
-            LockError::TooManyWaiters { key: "k".into() },
-        ];
-        let over = [lost(LostReason::Expired), lost(LostReason::Stolen)];
-        let other = [lost(LostReason::Released), LockError::NotInitialized];
-        let sorts = |error: &LockError| (error.is_busy(), error.is_unavailable(), error.is_lost());
-        assert!(busy.iter().all(|error| sorts(error) == (true, false, false)));
-        assert!(down.iter().all(|error| sorts(error) == (false, true, false)));
-        assert!(over.iter().all(|error| sorts(error) == (false, false, true)));
-        assert!(other.iter().all(|error| sorts(error) == (false, false, false)));
-    }
-
-    #[test]
-    fn it_is_said_when_to_call_again() {
-        let secs = Duration::from_secs;
-        assert_eq!(busy_after(Duration::ZERO).retry_after(), Some(secs(1)));
-        assert_eq!(busy_after(secs(5)).retry_after(), Some(secs(5)));
-        assert_eq!(busy_after(secs(3600)).retry_after(), Some(secs(30)));
-        let one_is_down = [NodeErrorKind::Unreachable, NodeErrorKind::NoPermission];
-        assert_eq!(unavailable("k", &one_is_down).retry_after(), Some(secs(1)));
-        assert_eq!(unavailable("k", &one_is_down[1..]).retry_after(), None);
-        assert_eq!(lost(LostReason::Unreachable).retry_after(), None);
-    }
-
-    #[test]
-    fn a_failure_without_a_key_has_none() {
-        assert_eq!(unavailable("", &[NodeErrorKind::NoReply]).key(), None);
-        assert_eq!(unavailable("k", &[NodeErrorKind::NoReply]).key(), Some("k"));
-    }
-
-    #[test]
-    fn the_source_of_an_outage_is_what_the_first_node_said() {
-        let error = unavailable("k", &[NodeErrorKind::NoReply, NodeErrorKind::Busy]);
-        let source = error.source().and_then(|source| source.downcast_ref::<NodeError>());
-        assert_eq!(source.map(NodeError::kind), Some(NodeErrorKind::NoReply));
-        assert!(busy_after(Duration::ZERO).source().is_none());
-    }
-}
+mod tests;

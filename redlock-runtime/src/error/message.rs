@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::lock_error::LockError;
-use super::show::{HeldBy, NodeList, On, Seconds, Wanted, WhileHolding};
+use super::show::{HeldBy, NodeList, On, Place, Seconds, Wanted, WhileHolding};
 use crate::state::LostReason;
 
 impl fmt::Display for LockError {
@@ -46,14 +46,17 @@ impl fmt::Display for LockError {
 impl LockError {
     fn write_about_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Timeout { key, waited, attempts, holder, while_holding } => write!(
-                f,
-                "lock `{key}` was not free within {} ({attempts} attempts){}{}; wait longer, or \
-                 let the caller try again later",
-                Seconds(*waited),
-                HeldBy(holder.as_deref()),
-                WhileHolding(while_holding)
-            ),
+            Self::Timeout { key, waited, attempts, holder, remaining, position, while_holding } => {
+                write!(
+                    f,
+                    "lock `{key}` was not free within {} ({attempts} attempts){}{}{}; wait longer, \
+                     or let the caller try again later",
+                    Seconds(*waited),
+                    HeldBy(holder.as_deref(), *remaining),
+                    Place(*position),
+                    WhileHolding(while_holding)
+                )
+            }
             Self::Lost { key, reason: LostReason::Released, held_for, .. } => write!(
                 f,
                 "lock `{key}` was released after {}; this lease handle outlived its lock",
@@ -65,6 +68,13 @@ impl LockError {
                 Seconds(*held_for),
                 advice(*reason)
             ),
+            _ => self.write_about_call(f),
+        }
+    }
+
+    /// The call itself could not be served.
+    fn write_about_call(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::TooManyWaiters { key } => write!(
                 f,
                 "too many calls of this process wait for locks, `{key}` would be one more; shed \
@@ -174,6 +184,7 @@ fn advice(reason: LostReason) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
     use std::time::Duration;
 
     use super::*;
@@ -192,18 +203,39 @@ mod tests {
 
     #[test]
     fn messages_name_the_key_the_reason_and_the_next_step() {
-        let busy = LockError::Timeout {
+        let busy = |holder: &str, remaining, position| LockError::Timeout {
             key: "stock-42".into(),
             waited: Duration::from_millis(5_012),
             attempts: 31,
-            holder: Some("web-3-4121:abc".into()),
-            while_holding: Vec::new(),
+            holder: Some(holder.into()),
+            remaining,
+            position: NonZeroU32::new(position),
+            while_holding: Box::default(),
         };
         assert_eq!(
-            busy.to_string(),
+            busy("web-3-4121:abc", None, 0).to_string(),
             "lock `stock-42` was not free within 5.0 s (31 attempts); held by web-3-4121:abc; \
              wait longer, or let the caller try again later"
         );
+        let twelve = Some(Duration::from_secs(12));
+        for (holder, position, said) in [
+            (
+                "web-3:abc",
+                3,
+                "; held by web-3:abc, whose lease has 12.0 s left; place 3 of the queue; ",
+            ),
+            ("3 readers", 0, "; held by 3 readers, of whose leases the last has 12.0 s left; wait"),
+            ("1 reader", 0, "; held by 1 reader, whose lease has 12.0 s left; wait"),
+            ("2 permits", 0, "; held by 2 permits, of whose leases one has 12.0 s left; wait"),
+            (
+                "w:retained:abc",
+                1,
+                "`min_hold` is not over for another 12.0 s (w:retained:abc); place 1 of the queue",
+            ),
+        ] {
+            let message = busy(holder, twelve, position).to_string();
+            assert!(message.contains(said), "{message}");
+        }
         let lost = LockError::Lost {
             key: "stock-42".into(),
             reason: LostReason::RenewalLimit,

@@ -1,6 +1,7 @@
 //! How parts of error messages are written.
 
 use std::fmt;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::node_error::{NodeError, NodeErrorKind};
@@ -18,17 +19,44 @@ impl fmt::Display for Seconds {
     }
 }
 
-pub(super) struct HeldBy<'a>(pub(super) Option<&'a str>);
+/// Who has the lock, and for how long at least, unless it is renewed.
+pub(super) struct HeldBy<'a>(pub(super) Option<&'a str>, pub(super) Option<Duration>);
 
 impl fmt::Display for HeldBy<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            None => Ok(()),
-            Some(holder) if is_retained(holder) => {
+        let Some(holder) = self.0 else { return Ok(()) };
+        match self.1.map(Seconds) {
+            None if is_retained(holder) => {
                 write!(f, "; nobody holds it: its `min_hold` is not over ({holder})")
             }
-            Some(holder) => write!(f, "; held by {holder}"),
+            Some(left) if is_retained(holder) => {
+                write!(
+                    f,
+                    "; nobody holds it: its `min_hold` is not over for another {left} ({holder})"
+                )
+            }
+            None => write!(f, "; held by {holder}"),
+            Some(left) => write!(f, "; held by {holder}, {} {left} left", whose_lease(holder)),
         }
+    }
+}
+
+/// Which lease the time is of: that of an owner, or one of a group such as `3 readers`. An owner
+/// value never ends like that.
+fn whose_lease(holder: &str) -> &'static str {
+    match holder.rsplit(' ').next() {
+        Some("readers") => "of whose leases the last has",
+        Some("permits") => "of whose leases one has",
+        _ => "whose lease has",
+    }
+}
+
+/// Where a call stood in the wait queue.
+pub(super) struct Place(pub(super) Option<NonZeroU32>);
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |position| write!(f, "; place {position} of the queue"))
     }
 }
 

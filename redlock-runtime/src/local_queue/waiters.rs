@@ -6,6 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::waiter::Waiter;
 use crate::clock::Moment;
 
+/// So many waiters are counted before one that gives up.
+const MOST_COUNTED: usize = 1000;
+
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     /// The first waiter has the lowest number.
@@ -55,17 +58,20 @@ impl Waiters {
         self.by_end.first().map_or(Moment::NEVER, |(end, _)| *end)
     }
 
-    /// Takes out the waiters whose wait ends by `now` and that may leave.
+    /// Takes out the waiters whose wait ends by `now` and that may leave. Each comes with how many
+    /// stand before it still, unless they are too many to be counted.
     pub(crate) fn take_overdue(
         &mut self,
         now: Moment,
         may_go: impl Fn(&Waiter) -> bool,
-    ) -> Vec<Waiter> {
+    ) -> Vec<(Waiter, Option<u32>)> {
         let overdue = self.by_end.range(..=(now, i64::MAX)).map(|(_, number)| *number);
         let overdue: Vec<i64> = overdue.filter(|number| may_go(&self.in_order[number])).collect();
         let taken = overdue.into_iter().filter_map(|number| {
             let waiter = self.in_order.remove(&number)?;
-            Some(self.forget(number, waiter))
+            let before = self.in_order.range(..number).take(MOST_COUNTED).count();
+            let before = u32::try_from(before).ok().filter(|_| before < MOST_COUNTED);
+            Some((self.forget(number, waiter), before))
         });
         taken.collect()
     }

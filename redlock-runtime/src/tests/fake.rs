@@ -34,16 +34,34 @@ pub(super) fn client_at(
     max_waiters: usize,
     is_embedded: bool,
 ) -> Redlock {
-    let engine = Engine::new(Parts {
+    client_of(Parts {
         backend,
         client_name: "fake".to_owned(),
         reply_timeout: Duration::from_secs(1),
+        outage_wait: None,
         max_waiters,
         is_embedded,
         reports: Arc::new(Reports::new(Clock::Tokio)),
     })
-    .unwrap();
-    Redlock::new(engine, String::new(), Policy::DEFAULT)
+}
+
+/// A client on a fake that gives up after so long an outage, and the fake.
+pub(super) fn fake_giving_up(outage_wait: Duration) -> (Redlock, Arc<Fake>) {
+    let fake = Fake::new("fake");
+    let redlock = client_of(Parts {
+        backend: Arc::clone(&fake) as Arc<dyn LockBackend>,
+        client_name: "fake".to_owned(),
+        reply_timeout: Duration::from_secs(1),
+        outage_wait: Some(outage_wait),
+        max_waiters: 100,
+        is_embedded: true,
+        reports: Arc::new(Reports::new(Clock::Tokio)),
+    });
+    (redlock, fake)
+}
+
+fn client_of(parts: Parts) -> Redlock {
+    Redlock::new(Engine::new(parts).unwrap(), String::new(), Policy::DEFAULT)
 }
 
 impl Fake {

@@ -3,9 +3,12 @@
 mod acquire;
 mod cohort;
 mod crowd;
+#[cfg(feature = "metrics")]
+mod dashboards;
 mod down_nodes;
 mod fake;
 mod fifo_queue;
+mod health;
 mod lead;
 mod local_connection;
 mod lock_order;
@@ -33,5 +36,6 @@ mod shutdown;
 mod siblings;
 mod simulation;
 mod testing;
+mod timeouts;
 mod waiting;
 mod wakers;

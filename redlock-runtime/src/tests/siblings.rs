@@ -115,7 +115,7 @@ async fn a_nested_call_does_not_wait_for_its_parents() {
             let below = redlock.lock("other").run(async {
                 again().run(async { again().run(async {}).await.unwrap() }).await.unwrap();
             });
-            below.await.unwrap();
+            Box::pin(below).await.unwrap();
             let lease = Lease::current().unwrap();
             let inside = redlock.clone();
             let task = async move {

@@ -85,7 +85,7 @@ pub async fn leases_nest_and_come_back(place: &Place) {
         assert_eq!(inner.await.unwrap().as_deref(), Some("a"));
         assert_eq!(current().as_deref(), Some("a"));
     };
-    client.lock("a").run(body).await.unwrap();
+    Box::pin(client.lock("a").run(body)).await.unwrap();
     assert_eq!(current(), None);
     assert!(place.is_free("a").await && place.is_free("b").await);
 }

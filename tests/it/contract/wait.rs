@@ -12,8 +12,10 @@ pub async fn never_asks_once(place: &Place) {
     let (_, guard) = place.held().await;
     let client = place.client().await;
     match client.lock(KEY).wait(Wait::Never).acquire().await.unwrap_err() {
-        LockError::Timeout { key, attempts, holder, .. } => {
-            assert_eq!((&*key, attempts), (KEY, 1));
+        LockError::Timeout { key, attempts, holder, remaining, position, .. } => {
+            assert_eq!((&*key, attempts, position), (KEY, 1, None));
+            let left = remaining.expect("the answer tells it");
+            assert!(left > secs(1) && left <= secs(30), "{left:?}");
             assert_eq!(holder.as_deref(), Some(guard.owner()));
         }
         other => panic!("{other:?}"),

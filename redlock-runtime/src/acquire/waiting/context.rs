@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::acquire::attempt::LAST_ATTEMPT;
-use crate::acquire::observed::Observed;
+use crate::acquire::observed::{Observed, Span};
 use crate::backend::Fault;
 use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
-use crate::local_queue::{LocalQueue, QueueHandle, Waiter};
+use crate::local_queue::{LocalQueue, QueueHandle, QueueState, Waiter};
 
 pub(super) struct Context {
     pub(super) engine: Arc<Engine>,
@@ -21,8 +21,9 @@ pub(super) struct Context {
 }
 
 impl Context {
-    pub(super) fn new(engine: Arc<Engine>, queue: QueueHandle) -> Self {
-        Self { engine, queue, observed: Observed::default(), asked_at: Moment::ZERO }
+    /// `observed`: by an attempt of the caller.
+    pub(super) fn new(engine: Arc<Engine>, queue: QueueHandle, observed: Observed) -> Self {
+        Self { engine, queue, observed, asked_at: Moment::ZERO }
     }
 
     pub(super) fn now(&self) -> Moment {
@@ -65,20 +66,33 @@ impl Context {
         let gone = {
             let mut state = self.local_queue().state();
             let is_hopeless = self.observed.fault.is_some();
-            state.waiters.take_overdue(now, |waiter| {
+            let mut gone = state.waiters.take_overdue(now, |waiter| {
                 let had_its_last = self.asked_at >= waiter.end() || is_hopeless;
                 had_its_last || waiter.end().plus(LAST_ATTEMPT) <= now
-            })
+            });
+            while self.outage_ends_wait(&mut state) <= now {
+                gone.extend(state.waiters.pop_front().map(|first| (first, None)));
+            }
+            gone
         };
-        for waiter in gone {
-            self.refuse(waiter);
+        for (waiter, before) in gone {
+            self.refuse(waiter, before);
         }
     }
 
-    fn refuse(&self, waiter: Waiter) {
-        let time = self.now().since(waiter.terms.started);
+    /// When the first waiter gives up, if nothing is answered until then. Those behind it came
+    /// later.
+    pub(super) fn outage_ends_wait(&self, state: &mut QueueState) -> Moment {
+        let limit = self.engine.outage_wait;
+        let ends = |first: &Waiter| self.observed.gives_up_at(first.terms.started, limit);
+        state.first().map_or(Moment::NEVER, ends)
+    }
+
+    /// `before`: how many callers of this process stand before it.
+    fn refuse(&self, waiter: Waiter, before: Option<u32>) {
+        let span = Span { started: waiter.terms.started, now: self.now() };
         let attempts = self.local_queue().attempts_for(&waiter);
-        let error = self.observed.error(&self.local_queue().key, time, attempts);
+        let error = self.observed.error(&self.local_queue().key, span, attempts, before);
         waiter.answer(Err(error));
     }
 
@@ -86,7 +100,7 @@ impl Context {
     /// waiter gets the error at once.
     pub(super) fn failed(&mut self, fault: Fault) -> Duration {
         let is_final = fault.is_final;
-        self.observed.failed(fault);
+        self.observed.failed(fault, self.now());
         if is_final {
             let first = {
                 let mut state = self.local_queue().state();
@@ -94,7 +108,7 @@ impl Context {
                 state.waiters.pop_front()
             };
             if let Some(waiter) = first {
-                self.refuse(waiter);
+                self.refuse(waiter, None);
             }
             return Duration::ZERO;
         }

@@ -176,6 +176,7 @@ impl Fifo {
         let now = cx.now();
         let Position { free_in, ahead, is_signalled, .. } = position;
         cx.observed.busy(holder, free_in, now);
+        cx.observed.ahead = Some(ahead);
         let pause = if is_signalled {
             backoff::queued(free_in, ahead)
         } else {

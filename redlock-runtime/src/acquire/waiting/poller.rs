@@ -9,6 +9,7 @@ use super::deliver::deliver;
 use super::fifo::Fifo;
 use super::poll::Poll;
 use super::strategy::Strategy;
+use crate::acquire::observed::Observed;
 use crate::background_thread::{self, stopped};
 use crate::backoff;
 use crate::clock::Moment;
@@ -25,8 +26,9 @@ const LINGER: Duration = Duration::from_secs(1);
 pub(in crate::acquire) fn start_poller(
     engine: &Arc<Engine>,
     queue: QueueHandle,
+    observed: Observed,
 ) -> Result<(), LockError> {
-    let cx = Context::new(Arc::clone(engine), queue);
+    let cx = Context::new(Arc::clone(engine), queue, observed);
     let executor = engine.executor();
     if engine.backend.abilities().fifo_queue.is_some() {
         executor.spawn(Poller::<Fifo>::new(cx).run())
@@ -101,7 +103,8 @@ impl<S: Strategy> Poller<S> {
         // From here on, the poller makes attempts for callers that are still there.
         state.left = None;
         let (until, why) = self.rest_until(&mut state, now);
-        let until = until.min(state.waiters.earliest_end());
+        let given_up = self.cx.outage_ends_wait(&mut state);
+        let until = until.min(state.waiters.earliest_end()).min(given_up);
         if now < until { rest(&mut state, until, why) } else { NextStep::Ask(terms) }
     }
 
@@ -144,6 +147,7 @@ impl<S: Strategy> Poller<S> {
             self.linger();
         }
         let Some(tenure) = granted else { return };
+        self.cx.observed.granted();
         self.strategy.was_granted();
         let may_claim = self.strategy.has_queue(&self.cx.engine);
         if let Some(moment) = deliver(&mut self.cx, tenure, may_claim).await {
@@ -186,7 +190,8 @@ impl<S: Strategy> Drop for Poller<S> {
         // The thread is started before its replacement is created: the drop of a replacement that
         // cannot be spawned would create another replacement, without end.
         if let Some(thread) = is_needed.then(background_thread::handle).and_then(Result::ok) {
-            let heir = Self::new(Context::new(Arc::clone(engine), queue.another()));
+            let heir =
+                Self::new(Context::new(Arc::clone(engine), queue.another(), Observed::default()));
             drop(thread.spawn(heir.run()));
             return;
         }

@@ -2,6 +2,7 @@
 //! its users.
 
 mod fate;
+mod health_check;
 mod hint_registry;
 mod hints;
 mod node;

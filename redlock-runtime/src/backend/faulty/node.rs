@@ -1,7 +1,7 @@
 //! A store in memory as a server: every command meets the fate that the script has for it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::fate::{Fate, meet};
 use super::hint_registry::HintRegistry;
@@ -30,8 +30,16 @@ pub(crate) struct NodeState {
     pub(crate) clock_offset: Option<i64>,
     pub(crate) registry: HintRegistry,
     pub(crate) log: Vec<String>,
+    pub(super) last_check: Option<LastCheck>,
     #[cfg(test)]
     pub(crate) batches: Vec<(tokio::time::Instant, usize)>,
+}
+
+/// Since when checks have found a store as it is.
+#[derive(Debug)]
+pub(crate) struct LastCheck {
+    pub(super) is_up: bool,
+    pub(super) since: SystemTime,
 }
 
 impl FaultyNode {
@@ -116,7 +124,7 @@ impl LockBackend for FaultyNode {
     fn abilities(&self) -> Abilities<'_> {
         let gives_hints = self.state().registry.is_on;
         let release_hints = gives_hints.then_some(self as _);
-        Abilities { release_hints, ..Abilities::default() }
+        Abilities { release_hints, health: Some(self), ..Abilities::default() }
     }
 }
 

@@ -380,6 +380,7 @@ impl LockBackend for Quorum {
             release_hints: Some(self),
             background_work: Some(self),
             downgrade: Some(self),
+            health: Some(self),
             ..Abilities::default()
         }
     }

@@ -5,6 +5,7 @@ pub(crate) mod broadcast;
 pub(crate) mod downgrade;
 pub(crate) mod founders;
 pub(crate) mod grant_table;
+pub(crate) mod health_check;
 pub(crate) mod member;
 pub(crate) mod raise;
 pub(crate) mod release_hints;

@@ -7,6 +7,7 @@ mod downgrade;
 mod fifo_queue;
 mod founders;
 mod health;
+mod health_check;
 mod node;
 mod node_core;
 mod node_tasks;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::commands::{ScriptCall, exclusive, on_abandoned, send_script, shared};
 use super::connection::{Loan, MinReplicas, ReplicaConnections, SharedConnection, Source};
-use super::health::{CLOCK, Health, IdentifiedSource, Sample, ServerIdentity};
+use super::health::{CLOCK, IdentifiedSource, OutageLog, Sample, ServerIdentity};
 use super::pending_undo::PendingUndos;
 use super::pubsub::{HandoverWatchdog, Registry};
 use crate::backend::{Claim, Fault, Found, Release};
@@ -44,7 +44,7 @@ impl Default for NodeOptions {
 /// One server, whichever connection a caller uses.
 pub(crate) struct NodeCore<S: Source> {
     pub(crate) name: String,
-    pub(crate) health: Health,
+    pub(crate) health: OutageLog,
     pub(crate) identity: Arc<ServerIdentity>,
     pub(crate) source: Arc<IdentifiedSource<S>>,
     /// Renewals have a connection of their own: they never queue after the commands of callers.
@@ -69,7 +69,7 @@ impl<S: Source> NodeCore<S> {
         let source = Arc::new(source);
         let connections = |replicas| (replicas, ReplicaConnections::new(Arc::clone(&source)));
         Self {
-            health: Health::new(&name, client, reports, S::LEADS_TO_ONE),
+            health: OutageLog::new(&name, client, reports, S::LEADS_TO_ONE),
             name,
             identity,
             renewals: SharedConnection::of(Arc::clone(&source), &exclusive::renew::SCRIPT),

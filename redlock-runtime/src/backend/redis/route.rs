@@ -313,6 +313,7 @@ impl<S: Source> LockBackend for Route<S> {
             fifo_queue: is_alone.then_some(self as _),
             acquire_all: is_alone.then_some(self as _),
             downgrade: Some(self),
+            health: Some(self),
             has_permits: true,
             ..Abilities::default()
         }

@@ -117,6 +117,7 @@ fn connect(world: &Arc<World>, process: usize) -> Redlock {
         Arc::new(Quorum::new(nodes, rules))
     };
     let engine = Engine::new(Parts {
+        outage_wait: None,
         backend,
         client_name: "p".to_owned(),
         reply_timeout: world.plan.reply_timeout,

@@ -9,7 +9,7 @@ use tokio::time::{Instant, Timeout, timeout_at};
 use super::failure::{Failure, no_connection, no_reply, nonsense};
 use super::script_call::ScriptCall;
 use crate::backend::redis::connection::{Loan, SharedConnection, Source, diagnose};
-use crate::backend::redis::health::{CLOCK, Health};
+use crate::backend::redis::health::{CLOCK, OutageLog};
 use crate::clock::Moment;
 use crate::error::NodeErrorKind;
 
@@ -18,7 +18,7 @@ use crate::error::NodeErrorKind;
 /// script may still be carried out and its answer is lost, also because this future was dropped,
 /// `on_abandoned` gets its connection.
 pub(crate) async fn send_script<S: Source, T>(
-    health: &Health,
+    health: &OutageLog,
     connection: &SharedConnection<S>,
     call: &ScriptCall,
     within: Duration,

@@ -9,5 +9,5 @@ pub(crate) mod server_identity;
 pub(crate) mod startup_check;
 
 pub(crate) use clock_jump::Sample;
-pub(crate) use node_health::Health;
+pub(crate) use node_health::OutageLog;
 pub(crate) use server_identity::{CLOCK, IdentifiedSource, ServerIdentity};

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::Notify;
 
@@ -29,7 +29,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
 
 /// The health of one node, as the commands of one client observe it.
 #[derive(Debug)]
-pub(crate) struct Health {
+pub(crate) struct OutageLog {
     node: String,
     /// The client of these commands, as its owner values begin.
     client: Arc<str>,
@@ -38,13 +38,18 @@ pub(crate) struct Health {
     /// There is no outage, so answers need not be examined further.
     is_calm: AtomicBool,
     state: Mutex<HealthState>,
-    /// Notified at the events that [`Health::news`] waits for.
+    /// Notified at the events that [`OutageLog::news`] waits for.
     news: Notify,
 }
 
 #[derive(Debug, Default)]
 struct HealthState {
     outage: Option<Outage>,
+    /// Since when the node answers, but for its outage. `None`: it has not answered yet.
+    answers_since: Option<Moment>,
+    /// What the wall clock showed at the moment of the last `since`: it stays the same while the
+    /// clock is set.
+    shown: Option<(Moment, SystemTime)>,
     /// A connection broke: another process may answer now.
     is_suspect: bool,
     run_id: Option<String>,
@@ -64,7 +69,7 @@ struct Outage {
     pause: Duration,
 }
 
-impl Health {
+impl OutageLog {
     pub(crate) fn new(
         node: &str,
         client: Arc<str>,
@@ -91,6 +96,7 @@ impl Health {
                 outage.answers.get_or_insert_with(|| CLOCK.now());
                 return;
             }
+            state.answers_since.get_or_insert_with(|| CLOCK.now());
             self.is_calm.store(true, Ordering::Relaxed);
         }
         telemetry::node_up(&self.node, true);
@@ -183,6 +189,17 @@ impl Health {
         self.state().outage.as_ref().is_some_and(|outage| outage.answers.is_none())
     }
 
+    /// Since when the node answers, or does not.
+    pub(crate) fn since(&self) -> SystemTime {
+        let mut state = self.state();
+        let of_outage = state.outage.as_ref().map(|outage| outage.answers.unwrap_or(outage.began));
+        let since = of_outage.or(state.answers_since).unwrap_or_else(|| CLOCK.now());
+        let known = state.shown.filter(|(known, _)| *known == since);
+        let shown = known.unwrap_or_else(|| (since, CLOCK.wall_time(since)));
+        state.shown = Some(shown);
+        shown.1
+    }
+
     /// Reports an outage that lasts, when that is due.
     pub(crate) fn tell_on(&self) {
         let now = CLOCK.now();
@@ -211,6 +228,7 @@ impl Health {
             let mut state = self.state();
             let quiet = self.quiet();
             let Some(outage) = state.outage.take_if(|outage| outage.is_over(quiet)) else { return };
+            state.answers_since = outage.answers;
             self.is_calm.store(true, Ordering::Relaxed);
             outage
         };

@@ -8,6 +8,7 @@ use tokio::time::{sleep, timeout};
 use crate::backend::redis::commands::{exclusive, on_abandoned, send_script};
 use crate::backend::redis::connection::Source;
 use crate::backend::redis::node_core::NodeCore;
+use crate::error::NodeError;
 
 /// How often a node that is out is checked.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
@@ -41,19 +42,25 @@ pub(crate) async fn watch<S: Source>(core: &NodeCore<S>) {
     }
 }
 
-/// Sends a renewal of no lease: only the answer counts. It is not sent to several servers, where
-/// the answer of one would say nothing about the others.
+/// Checks whether the node is back. Several servers are not checked: the answer of one would say
+/// nothing about the others.
 async fn ask<S: Source>(core: &NodeCore<S>) {
     if S::LEADS_TO_ONE {
-        let none: [crate::backend::Claim; 0] = [];
-        let call = exclusive::renew::call(&none);
-        let decode = |value: &redis::Value| exclusive::renew::decode(value, 0);
-        let answer =
-            send_script(&core.health, &core.renewals, &call, REPLY, decode, on_abandoned).await;
-        if answer.is_err() {
-            core.health.confirm();
-        }
+        let _ = ping(core, REPLY).await;
     }
+}
+
+/// Sends a renewal of no lease: only the answer counts.
+pub(crate) async fn ping<S: Source>(core: &NodeCore<S>, within: Duration) -> Result<(), NodeError> {
+    let none: [crate::backend::Claim; 0] = [];
+    let call = exclusive::renew::call(&none);
+    let decode = |value: &redis::Value| exclusive::renew::decode(value, 0);
+    let answer =
+        send_script(&core.health, &core.renewals, &call, within, decode, on_abandoned).await;
+    answer.map(drop).map_err(|failure| {
+        core.health.confirm();
+        failure.error
+    })
 }
 
 /// Finds out which process answers.

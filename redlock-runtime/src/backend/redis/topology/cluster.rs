@@ -15,10 +15,11 @@ use deadpool_redis::redis::io::tcp::TcpSettings;
 use deadpool_redis::redis::{ConnectionInfo, RedisResult, Value};
 use tokio::time::Instant;
 
+use super::last_checks::LastChecks;
 use super::masters;
 use crate::backend::redis::connection::{CONNECT, Source, address};
 use crate::backend::redis::node::RedisNode;
-use crate::backend::redis::node_core::NodeOptions;
+use crate::backend::redis::node_core::{NodeCore, NodeOptions};
 use crate::backend::redis::pubsub::{Listener, PubsubStream};
 use crate::backend::{Abilities, Acquired, Claim, Fault, Found, LockBackend, Release, Reply};
 use crate::error::LockError;
@@ -42,6 +43,7 @@ const CLIENT_CONNECT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct RedisCluster {
     node: RedisNode<Shards>,
+    pub(super) checks: LastChecks,
 }
 
 impl RedisCluster {
@@ -64,11 +66,19 @@ impl RedisCluster {
             .build()
             .map_err(|error| LockError::config(format!("{name}: {error}")))?;
         let shards = Shards::Client { client: Box::new(client), seeds: nodes };
-        Ok(Self { node: RedisNode::new(name, shards, options) })
+        Ok(Self::of(name, shards, options))
     }
 
     pub(crate) fn from_pool(pool: Pool, options: NodeOptions) -> Self {
-        Self { node: RedisNode::new("cluster pool".to_owned(), Shards::Pool(pool), options) }
+        Self::of("cluster pool".to_owned(), Shards::Pool(pool), options)
+    }
+
+    fn of(name: String, shards: Shards, options: NodeOptions) -> Self {
+        Self { node: RedisNode::new(name, shards, options), checks: LastChecks::default() }
+    }
+
+    pub(super) fn core(&self) -> &NodeCore<Shards> {
+        &self.node.route.core
     }
 }
 
@@ -150,7 +160,7 @@ impl LockBackend for RedisCluster {
     }
 
     fn abilities(&self) -> Abilities<'_> {
-        self.node.abilities()
+        Abilities { health: Some(self), ..self.node.abilities() }
     }
 }
 

@@ -30,7 +30,7 @@ const SOON: Duration = Duration::from_secs(1);
 const MOST_HEARD: usize = 512;
 
 /// The address of a server.
-type Address = (String, u16);
+pub(super) type Address = (String, u16);
 
 /// Subscribes at all masters that answer.
 pub(crate) async fn subscribe(
@@ -303,7 +303,7 @@ fn host(address: &ConnectionAddr) -> &str {
 
 /// The masters in an answer to CLUSTER SLOTS: `{first slot, last, {host, port, ..}, replicas ..}`
 /// for each range. If a server does not know its host, it is the one that was `asked`.
-fn parse(slots: &Value, asked: &str) -> Vec<Address> {
+pub(super) fn parse(slots: &Value, asked: &str) -> Vec<Address> {
     let Value::Array(ranges) = slots else { return Vec::new() };
     let mut masters: Vec<Address> = Vec::new();
     for range in ranges {

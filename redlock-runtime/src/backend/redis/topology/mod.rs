@@ -3,6 +3,10 @@
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
 #[cfg(feature = "cluster")]
+mod cluster_health;
+#[cfg(feature = "cluster")]
+mod last_checks;
+#[cfg(feature = "cluster")]
 pub(crate) mod masters;
 #[cfg(feature = "sentinel")]
 pub(crate) mod sentinel;

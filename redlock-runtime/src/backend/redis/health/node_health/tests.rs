@@ -3,15 +3,15 @@
 use super::*;
 use crate::clock::Clock;
 
-fn health() -> Health {
-    Health::new("n", "web-1".into(), Arc::new(Reports::new(Clock::Boot)), true)
+fn health() -> OutageLog {
+    OutageLog::new("n", "web-1".into(), Arc::new(Reports::new(Clock::Boot)), true)
 }
 
 fn failure(kind: NodeErrorKind) -> Failure {
     Failure::new(NodeError::new("n", kind, "refused"), false, false)
 }
 
-fn is_reported(health: &Health) -> bool {
+fn is_reported(health: &OutageLog) -> bool {
     health.state().outage.as_ref().is_some_and(|outage| outage.is_reported)
 }
 
@@ -74,7 +74,7 @@ fn an_outage_that_lasts_is_told_again_after_ever_longer_pauses() {
     let health = health();
     health.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
     health.confirm();
-    let due = |health: &Health, by: Duration| {
+    let due = |health: &OutageLog, by: Duration| {
         let mut state = health.state();
         let outage = state.outage.as_mut().unwrap();
         outage.tell_again = outage.tell_again.minus(by);
@@ -113,7 +113,7 @@ fn a_connection_that_broke_raises_a_suspicion_once() {
 #[test]
 fn of_several_servers_one_that_answers_says_little() {
     let reports = Arc::new(Reports::new(Clock::Boot));
-    let health = Health::new("n", "web-1".into(), reports, false);
+    let health = OutageLog::new("n", "web-1".into(), reports, false);
     health.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
     assert!(is_reported(&health), "nothing asks such a node in the background");
     let answers_since = |ago: Duration| {

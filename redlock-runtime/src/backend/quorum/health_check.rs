@@ -1,0 +1,40 @@
+//! Which of N nodes answer, and have a vote.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::backend::Quorum;
+use super::member::Member;
+use crate::backend::{HealthAnswer, HealthCheck};
+use crate::health::{Health, NodeHealth};
+
+impl HealthCheck for Quorum {
+    /// Every node is asked, and waited for: also those that are down.
+    fn check_health(&self, within: Duration) -> HealthAnswer<'_> {
+        Box::pin(async move {
+            let ask = |member: &Arc<Member>| {
+                let member = Arc::clone(member);
+                tokio::spawn(async move {
+                    match member.backend.abilities().health {
+                        Some(check) => check.check_health(within).await.into_nodes(),
+                        None => Vec::new(),
+                    }
+                })
+            };
+            let asked: Vec<_> = self.members.iter().map(ask).collect();
+            let mut nodes = Vec::with_capacity(asked.len());
+            for (member, answer) in self.members.iter().zip(asked) {
+                let found = answer.await.unwrap_or_default();
+                nodes.extend(found.into_iter().map(|node| self.judged(member, node)));
+            }
+            Health::new(nodes, self.needed())
+        })
+    }
+}
+
+impl Quorum {
+    fn judged(&self, member: &Member, node: NodeHealth) -> NodeHealth {
+        let objection = self.guard.as_ref().and_then(|guard| guard.objection(member));
+        node.objected(objection.and_then(|fault| fault.nodes.into_iter().next()))
+    }
+}

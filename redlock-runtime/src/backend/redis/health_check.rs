@@ -1,0 +1,46 @@
+//! Whether one server answers, and may hold locks.
+
+use std::time::Duration;
+
+use deadpool_redis::redis;
+use tokio::time::{Instant, timeout};
+
+use super::connection::Source;
+use super::health::info::field;
+use super::health::outages;
+use super::node_core::NodeCore;
+use super::route::Route;
+use crate::backend::{HealthAnswer, HealthCheck};
+use crate::error::{NodeError, NodeErrorKind};
+use crate::health::{Health, NodeHealth};
+
+impl<S: Source> HealthCheck for Route<S> {
+    fn check_health(&self, within: Duration) -> HealthAnswer<'_> {
+        Box::pin(async move {
+            let core = &self.core;
+            let begun = Instant::now();
+            let answer = outages::ping(core, within).await;
+            let took = begun.elapsed();
+            let is_up = answer.is_ok();
+            let since = core.health.since();
+            let node = NodeHealth::new(&core.name, took, answer, since);
+            let objection =
+                if is_up { objection(core, within.saturating_sub(took)).await } else { None };
+            Health::new(vec![node.objected(objection)], 1)
+        })
+    }
+}
+
+/// A replica answers as a master does, and refuses every lock. A user who may not run INFO goes
+/// without this check.
+async fn objection<S: Source>(core: &NodeCore<S>, within: Duration) -> Option<NodeError> {
+    let info = timeout(within, async {
+        let mut loan = core.renewals.borrow().await?;
+        let command = redis::cmd("INFO").arg("replication").to_owned();
+        command.query_async::<String>(&mut loan.connection).await
+    });
+    let info = info.await.ok()?.ok()?;
+    let is_replica = field(&info, "role") == Some("slave");
+    let message = "this server is a replica";
+    is_replica.then(|| NodeError::new(&core.name, NodeErrorKind::ReadOnly, message))
+}

@@ -1,0 +1,106 @@
+//! Which masters of a cluster answer.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use deadpool_redis::redis::cluster_routing::{
+    MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo, SingleNodeRoutingInfo,
+};
+use deadpool_redis::redis::{self, RedisResult, Value};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::cluster::RedisCluster;
+use super::masters;
+use crate::backend::redis::commands::{Failure, no_reply};
+use crate::backend::redis::connection::diagnose;
+use crate::backend::redis::health::CLOCK;
+use crate::backend::redis::pubsub::broken;
+use crate::backend::{HealthAnswer, HealthCheck};
+use crate::error::NodeError;
+use crate::health::{Health, NodeHealth};
+use crate::together::together;
+
+impl HealthCheck for RedisCluster {
+    /// Asks which masters there are, then each of them.
+    fn check_health(&self, within: Duration) -> HealthAnswer<'_> {
+        Box::pin(async move {
+            let (begun, sent) = (Instant::now(), CLOCK.now());
+            let health = match self.masters(begun, within).await {
+                Ok(masters) => {
+                    let left = within.saturating_sub(begun.elapsed());
+                    let checks = masters.into_iter().map(|master| {
+                        let check: Pin<Box<dyn Future<Output = NodeHealth> + Send + '_>> =
+                            Box::pin(self.check(master, left));
+                        check
+                    });
+                    let nodes = together(checks.collect()).await;
+                    let all = nodes.len();
+                    Health::new(nodes, all)
+                }
+                Err(error) => {
+                    let name = &self.core().name;
+                    let since = self.checks.learn(name, false);
+                    let took = begun.elapsed();
+                    Health::new(vec![NodeHealth::new(name, took, Err(error), since)], 1)
+                }
+            };
+            // A part of the cluster that is out makes an outage, as it does for commands.
+            match health.nodes().iter().find_map(NodeHealth::error) {
+                Some(error) => {
+                    drop(
+                        self.core().health.failed(Failure::new(error.clone(), false, false), sent),
+                    );
+                }
+                None => self.core().health.heard(),
+            }
+            health
+        })
+    }
+}
+
+impl RedisCluster {
+    /// The masters, as the first server names them that answers.
+    async fn masters(
+        &self,
+        begun: Instant,
+        within: Duration,
+    ) -> Result<Vec<masters::Address>, NodeError> {
+        let name = &self.core().name;
+        let asked = timeout_at(begun + within, async {
+            let mut loan = self.core().renewals.borrow().await?;
+            let all = MultipleNodeRoutingInfo::AllNodes;
+            let place = RoutingInfo::MultiNode((all, Some(ResponsePolicy::OneSucceeded)));
+            let command = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
+            let found = masters::parse(&loan.connection.route_command(command, place).await?, "");
+            if found.is_empty() { Err(broken()) } else { Ok(found) }
+        });
+        match asked.await {
+            Ok(Ok(masters)) => Ok(masters),
+            Ok(Err(error)) => Err(diagnose(name, &error).error),
+            Err(_) => Err(no_reply(name, "no reply", within, false).error),
+        }
+    }
+
+    async fn check(&self, (host, port): masters::Address, within: Duration) -> NodeHealth {
+        let name = format!("{} ({host}:{port})", self.core().name);
+        let begun = Instant::now();
+        let asked = timeout(within, async {
+            let mut loan = self.core().renewals.borrow().await?;
+            let master = SingleNodeRoutingInfo::ByAddress { host, port };
+            let place = RoutingInfo::SingleNode(master);
+            let answer = loan.connection.route_command(redis::cmd("PING"), place).await?;
+            RedisResult::Ok(match answer {
+                Value::ServerError(refusal) => Err(refusal.into()),
+                _ => Ok(()),
+            })
+        });
+        let answer = match asked.await {
+            Ok(Ok(Ok(()))) => Ok(()),
+            Ok(Ok(Err(error)) | Err(error)) => Err(diagnose(&name, &error).error),
+            Err(_) => Err(no_reply(&name, "no reply", within, false).error),
+        };
+        let took = begun.elapsed();
+        let since = self.checks.learn(&name, answer.is_ok());
+        NodeHealth::new(&name, took, answer, since)
+    }
+}

@@ -1,0 +1,75 @@
+use std::panic::{RefUnwindSafe, UnwindSafe};
+
+use super::*;
+
+fn bounds<T: Error + Send + Sync + UnwindSafe + RefUnwindSafe + Clone + 'static>() {}
+
+#[test]
+fn the_error_can_be_shared_cloned_and_boxed() {
+    bounds::<LockError>();
+    assert!(size_of::<LockError>() <= 96, "{}", size_of::<LockError>());
+}
+
+fn lost(reason: LostReason) -> LockError {
+    LockError::Lost { key: "k".into(), reason, held_for: Duration::ZERO, renewals: 0 }
+}
+
+fn unavailable(key: &str, kinds: &[NodeErrorKind]) -> LockError {
+    let node = |kind: &NodeErrorKind| NodeError::new("redis://db:1", *kind, "refused");
+    LockError::Unavailable { key: key.into(), nodes: kinds.iter().map(node).collect() }
+}
+
+fn busy_after(waited: Duration) -> LockError {
+    LockError::Timeout {
+        key: "k".into(),
+        waited,
+        attempts: 1,
+        holder: None,
+        remaining: None,
+        position: None,
+        while_holding: Box::default(),
+    }
+}
+
+#[test]
+fn each_error_is_of_one_sort_at_most() {
+    let busy =
+        [busy_after(Duration::ZERO), LockError::AlreadyHeld { key: "k".into(), with: vec![] }];
+    let down = [
+        unavailable("k", &[NodeErrorKind::NoReply]),
+        LockError::TooManyWaiters { key: "k".into() },
+    ];
+    let over = [lost(LostReason::Expired), lost(LostReason::Stolen)];
+    let other = [lost(LostReason::Released), LockError::NotInitialized];
+    let sorts = |error: &LockError| (error.is_busy(), error.is_unavailable(), error.is_lost());
+    assert!(busy.iter().all(|error| sorts(error) == (true, false, false)));
+    assert!(down.iter().all(|error| sorts(error) == (false, true, false)));
+    assert!(over.iter().all(|error| sorts(error) == (false, false, true)));
+    assert!(other.iter().all(|error| sorts(error) == (false, false, false)));
+}
+
+#[test]
+fn it_is_said_when_to_call_again() {
+    let secs = Duration::from_secs;
+    assert_eq!(busy_after(Duration::ZERO).retry_after(), Some(secs(1)));
+    assert_eq!(busy_after(secs(5)).retry_after(), Some(secs(5)));
+    assert_eq!(busy_after(secs(3600)).retry_after(), Some(secs(30)));
+    let one_is_down = [NodeErrorKind::Unreachable, NodeErrorKind::NoPermission];
+    assert_eq!(unavailable("k", &one_is_down).retry_after(), Some(secs(1)));
+    assert_eq!(unavailable("k", &one_is_down[1..]).retry_after(), None);
+    assert_eq!(lost(LostReason::Unreachable).retry_after(), None);
+}
+
+#[test]
+fn a_failure_without_a_key_has_none() {
+    assert_eq!(unavailable("", &[NodeErrorKind::NoReply]).key(), None);
+    assert_eq!(unavailable("k", &[NodeErrorKind::NoReply]).key(), Some("k"));
+}
+
+#[test]
+fn the_source_of_an_outage_is_what_the_first_node_said() {
+    let error = unavailable("k", &[NodeErrorKind::NoReply, NodeErrorKind::Busy]);
+    let source = error.source().and_then(|source| source.downcast_ref::<NodeError>());
+    assert_eq!(source.map(NodeError::kind), Some(NodeErrorKind::NoReply));
+    assert!(busy_after(Duration::ZERO).source().is_none());
+}

@@ -1,0 +1,116 @@
+//! The alerts and the dashboard in `contrib` name the metrics that the exporter shows, and all of
+//! them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use metrics_exporter_prometheus::PrometheusBuilder;
+
+use crate::error::LockError;
+use crate::state::LostReason;
+use crate::telemetry;
+
+const RULES: &str = include_str!("../../../contrib/prometheus/redlock.rules.yml");
+const DASHBOARD: &str = include_str!("../../../contrib/grafana/redlock.json");
+const DOCS: &str = include_str!("../../../docs/observability.md");
+
+/// What the exporter shows after every function of `telemetry` was called once, with buckets as the
+/// docs recommend them.
+fn exported() -> String {
+    let buckets: Vec<f64> = (0..11).map(|n| 0.0001 * 4_f64.powi(n)).collect();
+    let builder = PrometheusBuilder::new().set_buckets(&buckets).unwrap();
+    let recorder = builder.build_recorder();
+    let handle = recorder.handle();
+    metrics::with_local_recorder(&recorder, || {
+        telemetry::describe();
+        telemetry::attempt("t");
+        telemetry::acquired("t", Duration::ZERO);
+        telemetry::not_acquired("t", &LockError::ForkedProcess, true);
+        telemetry::skipped("t");
+        telemetry::gave_up("t");
+        telemetry::question("t");
+        telemetry::held("t");
+        telemetry::ended("t", Duration::ZERO);
+        telemetry::lost("t", LostReason::Expired);
+        telemetry::renewal("t", true);
+        telemetry::renewal_lag(Duration::ZERO);
+        telemetry::unprotected("t");
+        telemetry::node_up("n", true);
+        telemetry::node_doubted("n", "started");
+    });
+    handle.render()
+}
+
+/// The series of a scrape, and the labels of each.
+fn series(scrape: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let lines = scrape.lines().filter(|line| line.starts_with("redlock_"));
+    let mut found = BTreeMap::<String, BTreeSet<String>>::new();
+    for line in lines {
+        let (name, rest) = line.split_once(['{', ' ']).unwrap();
+        let labels = rest.split_once('}').map_or("", |(labels, _)| labels);
+        let labels = labels.split(',').filter_map(|label| label.split_once('='));
+        let names = labels.map(|(name, _)| name.to_owned());
+        found.entry(name.to_owned()).or_default().extend(names);
+    }
+    found
+}
+
+/// Every `redlock_..` in a text.
+fn named(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    words.filter(|word| word.starts_with("redlock_")).map(str::to_owned).collect()
+}
+
+/// The metric to which a series belongs.
+fn base(series: &str) -> &str {
+    let parts = ["_bucket", "_sum", "_count"];
+    parts.iter().find_map(|part| series.strip_suffix(part)).unwrap_or(series)
+}
+
+#[test]
+fn alerts_and_panels_use_series_that_exist() {
+    let shown = series(&exported());
+    for (file, text) in [("rules", RULES), ("dashboard", DASHBOARD)] {
+        let used = named(text);
+        assert!(used.len() > 5, "{used:?}");
+        for name in &used {
+            // A text may name a histogram as a whole.
+            let is_there =
+                shown.contains_key(name) || shown.keys().any(|known| base(known) == name);
+            assert!(is_there, "{file}: {name} is not among {:?}", shown.keys());
+        }
+    }
+}
+
+#[test]
+fn the_dashboard_and_the_docs_show_every_metric() {
+    let bases = |names: BTreeSet<String>| -> BTreeSet<String> {
+        names.iter().map(|name| base(name).to_owned()).collect()
+    };
+    let all = bases(series(&exported()).into_keys().collect());
+    assert_eq!(bases(named(DASHBOARD)), all);
+    let rows: String = DOCS.lines().filter(|line| line.starts_with("| `redlock_")).collect();
+    assert_eq!(bases(named(&rows)), all);
+}
+
+/// A label, or a value of one, that no series has would make an alert that never fires.
+#[test]
+fn alerts_and_panels_use_labels_that_exist() {
+    let shown = series(&exported());
+    let known: BTreeSet<&str> = shown.values().flatten().map(String::as_str).collect();
+    let of_scrapes = ["job", "instance", "le"];
+    for text in [RULES, DASHBOARD] {
+        for by in text.split("by (").skip(1) {
+            let labels = by.split_once(')').unwrap().0.split(',').map(str::trim);
+            for label in labels {
+                assert!(known.contains(label) || of_scrapes.contains(&label), "{label}");
+            }
+        }
+    }
+    for matcher in RULES.replace("=~\"", "=\"").split("=\"").skip(1) {
+        let (values, _) = matcher.split_once('"').unwrap();
+        for value in values.split('|') {
+            assert!(DOCS.contains(&format!("`{value}`")), "{value} is no documented value");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What `health` finds, and how long calls wait in an outage.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::fake::{Fate, fake, fake_giving_up};
+use crate::client::Redlock;
+use crate::error::{LockError, NodeErrorKind};
+use crate::health::{Health, NodeHealth};
+use crate::options::Wait;
+use crate::testing::FaultyStore;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn usable(health: &Health) -> Vec<bool> {
+    health.nodes().iter().map(NodeHealth::is_usable).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn memory_is_always_there() {
+    let redlock = Redlock::builder().memory().build().await.unwrap();
+    let health = redlock.health().await;
+    assert!(health.is_available() && usable(&health) == [true]);
+    assert_eq!(health.nodes()[0].round_trip(), Some(Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_is_bounded_by_the_reply_timeout_and_takes_no_lock() {
+    let (redlock, fake) = fake();
+    fake.always(Some(Fate::Slow(SECOND / 4)));
+    let slow = redlock.health().await;
+    assert_eq!(slow.nodes()[0].round_trip(), Some(SECOND / 4));
+    fake.always(Some(Fate::LostReply));
+    let start = Instant::now();
+    let silent = redlock.health().await;
+    assert_eq!(start.elapsed(), SECOND);
+    assert_eq!((silent.is_available(), silent.nodes()[0].is_reachable()), (false, false));
+    assert_eq!(silent.nodes()[0].error().unwrap().kind(), NodeErrorKind::NoReply);
+    assert!(silent.nodes()[0].since() > slow.nodes()[0].since());
+    fake.always(None);
+    assert!(redlock.health().await.is_available());
+    assert!(fake.take_log().is_empty(), "nothing was asked of any lock");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_three_masters_two_are_enough() {
+    let masters: [FaultyStore; 3] = FaultyStore::masters();
+    let redlock = Redlock::builder().faulty_stores(&masters).build().await.unwrap();
+    drop(redlock.lock("k").acquire().await.unwrap());
+    assert_eq!(usable(&redlock.health().await), [true, true, true]);
+    masters[1].down();
+    let health = redlock.health().await;
+    assert!(health.is_available() && usable(&health) == [true, false, true], "{health}");
+    masters[2].down();
+    let health = redlock.health().await;
+    assert!(!health.is_available() && usable(&health) == [true, false, false], "{health}");
+    masters[1].up();
+    masters[2].up();
+    masters[2].restart();
+    let health = redlock.health().await;
+    let last = &health.nodes()[2];
+    assert!(health.is_available() && last.is_reachable() && !last.is_usable(), "{health}");
+    assert_eq!(last.error().unwrap().kind(), NodeErrorKind::Quarantined);
+}
+
+fn is_unavailable(error: &LockError) -> bool {
+    matches!(error, LockError::Unavailable { .. })
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_give_up_when_an_outage_has_lasted_for_long_enough() {
+    let (redlock, fake) = fake_giving_up(2 * SECOND);
+    fake.always(Some(Fate::Refused(NodeErrorKind::Unreachable, false)));
+    let lock = || redlock.lock("k").wait(Wait::Forever);
+    let start = Instant::now();
+    let second = async {
+        tokio::time::sleep(SECOND).await;
+        let asked = start.elapsed();
+        (lock().acquire().await, start.elapsed().saturating_sub(asked))
+    };
+    let (first, second) = tokio::join!(lock().acquire(), second);
+    assert!(is_unavailable(&first.unwrap_err()));
+    assert!(is_unavailable(&second.0.unwrap_err()));
+    assert!((2 * SECOND..5 * SECOND / 2).contains(&second.1), "{:?}", second.1);
+    let begun = Instant::now();
+    let hasty = redlock.lock("k").wait(SECOND / 2).acquire().await.unwrap_err();
+    assert!(is_unavailable(&hasty) && begun.elapsed() < SECOND, "`wait` is the bound");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_patience_the_first_failure_ends_the_call() {
+    let (redlock, fake) = fake_giving_up(Duration::ZERO);
+    fake.next_acquires([Fate::Refused(NodeErrorKind::Unreachable, false)]);
+    let start = Instant::now();
+    let error = redlock.lock("k").acquire().await.unwrap_err();
+    assert!(is_unavailable(&error) && start.elapsed().is_zero());
+    drop(redlock.lock("k").acquire().await.unwrap());
+}
+
+/// Only the time of failures counts, not that for which somebody held the lock.
+#[tokio::test(start_paused = true)]
+async fn a_long_wait_for_a_busy_lock_is_no_outage() {
+    let (redlock, fake) = fake_giving_up(2 * SECOND);
+    fake.store.set("k", "somebody", 60 * SECOND);
+    let waiter = tokio::spawn(redlock.lock("k").wait(Wait::Forever).acquire());
+    tokio::time::sleep(10 * SECOND).await;
+    let down = || fake.always(Some(Fate::Refused(NodeErrorKind::Unreachable, false)));
+    down();
+    tokio::time::sleep(SECOND).await;
+    fake.always(None);
+    tokio::time::sleep(SECOND).await;
+    down();
+    tokio::time::sleep(3 * SECOND / 2).await;
+    assert!(!waiter.is_finished());
+    tokio::time::sleep(SECOND).await;
+    assert!(is_unavailable(&waiter.await.unwrap().unwrap_err()));
+}

@@ -1,0 +1,168 @@
+//! `health` on every topology: which servers answer, since when, and what is wrong with the others.
+
+use std::time::{Instant, SystemTime};
+
+use deadpool_redis::{Config, Runtime};
+use redlock::{Health, NodeErrorKind, NodeHealth, Redlock, Wait};
+
+use crate::support::{
+    Cluster, Masters, Replicated, Sentinels, Server, capture, eventually, ms, secs, unique_prefix,
+};
+
+fn usable(health: &Health) -> Vec<bool> {
+    health.nodes().iter().map(NodeHealth::is_usable).collect()
+}
+
+#[track_caller]
+fn error_of(health: &Health) -> NodeErrorKind {
+    health.nodes()[0].error().expect("an error").kind()
+}
+
+async fn until(redlock: &Redlock, expected: &[bool]) -> Health {
+    eventually(secs(30), || async {
+        let health = redlock.health().await;
+        if usable(&health) == expected { Ok(()) } else { Err(health.to_string()) }
+    })
+    .await;
+    redlock.health().await
+}
+
+#[tokio::test]
+async fn a_server_that_comes_and_goes() {
+    let server = Server::start().await;
+    let redlock = Redlock::builder().url(server.url()).prefix(unique_prefix()).build().await;
+    let redlock = redlock.unwrap();
+    let before = redlock.health().await;
+    assert!(before.is_available(), "{before}");
+    let node = &before.nodes()[0];
+    assert_eq!(node.node(), server.url());
+    assert!(node.round_trip().unwrap() < secs(1) && node.since() <= SystemTime::now());
+    assert_eq!(redlock.health().await.nodes()[0].since(), node.since());
+
+    server.kill9();
+    let down = until(&redlock, &[false]).await;
+    assert_eq!(error_of(&down), NodeErrorKind::Unreachable);
+    assert!(!down.is_available() && !down.nodes()[0].is_reachable(), "{down}");
+    assert!(down.nodes()[0].since() > node.since());
+    server.start_again().await;
+    let up = until(&redlock, &[true]).await;
+    assert!(up.nodes()[0].since() > down.nodes()[0].since());
+    assert!(server.raw().keys("*").await.is_empty(), "no lock was taken");
+}
+
+#[tokio::test]
+async fn a_silent_server_costs_no_more_than_the_reply_timeout() {
+    let server = Server::start().await;
+    let builder = Redlock::builder().url(server.url()).reply_timeout(ms(300));
+    let redlock = builder.lazy().build().await.unwrap();
+    until(&redlock, &[true]).await;
+    server.freeze();
+    let begun = Instant::now();
+    let health = redlock.health().await;
+    let took = begun.elapsed();
+    server.thaw();
+    assert_eq!(error_of(&health), NodeErrorKind::NoReply, "{health}");
+    assert!((ms(300)..secs(8)).contains(&took), "{took:?}");
+    until(&redlock, &[true]).await;
+}
+
+/// It answers every question, and refuses every lock.
+#[tokio::test]
+async fn a_replica_is_reachable_and_not_usable() {
+    let servers = Replicated::start(1).await;
+    let replica = servers.server(1);
+    let redlock = Redlock::builder().url(replica.url()).lazy().build().await.unwrap();
+    let health = redlock.health().await;
+    assert_eq!(error_of(&health), NodeErrorKind::ReadOnly, "{health}");
+    assert!(health.nodes()[0].is_reachable() && !health.is_available());
+}
+
+#[tokio::test]
+async fn a_password_is_wrong_and_is_not_shown() {
+    let (captured, server) = (capture(), Server::builder().requirepass("right").start().await);
+    let url = format!("redis://:hunter2-Zq9@{}", server.addr());
+    let redlock = Redlock::builder().url(url).lazy().build().await.unwrap();
+    let health = redlock.health().await;
+    assert_eq!(error_of(&health), NodeErrorKind::Authentication, "{health}");
+    let shown = format!("{health} {health:?}");
+    assert!(!shown.contains("hunter2") && shown.contains(&server.addr().to_string()), "{shown}");
+    assert!(captured.about("hunter2").is_empty());
+}
+
+#[tokio::test]
+async fn of_three_masters_one_may_be_down() {
+    let masters = Masters::start(3).await;
+    let redlock = Redlock::builder().urls(masters.urls()).build().await.unwrap();
+    assert!(until(&redlock, &[true, true, true]).await.is_available());
+    masters[1].kill9();
+    let health = until(&redlock, &[true, false, true]).await;
+    assert!(health.is_available(), "{health}");
+    assert_eq!(health.nodes()[1].node(), masters[1].url());
+    masters[0].kill9();
+    assert!(!until(&redlock, &[false, false, true]).await.is_available());
+}
+
+#[tokio::test]
+async fn a_pool_and_memory_have_one_node() {
+    let server = Server::start().await;
+    let pool = Config::from_url(server.url()).create_pool(Some(Runtime::Tokio1)).unwrap();
+    let pooled = Redlock::builder().pool(pool).build().await.unwrap();
+    assert_eq!(pooled.health().await.nodes()[0].node(), "redis pool 0");
+    assert!(pooled.health().await.is_available());
+    server.kill9();
+    assert!(!until(&pooled, &[false]).await.is_available());
+    let memory = Redlock::builder().memory().build().await.unwrap();
+    assert!(memory.health().await.is_available());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_master_that_sentinels_watch_is_one_node() {
+    let set = Sentinels::start().await;
+    let builder = Redlock::builder().sentinel(set.urls(), Sentinels::MASTER);
+    let redlock = builder.build().await.unwrap();
+    let health = redlock.health().await;
+    assert!(health.is_available(), "{health}");
+    assert_eq!(health.nodes()[0].node(), format!("sentinel {}", Sentinels::MASTER));
+    let old = set.master().await;
+    old.kill9();
+    assert!(!until(&redlock, &[false]).await.is_available());
+    set.successor_of(old).await;
+    until(&redlock, &[true]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_master_of_a_cluster_is_a_node() {
+    let cluster = Cluster::start_with(secs(60), &["cluster-require-full-coverage no"]).await;
+    let redlock = Redlock::builder().cluster(cluster.urls()).build().await.unwrap();
+    let health = until(&redlock, &[true, true, true]).await;
+    assert!(health.is_available(), "{health}");
+    let master = cluster.masters().await[1];
+    let address = format!("({})", master.addr());
+    let is_it = |node: &&NodeHealth| node.node().ends_with(&address);
+    assert!(health.nodes().iter().any(|node| is_it(&node)), "{health}");
+    master.kill9();
+    eventually(secs(30), || async {
+        let health = redlock.health().await;
+        let down: Vec<_> = health.nodes().iter().filter(|node| !node.is_usable()).collect();
+        let is_right = down.len() == 1 && is_it(&down[0]) && health.nodes().len() == 3;
+        if is_right && !health.is_available() { Ok(()) } else { Err(health.to_string()) }
+    })
+    .await;
+}
+
+/// Requests do not pile up while nobody can serve them.
+#[tokio::test]
+async fn calls_wait_for_a_dead_server_no_longer_than_they_are_told_to() {
+    let server = Server::start().await;
+    let builder = Redlock::builder().url(server.url()).prefix(unique_prefix());
+    let redlock = builder.outage_wait(ms(500)).build().await.unwrap();
+    drop(redlock.lock("k").acquire().await.unwrap());
+    server.kill9();
+    let begun = Instant::now();
+    let error = redlock.lock("k").wait(Wait::Forever).acquire().await.unwrap_err();
+    let took = begun.elapsed();
+    assert!(error.is_unavailable() && (ms(500)..secs(8)).contains(&took), "{took:?}: {error}");
+    server.start_again().await;
+    let held = redlock.lock("k").wait(secs(20)).acquire().await;
+    drop(held.expect("an outage that ends in time is waited for"));
+}
