@@ -1,5 +1,5 @@
-//! An import that may run three times at once: six processes want to run it, three at a time do, the
-//! others wait for their turn.
+//! An import that may run three times at once: six processes want to run it, three at a time do,
+//! the others wait for their turn.
 //!
 //! `cargo run --example import`; `REDIS_URL` names a server, otherwise one is started.
 #![allow(clippy::print_stdout, reason = "an example talks to its reader")]

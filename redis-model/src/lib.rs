@@ -1,5 +1,6 @@
-//! The part of a Redis server that the scripts of redlock use: strings, lists and sorted sets with expiry, the
-//! publication of messages, and Lua scripts, which run in the interpreter that Redis has.
+//! The part of a Redis server that the scripts of redlock use: strings, lists and sorted sets with
+//! expiry, the publication of messages, and Lua scripts, which run in the interpreter that Redis
+//! has.
 //!
 //! The clock is an argument, and a call returns when its command is done. The model follows Redis
 //! 7.0 in what it does and in how replies become values of Lua and the reverse; a test of the suite

@@ -165,8 +165,8 @@ pub(crate) async fn details(node: &mut Node, keys: &LockKeys) -> Result<Details,
     Ok(Details { record, queue, last_fencing_token })
 }
 
-/// An entry of a queue: `<expire> <life> <fencing tokens> <channel> <owner>`. A reader has `r` in the
-/// place of its fencing tokens, and who wants one of three permits has `p3`.
+/// An entry of a queue: `<expire> <life> <fencing tokens> <channel> <owner>`. A reader has `r` in
+/// the place of its fencing tokens, and who wants one of three permits has `p3`.
 fn waiter(entry: &str) -> Option<Waiter> {
     let mut words = entry.splitn(5, ' ').skip(2);
     let (terms, channel, owner) = (words.next()?, words.next()?, words.next()?);

@@ -67,7 +67,8 @@ pub(crate) async fn release(args: &ReleaseArgs, servers: &Servers) -> Result<u8,
     Ok(outcome)
 }
 
-/// From whom the lock is to be taken: from its owner, or all who share it, or the one that was named.
+/// From whom the lock is to be taken: from its owner, or all who share it, or the one that was
+/// named.
 fn chosen<'a>(holder: &'a Holder, named: Option<&str>) -> Vec<&'a str> {
     let owners = holder.owners.iter().map(|owner| owner.value.as_str());
     owners.filter(|owner| named.is_none_or(|named| named == *owner)).collect()

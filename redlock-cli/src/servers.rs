@@ -10,8 +10,8 @@ use redlock::{LockError, Redlock, RedlockBuilder, Tls};
 use crate::args::ServerArgs;
 use crate::failure::Failure;
 
-/// How long the only server may take to answer. A cron job that is refused here is not tried again for
-/// an hour or a day.
+/// How long the only server may take to answer. A cron job that is refused here is not tried again
+/// for an hour or a day.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The servers of one group, as a client of the library would use them.

@@ -184,9 +184,9 @@ impl Args {
         }
         if let (true, Some(_), Some(mode)) = (self.mode == Mode::Read, given("keys"), given("mode"))
         {
-            let message = "`keys` and `mode = \"read\"` exclude each other: several keys are locked \
-                           together as exclusive locks only; take read locks one by one, in one \
-                           order everywhere";
+            let message = "`keys` and `mode = \"read\"` exclude each other: several keys are \
+                           locked together as exclusive locks only; take read locks one by one, \
+                           in one order everywhere";
             errors.at(mode.span(), message);
         }
         let holds = !matches!(self.min_hold, None | Some(Time::Millis(0)));

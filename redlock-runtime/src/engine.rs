@@ -121,14 +121,15 @@ impl Engine {
     pub(crate) fn check_kind(&self, kind: Kind, min_hold: Duration) -> Result<Kind, LockError> {
         if kind.is_shared() && !min_hold.is_zero() {
             return Err(LockError::config(
-                "`min_hold` is for a job that runs once, so for an exclusive lock; leave it out for \
-                 a read lock or a permit",
+                "`min_hold` is for a job that runs once, so for an exclusive lock; leave it out \
+                 for a read lock or a permit",
             ));
         }
         if matches!(kind, Kind::Permits(_)) && !self.backend.abilities().has_permits {
             return Err(LockError::config(
-                "`permits` over several masters would let in too many: three holders of two permits \
-                 fit on five nodes, each with a majority; use a client of one master for them",
+                "`permits` over several masters would let in too many: three holders of two \
+                 permits fit on five nodes, each with a majority; use a client of one \
+                 master for them",
             ));
         }
         Ok(kind)

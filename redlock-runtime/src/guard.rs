@@ -147,9 +147,9 @@ impl LockGuard {
     }
 
     /// Turns the lock into a [read lock](crate::LockRequest::read), without a moment in which
-    /// another writer could enter. Readers that wait at the head of the queue are let in with it. The
-    /// read lock has the same `expire` and `max_renew`, a full lease, and a fencing token of its own,
-    /// above that of the write lock. The guard of a read lock is returned as it is.
+    /// another writer could enter. Readers that wait at the head of the queue are let in with it.
+    /// The read lock has the same `expire` and `max_renew`, a full lease, and a fencing token of
+    /// its own, above that of the write lock. The guard of a read lock is returned as it is.
     ///
     /// There is no way back: two readers that both wanted to write would wait for each other.
     ///

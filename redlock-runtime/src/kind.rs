@@ -14,8 +14,8 @@ pub(crate) enum Kind {
     Exclusive,
     /// Any number of readers, each with a lease of its own.
     Read,
-    /// At most this many holders, each with a lease of its own. Who asks brings its own number: it is
-    /// admitted while fewer than that many permits are held.
+    /// At most this many holders, each with a lease of its own. Who asks brings its own number: it
+    /// is admitted while fewer than that many permits are held.
     Permits(NonZeroU32),
 }
 

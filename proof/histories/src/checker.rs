@@ -79,7 +79,8 @@ pub enum Violation {
     Fence { key: String, what: String },
     /// (e) A lock outlives its owner by more than its lease.
     Leftover(Leftover),
-    /// (f) A key was free, or had room, though an attempt waited for it, for longer than the bound of the plan.
+    /// (f) A key was free, or had room, though an attempt waited for it, for longer than the bound
+    /// of the plan.
     Idle { key: String, waiter: String, after_ms: u64, lasts_ms: u64 },
     /// (g) What writers write has changed under a reader.
     View { attempt: String, key: String, what: String },

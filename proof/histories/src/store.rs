@@ -1,8 +1,8 @@
 //! The resources that the locks protect, kept by the parent: it outlives every fault.
 //!
-//! Two are counters. The fenced one is claimed before it is read and written under the exact
-//! claim; the unfenced one is read and set as a program does that trusts its lock.
-//! The third is a version of two parts, which writers write one after the other, and readers read twice.
+//! Two are counters. The fenced one is claimed before it is read and written under the exact claim;
+//! the unfenced one is read and set as a program does that trusts its lock. The third is a version
+//! of two parts, which writers write one after the other, and readers read twice.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;

@@ -1,8 +1,9 @@
-//! Several keys under one hold: all or nothing, one after another in one order, each by its own queue.
+//! Several keys under one hold: all or nothing, one after another in one order, each by its own
+//! queue.
 //!
 //! There is no time in it. A live process renews what it has, so that its keys stay, unless one is
-//! lost; what the dead have, and what a release did not reach, goes at any moment. Commands may be lost
-//! or not be heard of. A history has any length.
+//! lost; what the dead have, and what a release did not reach, goes at any moment. Commands may be
+//! lost or not be heard of. A history has any length.
 
 use stateright::{Model, Property};
 

@@ -1,10 +1,11 @@
-//! Readers, writers and permits of one lock on one server: leases of their own, one queue, groups that
-//! are let in together, writers that become readers, and whoever dies in between.
+//! Readers, writers and permits of one lock on one server: leases of their own, one queue, groups
+//! that are let in together, writers that become readers, and whoever dies in between.
 //!
-//! Time goes in ticks, and as long as it likes between any two steps. A command may land at any later
-//! tick, or never; its answer is heard at once or not at all. Clocks agree (*exclusion* has the
-//! others). An owner slot is used again, as a fresh owner of the same kind, when the server does not
-//! know its last one any more: histories have any length, with at most `A` owners alive at a time.
+//! Time goes in ticks, and as long as it likes between any two steps. A command may land at any
+//! later tick, or never; its answer is heard at once or not at all. Clocks agree (*exclusion* has
+//! the others). An owner slot is used again, as a fresh owner of the same kind, when the server
+//! does not know its last one any more: histories have any length, with at most `A` owners alive at
+//! a time.
 
 use stateright::{Model, Property};
 

@@ -32,7 +32,8 @@ impl Pace {
         Self(shared)
     }
 
-    /// What a bound on another process has to allow for: it wakes late, and so does whoever ends it.
+    /// What a bound on another process has to allow for: it wakes late, and so does whoever ends
+    /// it.
     pub fn allowance(&self) -> Duration {
         ms(self.0.worst_millis.load(Ordering::Relaxed)) * 2
     }

@@ -17,9 +17,9 @@ pub(crate) enum Downgraded {
 
 /// Turns an exclusive lock into a read lock.
 pub(crate) trait Downgrade: Send + Sync {
-    /// The lock of `held` becomes that of the reader `next`, and of readers that wait at the head of
-    /// the queue. When the outcome is unknown, a release of `next` and a release of `held` were sent
-    /// after it, on the same connection.
+    /// The lock of `held` becomes that of the reader `next`, and of readers that wait at the head
+    /// of the queue. When the outcome is unknown, a release of `next` and a release of `held` were
+    /// sent after it, on the same connection.
     fn downgrade<'a>(
         &'a self,
         held: &'a Claim,

@@ -186,10 +186,10 @@ impl LockRequest {
         self
     }
 
-    /// A read lock: any number of readers hold it at the same time, and never beside a writer, which
-    /// is whoever holds the plain lock of the key. Each reader has a lease and a fencing token of its
-    /// own. Readers and writers are served in the order of their arrival: a reader that comes while
-    /// a writer waits queues behind it, so that neither starves the other.
+    /// A read lock: any number of readers hold it at the same time, and never beside a writer,
+    /// which is whoever holds the plain lock of the key. Each reader has a lease and a fencing
+    /// token of its own. Readers and writers are served in the order of their arrival: a reader
+    /// that comes while a writer waits queues behind it, so that neither starves the other.
     ///
     /// Inside of a write lock of the same task, a read lock is a re-entry. A write lock inside of a
     /// read lock would wait for itself, and is a [`LockError::AlreadyHeld`]; take the write lock
@@ -215,9 +215,9 @@ impl LockRequest {
     /// over. Who asks brings its own number: it is admitted while fewer than that many permits are
     /// held, and nobody waits who came before.
     ///
-    /// Zero is a [`LockError::Config`] of [`acquire`](Self::acquire). So is a permit over N masters,
-    /// where it would not be sound: three holders of two permits fit on five nodes, each with a
-    /// majority.
+    /// Zero is a [`LockError::Config`] of [`acquire`](Self::acquire). So is a permit over N
+    /// masters, where it would not be sound: three holders of two permits fit on five nodes, each
+    /// with a majority.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -65,8 +65,8 @@ impl Ownership {
         &self.engine
     }
 
-    /// Ends the hold of one key, and leaves the lock on the server to the caller. `None`: the lease was lost,
-    /// and the lock is released.
+    /// Ends the hold of one key, and leaves the lock on the server to the caller. `None`: the lease
+    /// was lost, and the lock is released.
     pub(crate) fn give_up(mut self) -> Option<(Arc<Hold>, QueueHandle, Tenure)> {
         if !self.scheduler.end(&self.hold) {
             return None;

@@ -8,9 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime;
 use tokio::sync::Notify;
 
-pub(crate) use self::counts::{DirectAttemptGuard, Freeing, Late, WaiterCount};
 use super::shutdowns::{Shutdown, Shutdowns};
-use super::state::{AttemptUnderWay, PollerState, QueueState};
+use super::state::{PollerState, QueueState};
 use super::waiter::Waiter;
 use crate::clock::Moment;
 use crate::error::LockError;
@@ -18,8 +17,6 @@ use crate::hold::{Hold, Tenure};
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::thread_exit::Unsent;
-
-mod counts;
 
 /// The queues of one client.
 #[derive(Debug)]
@@ -35,8 +32,8 @@ struct AllQueues {
     shutdowns: Arc<Shutdowns>,
 }
 
-/// A key, the clock of its queue (`None` for real time), and the caller that has the queue alone: zero
-/// for the queue of all callers.
+/// A key, the clock of its queue (`None` for real time), and the caller that has the queue alone:
+/// zero for the queue of all callers.
 type QueueId = (Option<runtime::Id>, Arc<str>, u64);
 
 /// The queue of one key. Redis alone decides who holds the lock; the state kept here only saves
@@ -156,19 +153,6 @@ pub(crate) struct QueueHandle {
 }
 
 impl QueueHandle {
-    /// Lets a caller make a direct attempt if no other caller came before.
-    pub(crate) fn attempt_first(&self, now: Moment) -> Option<DirectAttemptGuard> {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        let mut state = self.queue.state();
-        if !state.waiters.is_empty() || state.is_taken_here(now) || state.is_contended() {
-            return None;
-        }
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        state.direct_attempt = Some(AttemptUnderWay { id, at: now });
-        drop(state);
-        Some(DirectAttemptGuard { handle: self.another(), id })
-    }
-
     /// Counts the caller as a waiter; `None`: there are too many.
     pub(crate) fn wait(&self) -> Option<Arc<WaiterCount>> {
         let before = self.shared.waiting.fetch_add(1, Ordering::Relaxed);
@@ -302,24 +286,6 @@ impl QueueHandle {
             self.queue.news.notify_one();
         }
     }
-
-    /// Is a release queued on the background thread? An attempt over another connection could
-    /// overtake it.
-    pub(crate) fn is_late(&self) -> bool {
-        self.queue.state().late_releases > 0
-    }
-
-    /// Counts a release that the background thread has to send.
-    pub(crate) fn late(self) -> Late {
-        self.queue.state().late_releases += 1;
-        Late { handle: self }
-    }
-
-    /// Counts a release that local waiters should wait for: no server signals its end to them.
-    pub(crate) fn freeing(self) -> Freeing {
-        self.queue.state().releases += 1;
-        Freeing { handle: self }
-    }
 }
 
 /// Who has the lock after its holder released it.
@@ -345,6 +311,18 @@ impl Drop for QueueHandle {
             drop(queues);
             drop(forgotten);
         }
+    }
+}
+
+/// One waiting caller, as counted against the limit of waiters.
+#[derive(Debug)]
+pub(crate) struct WaiterCount {
+    shared: Arc<AllQueues>,
+}
+
+impl Drop for WaiterCount {
+    fn drop(&mut self) {
+        self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

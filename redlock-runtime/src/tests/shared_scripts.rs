@@ -1,5 +1,6 @@
-//! Long random lives of one lock on a model of a server that runs the shipped scripts: clients of all
-//! kinds come, wait, renew, leave and die, and what they believe to hold never contradicts itself.
+//! Long random lives of one lock on a model of a server that runs the shipped scripts: clients of
+//! all kinds come, wait, renew, leave and die, and what they believe to hold never contradicts
+//! itself.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;

@@ -7,8 +7,8 @@
 //! taken so that a hold looks longer and a wait shorter than it was, so an idle time that is found
 //! here was at least that long.
 //!
-//! A key that readers hold is free for a reader, unless somebody else waits for it; and one of which
-//! permits are out, for whoever asks for more of them than that.
+//! A key that readers hold is free for a reader, unless somebody else waits for it; and one of
+//! which permits are out, for whoever asks for more of them than that.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

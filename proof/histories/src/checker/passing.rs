@@ -1,9 +1,10 @@
 //! Who is let in before a writer that came earlier.
 //!
-//! A writer that waits stands in the queue of the lock within the slack of a plan. A reader whose call
-//! begins later than that queues behind it. Both wait from their beginning to their grant, and the
-//! writer is polled all the time; so a reader that has its lock before the writer has passed it. Only
-//! histories without faults are judged: a connection that is cut may cost a place in the queue.
+//! A writer that waits stands in the queue of the lock within the slack of a plan. A reader whose
+//! call begins later than that queues behind it. Both wait from their beginning to their grant, and
+//! the writer is polled all the time; so a reader that has its lock before the writer has passed
+//! it. Only histories without faults are judged: a connection that is cut may cost a place in the
+//! queue.
 
 use super::idle::waits;
 use super::{Hold, Violation};

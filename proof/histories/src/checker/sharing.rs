@@ -24,9 +24,9 @@ pub fn overlaps(key: &str, holds: &[&Hold], found: &mut Vec<Violation>) {
     }
 }
 
-/// Have more permits been given out than there are? Their holders came one after another, in an order
-/// that logs do not tell, and each found room: the first as one of one, the next as one of two.
-/// If no order is possible in which it did, somebody came in who had to wait.
+/// Have more permits been given out than there are? Their holders came one after another, in an
+/// order that logs do not tell, and each found room: the first as one of one, the next as one of
+/// two. If no order is possible in which it did, somebody came in who had to wait.
 fn crowd(key: &str, at: Moment, on: &[&Hold]) -> Option<Violation> {
     let mut permits: Vec<u32> = on.iter().filter_map(|hold| hold.kind.permits()).collect();
     permits.sort_unstable();

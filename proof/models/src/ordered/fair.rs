@@ -1,5 +1,5 @@
-//! What must come about: from this state on, faults stop and all take turns. What the dead have ends
-//! with its lease, and nobody gives up.
+//! What must come about: from this state on, faults stop and all take turns. What the dead have
+//! ends with its lease, and nobody gives up.
 
 use super::state::{Phase, State};
 use super::{Bug, Ordered};

@@ -1,5 +1,5 @@
-//! What must come about: from this state on, faults stop, timers fire and all take turns. What was on
-//! its way arrives or is lost, whichever is asked.
+//! What must come about: from this state on, faults stop, timers fire and all take turns. What was
+//! on its way arrives or is lost, whichever is asked.
 
 use super::state::{Kind, Phase, Sent, State};
 use super::{Bug, Command, Sharing};

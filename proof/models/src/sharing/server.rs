@@ -210,8 +210,8 @@ impl<const A: usize> Sharing<A> {
         Reply::Granted
     }
 
-    /// `release.lua` and `shared/release.lua`, with `leave`: of a writer and of a reader that it may
-    /// have become.
+    /// `release.lua` and `shared/release.lua`, with `leave`: of a writer and of a reader that it
+    /// may have become.
     pub(super) fn release(&self, state: &mut State<A>, owner: usize) {
         state.server.queue.remove(owner);
         let server = &mut state.server;

@@ -1,5 +1,5 @@
-//! Turns an exclusive lock on N nodes into a read lock: a quorum of the nodes that had the one has the
-//! other, so that no writer can have had a quorum in between.
+//! Turns an exclusive lock on N nodes into a read lock: a quorum of the nodes that had the one has
+//! the other, so that no writer can have had a quorum in between.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -259,8 +259,8 @@ fn parse_free(message: &[u8]) -> Option<Lock<'_>> {
     Lock::parse(message.strip_prefix(b"free ")?)
 }
 
-/// `look <length of the owner> <owner><lock key>`: the holders of a shared kind end earlier than the
-/// waiter was told.
+/// `look <length of the owner> <owner><lock key>`: the holders of a shared kind end earlier than
+/// the waiter was told.
 fn parse_look(message: &[u8]) -> Option<(Lock<'_>, QueueSignal)> {
     Some((Lock::parse(message.strip_prefix(b"look ")?)?, QueueSignal::Disturbed))
 }

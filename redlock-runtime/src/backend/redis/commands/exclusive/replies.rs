@@ -32,8 +32,8 @@ fn fencing_token(value: &Value) -> Option<FencingToken> {
     FencingToken::new(text(value)?.parse().ok()?)
 }
 
-/// The holder of a lock, for those who wait: its owner value, or the group that the marker of a shared
-/// kind stands for, with the number of its members or without.
+/// The holder of a lock, for those who wait: its owner value, or the group that the marker of a
+/// shared kind stands for, with the number of its members or without.
 pub(in crate::backend::redis::commands) fn holder(value: &Value) -> Option<String> {
     let text = text(value)?;
     let (marker, count) = text.split_once(' ').unwrap_or((&text, ""));

@@ -1,5 +1,5 @@
-//! The raise command: lifts the fencing counter, so that N nodes agree on a fencing token. The reply
-//! is that of the exclusive kind.
+//! The raise command: lifts the fencing counter, so that N nodes agree on a fencing token. The
+//! reply is that of the exclusive kind.
 
 use super::words;
 use crate::backend::Claim;

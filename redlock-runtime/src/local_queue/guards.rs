@@ -1,0 +1,94 @@
+//! What a caller does with a queue until it drops the guard of it: a direct attempt, a release.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::queue::QueueHandle;
+use super::state::AttemptUnderWay;
+use crate::clock::Moment;
+
+impl QueueHandle {
+    /// Lets a caller make a direct attempt if no other caller came before.
+    pub(crate) fn attempt_first(&self, now: Moment) -> Option<DirectAttemptGuard> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let mut state = self.queue.state();
+        if !state.waiters.is_empty() || state.is_taken_here(now) || state.is_contended() {
+            return None;
+        }
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        state.direct_attempt = Some(AttemptUnderWay { id, at: now });
+        drop(state);
+        Some(DirectAttemptGuard { handle: self.another(), id })
+    }
+
+    /// Is a release queued on the background thread? An attempt over another connection could
+    /// overtake it.
+    pub(crate) fn is_late(&self) -> bool {
+        self.queue.state().late_releases > 0
+    }
+
+    /// Counts a release that the background thread has to send.
+    pub(crate) fn late(self) -> Late {
+        self.queue.state().late_releases += 1;
+        Late { handle: self }
+    }
+
+    /// Counts a release that local waiters should wait for: no server signals its end to them.
+    pub(crate) fn freeing(self) -> Freeing {
+        self.queue.state().releases += 1;
+        Freeing { handle: self }
+    }
+}
+
+/// A release that the background thread sends.
+#[derive(Debug)]
+pub(crate) struct Late {
+    handle: QueueHandle,
+}
+
+impl Drop for Late {
+    fn drop(&mut self) {
+        self.handle.queue.state().late_releases -= 1;
+    }
+}
+
+/// A release that was sent and not answered yet. Its end, whatever the outcome, wakes the poller.
+#[derive(Debug)]
+pub(crate) struct Freeing {
+    handle: QueueHandle,
+}
+
+impl Drop for Freeing {
+    fn drop(&mut self) {
+        let queue = &self.handle.queue;
+        let mut state = queue.state();
+        state.releases -= 1;
+        state.is_freed = true;
+        drop(state);
+        queue.news.notify_one();
+    }
+}
+
+/// A direct attempt of a caller. Callers that come meanwhile wait for its end.
+#[derive(Debug)]
+pub(crate) struct DirectAttemptGuard {
+    handle: QueueHandle,
+    id: u64,
+}
+
+impl Drop for DirectAttemptGuard {
+    fn drop(&mut self) {
+        let queue = &self.handle.queue;
+        let is_waited_for = {
+            let mut state = queue.state();
+            // This attempt may have been given up for slowness, and another caller may have begun
+            // one since.
+            if state.direct_attempt.is_some_and(|attempt| attempt.id == self.id) {
+                state.direct_attempt = None;
+            }
+            !state.waiters.is_empty()
+        };
+        if is_waited_for {
+            queue.news.notify_one();
+        }
+    }
+}
