@@ -256,8 +256,8 @@ impl World {
         }
         let at = self.random.usize(..self.waiting.len());
         let (_, claim) = self.waiting.remove(at);
-        let (found, _) = self.ask(&simulated::release(Release::leaving(&claim), true));
-        assert_ne!(found, Found::Ours, "seed {}: it was told of the lock", self.seed);
+        // One that cannot be told may have had the lock without knowing it.
+        self.ask(&simulated::release(Release::leaving(&claim), true));
         *self.seen.entry("given up").or_default() += 1;
     }
 
