@@ -116,7 +116,7 @@ async fn a_release_tells_the_first_who_listens_and_hands_nothing_over() {
     let lock = Lock::new(server.raw());
     let wish = async |owner: &str, channel: &str| {
         let keys = ["2", lock.key.as_str(), &lock.queue];
-        let words = [&["EVAL", NOTICE][..], &keys, &[owner, channel]].concat();
+        let words = [&["EVAL", NOTICE][..], &keys, &[owner, channel, "0"]].concat();
         lines_of(lock.raw.cmd(&words).await).remove(0)
     };
     assert_eq!(wish("early", "redlock:one").await, "0", "it is free");
