@@ -31,6 +31,11 @@ impl Tally {
         self.orders == self.units && self.units == i64::from(stock) && self.left == 0
     }
 
+    /// How many units were lost or came from nowhere while they were moved.
+    pub(crate) fn adrift(&self, stock: u32) -> i64 {
+        self.left - i64::from(stock)
+    }
+
     /// Orders that cannot be delivered. Where stock was left over they are the orders of units
     /// that had been sold before.
     pub(crate) fn oversold(&self, stock: u32) -> i64 {
@@ -40,12 +45,14 @@ impl Tally {
 }
 
 impl Database {
-    /// A new file with `qty` units of product `id`.
-    pub(crate) fn create(path: &Path, id: u64, qty: u32) -> Result<Self> {
+    /// A new file with so many units of each product.
+    pub(crate) fn create(path: &Path, stock: &[(u64, u32)]) -> Result<Self> {
         let database = Self::open(path)?;
         database.connection().execute_batch(include_str!("schema.sql"))?;
         let insert = "INSERT INTO stock (id, qty) VALUES (?1, ?2)";
-        database.connection().execute(insert, params![id, qty])?;
+        for (id, qty) in stock {
+            database.connection().execute(insert, params![id, qty])?;
+        }
         Ok(database)
     }
 
@@ -84,6 +91,17 @@ impl Database {
         Ok(transaction.commit()?)
     }
 
+    /// Sets what lies on two shelves.
+    pub(crate) fn put(&self, shelves: [(u64, i64); 2]) -> Result<()> {
+        let mut connection = self.connection();
+        let transaction = connection.transaction()?;
+        for (id, qty) in shelves {
+            let write = "UPDATE stock SET qty = ?2 WHERE id = ?1";
+            transaction.prepare_cached(write)?.execute(params![id, qty])?;
+        }
+        Ok(transaction.commit()?)
+    }
+
     /// `true` for the first caller only: it is the unlucky holder of the act.
     pub(crate) fn take_accident(&self) -> Result<bool> {
         let take = "UPDATE accident SET taken = 1 WHERE taken = 0";
@@ -92,7 +110,7 @@ impl Database {
 
     pub(crate) fn tally(&self) -> Result<Tally> {
         let tally =
-            "SELECT COALESCE(SUM(c), 0), COUNT(*), COALESCE(MAX(c), 0), (SELECT qty FROM stock)
+            "SELECT COALESCE(SUM(c), 0), COUNT(*), COALESCE(MAX(c), 0), (SELECT SUM(qty) FROM stock)
              FROM (SELECT COUNT(*) AS c FROM orders GROUP BY seen)";
         Ok(self.connection().query_row(tally, [], |row| {
             let (orders, units) = (row.get(0)?, row.get(1)?);
@@ -112,7 +130,7 @@ mod tests {
     #[test]
     fn a_lost_update_shows_in_the_tally() {
         let directory = tempfile::tempdir().unwrap();
-        let shop = Database::create(&directory.path().join("shop.db"), 7, 2).unwrap();
+        let shop = Database::create(&directory.path().join("shop.db"), &[(7, 2)]).unwrap();
         for seen in [2, 2, 1] {
             shop.write(7, seen, None).unwrap();
         }
@@ -125,7 +143,7 @@ mod tests {
     #[test]
     fn a_zombie_is_refused_and_leaves_no_order() {
         let directory = tempfile::tempdir().unwrap();
-        let shop = Database::create(&directory.path().join("shop.db"), 7, 1).unwrap();
+        let shop = Database::create(&directory.path().join("shop.db"), &[(7, 1)]).unwrap();
         shop.read(7, Some(33)).unwrap();
         assert_eq!(shop.read(7, Some(34)).unwrap(), 1);
         shop.read(7, Some(33)).unwrap_err();

@@ -13,7 +13,7 @@ use crate::options::Options;
 use crate::screen::Screen;
 use crate::server::Server;
 use crate::shop::SOLD_MEANWHILE;
-use crate::worker::{Event, PRODUCT, Setup};
+use crate::worker::{Event, PRODUCT, SHELF, Setup};
 
 /// An act that takes longer than this hangs.
 const LONGEST_ACT: Duration = Duration::from_secs(180);
@@ -50,7 +50,8 @@ pub(crate) async fn play(
     let stock = options.stock();
     let directory = tempfile::Builder::new().prefix("redlock-inventory-").tempdir()?;
     let path = directory.path().join("shop.db");
-    let database = Database::create(&path, PRODUCT, stock)?;
+    let half = if act.moves.is_some() { stock / 2 } else { 0 };
+    let database = Database::create(&path, &[(PRODUCT, stock - half), (SHELF, half)])?;
     screen.begin(act, options);
     let setup = |proc| Setup {
         act: act.title.to_owned(),
@@ -82,7 +83,7 @@ pub(crate) async fn play(
     ended.map_err(|_| format!("act {} did not end within {LONGEST_ACT:?}", act.number))??;
     drop(fleet);
     let outcome = stage.end(stock, database.tally()?);
-    screen.end(&outcome, options);
+    screen.end(act, &outcome, options);
     Ok(outcome)
 }
 
@@ -193,7 +194,10 @@ impl Stage<'_> {
         self.waits.sort_unstable();
         let ranked = |percent| self.waits.get(self.waits.len() * percent / 100).copied();
         let wait = |percent| ranked(percent).unwrap_or_default();
-        let (exact, oversold) = (tally.is_exact(stock), tally.oversold(stock));
+        let (exact, oversold) = match self.act.moves {
+            Some(_) => (tally.adrift(stock) == 0, 0),
+            None => (tally.is_exact(stock), tally.oversold(stock)),
+        };
         let happened = self.holders > 0 && self.outcome.resolved;
         let resolved = self.act.accident.is_none() || happened;
         Outcome {

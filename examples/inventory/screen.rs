@@ -32,7 +32,7 @@ impl Screen {
     }
 
     pub(crate) fn begin(&mut self, act: &Act, options: &Options) {
-        let title = format!("\n{}/5  {}", act.number, act.title);
+        let title = format!("\n{}/6  {}", act.number, act.title);
         self.line(&style(title).bold().to_string());
         if !self.is_quiet {
             self.bar = ProgressBar::new(options.customers().into());
@@ -49,8 +49,31 @@ impl Screen {
         self.line(&format!("     {}", style(text).dim()));
     }
 
-    pub(crate) fn end(&self, outcome: &Outcome, options: &Options) {
+    pub(crate) fn end(&self, act: &Act, outcome: &Outcome, options: &Options) {
         self.bar.finish_and_clear();
+        match act.moves {
+            Some(_) => self.moved(outcome, options),
+            None => self.sold(outcome, options),
+        }
+        if let Some(first) = outcome.failures.first() {
+            self.note(&format!("errors: {}, the first: {first}", outcome.failures.len()));
+        }
+    }
+
+    fn moved(&self, outcome: &Outcome, options: &Options) {
+        let (left, stock) = (outcome.tally.left, options.stock());
+        let verdict = match outcome.tally.adrift(stock) {
+            0 => verdict(true, "exact"),
+            lost @ ..0 => verdict(false, &format!("{} UNITS LOST", -lost)),
+            more => verdict(false, &format!("{more} UNITS FROM NOWHERE")),
+        };
+        let moves = outcome.served - outcome.refused;
+        self.line(&format!(
+            "     {moves} moves; {left} of {stock} units on both shelves: {verdict}"
+        ));
+    }
+
+    fn sold(&self, outcome: &Outcome, options: &Options) {
         let most = outcome.tally.most_sold_unit;
         let verdict = match outcome.oversold {
             _ if outcome.exact && outcome.resolved => verdict(true, "exact"),
@@ -62,9 +85,6 @@ impl Screen {
         let sold = format!("sold {} of {}", outcome.tally.orders, options.stock());
         let others = format!("{} came too late, {unserved} were not served", outcome.refused);
         self.line(&format!("     {sold}; {others}: {verdict}"));
-        if let Some(first) = outcome.failures.first() {
-            self.note(&format!("errors: {}, the first: {first}", outcome.failures.len()));
-        }
     }
 
     /// The figures of all acts, and the verdict.

@@ -34,6 +34,20 @@ pub(crate) async fn deduct_unrenewed(id: u64, till: &Till) -> Result<Visit> {
     till.deduct(id).await
 }
 
+/// Act 6: moves a unit between two shelves, and locks the one that it takes from. Whoever takes from
+/// the other one meanwhile has read what this one overwrites.
+#[redis_lock(key = "stock-<from>", expire = "1s", wait = "60s")]
+pub(crate) async fn carry_under_one_key(from: u64, to: u64, till: &Till) -> Result<Visit> {
+    till.carry(from, to).await
+}
+
+/// Act 6: the same with both shelves locked, all or none. Calls in opposite directions do not wait
+/// for each other in a circle.
+#[redis_lock(keys = ["stock-<from>", "stock-<to>"], expire = "1s", wait = "60s")]
+pub(crate) async fn carry(from: u64, to: u64, till: &Till) -> Result<Visit> {
+    till.carry(from, to).await
+}
+
 /// How a customer was served. `seen` is the stock that was read; 0 means sold out.
 pub(crate) struct Visit {
     pub(crate) waited: Duration,
@@ -68,6 +82,19 @@ impl Till {
                 self.tell(Event::Late { fence, seen, is_refused: written.is_err() });
             }
             written?;
+        }
+        Ok(Visit { waited, fence, seen })
+    }
+
+    async fn carry(&self, from: u64, to: u64) -> Result<Visit> {
+        let waited = self.asked.elapsed();
+        let fence = Lease::current().map_or(0, |lease| lease.fencing_token().into());
+        let read = |id| block_in_place(|| self.database.read(id, None));
+        let (seen, there) = (read(from)?, read(to)?);
+        if seen > 0 {
+            tokio::time::sleep(PAYMENT).await;
+            let shelves = [(from, seen - 1), (to, there + 1)];
+            block_in_place(|| self.database.put(shelves))?;
         }
         Ok(Visit { waited, fence, seen })
     }

@@ -14,12 +14,14 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
 use crate::Result;
-use crate::act::{ACTS, Accident};
+use crate::act::{ACTS, Accident, Moves};
 use crate::database::Database;
 use crate::shop::{self, Till, Visit};
 
 /// The product on sale.
 pub(crate) const PRODUCT: u64 = 7;
+/// The second shelf of act 6.
+pub(crate) const SHELF: u64 = 8;
 /// The first argument of a worker process; the second one is a [`Setup`].
 pub(crate) const ROLE: &str = "worker";
 
@@ -107,9 +109,14 @@ pub(crate) async fn serve(setup: Setup, events: UnboundedSender<Message>) {
 
 async fn serve_queue(mut till: Till, customers: Arc<AtomicU32>, is_process: bool) {
     let next = |left: u32| left.checked_sub(1);
-    while customers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok() {
+    while let Ok(left) = customers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
         till.asked = Instant::now();
+        let (from, to) = if left % 2 == 0 { (PRODUCT, SHELF) } else { (SHELF, PRODUCT) };
         let answer = match till.act.accident {
+            _ if till.act.moves == Some(Moves::OneKey) => {
+                shop::carry_under_one_key(from, to, &till).await
+            }
+            _ if till.act.moves == Some(Moves::BothKeys) => shop::carry(from, to, &till).await,
             _ if till.act.number == 1 => shop::deduct_unlocked(PRODUCT, &till).await,
             Some(Accident::Kill) if !is_process => {
                 let mut call = Box::pin(shop::deduct_unrenewed(PRODUCT, &till));

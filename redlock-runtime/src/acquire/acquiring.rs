@@ -24,7 +24,8 @@ use crate::kind::Kind;
 use crate::local_queue::{QueueHandle, Terms, Waiter};
 use crate::options::{Policy, Wait};
 use crate::owner::Owner;
-use crate::{process, telemetry};
+use crate::process;
+use crate::telemetry::{self, LockLabels};
 
 /// Which lock to acquire, and on what terms.
 #[derive(Debug)]
@@ -140,18 +141,19 @@ pub(super) struct CountedCall<'a> {
 
 impl<'a> CountedCall<'a> {
     pub(super) fn begin(order: &'a Order) -> Self {
-        telemetry::attempt(order.template);
+        telemetry::attempt(order.labels());
         Self { order, has_ended: false }
     }
 
     pub(super) fn end(mut self, granted: &Acquisition) {
         self.has_ended = true;
-        let Order { template, policy, skips_busy, .. } = self.order;
+        let Order { policy, skips_busy, .. } = self.order;
+        let labels = self.order.labels();
         match granted {
-            Ok(ownership) => telemetry::acquired(template, ownership.hold().waited),
-            Err(LockError::Timeout { .. }) if *skips_busy => telemetry::skipped(template),
+            Ok(ownership) => telemetry::acquired(labels, ownership.hold().waited),
+            Err(LockError::Timeout { .. }) if *skips_busy => telemetry::skipped(labels),
             Err(error) => {
-                telemetry::not_acquired(template, error, policy.wait() != Wait::Never);
+                telemetry::not_acquired(labels, error, policy.wait() != Wait::Never);
             }
         }
     }
@@ -160,12 +162,16 @@ impl<'a> CountedCall<'a> {
 impl Drop for CountedCall<'_> {
     fn drop(&mut self) {
         if !self.has_ended {
-            telemetry::gave_up(self.order.template);
+            telemetry::gave_up(self.order.labels());
         }
     }
 }
 
 impl Order {
+    fn labels(&self) -> LockLabels {
+        LockLabels { template: self.template, kind: self.kind }
+    }
+
     pub(super) fn terms(&self, started: Moment, shutdowns: u64) -> Terms {
         let Self { template, policy, .. } = self;
         Terms {

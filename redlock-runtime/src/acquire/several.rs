@@ -126,6 +126,8 @@ impl SeveralKeys {
         let (mut reply, mut answer) = oneshot::channel();
         let caller = Caller::new(&self.engine);
         let (gone, own) = (caller.gone(), Arc::clone(self));
+        // Until all keys are had, or released: between two commands it has some of them.
+        let pending = self.engine.pending.begin();
         self.engine.executor().spawn(async move {
             let granted = {
                 let mut work = pin!(own.in_task(was_tried));
@@ -138,7 +140,7 @@ impl SeveralKeys {
             if let Some(granted) = granted {
                 drop(reply.send(granted));
             }
-            drop(gone);
+            drop((gone, pending));
         })?;
         // `answer` is borrowed, not moved: `caller` notes that it is gone before the receiver is
         // dropped.

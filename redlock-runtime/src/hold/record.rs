@@ -19,7 +19,8 @@ use crate::fencing::FencingToken;
 use crate::report::Reports;
 use crate::shield::{shielded, tell};
 use crate::state::{LeaseState, LostReason};
-use crate::{process, telemetry, validity};
+use crate::telemetry::{self, LockLabels};
+use crate::{process, validity};
 
 mod keys;
 mod look;
@@ -90,7 +91,7 @@ impl Hold {
         } = grant;
         let ConfirmedLease { sent, lease } = grant.confirmed;
         let confirmed = ConfirmedLease { sent, lease: lease.min(expire) };
-        telemetry::held(template);
+        telemetry::held(LockLabels { template, kind: claim.kind });
         let longest = validity::longest_hold(granted, expire, max_renew);
         let stop = validity::stop(sent, confirmed.lease).min(longest);
         let ledger = Ledger::new(expire, confirmed);
@@ -380,7 +381,7 @@ impl Hold {
         drop(ledger);
         // Outside of the mutex: wakers may run code that uses this hold.
         shielded(|| self.over.notify_waiters());
-        telemetry::ended(self.template, self.held_for());
+        telemetry::ended(self.labels(), self.held_for());
         true
     }
 

@@ -7,6 +7,7 @@ use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
+use super::label::LockLabels;
 use crate::error::LockError;
 use crate::shield::shielded;
 use crate::state::LostReason;
@@ -29,23 +30,26 @@ pub(crate) fn describe() {
 }
 
 /// A call wants a lock. One of the next four functions ends it.
-pub(crate) fn attempt(template: &'static str) {
+pub(crate) fn attempt(of: LockLabels) {
     shielded(|| {
-        counter!("redlock_attempts_total", "template" => template).increment(1);
-        gauge!("redlock_waiting", "template" => template).increment(1.0);
+        counter!("redlock_attempts_total", "template" => of.template, "kind" => of.kind.label())
+            .increment(1);
+        gauge!("redlock_waiting", "template" => of.template, "kind" => of.kind.label())
+            .increment(1.0);
     });
 }
 
 /// The lock was granted.
-pub(crate) fn acquired(template: &'static str, waited: Duration) {
+pub(crate) fn acquired(of: LockLabels, waited: Duration) {
     shielded(|| {
-        end_attempt(template, "acquired");
-        histogram!("redlock_wait_seconds", "template" => template).record(waited.as_secs_f64());
+        end_attempt(of, "acquired");
+        histogram!("redlock_wait_seconds", "template" => of.template, "kind" => of.kind.label())
+            .record(waited.as_secs_f64());
     });
 }
 
 /// The lock was not granted. `has_waited`: the call would have waited for it.
-pub(crate) fn not_acquired(template: &'static str, error: &LockError, has_waited: bool) {
+pub(crate) fn not_acquired(of: LockLabels, error: &LockError, has_waited: bool) {
     shielded(|| {
         let result = match error {
             LockError::Timeout { .. } if has_waited => "timeout",
@@ -55,27 +59,27 @@ pub(crate) fn not_acquired(template: &'static str, error: &LockError, has_waited
             LockError::ShuttingDown { .. } => "shutting_down",
             _ => "error",
         };
-        end_attempt(template, result);
+        end_attempt(of, result);
     });
 }
 
 /// The lock was busy, and the call was skipped.
-pub(crate) fn skipped(template: &'static str) {
+pub(crate) fn skipped(of: LockLabels) {
     shielded(|| {
-        end_attempt(template, "skipped");
+        end_attempt(of, "skipped");
     });
 }
 
 /// The caller dropped the call.
-pub(crate) fn gave_up(template: &'static str) {
+pub(crate) fn gave_up(of: LockLabels) {
     shielded(|| {
-        end_attempt(template, "cancelled");
+        end_attempt(of, "cancelled");
     });
 }
 
-fn end_attempt(template: &'static str, result: &'static str) {
-    gauge!("redlock_waiting", "template" => template).decrement(1.0);
-    counter!("redlock_acquire_total", "template" => template, "result" => result).increment(1);
+fn end_attempt(of: LockLabels, result: &'static str) {
+    gauge!("redlock_waiting", "template" => of.template, "kind" => of.kind.label()).decrement(1.0);
+    counter!("redlock_acquire_total", "template" => of.template, "kind" => of.kind.label(), "result" => result).increment(1);
 }
 
 /// One acquire command to the backend.
@@ -86,22 +90,23 @@ pub(crate) fn question(template: &'static str) {
 }
 
 /// A hold began.
-pub(crate) fn held(template: &'static str) {
+pub(crate) fn held(of: LockLabels) {
     shielded(|| {
-        gauge!("redlock_held", "template" => template).increment(1.0);
+        gauge!("redlock_held", "template" => of.template, "kind" => of.kind.label()).increment(1.0);
     });
 }
 
 /// A hold ended, in whatever way.
-pub(crate) fn ended(template: &'static str, held_for: Duration) {
+pub(crate) fn ended(of: LockLabels, held_for: Duration) {
     shielded(|| {
-        gauge!("redlock_held", "template" => template).decrement(1.0);
-        histogram!("redlock_hold_seconds", "template" => template).record(held_for.as_secs_f64());
+        gauge!("redlock_held", "template" => of.template, "kind" => of.kind.label()).decrement(1.0);
+        histogram!("redlock_hold_seconds", "template" => of.template, "kind" => of.kind.label())
+            .record(held_for.as_secs_f64());
     });
 }
 
 /// A lease was lost.
-pub(crate) fn lost(template: &'static str, reason: LostReason) {
+pub(crate) fn lost(of: LockLabels, reason: LostReason) {
     shielded(|| {
         let reason = match reason {
             LostReason::RenewalLimit => "renewal_limit",
@@ -111,7 +116,7 @@ pub(crate) fn lost(template: &'static str, reason: LostReason) {
             LostReason::Forked => "forked",
             LostReason::Released => return,
         };
-        counter!("redlock_lost_total", "template" => template, "reason" => reason).increment(1);
+        counter!("redlock_lost_total", "template" => of.template, "kind" => of.kind.label(), "reason" => reason).increment(1);
     });
 }
 

@@ -1,10 +1,10 @@
 //! Metrics: what is counted and measured, behind the feature `metrics`.
 //!
 //! Both files have the same functions, so that no caller depends on the feature. Labels are key
-//! templates, never keys: their number is bounded by the source code.
+//! templates and kinds, never keys: their number is bounded by the source code.
 
 mod label;
-pub(crate) use label::PROGRAMMATIC;
+pub(crate) use label::{LockLabels, PROGRAMMATIC};
 
 #[cfg(feature = "metrics")]
 mod enabled;

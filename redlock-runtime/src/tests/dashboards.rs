@@ -7,8 +7,9 @@ use std::time::Duration;
 use metrics_exporter_prometheus::PrometheusBuilder;
 
 use crate::error::LockError;
+use crate::kind::Kind;
 use crate::state::LostReason;
-use crate::telemetry;
+use crate::telemetry::{self, LockLabels};
 
 const RULES: &str = include_str!("../../../contrib/prometheus/redlock.rules.yml");
 const DASHBOARD: &str = include_str!("../../../contrib/grafana/redlock.json");
@@ -22,16 +23,17 @@ fn exported() -> String {
     let recorder = builder.build_recorder();
     let handle = recorder.handle();
     metrics::with_local_recorder(&recorder, || {
+        let of = LockLabels { template: "t", kind: Kind::Read };
         telemetry::describe();
-        telemetry::attempt("t");
-        telemetry::acquired("t", Duration::ZERO);
-        telemetry::not_acquired("t", &LockError::ForkedProcess, true);
-        telemetry::skipped("t");
-        telemetry::gave_up("t");
+        telemetry::attempt(of);
+        telemetry::acquired(of, Duration::ZERO);
+        telemetry::not_acquired(of, &LockError::ForkedProcess, true);
+        telemetry::skipped(of);
+        telemetry::gave_up(of);
         telemetry::question("t");
-        telemetry::held("t");
-        telemetry::ended("t", Duration::ZERO);
-        telemetry::lost("t", LostReason::Expired);
+        telemetry::held(of);
+        telemetry::ended(of, Duration::ZERO);
+        telemetry::lost(of, LostReason::Expired);
         telemetry::renewal("t", true);
         telemetry::renewal_lag(Duration::ZERO);
         telemetry::unprotected("t");

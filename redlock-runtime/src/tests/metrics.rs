@@ -60,20 +60,21 @@ fn a_program_sees_what_its_locks_do() {
         assert!(nobody_waits.lock("d").acquire().await.is_err());
     });
     let t = "template=\"(programmatic)\"";
+    let tk = "template=\"(programmatic)\",kind=\"write\"";
     for (name, expected) in [
-        (format!("redlock_attempts_total{{{t}}}"), 6.0),
+        (format!("redlock_attempts_total{{{tk}}}"), 6.0),
         (format!("redlock_questions_total{{{t}}}"), 6.0),
-        (format!("redlock_acquire_total{{{t},result=\"acquired\"}}"), 3.0),
-        (format!("redlock_acquire_total{{{t},result=\"refused\"}}"), 1.0),
-        (format!("redlock_acquire_total{{{t},result=\"unavailable\"}}"), 1.0),
-        (format!("redlock_acquire_total{{{t},result=\"too_many_waiters\"}}"), 1.0),
-        (format!("redlock_wait_seconds_count{{{t}}}"), 3.0),
-        (format!("redlock_waiting{{{t}}}"), 0.0),
-        (format!("redlock_held{{{t}}}"), 1.0),
-        (format!("redlock_hold_seconds_count{{{t}}}"), 2.0),
+        (format!("redlock_acquire_total{{{tk},result=\"acquired\"}}"), 3.0),
+        (format!("redlock_acquire_total{{{tk},result=\"refused\"}}"), 1.0),
+        (format!("redlock_acquire_total{{{tk},result=\"unavailable\"}}"), 1.0),
+        (format!("redlock_acquire_total{{{tk},result=\"too_many_waiters\"}}"), 1.0),
+        (format!("redlock_wait_seconds_count{{{tk}}}"), 3.0),
+        (format!("redlock_waiting{{{tk}}}"), 0.0),
+        (format!("redlock_held{{{tk}}}"), 1.0),
+        (format!("redlock_hold_seconds_count{{{tk}}}"), 2.0),
         (format!("redlock_renew_total{{{t},result=\"renewed\"}}"), 1.0),
         (format!("redlock_renew_total{{{t},result=\"unconfirmed\"}}"), 1.0),
-        (format!("redlock_lost_total{{{t},reason=\"expired\"}}"), 1.0),
+        (format!("redlock_lost_total{{{tk},reason=\"expired\"}}"), 1.0),
         (format!("redlock_unprotected_total{{{t}}}"), 1.0),
     ] {
         assert_eq!(seen.get(&name), Some(&expected), "{name} in {seen:#?}");
@@ -112,7 +113,8 @@ fn every_attempt_has_one_result() {
         assert!(waiter.await.unwrap().is_err() && held.check().is_ok());
     });
     let result = |result: &str| {
-        let name = format!("redlock_acquire_total{{template=\"import\",result=\"{result}\"}}");
+        let labels = format!("template=\"import\",kind=\"write\",result=\"{result}\"");
+        let name = format!("redlock_acquire_total{{{labels}}}");
         seen.get(&name).copied().unwrap_or_default().to_string()
     };
     let results = ["acquired", "refused", "timeout", "cancelled", "shutting_down"].map(result);
@@ -145,7 +147,8 @@ fn skipped_calls_are_counted() {
         assert!(call(&redlock).await.unwrap_err().is_unavailable());
     });
     let result = |result: &str| {
-        let name = format!("redlock_acquire_total{{template=\"nightly\",result=\"{result}\"}}");
+        let labels = format!("template=\"nightly\",kind=\"write\",result=\"{result}\"");
+        let name = format!("redlock_acquire_total{{{labels}}}");
         seen.get(&name).copied().unwrap_or_default().to_string()
     };
     let results = ["acquired", "skipped", "refused", "unavailable"].map(result);

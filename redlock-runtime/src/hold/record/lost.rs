@@ -1,15 +1,20 @@
 //! What operators are told about a lost lease.
 
 use super::Hold;
+use crate::executor;
 use crate::report::Topic;
 use crate::shield::tell;
 use crate::state::LostReason;
-use crate::{executor, telemetry};
+use crate::telemetry::{self, LockLabels};
 
 impl Hold {
+    pub(super) fn labels(&self) -> LockLabels {
+        LockLabels { template: self.template, kind: self.claim.kind }
+    }
+
     /// Logs a warning, unless there are many: then a summary covers the others.
     pub(crate) fn tell_lost(&self, reason: LostReason) {
-        telemetry::lost(self.template, reason);
+        telemetry::lost(self.labels(), reason);
         let (key, template) = (self.lost_key(), self.template);
         let (held_for, renewals) = (self.held_for(), self.renewals());
         if executor::admits(&self.reports, Topic::Lost, template) {
