@@ -8,7 +8,8 @@ use crate::act::{ACTS, Act};
 #[derive(Parser)]
 #[command(bin_name = "cargo run --example inventory --", about = include_str!("about.txt"))]
 #[command(after_help = "Exit code: 0 when acts 2 to 5 sold every unit exactly once (5: with \
-    fencing) and act 6 lost none (with keys), 1 when they did not, 2 when the demo could not run. NO_COLOR=1 turns colours off.")]
+    fencing) and act 6 lost none (with keys), 1 when they did not, 2 when the demo could not run. \
+    NO_COLOR=1 turns colours off.")]
 pub(crate) struct Options {
     /// Run only this act (1 to 6); may be given several times
     #[arg(long = "act", value_name = "N", value_parser = Range::<u8>::new().range(1..=6))]

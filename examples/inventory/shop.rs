@@ -34,8 +34,8 @@ pub(crate) async fn deduct_unrenewed(id: u64, till: &Till) -> Result<Visit> {
     till.deduct(id).await
 }
 
-/// Act 6: moves a unit between two shelves, and locks the one that it takes from. Whoever takes from
-/// the other one meanwhile has read what this one overwrites.
+/// Act 6: moves a unit between two shelves, and locks the one that it takes from. Whoever takes
+/// from the other one meanwhile has read what this one overwrites.
 #[redis_lock(key = "stock-<from>", expire = "1s", wait = "60s")]
 pub(crate) async fn carry_under_one_key(from: u64, to: u64, till: &Till) -> Result<Visit> {
     till.carry(from, to).await

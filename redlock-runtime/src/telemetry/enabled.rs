@@ -78,8 +78,11 @@ pub(crate) fn gave_up(of: LockLabels) {
 }
 
 fn end_attempt(of: LockLabels, result: &'static str) {
-    gauge!("redlock_waiting", "template" => of.template, "kind" => of.kind.label()).decrement(1.0);
-    counter!("redlock_acquire_total", "template" => of.template, "kind" => of.kind.label(), "result" => result).increment(1);
+    let LockLabels { template, kind } = of;
+    let kind = kind.label();
+    gauge!("redlock_waiting", "template" => template, "kind" => kind).decrement(1.0);
+    counter!("redlock_acquire_total", "template" => template, "kind" => kind, "result" => result)
+        .increment(1);
 }
 
 /// One acquire command to the backend.
@@ -116,7 +119,9 @@ pub(crate) fn lost(of: LockLabels, reason: LostReason) {
             LostReason::Forked => "forked",
             LostReason::Released => return,
         };
-        counter!("redlock_lost_total", "template" => of.template, "kind" => of.kind.label(), "reason" => reason).increment(1);
+        let (template, kind) = (of.template, of.kind.label());
+        counter!("redlock_lost_total", "template" => template, "kind" => kind, "reason" => reason)
+            .increment(1);
     });
 }
 

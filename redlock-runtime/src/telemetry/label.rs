@@ -1,4 +1,4 @@
-//! Labels of metrics that are not key templates.
+//! The labels of metrics.
 
 use crate::kind::Kind;
 
@@ -7,6 +7,7 @@ pub(crate) const PROGRAMMATIC: &str = "(programmatic)";
 
 /// The labels of a lock.
 #[derive(Debug, Clone, Copy)]
+#[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "read by metrics only"))]
 pub(crate) struct LockLabels {
     /// The template of its key.
     pub(crate) template: &'static str,
