@@ -1,7 +1,11 @@
 //! As much of the runtime's `backend` as the decoders of replies refer to.
 
+#[path = "../../redlock-runtime/src/backend/acquire_all.rs"]
+mod acquire_all;
 #[path = "../../redlock-runtime/src/backend/claim.rs"]
 mod claim;
+#[path = "../../redlock-runtime/src/backend/downgrade.rs"]
+mod downgrade;
 #[path = "../../redlock-runtime/src/backend/fifo_queue.rs"]
 mod fifo_queue;
 #[path = "../../redlock-runtime/src/backend/outcome.rs"]
@@ -14,13 +18,15 @@ use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 
+pub(crate) use acquire_all::{AcquireAll, AllAcquired};
 pub(crate) use claim::{Claim, Release};
+pub(crate) use downgrade::{Downgrade, Downgraded};
 pub(crate) use fifo_queue::{Enqueued, Position, Rotated};
 pub(crate) use outcome::{Acquired, Fault, Found};
 pub(crate) use tokens::{FencingTokens, TokensUsed};
 
-use redis::commands::exclusive::{acquire, enqueue, nudge, raise, release, renew, rotate};
-use redis::commands::reply;
+use redis::commands::exclusive::{self, acquire, enqueue, nudge, raise, release, renew, rotate};
+use redis::commands::{reply, shared};
 
 pub(crate) fn acquired(value: &Value) -> Option<(Acquired, i64)> {
     acquire::decode(value).map(|answer| (answer.found, answer.micros))
@@ -41,6 +47,13 @@ pub(crate) fn found(value: &Value) -> Option<Found> {
 /// What a release found, and whether it handed the lock over.
 pub(crate) fn released(value: &Value) -> Option<(Found, bool)> {
     release::decode(value)
+}
+
+/// Decoders of several keys and of shared kinds that only must not panic.
+pub(crate) fn of_others(value: &Value, locks: usize) -> Option<AllAcquired> {
+    let _ = shared::acquire::decode(value);
+    let _ = shared::downgrade::decode(value);
+    exclusive::acquire_all::decode(value, locks).map(|answer| answer.found)
 }
 
 /// Decoders that only must not panic.

@@ -27,6 +27,8 @@ mod input;
 mod item;
 #[path = "../../redlock-runtime/src/key/mod.rs"]
 mod key;
+#[path = "../../redlock-runtime/src/kind.rs"]
+mod kind;
 #[path = "../../redlock-macros/src/lend.rs"]
 mod lend;
 mod lengths;
@@ -36,6 +38,8 @@ mod owner;
 mod part;
 #[path = "../../redlock-macros/src/plan.rs"]
 mod plan;
+#[path = "../../redlock-macros/src/quoting.rs"]
+mod quoting;
 mod rendering;
 mod replies;
 #[path = "../../redlock-macros/src/returns.rs"]
@@ -44,6 +48,8 @@ mod returns;
 mod scan;
 #[path = "../../redlock-macros/src/shape.rs"]
 mod shape;
+#[path = "../../redlock-macros/src/spec.rs"]
+mod spec;
 #[path = "../../redlock-runtime/src/state.rs"]
 mod state;
 #[path = "../../redlock-macros/src/template.rs"]

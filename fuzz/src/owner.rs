@@ -6,6 +6,10 @@ use std::sync::Arc;
 pub(crate) struct Owner(Arc<str>);
 
 impl Owner {
+    pub(crate) fn retained(&self) -> String {
+        self.as_str().to_owned()
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

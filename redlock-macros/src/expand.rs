@@ -14,12 +14,12 @@ use crate::item::Binding;
 use crate::lend::{self, Lent};
 use crate::part::{Part, Value};
 use crate::plan::{KeyPlan, Plan};
+use crate::quoting::{adopt, mixed, private};
 use crate::returns::{self, Returns};
 use crate::shape::{Built, Shape};
+use crate::spec::{spec, template_name};
 use crate::template::Template;
 use crate::values::{OnError, Permits, Time};
-
-mod spec;
 
 pub(crate) fn expand(plan: &Plan) -> TokenStream {
     let function = &plan.function;
@@ -140,7 +140,7 @@ fn return_edge(returns: &Returns) -> TokenStream {
 /// so that no temporary is held across an `.await`.
 fn prepare(plan: &Plan, lent: Option<&Lent>) -> TokenStream {
     let spec = (!is_constant(plan)).then(|| {
-        let spec = spec::spec(plan);
+        let spec = spec(plan);
         quote_spanned!(Span::mixed_site()=> let __spec = #spec;)
     });
     let client = plan.args.client.as_ref().map(|client| {
@@ -206,7 +206,7 @@ fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
     };
     let private = private(plan, Span::mixed_site());
     let spec = if is_constant(plan) {
-        let spec = spec::spec(plan);
+        let spec = spec(plan);
         quote_spanned!(Span::mixed_site()=> const { #spec })
     } else {
         quote_spanned!(Span::mixed_site()=> __spec)
@@ -241,24 +241,6 @@ fn is_constant(plan: &Plan) -> bool {
     let Args { expire, wait, min_hold, permits, .. } = &plan.args;
     !matches!(permits, Some(Permits::Value(_)))
         && ![expire, wait, min_hold].into_iter().any(is_value)
-}
-
-/// The name of the lock in spans and metrics: never a rendered key, of which there may be millions.
-fn template_name(plan: &Plan) -> LitStr {
-    let (names, spans): (Vec<_>, Vec<_>) =
-        plan.key.iter().flat_map(KeyPlan::each).map(name).unzip();
-    let span = spans.first().copied().unwrap_or_else(Span::call_site);
-    LitStr::new(&names.join(", "), mixed(span))
-}
-
-fn name(key: &KeyPlan) -> (String, Span) {
-    match key {
-        KeyPlan::Template(template) => (template.literal.value(), template.literal.span()),
-        KeyPlan::Value(value) | KeyPlan::Values(value) => {
-            (value.to_token_stream().to_string(), value.span())
-        }
-        KeyPlan::Several(_) => (String::new(), Span::call_site()),
-    }
 }
 
 fn key(plan: &Plan, key: &KeyPlan) -> TokenStream {
@@ -315,27 +297,6 @@ fn placeholder(plan: &Plan, value: &Value) -> TokenStream {
         quote_spanned!(at=> #private::format_args!(#format, #expr))
     };
     quote_spanned!(at=> .value(#name, #arguments))
-}
-
-/// The expression, with the hygiene of the parameters for their names.
-fn adopt(plan: &Plan, expr: &Expr) -> TokenStream {
-    let this = plan.hoisted.as_ref().and_then(|hoisted| hoisted.this.as_ref());
-    hygiene::adopt(expr.to_token_stream(), &plan.names, this)
-}
-
-/// The path of the runtime's private module. Located at the call, because rustc labels the callee,
-/// too.
-fn private(plan: &Plan, at: Span) -> TokenStream {
-    if let Some(path) = &plan.args.krate {
-        quote_spanned!(at=> #path::__private)
-    } else {
-        quote_spanned!(at=> ::redlock::__private)
-    }
-}
-
-/// The hygiene of this crate, at the place that an error should point at.
-fn mixed(at: Span) -> Span {
-    Span::mixed_site().located_at(at)
 }
 
 #[cfg(test)]

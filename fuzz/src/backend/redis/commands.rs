@@ -4,6 +4,8 @@
 pub(crate) mod exclusive;
 #[path = "../../../../redlock-runtime/src/backend/redis/commands/reply.rs"]
 pub(crate) mod reply;
+#[path = "../../../../redlock-runtime/src/backend/redis/commands/shared/mod.rs"]
+pub(crate) mod shared;
 
 macro_rules! with_hand_over {
     ($file:literal) => {

@@ -1,15 +1,16 @@
-//! The options of the lock.
+//! The options of the lock, and its name.
 
 use proc_macro2::{Span, TokenStream};
-use quote::quote_spanned;
+use quote::{ToTokens, quote_spanned};
+use syn::LitStr;
 use syn::spanned::Spanned;
 
-use super::{adopt, mixed, private, template_name};
-use crate::plan::Plan;
+use crate::plan::{KeyPlan, Plan};
+use crate::quoting::{adopt, mixed, private};
 use crate::values::{Mode, Permits, Time};
 
 /// Options that were left out are not set: the client's defaults apply.
-pub(super) fn spec(plan: &Plan) -> TokenStream {
+pub(crate) fn spec(plan: &Plan) -> TokenStream {
     let at = Span::mixed_site();
     let (private, args) = (private(plan, at), &plan.args);
     let template = template_name(plan);
@@ -30,7 +31,7 @@ pub(super) fn spec(plan: &Plan) -> TokenStream {
             Time::Forever => quote_spanned!(at=> #private::Wait::Forever),
             Time::Value(value) => {
                 let at = mixed(value.span());
-                let (private, value) = (super::private(plan, at), adopt(plan, value));
+                let (private, value) = (self::private(plan, at), adopt(plan, value));
                 quote_spanned!(at=> #private::wait(#value))
             }
             Time::Millis(ms) => {
@@ -68,4 +69,22 @@ pub(super) fn spec(plan: &Plan) -> TokenStream {
         spec.extend(quote_spanned!(at=> .skips_busy()));
     }
     spec
+}
+
+/// The name of the lock in spans and metrics: never a rendered key, of which there may be millions.
+pub(crate) fn template_name(plan: &Plan) -> LitStr {
+    let (names, spans): (Vec<_>, Vec<_>) =
+        plan.key.iter().flat_map(KeyPlan::each).map(name).unzip();
+    let span = spans.first().copied().unwrap_or_else(Span::call_site);
+    LitStr::new(&names.join(", "), mixed(span))
+}
+
+fn name(key: &KeyPlan) -> (String, Span) {
+    match key {
+        KeyPlan::Template(template) => (template.literal.value(), template.literal.span()),
+        KeyPlan::Value(value) | KeyPlan::Values(value) => {
+            (value.to_token_stream().to_string(), value.span())
+        }
+        KeyPlan::Several(_) => (String::new(), Span::call_site()),
+    }
 }
