@@ -334,3 +334,25 @@ fn clients_of_all_kinds_never_contradict_each_other() {
         assert!(seen.get(name).is_some_and(|count| *count > 20), "{name}: {seen:?}");
     }
 }
+
+/// It would look when the longest lease ends, of which it was told.
+#[test]
+fn the_first_in_the_queue_is_told_when_the_leases_ahead_end_earlier() {
+    let mut world = World::new(0);
+    let claim = |kind, expire| {
+        let (key, owner) = (LockKey::new("lock:", "k").unwrap(), Owner::fresh("model"));
+        Claim { key, owner, expire: Duration::from_secs(expire), kind }
+    };
+    let (short, long) = (claim(Kind::Read, 1), claim(Kind::Read, 60));
+    for reader in [&short, &long] {
+        let granted = world.ask(&simulated::acquire(reader));
+        assert!(matches!(granted, Acquired::Granted { .. }), "{granted:?}");
+    }
+    let writer = claim(Kind::Exclusive, 1);
+    world.ask(&simulated::enqueue(&writer, 1, Some(&channel(3))));
+    world.ask(&simulated::release(Release::of(&long), true));
+    let published = world.server.take_published();
+    let [(heard_on, message)] = published.as_slice() else { panic!("{published:?}") };
+    assert_eq!(heard_on, channel(3).as_bytes());
+    assert!(message.starts_with(b"look "), "{}", String::from_utf8_lossy(message));
+}
