@@ -356,3 +356,32 @@ fn the_first_in_the_queue_is_told_when_the_leases_ahead_end_earlier() {
     assert_eq!(heard_on, channel(3).as_bytes());
     assert!(message.starts_with(b"look "), "{}", String::from_utf8_lossy(message));
 }
+
+/// Where writers poll, they are told of a release and ask then. Readers would be quicker each time.
+#[test]
+fn no_reader_enters_between_the_hint_to_a_writer_and_its_attempt() {
+    let mut world = World::new(0);
+    let claim = |kind| {
+        let (key, owner) = (LockKey::new("lock:", "k").unwrap(), Owner::fresh("model"));
+        Claim { key, owner, expire: Duration::from_secs(60), kind }
+    };
+    let (reader, late, writer) = (claim(Kind::Read), claim(Kind::Read), claim(Kind::Exclusive));
+    world.ask(&simulated::acquire(&reader));
+    let wish = claim(Kind::Exclusive);
+    assert!(world.ask(&simulated::hint(&wish, &channel(3))));
+    let is_granted = |answer: Acquired| matches!(answer, Acquired::Granted { .. });
+    assert!(!is_granted(world.ask(&simulated::acquire(&late))), "a writer waits");
+    world.ask(&simulated::release(Release::of(&reader), true));
+    assert_eq!(world.server.take_published().len(), 1, "it is told");
+    assert!(!is_granted(world.ask(&simulated::acquire(&late))), "the writer comes first");
+    assert!(is_granted(world.ask(&simulated::acquire(&writer))));
+    world.ask(&simulated::release(Release::leaving(&wish), true));
+    world.ask(&simulated::release(Release::of(&writer), true));
+    assert!(is_granted(world.ask(&simulated::acquire(&late))));
+    // A wish that nobody takes back ends by itself.
+    assert!(world.ask(&simulated::hint(&claim(Kind::Exclusive), &channel(3))));
+    let another = claim(Kind::Read);
+    assert!(!is_granted(world.ask(&simulated::acquire(&another))));
+    world.pass(Duration::from_secs(2));
+    assert!(is_granted(world.ask(&simulated::acquire(&another))));
+}

@@ -8,6 +8,7 @@ use std::time::Duration;
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisError, Value};
 
+use super::commands::exclusive::release_hint::{self, Noted};
 use super::commands::exclusive::{
     self, acquire, acquire_all, enqueue, nudge, raise, release, renew, rotate,
 };
@@ -132,6 +133,12 @@ pub(crate) fn renew(claims: &[Claim]) -> SimulatedCall<Vec<Found>> {
         renew::call(claims)
     };
     SimulatedCall::new(call, decode)
+}
+
+/// `true`: the lock is not free, and `channel` will be told of a release.
+pub(crate) fn hint(claim: &Claim, channel: &str) -> SimulatedCall<bool> {
+    let decode = |value: &Value| release_hint::decode(value).map(|noted| noted != Noted::Free);
+    SimulatedCall::new(release_hint::call(claim, channel), decode)
 }
 
 /// What a release found, and whether the lock was handed over.
