@@ -8,6 +8,8 @@ pub enum Role {
     Ours,
     /// Ours in another form.
     Variant,
+    /// Ours of another kind.
+    Kind,
     /// Ours on several servers.
     Topology,
     /// Ours without a server: for one process.
@@ -102,6 +104,19 @@ pub const SUBJECTS: &[Subject] = &[
         name: "redlock-guard",
         role: Role::Variant,
         about: "`lock(..).acquire()`, `guard.release()`",
+        ..OWN
+    },
+    Subject {
+        name: "redlock-read",
+        role: Role::Kind,
+        about: "`lock(..).read()`, beside no writer",
+        ..OWN
+    },
+    Subject { name: "redlock-permits", role: Role::Kind, about: "`lock(..).permits(3)`", ..OWN },
+    Subject {
+        name: "redlock-2-keys",
+        role: Role::Kind,
+        about: "`lock_all` of two keys of one slot",
         ..OWN
     },
     Subject {

@@ -64,6 +64,8 @@ fn generated(results: &Results, images: &[String]) -> String {
             tables::many_tasks(results, "uncontended-1024"),
         ],
     );
+    let kinds = ["kinds-1", "kinds-64"].map(|scenario| tables::kinds(results, scenario));
+    section("Kinds of locks", "", kinds.into());
     let hot = ["hot-3-tasks", "hot-3-processes", "hot-3x8", "crowd"];
     section("A hot key", "", hot.map(|scenario| tables::hot(results, scenario)).into());
     section("Hand-over between two processes", "", vec![tables::latency(results)]);
@@ -143,7 +145,9 @@ fn plots(results: &Results) -> Vec<(&'static str, Plot)> {
     let plots = DRAWINGS.iter().filter_map(|(name, title, subtitle, scenario, figure, is_log)| {
         let bars = SUBJECTS.iter().filter_map(|subject| {
             let kind = match subject.role {
-                Role::Ours | Role::Variant | Role::Topology | Role::Memory => BarKind::Ours,
+                Role::Ours | Role::Variant | Role::Kind | Role::Topology | Role::Memory => {
+                    BarKind::Ours
+                }
                 Role::Raw | Role::Perfect => BarKind::Raw,
                 _ => BarKind::Peer,
             };

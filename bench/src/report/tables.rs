@@ -71,6 +71,31 @@ pub fn many_tasks(results: &Results, scenario: &str) -> Table {
     table
 }
 
+/// Other kinds of locks beside the plain one, as a guard.
+pub fn kinds(results: &Results, scenario: &str) -> Table {
+    let mut table = Table::new(&[
+        &scenario.replace("kinds-", "tasks: "),
+        "p50 of a cycle, us",
+        "of the plain lock",
+        "cycles/s",
+        "client CPU, us a cycle",
+        "server CPU, us a cycle",
+    ]);
+    for subject in measured(results, scenario) {
+        let of = |figure| (scenario, subject.name, figure);
+        let plain = (scenario, "redlock-guard", "cycle_p50_us");
+        table.row([
+            Some(subject.name.to_owned()),
+            with_spread(results, of("cycle_p50_us")),
+            results.ratio(of("cycle_p50_us"), plain).map(spread),
+            with_spread(results, of("cycles_per_s")),
+            median(results, of("client_cpu_us")),
+            median(results, of("server_cpu_us")),
+        ]);
+    }
+    table
+}
+
 pub fn hot(results: &Results, scenario: &str) -> Table {
     let mut table = Table::new(&[
         scenario,

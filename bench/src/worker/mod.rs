@@ -7,6 +7,7 @@ mod cell;
 mod distributed_lock;
 mod drive;
 mod guard;
+mod kinds;
 mod leases;
 mod open;
 mod ping;

@@ -7,6 +7,7 @@ use super::attribute::{Attribute, Background};
 use super::distributed_lock::DistributedLock;
 use super::drive::drive;
 use super::guard::Guard;
+use super::kinds::{Permits, Read, TwoKeys};
 use super::places::{InCluster, InMemory, InPool, ThreeMasters, WithReplica};
 use super::plain_set::PlainSet;
 use super::raw_scripts::RawScripts;
@@ -39,6 +40,9 @@ async fn measure(plan: Plan) -> Result<Answer, Failure> {
         "redlock-3-masters" => drive::<Attribute<ThreeMasters>>(&plan).await,
         "redlock-background" => drive::<Background>(&plan).await,
         "redlock-guard" => drive::<Guard>(&plan).await,
+        "redlock-read" => drive::<Read>(&plan).await,
+        "redlock-permits" => drive::<Permits>(&plan).await,
+        "redlock-2-keys" => drive::<TwoKeys>(&plan).await,
         "redlock-leases" => leases::measure(&plan).await,
         "redlock-reentry" => reentry::measure(&plan).await,
         "rslock" => drive::<Rslock>(&plan).await,
