@@ -254,7 +254,9 @@ impl World {
 
     pub(super) fn enter(&self, key: usize, hold: &Arc<Hold>) {
         let now = self.now();
-        let since = now.saturating_sub(millis(hold.held_for()));
+        // Of several keys: since the servers said the last time that all of them are held.
+        let unasked = Clock::Tokio.now().since(hold.confirmed().sent);
+        let since = now.saturating_sub(millis(hold.held_for().max(unasked)));
         let mut state = self.state();
         state.witness.enter(&self.plan, key, hold, since, now);
         state.note(now, |state| format!("{} is told that it holds", state.name(&hold.claim)));
