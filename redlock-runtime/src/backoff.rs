@@ -80,6 +80,12 @@ pub(crate) fn failed(failures: u32, random: f64) -> Duration {
     full.mul_f64(0.5 + random / 2.0)
 }
 
+/// The same for a release, which is repeated until the lease has ended: the longer nodes have failed,
+/// the longer the pause. Otherwise the releases of many owners would keep slow nodes from answering.
+pub(crate) fn undone(failures: u32, failing_for: Duration, random: f64) -> Duration {
+    failed(failures, random).max(failing_for.mul_f64(0.25 + random / 4.0))
+}
+
 /// The pause of a leader that stepped down, where the server has no queue: others who wait ask at
 /// least once meanwhile.
 pub(crate) const STEPPED_DOWN: Duration = Duration::from_millis(250);
@@ -125,6 +131,17 @@ mod tests {
     fn failures_back_off_to_a_third_of_a_second() {
         assert_eq!(failed(0, 1.0), Duration::from_millis(10));
         assert_eq!(failed(50, 1.0), Duration::from_millis(320));
+    }
+
+    #[test]
+    fn releases_are_repeated_ever_more_rarely() {
+        assert_eq!(undone(0, Duration::ZERO, 1.0), failed(0, 1.0));
+        let (mut now, mut tries) = (Duration::ZERO, 0);
+        while now < Duration::from_secs(60) {
+            now += undone(tries, now, 0.5);
+            tries += 1;
+        }
+        assert!((10..30).contains(&tries), "{tries}");
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl ReleaseTask {
 
     async fn run(mut self) {
         let clock = self.engine.clock();
-        let mut failures = 0;
+        let (begun, mut failures) = (clock.now(), 0);
         loop {
             let answer = self.attempt().send(&*self.engine.backend).await;
             drop(self.unsent.take());
@@ -95,7 +95,9 @@ impl ReleaseTask {
                 Err(fault) => fault,
             };
             self.is_unknown |= fault.is_unknown;
-            let retry_at = clock.now().plus(backoff::failed(failures, fastrand::f64()));
+            let now = clock.now();
+            let pause = backoff::undone(failures, now.since(begun), fastrand::f64());
+            let retry_at = now.plus(pause);
             if fault.is_final || retry_at >= self.until {
                 return self.give_up(fault);
             }

@@ -40,7 +40,8 @@ fn free_until_answered(
     let engine = Arc::clone(engine);
     let mut work = Box::pin(async move {
         let clock = engine.clock();
-        let until = clock.now().plus(claim.expire);
+        let begun = clock.now();
+        let until = begun.plus(claim.expire);
         let (mut pending, mut unsent) = (Some(pending), unsent);
         let mut repeats = repeats.iter();
         let mut failures = 0;
@@ -60,7 +61,7 @@ fn free_until_answered(
                 Err(_) => {
                     drop(unsent.take());
                     failures += 1;
-                    backoff::failed(failures, fastrand::f64())
+                    backoff::undone(failures, clock.now().since(begun), fastrand::f64())
                 }
             };
             clock.sleep_until(clock.now().plus(pause)).await;
