@@ -80,8 +80,9 @@ pub(crate) fn failed(failures: u32, random: f64) -> Duration {
     full.mul_f64(0.5 + random / 2.0)
 }
 
-/// The same for a release, which is repeated until the lease has ended: the longer nodes have failed,
-/// the longer the pause. Otherwise the releases of many owners would keep slow nodes from answering.
+/// The same for a release, which is repeated until the lease has ended: the longer nodes have
+/// failed, the longer the pause. Otherwise the releases of many owners would keep slow nodes from
+/// answering.
 pub(crate) fn undone(failures: u32, failing_for: Duration, random: f64) -> Duration {
     failed(failures, random).max(failing_for.mul_f64(0.25 + random / 4.0))
 }

@@ -17,14 +17,18 @@ impl InlineRelease {
         self.task.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The background sends the release from here on, beginning anew.
-    fn hand_over(&self, is_unknown: bool) {
+    /// The background sends the release from here on, beginning anew. `failed`: why the try here
+    /// has failed; `None`: its answer is not known.
+    fn hand_over(&self, failed: Option<&Fault>) {
         let Some(mut task) = self.take() else { return };
         if task.engine.check_process().is_err() {
             // This is a copy in the child of a fork: the parent sends the release.
             return std::mem::forget(task);
         }
-        task.is_unknown |= is_unknown;
+        match failed {
+            Some(fault) => task.has_failed(fault),
+            None => task.is_unknown = true,
+        }
         let (executor, key) = (task.engine.executor(), task.claim.key.clone());
         if let Err(error) = executor.spawn(task.in_background()) {
             tell!(warn, key = key.name(), %error, "lock not released");
@@ -37,7 +41,7 @@ struct InlineGuard(Arc<InlineRelease>);
 
 impl Drop for InlineGuard {
     fn drop(&mut self) {
-        self.0.hand_over(true);
+        self.0.hand_over(None);
     }
 }
 
@@ -66,7 +70,7 @@ async fn send(guard: InlineGuard, route: Arc<dyn LockBackend>) -> Result<Release
                     task.give_up(fault.clone());
                 }
             } else {
-                release.hand_over(fault.is_unknown);
+                release.hand_over(Some(&fault));
             }
             Err(fault)
         }

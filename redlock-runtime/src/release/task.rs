@@ -94,7 +94,7 @@ impl ReleaseTask {
                 }
                 Err(fault) => fault,
             };
-            self.is_unknown |= fault.is_unknown;
+            self.has_failed(&fault);
             let now = clock.now();
             let pause = backoff::undone(failures, now.since(begun), fastrand::f64());
             let retry_at = now.plus(pause);
@@ -108,6 +108,13 @@ impl ReleaseTask {
             failures += 1;
             clock.sleep_until(retry_at).await;
         }
+    }
+
+    /// An attempt has failed. Local waiters ask for themselves from here on: the next attempts may
+    /// fail for as long as the lease lasts.
+    pub(super) fn has_failed(&mut self, fault: &Fault) {
+        self.is_unknown |= fault.is_unknown;
+        self.freeing = None;
     }
 
     /// What one attempt sends.
