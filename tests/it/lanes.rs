@@ -38,6 +38,22 @@ async fn whoever_let_go_has_the_lock_again_at_once() {
     }
 }
 
+/// Each reader has a local queue of its own, and a writer another one.
+#[tokio::test]
+async fn whoever_let_go_has_the_lock_in_another_mode_at_once() {
+    let redlock = client().await;
+    for round in 0..MANY {
+        let request = redlock.lock("k");
+        let request = match round % 3 {
+            0 => request,
+            1 => request.read(),
+            _ => request.permits(1),
+        };
+        let granted = request.try_acquire().await.unwrap();
+        drop(granted.unwrap_or_else(|| panic!("round {round}: it was let go of")));
+    }
+}
+
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::late_releases::LateRelease;
 use super::queue::QueueHandle;
 use super::state::AttemptUnderWay;
 use crate::clock::Moment;
@@ -20,16 +21,16 @@ impl QueueHandle {
         Some(DirectAttemptGuard { handle: self.another(), id })
     }
 
-    /// Is a release queued on the background thread? An attempt over another connection could
-    /// overtake it.
+    /// Has the background thread still to send a release of this key? An attempt over another
+    /// connection could overtake it.
     pub(crate) fn is_late(&self) -> bool {
-        self.queue.state().late_releases > 0
+        self.late_releases().are_any(self.queue.key.redis_key())
     }
 
     /// Counts a release that the background thread has to send.
     pub(crate) fn late(self) -> Late {
-        self.queue.state().late_releases += 1;
-        Late { handle: self }
+        let count = LateRelease::new(self.late_releases(), self.queue.key.shared());
+        Late { _count: count, _handle: self }
     }
 
     /// Counts a release that local waiters should wait for: no server signals its end to them.
@@ -42,13 +43,9 @@ impl QueueHandle {
 /// A release that the background thread sends.
 #[derive(Debug)]
 pub(crate) struct Late {
-    handle: QueueHandle,
-}
-
-impl Drop for Late {
-    fn drop(&mut self) {
-        self.handle.queue.state().late_releases -= 1;
-    }
+    _count: LateRelease,
+    /// Keeps the queue of waiters to which the server signals the release.
+    _handle: QueueHandle,
 }
 
 /// A release that was sent and not answered yet. Its end, whatever the outcome, wakes the poller.

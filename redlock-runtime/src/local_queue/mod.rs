@@ -1,6 +1,7 @@
 //! The waiting callers of this process: one queue per key, in the order of their arrival.
 
 mod guards;
+mod late_releases;
 mod queue;
 mod shutdowns;
 mod state;

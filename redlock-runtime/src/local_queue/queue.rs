@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime;
 use tokio::sync::Notify;
 
+use super::late_releases::LateReleases;
 use super::shutdowns::{Shutdown, Shutdowns};
 use super::state::{PollerState, QueueState};
 use super::waiter::Waiter;
@@ -30,6 +31,7 @@ struct AllQueues {
     waiting: AtomicUsize,
     max_waiters: usize,
     shutdowns: Arc<Shutdowns>,
+    late_releases: Arc<LateReleases>,
 }
 
 /// A key, the clock of its queue (`None` for real time), and the caller that has the queue alone:
@@ -56,7 +58,8 @@ pub(crate) struct LocalQueue {
 impl LocalQueues {
     pub(crate) fn new(max_waiters: usize) -> Self {
         let (queues, waiting) = (Mutex::default(), AtomicUsize::new(0));
-        let shared = AllQueues { queues, waiting, max_waiters, shutdowns: Arc::default() };
+        let (shutdowns, late_releases) = (Arc::default(), Arc::default());
+        let shared = AllQueues { queues, waiting, max_waiters, shutdowns, late_releases };
         Self { shared: Arc::new(shared) }
     }
 
@@ -261,6 +264,10 @@ impl QueueHandle {
             self.queue.news.notify_one();
         }
         next
+    }
+
+    pub(super) fn late_releases(&self) -> &Arc<LateReleases> {
+        &self.shared.late_releases
     }
 
     /// Another handle of the same queue.

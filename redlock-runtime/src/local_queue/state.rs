@@ -21,9 +21,6 @@ pub(crate) struct QueueState {
     pub(crate) direct_attempt: Option<AttemptUnderWay>,
     /// Unanswered releases whose end no server signals.
     pub(crate) releases: u32,
-    /// Releases that the background thread has to send; an attempt over another connection could
-    /// overtake them.
-    pub(crate) late_releases: u32,
     /// A holder of this process released, or a release hint came, since the poller looked last.
     pub(crate) is_freed: bool,
     /// Contention credit: full when another process competed for the lock, one less for each grant

@@ -269,13 +269,22 @@ fn a_lock_that_is_promised_or_being_released_is_taken() {
 
 #[test]
 fn late_releases_are_counted_one_by_one() {
-    let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
-    assert!(!handle.is_late());
-    let (first, second) = (handle.another().late(), handle.another().late());
+    let queues = LocalQueues::new(9);
+    let handle = queues.join(&key("a"), Kind::Exclusive, None);
+    // Each reader has a queue of its own.
+    let (reader, other) = (join_read(&queues, "a"), join_read(&queues, "b"));
+    let are_late = || [&handle, &reader].map(QueueHandle::is_late);
+    assert_eq!(are_late(), [false; 2]);
+    let (first, second) = (handle.another().late(), join_read(&queues, "a").late());
+    assert!(!other.is_late());
     drop(first);
-    assert!(handle.is_late());
+    assert_eq!(are_late(), [true; 2]);
     drop(second);
-    assert!(!handle.is_late());
+    assert_eq!(are_late(), [false; 2]);
+}
+
+fn join_read(queues: &LocalQueues, name: &str) -> QueueHandle {
+    queues.join(&key(name), Kind::Read, None)
 }
 
 /// The last handle of an older queue is dropped: the newer queue in its place stays.
