@@ -1,6 +1,7 @@
 //! What commands that come late leave behind is taken away again.
 
-use redlock::{Redlock, Released, Wait};
+use deadpool_redis::redis::Value;
+use redlock::{LockGuard, Redlock, Released, Wait};
 
 use crate::fault_kit::{LONG, client};
 use crate::support::proxy::{Then, command, contains};
@@ -34,23 +35,52 @@ async fn a_node_that_is_won_back_while_its_owner_lets_go_is_freed() {
     eventually(secs(3), || async { raw.get(&key).await.is_none() }).await;
 }
 
-/// Its connection broke, and it was repeated on another one.
+/// A lock, whose first try broke off with its connection and was repeated on another one.
+struct Repeated {
+    server: &'static Server,
+    _proxy: Proxy,
+    prefix: String,
+    owner: String,
+}
+
+impl Repeated {
+    async fn acquire() -> (Self, LockGuard) {
+        let server = Server::shared().await;
+        let proxy = Proxy::start(server);
+        let (redlock, prefix) = client(&proxy.url()).await;
+        drop(redlock.lock("warm").acquire().await.unwrap().release().await);
+        let hits = proxy.when(command(&["EVALSHA"]), Then::CutRequest);
+        let request = redlock.lock("k").expire(secs(60)).wait(Wait::Never);
+        let guard = request.acquire().await.unwrap();
+        assert_eq!(hits.count(), 1);
+        let owner = guard.owner().to_owned();
+        (Self { server, _proxy: proxy, prefix, owner }, guard)
+    }
+
+    /// The first try arrives after all, and the lock is free again soon.
+    async fn first_try_lands(self) {
+        let (raw, key) = (self.server.raw(), format!("{}k", self.prefix));
+        let mark = raw.keys(&format!("{}*:mark:fence", self.prefix)).await.remove(0);
+        let counter = format!("{{{key}}}:fence");
+        let late = ["EVAL", ACQUIRE, "3", &key, &mark, &counter, &self.owner, "60000", "70000"];
+        // It may be freed before anybody could look.
+        let reply = raw.cmd(&late).await;
+        assert!(!matches!(reply, Value::Array(_)), "it is refused: {reply:?}");
+        eventually(secs(9), || async { raw.get(&key).await.is_none() }).await;
+    }
+}
+
 #[tokio::test]
 async fn a_first_try_that_lands_after_the_release_does_not_keep_the_lock() {
-    let server = Server::shared().await;
-    let proxy = Proxy::start(server);
-    let (redlock, prefix) = client(&proxy.url()).await;
-    drop(redlock.lock("warm").acquire().await.unwrap().release().await);
-    let hits = proxy.when(command(&["EVALSHA"]), Then::CutRequest);
-    let request = redlock.lock("k").expire(secs(60)).wait(Wait::Never);
-    let guard = request.acquire().await.unwrap();
-    assert_eq!(hits.count(), 1);
-    let (raw, key, owner) = (server.raw(), format!("{prefix}k"), guard.owner().to_owned());
+    let (lock, guard) = Repeated::acquire().await;
     assert_eq!(guard.release().await, Ok(Released::Released));
-    let mark = raw.keys(&format!("{prefix}*:mark:fence")).await.remove(0);
-    let counter = format!("{{{key}}}:fence");
-    let late = ["EVAL", ACQUIRE, "3", &key, &mark, &counter, &owner, "60000", "70000"];
-    raw.cmd(&late).await;
-    assert_eq!(raw.get(&key).await, Some(owner));
-    eventually(secs(9), || async { raw.get(&key).await.is_none() }).await;
+    lock.first_try_lands().await;
+}
+
+#[tokio::test]
+async fn a_first_try_that_lands_after_a_downgrade_does_not_keep_the_lock() {
+    let (lock, guard) = Repeated::acquire().await;
+    let reader = guard.downgrade().await.unwrap();
+    assert_eq!(reader.release().await, Ok(Released::Released));
+    lock.first_try_lands().await;
 }

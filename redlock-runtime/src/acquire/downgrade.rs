@@ -10,7 +10,7 @@ use crate::background_thread::stopped;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::handoff::{Begin, NotGranted, Ownership, grant};
-use crate::hold::{ConfirmedLease, Hold, Tenure};
+use crate::hold::{ConfirmedLease, Hold, Leftovers, Tenure};
 use crate::kind::Kind;
 use crate::local_queue::{QueueHandle, Terms};
 use crate::owner::Owner;
@@ -48,13 +48,16 @@ async fn send(engine: &Arc<Engine>, ownership: Ownership) -> Result<Ownership, L
     }
     let _pending = engine.pending.begin();
     // From here on the lease is not renewed any more: the server would find another owner.
-    let Some((hold, queue, tenure)) = ownership.give_up() else {
+    let hold = Arc::clone(ownership.hold());
+    let Some((queue, tenure)) = ownership.give_up() else {
+        hold.check()?;
         return Err(stopped("a downgrade"));
     };
-    let writer = tenure.claim;
+    let (writer, leftovers) = (tenure.claim.clone(), tenure.leftovers());
     let owner = Owner::fresh(&engine.client_name);
     let next = Claim { owner, kind: Kind::Read, ..writer.clone() };
-    let undecided = Undecided { engine, hold: &hold, queue, claims: Some((writer, next)) };
+    let claims = Some((writer, next));
+    let undecided = Undecided { engine, hold: &hold, queue, leftovers, claims };
     undecided.ask(downgrade).await
 }
 
@@ -63,6 +66,8 @@ struct Undecided<'a> {
     engine: &'a Arc<Engine>,
     hold: &'a Hold,
     queue: QueueHandle,
+    /// What the acquire of the exclusive lock may have left behind.
+    leftovers: Leftovers,
     claims: Option<(Claim, Claim)>,
 }
 
@@ -77,7 +82,13 @@ impl Undecided<'_> {
                 let tokens = FencingTokens { first: fencing_token, last: fencing_token };
                 let confirmed = ConfirmedLease { sent, lease: next.expire };
                 let tenure = Tenure::new(next.clone(), confirmed, tokens);
-                self.claims = None;
+                let Leftovers { was_cut, may_be_queued } = self.leftovers;
+                if let Some((writer, _)) = self.claims.take()
+                    && (was_cut || may_be_queued)
+                {
+                    // An earlier try may still arrive, and acquire the lock behind the readers.
+                    release::clean_up(engine, writer, may_be_queued);
+                }
                 begin(engine, hold, tenure)
             }
             Ok(Downgraded::Lost(found)) => {
@@ -96,7 +107,7 @@ impl Drop for Undecided<'_> {
         // Some of several nodes may have the one owner, and some the other.
         if let Some((writer, next)) = self.claims.take() {
             release::clean_up(self.engine, next, false);
-            release::clean_up(self.engine, writer, false);
+            release::clean_up(self.engine, writer, self.leftovers.may_be_queued);
         }
         self.queue.let_go(self.hold);
     }

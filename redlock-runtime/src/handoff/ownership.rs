@@ -67,12 +67,11 @@ impl Ownership {
 
     /// Ends the hold of one key, and leaves the lock on the server to the caller. `None`: the lease
     /// was lost, and the lock is released.
-    pub(crate) fn give_up(mut self) -> Option<(Arc<Hold>, QueueHandle, Tenure)> {
+    pub(crate) fn give_up(mut self) -> Option<HeldKey> {
         if !self.scheduler.end(&self.hold) {
             return None;
         }
-        let (queue, tenure) = self.held.take()?;
-        Some((Arc::clone(&self.hold), queue, tenure))
+        self.held.take()
     }
 
     /// Releases the lock. The release goes on even if its future is dropped.
