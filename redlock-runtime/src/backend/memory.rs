@@ -155,6 +155,16 @@ impl Memory {
         let (is_wanted, fencing_token) = (tables.is_wanted(claim, now), tables.next_token());
         let holder = || Holder { owner: claim.owner.as_str().to_owned(), fencing_token, ends };
         let Some(record) = tables.live(key, now) else {
+            if is_wanted {
+                // Nobody tells of leases that have ended by themselves.
+                let told = tables.hints(key, now);
+                drop(tables);
+                for on_release in told {
+                    on_release();
+                }
+                let (holder, free_in) = (String::new(), None);
+                return Ok(Acquired::Refused { holder, free_in, was_cut: false, is_split: false });
+            }
             tables.locks.insert(key.to_owned(), Record::of(kind, holder()));
             tables.sweep(now, clock);
             return Ok(Acquired::Granted { fencing_token, was_cut: false });

@@ -32,6 +32,7 @@ mod several_at_once;
 mod several_keys;
 mod several_keys_lost;
 mod shared_scripts;
+mod shared_steps;
 mod shutdown;
 mod siblings;
 mod simulation;

@@ -113,6 +113,19 @@ pub async fn a_writer_gets_its_turn_among_readers_that_never_pause(place: &Place
     }
 }
 
+/// The lock is free for a moment.
+pub async fn a_reader_that_comes_back_at_once_does_not_pass_a_writer(place: &Place) {
+    let (here, there) = (place.client().await, place.client().await);
+    for _ in 0..5 {
+        let reader = here.lock(KEY).read().acquire().await.unwrap();
+        let writer = tokio::spawn(there.lock(KEY).wait(secs(30)).acquire());
+        eventually(secs(20), || keeps_readers_out(&here)).await;
+        reader.release().await.unwrap();
+        assert!(keeps_readers_out(&here).await);
+        writer.await.unwrap().expect("it gets its turn").release().await.unwrap();
+    }
+}
+
 /// Never a writer beside anybody, and never more permits than there are.
 pub async fn a_crowd_of_readers_and_writers_never_meets(place: &Place) {
     let clients = [place.client().await, place.client().await];

@@ -59,6 +59,7 @@ on_every_backend![
     kinds::a_reader_does_not_pass_a_waiting_writer,
     kinds::a_writer_gets_its_turn_among_readers_that_never_pause,
     kinds::a_writer_gets_its_turn_among_readers_in_a_hurry,
+    kinds::a_reader_that_comes_back_at_once_does_not_pass_a_writer,
     kinds::a_crowd_of_readers_and_writers_never_meets,
     kinds::a_read_inside_of_a_write_re_enters,
     kinds::readers_are_renewed,

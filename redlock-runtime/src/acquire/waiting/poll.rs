@@ -103,9 +103,11 @@ impl Poll {
 
     /// Requests a release hint from other processes.
     fn await_release(&mut self, cx: &Context, terms: Terms) {
-        let is_due = self.hint.as_ref().is_some_and(|hint| hint.is_due(cx.now()));
+        let keeps_out = cx.observed.is_behind_group();
+        let is_due = self.hint.as_ref().is_some_and(|hint| hint.is_due(cx.now(), keeps_out));
         if !is_due {
-            self.hint = ReleaseHint::request(&cx.engine, &cx.queue.queue, terms.lease());
+            let queue = &cx.queue.queue;
+            self.hint = ReleaseHint::request(&cx.engine, queue, terms.lease(), keeps_out);
         }
     }
 }

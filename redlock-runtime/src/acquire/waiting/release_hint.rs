@@ -20,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// A release hint that was requested. Dropping it cancels the request.
 pub(super) struct ReleaseHint {
     asked_at: Moment,
+    /// Readers, or holders of permits, had the lock: the request keeps out others that come later.
+    keeps_out: bool,
     has_come: Arc<AtomicBool>,
     _end: oneshot::Sender<()>,
 }
@@ -30,20 +32,24 @@ impl ReleaseHint {
         engine: &Arc<Engine>,
         queue: &Arc<LocalQueue>,
         expire: Duration,
+        keeps_out: bool,
     ) -> Option<Self> {
         let (end, ended) = oneshot::channel();
         let has_come = Arc::new(AtomicBool::new(false));
         let owner = Owner::fresh(&engine.client_name);
         let claim = Claim { key: queue.key.clone(), owner, expire, kind: queue.kind };
-        let hint =
-            Self { asked_at: engine.clock().now(), has_come: Arc::clone(&has_come), _end: end };
+        let asked_at = engine.clock().now();
+        let hint = Self { asked_at, keeps_out, has_come: Arc::clone(&has_come), _end: end };
         let wait = wait(Arc::clone(engine), Arc::clone(queue), claim, has_come, ended);
         engine.executor().spawn(wait).ok()?;
         Some(hint)
     }
 
-    /// Can the requested hint still come?
-    pub(super) fn is_due(&self, now: Moment) -> bool {
+    /// Can the requested hint still come, and does it keep others out if it has to?
+    pub(super) fn is_due(&self, now: Moment, keeps_out: bool) -> bool {
+        if keeps_out && !self.keeps_out {
+            return false;
+        }
         !self.has_come.load(Ordering::Relaxed) && now.since(self.asked_at) < PATIENCE
     }
 }
@@ -68,8 +74,8 @@ async fn wait(
     // Without a hint, the poller makes its next attempt by the clock.
     let registration = hints.request_hint(&claim, on_release, within).await;
     let _ = ended.await;
-    let stays = registration.as_ref().is_ok_and(HintRegistration::stays);
-    let is_left = stays || !has_come.load(Ordering::Relaxed);
+    let may_stay = registration.as_ref().map_or(true, HintRegistration::stays);
+    let is_left = may_stay || !has_come.load(Ordering::Relaxed);
     drop(registration);
     if is_left {
         let _ = hints.cancel_hint(&claim, within).await;
@@ -85,11 +91,13 @@ mod tests {
         let asked_at = Moment::ZERO.plus(Duration::from_secs(100));
         let (end, _ended) = oneshot::channel();
         let has_come = Arc::new(AtomicBool::new(false));
-        let hint = ReleaseHint { asked_at, has_come: Arc::clone(&has_come), _end: end };
+        let keeps_out = false;
+        let hint = ReleaseHint { asked_at, keeps_out, has_come: Arc::clone(&has_come), _end: end };
         let last = asked_at.plus(PATIENCE).minus(Duration::from_nanos(1));
-        assert!(hint.is_due(asked_at) && hint.is_due(last));
-        assert!(!hint.is_due(asked_at.plus(PATIENCE)));
+        assert!(hint.is_due(asked_at, false) && hint.is_due(last, false));
+        assert!(!hint.is_due(asked_at.plus(PATIENCE), false));
+        assert!(!hint.is_due(asked_at, true), "readers have the lock now, and others may follow");
         has_come.store(true, Ordering::Relaxed);
-        assert!(!hint.is_due(asked_at));
+        assert!(!hint.is_due(asked_at, false));
     }
 }

@@ -112,7 +112,7 @@ impl Tables {
     /// Does a waiter keep out callers of shared kinds that come later?
     pub(super) fn is_wanted(&self, claim: &Claim, now: Moment) -> bool {
         let keeps_out = |hint: &Hint| {
-            hint.kind == Kind::Exclusive && hint.stays_until.is_none_or(|until| now < until)
+            hint.kind == Kind::Exclusive && hint.stays_until.is_some_and(|until| now < until)
         };
         let waiting = self.hints.get(claim.key.redis_key());
         claim.kind.is_shared() && waiting.is_some_and(|hints| hints.iter().any(keeps_out))

@@ -41,7 +41,10 @@ impl ReleaseHints for Quorum {
                 })
             };
             let answers = self.ask_all(Reach::Admitted, ask, |_| false).await;
-            Ok(answers.into_iter().flatten().flatten().collect())
+            // Where a node has not answered, the request may stay.
+            let unknown = || HintRegistration::default().staying();
+            let one = |answer: Option<_>| answer.and_then(Result::ok).unwrap_or_else(unknown);
+            Ok(answers.into_iter().map(one).collect())
         })
     }
 

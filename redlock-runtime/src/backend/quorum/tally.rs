@@ -6,6 +6,7 @@ use super::broadcast::NodeAnswers;
 use crate::backend::{Acquired, Fault, Found};
 use crate::error::NodeError;
 use crate::fencing::FencingToken;
+use crate::kind::group_of;
 
 /// The result of an election.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,8 +54,12 @@ pub(crate) fn elect(answers: &NodeAnswers<Acquired>, quorum: usize) -> Election 
         return Election::Unavailable(Fault { is_unknown: was_cut, ..merge(&faults) });
     }
     let mut holders: Vec<(&str, usize)> = Vec::new();
+    // Of a group, each node tells how many it knows of.
+    let is_same = |one: &str, other: &str| {
+        one == other || group_of(one).is_some_and(|group| group_of(other) == Some(group))
+    };
     for (holder, _, _) in refusals(answers) {
-        match holders.iter_mut().find(|(known, _)| *known == holder) {
+        match holders.iter_mut().find(|(known, _)| is_same(known, holder)) {
             Some((_, count)) => *count += 1,
             None => holders.push((holder, 1)),
         }

@@ -85,6 +85,15 @@ fn a_vote_that_nobody_won_is_split() {
     assert!(matches!(election, Election::Refused { is_split: true, was_cut: true, .. }));
 }
 
+/// Nodes count the members of a group one by one.
+#[test]
+fn a_group_is_one_holder_whatever_its_number() {
+    let election = elect(&vec![refused("3 readers"), refused("2 readers"), granted(1)], 2);
+    assert!(matches!(election, Election::Refused { is_split: false, .. }), "{election:?}");
+    let election = elect(&vec![refused("3 readers"), refused("2 permits"), granted(1)], 2);
+    assert!(matches!(election, Election::Refused { is_split: true, .. }), "{election:?}");
+}
+
 #[test]
 fn verdicts_need_a_quorum_and_losses_need_certainty() {
     let (ours, gone, stolen, open) =

@@ -33,10 +33,10 @@ fn the_digests_are_pinned() {
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
         (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),
         (&release_hint::SCRIPT, "1c4bd18064bbe7158c25452e76ecc4bb3ea8aa5c"),
-        (&enqueue::SCRIPT, "74201a6234da763e38b903ab6a552b3501c20f85"),
-        (&rotate::SCRIPT, "c7cfa457f8531bb8e8a3fbc682cc036a2dbdc3c3"),
-        (&nudge::SCRIPT, "09f4ecca4def8280985f7a0acbee14b503d60eda"),
-        (&release::SCRIPT, "ac0b9adf92fb202e1584858615e58103683f7b6d"),
+        (&enqueue::SCRIPT, "0fb50c6826ec676b7853429f50ed22995e131045"),
+        (&rotate::SCRIPT, "3f2d6ac5934d1d5072649e38f2d3f0f07013547a"),
+        (&nudge::SCRIPT, "e7efa7194c96838705907d8ed10971c5f39318d4"),
+        (&release::SCRIPT, "72401c56dab867b4e84686f18928e13a6620ffca"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

@@ -17,6 +17,8 @@ local untold_share = 17
 local most_passed_over = 16
 -- So many messages lie in a mailbox at most. Whoever has fetched none of them is gone.
 local most_messages = 1024
+-- With so many of them, it is asked no more whether somebody is there.
+local most_unread = 16
 -- So long, in ms, does a mailbox last behind its last message.
 local mailbox_life = 60000
 -- So far, in microseconds, do fencing tokens that are reserved run ahead of the clock at most.
@@ -138,6 +140,24 @@ local function queue_of(lock, mark, counter, line)
     return 1
   end
 
+  -- Does somebody wait for what an entry asks for?
+  function queue.is_there(entry)
+    if not entry or entry.is_hint and queue.is_over(entry) then
+      return false
+    end
+    if entry.channel == '-' then
+      return true
+    end
+    if string.sub(entry.channel, 1, 1) == '@' then
+      local unread = redis.pcall('LLEN', string.sub(entry.channel, 2))
+      if type(unread) == 'number' and unread >= most_unread then
+        return false
+      end
+    end
+    -- Nobody does anything with this message. What counts is whether somebody hears it.
+    return queue.tell(entry.channel, 'ping') ~= 0
+  end
+
   -- Tells the process of an entry about the lock.
   function queue.tell_of_lock(entry, words)
     local message = string.format('%s %d ', words, #entry.owner) .. entry.owner .. lock
@@ -247,7 +267,11 @@ local function queue_of(lock, mark, counter, line)
       if redis.call('GET', lock) == marker then
         left = redis.call('PTTL', lock)
       else
-        redis.pcall('DEL', holders)
+        -- pcall: what is no set of holders is left alone, and told.
+        local cleared = redis.pcall('ZREMRANGEBYSCORE', holders, '-inf', '+inf')
+        if type(cleared) ~= 'number' then
+          return cleared.err
+        end
       end
       local added = redis.pcall('ZADD', holders, digits(clock() + lease * 1000), owner)
       if type(added) ~= 'number' then
@@ -285,13 +309,19 @@ local function queue_of(lock, mark, counter, line)
       while true do
         local text = redis.pcall('LINDEX', line, 0)
         local entry = type(text) == 'string' and queue.parse(text)
-        if not entry or entry.marker ~= marker or not group.has_room(entry.tokens, invited) then
+        if not entry then
           return
         end
-        if entry.is_hint then
-          invited = invited + math.min(queue.tell_of_lock(entry, 'free') or 0, 1)
-        elseif is_fit(entry) and not give(entry) then
-          return
+        -- A hint that is over keeps nobody out.
+        if not (entry.is_hint and queue.is_over(entry)) then
+          if entry.marker ~= marker or not group.has_room(entry.tokens, invited) then
+            return
+          end
+          if entry.is_hint then
+            invited = invited + math.min(queue.tell_of_lock(entry, 'free') or 0, 1)
+          elseif is_fit(entry) and not give(entry) then
+            return
+          end
         end
         if not take_out(text, 0) then
           return

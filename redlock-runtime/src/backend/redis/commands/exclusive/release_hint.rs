@@ -11,7 +11,9 @@ pub(super) static SCRIPT: Script = Script::new(include_str!("release_hint.lua"))
 pub(crate) fn call(claim: &Claim, channel: &str) -> ScriptCall {
     let queue = claim.key.queue_key();
     let keys = [claim.key.redis_key(), &queue];
-    ScriptCall::new(&SCRIPT, &keys, &[claim.owner.as_str(), channel, &words::tokens(claim.kind)])
+    let args = [claim.owner.as_str(), channel, &words::tokens(claim.kind)];
+    // A second one would stay when the first is taken out.
+    ScriptCall { may_repeat: false, ..ScriptCall::new(&SCRIPT, &keys, &args) }
 }
 
 /// What became of the request.

@@ -19,12 +19,12 @@ pub(crate) fn scripts() -> [&'static str; 6] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "dc525bb3a127d82fb5d71f97a74443cc6f24e159"),
-        (&enqueue::SCRIPT, "7a7d1af06965419bc1035806f60017cac0bc2452"),
-        (&release::SCRIPT, "78dfdcfdecc2a7eb60ad0315bb1c00165ea69066"),
+        (&acquire::SCRIPT, "8c040289822b100db461874f1aeb38ba591b1caf"),
+        (&enqueue::SCRIPT, "84196675f95e1a54aa057396c04bf71f05e734f1"),
+        (&release::SCRIPT, "9bf3d3b615c5f0aa15498630a3d40f60d27395a2"),
         (&renew::SCRIPT, "f17925e96f254897b4dc04287667bd458f5c3df8"),
         (&raise::SCRIPT, "e45e54f92d1dbfbdd0feb1da6857ce9136b48dc3"),
-        (&downgrade::SCRIPT, "d0b54977a2bfe6e7a7ee0e3e73f42125f5211c95"),
+        (&downgrade::SCRIPT, "426343d5aeeb4bee9b8b12bd396d7b954a6e8610"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

@@ -29,7 +29,13 @@ if channel == '' then
     end
     return granted
   end
+  if shared.has(owner) then
+    return shared.join(owner, ARGV[2], ARGV[3])
+  end
   entry, ahead = shared.queue.find(owner)
+  if not entry then
+    return {2, now}
+  end
   channel = string.match(entry, '^%d+ %d+ %S+ (%S+) ')
 elseif shared.may_enter() then
   return shared.join(owner, ARGV[2], ARGV[3])

@@ -15,15 +15,15 @@ local function shared_lock(lock, mark, counter, line, tokens)
     return redis.call('GET', lock) == marker and (group.ends(owner) or 0) > clock()
   end
 
-  -- Does an entry keep out those who come later? A hint does so only for a lock of which there is one
-  -- holder: others that poll would keep out each other, and themselves.
+  -- Does an entry keep out those who come later? A hint does so only while it stays, and only for a
+  -- lock of which there is one holder: others that poll would keep out each other, and themselves.
   local function keeps_out(text)
     local entry = queue.parse(text)
     if not entry then
       return false
     end
     if entry.is_hint then
-      return not entry.marker and not queue.is_over(entry)
+      return not entry.marker and entry.life ~= '0' and not queue.is_over(entry)
     end
     return tokens ~= 'r' or entry.tokens ~= 'r'
   end
@@ -37,10 +37,12 @@ local function shared_lock(lock, mark, counter, line, tokens)
   -- May an owner enter now that has no entry in the queue?
   function shared.may_enter()
     local first = redis.call('LRANGE', line, 0, most_looked_at - 1)
-    if #first > 0 and not redis.call('GET', lock) and not queue.hand_over() then
-      -- Nobody was there to have it, or somebody was told to ask for it.
-      redis.call('DEL', lock)
-      first = redis.call('LRANGE', line, 0, 0)
+    if #first > 0 and not redis.call('GET', lock) then
+      if not queue.hand_over() then
+        -- Nobody was there to have it, or somebody was told to ask for it.
+        redis.call('DEL', lock)
+      end
+      first = redis.call('LRANGE', line, 0, most_looked_at - 1)
     end
     for _, text in ipairs(first) do
       if keeps_out(text) then
@@ -63,20 +65,23 @@ local function shared_lock(lock, mark, counter, line, tokens)
     return {1, first, last_one, clock()}
   end
 
-  -- Takes the entries ahead of a place out whose processes are gone. Were all of them gone?
+  -- Takes out the entries ahead of a place whose processes are gone, up to the first that is there,
+  -- and lets in those behind them. Were all of them gone?
   function shared.drop_dead(ahead)
-    if ahead == 0 or ahead > most_looked_at then
-      return ahead == 0
+    if ahead == 0 then
+      return true
     end
-    local are_gone = true
-    for _, text in ipairs(redis.call('LRANGE', line, 0, ahead - 1)) do
-      local entry = queue.parse(text)
-      -- Nobody does anything with this message. What counts is whether somebody hears it.
-      if entry and (entry.channel == '-' or queue.tell(entry.channel, 'ping') ~= 0) then
+    local looked_at = math.min(ahead, most_looked_at)
+    local are_gone = looked_at == ahead
+    for _, text in ipairs(redis.call('LRANGE', line, 0, looked_at - 1)) do
+      if queue.is_there(queue.parse(text)) then
         are_gone = false
-      else
-        redis.call('LREM', line, 1, text)
+        break
       end
+      redis.call('LREM', line, 1, text)
+    end
+    if not are_gone then
+      queue.group().admit()
     end
     return are_gone
   end

@@ -1,0 +1,221 @@
+//! Who may enter a lock of a shared kind, step by step, on a model of a server that runs the
+//! shipped scripts.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use redis_model::{Script, Server};
+
+use crate::backend::simulated::{self, SimulatedCall, SimulatedReply};
+use crate::backend::{Acquired, Claim, Downgraded, Enqueued, Release};
+use crate::key::LockKey;
+use crate::kind::Kind;
+use crate::owner::Owner;
+
+const WRITE: Kind = Kind::Exclusive;
+const READ: Kind = Kind::Read;
+const MINUTE: Duration = Duration::from_secs(60);
+const SECOND: Duration = Duration::from_secs(1);
+/// So long a request of a writer to be told keeps readers out.
+const STAYS: Duration = Duration::from_secs(2);
+const PRESENT: &str = "redlock:present";
+const ABSENT: &str = "redlock:absent";
+/// More than the scripts look at.
+const MANY: usize = 20;
+
+struct Step {
+    server: Server,
+    /// The server's time, in microseconds.
+    now: u64,
+}
+
+impl Step {
+    fn new() -> Self {
+        let mut server = Server::new(simulated::scripts().map(Script::new));
+        server.set_listeners(PRESENT.as_bytes(), 1);
+        let mut step = Self { server, now: 1_795_000_000_000_000 };
+        step.pass(Duration::ZERO);
+        step
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now += u64::try_from(time.as_micros()).unwrap();
+        self.server.set_clock(self.now, self.now / 1000);
+    }
+
+    fn ask<T: 'static>(&mut self, call: &SimulatedCall<T>) -> T {
+        match call.ask(&mut self.server, false) {
+            SimulatedReply::Answer(answer) => answer,
+            SimulatedReply::NoScript => panic!("a script is unknown"),
+            SimulatedReply::Error(error) => panic!("{error}"),
+            SimulatedReply::Nonsense(value) => panic!("{value:?}"),
+        }
+    }
+
+    fn enters(&mut self, claim: &Claim) -> bool {
+        let answer = self.ask(&simulated::acquire(claim));
+        matches!(answer, Acquired::Granted { .. })
+    }
+
+    fn leaves(&mut self, claim: &Claim) {
+        self.ask(&simulated::release(Release::of(claim), true));
+    }
+
+    fn enqueues(&mut self, claim: &Claim, channel: &str) {
+        let answer = self.ask(&simulated::enqueue(claim, 1, Some(channel)));
+        assert!(matches!(answer, Enqueued::Waiting { .. }), "{answer:?}");
+    }
+
+    /// An owner of the queue asks by itself.
+    fn looks(&mut self, claim: &Claim) -> bool {
+        let answer = self.ask(&simulated::look(claim, 1));
+        matches!(answer, Enqueued::Granted { .. })
+    }
+
+    /// The messages since the last call.
+    fn told(&mut self) -> Vec<String> {
+        let published = self.server.take_published();
+        let heard = published.into_iter().filter(|(channel, _)| channel == PRESENT.as_bytes());
+        heard.map(|(_, message)| String::from_utf8(message).unwrap()).collect()
+    }
+}
+
+fn claim(kind: Kind, expire: Duration) -> Claim {
+    let (key, owner) = (LockKey::new("lock:", "k").unwrap(), Owner::fresh("model"));
+    Claim { key, owner, expire, kind }
+}
+
+fn permit() -> Claim {
+    claim(Kind::Permits(NonZeroU32::new(2).unwrap()), MINUTE)
+}
+
+fn reader() -> Claim {
+    claim(READ, MINUTE)
+}
+
+fn writer() -> Claim {
+    claim(WRITE, MINUTE)
+}
+
+/// It would look when the longest lease ends, of which it was told.
+#[test]
+fn the_first_in_the_queue_is_told_when_the_leases_ahead_end_earlier() {
+    let mut step = Step::new();
+    let (short, long) = (claim(READ, SECOND), reader());
+    assert!(step.enters(&short) && step.enters(&long));
+    step.enqueues(&claim(WRITE, SECOND), PRESENT);
+    step.leaves(&long);
+    let told = step.told();
+    assert!(matches!(told.as_slice(), [message] if message.starts_with("look ")), "{told:?}");
+}
+
+/// Where writers poll, they are told of a release and ask then. Readers would be quicker each time.
+#[test]
+fn no_reader_enters_between_the_hint_to_a_writer_and_its_attempt() {
+    let mut step = Step::new();
+    let (first, late, second, wish) = (reader(), reader(), writer(), writer());
+    assert!(step.enters(&first));
+    assert!(step.ask(&simulated::hint(&wish, PRESENT)));
+    assert!(!step.enters(&late), "a writer waits");
+    step.leaves(&first);
+    assert_eq!(step.told().len(), 1, "it is told");
+    assert!(!step.enters(&late), "the writer comes first");
+    assert!(step.enters(&second));
+    step.ask(&simulated::release(Release::leaving(&wish), true));
+    step.leaves(&second);
+    assert!(step.enters(&late));
+}
+
+/// Its process has ended, or cannot reach the server.
+#[test]
+fn a_hint_that_nobody_takes_back_keeps_readers_out_for_two_seconds() {
+    let mut step = Step::new();
+    let (first, second, third, late) = (reader(), reader(), reader(), reader());
+    assert!(step.enters(&first) && step.enters(&second));
+    assert!(step.ask(&simulated::hint(&writer(), PRESENT)));
+    step.enqueues(&third, PRESENT);
+    assert!(!step.enters(&late));
+    step.pass(STAYS);
+    // Those who have waited behind it enter as well.
+    step.leaves(&first);
+    assert_eq!(step.told().len(), 1);
+    assert!(step.looks(&third), "it is in");
+    assert!(step.enters(&late));
+}
+
+/// The hint was asked for while a writer had the lock, which then became a reader.
+#[test]
+fn a_hint_that_does_not_stay_keeps_no_readers_out() {
+    let mut step = Step::new();
+    let (held, next, late) = (writer(), reader(), reader());
+    assert!(step.enters(&held));
+    assert!(step.ask(&simulated::hint(&writer(), ABSENT)));
+    let downgraded = step.ask(&simulated::downgrade(&held, &next));
+    assert!(matches!(downgraded, Downgraded::Granted(_)), "{downgraded:?}");
+    assert!(step.enters(&late));
+}
+
+#[test]
+fn many_dead_writers_are_taken_out_bit_by_bit() {
+    let mut step = Step::new();
+    assert!(step.enters(&reader()));
+    for _ in 0..MANY {
+        step.enqueues(&writer(), ABSENT);
+    }
+    let late = reader();
+    step.enqueues(&late, PRESENT);
+    assert!(!step.looks(&late), "{MANY} are more than one call looks at");
+    assert!(step.looks(&late));
+}
+
+/// They have waited behind a writer that is gone, which the question of another one shows.
+#[test]
+fn whoever_waited_behind_the_dead_is_let_in() {
+    let mut step = Step::new();
+    assert!(step.enters(&reader()));
+    let (second, third) = (reader(), reader());
+    step.enqueues(&writer(), ABSENT);
+    step.enqueues(&second, PRESENT);
+    step.enqueues(&third, PRESENT);
+    step.enqueues(&writer(), PRESENT);
+    let late = reader();
+    step.enqueues(&late, PRESENT);
+    assert!(!step.looks(&late), "a writer came before");
+    assert!(step.looks(&second) && step.looks(&third), "they are in");
+}
+
+/// Each question whether it is there leaves a message in its mailbox.
+#[test]
+fn a_writer_whose_mailbox_is_not_emptied_is_taken_out() {
+    let mut step = Step::new();
+    assert!(step.enters(&reader()));
+    step.enqueues(&writer(), "@redlock:mailbox");
+    let late = reader();
+    step.enqueues(&late, PRESENT);
+    let looks = (1..100).find(|_| step.looks(&late));
+    assert!(looks.is_some_and(|looks| looks > 4), "{looks:?}");
+}
+
+/// The lock was free, and those who waited have entered by the question of somebody else.
+#[test]
+fn whoever_asks_for_a_permit_may_enter_beside_those_who_waited() {
+    let mut step = Step::new();
+    let (held, waiting, late) = (claim(WRITE, SECOND), permit(), permit());
+    assert!(step.enters(&held));
+    step.enqueues(&waiting, PRESENT);
+    step.pass(2 * SECOND);
+    assert!(step.enters(&late), "there are two permits");
+    assert!(step.looks(&waiting), "it is in");
+    assert!(!step.enters(&permit()));
+}
+
+#[test]
+fn holders_of_another_type_are_left_alone() {
+    let mut step = Step::new();
+    let foreign = "{lock:k}:holders";
+    step.server.execute(&[b"RPUSH", foreign.as_bytes(), b"foreign"]);
+    let answer = simulated::acquire(&reader()).ask(&mut step.server, false);
+    assert!(matches!(answer, SimulatedReply::Error(_)));
+    assert!(step.server.keyspace().get(foreign.as_bytes()).is_some());
+    assert!(step.server.keyspace().get(b"lock:k").is_none());
+}
