@@ -53,7 +53,7 @@ pub(crate) fn hold_together(
         process: engine.process,
         template: terms.template,
         claim: tenure.claim.clone(),
-        further: Some(Box::new(FurtherKeys::new(claims, news))),
+        further: Some(Box::new(FurtherKeys { claims, news })),
         expire: terms.expire,
         min_hold: Duration::ZERO,
         fencing_token: tenure.fencing_token(),

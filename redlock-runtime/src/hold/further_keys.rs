@@ -1,7 +1,6 @@
 //! The keys of a hold besides its first one.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
@@ -15,22 +14,4 @@ pub(crate) struct FurtherKeys {
     pub(crate) claims: Vec<Claim>,
     /// Wakes waiters of this process for each of these keys when the hold is lost.
     pub(crate) news: Vec<Arc<Notify>>,
-    /// Which key of the hold was found lost. 0 is the first key, and stands for all of them where
-    /// their time was up.
-    lost: AtomicUsize,
-}
-
-impl FurtherKeys {
-    pub(crate) fn new(claims: Vec<Claim>, news: Vec<Arc<Notify>>) -> Self {
-        Self { claims, news, lost: AtomicUsize::new(0) }
-    }
-
-    pub(super) fn found_lost(&self, place: usize) {
-        self.lost.store(place, Ordering::Relaxed);
-    }
-
-    /// The further key that was found lost.
-    pub(super) fn lost(&self) -> Option<&Claim> {
-        self.claims.get(self.lost.load(Ordering::Relaxed).checked_sub(1)?)
-    }
 }

@@ -66,6 +66,22 @@ async fn renewals_that_are_not_answered_stop_all() {
     assert_eq!(guard.lost().await, LostReason::Unreachable);
 }
 
+/// The answer of a renewal that comes behind the end changes nothing of it.
+#[tokio::test(start_paused = true)]
+async fn a_loss_that_is_found_after_the_release_is_not_told_of() {
+    let (redlock, fake) = fake();
+    let guard = redlock.lock_all(KEYS).expire(EXPIRE).acquire().await.unwrap();
+    let lease = guard.lease().clone();
+    fake.store.set("c", "thief", 60 * SECOND);
+    fake.next_renews([Fate::Slow(SECOND / 2)]);
+    tokio::time::sleep(EXPIRE * 2 / 3 + SECOND / 4).await;
+    guard.release().await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    let error = lease.check().unwrap_err();
+    let LockError::Lost { key, reason, .. } = &error else { panic!("{error}") };
+    assert_eq!((&**key, *reason), ("a", LostReason::Released));
+}
+
 /// What was had is given up, and the whole call begins again.
 #[tokio::test(start_paused = true)]
 async fn a_key_lost_while_others_are_waited_for_is_taken_again() {
