@@ -10,6 +10,7 @@ use super::caller::Caller;
 use super::observed::{Observed, Span};
 use crate::backend::{Claim, LockBackend};
 use crate::background_thread::stopped;
+use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::handoff::{Begin, NotGranted, Ownership, grant};
@@ -20,6 +21,7 @@ pub(super) struct DirectAttempt {
     /// `None`: other callers may make attempts at the same time.
     guard: Option<DirectAttemptGuard>,
     terms: Terms,
+    begun: Moment,
 }
 
 pub(super) enum DirectOutcome {
@@ -29,8 +31,14 @@ pub(super) enum DirectOutcome {
 }
 
 impl DirectAttempt {
-    pub(super) fn new(queue: QueueHandle, guard: Option<DirectAttemptGuard>, terms: Terms) -> Self {
-        Self { queue, guard, terms }
+    /// `begun`: now, which may be long after the beginning of the call.
+    pub(super) fn new(
+        queue: QueueHandle,
+        guard: Option<DirectAttemptGuard>,
+        terms: Terms,
+        begun: Moment,
+    ) -> Self {
+        Self { queue, guard, terms, begun }
     }
 
     pub(super) fn into_parts(self) -> (QueueHandle, Option<DirectAttemptGuard>) {
@@ -116,7 +124,7 @@ impl DirectAttempt {
             }
             Outcome::Failed(fault) => {
                 let is_final = fault.is_final;
-                observed.failed(fault, terms.started);
+                observed.failed(fault, self.begun);
                 if is_final {
                     let span = Span { started: terms.started, now: engine.clock().now() };
                     return Err(observed.error(&claim.key, span, 1, None));
