@@ -366,6 +366,11 @@ impl LockRequest {
         self.engine.check_process()
     }
 
+    /// Finds what cannot have a leader. Several keys are exclusive in any case.
+    pub(super) fn check_lead(&self) -> Result<(), LockError> {
+        if self.further.is_none() { self.kind.clone()?.check_lead() } else { Ok(()) }
+    }
+
     pub(super) fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
