@@ -346,3 +346,16 @@ async fn a_job_reserves_few_fencing_tokens_however_many_wait() {
     assert!(reserved - used < 16, "{} reserved tokens are left", reserved - used);
     waiters.for_each(|waiter| waiter.abort());
 }
+
+/// A minority that does not hear of the release hears of it later, and of its time.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_told_later_keeps_the_lock_for_no_longer() {
+    let nodes = nodes(3);
+    let (start, guard) = (Instant::now(), job(&on(&nodes)).acquire().await.unwrap());
+    nodes[2].next_releases([Fate::LostRequest]);
+    guard.release().await.unwrap();
+    tokio::time::sleep_until(start + MIN_HOLD * 39 / 40).await;
+    assert!(nodes[2].store.owner("k").is_some_and(|owner| owner.contains(":retained:")));
+    tokio::time::sleep(SECOND / 2).await;
+    assert_eq!(nodes[2].store.owner("k"), None);
+}
