@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::backend::Claim;
+use crate::clock::Moment;
 
 /// The further keys of a hold that `lock_all` made. They are renewed, lost and released with the
 /// first one.
@@ -14,4 +15,6 @@ pub(crate) struct FurtherKeys {
     pub(crate) claims: Vec<Claim>,
     /// Wakes waiters of this process for each of these keys when the hold is lost.
     pub(crate) news: Vec<Arc<Notify>>,
+    /// When the last of the leases ends on a server that each key had when the hold was made.
+    pub(crate) server_end: Moment,
 }

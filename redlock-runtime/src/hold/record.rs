@@ -236,7 +236,8 @@ impl Hold {
     /// carried out.
     pub(crate) fn server_end(&self) -> Moment {
         let expire = self.claim.expire;
-        self.ledger().confirmed.sent.plus(expire).plus(validity::drift(expire))
+        let own = self.ledger().confirmed.sent.plus(expire).plus(validity::drift(expire));
+        own.max(self.further.as_ref().map_or(Moment::ZERO, |further| further.server_end))
     }
 
     /// Ends the hold because its holder releases. `false`: the hold had ended before.

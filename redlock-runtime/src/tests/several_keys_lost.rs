@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::fake::{Fate, fake};
 use super::server::Server;
 use super::several_keys::{EXPIRE, SECOND, taken};
@@ -212,4 +214,35 @@ async fn a_call_dropped_at_any_moment_leaves_nothing() {
         assert_eq!(server.waiting(), 0, "after {millis} ms");
     }
     assert!(done > 5 && done < 60, "{done} came to their end");
+}
+
+/// The leases of the keys end at different times where they could not be renewed together.
+#[tokio::test(start_paused = true)]
+async fn each_key_is_released_for_as_long_as_its_own_lease_may_last() {
+    for is_taken in [true, false] {
+        let (redlock, fake) = fake();
+        let start = Instant::now();
+        fake.store.set("b", "somebody", EXPIRE / 2);
+        fake.next_renews(vec![Fate::LostRequest; 1000]);
+        let request = redlock.lock_all(["a", "b"]).expire(EXPIRE).wait(Wait::Forever);
+        let call = if is_taken {
+            let guard = request.acquire().await.unwrap();
+            fake.next_releases(vec![Fate::LostRequest; 1000]);
+            drop(guard);
+            None
+        } else {
+            let mut call = Box::pin(request.acquire());
+            assert!(tokio::time::timeout(Duration::ZERO, call.as_mut()).await.is_err());
+            fake.next_releases(vec![Fate::LostRequest; 1000]);
+            Some(call)
+        };
+        tokio::time::sleep_until(start + EXPIRE * 11 / 10).await;
+        fake.take_log();
+        tokio::time::sleep(2 * SECOND).await;
+        let log = fake.take_log();
+        let is_released =
+            |key: &str| log.iter().any(|line| line.starts_with(&format!("release {key} ")));
+        assert!(is_released("b"), "{is_taken}: {log:?}");
+        drop(call);
+    }
 }
