@@ -73,11 +73,13 @@ impl DirectAttempt {
         let own = Arc::clone(engine);
         let caller = Caller::new(engine);
         let gone = caller.gone();
+        // From here on: a shutdown may come before the task begins.
+        let pending = engine.pending.begin();
         engine.executor().spawn(async move {
             let backend = Arc::clone(&own.backend);
             let found = self.over(&own, &*backend, &claim, within, false).await;
             let _ = reply.send(found.map(|found| self.outcome(found)));
-            drop(gone);
+            drop((gone, pending));
         })?;
         // `answer` is borrowed, not moved: `caller` notes that it is gone before the receiver is
         // dropped.
