@@ -47,6 +47,17 @@ impl Kind {
         Ok(())
     }
 
+    /// Fails for what several could hold at once.
+    pub(crate) fn check_lead(self) -> Result<(), LockError> {
+        if self.is_shared() {
+            return Err(LockError::config(
+                "`lead` is for one leader at a time, so for an exclusive lock; leave out `read()` \
+                 or `permits(n)`, or run the work under a permit with `run` instead of `lead`",
+            ));
+        }
+        Ok(())
+    }
+
     /// What operators call it.
     pub(crate) fn label(self) -> &'static str {
         match self {

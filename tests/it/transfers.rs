@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use redlock::{LockError, Redlock};
+use redlock::{LockError, LostReason, Redlock};
 use tokio::task::JoinSet;
 
 use crate::busy;
@@ -54,8 +54,11 @@ async fn transfer(redlock: &Redlock, raw: &Raw, prefix: &str) {
         raw.cmd(&["INCR", &format!("{prefix}done")]).await;
     };
     match redlock.lock_all([&from, &to]).run(body).await {
-        // On a machine that stands still a lease may end; the body was stopped then.
-        Ok(()) | Err(LockError::Lost { .. }) => {}
+        Ok(()) => {}
+        // On a machine that stands still a lease may end, and the body is stopped then. But nobody
+        // can take a lock before that.
+        Err(LockError::Lost { reason, held_for, .. })
+            if reason != LostReason::Stolen || held_for >= EXPIRE => {}
         Err(error) => panic!("{from}, {to}: {error}"),
     }
 }

@@ -116,20 +116,26 @@ async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
 
 /// Acquires the lock for one call, or for one key of a call.
 pub(super) async fn grant(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Acquisition {
-    let started = terms.started;
+    let mut begun = terms.started;
     loop {
         if engine.shutdowns().refuse(terms.shutdowns) {
             return Err(LockError::ShuttingDown { key: order.key.name().to_owned() });
         }
         let granted = match order.policy.wait() {
-            Wait::Never => try_once(engine, order, terms).await,
-            Wait::AtMost(limit) => wait(engine, order, terms, started.plus(limit)).await,
-            Wait::Forever => wait(engine, order, terms, Moment::NEVER).await,
+            Wait::Never => try_once(engine, order, terms, begun).await,
+            Wait::AtMost(limit) => {
+                // There is time for one more attempt in any case.
+                let end = terms.started.plus(limit).max(begun);
+                wait(engine, order, terms, begun, end).await
+            }
+            Wait::Forever => wait(engine, order, terms, begun, Moment::NEVER).await,
         };
         // The lock was taken back because this task was not polled for too long: it waits again.
         if granted.as_ref().map_or(true, Ownership::take) {
             return granted;
         }
+        drop(granted);
+        begun = engine.clock().now();
     }
 }
 
@@ -195,8 +201,9 @@ impl Order {
 }
 
 /// Makes one attempt, whether or not other callers wait.
-async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Acquisition {
-    let attempt = DirectAttempt::new(engine.local_queue(&order.key, order.kind), None, terms);
+async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms, begun: Moment) -> Acquisition {
+    let queue = engine.local_queue(&order.key, order.kind);
+    let attempt = DirectAttempt::new(queue, None, terms, begun);
     let claim = order.claim(engine, terms);
     match attempt.make(engine, &claim, engine.reply_timeout).await? {
         DirectOutcome::Granted(ownership) => Ok(ownership),
@@ -208,13 +215,20 @@ async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Acquisit
 }
 
 /// Makes an attempt first if no other caller came before; waits in the local queue otherwise.
-async fn wait(engine: &Arc<Engine>, order: &Order, terms: Terms, end: Moment) -> Acquisition {
+/// `begun`: now.
+async fn wait(
+    engine: &Arc<Engine>,
+    order: &Order,
+    terms: Terms,
+    begun: Moment,
+    end: Moment,
+) -> Acquisition {
     let (queue, started) = (engine.local_queue(&order.key, order.kind), terms.started);
-    let Some(guard) = queue.attempt_first(started) else {
+    let Some(guard) = queue.attempt_first(begun) else {
         return enter(engine, queue, terms, end, None)?.await;
     };
-    let attempt = DirectAttempt::new(queue, Some(guard), terms);
-    let within = engine.reply_timeout.min(end.since(started).max(waiting::LAST_ATTEMPT));
+    let attempt = DirectAttempt::new(queue, Some(guard), terms, begun);
+    let within = engine.reply_timeout.min(end.since(begun).max(waiting::LAST_ATTEMPT));
     let claim = order.claim(engine, terms);
     match attempt.make(engine, &claim, within).await? {
         DirectOutcome::Granted(ownership) => Ok(ownership),

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::backend::{Claim, Fault, Found};
 use crate::backoff;
@@ -9,23 +10,29 @@ use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::fencing::FencingToken;
 use crate::handoff::Ownership;
+use crate::state::LostReason;
 use crate::together::together;
 
 /// The largest fencing token of these keys, once the counter of each key is not below it. So a
 /// later holder of any of them gets a larger one. Leases that are not full any more are renewed at
-/// the same time. Tried again until `end`; `None`: a key was lost.
-pub(super) async fn agree(
+/// the same time. Tried again until `end`, for no longer than `within` says each time. The inner
+/// `Err`: this key was lost.
+pub(super) async fn agree<'a>(
     engine: &Arc<Engine>,
-    held: &[Ownership],
+    held: &'a [Ownership],
+    within: impl Fn() -> Duration,
     end: Moment,
-) -> Result<Option<FencingToken>, Fault> {
+) -> Result<Result<FencingToken, &'a Ownership>, Fault> {
     let clock = engine.clock();
     let mut failures = 0;
     loop {
         let fencing_token = held.iter().map(|one| one.hold().fencing_token).max();
-        let Some(fencing_token) = fencing_token else { return Ok(None) };
-        match raise_and_renew(engine, held, fencing_token).await {
-            Ok(are_ours) => return Ok(are_ours.then_some(fencing_token)),
+        let Some(fencing_token) = fencing_token else { unreachable!("a call has a key") };
+        match raise_and_renew(engine, held, fencing_token, within()).await {
+            Ok(()) => {
+                let lost = held.iter().find(|one| one.hold().is_over());
+                return Ok(lost.map_or(Ok(fencing_token), Err));
+            }
             Err(fault) => {
                 let retry_at = clock.now().plus(backoff::failed(failures, fastrand::f64()));
                 if fault.is_final || retry_at >= end {
@@ -38,26 +45,27 @@ pub(super) async fn agree(
     }
 }
 
-/// Whether the keys are held, as far as the answers say.
+/// The holds learn what the answers say.
 async fn raise_and_renew(
     engine: &Arc<Engine>,
     held: &[Ownership],
     fencing_token: FencingToken,
-) -> Result<bool, Fault> {
+    within: Duration,
+) -> Result<(), Fault> {
     type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Option<Found>>, Fault>> + Send + 'a>>;
-    let (backend, within) = (&engine.backend, engine.reply_timeout);
+    let backend = &engine.backend;
     let is_below = |one: &&Ownership| {
         one.tenure().is_none_or(|tenure| tenure.drawn().reserved < fencing_token)
     };
-    let raise = |one: &Ownership| -> Answer<'_> {
+    let below: Vec<&Ownership> = held.iter().filter(is_below).collect();
+    let raise = |one: &&Ownership| -> Answer<'_> {
         let claim = one.hold().claim.clone();
         Box::pin(async move {
             let found = backend.raise(&claim, fencing_token, within).await;
             found.map(|found| vec![Some(found)])
         })
     };
-    let mut questions: Vec<Answer<'_>> = held.iter().filter(is_below).map(raise).collect();
-    let raised = questions.len();
+    let mut questions: Vec<Answer<'_>> = below.iter().map(raise).collect();
     let now = engine.clock().now();
     if !held.iter().all(|one| is_full(one, now)) {
         let claims: Vec<Claim> = held.iter().map(|one| one.hold().claim.clone()).collect();
@@ -65,13 +73,26 @@ async fn raise_and_renew(
     }
     let mut answers = together(questions).await;
     // A renewal that failed is made up for by the scheduler.
-    let renewed = answers.split_off(raised).pop().and_then(Result::ok).unwrap_or_default();
-    for (one, _) in held.iter().zip(&renewed).filter(|(_, found)| **found == Some(Found::Ours)) {
-        one.hold().extend(now);
+    let renewed = answers.split_off(below.len()).pop().and_then(Result::ok).unwrap_or_default();
+    for (one, found) in held.iter().zip(renewed) {
+        if found == Some(Found::Ours) {
+            one.hold().extend(now);
+        }
+        note_loss(one, found);
     }
     let raised = answers.into_iter().collect::<Result<Vec<_>, Fault>>()?;
-    let is_lost = |found: &Option<Found>| matches!(found, Some(Found::Gone | Found::Stolen));
-    Ok(!raised.iter().flatten().chain(&renewed).any(is_lost))
+    for (one, found) in below.into_iter().zip(raised.into_iter().flatten()) {
+        note_loss(one, found);
+    }
+    Ok(())
+}
+
+fn note_loss(one: &Ownership, found: Option<Found>) {
+    match found {
+        Some(Found::Gone) => _ = one.hold().lose(LostReason::Expired),
+        Some(Found::Stolen) => _ = one.hold().lose(LostReason::Stolen),
+        Some(Found::Ours | Found::Unclear) | None => {}
+    }
 }
 
 /// Is nine tenths of the lease left?

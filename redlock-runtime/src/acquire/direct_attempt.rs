@@ -10,6 +10,7 @@ use super::caller::Caller;
 use super::observed::{Observed, Span};
 use crate::backend::{Claim, LockBackend};
 use crate::background_thread::stopped;
+use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::handoff::{Begin, NotGranted, Ownership, grant};
@@ -20,6 +21,7 @@ pub(super) struct DirectAttempt {
     /// `None`: other callers may make attempts at the same time.
     guard: Option<DirectAttemptGuard>,
     terms: Terms,
+    begun: Moment,
 }
 
 pub(super) enum DirectOutcome {
@@ -29,8 +31,14 @@ pub(super) enum DirectOutcome {
 }
 
 impl DirectAttempt {
-    pub(super) fn new(queue: QueueHandle, guard: Option<DirectAttemptGuard>, terms: Terms) -> Self {
-        Self { queue, guard, terms }
+    /// `begun`: now, which may be long after the beginning of the call.
+    pub(super) fn new(
+        queue: QueueHandle,
+        guard: Option<DirectAttemptGuard>,
+        terms: Terms,
+        begun: Moment,
+    ) -> Self {
+        Self { queue, guard, terms, begun }
     }
 
     pub(super) fn into_parts(self) -> (QueueHandle, Option<DirectAttemptGuard>) {
@@ -65,11 +73,13 @@ impl DirectAttempt {
         let own = Arc::clone(engine);
         let caller = Caller::new(engine);
         let gone = caller.gone();
+        // From here on: a shutdown may come before the task begins.
+        let pending = engine.pending.begin();
         engine.executor().spawn(async move {
             let backend = Arc::clone(&own.backend);
             let found = self.over(&own, &*backend, &claim, within, false).await;
             let _ = reply.send(found.map(|found| self.outcome(found)));
-            drop(gone);
+            drop((gone, pending));
         })?;
         // `answer` is borrowed, not moved: `caller` notes that it is gone before the receiver is
         // dropped.
@@ -116,7 +126,7 @@ impl DirectAttempt {
             }
             Outcome::Failed(fault) => {
                 let is_final = fault.is_final;
-                observed.failed(fault, terms.started);
+                observed.failed(fault, self.begun);
                 if is_final {
                     let span = Span { started: terms.started, now: engine.clock().now() };
                     return Err(observed.error(&claim.key, span, 1, None));

@@ -9,6 +9,7 @@ mod caller;
 mod direct_attempt;
 mod downgrade;
 mod nesting;
+mod not_all;
 mod observed;
 mod several;
 mod wait_handle;

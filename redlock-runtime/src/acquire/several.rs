@@ -18,7 +18,7 @@ use super::agreement::agree;
 use super::at_once::AtOnce;
 use super::attempt::LAST_ATTEMPT;
 use super::caller::Caller;
-use super::nesting;
+use super::{nesting, not_all};
 use crate::backend::LockBackend;
 use crate::background_thread::stopped;
 use crate::backoff;
@@ -83,8 +83,7 @@ impl SeveralKeys {
     async fn acquire(self: Arc<Self>) -> Acquisition {
         loop {
             if self.engine.shutdowns().refuse(self.terms.shutdowns) {
-                let key = self.orders[0].key.name().to_owned();
-                return Err(LockError::ShuttingDown { key });
+                return Err(self.shutting_down());
             }
             let route = self.engine.route();
             let at_once = match &route {
@@ -105,18 +104,23 @@ impl SeveralKeys {
 
     /// All of them with one command. `None`: they have to be acquired one after another.
     async fn at_once(&self, route: &dyn LockBackend, is_polled: bool) -> Option<Acquisition> {
-        let now = self.engine.clock().now();
-        let within = match self.wait {
-            Wait::AtMost(_) => self.end.since(now).max(LAST_ATTEMPT),
-            Wait::Never | Wait::Forever => self.engine.reply_timeout,
-        };
         let attempt = AtOnce {
             engine: &self.engine,
             keys: self.orders.iter().map(|order| &order.key).collect(),
             terms: self.terms,
             may_wait: self.wait != Wait::Never,
         };
-        attempt.over(route, within.min(self.engine.reply_timeout), is_polled).await
+        attempt.over(route, self.within(), is_polled).await
+    }
+
+    /// How long a command for all keys may take.
+    fn within(&self) -> Duration {
+        let now = self.engine.clock().now();
+        let left = match self.wait {
+            Wait::AtMost(_) => self.end.since(now).max(LAST_ATTEMPT),
+            Wait::Never | Wait::Forever => Duration::MAX,
+        };
+        left.min(self.engine.reply_timeout)
     }
 
     /// A task acquires the keys, so that a caller that is not polled does not keep some of them
@@ -153,7 +157,13 @@ impl SeveralKeys {
         if !was_tried && let Some(granted) = self.at_once(&*self.engine.backend, false).await {
             return granted;
         }
-        self.one_after_another().await
+        let mut work = pin!(self.one_after_another());
+        let mut shutdown = pin!(self.engine.shutdowns().begins_after(self.terms.shutdowns));
+        poll_fn(|cx| match work.as_mut().poll(cx) {
+            Poll::Pending => shutdown.as_mut().poll(cx).map(|()| Err(self.shutting_down())),
+            granted @ Poll::Ready(_) => granted,
+        })
+        .await
     }
 
     async fn one_after_another(&self) -> Acquisition {
@@ -165,12 +175,14 @@ impl SeveralKeys {
                 Err(Ended::Failed(error)) => return Err(error),
                 Err(Ended::Lost(error)) => error,
             };
-            let again_at = clock.now().plus(backoff::failed(failures, fastrand::f64()));
-            if again_at >= self.end {
+            let now = clock.now();
+            if now >= self.end {
                 return Err(self.of_call(lost));
             }
+            let pause = backoff::failed(failures, fastrand::f64());
+            // At the end of the wait, each key is asked for once more.
+            clock.sleep_until(now.plus(pause).min(self.end)).await;
             failures += 1;
-            clock.sleep_until(again_at).await;
         }
     }
 
@@ -182,12 +194,13 @@ impl SeveralKeys {
             held.push(granted.map_err(|error| Ended::Failed(self.of_call(error)))?);
         }
         let first = &self.orders[0].key;
-        let agreed = unless_lost(&held, agree(&self.engine, &held, self.end)).await?;
+        let agreed = agree(&self.engine, &held, || self.within(), self.end);
+        let agreed = unless_lost(&held, agreed).await?;
         let agreed = agreed.map_err(|fault| {
             let key = first.name().to_owned();
             Ended::Failed(LockError::Unavailable { key, nodes: fault.nodes })
         })?;
-        let fencing_token = agreed.ok_or_else(|| Ended::Lost(timed_out(first)))?;
+        let fencing_token = agreed.map_err(|lost| Ended::Lost(not_all::lost(lost.hold())))?;
         join(&self.engine, held, fencing_token, self.terms).map_err(|reason| match reason {
             NotGranted::TooLate { took } => {
                 let (key, expire) = (first.name().to_owned(), self.terms.expire);
@@ -203,7 +216,7 @@ impl SeveralKeys {
         let now = self.engine.clock().now();
         let wait = match self.wait {
             Wait::AtMost(_) if now >= self.end.plus(LAST_ATTEMPT) => {
-                return Err(self.of_call(timed_out(&order.key)));
+                return Err(not_all::too_late(&order.key));
             }
             Wait::AtMost(_) => Wait::AtMost(self.end.since(now).max(Duration::from_nanos(1))),
             other => other,
@@ -211,6 +224,10 @@ impl SeveralKeys {
         let policy = order.policy.with(None, Some(wait), None)?;
         let terms = Terms { max_renew: None, started: now, ..self.terms };
         Ok((Order { key: order.key.clone(), policy, ..*order }, terms))
+    }
+
+    fn shutting_down(&self) -> LockError {
+        LockError::ShuttingDown { key: self.orders[0].key.name().to_owned() }
     }
 
     /// The error of one key, as one of the call.
@@ -222,20 +239,6 @@ impl SeveralKeys {
     }
 }
 
-/// A key was not had in time, and nobody knows who has it.
-fn timed_out(key: &LockKey) -> LockError {
-    let key = key.name().to_owned();
-    LockError::Timeout {
-        key,
-        waited: Duration::ZERO,
-        attempts: 1,
-        holder: None,
-        remaining: None,
-        position: None,
-        while_holding: Box::default(),
-    }
-}
-
 /// Runs `work` while these are held.
 async fn unless_lost<T>(held: &[Ownership], work: impl Future<Output = T>) -> Result<T, Ended> {
     let mut ends: Vec<Pin<Box<dyn Future<Output = ()> + Send + '_>>> =
@@ -244,7 +247,7 @@ async fn unless_lost<T>(held: &[Ownership], work: impl Future<Output = T>) -> Re
     poll_fn(|cx| {
         let lost = ends.iter_mut().position(|end| end.as_mut().poll(cx).is_ready());
         match lost {
-            Some(place) => Poll::Ready(Err(Ended::Lost(timed_out(&held[place].hold().claim.key)))),
+            Some(place) => Poll::Ready(Err(Ended::Lost(not_all::lost(held[place].hold())))),
             None => work.as_mut().poll(cx).map(Ok),
         }
     })

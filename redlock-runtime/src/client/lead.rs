@@ -35,6 +35,10 @@ impl LockRequest {
     /// campaigns again behind the candidates that wait. A short [`expire`](Self::expire) finds a
     /// successor sooner when a leader dies, a long one rides out longer interruptions.
     ///
+    /// One leads at a time: a read lock or a permit is refused with [`LockError::Config`]. Workers
+    /// of which several may run at once take [`permits`](Self::permits), and [`run`](Self::run)
+    /// their work under one each.
+    ///
     /// Elections, losses and resignations are told at `INFO` (`docs/observability.md`).
     ///
     /// # Errors
@@ -96,6 +100,7 @@ struct Candidate {
 impl Candidate {
     fn new(request: LockRequest) -> Result<Self, LockError> {
         request.check()?;
+        request.check_lead()?;
         let shutdowns = request.engine().shutdowns().begun();
         Ok(Self { request: request.wait(Wait::Forever), shutdowns })
     }

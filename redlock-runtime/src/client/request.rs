@@ -259,8 +259,9 @@ impl LockRequest {
     ///
     /// # Errors
     /// [`LockError::Timeout`] when somebody else held the lock for the whole `wait`,
-    /// [`LockError::Unavailable`] when Redis could not be asked, [`LockError::TooManyWaiters`],
-    /// [`LockError::InvalidKey`], [`LockError::Config`], [`LockError::ShuttingDown`] once
+    /// [`LockError::Unavailable`] when Redis could not be asked, or has lost one of several keys
+    /// while others were waited for, [`LockError::TooManyWaiters`], [`LockError::InvalidKey`],
+    /// [`LockError::Config`], [`LockError::ShuttingDown`] once
     /// [`shutdown`](crate::Redlock::shutdown) was called; [`LockError::TurnTaken`] when this task
     /// holds the lock, and another call inside of that hold was not done within `wait`;
     /// [`LockError::AlreadyHeld`] when this task holds some of several keys, but not all.
@@ -363,6 +364,11 @@ impl LockRequest {
         self.policy()?;
         self.key.as_ref().map_err(LockError::clone)?;
         self.engine.check_process()
+    }
+
+    /// Finds what cannot have a leader. Several keys are exclusive in any case.
+    pub(super) fn check_lead(&self) -> Result<(), LockError> {
+        if self.further.is_none() { self.kind.clone()?.check_lead() } else { Ok(()) }
     }
 
     pub(super) fn engine(&self) -> &Arc<Engine> {

@@ -98,7 +98,8 @@ pub enum LockError {
         renewals: u32,
     },
 
-    /// Redis could not be reached: nothing is known about the lock.
+    /// Redis could not be reached: nothing is known about the lock. Or it has lost one of several
+    /// keys while others were waited for.
     #[non_exhaustive]
     Unavailable {
         /// The key, without the client's prefix; empty while a client starts up.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::local_handoff::{Begin, NotGranted};
 use super::ownership::{HeldKey, Ownership};
+use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::fencing::FencingToken;
 use crate::hold::{ConfirmedLease, FurtherKeys, Granted, Hold, NewHold};
@@ -41,6 +42,8 @@ pub(crate) fn hold_together(
     let Begin { granted, is_taken } = begin;
     let ends = |confirmed: &ConfirmedLease| confirmed.sent.plus(confirmed.lease);
     let confirmed = keys.iter().map(|(_, tenure)| tenure.confirmed).min_by_key(ends);
+    let server_end = keys.iter().map(|(_, tenure)| tenure.server_end()).max();
+    let server_end = server_end.unwrap_or(Moment::ZERO);
     let mut keys = keys.into_iter();
     let (Some((queue, tenure)), Some(confirmed)) = (keys.next(), confirmed) else {
         unreachable!("a hold has a key")
@@ -53,7 +56,7 @@ pub(crate) fn hold_together(
         process: engine.process,
         template: terms.template,
         claim: tenure.claim.clone(),
-        further: Some(Box::new(FurtherKeys::new(claims, news))),
+        further: Some(Box::new(FurtherKeys { claims, news, server_end })),
         expire: terms.expire,
         min_hold: Duration::ZERO,
         fencing_token: tenure.fencing_token(),

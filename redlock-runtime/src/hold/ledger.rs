@@ -33,7 +33,16 @@ pub(crate) enum End {
     Released,
     /// Its caller never took it.
     Withdrawn,
-    Lost(LostReason),
+    Lost(Loss),
+}
+
+/// Why the lease was lost, and of which key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Loss {
+    pub(crate) reason: LostReason,
+    /// Which key of the hold was found lost. 0 is the first one, and stands for all of them where
+    /// their time was up.
+    pub(crate) place: usize,
 }
 
 impl Ledger {

@@ -8,7 +8,7 @@ use once_cell::race::OnceBox;
 use tokio::sync::Notify;
 
 use super::further_keys::FurtherKeys;
-use super::ledger::{End, Ledger};
+use super::ledger::{End, Ledger, Loss};
 use super::new_hold::{ConfirmedLease, NewHold};
 use super::offer::{Offer, Take};
 use super::turns::Turns;
@@ -151,11 +151,11 @@ impl Hold {
         self.stop_if_due(now);
         let ledger = self.ledger();
         let Some(ended) = ledger.ended else { return Ok(()) };
-        let key = self.lost_key().to_owned();
-        let reason = match ended.how {
-            End::Released | End::Withdrawn => LostReason::Released,
-            End::Lost(reason) => reason,
+        let Loss { reason, place } = match ended.how {
+            End::Released | End::Withdrawn => Loss { reason: LostReason::Released, place: 0 },
+            End::Lost(loss) => loss,
         };
+        let key = self.key_at(place).to_owned();
         let held_for = ended.at.since(self.granted);
         Err(LockError::Lost { key, reason, held_for, renewals: ledger.renewals })
     }
@@ -204,7 +204,7 @@ impl Hold {
         }
         self.stop_if_due(self.clock.now());
         match self.ledger().ended?.how {
-            End::Lost(reason) => Some(reason),
+            End::Lost(loss) => Some(loss.reason),
             End::Released | End::Withdrawn => None,
         }
     }
@@ -236,7 +236,8 @@ impl Hold {
     /// carried out.
     pub(crate) fn server_end(&self) -> Moment {
         let expire = self.claim.expire;
-        self.ledger().confirmed.sent.plus(expire).plus(validity::drift(expire))
+        let own = self.ledger().confirmed.sent.plus(expire).plus(validity::drift(expire));
+        own.max(self.further.as_ref().map_or(Moment::ZERO, |further| further.server_end))
     }
 
     /// Ends the hold because its holder releases. `false`: the hold had ended before.
@@ -247,9 +248,15 @@ impl Hold {
 
     /// Ends the hold because the lease was lost. `false`: the hold had ended before.
     pub(crate) fn lose(&self, reason: LostReason) -> bool {
-        let is_first = self.finish(End::Lost(reason));
+        self.lose_key(0, reason)
+    }
+
+    /// The same because the key at `place` was lost.
+    pub(crate) fn lose_key(&self, place: usize, reason: LostReason) -> bool {
+        let loss = Loss { reason, place };
+        let is_first = self.finish(End::Lost(loss));
         if is_first {
-            self.tell_lost(reason);
+            self.tell_lost(loss);
             self.tell_news();
         }
         is_first

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::undo::clean_up;
+use super::undo::{clean_up, leave};
 use crate::backend::{Claim, Fault, Found, LockBackend, Release, TokensUsed};
 use crate::clock::Moment;
 use crate::engine::Engine;
@@ -142,8 +142,12 @@ impl ReleaseTask {
             Found::Stolen => Released::Stolen,
         };
         tell!(debug, key = self.claim.key.name(), ?released, "lock released");
+        // `retain` leaves an entry of the owner in the queue of the server.
+        let leaves = self.retain_until.is_some() && self.leftovers.may_be_queued;
         if self.leftovers.was_cut {
-            clean_up(&self.engine, self.claim.clone(), false);
+            clean_up(&self.engine, self.claim.clone(), leaves);
+        } else if leaves {
+            leave(&self.engine, self.claim.clone());
         }
         drop((self.freeing, self.late));
         if let Some(reply) = self.reply {

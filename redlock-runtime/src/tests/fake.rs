@@ -48,16 +48,20 @@ pub(super) fn client_at(
 /// A client on a fake that gives up after so long an outage, and the fake.
 pub(super) fn fake_giving_up(outage_wait: Duration) -> (Redlock, Arc<Fake>) {
     let fake = Fake::new("fake");
-    let redlock = client_of(Parts {
-        backend: Arc::clone(&fake) as Arc<dyn LockBackend>,
+    (client_giving_up(Arc::clone(&fake) as Arc<dyn LockBackend>, outage_wait), fake)
+}
+
+/// A client on a backend that gives up after so long an outage.
+pub(super) fn client_giving_up(backend: Arc<dyn LockBackend>, outage_wait: Duration) -> Redlock {
+    client_of(Parts {
+        backend,
         client_name: "fake".to_owned(),
         reply_timeout: Duration::from_secs(1),
         outage_wait: Some(outage_wait),
         max_waiters: 100,
         is_embedded: true,
         reports: Arc::new(Reports::new(Clock::Tokio)),
-    });
-    (redlock, fake)
+    })
 }
 
 fn client_of(parts: Parts) -> Redlock {

@@ -1,10 +1,12 @@
 //! What `health` finds, and how long calls wait in an outage.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fake::{Fate, fake, fake_giving_up};
+use super::fake::{Fate, client_giving_up, fake, fake_giving_up};
+use super::server::Server;
 use crate::client::Redlock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::health::{Health, NodeHealth};
@@ -115,4 +117,62 @@ async fn a_long_wait_for_a_busy_lock_is_no_outage() {
     assert!(!waiter.is_finished());
     tokio::time::sleep(SECOND).await;
     assert!(is_unavailable(&waiter.await.unwrap().unwrap_err()));
+}
+
+/// The lock was taken back from it: what it asks now begins now.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_not_polled_sits_an_outage_out_like_any_other() {
+    let (redlock, fake) = fake_giving_up(2 * SECOND);
+    let held = redlock.lock("k").acquire().await.unwrap();
+    let mut call = pin!(redlock.lock("k").wait(60 * SECOND).acquire());
+    assert!(tokio::time::timeout(Duration::ZERO, call.as_mut()).await.is_err());
+    held.release().await.unwrap();
+    tokio::time::sleep(10 * SECOND).await;
+    assert_eq!(fake.store.owner("k"), None, "taken back");
+    fake.next_acquires(vec![Fate::Refused(NodeErrorKind::Unreachable, false); 1000]);
+    let start = Instant::now();
+    assert!(is_unavailable(&call.await.unwrap_err()));
+    assert!((2 * SECOND..3 * SECOND).contains(&start.elapsed()), "{:?}", start.elapsed());
+}
+
+/// It has waited since it was called, and is given one more attempt that is as short as any last
+/// one.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_not_polled_until_its_wait_was_over_has_a_short_last_attempt() {
+    for is_busy in [true, false] {
+        let (redlock, fake) = fake();
+        let wait = 10 * SECOND;
+        let held = redlock.lock("k").acquire().await.unwrap();
+        let mut call = pin!(redlock.lock("k").wait(wait).acquire());
+        assert!(tokio::time::timeout(Duration::ZERO, call.as_mut()).await.is_err());
+        held.release().await.unwrap();
+        tokio::time::sleep(2 * wait).await;
+        if is_busy {
+            fake.store.set("k", "somebody", 60 * SECOND);
+        } else {
+            fake.always(Some(Fate::LostRequest));
+        }
+        let start = Instant::now();
+        let error = call.await.unwrap_err();
+        assert!(start.elapsed() <= SECOND / 3, "{:?}", start.elapsed());
+        match error {
+            LockError::Timeout { waited, .. } if is_busy => assert!(waited >= 2 * wait),
+            error => assert!(!is_busy && is_unavailable(&error), "{error}"),
+        }
+    }
+}
+
+/// A holder of the same process tells its waiters when it lets go, but an outage it does not tell.
+#[tokio::test(start_paused = true)]
+async fn one_failure_beside_a_holder_of_the_process_is_no_outage() {
+    let server = Server::new();
+    let redlock = client_giving_up(server.clone(), SECOND / 2);
+    let held = redlock.lock("k").acquire().await.unwrap();
+    let waiter = tokio::spawn(redlock.lock("k").wait(Wait::Forever).acquire());
+    tokio::time::sleep(SECOND / 2).await;
+    server.next("acquire", [Fate::Refused(NodeErrorKind::Unreachable, false)]);
+    tokio::time::sleep(3 * SECOND).await;
+    assert!(!waiter.is_finished());
+    held.release().await.unwrap();
+    drop(waiter.await.unwrap().unwrap());
 }

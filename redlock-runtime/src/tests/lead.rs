@@ -151,6 +151,11 @@ async fn what_time_does_not_mend_ends_the_candidacy() {
     let inside = candidate(&redlock).run(async { candidate(&redlock).lead(never).await });
     let inside = inside.await.unwrap();
     assert_eq!(inside, Err(LockError::AlreadyHeld { key: "leader".to_owned(), with: vec![] }));
+    for shared in [candidate(&redlock).read(), candidate(&redlock).permits(2)] {
+        let error = shared.lead(never).await.unwrap_err();
+        assert!(matches!(error, LockError::Config { .. }), "{error}");
+        assert!(error.to_string().contains("one leader at a time"), "{error}");
+    }
     fake.next_acquires([Fate::Refused(NodeErrorKind::NoPermission, true)]);
     let denied = candidate(&redlock).lead(never).await;
     assert!(matches!(denied, Err(LockError::Unavailable { .. })), "{denied:?}");

@@ -306,3 +306,56 @@ async fn a_job_runs_once_a_tick_though_clocks_differ() {
     }
     assert_eq!(runs.load(Ordering::SeqCst), TICKS);
 }
+
+/// The server has forgotten that it handed the lock over: the owner may be in its queue again.
+#[tokio::test(start_paused = true)]
+async fn who_may_still_be_queued_leaves_the_queue_though_the_lock_stays_taken() {
+    let server = Server::new();
+    let held = server.client().lock("k").acquire().await.unwrap();
+    let redlock = server.client();
+    let waits = tokio::spawn(job(&redlock).wait(Wait::Forever).acquire());
+    tokio::time::sleep(SECOND / 20).await;
+    server.next("acquire", [Fate::Late(SECOND / 50)]);
+    held.release().await.unwrap();
+    tokio::time::sleep(SECOND / 100).await;
+    server.lose_everything("k");
+    let guard = waits.await.unwrap().unwrap();
+    let owner = guard.owner().to_owned();
+    server.take_log();
+    guard.release().await.unwrap();
+    assert_eq!(redlock.shutdown(SECOND).await, 0);
+    assert_eq!(server.take_log(), [format!("retain {owner}"), format!("leave {owner}")]);
+    assert!(server.left("k") > MIN_HOLD * 9 / 10, "it stays taken");
+}
+
+/// A lock with a `min_hold` is not passed on, and what it retains gives nothing back.
+#[tokio::test(start_paused = true)]
+async fn a_job_reserves_few_fencing_tokens_however_many_wait() {
+    let server = Server::new();
+    let held = server.client().lock("k").acquire().await.unwrap();
+    let redlock = server.client();
+    let waits = || tokio::spawn(job(&redlock).wait(Wait::Forever).acquire());
+    let waiters = [waits(), waits(), waits()];
+    tokio::time::sleep(SECOND / 20).await;
+    held.release().await.unwrap();
+    let mut waiters = waiters.into_iter();
+    let guard = waiters.next().unwrap().await.unwrap().unwrap();
+    let used = u64::from(guard.fencing_token());
+    guard.release().await.unwrap();
+    let reserved = server.reserved("k").unwrap_or(used);
+    assert!(reserved - used < 16, "{} reserved tokens are left", reserved - used);
+    waiters.for_each(|waiter| waiter.abort());
+}
+
+/// A minority that does not hear of the release hears of it later, and of its time.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_told_later_keeps_the_lock_for_no_longer() {
+    let nodes = nodes(3);
+    let (start, guard) = (Instant::now(), job(&on(&nodes)).acquire().await.unwrap());
+    nodes[2].next_releases([Fate::LostRequest]);
+    guard.release().await.unwrap();
+    tokio::time::sleep_until(start + MIN_HOLD * 39 / 40).await;
+    assert!(nodes[2].store.owner("k").is_some_and(|owner| owner.contains(":retained:")));
+    tokio::time::sleep(SECOND / 2).await;
+    assert_eq!(nodes[2].store.owner("k"), None);
+}

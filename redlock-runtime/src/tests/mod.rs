@@ -29,6 +29,7 @@ mod scope;
 mod server;
 mod several_and_others;
 mod several_at_once;
+mod several_errors;
 mod several_keys;
 mod several_keys_lost;
 mod shared_scripts;

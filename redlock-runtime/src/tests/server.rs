@@ -164,6 +164,12 @@ impl Server {
         Duration::from_micros(ends.saturating_sub(self.micros()))
     }
 
+    /// The last fencing token of a lock that was reserved, where some were.
+    pub(super) fn reserved(&self, key: &str) -> Option<u64> {
+        let counter = LockKey::new("", key).unwrap().fence_key();
+        self.node.lock().unwrap().text(&counter)?.parse().ok()
+    }
+
     /// How many stand in line.
     pub(super) fn waiting(&self) -> usize {
         self.node.lock().unwrap().waiting().count()

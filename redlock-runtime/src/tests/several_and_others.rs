@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::fake::fake;
+use super::server::Server;
 use super::several_keys::{EXPIRE, SECOND, another, taken};
 use crate::backend::MemoryStore;
 use crate::client::{LockRequest, Redlock};
@@ -178,4 +179,42 @@ async fn the_test_kit_plays_faults_of_each_of_several_keys() {
     assert!(redlock.lock_all(KEYS).wait(SECOND).acquire().await.unwrap_err().is_unavailable());
     store.up();
     assert!(redlock.lock_all(KEYS).try_acquire().await.unwrap().is_some());
+}
+
+/// Its questions are answered with the owner of that key, not with that of the first.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_one_of_the_keys_does_not_end_the_hold() {
+    for key in KEYS {
+        let server = Server::new();
+        let redlock = server.client();
+        let guard = redlock.lock_all(KEYS).expire(EXPIRE).acquire().await.unwrap();
+        let waits = || redlock.lock(key).wait(3 * SECOND).acquire();
+        for _ in 0..5 {
+            let error = waits().await.unwrap_err();
+            let LockError::Timeout { holder, .. } = &error else { panic!("{error}") };
+            assert_eq!((guard.check(), holder), (Ok(()), &server.owner(key)), "{key}");
+        }
+        guard.release().await.unwrap();
+    }
+}
+
+/// The key is named, which another owner has or nobody.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_one_of_the_keys_tells_the_hold_that_it_was_lost() {
+    for key in KEYS {
+        for (is_stolen, why) in [(true, LostReason::Stolen), (false, LostReason::Expired)] {
+            let server = Server::new();
+            let redlock = server.client();
+            let guard = redlock.lock_all(KEYS).expire(EXPIRE).acquire().await.unwrap();
+            server.remove(key);
+            if is_stolen {
+                server.set(key, EXPIRE);
+            }
+            let waited = redlock.lock(key).wait(2 * SECOND).acquire().await;
+            assert_eq!(waited.is_err(), is_stolen);
+            let error = guard.check().unwrap_err();
+            let LockError::Lost { key: lost, reason, .. } = &error else { panic!("{error}") };
+            assert_eq!((&**lost, *reason), (key, why));
+        }
+    }
 }

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::fake::{Fate, fake};
 use super::server::Server;
 use super::several_keys::{EXPIRE, SECOND, taken};
@@ -64,6 +66,22 @@ async fn renewals_that_are_not_answered_stop_all() {
     tokio::time::sleep(EXPIRE * 8 / 10).await;
     assert_eq!(guard.state(), LeaseState::Uncertain);
     assert_eq!(guard.lost().await, LostReason::Unreachable);
+}
+
+/// The answer of a renewal that comes behind the end changes nothing of it.
+#[tokio::test(start_paused = true)]
+async fn a_loss_that_is_found_after_the_release_is_not_told_of() {
+    let (redlock, fake) = fake();
+    let guard = redlock.lock_all(KEYS).expire(EXPIRE).acquire().await.unwrap();
+    let lease = guard.lease().clone();
+    fake.store.set("c", "thief", 60 * SECOND);
+    fake.next_renews([Fate::Slow(SECOND / 2)]);
+    tokio::time::sleep(EXPIRE * 2 / 3 + SECOND / 4).await;
+    guard.release().await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    let error = lease.check().unwrap_err();
+    let LockError::Lost { key, reason, .. } = &error else { panic!("{error}") };
+    assert_eq!((&**key, *reason), ("a", LostReason::Released));
 }
 
 /// What was had is given up, and the whole call begins again.
@@ -196,4 +214,35 @@ async fn a_call_dropped_at_any_moment_leaves_nothing() {
         assert_eq!(server.waiting(), 0, "after {millis} ms");
     }
     assert!(done > 5 && done < 60, "{done} came to their end");
+}
+
+/// The leases of the keys end at different times where they could not be renewed together.
+#[tokio::test(start_paused = true)]
+async fn each_key_is_released_for_as_long_as_its_own_lease_may_last() {
+    for is_taken in [true, false] {
+        let (redlock, fake) = fake();
+        let start = Instant::now();
+        fake.store.set("b", "somebody", EXPIRE / 2);
+        fake.next_renews(vec![Fate::LostRequest; 1000]);
+        let request = redlock.lock_all(["a", "b"]).expire(EXPIRE).wait(Wait::Forever);
+        let call = if is_taken {
+            let guard = request.acquire().await.unwrap();
+            fake.next_releases(vec![Fate::LostRequest; 1000]);
+            drop(guard);
+            None
+        } else {
+            let mut call = Box::pin(request.acquire());
+            assert!(tokio::time::timeout(Duration::ZERO, call.as_mut()).await.is_err());
+            fake.next_releases(vec![Fate::LostRequest; 1000]);
+            Some(call)
+        };
+        tokio::time::sleep_until(start + EXPIRE * 11 / 10).await;
+        fake.take_log();
+        tokio::time::sleep(2 * SECOND).await;
+        let log = fake.take_log();
+        let is_released =
+            |key: &str| log.iter().any(|line| line.starts_with(&format!("release {key} ")));
+        assert!(is_released("b"), "{is_taken}: {log:?}");
+        drop(call);
+    }
 }

@@ -7,7 +7,7 @@ use redlock::{Lease, LockError, LockRequest, LostReason, Released, Wait};
 
 use super::place::Place;
 use crate::clients::holder;
-use crate::support::secs;
+use crate::support::{ms, secs};
 
 const KEYS: [&str; 3] = ["acct-1", "acct-2", "acct-3"];
 
@@ -105,6 +105,19 @@ pub async fn the_loss_of_one_key_stops_the_body_and_frees_the_others(place: &Pla
     place.becomes_free("acct-3").await;
     assert_eq!(place.owner("acct-2").await.as_deref(), Some("thief"));
     place.remove("acct-2").await;
+}
+
+/// Each key has an owner of its own, which is not that of the first.
+pub async fn who_waits_for_one_of_several_keys_does_not_end_their_hold(place: &Place) {
+    let client = place.client().await;
+    let guard = client.lock_all(KEYS).acquire().await.unwrap();
+    for key in KEYS {
+        let error = client.lock(key).wait(ms(500)).acquire().await.unwrap_err();
+        assert_eq!(Some(holder(Err::<(), _>(error))), place.owner(key).await, "{key}");
+        guard.check().unwrap();
+    }
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    assert!(all_are_free(place).await);
 }
 
 pub async fn an_acquire_of_several_keys_dropped_at_any_poll_leaves_nothing(place: &Place) {

@@ -112,6 +112,7 @@ on_every_backend![
     several::several_keys_wait_for_each_of_them,
     several::fencing_tokens_of_several_keys_grow,
     several::the_loss_of_one_key_stops_the_body_and_frees_the_others,
+    several::who_waits_for_one_of_several_keys_does_not_end_their_hold,
     several::an_acquire_of_several_keys_dropped_at_any_poll_leaves_nothing,
     several::several_keys_are_re_entered,
     several::readers_of_one_of_several_keys_are_waited_for,

@@ -56,7 +56,9 @@ impl Newcomer {
         let LocalQueue { key, kind, .. } = cx.local_queue();
         let claim = Claim { key: key.clone(), owner, expire: terms.lease(), kind: *kind };
         let subscription = queue.subscribe(&claim);
-        let reserve = if cx.callers() > 1 { MAX_RESERVE } else { SMALL_RESERVE };
+        // A lock with a `min_hold` is not passed on, and what it retains gives no tokens back.
+        let is_passed_on = cx.callers() > 1 && terms.min_hold.is_zero();
+        let reserve = if is_passed_on { MAX_RESERVE } else { SMALL_RESERVE };
         Self { claim, reserve, subscription }
     }
 

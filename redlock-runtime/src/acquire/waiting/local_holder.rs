@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::backend::Claim;
 use crate::hold::Hold;
 use crate::local_queue::LocalQueue;
 use crate::state::LostReason;
@@ -17,16 +18,21 @@ impl LocalHolder {
         Self(queue.state().holder.as_ref().filter(|hold| !hold.is_over()).cloned())
     }
 
-    /// The server, which alone decides, said who has the lock. `None`: the owner that made the
-    /// attempt has just acquired it, so no other owner holds it.
+    /// The server, which alone decides, said who has the lock of this queue. `None`: the owner that
+    /// made the attempt has just acquired it, so no other owner holds it.
     pub(crate) fn learn(self, queue: &LocalQueue, owner: Option<&str>) {
-        let Some(hold) = self.0.filter(|hold| owner != Some(hold.claim.owner.as_str())) else {
+        let Some(hold) = self.0 else { return };
+        // Each key of a hold has an owner of its own.
+        let is_same = |claim: &Claim| claim.key == queue.key && claim.kind == queue.kind;
+        let mut claims = hold.claims().enumerate();
+        let Some((place, claim)) = claims.find(|(_, claim)| is_same(claim)) else { return };
+        if owner == Some(claim.owner.as_str()) {
             return;
-        };
+        }
         // The same hold before the attempt and after the answer: the server forgot it in between.
         let is_still = queue.state().holder.as_ref().is_some_and(|now| now.id == hold.id);
         if is_still {
-            hold.lose(owner.map_or(LostReason::Expired, |_| LostReason::Stolen));
+            hold.lose_key(place, owner.map_or(LostReason::Expired, |_| LostReason::Stolen));
         }
     }
 }

@@ -118,7 +118,12 @@ impl<S: Strategy> Poller<S> {
                 backoff::HOLDER_HERE_WITHOUT_QUEUE
             };
             let since = self.cx.asked_at.max(state.taken_since(now));
-            return (since.plus(pause), RestReason::TakenHere);
+            let mut until = since.plus(pause);
+            if self.cx.observed.fault.is_some() {
+                // The holder does not learn when the outage is over.
+                until = until.min(self.strategy.ask_at(was_freed, now));
+            }
+            return (until, RestReason::TakenHere);
         }
         if let Some(answered_by) = state.direct_attempt_ends(now) {
             return (answered_by, RestReason::TakenHere);

@@ -236,15 +236,15 @@ impl Quorum {
         Release { claim, retain, .. }: Release<'_>,
         within: Duration,
     ) -> Result<Found, Fault> {
-        let late = self.grants.end(&claim.owner);
+        let (late, sent) = (self.grants.end(&claim.owner), tokio::time::Instant::now());
         let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
-            let claim = claim.clone();
-            let may_land_late = late.contains(&member.number);
+            let (claim, may_land_late) = (claim.clone(), late.contains(&member.number));
             Box::pin(async move {
                 let release = Release { retain, ..Release::of(&claim) };
                 let answer = member.backend.release(release, within).await;
                 if may_land_late || answer.is_err() {
-                    member.release_later(claim, retain, within, may_land_late);
+                    let until = retain.map(|left| sent + left);
+                    member.release_later(claim, until, within, may_land_late);
                 }
                 answer
             })

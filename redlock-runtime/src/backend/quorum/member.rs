@@ -95,22 +95,23 @@ impl Member {
 
     /// Repeats a release on this node for longer than the caller waits: until it is answered, or
     /// even after that if the connection of a try broke (`was_cut`) and that try may still arrive.
-    /// `retain`: the lock stays taken for so long from now on.
+    /// `retain_until`: the lock stays taken until then.
     pub(crate) fn release_later(
         self: &Arc<Self>,
         claim: Claim,
-        retain: Option<Duration>,
+        retain_until: Option<Instant>,
         within: Duration,
         was_cut: bool,
     ) {
-        let (member, begun) = (Arc::clone(self), Instant::now());
+        let member = Arc::clone(self);
         tokio::spawn(async move {
             for pause in RELEASE_AGAIN {
                 if pause >= claim.expire {
                     return;
                 }
                 tokio::time::sleep(pause).await;
-                let left = retain.map(|retain| retain.saturating_sub(begun.elapsed()));
+                let left =
+                    retain_until.map(|until| until.saturating_duration_since(Instant::now()));
                 let retain = left.filter(|left| !left.is_zero());
                 let release = Release { retain, ..Release::of(&claim) };
                 if member.backend.release(release, within).await.is_ok() && !was_cut {

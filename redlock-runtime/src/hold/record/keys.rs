@@ -2,7 +2,6 @@
 
 use crate::backend::Claim;
 use crate::hold::Hold;
-use crate::state::LostReason;
 
 impl Hold {
     /// What it holds, a claim for each key, in the order of keys.
@@ -37,18 +36,9 @@ impl Hold {
         self.further.as_ref().map(|_| self.key_names())
     }
 
-    /// Ends the hold because the key at `place` was lost.
-    pub(in crate::hold) fn lose_key(&self, place: usize, reason: LostReason) {
-        if let Some(further) = &self.further {
-            further.found_lost(place);
-        }
-        self.lose(reason);
-    }
-
-    /// The key that a loss is told of: the one that was found lost, or the first.
-    pub(in crate::hold) fn lost_key(&self) -> &str {
-        let claim = self.further.as_ref().and_then(|further| further.lost());
-        claim.unwrap_or(&self.claim).key.name()
+    /// The key at this place, or the first.
+    pub(in crate::hold) fn key_at(&self, place: usize) -> &str {
+        self.claims().nth(place).unwrap_or(&self.claim).key.name()
     }
 
     /// Wakes waiters of this process, for each of its keys.

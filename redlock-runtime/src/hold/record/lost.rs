@@ -2,9 +2,9 @@
 
 use super::Hold;
 use crate::executor;
+use crate::hold::ledger::Loss;
 use crate::report::Topic;
 use crate::shield::tell;
-use crate::state::LostReason;
 use crate::telemetry::{self, LockLabels};
 
 impl Hold {
@@ -13,9 +13,9 @@ impl Hold {
     }
 
     /// Logs a warning, unless there are many: then a summary covers the others.
-    pub(crate) fn tell_lost(&self, reason: LostReason) {
+    pub(super) fn tell_lost(&self, Loss { reason, place }: Loss) {
         telemetry::lost(self.labels(), reason);
-        let (key, template) = (self.lost_key(), self.template);
+        let (key, template) = (self.key_at(place), self.template);
         let (held_for, renewals) = (self.held_for(), self.renewals());
         if executor::admits(&self.reports, Topic::Lost, template) {
             tell!(warn, key, template, %reason, ?held_for, renewals, "lease lost");

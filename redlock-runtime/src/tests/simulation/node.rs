@@ -311,7 +311,7 @@ impl Node {
         self.processes.insert(entry.claim.owner.as_str().to_owned(), entry.process);
     }
 
-    fn text(&self, key: &str) -> Option<String> {
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
         match self.server.keyspace().get(key.as_bytes())? {
             Content::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
             Content::List(_) | Content::Sorted(_) => None,

@@ -1,0 +1,45 @@
+//! The errors of a call for several keys that got some of them only. It is busy only where another
+//! owner has a key.
+
+use std::time::Duration;
+
+use crate::error::{LockError, NodeError, NodeErrorKind};
+use crate::hold::Hold;
+use crate::key::LockKey;
+use crate::state::LostReason;
+
+/// The key of this hold was lost while others were waited for.
+pub(super) fn lost(hold: &Hold) -> LockError {
+    let key = &hold.claim.key;
+    let reason = hold.lost().unwrap_or(LostReason::Expired);
+    let kind = match reason {
+        LostReason::Stolen => return taken(key),
+        LostReason::Unreachable => NodeErrorKind::NoReply,
+        _ => NodeErrorKind::Refused,
+    };
+    unavailable(key, kind, format!("it was lost while other keys were waited for: {reason}"))
+}
+
+/// The wait was over before this key could be asked for.
+pub(super) fn too_late(key: &LockKey) -> LockError {
+    let message = "`wait` was over before it was asked for, as the other keys took too long";
+    unavailable(key, NodeErrorKind::NoReply, message.to_owned())
+}
+
+fn unavailable(key: &LockKey, kind: NodeErrorKind, message: String) -> LockError {
+    let nodes = vec![NodeError::new("redis", kind, message)];
+    LockError::Unavailable { key: key.name().to_owned(), nodes }
+}
+
+/// Another owner took the key. The caller sets the time.
+fn taken(key: &LockKey) -> LockError {
+    LockError::Timeout {
+        key: key.name().to_owned(),
+        waited: Duration::ZERO,
+        attempts: 1,
+        holder: None,
+        remaining: None,
+        position: None,
+        while_holding: Box::default(),
+    }
+}
