@@ -37,8 +37,8 @@ impl Gaps {
     fn tell(&self, faults: &str, bound: Duration) {
         let in_time = self.0.iter().filter(|gap| **gap <= bound).count();
         counted(&format!(
-            "{} {faults}: never two leaders, the next one within {bound:?} {in_time} times, {:?} at \
-             the longest",
+            "{} {faults}: never two leaders, the next one within {bound:?} {in_time} times, \
+             {:.0?} at the longest",
             self.0.len(),
             self.0.iter().max().expect("there were faults")
         ));

@@ -95,7 +95,7 @@ async fn a_job_whose_process_is_killed_runs_again_when_min_hold_is_over() {
     let shortest = shortest_gap(&mut runs);
     counted(&format!(
         "{} runs of a job, {kills} of them killed in the middle: none twice within {MIN_HOLD:?}, \
-         shortest time between two {shortest:?}",
+         shortest time between two {shortest:.2?}",
         runs.len()
     ));
 }
@@ -179,7 +179,7 @@ async fn two_processes_with_clocks_apart_run_a_job_once_a_tick() {
     assert!(count.abs_diff(ticks.try_into().unwrap()) <= late, "{count} runs, {late} late");
     counted(&format!(
         "{ticks} ticks, two processes with clocks {CLOCKS_APART} s apart: {count} runs, {late} \
-         late attempts, shortest time between two runs {shortest:?} (min_hold {MIN_HOLD:?})"
+         late attempts, shortest time between two runs {shortest:.2?} (min_hold {MIN_HOLD:?})"
     ));
 }
 

@@ -93,7 +93,7 @@ where
     margins.extend(running.join_all().await);
     let least = margins.iter().min().unwrap();
     counted(&format!(
-        "{} locks lost ({what}): the command was gone {least:?} or more before its lease of \
+        "{} locks lost ({what}): the command was gone {least:.2?} or more before its lease of \
          {EXPIRE:?} could have ended",
         margins.len()
     ));
