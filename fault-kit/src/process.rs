@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use crate::clock::Clock;
 use crate::dir::Dir;
 use crate::patience::patient;
 use crate::supervise::{Exit, Supervised};
@@ -21,6 +22,7 @@ const ARGS: &str = "REDLOCK_TEST_ARGS";
 const MARK: &str = "@@ ";
 /// The path of the test that becomes the child's main function.
 const ENTRY: &str = "roles::child_entry";
+const AS_TEST: [&str; 5] = ["--exact", ENTRY, "--nocapture", "--quiet", "--test-threads=1"];
 const EVENT_BOUND: Duration = Duration::from_secs(60);
 
 /// What a child does. It ends when the function returns; a panic is exit code 101.
@@ -61,25 +63,31 @@ pub struct Process {
 impl Process {
     /// For a test binary: it has a test `roles::child_entry`, whose body is `play(ROLES)`.
     pub fn spawn(role: &str, args: &[&str]) -> Process {
-        Process::start(
-            &["--exact", ENTRY, "--nocapture", "--quiet", "--test-threads=1"],
-            role,
-            args,
-        )
+        Process::start(&AS_TEST, role, args, None)
+    }
+
+    /// The same with a wall clock that is off by so many seconds, as on another machine.
+    pub fn spawn_with_clock_off(secs: i64, role: &str, args: &[&str]) -> Process {
+        Process::start(&AS_TEST, role, args, Some(secs))
     }
 
     /// For a program of any other kind: `main` begins with `if play(ROLES) { return; }`.
     pub fn spawn_program(role: &str, args: &[&str]) -> Process {
-        Process::start(&[], role, args)
+        Process::start(&[], role, args, None)
     }
 
-    fn start(flags: &[&str], role: &str, args: &[&str]) -> Process {
+    fn start(flags: &[&str], role: &str, args: &[&str], clock_off: Option<i64>) -> Process {
         assert!(args.iter().all(|arg| !arg.contains('\n')), "one line per argument: {args:?}");
         let dir = Dir::new("process");
         let stderr = File::create(dir.path().join("stderr")).expect("stderr has a file");
         let binary = std::env::current_exe().expect("this binary has a path");
         let flags: Vec<_> = flags.iter().map(OsString::from).collect();
-        let envs = [(ROLE.to_owned(), role.to_owned()), (ARGS.to_owned(), args.join("\n"))];
+        let mut envs = vec![(ROLE.to_owned(), role.to_owned()), (ARGS.to_owned(), args.join("\n"))];
+        if let Some(secs) = clock_off {
+            let clock = Clock::new(dir.path());
+            clock.shift(secs);
+            envs.extend(clock.envs());
+        }
         let (child, mut stdout) =
             Supervised::spawn(dir.path(), binary.as_os_str(), &flags, &envs, Stdio::from(stderr));
         let (sender, lines) = unbounded_channel();

@@ -9,9 +9,9 @@ use crate::fault_store::{Store, watched};
 use crate::support::Raw;
 use crate::support::process::{Args, emit};
 
-/// Campaigns for a minute, and counts in a fenced store while it leads: url of the locks, url of
-/// the store, prefix, key, expire in ms, name, counter. Tells of each election, of each count, and
-/// how many steps it began too late.
+/// Campaigns until it is killed, and counts in a fenced store while it leads: url of the locks, url
+/// of the store, prefix, key, expire in ms, name, counter. Tells of each election, of each count,
+/// and how many steps it began too late.
 pub fn lead(args: &Args) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
@@ -24,7 +24,8 @@ pub fn lead(args: &Args) {
             emit(&format!("elected {}", lease.fencing_token()));
             count(lease, &store, expire)
         });
-        let _ = tokio::time::timeout(Duration::from_secs(60), leads).await;
+        let ended = leads.await.map(|never: ()| never);
+        panic!("it campaigns no more: {ended:?}");
     });
 }
 

@@ -1,12 +1,14 @@
 //! `min_hold`: a job that several processes start runs once, whatever becomes of them.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use redlock::{LockError, Redlock, redis_lock};
 
 use crate::clients::{client, raw};
 use crate::support::process::{Args, Process, block_on, emit};
-use crate::support::{Server, eventually, ms, secs, time_passes, unique_prefix};
+use crate::support::{
+    Server, counted, eventually, full, ms, secs, time_passes, unique_prefix, within,
+};
 
 /// Longer than the lease: a process that dies does not renew it.
 const MIN_HOLD: Duration = secs(2);
@@ -72,7 +74,8 @@ pub fn run_jobs(args: &Args) {
 async fn a_job_whose_process_is_killed_runs_again_when_min_hold_is_over() {
     let (url, prefix) = (Server::shared().await.url(), unique_prefix());
     let mut runs: Vec<u64> = Vec::new();
-    for _ in 0..2 {
+    let kills = full(2, 20);
+    for _ in 0..kills {
         let mut dies = Process::spawn("run-a-job", &[&url, &prefix, "hang"]);
         runs.push(dies.event("runs").await.parse().unwrap());
         dies.sigkill();
@@ -84,15 +87,100 @@ async fn a_job_whose_process_is_killed_runs_again_when_min_hold_is_over() {
         runs.len()
     };
     let begun = Instant::now();
-    while seen(&mut runs, &mut rivals) < 6 {
+    while seen(&mut runs, &mut rivals) < kills + 4 {
         assert!(begun.elapsed() < secs(120), "{runs:?}");
         time_passes(ms(50)).await;
     }
     drop(rivals);
+    let shortest = shortest_gap(&mut runs);
+    counted(&format!(
+        "{} runs of a job, {kills} of them killed in the middle: none twice within {MIN_HOLD:?}, \
+         shortest time between two {shortest:.2?}",
+        runs.len()
+    ));
+}
+
+/// Between two runs, by their tokens; it is never shorter than `MIN_HOLD`.
+fn shortest_gap(runs: &mut [u64]) -> Duration {
     runs.sort_unstable();
-    let gaps: Vec<_> =
-        runs.windows(2).map(|pair| Duration::from_micros(pair[1] - pair[0])).collect();
-    assert!(gaps.iter().all(|gap| *gap >= MIN_HOLD), "{gaps:?}");
+    let gaps = runs.windows(2).map(|pair| Duration::from_micros(pair[1] - pair[0]));
+    let shortest = gaps.min().expect("there were several runs");
+    assert!(shortest >= MIN_HOLD, "{shortest:?}: {runs:?}");
+    shortest
+}
+
+const CLOCKS_APART: u64 = 30;
+/// The clocks differ by half a tick more than some whole ones, so that the second process starts
+/// its job when the first one has been done with it for long.
+const TICK_MS: u64 = 2_400;
+/// Attempts that are later than this may leave out a tick, or run the job in the next one.
+const LATE: Duration = ms(300);
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis().try_into().unwrap()
+}
+
+/// Runs a job at each tick of its own clock: url, prefix, first tick in ms, count of ticks.
+pub fn run_ticks(args: &Args) {
+    block_on(async {
+        let builder = Redlock::builder().url(args.get(0)).prefix(args.get(1));
+        let redlock = builder.build().await.expect("the server is there");
+        for tick in 0..args.parse(3) {
+            let due = args.parse::<u64>(2) + tick * TICK_MS;
+            time_passes(ms(due.saturating_sub(now_ms()))).await;
+            let job = redlock.lock("job").expire(EXPIRE).min_hold(MIN_HOLD);
+            let run = job.try_acquire().await;
+            let late = ms(now_ms().saturating_sub(due));
+            if late > LATE {
+                emit(&format!("late {late:?}"));
+            }
+            match run {
+                Ok(Some(guard)) => {
+                    emit(&format!("runs {}", guard.fencing_token()));
+                    time_passes(ms(10)).await;
+                    let _ = guard.release().await;
+                }
+                Ok(None) => {}
+                Err(error) => assert!(late > LATE, "tick {tick}: {error}"),
+            }
+        }
+        emit("done");
+        time_passes(secs(120)).await;
+    });
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn two_processes_with_clocks_apart_run_a_job_once_a_tick() {
+    let (url, prefix) = (Server::shared().await.url(), unique_prefix());
+    let ticks = full(3, 60);
+    let first = now_ms().next_multiple_of(TICK_MS) + TICK_MS;
+    let spawn = |off: u64| {
+        let own_first = first + (off * 1_000).next_multiple_of(TICK_MS);
+        let args = [&url, &prefix, &own_first.to_string(), &ticks.to_string()];
+        Process::spawn_with_clock_off(off.try_into().unwrap(), "run-ticks", &args.map(|arg| &**arg))
+    };
+    let mut events = Vec::new();
+    let mut processes = [spawn(0), spawn(CLOCKS_APART)];
+    for process in &mut processes {
+        let told = async {
+            while !events.ends_with(&["done".to_owned()]) {
+                events.extend(process.events());
+                time_passes(ms(50)).await;
+            }
+            events.push("next".to_owned());
+        };
+        within(ms(TICK_MS * ticks) + secs(60), told).await;
+    }
+    let runs = events.iter().filter_map(|event| event.strip_prefix("runs ")?.parse().ok());
+    let mut runs: Vec<u64> = runs.collect();
+    let late = events.iter().filter(|event| event.starts_with("late")).count();
+    let (shortest, count) = (shortest_gap(&mut runs), runs.len());
+    assert!(count.abs_diff(ticks.try_into().unwrap()) <= late, "{count} runs, {late} late");
+    counted(&format!(
+        "{ticks} ticks, two processes with clocks {CLOCKS_APART} s apart: {count} runs, {late} \
+         late attempts, shortest time between two runs {shortest:.2?} (min_hold {MIN_HOLD:?})"
+    ));
 }
 
 /// Whoever waits is served in time, though the process is gone that let go and would hand over.

@@ -28,6 +28,7 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("transfer", crate::transfers::work),
         ("fork-and-block", forks_roles::and_block),
         ("run-a-job", crate::min_hold::run_jobs),
+        ("run-ticks", crate::min_hold::run_ticks),
         ("hold", fault_roles::hold),
         ("drop-and-end", fault_roles::drop_and_end),
         ("end-and-drop", fault_roles::end_and_drop),

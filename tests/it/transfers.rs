@@ -8,13 +8,14 @@ use tokio::task::JoinSet;
 
 use crate::busy;
 use crate::support::process::{Args, Process, block_on, emit};
-use crate::support::{Raw, Server, eventually, ms, secs, time_passes, unique_prefix};
+use crate::support::supervise::Exit;
+use crate::support::{
+    Raw, Server, counted, eventually, full, ms, secs, time_passes, unique_prefix,
+};
 
 const ACCOUNTS: u64 = 10;
 const BALANCE: i64 = 1_000;
-const PROCESSES: usize = 4;
 const TASKS: usize = 3;
-const KILLS: i64 = 12;
 /// What a killed holder costs the others.
 const EXPIRE: Duration = secs(1);
 /// Nobody waits for longer, unless in a circle.
@@ -58,7 +59,10 @@ async fn transfer(redlock: &Redlock, raw: &Raw, prefix: &str) {
         // On a machine that stands still a lease may end, and the body is stopped then. But nobody
         // can take a lock before that.
         Err(LockError::Lost { reason, held_for, .. })
-            if reason != LostReason::Stolen || held_for >= EXPIRE => {}
+            if reason != LostReason::Stolen || held_for >= EXPIRE =>
+        {
+            raw.cmd(&["INCR", &format!("{prefix}stopped")]).await;
+        }
         Err(error) => panic!("{from}, {to}: {error}"),
     }
 }
@@ -79,15 +83,18 @@ async fn opposite_transfers_of_processes_that_are_killed_keep_the_sum() {
         raw.cmd(&["HSET", &accounts, &format!("acct-{account}"), &BALANCE.to_string()]).await;
     }
     let spawn = || Process::spawn("transfer", &[&server.url(), &prefix]);
-    let mut processes: Vec<Process> = (0..PROCESSES).map(|_| spawn()).collect();
-    let done = format!("{prefix}done");
-    for kill in 0..KILLS {
+    let mut processes: Vec<Process> = (0..full(4, 8)).map(|_| spawn()).collect();
+    let number = async |name: &str| raw.int(&["INCRBY", &format!("{prefix}{name}"), "0"]).await;
+    let (kills, between) = full((12, 40), (100, 100));
+    for kill in 0..kills {
         // Somewhere in a transfer: the others go on meanwhile.
-        eventually(STUCK, || async { raw.int(&["INCRBY", &done, "0"]).await > 40 * kill }).await;
-        processes[0].sigkill();
+        eventually(STUCK, || async { number("done").await > between * kill }).await;
+        // No transfer of it has failed.
+        assert_eq!(processes[0].sigkill(), Exit::Signal(9), "{}", processes[0].stderr());
         processes.rotate_left(1);
         *processes.last_mut().expect("there are some") = spawn();
     }
+    eventually(STUCK, || async { number("done").await >= between * kills }).await;
     raw.cmd(&["SET", &format!("{prefix}stop"), "1"]).await;
     for process in &mut processes {
         process.event_within(STUCK, "done").await;
@@ -103,4 +110,10 @@ async fn opposite_transfers_of_processes_that_are_killed_keep_the_sum() {
         locks.is_empty()
     })
     .await;
+    let (done, stopped) = (number("done").await, number("stopped").await);
+    counted(&format!(
+        "{done} transfers by {} processes, {kills} killed: the sum is exact, nobody waited for \
+         {STUCK:?}, {stopped} bodies were stopped as the machine stood still",
+        processes.len()
+    ));
 }

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use fault_kit::{Server, eventually, secs, time_passes, unique_prefix};
+use fault_kit::{Server, counted, eventually, full, secs, time_passes, unique_prefix};
 use tokio::io::AsyncWriteExt;
 
 use crate::support::{Ended, Marks, SOON, ended, run, start, tool};
@@ -73,6 +73,14 @@ async fn streams_are_those_of_the_command() {
 
 #[tokio::test]
 async fn of_twenty_at_once_one_runs() {
+    let rounds = full(1, 10);
+    for _ in 0..rounds {
+        twenty_at_once().await;
+    }
+    counted(&format!("{rounds} times twenty at once: one ran, nineteen ended with 75"));
+}
+
+async fn twenty_at_once() {
     let server = Server::shared().await;
     let (marks, key) = (Marks::new(), unique_prefix());
     let script = "echo ran >>ran; until [ -e go ]; do sleep 0.05; done";

@@ -4,10 +4,11 @@
 use std::cell::Cell;
 use std::time::{Duration, SystemTime};
 
-use fault_kit::{Server, eventually, ms, secs, unique_prefix, within};
+use fault_kit::{Server, counted, eventually, full, ms, secs, unique_prefix, within};
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
+use tokio::task::JoinSet;
 
 use crate::pace::Pace;
 use crate::support::{Ended, Marks, SOON, STUBBORN, ended, gone, send, start};
@@ -64,52 +65,96 @@ impl Job {
         end.await
     }
 
-    /// Waits for the end. The last sign of life came before the lease ended on the server.
-    async fn ends_before(self, end: SystemTime) -> Ended {
+    /// Waits for the end. The last sign of life came before the lease ended on the server: so long.
+    async fn ends_before(self, end: SystemTime) -> (Ended, Duration) {
         let ended = ended(self.child).await;
         gone(&self.pid).await;
-        let late = self.marks.last_sign("alive").duration_since(end).unwrap_or_default();
+        let last = self.marks.last_sign("alive");
+        let late = last.duration_since(end).unwrap_or_default();
         assert!(late <= self.pace.allowance(), "it ran for {late:?} too long: {ended:?}");
-        ended
+        (ended, end.duration_since(last).unwrap_or_default())
     }
+}
+
+/// Loses a lock in one way, again and again; each time tells how long before the end of its lease
+/// the command showed a sign of life for the last time.
+async fn again<F>(what: &str, lose: fn() -> F)
+where
+    F: Future<Output = Duration> + Send + 'static,
+{
+    let (times, at_once) = full((1, 1), (13, 4));
+    let (mut running, mut margins) = (JoinSet::new(), Vec::new());
+    for _ in 0..times {
+        if running.len() == at_once {
+            margins.extend(running.join_next().await.map(Result::unwrap));
+        }
+        running.spawn(lose());
+    }
+    margins.extend(running.join_all().await);
+    let least = margins.iter().min().unwrap();
+    counted(&format!(
+        "{} locks lost ({what}): the command was gone {least:.2?} or more before its lease of \
+         {EXPIRE:?} could have ended",
+        margins.len()
+    ));
 }
 
 #[tokio::test]
 async fn a_lock_whose_key_was_deleted() {
+    again("key deleted", lose_key).await;
+}
+
+async fn lose_key() -> Duration {
     let job = Job::start(EXPIRE).await;
     let end = job.end_of_lease_with("redis.call('DEL', KEYS[1])").await;
-    let ended = job.ends_before(end).await;
+    let (ended, margin) = job.ends_before(end).await;
     assert_eq!(ended.code, 76, "{ended:?}");
     assert!(ended.stderr.contains("the lease expired"), "{ended:?}");
     assert!(ended.stderr.contains("SIGTERM"), "{ended:?}");
+    margin
 }
 
 #[tokio::test]
 async fn a_lock_that_another_owner_has() {
+    again("another owner", lose_to_another).await;
+}
+
+async fn lose_to_another() -> Duration {
     let job = Job::start(EXPIRE).await;
     let end = job.end_of_lease_with("redis.call('SET', KEYS[1], 'thief', 'PX', '600000')").await;
-    let ended = job.ends_before(end).await;
+    let (ended, margin) = job.ends_before(end).await;
     assert_eq!(ended.code, 76, "{ended:?}");
     assert!(ended.stderr.contains("another owner"), "{ended:?}");
+    margin
 }
 
 #[tokio::test]
 async fn a_server_that_is_frozen() {
+    again("server frozen", lose_to_freeze).await;
+}
+
+async fn lose_to_freeze() -> Duration {
     let job = Job::start(EXPIRE).await;
     let end = job.end_of_lease().await;
     job.server.freeze();
-    let ended = job.ends_before(end).await;
+    let (ended, margin) = job.ends_before(end).await;
     assert_eq!(ended.code, 76, "{ended:?}");
     assert!(ended.stderr.contains("no renewal of lock"), "{ended:?}");
+    margin
 }
 
 #[tokio::test]
 async fn a_server_that_was_killed() {
+    again("server killed", lose_to_kill).await;
+}
+
+async fn lose_to_kill() -> Duration {
     let job = Job::start(EXPIRE).await;
     let end = job.end_of_lease().await;
     job.server.kill9();
-    let ended = job.ends_before(end).await;
+    let (ended, margin) = job.ends_before(end).await;
     assert_eq!(ended.code, 76, "{ended:?}");
+    margin
 }
 
 /// Ends redlock, after which the command is gone long before the lease ends.
@@ -143,7 +188,7 @@ async fn a_redlock_that_was_stopped() {
     let said = within(SOON, stderr.next_line()).await.unwrap().unwrap();
     assert!(said.contains("stood still"), "{said}");
     send(&job.child, Signal::CONT);
-    let ended = job.ends_before(end).await;
+    let (ended, _) = job.ends_before(end).await;
     assert_eq!(ended.code, 76, "{ended:?}");
 }
 
