@@ -53,6 +53,13 @@ const ONE: Scenario = Scenario {
     peers: &[],
 };
 
+/// Other kinds of locks beside the plain ones of the same libraries.
+const KINDS: Scenario = Scenario {
+    roles: &[Role::Variant, Role::Kind, Role::Peer, Role::KindPeer],
+    peers: &["redisson"],
+    ..ONE
+};
+
 const HOT: Scenario =
     Scenario { kind: Kind::Hot, seconds: 2.0, roles: &[Role::Ours, Role::Peer], ..ONE };
 
@@ -109,8 +116,8 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "uncontended-1", ..ONE },
     Scenario { name: "uncontended-64", tasks: 64, ..ONE },
     Scenario { name: "uncontended-1024", tasks: 1_024, ..ONE },
-    Scenario { name: "kinds-1", roles: &[Role::Variant, Role::Kind], ..ONE },
-    Scenario { name: "kinds-64", tasks: 64, roles: &[Role::Variant, Role::Kind], ..ONE },
+    Scenario { name: "kinds-1", ..KINDS },
+    Scenario { name: "kinds-64", tasks: 64, ..KINDS },
     Scenario { name: "hot-3-tasks", tasks: 3, ..HOT },
     Scenario { name: "hot-3-processes", processes: 3, ..HOT },
     Scenario { name: "hot-3x8", processes: 3, tasks: 8, ..HOT },

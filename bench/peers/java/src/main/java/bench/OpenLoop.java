@@ -73,11 +73,11 @@ final class OpenLoop {
     private void serve(Worker worker, Entry entry) {
         while (entry.began == 0 && !isClosed) {
             try {
-                worker.lock.lock();
+                String held = worker.lock.acquire();
                 try {
                     visit(worker, entry);
                 } finally {
-                    worker.lock.unlock();
+                    worker.lock.release(held);
                 }
             } catch (Exception error) {
                 synchronized (worker) {

@@ -1,6 +1,5 @@
 package bench;
 
-import org.redisson.api.RLock;
 import org.redisson.api.RedissonClient;
 
 /** A thread that takes a lock again and again. */
@@ -11,34 +10,43 @@ final class Worker {
     final Histogram passed = new Histogram();
     final int number;
     final Cell cell;
-    final RLock lock;
+    final Lock lock;
     private final Plan plan;
-    private final RLock warmLock;
+    private final Lock warmLock;
 
     Worker(Plan plan, int number, RedissonClient client, Cell cell) {
         this.plan = plan;
         this.number = number;
         this.cell = cell;
-        lock = client.getLock(plan.is_distinct ? plan.key + "-" + number : plan.key);
-        warmLock = client.getLock("warm-up-" + number);
+        String key = plan.is_distinct ? plan.key + "-" + number : plan.key;
+        lock = Lock.of(plan.subject, client, key, isWriter());
+        warmLock = Lock.of(plan.subject, client, "warm-up-" + number, isWriter());
+    }
+
+    /** The first one where one writes among readers. */
+    final boolean isWriter() {
+        return plan.has_writer && number == 0;
     }
 
     void warmUp(long until) {
-        do {
-            warmLock.lock();
-            warmLock.unlock();
-        } while (System.nanoTime() < until);
+        try {
+            do {
+                warmLock.release(warmLock.acquire());
+            } while (System.nanoTime() < until);
+        } catch (InterruptedException error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     void work(long until) {
         for (long called = System.nanoTime(); called < until; called = System.nanoTime()) {
             long[] seen = null;
             try {
-                lock.lock();
+                String held = lock.acquire();
                 try {
                     seen = visit();
                 } finally {
-                    lock.unlock();
+                    lock.release(held);
                 }
             } catch (Exception error) {
                 tally.errors++;
