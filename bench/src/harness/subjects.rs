@@ -116,12 +116,7 @@ pub const SUBJECTS: &[Subject] = &[
         about: "`lock(..).acquire()`, `guard.release()`",
         ..OWN
     },
-    Subject {
-        name: "redlock-read",
-        role: Role::Kind,
-        about: "`lock(..).read()`, beside no writer",
-        ..OWN
-    },
+    Subject { name: "redlock-read", role: Role::Kind, about: "`lock(..).read()`", ..OWN },
     Subject { name: "redlock-permits", role: Role::Kind, about: "`lock(..).permits(3)`", ..OWN },
     Subject {
         name: "redlock-2-keys",

@@ -32,4 +32,11 @@ impl Subject for Distkit {
         guard.release().await?;
         Ok(visit)
     }
+
+    async fn write(&self, key: &str, body: Body) -> Result<Visit, Failure> {
+        let guard = self.lock(key)?.write().await?;
+        let visit = body.run().await;
+        guard.release().await?;
+        Ok(visit)
+    }
 }

@@ -96,14 +96,16 @@ final class OpenLoop {
             return;
         }
         entry.began = now();
-        long[] before = worker.cell.read();
+        long[] before = worker.cell == null ? null : worker.cell.read();
         if (plan.body_ms > 0) {
             Thread.sleep((long) plan.body_ms);
         }
         if (isClosed) {
             return;
         }
-        worker.cell.write(before[0] + 1, worker.number + 1, System.nanoTime());
+        if (before != null) {
+            worker.cell.write(before[0] + 1, worker.number + 1, System.nanoTime());
+        }
         entry.ended = now();
         synchronized (worker) {
             worker.tally.holds++;
