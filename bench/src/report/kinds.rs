@@ -5,9 +5,11 @@ use super::table::Table;
 use super::tables::{measured, median, sum, with_spread};
 use crate::harness::Results;
 
-pub const TEXT: &str = "`readers`: a writer that pauses 20 ms between its cycles, among 8 readers \
-    that never pause, in 3 processes, with bodies of 5 ms. `batch`: 24 readers in 3 processes that \
-    all come while a writer has the lock.\n";
+/// How to read the tables.
+pub const TEXT: &str = "\
+In `readers` a writer pauses for 20 ms between its cycles, among 8 readers that never pause, in 3
+processes, with bodies of 5 ms. In `batch` 24 readers in 3 processes all come while a writer has the
+lock; round trips are those that the hand-over is divided by.\n";
 
 /// In the order of the page.
 pub fn tables(results: &Results) -> Vec<Table> {
@@ -101,7 +103,9 @@ fn batch(results: &Results) -> Table {
 const ROUND_TRIP: (&str, &str, &str) = ("ping-1ms", "raw-ping", "cycle_p50_us");
 
 /// The figure, its goal, what was reached and whether that is enough.
-pub fn goals(results: &Results) -> Vec<(&'static str, String, Option<(String, bool)>)> {
+type Goal = (&'static str, String, Option<(String, bool)>);
+
+pub fn goals(results: &Results) -> Vec<Goal> {
     let cycle = |subject| ("kinds-1", subject, "cycle_p50_us");
     let at_most = |of, to, limit: f64| {
         let ratio = results.ratio(of, to);
