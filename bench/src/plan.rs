@@ -41,6 +41,10 @@ pub struct Plan {
     pub limit: u64,
     /// How long the body sleeps.
     pub body_ms: f64,
+    /// The first worker of all takes the write lock, and all others only read.
+    pub has_writer: bool,
+    /// How long that one pauses between its cycles.
+    pub pause_ms: f64,
     /// An open loop: the line that starts the process is a [`Start`], `seconds` is when whoever
     /// has not been served gives up, and a body that sleeps does so precisely.
     pub is_open: bool,
@@ -74,6 +78,12 @@ pub struct Answer {
     /// From the end of another one's body to the beginning of ours, ns; between processes where
     /// there are several.
     pub passed: Histogram,
+    /// Where one writes among readers: the waits of the writer, which are not in `wait`.
+    #[serde(default)]
+    pub write_wait: Histogram,
+    /// There, from the beginning of a reader's body to the answer of its release, ns.
+    #[serde(default)]
+    pub held: Histogram,
     /// Of an open loop.
     #[serde(default)]
     pub arrivals: Vec<Arrival>,
@@ -95,6 +105,9 @@ pub struct Tally {
     /// Bodies that began after the end.
     pub late: u64,
     pub errors: u64,
+    /// Bodies of readers in which the writer's counter moved.
+    #[serde(default)]
+    pub overlaps: u64,
     #[serde(default)]
     pub first_error: Option<String>,
 }

@@ -20,6 +20,9 @@ const LEASES_BOUND: Duration = Duration::from_secs(1_200);
 /// What whoever polls may need after the end.
 const ANSWER_BOUND: Duration = Duration::from_secs(90);
 
+/// Long enough for the readers to be at different places of their bodies again.
+const WRITER_PAUSE_MS: f64 = 20.0;
+
 const KEY: &str = "bench";
 
 pub async fn measure(
@@ -31,6 +34,7 @@ pub async fn measure(
     match scenario.kind {
         Kind::Compile => compile_time::measure(lab),
         Kind::Open(percent) => open::measure(lab, scenario, subject, percent).await,
+        Kind::Batch => open::batch(lab, scenario, subject).await,
         Kind::Idle => idle::measure(lab, scenario, subject).await,
         _ => with_workers(lab, scenario, subject).await,
     }
@@ -77,6 +81,9 @@ async fn with_workers(
     let mut figures = figures(&answers, &used, seconds);
     if matches!(scenario.kind, Kind::Hot | Kind::Exact(_)) {
         note_counter(&mut figures, cell.counter(&answers)?, increments(&answers));
+    }
+    if scenario.kind == Kind::Readers {
+        note_readers(&mut figures, cell.counter(&answers)?, &answers, seconds);
     }
     if scenario.kind == Kind::Leases {
         figures.insert("leases".to_owned(), f64::from(plan.tasks));
@@ -126,6 +133,8 @@ pub fn plan(lab: &Lab, scenario: &Scenario, subject: &Subject, cell: &Cell) -> P
         seconds,
         limit,
         body_ms: scenario.body_ms,
+        has_writer: matches!(scenario.kind, Kind::Readers | Kind::Batch),
+        pause_ms: WRITER_PAUSE_MS,
         is_open: false,
         outstanding: 0,
         cell: cell.0.as_ref().map(|path| path.to_string_lossy().into_owned()),
@@ -141,7 +150,8 @@ impl Cell {
     }
 
     pub fn new(lab: &Lab, scenario: &Scenario, subject: &Subject) -> Result<Cell, Failure> {
-        let is_hot = matches!(scenario.kind, Kind::Hot | Kind::Exact(_) | Kind::Open(_));
+        let is_hot =
+            matches!(scenario.kind, Kind::Hot | Kind::Exact(_) | Kind::Open(_) | Kind::Readers);
         if !is_hot || (scenario.processes == 1 && subject.program == Program::Own) {
             return Ok(Cell(None));
         }
@@ -164,6 +174,19 @@ impl Cell {
 pub fn note_counter(figures: &mut Figures, counter: u64, expected: u64) {
     figures.insert("counter".to_owned(), counter as f64);
     figures.insert("increments".to_owned(), expected as f64);
+}
+
+/// The writer is the first worker of the first process, and it alone raises the counter.
+#[allow(clippy::cast_precision_loss)]
+fn note_readers(figures: &mut Figures, counter: u64, answers: &[Answer], seconds: f64) {
+    let mut tallies = answers.iter().flat_map(|answer| &answer.workers);
+    let Some(writer) = tallies.next() else { return };
+    let (reads, overlaps) =
+        tallies.fold((0, 0), |(reads, all), one| (reads + one.holds, all + one.overlaps));
+    note_counter(figures, counter, writer.holds + writer.late);
+    figures.insert("writes_per_s".to_owned(), writer.holds as f64 / seconds);
+    figures.insert("reads_per_s".to_owned(), reads as f64 / seconds);
+    figures.insert("overlaps".to_owned(), overlaps as f64);
 }
 
 pub fn tell_errors(subject: &Subject, answers: &[Answer]) {

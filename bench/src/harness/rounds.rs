@@ -91,7 +91,8 @@ fn in_turn(options: &Options, scenario: &Scenario, round: usize) -> Vec<&'static
         all || scenario.peers.contains(&subject.name)
     };
     let takes_part = |subject: &&Subject| {
-        let has_role = scenario.roles.contains(&subject.role) && is_chosen(subject);
+        let is_named = scenario.names.is_empty() || scenario.names.contains(&subject.name);
+        let has_role = scenario.roles.contains(&subject.role) && is_chosen(subject) && is_named;
         // Arithmetic costs nothing, and all others are compared with it.
         has_role && (subject.role == Role::Perfect || options.wants(subject.name, names()))
     };

@@ -10,6 +10,10 @@ pub enum Kind {
     Hot,
     /// So many increments of each worker on a hot key, however long they take.
     Exact(u64),
+    /// One key: the first worker writes, with pauses, and all others read without any.
+    Readers,
+    /// One key: readers that come while a writer has it, all at once.
+    Batch,
     /// A lock that is held all the time, and workers that wait for it.
     Idle,
     /// A round trip.
@@ -38,6 +42,8 @@ pub struct Scenario {
     pub roles: &'static [Role],
     /// The peers among them; empty: all.
     pub peers: &'static [&'static str],
+    /// Of all of these roles only these; empty: all.
+    pub names: &'static [&'static str],
 }
 
 const ONE: Scenario = Scenario {
@@ -51,6 +57,25 @@ const ONE: Scenario = Scenario {
     is_once: false,
     roles: &[Role::Raw, Role::Ours, Role::Variant, Role::Peer],
     peers: &[],
+    names: &[],
+};
+
+/// Other kinds of locks beside the plain ones of the same libraries.
+const KINDS: Scenario = Scenario {
+    roles: &[Role::Variant, Role::Kind, Role::Peer, Role::KindPeer],
+    peers: &["redisson"],
+    ..ONE
+};
+
+/// Of three processes the first has the writer.
+const READERS: Scenario = Scenario {
+    processes: 3,
+    tasks: 3,
+    body_ms: 5.0,
+    seconds: 4.0,
+    roles: &[Role::Kind, Role::KindPeer],
+    names: &["redlock-read", "distkit-read", "redisson-read"],
+    ..ONE
 };
 
 const HOT: Scenario =
@@ -109,8 +134,10 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "uncontended-1", ..ONE },
     Scenario { name: "uncontended-64", tasks: 64, ..ONE },
     Scenario { name: "uncontended-1024", tasks: 1_024, ..ONE },
-    Scenario { name: "kinds-1", roles: &[Role::Variant, Role::Kind], ..ONE },
-    Scenario { name: "kinds-64", tasks: 64, roles: &[Role::Variant, Role::Kind], ..ONE },
+    Scenario { name: "kinds-1", ..KINDS },
+    Scenario { name: "kinds-64", tasks: 64, ..KINDS },
+    Scenario { name: "readers", kind: Kind::Readers, ..READERS },
+    Scenario { name: "batch", kind: Kind::Batch, tasks: 9, body_ms: 20.0, seconds: 5.0, ..READERS },
     Scenario { name: "hot-3-tasks", tasks: 3, ..HOT },
     Scenario { name: "hot-3-processes", processes: 3, ..HOT },
     Scenario { name: "hot-3x8", processes: 3, tasks: 8, ..HOT },

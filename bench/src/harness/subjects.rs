@@ -15,6 +15,8 @@ pub enum Role {
     /// Ours without a server: for one process.
     Memory,
     Peer,
+    /// A peer of [`Role::Kind`].
+    KindPeer,
     /// What no lock can be better than, by arithmetic.
     Perfect,
     ReEntry,
@@ -51,6 +53,14 @@ const OWN: Subject = Subject {
     about: "",
     version: None,
     warm_up_s: 0.2,
+};
+
+const REDISSON_KIND: Subject = Subject {
+    role: Role::KindPeer,
+    program: Program::Peer("java"),
+    version: Some(("peers/java/pom.xml", "<redisson.version>")),
+    warm_up_s: 2.0,
+    ..OWN
 };
 
 pub const SUBJECTS: &[Subject] = &[
@@ -106,12 +116,7 @@ pub const SUBJECTS: &[Subject] = &[
         about: "`lock(..).acquire()`, `guard.release()`",
         ..OWN
     },
-    Subject {
-        name: "redlock-read",
-        role: Role::Kind,
-        about: "`lock(..).read()`, beside no writer",
-        ..OWN
-    },
+    Subject { name: "redlock-read", role: Role::Kind, about: "`lock(..).read()`", ..OWN },
     Subject { name: "redlock-permits", role: Role::Kind, about: "`lock(..).permits(3)`", ..OWN },
     Subject {
         name: "redlock-2-keys",
@@ -178,6 +183,28 @@ pub const SUBJECTS: &[Subject] = &[
         version: Some(("peers/java/pom.xml", "<redisson.version>")),
         warm_up_s: 2.0,
         ..OWN
+    },
+    Subject {
+        name: "distkit-read",
+        role: Role::KindPeer,
+        about: "Rust; `RwLock`, `read`, defaults: a try every 50 ms",
+        version: Some(("Cargo.lock", "name = \"distkit\"\nversion = \"")),
+        ..OWN
+    },
+    Subject {
+        name: "redisson-read",
+        about: "Java; `RReadWriteLock`, `readLock`, watchdog on",
+        ..REDISSON_KIND
+    },
+    Subject {
+        name: "redisson-permits",
+        about: "Java; `RPermitExpirableSemaphore` of 3 permits, lease 30 s (it has no watchdog)",
+        ..REDISSON_KIND
+    },
+    Subject {
+        name: "redisson-2-keys",
+        about: "Java; `RedissonMultiLock` of two keys of one slot, watchdog on",
+        ..REDISSON_KIND
     },
     Subject {
         name: "redsync",

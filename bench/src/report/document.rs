@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use super::goals::goals;
-use super::open;
 use super::plot::{Bar, BarKind, Plot};
 use super::table::Table;
 use super::tables;
+use super::{kinds, open};
 use crate::Failure;
 use crate::harness::{Results, Role, SUBJECTS};
 
@@ -64,8 +64,7 @@ fn generated(results: &Results, images: &[String]) -> String {
             tables::many_tasks(results, "uncontended-1024"),
         ],
     );
-    let kinds = ["kinds-1", "kinds-64"].map(|scenario| tables::kinds(results, scenario));
-    section("Kinds of locks", "", kinds.into());
+    section("Kinds of locks", &(kinds::TEXT.to_owned() + "\n"), kinds::tables(results));
     let hot = ["hot-3-tasks", "hot-3-processes", "hot-3x8", "crowd"];
     section("A hot key", "", hot.map(|scenario| tables::hot(results, scenario)).into());
     section("Hand-over between two processes", "", vec![tables::latency(results)]);

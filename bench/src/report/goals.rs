@@ -1,9 +1,9 @@
 //! What was to be reached, and whether it was.
 
 use super::number::{number, spread};
-use super::open;
 use super::table::Table;
 use super::tables::sum;
+use super::{kinds, open};
 use crate::harness::{Program, Results, Role, SUBJECTS};
 
 const OURS: &str = "redlock";
@@ -23,7 +23,8 @@ fn bound(value: Option<f64>, is_met: impl Fn(f64) -> bool) -> Option<Row> {
 
 pub fn goals(results: &Results) -> Table {
     let mut table = Table::new(&["figure", "goal", "reached", "met"]);
-    let open = open::goals(results).into_iter().map(|(figure, goal, reached)| {
+    let untyped = open::goals(results).into_iter().chain(kinds::goals(results));
+    let open = untyped.map(|(figure, goal, reached)| {
         (figure, goal, reached.map(|(reached, is_met)| Row { reached, is_met }))
     });
     let closed = uncontended(results).into_iter().chain(hot(results));

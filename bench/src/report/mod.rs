@@ -2,6 +2,7 @@
 
 mod document;
 mod goals;
+mod kinds;
 mod number;
 mod open;
 mod plot;

@@ -4,7 +4,7 @@ use super::number::{number, spread};
 use super::table::Table;
 use crate::harness::{Results, SUBJECTS, Subject};
 
-fn measured<'r>(
+pub fn measured<'r>(
     results: &'r Results,
     scenario: &'r str,
 ) -> impl Iterator<Item = &'static Subject> + 'r {
@@ -12,11 +12,11 @@ fn measured<'r>(
 }
 
 /// A figure with its spread.
-fn with_spread(results: &Results, of: (&str, &str, &str)) -> Option<String> {
+pub fn with_spread(results: &Results, of: (&str, &str, &str)) -> Option<String> {
     Some(spread(results.spread(of.0, of.1, of.2)?))
 }
 
-fn median(results: &Results, of: (&str, &str, &str)) -> Option<String> {
+pub fn median(results: &Results, of: (&str, &str, &str)) -> Option<String> {
     Some(number(results.median(of.0, of.1, of.2)?))
 }
 
@@ -64,31 +64,6 @@ pub fn many_tasks(results: &Results, scenario: &str) -> Table {
             Some(subject.name.to_owned()),
             with_spread(results, of("cycles_per_s")),
             results.ratio(of("cycles_per_s"), ceiling).map(spread),
-            median(results, of("client_cpu_us")),
-            median(results, of("server_cpu_us")),
-        ]);
-    }
-    table
-}
-
-/// Other kinds of locks beside the plain one, as a guard.
-pub fn kinds(results: &Results, scenario: &str) -> Table {
-    let mut table = Table::new(&[
-        &scenario.replace("kinds-", "tasks: "),
-        "p50 of a cycle, us",
-        "of the plain lock",
-        "cycles/s",
-        "client CPU, us a cycle",
-        "server CPU, us a cycle",
-    ]);
-    for subject in measured(results, scenario) {
-        let of = |figure| (scenario, subject.name, figure);
-        let plain = (scenario, "redlock-guard", "cycle_p50_us");
-        table.row([
-            Some(subject.name.to_owned()),
-            with_spread(results, of("cycle_p50_us")),
-            results.ratio(of("cycle_p50_us"), plain).map(spread),
-            with_spread(results, of("cycles_per_s")),
             median(results, of("client_cpu_us")),
             median(results, of("server_cpu_us")),
         ]);

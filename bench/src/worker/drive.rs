@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::cell::Cell;
 use super::open::Generator;
 use super::run::{say, wait_for_go};
-use super::subject::{Body, Subject, Visit};
+use super::subject::{Body, Part, Subject, Visit};
 use crate::Failure;
 use crate::histogram::Recorder;
 use crate::monotonic;
@@ -79,6 +79,8 @@ struct Worker<S> {
     body: Body,
     tasks_per_process: u64,
     limit: u64,
+    /// Between the cycles of a writer.
+    pause: Duration,
     record: Record,
 }
 
@@ -88,6 +90,9 @@ struct Record {
     wait: Recorder,
     cycle: Recorder,
     passed: Recorder,
+    /// Of a reader beside a writer.
+    held: Recorder,
+    is_writer: bool,
 }
 
 async fn workers<S: Subject>(plan: &Plan, cell: &Cell) -> Result<Vec<Worker<S>>, Failure> {
@@ -98,17 +103,26 @@ async fn workers<S: Subject>(plan: &Plan, cell: &Cell) -> Result<Vec<Worker<S>>,
         let key =
             if plan.is_distinct { format!("{}-{number}", plan.key) } else { plan.key.clone() };
         let sleep = Duration::from_secs_f64(plan.body_ms / 1e3);
+        let part = match number {
+            _ if !plan.has_writer => Part::Any,
+            0 => Part::Writer,
+            _ => Part::Reader,
+        };
+        let pause = if part == Part::Writer { plan.pause_ms } else { 0.0 };
         workers.push(Worker {
             subject,
             key,
-            body: Body { cell: cell.clone(), worker: number.into(), sleep, entry: None },
+            body: Body { cell: cell.clone(), worker: number.into(), part, sleep, entry: None },
             tasks_per_process: plan.tasks_per_process.into(),
             limit: if plan.limit == 0 { u64::MAX } else { plan.limit },
+            pause: Duration::from_secs_f64(pause / 1e3),
             record: Record {
                 tally: Tally::default(),
                 wait: Recorder::new(),
                 cycle: Recorder::new(),
                 passed: Recorder::new(),
+                held: Recorder::new(),
+                is_writer: part == Part::Writer,
             },
         });
     }
@@ -125,7 +139,7 @@ async fn warm_up<S: Subject>(plan: &Plan, workers: &[Worker<S>]) -> Result<(), F
         let body = Body { cell: Cell::None, sleep: Duration::ZERO, ..worker.body.clone() };
         tasks.push(tokio::spawn(async move {
             loop {
-                subject.hold(&key, body.clone()).await?;
+                subject.visit(&key, body.clone()).await?;
                 if monotonic::now() >= until {
                     return Ok::<(), Failure>(());
                 }
@@ -143,10 +157,13 @@ impl<S: Subject> Worker<S> {
         let mut cycles = 0;
         let mut called_at = monotonic::now();
         while cycles < self.limit && monotonic::now() < until {
-            match self.subject.hold(&self.key, self.body.clone()).await {
+            match self.subject.visit(&self.key, self.body.clone()).await {
                 Ok(visit) => {
                     self.count(called_at, visit, until);
                     cycles += 1;
+                    if !self.pause.is_zero() {
+                        tokio::time::sleep(self.pause).await;
+                    }
                     called_at = monotonic::now();
                 }
                 // It is called again, and its wait goes on.
@@ -160,8 +177,12 @@ impl<S: Subject> Worker<S> {
     }
 
     fn count(&mut self, called_at: u64, visit: Visit, until: u64) {
-        let Record { tally, wait, cycle, passed } = &mut self.record;
+        let Record { tally, wait, cycle, passed, held, .. } = &mut self.record;
         wait.count(visit.began_at.saturating_sub(called_at));
+        tally.overlaps += u64::from(visit.is_torn);
+        if self.body.part == Part::Reader {
+            held.count(monotonic::now().saturating_sub(visit.began_at));
+        }
         if visit.began_at >= until {
             tally.late += 1;
             return;
@@ -183,7 +204,9 @@ impl<S: Subject> Worker<S> {
 
 impl Record {
     fn finish(self, answer: &mut Answer) {
-        self.wait.finish(&mut answer.wait);
+        let waits = if self.is_writer { &mut answer.write_wait } else { &mut answer.wait };
+        self.wait.finish(waits);
+        self.held.finish(&mut answer.held);
         self.cycle.finish(&mut answer.cycle);
         self.passed.finish(&mut answer.passed);
         answer.workers.push(self.tally);

@@ -25,6 +25,13 @@ impl Subject for Read {
         guard.release().await?;
         Ok(visit)
     }
+
+    async fn write(&self, key: &str, body: Body) -> Result<Visit, Failure> {
+        let guard = self.0.lock(key).wait(WAIT).acquire().await?;
+        let visit = body.run().await;
+        guard.release().await?;
+        Ok(visit)
+    }
 }
 
 impl Subject for Permits {

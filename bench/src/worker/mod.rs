@@ -4,6 +4,7 @@ mod async_redis_lock;
 mod attribute;
 mod capture;
 mod cell;
+mod distkit;
 mod distributed_lock;
 mod drive;
 mod guard;

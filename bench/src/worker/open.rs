@@ -91,7 +91,7 @@ impl<S: Subject> Generator<S> {
 /// One arrival. After an error it calls again, and its wait goes on; an error after the body is
 /// one of the release.
 async fn serve<S: Subject>(subject: &S, key: &str, body: &Body, entry: &Entry, errors: &Errors) {
-    while let Err(error) = subject.hold(key, body.clone()).await {
+    while let Err(error) = subject.visit(key, body.clone()).await {
         errors.note(&error);
         if entry.has_begun() {
             return;

@@ -4,6 +4,7 @@ use std::io::Write;
 
 use super::async_redis_lock::AsyncRedisLock;
 use super::attribute::{Attribute, Background};
+use super::distkit::Distkit;
 use super::distributed_lock::DistributedLock;
 use super::drive::drive;
 use super::guard::Guard;
@@ -48,6 +49,7 @@ async fn measure(plan: Plan) -> Result<Answer, Failure> {
         "rslock" => drive::<Rslock>(&plan).await,
         "redis-lock" => drive::<RedisLock>(&plan).await,
         "distributed-lock-redis" => drive::<DistributedLock>(&plan).await,
+        "distkit-read" => drive::<Distkit>(&plan).await,
         "async-redis-lock" => drive::<AsyncRedisLock>(&plan).await,
         other => Err(format!("there is no subject {other}").into()),
     }

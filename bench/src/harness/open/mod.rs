@@ -2,6 +2,7 @@
 //! and its wait counts from the moment for which it was scheduled.
 
 mod arrivals;
+mod batch;
 mod idle;
 mod pace;
 mod perfect;
@@ -9,5 +10,6 @@ mod run;
 mod servers;
 mod summary;
 
+pub use batch::measure as batch;
 pub use pace::Pace;
 pub use run::measure;

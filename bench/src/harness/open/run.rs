@@ -61,11 +61,30 @@ async fn with_workers(
     lists: &[Vec<u64>],
     window: f64,
 ) -> Result<Figures, Failure> {
-    let servers = servers::start(subject).await?;
     let cell = Cell::new(lab, scenario, subject)?;
-    let plan = plan(lab, scenario, subject, &cell);
     // After the window there is half of its time for those who still wait.
     let gives_up = 1.5 * window;
+    let answers = answers(lab, scenario, subject, &cell, lists, gives_up).await?;
+    let arrivals: Vec<_> = answers.iter().flat_map(|answer| &answer.arrivals).copied().collect();
+    let mut figures = summary::figures(&arrivals, window, gives_up);
+    let errors = answers.iter().flat_map(|answer| &answer.workers);
+    note(&mut figures, "errors", errors.map(|tally| tally.errors).sum());
+    let bodies = arrivals.iter().filter(|[.., ended]| *ended > 0).count();
+    note_counter(&mut figures, cell.counter(&answers)?, u64::try_from(bodies)?);
+    Ok(figures)
+}
+
+/// What all processes tell of the arrivals in `lists`, one list a worker.
+pub async fn answers(
+    lab: &mut Lab,
+    scenario: &Scenario,
+    subject: &Subject,
+    cell: &Cell,
+    lists: &[Vec<u64>],
+    gives_up: f64,
+) -> Result<Vec<Answer>, Failure> {
+    let servers = servers::start(subject).await?;
+    let plan = plan(lab, scenario, subject, cell);
     let plan = Plan {
         url: servers.url().unwrap_or(plan.url),
         seconds: gives_up / 1e9,
@@ -84,17 +103,12 @@ async fn with_workers(
         worker.end().await;
     }
     tell_errors(subject, &answers);
-    let arrivals: Vec<_> = answers.iter().flat_map(|answer| &answer.arrivals).copied().collect();
+    let told: usize = answers.iter().map(|answer| answer.arrivals.len()).sum();
     let expected: usize = lists.iter().map(Vec::len).sum();
-    if arrivals.len() != expected {
-        return Err(format!("{} of {expected} arrivals were told of", arrivals.len()).into());
+    if told != expected {
+        return Err(format!("{told} of {expected} arrivals were told of").into());
     }
-    let mut figures = summary::figures(&arrivals, window, gives_up);
-    let errors = answers.iter().flat_map(|answer| &answer.workers);
-    note(&mut figures, "errors", errors.map(|tally| tally.errors).sum());
-    let bodies = arrivals.iter().filter(|[.., ended]| *ended > 0).count();
-    note_counter(&mut figures, cell.counter(&answers)?, u64::try_from(bodies)?);
-    Ok(figures)
+    Ok(answers)
 }
 
 /// Each process gets the lists of its workers, all the same moment to count from.

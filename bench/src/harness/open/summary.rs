@@ -41,7 +41,7 @@ pub fn figures(arrivals: &[Arrival], window: f64, gives_up: f64) -> Figures {
     figures
 }
 
-fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
+pub fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut values: Vec<_> = values.collect();
     values.sort_unstable();
     values
@@ -49,7 +49,7 @@ fn sorted(values: impl Iterator<Item = u64>) -> Vec<u64> {
 
 /// The least value that so many are at most.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn quantile(sorted: &[u64], part: f64) -> Option<u64> {
+pub fn quantile(sorted: &[u64], part: f64) -> Option<u64> {
     let wanted = (sorted.len() as f64 * part).ceil() as usize;
     sorted.get(wanted.max(1) - 1).copied()
 }

@@ -39,7 +39,8 @@ public final class Main {
         }
         for (Worker worker : workers) {
             answer.workers.add(worker.tally);
-            answer.wait.merge(worker.wait);
+            (worker.isWriter() ? answer.write_wait : answer.wait).merge(worker.wait);
+            answer.held.merge(worker.held);
             answer.cycle.merge(worker.cycle);
             answer.passed.merge(worker.passed);
         }

@@ -73,11 +73,11 @@ final class OpenLoop {
     private void serve(Worker worker, Entry entry) {
         while (entry.began == 0 && !isClosed) {
             try {
-                worker.lock.lock();
+                String held = worker.lock.acquire();
                 try {
                     visit(worker, entry);
                 } finally {
-                    worker.lock.unlock();
+                    worker.lock.release(held);
                 }
             } catch (Exception error) {
                 synchronized (worker) {
@@ -96,14 +96,16 @@ final class OpenLoop {
             return;
         }
         entry.began = now();
-        long[] before = worker.cell.read();
+        long[] before = worker.cell == null ? null : worker.cell.read();
         if (plan.body_ms > 0) {
             Thread.sleep((long) plan.body_ms);
         }
         if (isClosed) {
             return;
         }
-        worker.cell.write(before[0] + 1, worker.number + 1, System.nanoTime());
+        if (before != null) {
+            worker.cell.write(before[0] + 1, worker.number + 1, System.nanoTime());
+        }
         entry.ended = now();
         synchronized (worker) {
             worker.tally.holds++;

@@ -14,6 +14,8 @@ final class Plan {
     public double seconds;
     public long limit;
     public double body_ms;
+    public boolean has_writer;
+    public double pause_ms;
     public boolean is_open;
     public int outstanding;
     public String cell;

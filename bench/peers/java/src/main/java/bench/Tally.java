@@ -6,5 +6,6 @@ final class Tally {
     public long hand_overs;
     public long late;
     public long errors;
+    public long overlaps;
     public String first_error;
 }

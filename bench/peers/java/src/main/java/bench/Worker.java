@@ -1,6 +1,6 @@
 package bench;
 
-import org.redisson.api.RLock;
+import java.util.concurrent.locks.LockSupport;
 import org.redisson.api.RedissonClient;
 
 /** A thread that takes a lock again and again. */
@@ -9,36 +9,50 @@ final class Worker {
     final Histogram wait = new Histogram();
     final Histogram cycle = new Histogram();
     final Histogram passed = new Histogram();
+    final Histogram held = new Histogram();
     final int number;
     final Cell cell;
-    final RLock lock;
+    final Lock lock;
     private final Plan plan;
-    private final RLock warmLock;
+    private final Lock warmLock;
 
     Worker(Plan plan, int number, RedissonClient client, Cell cell) {
         this.plan = plan;
         this.number = number;
         this.cell = cell;
-        lock = client.getLock(plan.is_distinct ? plan.key + "-" + number : plan.key);
-        warmLock = client.getLock("warm-up-" + number);
+        String key = plan.is_distinct ? plan.key + "-" + number : plan.key;
+        lock = Lock.of(plan.subject, client, key, isWriter());
+        warmLock = Lock.of(plan.subject, client, "warm-up-" + number, isWriter());
+    }
+
+    final boolean isReader() {
+        return plan.has_writer && number > 0;
+    }
+
+    /** The first one where one writes among readers. */
+    final boolean isWriter() {
+        return plan.has_writer && number == 0;
     }
 
     void warmUp(long until) {
-        do {
-            warmLock.lock();
-            warmLock.unlock();
-        } while (System.nanoTime() < until);
+        try {
+            do {
+                warmLock.release(warmLock.acquire());
+            } while (System.nanoTime() < until);
+        } catch (InterruptedException error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     void work(long until) {
         for (long called = System.nanoTime(); called < until; called = System.nanoTime()) {
             long[] seen = null;
             try {
-                lock.lock();
+                String held = lock.acquire();
                 try {
                     seen = visit();
                 } finally {
-                    lock.unlock();
+                    lock.release(held);
                 }
             } catch (Exception error) {
                 tally.errors++;
@@ -48,7 +62,11 @@ final class Worker {
             }
             // A release that failed comes behind a body that ran.
             if (seen != null) {
+                if (isReader()) {
+                    held.count(System.nanoTime() - seen[0]);
+                }
                 count(called, until, seen[0], seen[1], seen[2]);
+                pause();
             }
         }
     }
@@ -63,8 +81,18 @@ final class Worker {
         if (plan.body_ms > 0) {
             Thread.sleep((long) plan.body_ms);
         }
-        cell.write(before[0] + 1, number + 1, System.nanoTime());
+        if (isReader()) {
+            tally.overlaps += cell.read()[0] == before[0] ? 0 : 1;
+        } else {
+            cell.write(before[0] + 1, number + 1, System.nanoTime());
+        }
         return new long[] {began, before[1], before[2]};
+    }
+
+    private void pause() {
+        if (isWriter() && plan.pause_ms > 0) {
+            LockSupport.parkNanos((long) (plan.pause_ms * 1e6));
+        }
     }
 
     private void count(long called, long until, long began, long last, long ended) {
