@@ -20,18 +20,21 @@ if not ends then
 end
 local now = clock()
 redis.call('ZREM', holders, owner)
-redis.call('ZREMRANGEBYSCORE', holders, '-inf', string.format('%.0f', now))
 local found = tonumber(ends) > now and 1 or 0
-local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')[2]
-if not last then
+local last = tonumber(redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')[2] or '0')
+if last <= now then
   -- The marker first: whoever is next begins a new group, with leases of its own.
   redis.call('DEL', lock, holders)
-  if queue and queue.hand_over() then
+  if not queue then
+    return found
+  end
+  if queue.hand_over() then
     return found * 2
   end
   redis.call('DEL', lock)
   return found
 end
+redis.call('ZREMRANGEBYSCORE', holders, '-inf', string.format('%.0f', now))
 local left = math.ceil((last - now) / 1000)
 local is_earlier = left < redis.call('PTTL', lock)
 if is_earlier then
