@@ -109,7 +109,6 @@ fn shortest_gap(runs: &mut [u64]) -> Duration {
     shortest
 }
 
-const CLOCKS_APART: u64 = 30;
 /// The clocks differ by half a tick more than some whole ones, so that the second process starts
 /// its job when the first one has been done with it for long.
 const TICK_MS: u64 = 2_400;
@@ -152,6 +151,7 @@ pub fn run_ticks(args: &Args) {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn two_processes_with_clocks_apart_run_a_job_once_a_tick() {
+    const CLOCKS_APART: u64 = 30;
     let (url, prefix) = (Server::shared().await.url(), unique_prefix());
     let ticks = full(3, 60);
     let first = now_ms().next_multiple_of(TICK_MS) + TICK_MS;
