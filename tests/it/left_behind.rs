@@ -51,7 +51,7 @@ impl Repeated {
         let proxy = Proxy::start(server);
         let (redlock, prefix) = client(&proxy.url()).await;
         drop(redlock.lock("warm").acquire().await.unwrap().release().await);
-        let hits = proxy.when(contains(&format!("{prefix}k\r\n")), Then::CutRequest);
+        let hits = proxy.when(contains(format!("{prefix}k\r\n")), Then::CutRequest);
         let request = redlock.lock("k").expire(secs(60)).wait(Wait::Never);
         let guard = request.acquire().await.unwrap();
         assert_eq!(hits.count(), 1);
