@@ -5,7 +5,9 @@ use std::time::Duration;
 use deadpool_redis::redis::aio::MultiplexedConnection;
 use deadpool_redis::redis::cluster::ClusterClient;
 use deadpool_redis::redis::cluster_async::ClusterConnection;
-use deadpool_redis::redis::{self, AsyncConnectionConfig, Client, Cmd, RedisResult, Value};
+use deadpool_redis::redis::{
+    self, AsyncConnectionConfig, Client, Cmd, RedisError, RedisResult, Value,
+};
 use tokio::sync::Mutex;
 
 /// Commands for assertions. It reconnects by itself, so it survives a restarted server.
@@ -56,12 +58,18 @@ impl Raw {
         let mut command = redis::cmd(words[0]);
         command.arg(&words[1..]);
         let mut slot = self.connection.lock().await;
+        let is_broken = |error: &RedisError| error.is_connection_dropped() || error.is_io_error();
         if let Some(connection) = slot.as_mut() {
             match connection.query(&command).await {
                 // The server was restarted meanwhile; the second try is on a new connection.
-                Err(error) if error.is_connection_dropped() || error.is_io_error() => {}
+                Err(error) if is_broken(&error) => {}
                 outcome => return outcome,
             }
+        }
+        match slot.insert(self.connect().await?).query(&command).await {
+            // A server that becomes a master or a replica drops its clients.
+            Err(error) if is_broken(&error) => {}
+            outcome => return outcome,
         }
         slot.insert(self.connect().await?).query(&command).await
     }

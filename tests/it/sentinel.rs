@@ -154,7 +154,9 @@ async fn without_a_master_a_lock_is_unavailable_within_its_wait() {
     }
     let lock = redlock.lock("k").wait(secs(2)).acquire();
     let error = crate::support::within(secs(20), lock).await.unwrap_err();
-    assert_eq!(kind_of(&error), NodeErrorKind::NoReply);
+    // Of a connection that was there, or of one that is not made in time.
+    let kind = kind_of(&error);
+    assert!(matches!(kind, NodeErrorKind::NoReply | NodeErrorKind::Unreachable), "{error}");
     for server in set.servers() {
         server.thaw();
     }
