@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// `on_busy = "skip"`
     pub(crate) skips_busy: bool,
     pub(crate) client: Option<Expr>,
-    pub(crate) background: bool,
+    pub(crate) awaits_release: bool,
     pub(crate) reentrant: bool,
     /// `None`: `::redlock`.
     pub(crate) krate: Option<Path>,
@@ -230,7 +230,7 @@ impl Args {
             }
             "client" => self.client = values::plain(name, value, errors),
             "release" => {
-                self.background = values::background(&value, errors).unwrap_or_default();
+                self.awaits_release = values::awaits_release(&value, errors).unwrap_or_default();
             }
             "reentrant" => self.reentrant = values::reentrant(&value, errors).unwrap_or(true),
             _ => self.krate = values::krate(value, errors),
@@ -251,7 +251,7 @@ impl Default for Args {
             on_error: OnError::Convert,
             skips_busy: false,
             client: None,
-            background: false,
+            awaits_release: false,
             reentrant: true,
             krate: None,
         }

@@ -62,8 +62,8 @@ pub(crate) fn spec(plan: &Plan) -> TokenStream {
     if !args.reentrant {
         spec.extend(quote_spanned!(at=> .not_reentrant()));
     }
-    if args.background {
-        spec.extend(quote_spanned!(at=> .background_release()));
+    if args.awaits_release {
+        spec.extend(quote_spanned!(at=> .awaited_release()));
     }
     if args.skips_busy {
         spec.extend(quote_spanned!(at=> .skips_busy()));

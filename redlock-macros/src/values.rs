@@ -238,12 +238,12 @@ pub(crate) fn skips_busy(value: &Expr, errors: &mut Errors) -> Option<bool> {
     None
 }
 
-/// `Some(true)`: the release runs in the background.
-pub(crate) fn background(value: &Expr, errors: &mut Errors) -> Option<bool> {
+/// `Some(true)`: the call waits for the answer to its release.
+pub(crate) fn awaits_release(value: &Expr, errors: &mut Errors) -> Option<bool> {
     if let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value {
         match text.value().as_str() {
-            "await" => return Some(false),
-            "background" => return Some(true),
+            "await" => return Some(true),
+            "background" => return Some(false),
             _ => {}
         }
     }

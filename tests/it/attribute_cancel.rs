@@ -163,6 +163,7 @@ async fn a_finished_body_keeps_its_result_though_the_lock_was_lost() {
     for (thief, why) in [(Some("thief"), "another owner"), (None, "gone")] {
         let key = unique_prefix();
         assert_eq!(robbed(&redlock, &key, thief).await.unwrap(), 17);
+        captured.wait_for(secs(20), &key, "not protected").await;
         let warnings = captured.warnings_about(&key);
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].message.contains("not protected"), "{}", warnings[0]);

@@ -61,6 +61,7 @@ async fn a_span_says_which_lock_the_body_runs_under() {
 async fn the_happy_path_is_told_at_debug_only() {
     let (redlock, captured, key) = (client().await, capture(), unique_prefix());
     quiet(&redlock, &key).await.unwrap();
+    captured.wait_for(secs(20), &key, "lock released").await;
     assert_eq!(messages(&captured, &key), ["lock acquired", "lock released"]);
     let acquired = captured.wait_for(secs(5), &key, "lock acquired").await;
     assert_eq!(acquired.field("key"), Some(&*key));

@@ -20,7 +20,7 @@ fn problems(tokens: TokenStream) -> Vec<String> {
 fn all_options_are_read() {
     let (args, errors) = parsed(quote! {
         key = "stock-<id>", expire = "1m30s", wait = "forever", max_renew = 5, on_error = panic,
-        client = &self.locks, release = "background", reentrant = false, crate = a::b,
+        client = &self.locks, release = "await", reentrant = false, crate = a::b,
         on_busy = "skip", mode = "read",
     });
     assert!(errors.is_empty(), "{errors:?}");
@@ -30,7 +30,7 @@ fn all_options_are_read() {
     assert_eq!(args.max_renew, Some(5));
     assert!(matches!(args.on_error, OnError::Panic));
     assert!(args.client.is_some() && args.krate.is_some());
-    assert!(args.background && !args.reentrant && args.skips_busy && args.mode == Mode::Read);
+    assert!(args.awaits_release && !args.reentrant && args.skips_busy && args.mode == Mode::Read);
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn what_is_left_out_stays_unset() {
     assert!(errors.is_empty());
     assert!(args.expire.is_none() && args.wait.is_none() && args.max_renew.is_none());
     assert!(args.client.is_none() && args.krate.is_none());
-    assert!(args.reentrant && !args.background && !args.skips_busy);
+    assert!(args.reentrant && !args.awaits_release && !args.skips_busy);
     assert!(args.mode == Mode::Write && args.permits.is_none());
     assert!(matches!(args.on_error, OnError::Convert));
 }

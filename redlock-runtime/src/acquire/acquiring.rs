@@ -200,17 +200,25 @@ impl Order {
     }
 }
 
-/// Makes one attempt, whether or not other callers wait.
+/// Makes one attempt, whether or not other callers wait. If it may have overtaken a release of this
+/// process that nobody awaits, another one follows.
 async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms, begun: Moment) -> Acquisition {
-    let queue = engine.local_queue(&order.key, order.kind);
-    let attempt = DirectAttempt::new(queue, None, terms, begun);
-    let claim = order.claim(engine, terms);
-    match attempt.make(engine, &claim, engine.reply_timeout).await? {
-        DirectOutcome::Granted(ownership) => Ok(ownership),
-        DirectOutcome::NotNow(_, observed) => {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let queue = engine.local_queue(&order.key, order.kind);
+        let attempt = DirectAttempt::new(queue, None, terms, begun);
+        let claim = order.claim(engine, terms);
+        let (attempt, observed) = match attempt.make(engine, &claim, engine.reply_timeout).await? {
+            DirectOutcome::Granted(ownership) => return Ok(ownership),
+            DirectOutcome::NotNow(attempt, observed) => (attempt, observed),
+        };
+        let (queue, _) = attempt.into_parts();
+        if attempts > 1 || !observed.is_busy() || !queue.is_leaving() {
             let span = Span { started: terms.started, now: engine.clock().now() };
-            Err(observed.error(&order.key, span, 1, None))
+            return Err(observed.error(&order.key, span, attempts, None));
         }
+        queue.has_left().await;
     }
 }
 

@@ -84,7 +84,9 @@ impl AtOnce<'_> {
         };
         let span = Span { started: self.terms.started, now: self.engine.clock().now() };
         let error = observed.error(self.keys[place], span, 1, None);
-        (!self.may_wait).then_some(Err(error))
+        // A release that nobody awaits may have been overtaken. Each key by itself heeds that.
+        let was_overtaken = || queues[place].is_leaving();
+        (!self.may_wait && !was_overtaken()).then_some(Err(error))
     }
 
     /// Other callers wait meanwhile. `None`: some came before, or a release that is on its way over

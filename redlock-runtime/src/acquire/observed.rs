@@ -73,6 +73,11 @@ impl Observed {
         *self = Self { too_late: Some((took, expire)), ..Self::default() };
     }
 
+    /// Was the last answer that another owner has the lock?
+    pub(crate) fn is_busy(&self) -> bool {
+        self.holder.is_some()
+    }
+
     /// Do readers, or holders of permits, have the lock?
     pub(crate) fn is_behind_group(&self) -> bool {
         self.holder.as_deref().is_some_and(|holder| group_of(holder).is_some())

@@ -17,7 +17,7 @@ pub struct Spec {
     pub(crate) max_renew: Option<u32>,
     pub(crate) min_hold: Option<Duration>,
     pub(crate) is_reentrant: bool,
-    pub(crate) releases_in_background: bool,
+    pub(crate) awaits_release: bool,
     pub(crate) skips_busy: bool,
     pub(crate) mode: Mode,
 }
@@ -40,7 +40,7 @@ impl Spec {
             max_renew: None,
             min_hold: None,
             is_reentrant: true,
-            releases_in_background: false,
+            awaits_release: false,
             skips_busy: false,
             mode: Mode::Write,
         }
@@ -96,9 +96,9 @@ impl Spec {
         }
     }
 
-    /// `release = "background"`
-    pub const fn background_release(mut self) -> Self {
-        self.releases_in_background = true;
+    /// `release = "await"`
+    pub const fn awaited_release(mut self) -> Self {
+        self.awaits_release = true;
         self
     }
 

@@ -110,10 +110,10 @@ impl Stage {
             after_completion()
         };
         let Some(ownership) = ownership else { return false };
-        let answer = if spec.releases_in_background {
-            finish::in_background(ownership, may_wait)
-        } else {
+        let answer = if spec.awaits_release {
             finish::begin(ownership)
+        } else {
+            finish::in_background(ownership, may_wait)
         };
         let Some(answer) = answer else { return false };
         *self = Self::Releasing { hold: Arc::clone(watch.hold()), answer };

@@ -82,14 +82,18 @@ impl Ownership {
         self.let_go().map_or(ReleaseFuture::Now(Released::Released), send)
     }
 
-    /// Releases the lock without waiting for an answer. When this returns `None`, or when the
-    /// returned future is ready, the command has left ahead of whatever the caller sends next.
-    pub(crate) fn release_in_background(mut self) -> Option<ReleaseFuture> {
+    /// Releases the lock after a finished body without waiting for an answer. When this returns
+    /// `None`, or when the returned future is ready, the command has left ahead of whatever the
+    /// caller sends next. `may_wait`: the caller can await that future.
+    pub(crate) fn release_in_background(mut self, may_wait: bool) -> Option<ReleaseFuture> {
+        let hold = Arc::clone(&self.hold);
+        let finished = |task| ReleaseTask { finished: Some(Arc::clone(&hold)), ..task };
         if self.further.is_some() {
-            let leaving = self.let_go_of_all().filter_map(send_unawaited).collect();
+            let tasks = self.let_go_of_all().map(finished);
+            let leaving = tasks.filter_map(|task| send_unawaited(task, may_wait)).collect();
             return Some(release::all(leaving));
         }
-        send_unawaited(self.let_go()?)
+        send_unawaited(finished(self.let_go()?), may_wait)
     }
 
     /// Ends the hold, but keeps its key for one with this fencing token. `false`: the lease was
@@ -175,10 +179,13 @@ fn send(task: ReleaseTask) -> ReleaseFuture {
     ReleaseFuture::Kept(answer)
 }
 
-/// Sends a release, whose answer the background awaits.
-fn send_unawaited(task: ReleaseTask) -> Option<ReleaseFuture> {
+/// Sends a release, whose answer the background awaits. The caller of a future that it cannot await
+/// may end its runtime: then the background thread sends it.
+fn send_unawaited(task: ReleaseTask, may_wait: bool) -> Option<ReleaseFuture> {
     match task.engine.route() {
-        Some(route) if !task.engine.is_embedded() => Some(release::unawaited(task, route)),
+        Some(route) if may_wait && !task.engine.is_embedded() => {
+            Some(release::unawaited(task, route))
+        }
         _ => {
             release::in_background(task);
             None

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::late_releases::LateRelease;
 use super::queue::QueueHandle;
+use super::release_counts::CountedRelease;
 use super::state::AttemptUnderWay;
 use crate::clock::Moment;
 
@@ -29,8 +29,26 @@ impl QueueHandle {
 
     /// Counts a release that the background thread has to send.
     pub(crate) fn late(self) -> Late {
-        let count = LateRelease::new(self.late_releases(), self.queue.key.shared());
+        let count = CountedRelease::new(self.late_releases(), self.queue.key.shared());
         Late { _count: count, _handle: self }
+    }
+
+    /// Counts a release that leaves over the connection of a caller, and that nobody awaits.
+    pub(crate) fn leaving(&self) -> Leaving {
+        let count = CountedRelease::new(self.leaving_releases(), self.queue.key.shared());
+        Leaving { _count: count }
+    }
+
+    /// Is a release of this key under way that nobody awaits? An attempt over another connection
+    /// may have overtaken it.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving_releases().are_any(self.queue.key.redis_key())
+    }
+
+    /// Waits until none is under way any more: each was answered, or the background thread sends
+    /// it.
+    pub(crate) async fn has_left(&self) {
+        self.leaving_releases().none_left(self.queue.key.redis_key()).await;
     }
 
     /// Counts a release that local waiters should wait for: no server signals its end to them.
@@ -43,15 +61,27 @@ impl QueueHandle {
 /// A release that the background thread sends.
 #[derive(Debug)]
 pub(crate) struct Late {
-    _count: LateRelease,
+    _count: CountedRelease,
     /// Keeps the queue of waiters to which the server signals the release.
     _handle: QueueHandle,
+}
+
+/// A release that leaves over the connection of a caller, and that nobody awaits.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    _count: CountedRelease,
 }
 
 /// A release that was sent and not answered yet. Its end, whatever the outcome, wakes the poller.
 #[derive(Debug)]
 pub(crate) struct Freeing {
     handle: QueueHandle,
+}
+
+impl Freeing {
+    pub(crate) fn leaving(&self) -> Leaving {
+        self.handle.leaving()
+    }
 }
 
 impl Drop for Freeing {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime;
 use tokio::sync::Notify;
 
-use super::late_releases::LateReleases;
+use super::release_counts::ReleaseCounts;
 use super::shutdowns::{Shutdown, Shutdowns};
 use super::state::{PollerState, QueueState};
 use super::waiter::Waiter;
@@ -31,7 +31,10 @@ struct AllQueues {
     waiting: AtomicUsize,
     max_waiters: usize,
     shutdowns: Arc<Shutdowns>,
-    late_releases: Arc<LateReleases>,
+    /// Releases that the background thread has still to send.
+    late: Arc<ReleaseCounts>,
+    /// Releases that have left over the connection of a caller, and are not answered yet.
+    leaving: Arc<ReleaseCounts>,
 }
 
 /// A key, the clock of its queue (`None` for real time), and the caller that has the queue alone:
@@ -58,8 +61,8 @@ pub(crate) struct LocalQueue {
 impl LocalQueues {
     pub(crate) fn new(max_waiters: usize) -> Self {
         let (queues, waiting) = (Mutex::default(), AtomicUsize::new(0));
-        let (shutdowns, late_releases) = (Arc::default(), Arc::default());
-        let shared = AllQueues { queues, waiting, max_waiters, shutdowns, late_releases };
+        let (shutdowns, late, leaving) = (Arc::default(), Arc::default(), Arc::default());
+        let shared = AllQueues { queues, waiting, max_waiters, shutdowns, late, leaving };
         Self { shared: Arc::new(shared) }
     }
 
@@ -266,8 +269,12 @@ impl QueueHandle {
         next
     }
 
-    pub(super) fn late_releases(&self) -> &Arc<LateReleases> {
-        &self.shared.late_releases
+    pub(super) fn late_releases(&self) -> &Arc<ReleaseCounts> {
+        &self.shared.late
+    }
+
+    pub(super) fn leaving_releases(&self) -> &Arc<ReleaseCounts> {
+        &self.shared.leaving
     }
 
     /// Another handle of the same queue.

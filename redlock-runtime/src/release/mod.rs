@@ -7,6 +7,7 @@ mod reaper;
 mod release_future;
 mod task;
 mod undo;
+mod unprotected;
 
 pub(crate) use all_releases::all;
 pub(crate) use inline::inline;
@@ -14,3 +15,4 @@ pub(crate) use reaper::unawaited;
 pub(crate) use release_future::ReleaseFuture;
 pub(crate) use task::{ReleaseTask, free, in_background};
 pub(crate) use undo::{clean_up, leave};
+pub(crate) use unprotected::{check_protection, warn_unprotected};

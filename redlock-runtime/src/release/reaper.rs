@@ -53,7 +53,7 @@ impl UnawaitedRelease {
 /// ready, the command has left.
 pub(crate) fn unawaited(task: ReleaseTask, route: Arc<dyn LockBackend>) -> ReleaseFuture {
     let (over, is_over) = oneshot::channel();
-    begin(task, route, over);
+    begin(task.unawaited(), route, over);
     ReleaseFuture::leaving(is_over)
 }
 

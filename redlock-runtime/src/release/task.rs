@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::undo::{clean_up, leave};
+use super::unprotected::check_protection;
 use crate::backend::{Claim, Fault, Found, LockBackend, Release, TokensUsed};
 use crate::clock::Moment;
 use crate::engine::Engine;
-use crate::hold::{Leftovers, Tenure};
-use crate::local_queue::{Freeing, Late, QueueHandle};
+use crate::hold::{Hold, Leftovers, Tenure};
+use crate::local_queue::{Freeing, Late, Leaving, QueueHandle};
 use crate::pending::PendingCommand;
 use crate::report::Topic;
 use crate::shield::{shielded, tell};
@@ -41,6 +42,10 @@ pub(crate) struct ReleaseTask {
     pub(crate) queue: Option<QueueHandle>,
     /// The background thread sends this release.
     pub(crate) late: Option<Late>,
+    /// It leaves over the connection of a caller, who does not await it.
+    pub(crate) leaving: Option<Leaving>,
+    /// The hold of a body that has finished, if nobody awaits what the release finds.
+    pub(crate) finished: Option<Arc<Hold>>,
 }
 
 impl ReleaseTask {
@@ -69,7 +74,19 @@ impl ReleaseTask {
             freeing,
             queue,
             late: None,
+            leaving: None,
+            finished: None,
         }
+    }
+
+    /// Nobody awaits this release, which leaves over the connection of a caller.
+    pub(super) fn unawaited(mut self) -> Self {
+        self.leaving = match (&self.queue, &self.freeing) {
+            (Some(queue), _) => Some(queue.leaving()),
+            (None, Some(freeing)) => Some(freeing.leaving()),
+            (None, None) => None,
+        };
+        self
     }
 
     /// Continues the release in the background.
@@ -77,7 +94,9 @@ impl ReleaseTask {
         if self.unsent.is_none() && !self.engine.is_embedded() {
             self.unsent = Some(Unsent::here());
         }
+        // In this order: the release is counted at every moment.
         self.late = self.late.or_else(|| self.queue.take().map(QueueHandle::late));
+        self.leaving = None;
         self.run()
     }
 
@@ -149,7 +168,10 @@ impl ReleaseTask {
         } else if leaves {
             leave(&self.engine, self.claim.clone());
         }
-        drop((self.freeing, self.late));
+        if let Some(hold) = &self.finished {
+            check_protection(hold, released);
+        }
+        drop((self.freeing, self.late, self.leaving));
         if let Some(reply) = self.reply {
             shielded(|| reply.send(Ok(released)));
         }

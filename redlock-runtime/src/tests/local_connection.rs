@@ -50,7 +50,7 @@ fn a_release_in_the_background_has_left_when_it_returns() {
     let runtime = runtime();
     let (server, redlock, ownership) = on_a_lane(&runtime);
     runtime.block_on(async {
-        ownership.release_in_background().unwrap().await;
+        ownership.release_in_background(true).unwrap().await;
         assert_eq!(server.take_verbs(), ["release"]);
     });
     settled(&redlock);
@@ -63,7 +63,7 @@ fn the_keeper_takes_over_a_release_that_is_not_driven() {
     let runtime = runtime();
     let (server, redlock, ownership) = on_a_lane(&runtime);
     server.next("release", [Fate::LostRequest]);
-    runtime.block_on(async { ownership.release_in_background().unwrap().await });
+    runtime.block_on(async { ownership.release_in_background(true).unwrap().await });
     settled(&redlock);
     assert_eq!((server.take_verbs().len(), server.owner("k")), (2, None));
 }
