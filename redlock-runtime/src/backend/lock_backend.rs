@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::acquire_all::AcquireAll;
 use super::claim::{Claim, Release};
+use super::departures::Departures;
 use super::downgrade::Downgrade;
 use super::fifo_queue::FifoQueue;
 use super::health_check::HealthCheck;
@@ -63,6 +64,8 @@ pub(crate) struct Abilities<'a> {
     pub(crate) acquire_all: Option<&'a dyn AcquireAll>,
     /// The backend can be reached over connections of the caller's own runtime.
     pub(crate) local_connection: Option<&'a dyn LocalConnection>,
+    /// The backend is such a connection, and can say when commands have left.
+    pub(crate) departures: Option<&'a dyn Departures>,
     /// The backend needs a background task for as long as it lives.
     pub(crate) background_work: Option<&'a dyn BackgroundWork>,
     /// The backend can turn an exclusive lock into a read lock.

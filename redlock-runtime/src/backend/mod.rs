@@ -2,6 +2,7 @@
 
 mod acquire_all;
 mod claim;
+mod departures;
 mod downgrade;
 #[cfg(any(test, feature = "test-util"))]
 mod faulty;
@@ -21,6 +22,7 @@ mod witness;
 
 pub(crate) use acquire_all::{AcquireAll, AllAcquired};
 pub(crate) use claim::{Claim, Release};
+pub(crate) use departures::Departures;
 pub(crate) use downgrade::{Downgrade, Downgraded};
 #[cfg(any(test, feature = "test-util"))]
 pub use faulty::{Command, FaultyStore, PlannedFault};

@@ -184,7 +184,7 @@ fn send(task: ReleaseTask) -> ReleaseFuture {
 fn send_unawaited(task: ReleaseTask, may_wait: bool) -> Option<ReleaseFuture> {
     match task.engine.route() {
         Some(route) if may_wait && !task.engine.is_embedded() => {
-            Some(release::unawaited(task, route))
+            Some(release::unawaited(task, &route))
         }
         _ => {
             release::in_background(task);

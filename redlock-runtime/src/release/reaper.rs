@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::inline::inline;
 use super::release_future::ReleaseFuture;
 use super::task::ReleaseTask;
-use crate::backend::{Fault, LockBackend};
+use crate::backend::{Departures, Fault, LockBackend};
 use crate::background_thread;
 use crate::clock::{Clock, Moment};
 use crate::process::PerProcess;
@@ -51,10 +51,12 @@ impl UnawaitedRelease {
 
 /// Sends one release over `route`, and completes it in the background. When the returned future is
 /// ready, the command has left.
-pub(crate) fn unawaited(task: ReleaseTask, route: Arc<dyn LockBackend>) -> ReleaseFuture {
+pub(crate) fn unawaited(task: ReleaseTask, route: &Arc<dyn LockBackend>) -> ReleaseFuture {
     let (over, is_over) = oneshot::channel();
-    begin(task.unawaited(), route, over);
-    ReleaseFuture::leaving(is_over)
+    begin(task.unawaited(), Arc::clone(route), over);
+    let departures = route.abilities().departures;
+    let has_left = departures.and_then(Departures::next_departure);
+    ReleaseFuture::Leaving { has_left, over: is_over }
 }
 
 fn begin(mut task: ReleaseTask, route: Arc<dyn LockBackend>, over: oneshot::Sender<()>) {

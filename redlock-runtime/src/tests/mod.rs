@@ -8,6 +8,7 @@ mod dashboards;
 mod down_nodes;
 mod fake;
 mod fifo_queue;
+mod groups;
 mod health;
 mod lead;
 mod local_connection;

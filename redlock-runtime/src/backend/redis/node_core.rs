@@ -7,7 +7,9 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::commands::{ScriptCall, exclusive, on_abandoned, send_script, shared};
-use super::connection::{Loan, MinReplicas, ReplicaConnections, SharedConnection, Source};
+use super::connection::{
+    Grouping, Loan, MinReplicas, ReplicaConnections, SharedConnection, Source,
+};
 use super::health::{CLOCK, IdentifiedSource, OutageLog, Sample, ServerIdentity};
 use super::pending_undo::PendingUndos;
 use super::pubsub::{HandoverWatchdog, Registry};
@@ -139,7 +141,7 @@ impl<S: Source> NodeCore<S> {
     pub(crate) fn undo_acquire(
         self: &Arc<Self>,
         home: Option<&Handle>,
-        loan: Loan<S::Connection>,
+        loan: Loan<Grouping<S::Connection>>,
         claim: &Claim,
     ) {
         self.undo(home, loan, claim, false);
@@ -149,7 +151,7 @@ impl<S: Source> NodeCore<S> {
     pub(crate) fn undo_enqueue(
         self: &Arc<Self>,
         home: Option<&Handle>,
-        loan: Loan<S::Connection>,
+        loan: Loan<Grouping<S::Connection>>,
         claim: &Claim,
     ) {
         self.registry.gave_up(claim);
@@ -162,7 +164,7 @@ impl<S: Source> NodeCore<S> {
     fn undo(
         self: &Arc<Self>,
         home: Option<&Handle>,
-        mut loan: Loan<S::Connection>,
+        mut loan: Loan<Grouping<S::Connection>>,
         claim: &Claim,
         may_be_queued: bool,
     ) {

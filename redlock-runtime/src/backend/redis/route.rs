@@ -16,7 +16,9 @@ use super::commands::{
 use super::connection::{MinReplicas, SharedConnection, Source, diagnose};
 use super::health::{IdentifiedSource, startup_check};
 use super::node_core::NodeCore;
-use crate::backend::{Abilities, Acquired, Claim, Found, LockBackend, Release, Reply};
+use tokio::sync::oneshot;
+
+use crate::backend::{Abilities, Acquired, Claim, Departures, Found, LockBackend, Release, Reply};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 use crate::kind::Kind;
@@ -187,6 +189,12 @@ impl<S: Source> Route<S> {
     }
 }
 
+impl<S: Source> Departures for Route<S> {
+    fn next_departure(&self) -> Option<oneshot::Receiver<()>> {
+        self.calls.at_hand()?.connection.next_departure()
+    }
+}
+
 /// How a reply is read.
 type Decode<T> = fn(&Value) -> Option<Timed<T>>;
 
@@ -275,7 +283,7 @@ impl<S: Source> LockBackend for Route<S> {
                     }
                 };
                 let verdict =
-                    startup_check::probe::<S>(&core.name, &mut loan.connection, &met).await;
+                    startup_check::probe::<S>(&core.name, loan.connection.inner(), &met).await;
                 renewals?;
                 if verdict.is_err() {
                     self.calls.discard(&loan);
@@ -314,6 +322,7 @@ impl<S: Source> LockBackend for Route<S> {
             acquire_all: is_alone.then_some(self as _),
             downgrade: Some(self),
             health: Some(self),
+            departures: self.home.is_some().then_some(self as _),
             has_permits: true,
             ..Abilities::default()
         }

@@ -61,6 +61,12 @@ impl Invocation {
         Self { script, by_digest }
     }
 
+    /// The command that names the script by its digest.
+    #[cfg(test)]
+    pub(crate) fn by_digest(&self) -> &Cmd {
+        &self.by_digest
+    }
+
     /// The first of its keys.
     pub(crate) fn key(&self) -> Cow<'_, str> {
         match self.by_digest.args_iter().nth(WORDS_AHEAD) {

@@ -3,6 +3,7 @@
 pub(crate) mod address;
 pub(crate) mod connect;
 pub(crate) mod diagnosis;
+pub(crate) mod grouping;
 pub(crate) mod local;
 pub(crate) mod replicas;
 #[cfg(test)]
@@ -12,6 +13,7 @@ pub(crate) mod source;
 
 pub(crate) use connect::CONNECT;
 pub(crate) use diagnosis::diagnose;
+pub(crate) use grouping::Grouping;
 pub(crate) use local::LocalRoutes;
 pub(crate) use replicas::{MinReplicas, ReplicaConnections};
 #[cfg(test)]

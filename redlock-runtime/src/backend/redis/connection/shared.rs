@@ -114,7 +114,7 @@ impl<S: Source> SharedConnection<S> {
             None => Handle::try_current().ok()?,
         };
         let (source, current) = (Arc::clone(&self.source), Arc::clone(&self.current));
-        let script = self.script;
+        let (script, is_local) = (self.script, self.home.is_some());
         let made = self.connecting.join(&home, || async move {
             // Another caller may have made it since this one looked.
             if let Some(loan) = lock(&current).loan.clone() {
@@ -122,6 +122,7 @@ impl<S: Source> SharedConnection<S> {
             }
             let begun = Instant::now();
             let connection = connect(&*source, script).await?;
+            let connection = if is_local { S::shared_by_many(connection) } else { connection };
             Ok(lock(&current).install(connection, begun.elapsed()))
         });
         made.await

@@ -53,6 +53,11 @@ pub(crate) trait Source: Send + Sync + 'static {
         false
     }
 
+    /// A connection of a caller's runtime, from which the call comes: one that many share.
+    fn shared_by_many(connection: Self::Connection) -> Self::Connection {
+        connection
+    }
+
     /// Does the source keep nothing of a runtime on which it connects, so that many may use it?
     const IS_PORTABLE: bool = false;
 }

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::clock_jump::{ClockJumps, Sample};
 use super::info::field;
-use crate::backend::redis::connection::{CONNECT, Source};
+use crate::backend::redis::connection::{CONNECT, Grouping, Source};
 use crate::backend::redis::pubsub::{Listener, PubsubStream};
 use crate::backend::{Cause, MemorySince, Witness};
 use crate::clock::{Clock, Moment};
@@ -193,15 +193,15 @@ pub(crate) struct IdentifiedSource<S> {
 }
 
 impl<S: Source> Source for IdentifiedSource<S> {
-    type Connection = S::Connection;
+    type Connection = Grouping<S::Connection>;
 
-    async fn connect(&self) -> RedisResult<S::Connection> {
+    async fn connect(&self) -> RedisResult<Self::Connection> {
         let mut connection = self.source.connect().await?;
         if self.source.may_be_named() {
             name(connection.clone(), &self.name);
         }
         self.identity.meet(&mut connection).await?;
-        Ok(connection)
+        Ok(Grouping::new(connection))
     }
 
     fn may_be_named(&self) -> bool {
@@ -211,10 +211,15 @@ impl<S: Source> Source for IdentifiedSource<S> {
     const LEADS_TO_ONE: bool = S::LEADS_TO_ONE;
 
     fn leads(
-        connection: &mut S::Connection,
+        connection: &mut Self::Connection,
         key: Option<&str>,
     ) -> impl Future<Output = bool> + Send {
-        S::leads(connection, key)
+        S::leads(connection.inner(), key)
+    }
+
+    /// The keys of a script have to be on one server.
+    fn shared_by_many(connection: Self::Connection) -> Self::Connection {
+        if S::LEADS_TO_ONE { connection.with_groups() } else { connection }
     }
 
     fn channel(&self, prefix: &str) -> String {

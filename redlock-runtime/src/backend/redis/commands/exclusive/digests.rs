@@ -1,17 +1,19 @@
 //! Pins the digests of the scripts to those in docs/protocol.md and docs/security.md.
 
 use super::{
-    acquire, acquire_all, enqueue, nudge, raise, release, release_hint, renew, retain, rotate,
+    acquire, acquire_all, enqueue, group, nudge, raise, release, release_hint, renew, retain,
+    rotate,
 };
 use crate::backend::CLAIM_WINDOW;
 use crate::backend::redis::commands::Script;
 use crate::options::MIN_EXPIRE;
 
 /// The texts of all scripts.
-pub(crate) fn scripts() -> [&'static str; 10] {
+pub(crate) fn scripts() -> [&'static str; 11] {
     [
         &acquire::SCRIPT,
         &acquire_all::SCRIPT,
+        &group::SCRIPT,
         &raise::SCRIPT,
         &renew::SCRIPT,
         &release_hint::SCRIPT,
@@ -29,6 +31,7 @@ fn the_digests_are_pinned() {
     for (script, digest) in [
         (&acquire::SCRIPT, "783bd5302f39fee1de031e89595a33e3e14758ab"),
         (&acquire_all::SCRIPT, "1f7fbb828d755e4eaffad996dc0c8cc01450f83f"),
+        (&group::SCRIPT, "87c16e1815f96bf7b2ac41815a6b333f2705cbc5"),
         (&raise::SCRIPT, "6e5b9298609e8f6c72c53308d307db6ab64b6dfc"),
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
         (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),

@@ -6,6 +6,7 @@ pub(in crate::backend::redis::commands) mod arguments;
 #[cfg(test)]
 mod digests;
 pub(crate) mod enqueue;
+pub(crate) mod group;
 pub(crate) mod nudge;
 pub(crate) mod raise;
 pub(crate) mod release;

@@ -191,7 +191,7 @@ async fn every_new_connection_of_a_guarded_node_is_asked() {
         let watched =
             IdentifiedSource { source, name: "n".into(), identity: Arc::clone(&presence) };
         for questions in [2, 1] {
-            let asked = watched.connect().await.unwrap().asked().len();
+            let asked = watched.connect().await.unwrap().inner().asked().len();
             assert_eq!(asked, if is_guarded { questions } else { 0 });
             assert_eq!(presence.memory_since().is_some(), is_guarded);
         }

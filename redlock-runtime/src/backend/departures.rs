@@ -1,0 +1,10 @@
+//! The ability of a connection to say when the commands that were given to it have left.
+
+use tokio::sync::oneshot;
+
+/// A backend over one connection of the caller's runtime.
+pub(crate) trait Departures: Send + Sync {
+    /// Told when all commands that callers have sent by now have left, ahead of whatever they do
+    /// next. It fails if the runtime ends before. `None`: there is no connection.
+    fn next_departure(&self) -> Option<oneshot::Receiver<()>>;
+}

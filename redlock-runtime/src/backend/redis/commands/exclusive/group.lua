@@ -1,0 +1,94 @@
+-- group: what several callers want at the same moment, each for a lock of its own: releases first,
+-- then acquires. Only what is plain is done: the release of a lock that nobody waits for, the acquire
+-- of a lock that is free and has no fencing counter, or that another owner has.
+-- KEYS: of each release the lock and its queue, then of each acquire the lock, the fencing mark of
+-- its hash slot and its fencing counter
+-- ARGV[1] the number of releases, then the owner of each, then of each acquire its owner and expire
+-- in ms
+-- Returns for each what release.lua or acquire.lua returns, or nil: nothing was done, and the command
+-- has to be sent by itself.
+-- No error is raised: what was done before it would be unknown.
+local try = redis.pcall
+local releases = tonumber(ARGV[1])
+local answers = {}
+local function has_failed(reply)
+  return type(reply) == 'table' and reply.err
+end
+
+if releases > 0 then
+  local locks, queues, freed, is_freed = {}, {}, {}, {}
+  for i = 1, releases do
+    locks[i], queues[i] = KEYS[2 * i - 1], KEYS[2 * i]
+  end
+  local holders, waiting = try('MGET', unpack(locks)), try('EXISTS', unpack(queues))
+  for i = 1, releases do
+    local is_plain = not has_failed(holders) and holders[i] == ARGV[i + 1]
+      and (waiting == 0 or try('EXISTS', queues[i]) == 0) and not is_freed[locks[i]]
+    answers[i] = is_plain and 1
+    if is_plain then
+      freed[#freed + 1], is_freed[locks[i]] = locks[i], true
+    end
+  end
+  if #freed > 0 and has_failed(try('DEL', unpack(freed))) then
+    for i = 1, releases do
+      answers[i] = false
+    end
+  end
+end
+
+local first = 2 * releases
+local acquires = (#KEYS - first) / 3
+if acquires == 0 then
+  return answers
+end
+local time, seen = try('TIME'), try('MGET', unpack(KEYS, first + 1))
+if has_failed(time) or has_failed(seen) then
+  for i = releases + 1, releases + acquires do
+    answers[i] = false
+  end
+  return answers
+end
+local now = time[1] .. string.format('%06d', time[2])
+-- What was drawn here, by mark, and which locks were granted: MGET has read all keys before.
+local drawn, granted = {}, {}
+
+-- The next fencing token of a mark, which is written first. MGET finds nothing in a key of another
+-- type, and GET fails.
+local function draw(mark, last)
+  last = drawn[mark] or last or try('GET', mark)
+  if has_failed(last) then
+    return false
+  end
+  last = tonumber(last or '0')
+  if not last or last >= 9007199254740991 then
+    return false
+  end
+  local token, life = now, '172800000'
+  if last >= tonumber(now) then
+    token = string.format('%.0f', last + 1)
+    life = string.format('%.0f', 172800000 + (last + 1 - now) / 1000)
+  end
+  drawn[mark] = token
+  return not has_failed(try('SET', mark, token, 'PX', life)) and token
+end
+
+for i = 1, acquires do
+  local at = 3 * i - 2
+  local lock, mark, holder = KEYS[first + at], KEYS[first + at + 1], seen[at]
+  local owner, expire = ARGV[releases + 2 * i], ARGV[releases + 2 * i + 1]
+  local answer = false
+  if holder and holder ~= owner then
+    local left = try('PTTL', lock)
+    answer = not has_failed(left) and {0, left, holder, now}
+  elseif not holder and not seen[at + 2] and not granted[lock] then
+    local token = draw(mark, seen[at + 1])
+    -- A key of another type stays as it is.
+    local set = token and try('SET', lock, owner, 'PX', expire, 'NX')
+    if set and not has_failed(set) then
+      granted[lock] = true
+      answer = token .. ' ' .. now
+    end
+  end
+  answers[releases + i] = answer
+end
+return answers

@@ -1,0 +1,89 @@
+//! The group command: what several callers want at the same moment, in one script.
+
+use deadpool_redis::redis::{Arg, Cmd};
+
+use super::{acquire, release};
+use crate::backend::redis::commands::{Invocation, Script};
+
+pub(super) static SCRIPT: Script = Script::new(include_str!("group.lua"));
+
+/// A command that can be part of a group.
+#[derive(Debug)]
+pub(crate) struct Part {
+    verb: Verb,
+    command: Cmd,
+}
+
+/// Releases go first: whoever releases a lock may want it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verb {
+    Release,
+    Acquire,
+}
+
+/// The words of a command before its keys: `EVALSHA`, the digest, the number of keys.
+const WORDS_AHEAD: usize = 3;
+/// `lock mark counter queue owner`, of an owner that is in no queue, and without tokens that are
+/// given back.
+const WORDS_OF_RELEASE: usize = WORDS_AHEAD + 5;
+/// `lock mark counter owner expire life`
+const WORDS_OF_ACQUIRE: usize = WORDS_AHEAD + 6;
+
+impl Verb {
+    /// `None`: the command cannot be part of a group.
+    pub(crate) fn of(command: &Cmd) -> Option<Self> {
+        let mut words = command.args_iter();
+        let (verb, script) = match words.len() {
+            WORDS_OF_RELEASE => (Self::Release, &release::SCRIPT),
+            WORDS_OF_ACQUIRE => (Self::Acquire, &acquire::SCRIPT),
+            _ => return None,
+        };
+        match (words.next(), words.next()) {
+            (Some(Arg::Simple(b"EVALSHA")), Some(Arg::Simple(digest))) => {
+                (digest == script.digest().as_bytes()).then_some(verb)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Part {
+    pub(crate) fn new(verb: Verb, command: &Cmd) -> Self {
+        Self { verb, command: command.clone() }
+    }
+
+    pub(crate) fn verb(&self) -> Verb {
+        self.verb
+    }
+
+    /// The keys and the arguments of the command.
+    fn words(&self) -> impl Iterator<Item = &str> {
+        self.command.args_iter().skip(WORDS_AHEAD).filter_map(|word| match word {
+            // The command was made of texts.
+            Arg::Simple(word) => std::str::from_utf8(word).ok(),
+            _ => None,
+        })
+    }
+}
+
+/// One script for all parts, of which the releases are the first ones. It answers them in this
+/// order, each as its own script would; what is nil was not done, and has to be sent by itself.
+pub(crate) fn invocation<'a>(parts: impl Iterator<Item = &'a Part> + Clone) -> Invocation {
+    let releases = parts.clone().filter(|part| part.verb == Verb::Release).count().to_string();
+    let (mut keys, mut args) = (Vec::new(), vec![&*releases]);
+    for part in parts {
+        let words: Vec<&str> = part.words().collect();
+        match (part.verb, words.as_slice()) {
+            (Verb::Release, [lock, _mark, _counter, queue, owner]) => {
+                keys.extend([lock, queue]);
+                args.push(owner);
+            }
+            (Verb::Acquire, [lock, mark, counter, owner, expire, _life]) => {
+                keys.extend([lock, mark, counter]);
+                args.extend([owner, expire]);
+            }
+            _ => unreachable!("the words of a part were counted"),
+        }
+    }
+    Invocation::new(&SCRIPT, &keys, &args)
+}

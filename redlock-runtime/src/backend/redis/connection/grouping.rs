@@ -1,0 +1,369 @@
+//! Group commit: what many callers ask at the same moment leaves in one script.
+//!
+//! A script costs the server as much for its way in as for what it does, and the client a message
+//! to the task that drives the connection. So while many commands are on their way, acquires and
+//! releases wait for the callers that run next on the same runtime, and leave with theirs. Each
+//! caller gets an answer as if its command had left by itself. The order of the commands stays: what
+//! comes later on the same connection comes behind.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+use crate::backend::redis::commands::exclusive::group::{self, Part, Verb};
+use crate::backend::redis::pubsub::broken;
+use crate::clock::Clock;
+use crate::denial::Denial;
+use crate::shield::shielded;
+
+const CLOCK: Clock = Clock::Boot;
+/// How many commands are on their way before others form groups. A group leaves one turn of the
+/// runtime later, which few callers do not make up for.
+const CROWD: usize = 4;
+/// The most commands in one group. Its script takes the server 200 us at most.
+const LARGEST: usize = 32;
+
+/// A connection on which groups can form. Clones share the socket.
+#[derive(Clone)]
+pub(crate) struct Grouping<C> {
+    connection: C,
+    /// `None`: every command leaves by itself. Each command on its way has a clone.
+    groups: Option<Arc<Groups<C>>>,
+}
+
+struct Groups<C> {
+    connection: C,
+    /// The runtime that drives the connection.
+    home: Handle,
+    /// Whether the user of this client is denied the script.
+    denial: Denial,
+    next: Mutex<NextGroup>,
+    /// The number of commands in it, which all others can see without the mutex.
+    waiting: AtomicUsize,
+}
+
+/// The commands that leave together next.
+#[derive(Default)]
+struct NextGroup {
+    members: VecDeque<Member>,
+    next_id: u64,
+    /// A task will send it, and tell its watchers.
+    has_sender: bool,
+    /// To be told when it has left, and all that came before it.
+    watchers: Vec<oneshot::Sender<()>>,
+}
+
+struct Member {
+    id: u64,
+    part: Part,
+    answer: oneshot::Sender<Answer>,
+}
+
+enum Answer {
+    Of(RedisResult<Value>),
+    /// It was not carried out: it has to be sent by itself.
+    Alone,
+}
+
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Grouping<C> {
+    pub(crate) fn new(connection: C) -> Self {
+        Self { connection, groups: None }
+    }
+
+    /// The connection on which every command leaves by itself.
+    pub(crate) fn inner(&mut self) -> &mut C {
+        &mut self.connection
+    }
+
+    /// Groups form on this connection, which belongs to the runtime of the caller.
+    pub(crate) fn with_groups(self) -> Self {
+        let groups = Groups {
+            connection: self.connection.clone(),
+            home: Handle::current(),
+            denial: Denial::default(),
+            next: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+        };
+        Self { groups: Some(Arc::new(groups)), ..self }
+    }
+
+    /// Told when all commands that were given to this connection have left, ahead of whatever their
+    /// caller does next. `None`: the connection is not that of a caller's runtime.
+    ///
+    /// A command was given to the task that drives the connection, or is in the next group. That
+    /// task is woken, and must run before the caller goes on, computes or blocks: a worker thread
+    /// that the caller keeps busy does not run it. Another task, woken later, tells that it did, as
+    /// it lets other tasks run first. A second poll of the caller would not prove it: an executor
+    /// inside of a task (`LocalSet`, `join!`) polls the caller again without letting other tasks run.
+    pub(crate) fn next_departure(&self) -> Option<oneshot::Receiver<()>> {
+        let groups = self.groups.as_ref()?;
+        let (tell, told) = oneshot::channel();
+        let mut next = groups.next();
+        next.watchers.push(tell);
+        groups.need_sender(next);
+        Some(told)
+    }
+}
+
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Groups<C> {
+    /// Does a command join a group?
+    fn is_crowded(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) > CROWD && !self.denial.lasts(|| CLOCK.now())
+    }
+
+    fn is_forming(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) > 0
+    }
+
+    fn next(&self) -> MutexGuard<'_, NextGroup> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn join(self: &Arc<Self>, part: Part) -> Membership<C> {
+        let (answer, told) = oneshot::channel();
+        let mut next = self.next();
+        next.next_id += 1;
+        let id = next.next_id;
+        next.members.push_back(Member { id, part, answer });
+        self.waiting.store(next.members.len(), Ordering::Release);
+        self.need_sender(next);
+        Membership { groups: Arc::clone(self), id, answer: told, is_answered: false }
+    }
+
+    fn need_sender(self: &Arc<Self>, mut next: MutexGuard<'_, NextGroup>) {
+        let has_sender = std::mem::replace(&mut next.has_sender, true);
+        drop(next);
+        if !has_sender {
+            self.home.spawn(send_soon(GroupSender(Some(Arc::clone(self)))));
+        }
+    }
+
+    /// Sends the group that forms, ahead of a command that leaves by itself.
+    fn send_now(self: &Arc<Self>) {
+        if self.is_forming() {
+            let sent = self.send(&mut self.next());
+            self.await_answers(sent);
+        }
+    }
+
+    /// Sends what has come so far. Under the mutex: whoever does not find its command in the next
+    /// group any more knows that it has left.
+    fn send(self: &Arc<Self>, next: &mut NextGroup) -> Vec<SentGroup> {
+        let mut sent = Vec::new();
+        while !next.members.is_empty() {
+            let count = next.members.len().min(LARGEST);
+            let mut members: Vec<Member> = next.members.drain(..count).collect();
+            members.sort_by_key(|member| member.part.verb());
+            let invocation = group::invocation(members.iter().map(|member| &member.part));
+            let mut connection = self.connection.clone();
+            let mut reply: Reply = Box::pin(async move { invocation.run(&mut connection).await });
+            // The first poll puts the command on the connection.
+            let at_once = reply.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            let callers = members.into_iter().map(|member| member.answer).collect();
+            sent.push(SentGroup { callers: Callers(callers), reply, at_once });
+        }
+        self.waiting.store(0, Ordering::Release);
+        sent
+    }
+
+    /// Outside of the mutex: a runtime that has ended drops its tasks at once, and wakes callers.
+    fn await_answers(self: &Arc<Self>, sent: Vec<SentGroup>) {
+        for SentGroup { callers, reply, at_once } in sent {
+            let groups = Arc::clone(self);
+            self.home.spawn(async move {
+                let reply = match at_once {
+                    Poll::Ready(reply) => reply,
+                    Poll::Pending => reply.await,
+                };
+                groups.answer(callers, reply);
+            });
+        }
+    }
+
+    fn answer(&self, mut callers: Callers, reply: RedisResult<Value>) {
+        match reply {
+            Ok(Value::Array(answers)) if answers.len() == callers.0.len() => {
+                self.denial.allowed();
+                callers.tell(answers.into_iter().map(|answer| match answer {
+                    Value::Nil => Answer::Alone,
+                    answer => Answer::Of(Ok(answer)),
+                }));
+            }
+            Ok(nonsense) => {
+                callers.tell(std::iter::repeat_with(|| Answer::Of(Ok(nonsense.clone()))));
+            }
+            Err(error) if error.code().is_none() => {
+                callers.tell(std::iter::repeat_with(|| Answer::Of(Err(error.clone()))));
+            }
+            // The server said why it has not run the script.
+            Err(_) => {
+                self.denial.denied(CLOCK.now());
+                callers.tell(std::iter::repeat_with(|| Answer::Alone));
+            }
+        }
+    }
+}
+
+type Reply = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
+
+/// A group whose script is on its way.
+struct SentGroup {
+    callers: Callers,
+    reply: Reply,
+    at_once: Poll<RedisResult<Value>>,
+}
+
+/// Those who wait for the answers of a group that was sent.
+struct Callers(Vec<oneshot::Sender<Answer>>);
+
+impl Callers {
+    fn tell(&mut self, answers: impl Iterator<Item = Answer>) {
+        for (caller, answer) in std::mem::take(&mut self.0).into_iter().zip(answers) {
+            // A caller that has gone has begun its clean-up.
+            shielded(|| drop(caller.send(answer)));
+        }
+    }
+}
+
+/// The runtime of the connection has ended: what the script did is unknown.
+impl Drop for Callers {
+    fn drop(&mut self) {
+        self.tell(std::iter::repeat_with(|| Answer::Of(Err(broken()))));
+    }
+}
+
+/// Sends the group that forms after the callers that run first have joined it.
+async fn send_soon<C: ConnectionLike + Clone + Send + Sync + 'static>(mut sender: GroupSender<C>) {
+    one_turn().await;
+    if let Some(groups) = sender.0.take() {
+        let (sent, watchers) = {
+            let mut next = groups.next();
+            next.has_sender = false;
+            (groups.send(&mut next), std::mem::take(&mut next.watchers))
+        };
+        groups.await_answers(sent);
+        if watchers.is_empty() {
+            return;
+        }
+        // The task that drives the connection may have been woken just now, and runs first.
+        one_turn().await;
+        for watcher in watchers {
+            shielded(|| watcher.send(()));
+        }
+    }
+}
+
+/// Ready after the tasks have run that wait for the same worker thread now.
+async fn one_turn() {
+    let mut is_woken = false;
+    poll_fn(move |cx| {
+        if std::mem::replace(&mut is_woken, true) {
+            return Poll::Ready(());
+        }
+        // A task that wakes itself runs after all others that wait.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// If its task ends before it has sent the group, with its runtime, each command leaves by itself.
+struct GroupSender<C>(Option<Arc<Groups<C>>>);
+
+impl<C> Drop for GroupSender<C> {
+    fn drop(&mut self) {
+        if let Some(groups) = self.0.take() {
+            let mut next = groups.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let (members, watchers) =
+                (std::mem::take(&mut next.members), std::mem::take(&mut next.watchers));
+            next.has_sender = false;
+            groups.waiting.store(0, Ordering::Release);
+            drop(next);
+            shielded(|| drop((members, watchers)));
+        }
+    }
+}
+
+/// The command of a caller in the group that forms, or in one that was sent. If the caller goes
+/// away before, its command is not sent.
+struct Membership<C> {
+    groups: Arc<Groups<C>>,
+    id: u64,
+    answer: oneshot::Receiver<Answer>,
+    is_answered: bool,
+}
+
+impl<C> Membership<C> {
+    async fn answer(mut self) -> Answer {
+        let answer = (&mut self.answer).await;
+        self.is_answered = true;
+        // Nobody sent the group.
+        answer.unwrap_or(Answer::Alone)
+    }
+}
+
+impl<C> Drop for Membership<C> {
+    fn drop(&mut self) {
+        if self.is_answered {
+            return;
+        }
+        let mut next = self.groups.next.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(place) = next.members.binary_search_by_key(&self.id, |member| member.id) {
+            let member = next.members.remove(place);
+            self.groups.waiting.store(next.members.len(), Ordering::Release);
+            drop(next);
+            drop(member);
+        }
+    }
+}
+
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> ConnectionLike for Grouping<C> {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        let Self { connection, groups: Some(groups) } = self else {
+            return self.connection.req_packed_command(command);
+        };
+        match Verb::of(command) {
+            Some(verb) if groups.is_crowded() => Box::pin(async move {
+                let part = Part::new(verb, command);
+                match groups.join(part).answer().await {
+                    Answer::Of(reply) => reply,
+                    Answer::Alone => {
+                        groups.send_now();
+                        connection.req_packed_command(command).await
+                    }
+                }
+            }),
+            _ => {
+                groups.send_now();
+                connection.req_packed_command(command)
+            }
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        if let Some(groups) = &self.groups {
+            groups.send_now();
+        }
+        self.connection.req_packed_commands(pipeline, offset, count)
+    }
+
+    fn get_db(&self) -> i64 {
+        self.connection.get_db()
+    }
+}
+
+#[cfg(test)]
+mod tests;

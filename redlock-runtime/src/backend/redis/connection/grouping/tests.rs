@@ -1,0 +1,340 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use deadpool_redis::redis;
+use deadpool_redis::redis::{Arg, ErrorKind, RedisError};
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::backend::redis::commands::Invocation;
+use crate::backend::redis::commands::exclusive::{acquire, release};
+use crate::backend::redis::connection::value;
+use crate::backend::{Claim, Release};
+use crate::key::LockKey;
+use crate::kind::Kind;
+use crate::owner::Owner;
+
+/// A connection whose replies the test gives.
+#[derive(Clone, Default)]
+struct Wire {
+    sent: Arc<Mutex<VecDeque<Sent>>>,
+}
+
+/// A command that has left.
+struct Sent {
+    words: Vec<String>,
+    reply: oneshot::Sender<RedisResult<Value>>,
+}
+
+impl Wire {
+    fn command(&self) -> Sent {
+        self.sent.lock().unwrap().pop_front().expect("a command has left")
+    }
+
+    fn count(&self) -> usize {
+        self.sent.lock().unwrap().len()
+    }
+}
+
+impl Sent {
+    fn answer(self, answer: &str) {
+        let _ = self.reply.send(value(answer));
+    }
+
+    /// The keys that it names, in their order.
+    fn keys(&self) -> Vec<&str> {
+        let count: usize = self.words[2].parse().unwrap();
+        self.words[3..3 + count].iter().map(String::as_str).collect()
+    }
+}
+
+impl ConnectionLike for Wire {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        Box::pin(async move {
+            let words = command.args_iter().map(|word| match word {
+                Arg::Simple(word) => String::from_utf8_lossy(word).into_owned(),
+                other => format!("{other:?}"),
+            });
+            let (reply, answer) = oneshot::channel();
+            self.sent.lock().unwrap().push_back(Sent { words: words.collect(), reply });
+            answer.await.unwrap_or_else(|_| Err(broken()))
+        })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        _: &'a Pipeline,
+        _: usize,
+        _: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        unreachable!("no pipeline is sent")
+    }
+
+    fn get_db(&self) -> i64 {
+        0
+    }
+}
+
+/// A connection with so many commands on their way that others form groups.
+struct Crowd {
+    wire: Wire,
+    connection: Grouping<Wire>,
+    _others: Vec<Grouping<Wire>>,
+}
+
+type Call = JoinHandle<RedisResult<Value>>;
+
+/// Polls a call once, which gives its command to the connection. Nothing else runs meanwhile.
+async fn begin(call: &mut Pin<Box<impl Future>>) {
+    assert!(poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await);
+}
+
+/// A call that is not polled yet.
+fn acquiring(crowd: &Crowd, name: &str) -> Pin<Box<impl Future<Output = RedisResult<Value>>>> {
+    let (mut connection, claim) = (crowd.connection.clone(), claim(name));
+    Box::pin(async move { acquire::call(&claim).invocation.run(&mut connection).await })
+}
+
+impl Crowd {
+    fn new() -> Self {
+        let wire = Wire::default();
+        let connection = Grouping::new(wire.clone()).with_groups();
+        let others = vec![connection.clone(); CROWD];
+        Self { wire, connection, _others: others }
+    }
+
+    fn send(&self, invocation: Invocation) -> Call {
+        let mut connection = self.connection.clone();
+        tokio::spawn(async move { invocation.run(&mut connection).await })
+    }
+
+    fn acquire(&self, name: &str) -> Call {
+        self.send(acquire::call(&claim(name)).invocation)
+    }
+
+    fn release(&self, name: &str) -> Call {
+        self.send(release::call(Release::of(&claim(name)), true).invocation)
+    }
+
+    /// Waits until nothing can happen any more.
+    async fn settle(&self) {
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+fn claim(name: &str) -> Claim {
+    let key = LockKey::new("lock:", name).unwrap();
+    Claim { key, owner: Owner::fresh("t"), expire: Duration::from_secs(9), kind: Kind::Exclusive }
+}
+
+#[tokio::test]
+async fn few_commands_leave_one_by_one() {
+    let crowd = Crowd { _others: Vec::new(), ..Crowd::new() };
+    let calls = [crowd.acquire("a"), crowd.acquire("b")];
+    crowd.settle().await;
+    assert_eq!(crowd.wire.count(), calls.len());
+}
+
+#[tokio::test]
+async fn many_leave_in_one_script_and_each_gets_its_own_answer() {
+    let crowd = Crowd::new();
+    let (a, b) = (crowd.acquire("a"), crowd.release("b"));
+    let (c, d) = (crowd.acquire("c"), crowd.release("d"));
+    crowd.settle().await;
+    assert_eq!(crowd.wire.count(), 1);
+    let sent = crowd.wire.command();
+    let keys: Vec<&str> = sent
+        .keys()
+        .into_iter()
+        .filter(|key| key.starts_with("lock:") && !key.contains('{'))
+        .collect();
+    assert_eq!(keys, ["lock:b", "lock:d", "lock:a", "lock:c"], "releases first");
+    sent.answer("*4\r\n:1\r\n:7\r\n:8\r\n:9");
+    let answers = [b.await, d.await, a.await, c.await].map(|answer| answer.unwrap().unwrap());
+    assert_eq!(answers, [1, 7, 8, 9].map(Value::Int));
+}
+
+#[tokio::test]
+async fn what_a_group_has_left_out_is_sent_by_itself() {
+    let crowd = Crowd::new();
+    let (a, b) = (crowd.release("a"), crowd.release("b"));
+    crowd.settle().await;
+    crowd.wire.command().answer("*2\r\n$-1\r\n:1");
+    assert_eq!(b.await.unwrap().unwrap(), Value::Int(1));
+    crowd.settle().await;
+    let alone = crowd.wire.command();
+    assert_eq!(alone.words[1], release_digest());
+    assert_eq!(alone.keys()[0], "lock:a");
+    alone.answer(":2");
+    assert_eq!(a.await.unwrap().unwrap(), Value::Int(2));
+}
+
+fn release_digest() -> String {
+    let call = release::call(Release::of(&claim("x")), true);
+    let words = call.invocation.by_digest().args_iter().nth(1);
+    let Some(Arg::Simple(digest)) = words else { panic!("no digest") };
+    String::from_utf8(digest.to_vec()).unwrap()
+}
+
+/// A caller that has gone before its command left has sent nothing, and its clean-up would come too
+/// early.
+#[tokio::test]
+async fn a_command_whose_caller_has_gone_does_not_leave() {
+    let crowd = Crowd::new();
+    let mut first = acquiring(&crowd, "gone");
+    begin(&mut first).await;
+    let (b, c) = (crowd.acquire("b"), crowd.acquire("c"));
+    drop(first);
+    crowd.settle().await;
+    let sent = crowd.wire.command();
+    assert!(!sent.keys().contains(&"lock:gone"), "{:?}", sent.words);
+    sent.answer("*2\r\n:1\r\n:2");
+    assert_eq!(
+        (b.await.unwrap().unwrap(), c.await.unwrap().unwrap()),
+        (Value::Int(1), Value::Int(2))
+    );
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_after_its_command_has_left_takes_nothing_along() {
+    let crowd = Crowd::new();
+    let (a, b) = (crowd.acquire("a"), crowd.acquire("b"));
+    crowd.settle().await;
+    a.abort();
+    crowd.settle().await;
+    crowd.wire.command().answer("*2\r\n:1\r\n:2");
+    assert_eq!(b.await.unwrap().unwrap(), Value::Int(2));
+}
+
+/// The clean-up of an acquire, for example, must not overtake it.
+#[tokio::test]
+async fn what_leaves_by_itself_comes_behind_the_group() {
+    let crowd = Crowd::new();
+    let mut calls = [acquiring(&crowd, "a"), acquiring(&crowd, "b")];
+    for call in &mut calls {
+        begin(call).await;
+    }
+    assert_eq!(crowd.wire.count(), 0, "the group has not left");
+    let claim = claim("c");
+    let mut connection = crowd.connection.clone();
+    let alone = release::call(Release::leaving(&claim), true).invocation;
+    let mut alone = Box::pin(alone.run(&mut connection));
+    begin(&mut alone).await;
+    assert_eq!(crowd.wire.command().keys().iter().filter(|key| **key == "lock:a").count(), 1);
+    assert_eq!(crowd.wire.command().keys()[0], "lock:c");
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_send_the_script_sends_one_by_one() {
+    let crowd = Crowd::new();
+    let (a, b) = (crowd.acquire("a"), crowd.acquire("b"));
+    crowd.settle().await;
+    crowd.wire.command().answer("-NOPERM no permission");
+    crowd.settle().await;
+    for name in ["lock:a", "lock:b"] {
+        let alone = crowd.wire.command();
+        assert_eq!(alone.keys()[0], name);
+        alone.answer(":5");
+    }
+    assert_eq!(
+        (a.await.unwrap().unwrap(), b.await.unwrap().unwrap()),
+        (Value::Int(5), Value::Int(5))
+    );
+    // Nor do others try for a while.
+    let _calls = [crowd.acquire("c"), crowd.acquire("d")];
+    crowd.settle().await;
+    assert_eq!(crowd.wire.count(), 2);
+}
+
+/// What the script did is unknown to every caller.
+#[tokio::test]
+async fn a_broken_connection_is_told_to_all() {
+    for is_dropped in [false, true] {
+        let crowd = Crowd::new();
+        let calls = [crowd.acquire("a"), crowd.release("b")];
+        crowd.settle().await;
+        let sent = crowd.wire.command();
+        if is_dropped {
+            drop(sent);
+        } else {
+            let _ = sent.reply.send(Err(RedisError::from((ErrorKind::Io, "it broke"))));
+        }
+        for call in calls {
+            let error = call.await.unwrap().unwrap_err();
+            assert!(error.is_io_error(), "{error:?}");
+        }
+        assert_eq!(crowd.wire.count(), 0, "nothing is sent twice");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_of_another_form_is_everybodys() {
+    let crowd = Crowd::new();
+    let calls = [crowd.acquire("a"), crowd.release("b")];
+    crowd.settle().await;
+    crowd.wire.command().answer("*1\r\n:1");
+    for call in calls {
+        assert_eq!(call.await.unwrap().unwrap(), Value::Array(vec![Value::Int(1)]));
+    }
+}
+
+/// Not more than the server carries out in 200 us.
+#[tokio::test]
+async fn a_group_has_a_largest_size() {
+    let crowd = Crowd::new();
+    let names: Vec<String> = (0..=LARGEST).map(|number| format!("k{number}")).collect();
+    let calls: Vec<Call> = names.iter().map(|name| crowd.acquire(name)).collect();
+    crowd.settle().await;
+    let sizes = [crowd.wire.command(), crowd.wire.command()].map(|sent| sent.keys().len() / 3);
+    assert_eq!(sizes, [LARGEST, 1]);
+    drop(calls);
+}
+
+#[tokio::test]
+async fn a_departure_is_told_once_the_command_is_on_the_connection() {
+    let crowd = Crowd::new();
+    let mut call = acquiring(&crowd, "a");
+    begin(&mut call).await;
+    assert_eq!(crowd.wire.count(), 0);
+    crowd.connection.next_departure().unwrap().await.unwrap();
+    assert_eq!(crowd.wire.count(), 1);
+    // Nothing is on its way: it is told all the same.
+    crowd.connection.next_departure().unwrap().await.unwrap();
+}
+
+/// A task of a runtime that ends is dropped: what has not left is sent by itself.
+#[test]
+fn the_end_of_a_runtime_leaves_nobody_waiting() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let (home, elsewhere) = (runtime(), runtime());
+    let crowd = home.block_on(async { Crowd::new() });
+    let mut connection = crowd.connection.clone();
+    let call = elsewhere
+        .spawn(async move { acquire::call(&claim("a")).invocation.run(&mut connection).await });
+    elsewhere.block_on(crowd.settle());
+    assert_eq!(crowd.wire.count(), 0, "its home has not run");
+    drop(home);
+    elsewhere.block_on(crowd.settle());
+    crowd.wire.command().answer(":1");
+    assert_eq!(elsewhere.block_on(call).unwrap().unwrap(), Value::Int(1));
+}
+
+#[test]
+fn only_plain_commands_are_part_of_a_group() {
+    let claim = claim("a");
+    let verb = |invocation: &Invocation| Verb::of(invocation.by_digest());
+    assert_eq!(verb(&acquire::call(&claim).invocation), Some(Verb::Acquire));
+    let plain = Release::of(&claim);
+    assert_eq!(verb(&release::call(plain, true).invocation), Some(Verb::Release));
+    let others = [
+        release::call(plain, false),
+        release::call(Release::leaving(&claim), true),
+        release::call(Release { retain: Some(Duration::from_secs(1)), ..plain }, true),
+    ];
+    for other in others {
+        assert_eq!(verb(&other.invocation), None);
+    }
+    assert_eq!(Verb::of(&redis::cmd("PING")), None);
+}
