@@ -7,6 +7,7 @@ use crate::log::{Line, parse};
 use crate::store::{Access, Verb};
 
 mod kinds;
+mod together;
 
 /// Attempts by moments in microseconds, logs of several processes one after the other.
 fn lines(log: &str) -> Vec<Line> {
