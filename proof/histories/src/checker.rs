@@ -84,6 +84,8 @@ pub enum Violation {
     Fence { key: String, what: String },
     /// (e) A lock outlives its owner by more than its lease.
     Leftover(Leftover),
+    /// (e) A process that has done all of its work holds locks.
+    Kept { process: String, locks: usize },
     /// (f) A key was free, or had room, though an attempt waited for it, for longer than the bound
     /// of the plan.
     Idle { key: String, waiter: String, after_ms: u64, lasts_ms: u64 },
@@ -108,7 +110,7 @@ impl Violation {
             Violation::Order { .. } => 'b',
             Violation::Late { .. } => 'c',
             Violation::Fence { .. } => 'd',
-            Violation::Leftover(_) => 'e',
+            Violation::Leftover(_) | Violation::Kept { .. } => 'e',
             Violation::Idle { .. } => 'f',
             Violation::View { .. } => 'g',
             Violation::Passed { .. } => 'h',
@@ -139,6 +141,9 @@ impl fmt::Display for Violation {
             }
             Violation::Fence { key, what } => write!(f, "{key}: {what}"),
             Violation::Leftover(left) => write!(f, "left behind: {left:?}"),
+            Violation::Kept { process, locks } => {
+                write!(f, "{process} holds {locks} locks though all of its work is done")
+            }
             Violation::Idle { key, waiter, after_ms, lasts_ms } => {
                 write!(f, "{key} had room for {waiter} for {lasts_ms} ms, from {after_ms} ms on")
             }
@@ -222,6 +227,7 @@ pub fn holds(lines: &[Line]) -> Vec<Hold> {
             | Event::Waits { .. }
             | Event::Together { .. }
             | Event::Found { .. }
+            | Event::Kept { .. }
             | Event::Frozen
             | Event::Thawed
             | Event::Stalled
@@ -335,7 +341,18 @@ pub fn check_store(accesses: &[Access]) -> Vec<Violation> {
     found
 }
 
-/// All violations of (e): no process is left that could renew, so what remains must end by itself
+/// All violations of (e) by processes that live.
+pub fn check_kept(lines: &[Line]) -> Vec<Violation> {
+    let kept = lines.iter().filter_map(|line| match line.event {
+        Event::Kept { locks } if locks > 0 => {
+            Some(Violation::Kept { process: line.attempt.clone(), locks })
+        }
+        _ => None,
+    });
+    kept.collect()
+}
+
+/// All violations of (e) on the servers: no process is left that could renew, so what remains must end by itself
 /// within one lease.
 pub fn check_leftovers(leftovers: &[Leftover]) -> Vec<Violation> {
     let outlives = |left: &&Leftover| left.left_ms.is_none_or(|ms| ms > left.longest_ms);

@@ -10,8 +10,8 @@ use tokio::task::{JoinError, JoinSet};
 
 use crate::arena::Arena;
 use crate::checker::{
-    Idle, Leftover, Violation, check_ends, check_found, check_holds, check_idle, check_leftovers,
-    check_losses, check_passing, check_store, check_together, holds, idle_times,
+    Idle, Leftover, Violation, check_ends, check_found, check_holds, check_idle, check_kept,
+    check_leftovers, check_losses, check_passing, check_store, check_together, holds, idle_times,
 };
 use crate::fleet::{Fleet, Orders};
 use crate::inspector::Inspector;
@@ -186,6 +186,7 @@ impl Verdict {
         let holds = holds(lines);
         let mut violations = check_holds(&holds);
         violations.extend(check_store(accesses));
+        violations.extend(check_kept(lines));
         violations.extend(check_leftovers(left));
         violations.extend(check_together(lines, &holds));
         violations.extend(check_found(lines, &holds));
@@ -226,6 +227,7 @@ fn failures(plan: &Plan, violations: &[Violation], totals: Totals) -> Vec<String
         Violation::Late { .. }
         | Violation::Fence { .. }
         | Violation::Leftover(_)
+        | Violation::Kept { .. }
         | Violation::Idle { .. }
         | Violation::Passed { .. }
         | Violation::Part { .. }

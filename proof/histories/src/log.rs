@@ -55,6 +55,9 @@ pub enum Event {
     Stalled,
     /// The caller polls its call again.
     Resumed,
+    /// A process, which stands in the place of the attempt, has done all of its work, and a client of
+    /// it holds so many locks.
+    Kept { locks: usize },
     /// The parent freezes a process, which stands in the place of the attempt.
     Frozen,
     /// It goes on.
@@ -81,6 +84,7 @@ impl fmt::Display for Line {
             Event::Failed { why } => write!(f, "failed {why}"),
             Event::Stalled => write!(f, "stalled -"),
             Event::Resumed => write!(f, "resumed -"),
+            Event::Kept { locks } => write!(f, "kept {locks}"),
             Event::Frozen => write!(f, "frozen -"),
             Event::Thawed => write!(f, "thawed -"),
             Event::Killed => write!(f, "killed -"),
@@ -119,6 +123,7 @@ impl FromStr for Line {
             "failed" => Event::Failed { why: rest.to_owned() },
             "stalled" => Event::Stalled,
             "resumed" => Event::Resumed,
+            "kept" => Event::Kept { locks: rest.parse().map_err(|_| bad())? },
             "frozen" => Event::Frozen,
             "thawed" => Event::Thawed,
             "killed" => Event::Killed,

@@ -56,6 +56,7 @@ pub fn waits(lines: &[Line]) -> Vec<Wait<'_>> {
             | Event::View { .. }
             | Event::Step { .. }
             | Event::Over
+            | Event::Kept { .. }
             | Event::Frozen
             | Event::Thawed
             | Event::Killed
