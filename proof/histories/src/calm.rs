@@ -214,8 +214,13 @@ impl Calm {
         if self.scene == Scene::DeadGroups {
             self.processes.resize(self.processes.len().max(3), vec![Door::Url]);
             self.expires = vec![600];
-            self.strikes = vec![rng.u64(300..1_000), rng.u64(1_200..2_000)];
+            self.strikes = vec![rng.u64(200..600), rng.u64(700..1_200)];
         }
+    }
+
+    /// How long the work of this history lasts: in the scenes of groups, each caller is busy.
+    pub fn lasts_ms(&self, length_ms: u64) -> u64 {
+        if self.scene.has_groups() { length_ms * 3 / 5 } else { length_ms }
     }
 
     /// The keys that a call of a caller wants, by their numbers, in any order.

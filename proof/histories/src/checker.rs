@@ -352,8 +352,8 @@ pub fn check_kept(lines: &[Line]) -> Vec<Violation> {
     kept.collect()
 }
 
-/// All violations of (e) on the servers: no process is left that could renew, so what remains must end by itself
-/// within one lease.
+/// All violations of (e) on the servers: no process is left that could renew, so what remains must
+/// end by itself within one lease.
 pub fn check_leftovers(leftovers: &[Leftover]) -> Vec<Violation> {
     let outlives = |left: &&Leftover| left.left_ms.is_none_or(|ms| ms > left.longest_ms);
     leftovers.iter().filter(outlives).cloned().map(Violation::Leftover).collect()

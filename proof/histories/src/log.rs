@@ -55,8 +55,8 @@ pub enum Event {
     Stalled,
     /// The caller polls its call again.
     Resumed,
-    /// A process, which stands in the place of the attempt, has done all of its work, and a client of
-    /// it holds so many locks.
+    /// A process, which stands in the place of the attempt, has done all of its work, and a client
+    /// of it holds so many locks.
     Kept { locks: usize },
     /// The parent freezes a process, which stands in the place of the attempt.
     Frozen,

@@ -139,7 +139,7 @@ async fn calm_histories(options: &Options) -> Vec<Outcome> {
     for seed in options.seed..options.seed + count {
         let places = Arc::clone(&places);
         let calm = Calm::of(seed, options.topology);
-        let run = calm::run::run(calm.clone(), options.calm_ms);
+        let run = calm::run::run(calm.clone(), calm.lasts_ms(options.calm_ms));
         running.spawn(async move {
             let _place = places.acquire_owned().await.expect("never closed");
             judged(Plan::calm(calm), run).await

@@ -7,12 +7,12 @@
 //! taken so that a hold looks longer and a wait shorter than it was, so an idle time that is found
 //! here was at least that long.
 //!
-//! A call that wants several keys takes them in the order of keys, and its log does not tell which it
-//! has. So a key counts as held while such a call waits that wants it and a larger key that is held
-//! (by a body, or in the same way): the call may have the one, and wait for the other. And the call
-//! waits for its keys while none of them is held. Calls that wait for each other in a circle have
-//! keys that are free by this rule, as nobody's body has one. A process that was killed in such a
-//! call may have any of its keys for one lease more.
+//! A call that wants several keys takes them in the order of keys, and its log does not tell which
+//! it has. So a key counts as held while such a call waits that wants it and a larger key that is
+//! held (by a body, or in the same way): the call may have the one, and wait for the other. And the
+//! call waits for its keys while none of them is held. Calls that wait for each other in a circle
+//! have keys that are free by this rule, as nobody's body has one. A process that was killed in
+//! such a call may have any of its keys for one lease more.
 //!
 //! A key that readers hold is free for a reader, unless somebody else waits for it; and one of
 //! which permits are out, for whoever asks for more of them than that.
