@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -19,6 +20,8 @@ use crate::supervise::Supervised;
 const START_BOUND: Duration = Duration::from_secs(20);
 /// Another process can take a free port before the server binds it.
 const PORT_TRIES: u32 = 10;
+/// What is left of a killed server makes a file or two.
+const TRIES_TO_ERASE: u32 = 100;
 
 #[derive(Debug)]
 pub struct Settings {
@@ -61,7 +64,15 @@ impl Settings {
 
     pub fn erase_data(&self) {
         let data = self.dir.path().join("data");
-        fs::remove_dir_all(data).expect("the data directory is removed");
+        // A server that was killed may have a child left that begins to write a file: a snapshot
+        // for a replica, say.
+        for _ in 0..TRIES_TO_ERASE {
+            match fs::remove_dir_all(&data) {
+                Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
+                outcome => return outcome.expect("the data directory is removed"),
+            }
+        }
+        panic!("{} fills up again and again", data.display());
     }
 
     /// The configuration file is made anew for every start, as a port is part of it.

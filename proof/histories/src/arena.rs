@@ -48,6 +48,10 @@ impl Arena {
         self.servers.urls(&self.proxies)
     }
 
+    pub fn count(&self) -> usize {
+        self.busy.len()
+    }
+
     pub fn server(&self, n: usize) -> &Server {
         self.servers.server(n)
     }

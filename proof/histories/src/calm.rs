@@ -4,12 +4,14 @@
 pub mod caller;
 pub mod load;
 pub mod run;
+mod scene;
 
 use std::fmt;
 use std::ops::Range;
 
 use fastrand::Rng;
 
+pub use self::scene::Scene;
 use crate::lock_kind::LockKind;
 use crate::topology::Topology;
 
@@ -23,52 +25,6 @@ const POLL_MS: u64 = 100;
 const WINDOW_MS: u64 = 1_000;
 /// By how much later each process looks than the one before it in the queue.
 const PLACE_MS: u64 = 50;
-
-/// What is peculiar to a history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scene {
-    /// Callers that pause between their calls.
-    Pauses,
-    /// Callers that arrive by chance, whether or not those before them are served.
-    Arrivals,
-    /// One caller begins to acquire and does not poll that for a while.
-    Stalls,
-    /// One caller keeps its guard after the end of its lease.
-    Losses,
-    /// Some clients or all take their connections from pools.
-    Pools,
-    /// The key of a lock is deleted by hand.
-    Deletions,
-    /// Many callers at once, then none.
-    Bursts,
-    /// Callers that give up, and leases of different lengths.
-    Cancellations,
-    /// Processes are killed.
-    Deaths,
-    /// Readers that hardly pause, and one writer in each process.
-    Readers,
-    /// Permits, fewer than those who want one.
-    Permits,
-    /// The same, and processes are killed.
-    DeadPermits,
-}
-
-impl Scene {
-    pub const ALL: [Scene; 12] = [
-        Scene::Pauses,
-        Scene::Arrivals,
-        Scene::Stalls,
-        Scene::Losses,
-        Scene::Pools,
-        Scene::Deletions,
-        Scene::Bursts,
-        Scene::Cancellations,
-        Scene::Deaths,
-        Scene::Readers,
-        Scene::Permits,
-        Scene::DeadPermits,
-    ];
-}
 
 /// How a client of the library gets its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,6 +160,7 @@ impl Calm {
                 self.drops = Some(3);
             }
             Scene::Readers | Scene::Permits | Scene::DeadPermits => self.share(is_plain, rng),
+            Scene::Groups | Scene::DeadGroups => self.group(is_plain, rng),
             Scene::Deaths => {
                 self.processes.resize(self.processes.len().max(3), vec![Door::Url]);
                 self.hold_us = 500..20_000;
@@ -245,6 +202,47 @@ impl Calm {
         }
     }
 
+    /// What the scenes of groups need: all keys are wanted all the time, and some calls end
+    /// without their keys.
+    fn group(&mut self, is_plain: bool, rng: &mut Rng) {
+        self.keys = 3;
+        self.callers = if is_plain { 6 } else { self.callers.max(4) };
+        self.hold_us = 500..20_000;
+        self.pause_us = 100..20_000;
+        self.wait_ms = 0..1_500;
+        self.drops = Some(6);
+        if self.scene == Scene::DeadGroups {
+            self.processes.resize(self.processes.len().max(3), vec![Door::Url]);
+            self.expires = vec![600];
+            self.strikes = vec![rng.u64(200..600), rng.u64(700..1_200)];
+        }
+    }
+
+    /// How long the work of this history lasts: in the scenes of groups, each caller is busy.
+    pub fn lasts_ms(&self, length_ms: u64) -> u64 {
+        if self.scene.has_groups() { length_ms * 3 / 5 } else { length_ms }
+    }
+
+    /// The keys that a call of a caller wants, by their numbers, in any order.
+    pub fn wanted(&self, task: u64, rng: &mut Rng) -> Vec<u64> {
+        if !self.scene.has_groups() {
+            return vec![task % self.keys];
+        }
+        if task.is_multiple_of(2) {
+            return vec![task / 2 % self.keys];
+        }
+        let mut keys: Vec<u64> = (0..self.keys).collect();
+        rng.shuffle(&mut keys);
+        keys.truncate(rng.usize(2..4));
+        keys
+    }
+
+    /// Does nothing happen in it that could end a lease early?
+    pub fn loses_nothing(&self) -> bool {
+        let ends_some = matches!(self.scene, Scene::Losses | Scene::Stalls);
+        !ends_some && self.strikes.is_empty() && self.expires.iter().all(|&ms| ms >= 5_000)
+    }
+
     /// What kind of lock a caller asks for.
     pub fn kind(&self, task: u64) -> LockKind {
         match self.scene {
@@ -271,9 +269,8 @@ impl Calm {
         SLACK_MS
             + news_ms
             + match self.scene {
-                Scene::Stalls | Scene::Deletions | Scene::Deaths | Scene::DeadPermits => {
-                    WINDOW_MS + PLACE_MS * clients
-                }
+                Scene::Stalls | Scene::Deletions => WINDOW_MS + PLACE_MS * clients,
+                scene if scene.kills() => WINDOW_MS + PLACE_MS * clients,
                 Scene::Losses => PLACE_MS * clients,
                 _ => 0,
             }
@@ -325,8 +322,7 @@ mod tests {
             assert!(!calm.pause_us.is_empty() && !calm.hold_us.is_empty(), "{calm:?}");
             assert!(!calm.wait_ms.is_empty(), "{calm:?}");
             assert!((SLACK_MS..2_000).contains(&calm.bound_ms()), "{calm:?}");
-            let strikes =
-                matches!(calm.scene, Scene::Deletions | Scene::Deaths | Scene::DeadPermits);
+            let strikes = calm.scene == Scene::Deletions || calm.scene.kills();
             assert_eq!(strikes, !calm.strikes.is_empty(), "{calm:?}");
         }
         let other = Calm::of(3, Some(Topology::Five));
@@ -356,8 +352,33 @@ mod tests {
         assert_eq!(bound(Scene::Deletions as u64, Topology::Replicated), 1_450);
         assert_eq!(bound(Scene::Deaths as u64, Topology::One), 1_550);
         assert_eq!(bound(Scene::Readers as u64, Topology::One), 400);
+        assert_eq!(bound(Scene::Groups as u64, Topology::Cluster), 400);
+        assert_eq!(bound(Scene::DeadGroups as u64, Topology::One), 1_550);
         let queue = |topology| Calm::of(Scene::Readers as u64, Some(topology)).queue_ms();
         assert_eq!((queue(Topology::One), queue(Topology::Three)), (Some(400), None));
+    }
+
+    #[test]
+    fn a_history_of_groups_has_all_orders_and_overlaps() {
+        let calm = Calm::of(Scene::Groups as u64, None);
+        let mut rng = Rng::with_seed(1);
+        let mut wanted: Vec<_> =
+            (0..1_000).map(|n| calm.wanted(1 + n % calm.callers, &mut rng)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        // Three keys alone, six pairs and six triples in some order.
+        assert_eq!(wanted.len(), 15, "{wanted:?}");
+        let plain = Calm::of(Scene::Pauses as u64, None);
+        assert_eq!(plain.wanted(6, &mut rng), [2]);
+    }
+
+    #[test]
+    fn leases_are_lost_where_something_ends_them() {
+        use Scene::{Cancellations, DeadGroups, DeadPermits, Deaths, Deletions, Losses, Stalls};
+        let keeps = |scene: Scene| Calm::of(scene as u64, None).loses_nothing();
+        let some: Vec<_> = Scene::ALL.into_iter().filter(|scene| !keeps(*scene)).collect();
+        let lose = [Stalls, Losses, Deletions, Cancellations, Deaths, DeadPermits, DeadGroups];
+        assert_eq!(some, lose);
     }
 
     #[test]

@@ -15,12 +15,17 @@ use crate::store::{Access, Verb};
 
 mod idle;
 mod passing;
+mod several;
 mod sharing;
+mod spans;
 #[cfg(test)]
 mod tests;
+mod together;
+mod waits;
 
 pub use idle::{Idle, check_idle, idle_times};
 pub use passing::check_passing;
+pub use together::{check_ends, check_found, check_losses, check_together};
 
 /// One tenure of a lock, as its holder saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +84,8 @@ pub enum Violation {
     Fence { key: String, what: String },
     /// (e) A lock outlives its owner by more than its lease.
     Leftover(Leftover),
+    /// (e) A process that has done all of its work holds locks.
+    Kept { process: String, locks: usize },
     /// (f) A key was free, or had room, though an attempt waited for it, for longer than the bound
     /// of the plan.
     Idle { key: String, waiter: String, after_ms: u64, lasts_ms: u64 },
@@ -86,6 +93,14 @@ pub enum Violation {
     View { attempt: String, key: String, what: String },
     /// (h) Readers came in that had begun when the writer waited already.
     Passed { key: String, writer: String, reader: String, readers: usize },
+    /// (i) A call for several keys had some of them, or tokens that differ.
+    Part { call: String, what: String },
+    /// (i) A body had begun, and the servers did not have its key.
+    Absent { attempt: String, what: String },
+    /// (j) A call went on for longer than it was to wait.
+    Endless { call: String, wait_ms: u64, waited_ms: u64 },
+    /// (k) A lease was lost, and nothing had happened that ends one early.
+    Lost { attempt: String },
 }
 
 impl Violation {
@@ -95,10 +110,13 @@ impl Violation {
             Violation::Order { .. } => 'b',
             Violation::Late { .. } => 'c',
             Violation::Fence { .. } => 'd',
-            Violation::Leftover(_) => 'e',
+            Violation::Leftover(_) | Violation::Kept { .. } => 'e',
             Violation::Idle { .. } => 'f',
             Violation::View { .. } => 'g',
             Violation::Passed { .. } => 'h',
+            Violation::Part { .. } | Violation::Absent { .. } => 'i',
+            Violation::Endless { .. } => 'j',
+            Violation::Lost { .. } => 'k',
         }
     }
 }
@@ -123,6 +141,9 @@ impl fmt::Display for Violation {
             }
             Violation::Fence { key, what } => write!(f, "{key}: {what}"),
             Violation::Leftover(left) => write!(f, "left behind: {left:?}"),
+            Violation::Kept { process, locks } => {
+                write!(f, "{process} holds {locks} locks though all of its work is done")
+            }
             Violation::Idle { key, waiter, after_ms, lasts_ms } => {
                 write!(f, "{key} had room for {waiter} for {lasts_ms} ms, from {after_ms} ms on")
             }
@@ -132,6 +153,14 @@ impl fmt::Display for Violation {
             Violation::Passed { key, writer, reader, readers } => {
                 write!(f, "{key}: {readers} readers, {reader} first, passed {writer}")
             }
+            Violation::Part { call, what } => write!(f, "{call}, for several keys: {what}"),
+            Violation::Absent { attempt, what } => {
+                write!(f, "{attempt} had begun without its key on the servers: {what}")
+            }
+            Violation::Endless { call, wait_ms, waited_ms } => {
+                write!(f, "{call} was to wait for {wait_ms} ms, and waited for {waited_ms}")
+            }
+            Violation::Lost { attempt } => write!(f, "{attempt} lost its lease for no reason"),
         }
     }
 }
@@ -178,7 +207,8 @@ pub fn holds(lines: &[Line]) -> Vec<Hold> {
                 tenures.insert(attempt, hold);
             }
             Event::Step { deadline } => {
-                let hold = tenures.get_mut(attempt.as_str()).expect("a grant comes before steps");
+                // Its call has several keys, and this one is missing.
+                let Some(hold) = tenures.get_mut(attempt.as_str()) else { continue };
                 hold.deadline = hold.deadline.max(deadline.unwrap_or(0));
                 if deadline.is_none() {
                     hold.late_steps += 1;
@@ -190,10 +220,16 @@ pub fn holds(lines: &[Line]) -> Vec<Hold> {
                 hold.wrong = wrong.clone().map(|wrong| (*at, wrong));
             }
             Event::Over => {
-                let hold = tenures.get_mut(attempt.as_str()).expect("a grant comes before the end");
+                let Some(hold) = tenures.get_mut(attempt.as_str()) else { continue };
                 hold.over = Some(*at);
             }
             Event::Failed { .. }
+            | Event::Waits { .. }
+            | Event::Together { .. }
+            | Event::Found { .. }
+            | Event::Kept { .. }
+            | Event::Frozen
+            | Event::Thawed
             | Event::Stalled
             | Event::Resumed
             | Event::Killed
@@ -305,8 +341,19 @@ pub fn check_store(accesses: &[Access]) -> Vec<Violation> {
     found
 }
 
-/// All violations of (e): no process is left that could renew, so what remains must end by itself
-/// within one lease.
+/// All violations of (e) by processes that live.
+pub fn check_kept(lines: &[Line]) -> Vec<Violation> {
+    let kept = lines.iter().filter_map(|line| match line.event {
+        Event::Kept { locks } if locks > 0 => {
+            Some(Violation::Kept { process: line.attempt.clone(), locks })
+        }
+        _ => None,
+    });
+    kept.collect()
+}
+
+/// All violations of (e) on the servers: no process is left that could renew, so what remains must
+/// end by itself within one lease.
 pub fn check_leftovers(leftovers: &[Leftover]) -> Vec<Violation> {
     let outlives = |left: &&Leftover| left.left_ms.is_none_or(|ms| ms > left.longest_ms);
     leftovers.iter().filter(outlives).cloned().map(Violation::Leftover).collect()

@@ -6,7 +6,7 @@ use fault_kit::{Process, ms, secs, time_passes};
 use tokio::sync::Mutex;
 
 use crate::kind::Kind;
-use crate::log::{Line, Moment, now, read_all};
+use crate::log::{Event, Line, Log, Moment, now, read_all};
 use crate::names::Names;
 use crate::plan::Fault;
 use crate::topology::Topology;
@@ -30,6 +30,7 @@ pub struct Orders {
 #[derive(Debug)]
 pub struct Fleet {
     orders: Orders,
+    log: Log,
     workers: Vec<Mutex<Worker>>,
 }
 
@@ -43,7 +44,8 @@ impl Fleet {
     pub fn start(orders: Orders, count: usize) -> Fleet {
         let workers = (0..count).map(|n| Worker { process: orders.spawn(n, 0), incarnation: 0 });
         let workers = workers.map(Mutex::new).collect();
-        Fleet { orders, workers }
+        let log = Log::open(&orders.dir.join("parent.log"));
+        Fleet { orders, log, workers }
     }
 
     /// Carries a fault out unless it is too late for it.
@@ -54,9 +56,12 @@ impl Fleet {
             return false;
         }
         if fault.kind == Kind::ClientStop {
+            let name = format!("w{n}.{}", worker.incarnation);
+            self.log.write(&name, now(), Event::Frozen);
             worker.process.sigstop();
             time_passes(ms(fault.lasts_ms)).await;
             worker.process.sigcont();
+            self.log.write(&name, now(), Event::Thawed);
         } else {
             worker.process.sigkill();
             worker.incarnation += 1;

@@ -10,16 +10,22 @@ use tokio::task::{JoinError, JoinSet};
 
 use crate::arena::Arena;
 use crate::checker::{
-    Idle, Leftover, Violation, check_holds, check_idle, check_leftovers, check_passing,
-    check_store, holds, idle_times,
+    Idle, Leftover, Violation, check_ends, check_found, check_holds, check_idle, check_kept,
+    check_leftovers, check_losses, check_passing, check_store, check_together, holds, idle_times,
 };
 use crate::fleet::{Fleet, Orders};
+use crate::inspector::Inspector;
 use crate::kind::Kind;
 use crate::log::{Event, Line, now};
 use crate::names::Names;
 use crate::plan::Plan;
 use crate::store::{Access, Store, Totals};
+use crate::wanted::{call_of, is_first};
 use crate::worker::LONGEST_MS;
+
+/// By how much a call may go on beyond its wait: a last try of each key, on a machine with two
+/// cores and other work.
+const END_SLACK_MS: u64 = 2_000;
 
 /// How much is done in a history.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +43,8 @@ pub struct Outcome {
     pub attempts: usize,
     pub failed: BTreeMap<String, usize>,
     pub holds: usize,
+    /// How many of these were of several keys.
+    pub groups: usize,
     pub faults: BTreeMap<Kind, usize>,
     pub totals: Totals,
     /// All that were found, and those of them that must not be under these faults.
@@ -66,6 +74,7 @@ impl Outcome {
             attempts: 0,
             failed: BTreeMap::new(),
             holds: 0,
+            groups: 0,
             faults: BTreeMap::new(),
             totals: Totals::default(),
             violations: Vec::new(),
@@ -100,7 +109,9 @@ impl Run {
         let start = now();
         let names = Names::of(plan.seed, size.keys);
         let arena = Arena::start(plan.topology, plan.seed, &names.lock_keys()).await;
-        let store = Store::start(&Orders::socket(&dir));
+        let arena = Arc::new(arena);
+        let inspector = Inspector::new(Arc::clone(&arena), plan, names.prefix);
+        let store = Store::start(&Orders::socket(&dir), inspector);
         let orders = Orders {
             seed: plan.seed,
             dir: dir.clone(),
@@ -115,7 +126,7 @@ impl Run {
             min_replicas: plan.min_replicas(),
         };
         let fleet = Fleet::start(orders, size.workers);
-        Run { store, names, arena: Arc::new(arena), fleet: Arc::new(fleet), dir }
+        Run { store, names, arena, fleet: Arc::new(fleet), dir }
     }
 
     /// Carries out all faults of a plan, and counts those that hit. One that would begin only when
@@ -165,6 +176,7 @@ impl Run {
 #[derive(Debug)]
 pub struct Verdict {
     holds: usize,
+    groups: usize,
     violations: Vec<Violation>,
     idle: Option<Idleness>,
 }
@@ -174,7 +186,11 @@ impl Verdict {
         let holds = holds(lines);
         let mut violations = check_holds(&holds);
         violations.extend(check_store(accesses));
+        violations.extend(check_kept(lines));
         violations.extend(check_leftovers(left));
+        violations.extend(check_together(lines, &holds));
+        violations.extend(check_found(lines, &holds));
+        violations.extend(check_ends(lines, END_SLACK_MS));
         let idle = plan.calm.as_ref().map(|calm| {
             let idle = idle_times(lines, &holds);
             let start = lines.iter().map(|line| line.at).min().unwrap_or(0);
@@ -183,6 +199,9 @@ impl Verdict {
             if let Some(queue_ms) = calm.queue_ms() {
                 violations.extend(check_passing(lines, &holds, queue_ms));
             }
+            if calm.loses_nothing() {
+                violations.extend(check_losses(lines));
+            }
             Idleness {
                 longest_ms: idle.iter().map(Idle::lasts).max().unwrap_or(0) / 1_000_000,
                 noticeable: idle.iter().filter(|idle| idle.lasts() > 10_000_000).count(),
@@ -190,7 +209,9 @@ impl Verdict {
                 late_ms: 0,
             }
         });
-        Verdict { holds: holds.len(), violations, idle }
+        let calls: Vec<_> = holds.iter().filter(|hold| is_first(&hold.attempt)).collect();
+        let groups = calls.iter().filter(|hold| call_of(&hold.attempt) != hold.attempt).count();
+        Verdict { holds: calls.len(), groups, violations, idle }
     }
 }
 
@@ -198,14 +219,20 @@ impl Verdict {
 fn failures(plan: &Plan, violations: &[Violation], totals: Totals) -> Vec<String> {
     let promise = plan.promise();
     let is_promised = |violation: &&Violation| match violation {
-        Violation::Overlap { .. } | Violation::Crowd { .. } => promise.exclusion,
+        Violation::Overlap { .. } | Violation::Crowd { .. } | Violation::Absent { .. } => {
+            promise.exclusion
+        }
         Violation::View { .. } => promise.exclusion && promise.order,
         Violation::Order { .. } => promise.order,
         Violation::Late { .. }
         | Violation::Fence { .. }
         | Violation::Leftover(_)
+        | Violation::Kept { .. }
         | Violation::Idle { .. }
-        | Violation::Passed { .. } => true,
+        | Violation::Passed { .. }
+        | Violation::Part { .. }
+        | Violation::Endless { .. }
+        | Violation::Lost { .. } => true,
     };
     let mut failures: Vec<_> =
         violations.iter().filter(is_promised).map(ToString::to_string).collect();
@@ -222,16 +249,17 @@ pub fn outcome(
     totals: Totals,
     verdict: Verdict,
 ) -> Outcome {
-    let attempts = lines.iter().filter(|line| matches!(line.event, Event::Begin { .. })).count();
+    let calls = |line: &&Line| matches!(line.event, Event::Begin { .. }) && is_first(&line.attempt);
+    let attempts = lines.iter().filter(calls).count();
     let mut failed = BTreeMap::new();
-    for line in lines {
+    for line in lines.iter().filter(|line| is_first(&line.attempt)) {
         if let Event::Failed { why } = &line.event {
             *failed.entry(why.clone()).or_default() += 1;
         }
     }
-    let Verdict { holds, violations, idle } = verdict;
+    let Verdict { holds, groups, violations, idle } = verdict;
     let failures = failures(&plan, &violations, totals);
-    Outcome { plan, attempts, failed, holds, faults, totals, violations, failures, idle }
+    Outcome { plan, attempts, failed, holds, groups, faults, totals, violations, failures, idle }
 }
 
 /// The lock keys that stand although nobody works any more. A few may be on their way out; those

@@ -38,15 +38,15 @@ impl LockKind {
         if let LockKind::Permit(count) = self { Some(count) } else { None }
     }
 
-    /// What is asked for a key: one key is only ever locked exclusively, one has readers and
-    /// writers, and one has permits with some others among them. Where permits are refused, the
-    /// last has readers and writers, too.
+    /// What is asked for a key: one has readers and writers, one has permits with some others among
+    /// them, and the others are only ever locked exclusively. Where permits are refused, there are
+    /// readers and writers in their place.
     pub fn of_key(key: usize, topology: Topology, rng: &mut Rng) -> LockKind {
         let of_reading = if rng.u8(0..5) < 3 { LockKind::Read } else { LockKind::Exclusive };
         match key {
-            0 => LockKind::Exclusive,
             2 if !topology.is_quorum() && rng.u8(0..4) > 0 => LockKind::Permit(rng.u32(2..4)),
-            _ => of_reading,
+            1 | 2 => of_reading,
+            _ => LockKind::Exclusive,
         }
     }
 }

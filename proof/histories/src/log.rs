@@ -1,5 +1,5 @@
-//! What a process writes down while it works: one line an event, one `write` a line, so that a
-//! SIGKILL loses at most the line that was about to be written.
+//! What a process writes down while it works: one line an event, one `write` a moment, so that a
+//! SIGKILL loses at most what was about to be written.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -21,7 +21,8 @@ pub fn now() -> Moment {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// One call that wants a lock: `<process>.<task>/<number>`.
+    /// One call that wants a lock: `<process>.<task>/<number>`. Each key of a call that wants
+    /// several has an attempt of its own: `<call>&1` and so on.
     pub attempt: String,
     pub at: Moment,
     pub event: Event,
@@ -31,12 +32,19 @@ pub struct Line {
 pub enum Event {
     /// The call begins; nothing of it has been sent.
     Begin { key: String, kind: LockKind },
+    /// The call begins, and waits for so long at most. A call for several keys writes this once,
+    /// for all of them.
+    Waits { ms: u64 },
+    /// The call wants so many keys together, with such a lease.
+    Together { keys: usize, expire_ms: u64 },
     /// The call begins, and is to turn the hold of this attempt into one of a reader.
     Downgrade { from: String },
     /// The body begins, under this fencing token.
     Granted { fencing: u64 },
     /// The body is polled. The deadline is what the lease says; `None`: it says that it is over.
     Step { deadline: Option<Moment> },
+    /// On the servers, a key was looked for when the body had begun. What is wrong, if anything.
+    Found { wrong: Option<String> },
     /// The body has read what writers write a second time. What is wrong with it, if anything.
     View { wrong: Option<String> },
     /// The body is gone: done, stopped or cancelled. A release is sent after this, never before.
@@ -47,6 +55,13 @@ pub enum Event {
     Stalled,
     /// The caller polls its call again.
     Resumed,
+    /// A process, which stands in the place of the attempt, has done all of its work, and a client
+    /// of it holds so many locks.
+    Kept { locks: usize },
+    /// The parent freezes a process, which stands in the place of the attempt.
+    Frozen,
+    /// It goes on.
+    Thawed,
     /// The parent kills a process, which stands in the place of the attempt.
     Killed,
     /// The parent deletes the key of a lock.
@@ -58,14 +73,20 @@ impl fmt::Display for Line {
         write!(f, "{} {} ", self.attempt, self.at)?;
         match &self.event {
             Event::Begin { key, kind } => write!(f, "begin {key}{kind}"),
+            Event::Waits { ms } => write!(f, "waits {ms}"),
+            Event::Together { keys, expire_ms } => write!(f, "together {keys} {expire_ms}"),
             Event::Downgrade { from } => write!(f, "downgrade {from}"),
             Event::Granted { fencing } => write!(f, "granted {fencing}"),
             Event::Step { deadline } => write!(f, "step {}", deadline.unwrap_or(0)),
+            Event::Found { wrong } => write!(f, "found {}", wrong.as_deref().unwrap_or("-")),
             Event::View { wrong } => write!(f, "view {}", wrong.as_deref().unwrap_or("-")),
             Event::Over => write!(f, "over -"),
             Event::Failed { why } => write!(f, "failed {why}"),
             Event::Stalled => write!(f, "stalled -"),
             Event::Resumed => write!(f, "resumed -"),
+            Event::Kept { locks } => write!(f, "kept {locks}"),
+            Event::Frozen => write!(f, "frozen -"),
+            Event::Thawed => write!(f, "thawed -"),
             Event::Killed => write!(f, "killed -"),
             Event::Gone { key } => write!(f, "gone {key}"),
         }
@@ -81,19 +102,30 @@ impl FromStr for Line {
         let mut word = || words.next().ok_or_else(bad);
         let (attempt, at, name, rest) = (word()?, word()?, word()?, word()?);
         let number = |text: &str| text.parse::<u64>().map_err(|_| bad());
+        let wrong = |text: &str| Some(text.to_owned()).filter(|text| text != "-");
         let event = match name {
             "begin" => {
                 let (key, kind) = rest.split_once(' ').unwrap_or((rest, ""));
                 Event::Begin { key: key.to_owned(), kind: kind.parse().map_err(|()| bad())? }
             }
+            "waits" => Event::Waits { ms: number(rest)? },
+            "together" => {
+                let (keys, expire_ms) = rest.split_once(' ').ok_or_else(bad)?;
+                let keys = keys.parse().map_err(|_| bad())?;
+                Event::Together { keys, expire_ms: number(expire_ms)? }
+            }
             "downgrade" => Event::Downgrade { from: rest.to_owned() },
             "granted" => Event::Granted { fencing: number(rest)? },
             "step" => Event::Step { deadline: Some(number(rest)?).filter(|&at| at > 0) },
-            "view" => Event::View { wrong: Some(rest.to_owned()).filter(|wrong| wrong != "-") },
+            "found" => Event::Found { wrong: wrong(rest) },
+            "view" => Event::View { wrong: wrong(rest) },
             "over" => Event::Over,
             "failed" => Event::Failed { why: rest.to_owned() },
             "stalled" => Event::Stalled,
             "resumed" => Event::Resumed,
+            "kept" => Event::Kept { locks: rest.parse().map_err(|_| bad())? },
+            "frozen" => Event::Frozen,
+            "thawed" => Event::Thawed,
             "killed" => Event::Killed,
             "gone" => Event::Gone { key: rest.to_owned() },
             _ => return Err(bad()),
@@ -129,7 +161,15 @@ impl Log {
     }
 
     pub fn write(&self, attempt: &str, at: Moment, event: Event) {
-        let line = Line { attempt: attempt.to_owned(), at, event };
-        (&self.0).write_all(format!("{line}\n").as_bytes()).expect("the log can be written");
+        self.write_all([(attempt, event)], at);
+    }
+
+    /// What happens at one moment, with one `write`: all of it or nothing is in the log.
+    pub fn write_all<'a>(&self, events: impl IntoIterator<Item = (&'a str, Event)>, at: Moment) {
+        let line = |(attempt, event): (&str, Event)| {
+            format!("{}\n", Line { attempt: attempt.to_owned(), at, event })
+        };
+        let lines: String = events.into_iter().map(line).collect();
+        (&self.0).write_all(lines.as_bytes()).expect("the log can be written");
     }
 }

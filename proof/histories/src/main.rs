@@ -6,6 +6,7 @@ mod calm;
 mod checker;
 mod fleet;
 mod history;
+mod inspector;
 mod kind;
 mod lock_kind;
 mod log;
@@ -17,6 +18,7 @@ mod resource;
 mod servers;
 mod store;
 mod topology;
+mod wanted;
 mod watched;
 mod worker;
 
@@ -105,7 +107,7 @@ fn main() -> ExitCode {
 
 async fn histories(options: &Options) -> Vec<Outcome> {
     let places = Arc::new(Semaphore::new(options.parallel));
-    let size = Size { workers: options.workers, tasks: 2, keys: 3, length_ms: options.length_ms };
+    let size = Size { workers: options.workers, tasks: 2, keys: 5, length_ms: options.length_ms };
     let suffering = Suffering {
         count: options.faults,
         length_ms: options.length_ms,
@@ -137,7 +139,7 @@ async fn calm_histories(options: &Options) -> Vec<Outcome> {
     for seed in options.seed..options.seed + count {
         let places = Arc::clone(&places);
         let calm = Calm::of(seed, options.topology);
-        let run = calm::run::run(calm.clone(), options.calm_ms);
+        let run = calm::run::run(calm.clone(), calm.lasts_ms(options.calm_ms));
         running.spawn(async move {
             let _place = places.acquire_owned().await.expect("never closed");
             judged(Plan::calm(calm), run).await

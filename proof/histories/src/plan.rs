@@ -193,8 +193,7 @@ impl Plan {
     /// replica leads) and a clock jumps, in one history.
     pub fn promise(&self) -> Promise {
         let has = |kind| self.faults.iter().any(|fault| fault.kind == kind);
-        let doubtful: BTreeSet<_> =
-            SURVIVED.into_iter().flat_map(|kind| self.targets(kind)).collect();
+        let doubtful = self.doubtful();
         let most = if self.is_guarded() { self.topology.minority() } else { 0 };
         let forgets = self.calm.as_ref().is_some_and(|calm| !calm.keeps_exclusion());
         let fails_over = has(Kind::Failover) && self.forgets_in_failovers();
@@ -203,6 +202,11 @@ impl Plan {
         let loses_data = has(Kind::FlushAll) || fails_over || has(Kind::RestartEmpty);
         let loses_data = loses_data || has(Kind::WrongBoot);
         Promise { exclusion: !forgets && doubtful.len() <= most, order: !(loses_data && jumps) }
+    }
+
+    /// Servers that forget what they granted, or let it expire too early.
+    pub fn doubtful(&self) -> BTreeSet<usize> {
+        SURVIVED.into_iter().flat_map(|kind| self.targets(kind)).collect()
     }
 
     fn targets(&self, kind: Kind) -> impl Iterator<Item = usize> {

@@ -11,11 +11,13 @@ use clap::ValueEnum;
 
 const LEGEND: &str = "(a) two holders  (b) token not greater  (c) steps after the deadline\n\
     (d) fenced resource at fault  (e) left behind  (f) free while somebody waits\n\
-    (g) changed under a reader  (h) a waiting writer passed";
-const COLUMNS: [(&str, usize); 16] = [
+    (g) changed under a reader  (h) a waiting writer passed  (i) not all keys of a call\n\
+    (j) longer than its wait  (k) lost for no reason";
+const COLUMNS: [(&str, usize); 20] = [
     ("runs", 6),
     ("calls", 8),
     ("holds", 8),
+    ("several", 9),
     ("faults", 7),
     ("(a)", 6),
     ("(b)", 6),
@@ -25,6 +27,9 @@ const COLUMNS: [(&str, usize); 16] = [
     ("(f)", 6),
     ("(g)", 6),
     ("(h)", 6),
+    ("(i)", 6),
+    ("(j)", 6),
+    ("(k)", 6),
     ("fenced", 9),
     ("refused", 9),
     ("unfenced", 9),
@@ -37,9 +42,11 @@ struct Row {
     histories: usize,
     attempts: usize,
     holds: usize,
+    /// How many of the holds were of several keys.
+    groups: usize,
     faults: usize,
-    /// Violations of (a) to (h).
-    found: [usize; 8],
+    /// Violations of (a) to (k).
+    found: [usize; 11],
     writes: u64,
     refused: u64,
     sets: u64,
@@ -51,9 +58,10 @@ impl Row {
         self.histories += 1;
         self.attempts += outcome.attempts;
         self.holds += outcome.holds;
+        self.groups += outcome.groups;
         self.faults += outcome.faults.values().sum::<usize>();
         for violation in &outcome.violations {
-            self.found["abcdefgh".find(violation.class()).unwrap_or(0)] += 1;
+            self.found["abcdefghijk".find(violation.class()).unwrap_or(0)] += 1;
         }
         self.writes += outcome.totals.writes;
         self.refused += outcome.totals.refused;
@@ -63,7 +71,7 @@ impl Row {
 
     fn cells(&self) -> Vec<u64> {
         let count = |n: &usize| u64::try_from(*n).unwrap_or(u64::MAX);
-        let work = [self.histories, self.attempts, self.holds, self.faults];
+        let work = [self.histories, self.attempts, self.holds, self.groups, self.faults];
         let mut cells: Vec<u64> = work.iter().chain(&self.found).map(count).collect();
         cells.extend([self.writes, self.refused, self.sets, self.lost]);
         cells

@@ -23,11 +23,31 @@ pub struct Claimed {
     pub applied: u64,
 }
 
+/// One is to be added to both counters of a resource, which were read.
+#[derive(Debug)]
+pub struct Addition {
+    resource: Resource,
+    claimed: Option<Claimed>,
+    plain: u64,
+}
+
+/// Does the key of a lock stand on the servers, for this process? What is wrong, if anything.
+pub async fn look_for(socket: &Path, process: &str, key: &str) -> Option<String> {
+    let answer = ask(&mut connect(socket).await, &format!("held {process} {key}")).await;
+    Some(answer).filter(|answer| answer != "ok")
+}
+
 impl Resource {
     pub async fn open(socket: &Path, key: &str, fencing: u64, worker: &str) -> Resource {
-        let stream = UnixStream::connect(socket).await.expect("the parent listens");
-        let stream = BufReader::new(stream);
+        let stream = connect(socket).await;
         Resource { stream, key: key.to_owned(), fencing, worker: worker.to_owned() }
+    }
+
+    pub async fn begin_addition(mut self) -> Addition {
+        let claimed = self.claim().await;
+        let plain = self.read_plain().await;
+        self.write_part("begin").await;
+        Addition { resource: self, claimed, plain }
     }
 
     /// To be done before anything is read; `None`: a later holder has been here.
@@ -76,10 +96,35 @@ impl Resource {
     }
 
     async fn ask(&mut self, request: &str) -> String {
-        let request = format!("{request}\n");
-        self.stream.write_all(request.as_bytes()).await.expect("the parent lives");
-        let mut answer = String::new();
-        self.stream.read_line(&mut answer).await.expect("the parent answers");
-        answer.trim_end().to_owned()
+        ask(&mut self.stream, request).await
     }
+}
+
+impl Addition {
+    /// Writes of this worker that had been accepted; `None`: a later holder had been here.
+    pub fn applied(&self) -> Option<u64> {
+        self.claimed.map(|claimed| claimed.applied)
+    }
+
+    /// How many of them there are now; 0 for a holder whose time was over.
+    pub async fn finish(mut self) -> u64 {
+        let Addition { resource, claimed, plain } = &mut self;
+        resource.write_part("end").await;
+        // A program without a fence goes on where the other one has to stop.
+        resource.set_plain(*plain + 1).await;
+        let Some(claimed) = claimed else { return 0 };
+        let written = resource.write(claimed.value + 1).await;
+        claimed.applied + u64::from(written)
+    }
+}
+
+async fn connect(socket: &Path) -> BufReader<UnixStream> {
+    BufReader::new(UnixStream::connect(socket).await.expect("the parent listens"))
+}
+
+async fn ask(stream: &mut BufReader<UnixStream>, request: &str) -> String {
+    stream.write_all(format!("{request}\n").as_bytes()).await.expect("the parent lives");
+    let mut answer = String::new();
+    stream.read_line(&mut answer).await.expect("the parent answers");
+    answer.trim_end().to_owned()
 }

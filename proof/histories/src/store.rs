@@ -12,6 +12,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 
+use crate::inspector::Inspector;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
     Claim,
@@ -73,13 +75,14 @@ pub struct Store {
 }
 
 impl Store {
-    pub fn start(socket: &Path) -> Store {
+    /// `inspector`: whom workers ask for what stands on the servers.
+    pub fn start(socket: &Path, inspector: Inspector) -> Store {
         let listener = UnixListener::bind(socket).expect("the socket is free");
         let state = Arc::new(Mutex::new(State::default()));
-        let shared = Arc::clone(&state);
+        let (shared, inspector) = (Arc::clone(&state), Arc::new(inspector));
         let server = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&shared)));
+                tokio::spawn(serve(stream, Arc::clone(&shared), Arc::clone(&inspector)));
             }
         });
         Store { state, server }
@@ -110,11 +113,14 @@ impl Drop for Store {
 }
 
 /// Answers until the other side is gone; what it asked before it was killed is carried out.
-async fn serve(stream: UnixStream, state: Arc<Mutex<State>>) {
+async fn serve(stream: UnixStream, state: Arc<Mutex<State>>, inspector: Arc<Inspector>) {
     let (from, mut to) = stream.into_split();
     let mut lines = BufReader::new(from).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        let answer = lock(&state).answer(&line);
+        let answer = match line.strip_prefix("held ").and_then(|rest| rest.split_once(' ')) {
+            Some((process, name)) => format!("{}\n", inspector.held(process, name).await),
+            None => lock(&state).answer(&line),
+        };
         if to.write_all(answer.as_bytes()).await.is_err() {
             return;
         }

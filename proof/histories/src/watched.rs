@@ -7,19 +7,27 @@ use std::time::Duration;
 use redlock::Lease;
 
 use crate::log::{Event, Log, Moment, now};
+use crate::wanted::Wanted;
 
-/// Polls `body`, which runs under a lease, and logs for one attempt.
+/// Polls `body`, which runs under a lease, and logs for one call.
 pub struct Watched<'a, F> {
     log: &'a Log,
-    attempt: &'a str,
+    wanted: &'a Wanted,
     expire: Duration,
     lease: Option<Lease>,
     body: Pin<Box<F>>,
 }
 
 impl<'a, F: Future> Watched<'a, F> {
-    pub fn new(log: &'a Log, attempt: &'a str, expire: Duration, body: F) -> Self {
-        Watched { log, attempt, expire, lease: None, body: Box::pin(body) }
+    pub fn new(log: &'a Log, wanted: &'a Wanted, expire: Duration, body: F) -> Self {
+        Watched { log, wanted, expire, lease: None, body: Box::pin(body) }
+    }
+
+    /// Of each key that the lease names: one that it does not name is not held.
+    fn log_grant(&self, lease: &Lease, at: Moment) {
+        let granted = Event::Granted { fencing: lease.fencing_token().into() };
+        let held = self.wanted.parts().iter().filter(|part| lease.keys().contains(&part.key));
+        self.log.write_all(held.map(|part| (part.attempt.as_str(), granted.clone())), at);
     }
 
     /// The clock before the lease: the deadline that is logged never lies behind the true one.
@@ -28,7 +36,7 @@ impl<'a, F: Future> Watched<'a, F> {
         // The body is stopped a twentieth of the lease before its deadline.
         let left = nanos(remaining) + nanos(self.expire / 20);
         let deadline = (!remaining.is_zero()).then_some(at + left);
-        self.log.write(self.attempt, at, Event::Step { deadline });
+        self.wanted.log(self.log, at, &Event::Step { deadline });
     }
 }
 
@@ -39,8 +47,7 @@ impl<F: Future> Future for Watched<'_, F> {
         let at = now();
         if self.lease.is_none() {
             let lease = Lease::current().expect("a body runs under a lease");
-            let fencing = lease.fencing_token().into();
-            self.log.write(self.attempt, at, Event::Granted { fencing });
+            self.log_grant(&lease, at);
             self.lease = Some(lease);
         }
         if let Some(lease) = &self.lease {
@@ -53,7 +60,7 @@ impl<F: Future> Future for Watched<'_, F> {
 impl<F> Drop for Watched<'_, F> {
     fn drop(&mut self) {
         if self.lease.is_some() {
-            self.log.write(self.attempt, now(), Event::Over);
+            self.wanted.log(self.log, now(), &Event::Over);
         }
     }
 }

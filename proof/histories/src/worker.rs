@@ -13,14 +13,22 @@ use redlock::{LockError, LockGuard, LockRequest, Redlock, redis_lock};
 
 use crate::lock_kind::LockKind;
 use crate::log::{Event, Log, now};
-use crate::resource::Resource;
+use crate::resource::{self, Resource};
 use crate::topology::Topology;
+use crate::wanted::Wanted;
 use crate::watched::Watched;
 
 /// The leases that workers ask for, in milliseconds.
 const EXPIRES: [u64; 4] = [300, 400, 600, 1_000];
 /// The longest of them.
 pub const LONGEST_MS: u64 = 1_000;
+
+/// How long calls wait for one key, in milliseconds.
+const WAITS: [u64; 4] = [0, 50, 400, LAST_WAIT];
+/// The same for several keys, of which each has its queue.
+const WAITS_OF_SEVERAL: [u64; 4] = [0, 400, LAST_WAIT, 1_500];
+/// Nobody waits for longer than this behind the end of the time.
+const LAST_WAIT: u64 = 800;
 
 /// What all tasks of one process share.
 #[derive(Debug)]
@@ -56,8 +64,8 @@ pub fn work(args: &Args) {
         }
         worker.ask_in_vain().await;
         worker.redlock.shutdown(secs(2)).await;
-        let held = worker.redlock.held().len();
-        assert_eq!(held, 0, "locks are held though all work is done");
+        let locks = worker.redlock.held().len();
+        worker.log.write(&worker.process, now(), Event::Kept { locks });
         emit("idle");
         // It lives on, so that a renewal that was not ended would show.
         time_passes(secs(600)).await;
@@ -88,6 +96,11 @@ impl Worker {
         }
     }
 
+    /// What is left of the time, in milliseconds.
+    fn left_ms(&self) -> u64 {
+        self.until.saturating_sub(now()) / 1_000_000
+    }
+
     /// Permits are refused where they would not be sound.
     async fn ask_in_vain(&self) {
         if self.topology.is_quorum() {
@@ -104,14 +117,12 @@ impl Worker {
             if now() >= self.until {
                 return;
             }
-            let attempt = format!("{}.{task}/{n}", self.process);
-            let call = Call::random(&mut rng, self, &attempt);
-            let begin = Event::Begin { key: call.key.clone(), kind: call.kind };
-            self.log.write(&attempt, now(), begin);
+            let call = Call::random(&mut rng, self, format!("{}.{task}/{n}", self.process));
+            call.begin();
             match call.run().await {
                 Ok(applied) if self.goal > 0 && applied >= self.goal => return,
                 Ok(_) => {}
-                Err(error) => self.log.write(&attempt, now(), Event::Failed { why: word(&error) }),
+                Err(why) => call.wanted.log(&self.log, now(), &Event::Failed { why }),
             }
             if self.goal == 0 {
                 time_passes(ms(rng.u64(0..20))).await;
@@ -122,10 +133,9 @@ impl Worker {
 
 /// One call under a lock, as a program would make it.
 #[derive(Debug)]
-struct Call<'a> {
+struct Call {
     worker: &'static Worker,
-    attempt: &'a str,
-    key: String,
+    wanted: Wanted,
     kind: LockKind,
     expire: Duration,
     wait: Duration,
@@ -150,14 +160,23 @@ enum Form {
     Attribute,
 }
 
-impl<'a> Call<'a> {
-    fn random(rng: &mut Rng, worker: &'static Worker, attempt: &'a str) -> Call<'a> {
+impl Call {
+    fn random(rng: &mut Rng, worker: &'static Worker, name: String) -> Call {
         let expire = rng.choice(EXPIRES).unwrap_or(LONGEST_MS);
-        // Some bodies need renewals, and some outlast all that they get. On the way to a goal they
-        // are rare.
-        let is_long = rng.u16(0..if worker.goal > 0 { 150 } else { 6 }) == 0;
-        let key = rng.usize(0..worker.names.len());
-        let kind = LockKind::of_key(key, worker.topology, rng);
+        let keys = keys(rng, worker.names.len());
+        // Some bodies need renewals, and some outlast all that they get. They are rare on the way
+        // to a goal, and where they keep everybody else out.
+        let is_long = rng.u16(
+            0..match keys[..] {
+                _ if worker.goal > 0 => 150,
+                [_] => 6,
+                _ => 15,
+            },
+        ) == 0;
+        let kind = match keys[..] {
+            [key] => LockKind::of_key(key, worker.topology, rng),
+            _ => LockKind::Exclusive,
+        };
         // The attribute takes the plain lock.
         let forms: &[Form] = match kind {
             LockKind::Exclusive => &[Form::Guard, Form::Run, Form::Attribute],
@@ -165,11 +184,12 @@ impl<'a> Call<'a> {
         };
         Call {
             worker,
-            attempt,
-            key: worker.names[key].clone(),
             kind,
             expire: ms(expire),
-            wait: ms(rng.choice([0, 50, 400, 800]).unwrap_or(0)),
+            wait: ms(match keys[..] {
+                [_] => rng.choice(WAITS).unwrap_or(0),
+                _ => rng.choice(WAITS_OF_SEVERAL).unwrap_or(0).min(worker.left_ms() + LAST_WAIT),
+            }),
             max_renew: rng.choice([None, Some(0), Some(2)]).unwrap_or(None),
             pauses: rng.u64(1..6),
             pause: ms(rng.u64(
@@ -182,19 +202,30 @@ impl<'a> Call<'a> {
             patience: (rng.u8(0..10) == 0).then(|| ms(rng.u64(1..600))),
             stall: (rng.u8(0..20) == 0).then(|| ms(rng.u64(10..1_500))),
             form: rng.choice(forms).copied().unwrap_or(Form::Run),
-            downgrades: key > 0 && rng.bool(),
+            downgrades: keys.len() == 1 && keys[0] > 0 && rng.bool(),
+            wanted: Wanted::new(name, keys.into_iter().map(|key| worker.names[key].clone())),
         }
     }
 
-    /// How many writes of this worker the resource had accepted at the end.
-    async fn run(&self) -> Result<u64, LockError> {
-        let Some(patience) = self.patience else { return self.locked().await };
-        tokio::time::timeout(patience, self.locked()).await.unwrap_or(Ok(0))
+    fn begin(&self) {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let (wait, expire) = (millis(self.wait), millis(self.expire));
+        self.wanted.begin(&self.worker.log, self.kind, wait, expire);
+    }
+
+    /// How many writes of this worker the resource had accepted at the end, or what failed.
+    async fn run(&self) -> Result<u64, String> {
+        let patience = self.patience.unwrap_or(Duration::MAX);
+        match tokio::time::timeout(patience, self.locked()).await {
+            Ok(outcome) => outcome.map_err(|error| word(&error)),
+            Err(_) => Err("Dropped".to_owned()),
+        }
     }
 
     async fn locked(&self) -> Result<u64, LockError> {
         match self.form {
             Form::Run => self.request(self.kind).run(self.watched()).await,
+            Form::Attribute if self.wanted.are_several() => all_by_attribute(self).await,
             Form::Attribute => by_attribute(self).await,
             Form::Guard => {
                 let guard = self.stalled(self.request(self.kind).acquire()).await?;
@@ -212,18 +243,23 @@ impl<'a> Call<'a> {
     }
 
     fn request(&self, kind: LockKind) -> LockRequest {
-        let request = self.worker.redlock.lock(&self.key).expire(self.expire).wait(self.wait);
+        let redlock = &self.worker.redlock;
+        let request = if self.wanted.are_several() {
+            redlock.lock_all(self.wanted.keys())
+        } else {
+            redlock.lock(self.wanted.first())
+        };
+        let request = request.expire(self.expire).wait(self.wait);
         kind.ask(request.max_renew(self.max_renew.unwrap_or(u32::MAX)))
     }
 
     /// Goes on as a reader, which is an attempt of its own in the log.
     async fn downgraded(&self, guard: LockGuard) -> Result<LockGuard, LockError> {
-        let attempt = format!("{}+", self.attempt);
-        let from = self.attempt.to_owned();
-        self.worker.log.write(&attempt, now(), Event::Downgrade { from });
+        let (log, from) = (&self.worker.log, self.wanted.call().to_owned());
+        let reader = self.wanted.then();
+        reader.log(log, now(), &Event::Downgrade { from });
         let guard = guard.downgrade().await?;
-        let body = self.look(&attempt);
-        guard.protect(Watched::new(&self.worker.log, &attempt, self.expire, body)).await?;
+        guard.protect(Watched::new(log, &reader, self.expire, self.look(&reader))).await?;
         Ok(guard)
     }
 
@@ -235,13 +271,15 @@ impl<'a> Call<'a> {
             if let Poll::Ready(output) = first {
                 return output;
             }
+            self.wanted.log(&self.worker.log, now(), &Event::Stalled);
             time_passes(stall).await;
+            self.wanted.log(&self.worker.log, now(), &Event::Resumed);
         }
         call.await
     }
 
     fn watched(&self) -> Watched<'_, impl Future<Output = u64>> {
-        Watched::new(&self.worker.log, self.attempt, self.expire, self.body())
+        Watched::new(&self.worker.log, &self.wanted, self.expire, self.body())
     }
 
     /// What the kind of its lock allows: whoever is not alone only reads.
@@ -249,45 +287,55 @@ impl<'a> Call<'a> {
         if self.kind == LockKind::Exclusive {
             return self.write().await;
         }
-        self.look(self.attempt).await;
+        self.look(&self.wanted).await;
         0
     }
 
-    async fn open(&self) -> Resource {
+    async fn open(&self, key: &str) -> Resource {
         let lease = redlock::Lease::current().expect("a body runs under a lease");
         let fencing = lease.fencing_token().into();
-        Resource::open(&self.worker.socket, &self.key, fencing, &self.worker.name).await
+        Resource::open(&self.worker.socket, key, fencing, &self.worker.name).await
     }
 
     /// Reads twice what writers write in two steps: nothing may have changed.
-    async fn look(&self, attempt: &str) {
-        let mut resource = self.open().await;
+    async fn look(&self, wanted: &Wanted) {
+        let mut resource = self.open(wanted.first()).await;
         let first = resource.look().await;
         self.rest().await;
         let second = resource.look().await;
         let wrong = resource.judge(first, second);
-        self.worker.log.write(attempt, now(), Event::View { wrong });
+        wanted.log(&self.worker.log, now(), &Event::View { wrong });
     }
 
-    /// Adds one to both counters, with some time between reading and writing.
-    async fn write(&self) -> u64 {
-        let worker = self.worker;
-        let mut resource = self.open().await;
-        let claimed = resource.claim().await;
-        if let Some(claimed) =
-            claimed.filter(|claimed| worker.goal > 0 && claimed.applied >= worker.goal)
-        {
-            return claimed.applied;
+    /// Asks the servers, by way of the parent, whether each key is there.
+    async fn look_for_keys(&self) {
+        let Worker { socket, process, log, .. } = self.worker;
+        for part in self.wanted.parts() {
+            let wrong = resource::look_for(socket, process, &part.key).await;
+            log.write(&part.attempt, now(), Event::Found { wrong });
         }
-        let plain = resource.read_plain().await;
-        resource.write_part("begin").await;
+    }
+
+    /// Adds one to both counters of each key, with some time between reading and writing.
+    async fn write(&self) -> u64 {
+        if self.wanted.are_several() {
+            self.look_for_keys().await;
+        }
+        let goal = self.worker.goal;
+        let mut additions = Vec::new();
+        for key in self.wanted.keys() {
+            let addition = self.open(key).await.begin_addition().await;
+            if let Some(applied) = addition.applied().filter(|done| goal > 0 && *done >= goal) {
+                return applied;
+            }
+            additions.push(addition);
+        }
         self.rest().await;
-        resource.write_part("end").await;
-        // A program without a fence goes on where the other one has to stop.
-        resource.set_plain(plain + 1).await;
-        let Some(claimed) = claimed else { return 0 };
-        let written = resource.write(claimed.value + 1).await;
-        claimed.applied + u64::from(written)
+        let mut applied = 0;
+        for addition in additions {
+            applied = addition.finish().await.max(applied);
+        }
+        applied
     }
 
     async fn rest(&self) {
@@ -301,14 +349,37 @@ impl<'a> Call<'a> {
     }
 }
 
+/// The keys of a call, by their numbers: one, of the first three most often, or now and then two or
+/// three in any order.
+fn keys(rng: &mut Rng, count: usize) -> Vec<usize> {
+    if count == 1 || rng.u8(0..4) > 0 {
+        return vec![rng.usize(0..count + count.min(3)) % count];
+    }
+    let mut keys: Vec<usize> = (0..count).collect();
+    rng.shuffle(&mut keys);
+    keys.truncate(rng.usize(2..4));
+    keys
+}
+
 #[redis_lock(
-    key = &call.key,
+    key = call.wanted.first(),
     client = &call.worker.redlock,
     expire = call.expire,
     wait = call.wait,
     max_renew = 3
 )]
-async fn by_attribute(call: &Call<'_>) -> Result<u64, LockError> {
+async fn by_attribute(call: &Call) -> Result<u64, LockError> {
+    Ok(call.watched().await)
+}
+
+#[redis_lock(
+    keys = call.wanted.keys(),
+    client = &call.worker.redlock,
+    expire = call.expire,
+    wait = call.wait,
+    max_renew = 3
+)]
+async fn all_by_attribute(call: &Call) -> Result<u64, LockError> {
     Ok(call.watched().await)
 }
 

@@ -12,6 +12,7 @@ use super::load::Load;
 use super::{Scene, log_uniform};
 use crate::lock_kind::LockKind;
 use crate::log::{Event, now};
+use crate::wanted::Wanted;
 use crate::watched::Watched;
 use crate::worker::word;
 
@@ -29,7 +30,8 @@ pub struct Caller {
 /// What one call asks for.
 #[derive(Debug)]
 pub struct Terms {
-    key: String,
+    /// One, or several together.
+    keys: Vec<String>,
     kind: LockKind,
     expire: Duration,
     wait: Duration,
@@ -48,7 +50,7 @@ impl Terms {
         let calm = &load.calm;
         let is_dropped = calm.drops.is_some_and(|one_of| rng.u32(0..one_of) == 0);
         Terms {
-            key: format!("k-{}", task % calm.keys),
+            keys: calm.wanted(task, rng).into_iter().map(|key| format!("k-{key}")).collect(),
             kind: calm.kind(task),
             expire: ms(rng.choice(&calm.expires).copied().unwrap_or(1_000)),
             wait: ms(rng.u64(calm.wait_ms.clone())),
@@ -61,7 +63,11 @@ impl Terms {
     }
 
     fn request(&self, load: &Load) -> LockRequest {
-        let lock = load.clients[self.client].lock(&self.key);
+        let client = &load.clients[self.client];
+        let lock = match &self.keys[..] {
+            [key] => client.lock(key),
+            keys => client.lock_all(keys),
+        };
         self.kind.ask(lock.expire(self.expire).wait(self.wait))
     }
 }
@@ -81,9 +87,9 @@ impl Caller {
 
     /// One call, from its `begin` to its end.
     pub async fn call(&mut self, terms: impl FnOnce(&Load, u64, &mut Rng) -> Terms) {
-        let (terms, attempt) = self.begin(terms);
+        let (terms, wanted) = self.begin(terms);
         let load = self.load;
-        let locked = locked(load, &terms, &attempt);
+        let locked = locked(load, &terms, &wanted);
         let outcome = match terms.patience {
             None => locked.await.err().map(|error| word(&error)),
             Some(patience) => match tokio::time::timeout(patience, locked).await {
@@ -92,7 +98,7 @@ impl Caller {
             },
         };
         if let Some(why) = outcome {
-            load.log.write(&attempt, now(), Event::Failed { why });
+            wanted.log(&load.log, now(), &Event::Failed { why });
         }
     }
 
@@ -101,13 +107,13 @@ impl Caller {
     pub async fn stall(mut self) {
         let load = self.load;
         while now() < load.until {
-            let (terms, attempt) = self.begin(Terms::random);
+            let (terms, wanted) = self.begin(Terms::random);
             let mut acquire = pin!(terms.request(load).acquire());
             let first = std::future::poll_fn(|cx| Poll::Ready(acquire.as_mut().poll(cx))).await;
             let guard = match first {
                 Poll::Ready(guard) => guard,
                 Poll::Pending => {
-                    load.log.write(&attempt, now(), Event::Stalled);
+                    wanted.log(&load.log, now(), &Event::Stalled);
                     // Long enough to be noticed, or a little more than nothing.
                     let lengths = if self.rng.bool() { 1_800..2_000 } else { 100..1_000 };
                     let length = ms(self.rng.u64(lengths));
@@ -116,16 +122,16 @@ impl Caller {
                     } else {
                         time_passes(length).await;
                     }
-                    load.log.write(&attempt, now(), Event::Resumed);
+                    wanted.log(&load.log, now(), &Event::Resumed);
                     acquire.await
                 }
             };
             let outcome = match guard {
-                Ok(guard) => hold(load, &terms, &attempt, guard).await,
+                Ok(guard) => hold(load, &terms, &wanted, guard).await,
                 Err(error) => Err(error),
             };
             if let Err(error) = outcome {
-                load.log.write(&attempt, now(), Event::Failed { why: word(&error) });
+                wanted.log(&load.log, now(), &Event::Failed { why: word(&error) });
             }
             self.pause().await;
         }
@@ -134,13 +140,13 @@ impl Caller {
     /// Keeps its guards for more than a second after the end of their lease.
     pub async fn outstay(mut self) {
         while now() < self.load.until {
-            let (terms, attempt) = self.begin(Terms::random);
+            let (terms, wanted) = self.begin(Terms::random);
             let request = terms.request(self.load).expire(ms(300));
             match request.max_renew(self.rng.u32(0..2)).acquire().await {
-                Ok(guard) => self.outstay_one(&attempt, guard).await,
+                Ok(guard) => self.outstay_one(wanted.call(), guard).await,
                 Err(error) => {
                     let why = word(&error);
-                    self.load.log.write(&attempt, now(), Event::Failed { why });
+                    wanted.log(&self.load.log, now(), &Event::Failed { why });
                 }
             }
             self.pause().await;
@@ -171,13 +177,13 @@ impl Caller {
         self.work().await;
     }
 
-    fn begin(&mut self, terms: impl FnOnce(&Load, u64, &mut Rng) -> Terms) -> (Terms, String) {
+    fn begin(&mut self, terms: impl FnOnce(&Load, u64, &mut Rng) -> Terms) -> (Terms, Wanted) {
         self.calls += 1;
         let terms = terms(self.load, self.task, &mut self.rng);
-        let attempt = format!("{}.{}/{}", self.load.process, self.task, self.calls);
-        let begin = Event::Begin { key: terms.key.clone(), kind: terms.kind };
-        self.load.log.write(&attempt, now(), begin);
-        (terms, attempt)
+        let call = format!("{}.{}/{}", self.load.process, self.task, self.calls);
+        let wanted = Wanted::new(call, terms.keys.clone());
+        wanted.begin(&self.load.log, terms.kind, millis(terms.wait), millis(terms.expire));
+        (terms, wanted)
     }
 
     async fn pause(&mut self) {
@@ -186,25 +192,25 @@ impl Caller {
     }
 }
 
-async fn locked(load: &Load, terms: &Terms, attempt: &str) -> Result<(), LockError> {
+async fn locked(load: &Load, terms: &Terms, wanted: &Wanted) -> Result<(), LockError> {
     let request = terms.request(load);
     if terms.runs {
-        return request.run(watched(load, terms, attempt)).await;
+        return request.run(watched(load, terms, wanted)).await;
     }
     let guard = request.acquire().await?;
-    hold(load, terms, attempt, guard).await
+    hold(load, terms, wanted, guard).await
 }
 
 async fn hold(
     load: &Load,
     terms: &Terms,
-    attempt: &str,
+    wanted: &Wanted,
     guard: LockGuard,
 ) -> Result<(), LockError> {
-    guard.protect(watched(load, terms, attempt)).await?;
+    guard.protect(watched(load, terms, wanted)).await?;
     let guard = if terms.downgrades && terms.kind == LockKind::Exclusive {
-        let reader = format!("{attempt}+");
-        load.log.write(&reader, now(), Event::Downgrade { from: attempt.to_owned() });
+        let reader = wanted.then();
+        reader.log(&load.log, now(), &Event::Downgrade { from: wanted.call().to_owned() });
         let guard = guard.downgrade().await?;
         guard.protect(watched(load, terms, &reader)).await?;
         guard
@@ -219,7 +225,7 @@ async fn hold(
 fn watched<'a>(
     load: &'a Load,
     terms: &'a Terms,
-    attempt: &'a str,
+    wanted: &'a Wanted,
 ) -> Watched<'a, impl Future<Output = ()>> {
     let body = async {
         let mut left = terms.hold;
@@ -229,7 +235,7 @@ fn watched<'a>(
             left -= tick;
         }
     };
-    Watched::new(&load.log, attempt, terms.expire, body)
+    Watched::new(&load.log, wanted, terms.expire, body)
 }
 
 /// Timers are exact to a millisecond; what is shorter gives way to other tasks until it is over.
@@ -241,6 +247,10 @@ pub async fn rest(time: Duration) {
     while now() < until {
         tokio::task::yield_now().await;
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn nanos(time: Duration) -> u64 {

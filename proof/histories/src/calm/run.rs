@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use fault_kit::{Process, ms, secs, time_passes};
 use redlock::deadpool_redis::redis::Value;
 
-use super::{Calm, Scene};
+use super::Calm;
 use crate::arena::Arena;
 use crate::history::{Outcome, Verdict, leftovers, outcome, tidy_up};
 use crate::log::{Event, Line, Log, Moment, now, read_all};
@@ -87,7 +87,7 @@ impl Crew<'_> {
         for (n, &at) in self.calm.strikes.iter().enumerate() {
             time_passes(ms(at - passed)).await;
             passed = at;
-            if matches!(self.calm.scene, Scene::Deaths | Scene::DeadPermits) {
+            if self.calm.scene.kills() {
                 // Neither the first nor any that is dead.
                 let dead = n + 1;
                 if let Some(mut process) = self.processes.get_mut(dead).and_then(Option::take) {

@@ -7,11 +7,20 @@
 //! taken so that a hold looks longer and a wait shorter than it was, so an idle time that is found
 //! here was at least that long.
 //!
+//! A call that wants several keys takes them in the order of keys, and its log does not tell which
+//! it has. So a key counts as held while such a call waits that wants it and a larger key that is
+//! held (by a body, or in the same way): the call may have the one, and wait for the other. And the
+//! call waits for its keys while none of them is held. Calls that wait for each other in a circle
+//! have keys that are free by this rule, as nobody's body has one. A process that was killed in
+//! such a call may have any of its keys for one lease more.
+//!
 //! A key that readers hold is free for a reader, unless somebody else waits for it; and one of
 //! which permits are out, for whoever asks for more of them than that.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::several::Several;
+use super::waits::waits;
 use super::{Hold, Violation};
 use crate::lock_kind::LockKind;
 use crate::log::{Event, Line, Moment};
@@ -32,16 +41,6 @@ impl Idle {
     }
 }
 
-/// One time in which an attempt waits for a key.
-#[derive(Debug)]
-pub struct Wait<'a> {
-    pub attempt: &'a str,
-    pub key: &'a str,
-    pub kind: LockKind,
-    pub from: Moment,
-    pub until: Moment,
-}
-
 /// What changes on one key at one moment. At the same moment, what makes the key busy comes first,
 /// and a wait that ends comes after one that begins: they are one stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,16 +54,27 @@ enum Change<'a> {
 /// The idle times of all keys, in the order of their keys and beginnings.
 pub fn idle_times(lines: &[Line], holds: &[Hold]) -> Vec<Idle> {
     let mut changes: BTreeMap<&str, Vec<(Moment, Change)>> = BTreeMap::new();
-    for wait in waits(lines) {
-        let of_key = changes.entry(wait.key).or_default();
-        of_key.push((wait.from, Change::Waits(wait.attempt, wait.kind)));
-        of_key.push((wait.until, Change::Leaves(wait.attempt)));
-    }
     let deletions = deletions(lines);
+    let bodies = |hold: &Hold| (hold.since, held_until(hold, &deletions));
+    let waits = waits(lines);
+    let several = Several::new(lines, &waits, holds.iter().map(|hold| (&*hold.key, bodies(hold))));
+    for wait in &waits {
+        let of_key = changes.entry(wait.key).or_default();
+        for (from, until) in several.waits(wait).iter() {
+            of_key.push((from, Change::Waits(wait.attempt, wait.kind)));
+            of_key.push((until, Change::Leaves(wait.attempt)));
+        }
+    }
     for hold in holds {
+        let (since, until) = bodies(hold);
         let of_key = changes.entry(&hold.key).or_default();
-        of_key.push((hold.since, Change::Held(hold.kind)));
-        of_key.push((held_until(hold, &deletions), Change::Over(hold.kind)));
+        of_key.push((since, Change::Held(hold.kind)));
+        of_key.push((until, Change::Over(hold.kind)));
+    }
+    for (key, (from, until)) in several.on_the_way() {
+        let of_key = changes.entry(key).or_default();
+        of_key.push((from, Change::Held(LockKind::Exclusive)));
+        of_key.push((until, Change::Over(LockKind::Exclusive)));
     }
     let mut idle = Vec::new();
     for (key, mut changes) in changes {
@@ -102,51 +112,6 @@ fn held_until(hold: &Hold, deletions: &[(&str, Moment)]) -> Moment {
     let end = hold.over.unwrap_or(hold.deadline).min(hold.late_at.unwrap_or(Moment::MAX));
     let hits = deletions.iter().filter(|(key, at)| *key == hold.key && *at >= hold.granted);
     hits.map(|&(_, at)| at).fold(end, Moment::min).max(hold.granted)
-}
-
-pub fn waits(lines: &[Line]) -> Vec<Wait<'_>> {
-    let killed = lines.iter().filter(|line| line.event == Event::Killed);
-    let killed: HashMap<&str, Moment> =
-        killed.map(|line| (line.attempt.as_str(), line.at)).collect();
-    let last = lines.iter().map(|line| line.at).max().unwrap_or(0);
-    let ends = |attempt: &str| {
-        let process = attempt.rsplit_once('.').map_or(attempt, |(process, _)| process);
-        killed.get(process).copied().unwrap_or(last)
-    };
-    let mut wanted: HashMap<&str, (&str, LockKind)> = HashMap::new();
-    let mut begun: BTreeMap<&str, Moment> = BTreeMap::new();
-    let mut waits = Vec::new();
-    for Line { attempt, at, event } in lines {
-        match event {
-            Event::Begin { key, kind } => {
-                wanted.insert(attempt, (key, *kind));
-                begun.insert(attempt, *at);
-            }
-            Event::Resumed => {
-                begun.insert(attempt, *at);
-            }
-            Event::Stalled | Event::Granted { .. } | Event::Failed { .. } => {
-                let from = begun.remove(attempt.as_str());
-                let until = (*at).min(ends(attempt));
-                let key = wanted.get(attempt.as_str()).copied();
-                let wait = |(from, (key, kind))| Wait { attempt, key, kind, from, until };
-                waits.extend(from.zip(key).map(wait));
-            }
-            // Who has a write lock does not wait for a read lock.
-            Event::Downgrade { .. }
-            | Event::View { .. }
-            | Event::Step { .. }
-            | Event::Over
-            | Event::Killed
-            | Event::Gone { .. } => {}
-        }
-    }
-    for (attempt, from) in begun {
-        let (key, kind) = wanted[attempt];
-        waits.push(Wait { attempt, key, kind, from, until: ends(attempt) });
-    }
-    waits.retain(|wait| wait.from < wait.until);
-    waits
 }
 
 /// The times in which nobody held a key.

@@ -6,7 +6,7 @@
 //! it. Only histories without faults are judged: a connection that is cut may cost a place in the
 //! queue.
 
-use super::idle::waits;
+use super::waits::waits;
 use super::{Hold, Violation};
 use crate::lock_kind::LockKind;
 use crate::log::Line;

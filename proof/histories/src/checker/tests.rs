@@ -1,12 +1,14 @@
 //! Logs made by hand, one for each way in which a history can be wrong.
 
 use super::{
-    Leftover, Violation, check_holds, check_idle, check_leftovers, check_store, holds, idle_times,
+    Leftover, Violation, check_holds, check_idle, check_kept, check_leftovers, check_store, holds,
+    idle_times,
 };
 use crate::log::{Line, parse};
 use crate::store::{Access, Verb};
 
 mod kinds;
+mod together;
 
 /// Attempts by moments in microseconds, logs of several processes one after the other.
 fn lines(log: &str) -> Vec<Line> {
@@ -128,6 +130,15 @@ fn what_is_left_must_expire_within_a_lease() {
     let left = |left_ms| Leftover { key: "k".to_owned(), left_ms, longest_ms: 1_000 };
     assert_eq!(check_leftovers(&[left(Some(1_000))]), []);
     assert_eq!(check_leftovers(&[left(Some(1_001)), left(None)]).len(), 2);
+}
+
+#[test]
+fn nothing_is_held_when_all_work_is_done() {
+    assert_eq!(check_kept(&lines("w0.0 90 kept 0")), []);
+    let [found] = &check_kept(&lines("w0.0 90 kept 0\nw1.0 90 kept 2"))[..] else {
+        panic!("it was not found")
+    };
+    assert_eq!(found.to_string(), "(e) w1.0 holds 2 locks though all of its work is done");
 }
 
 /// Two callers of two processes, one after the other.
