@@ -68,6 +68,22 @@ fn the_keeper_takes_over_a_release_that_is_not_driven() {
     assert_eq!((server.take_verbs().len(), server.owner("k")), (2, None));
 }
 
+/// The release is slow on its connection, and the question of a caller that does not wait overtakes
+/// it.
+#[test]
+fn a_call_that_does_not_wait_comes_behind_a_release_that_nobody_awaits() {
+    let runtime = runtime();
+    let (server, redlock, ownership) = on_a_lane(&runtime);
+    server.next("release", [Fate::LostRequest]);
+    runtime.block_on(async {
+        let _leaving = ownership.release_in_background(true).unwrap();
+        let guard = redlock.lock("k").try_acquire().await.unwrap();
+        drop(guard.expect("its own process has let go of it"));
+    });
+    settled(&redlock);
+    assert_eq!(server.owner("k"), None);
+}
+
 #[test]
 fn a_release_whose_runtime_ends_is_sent_again_by_the_keeper() {
     let runtime = runtime();
