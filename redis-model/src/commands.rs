@@ -25,7 +25,7 @@ enum Keys {
 fn form(name: &[u8]) -> Option<Form> {
     let (shortest, longest, keys) = match name {
         b"GET" | b"PTTL" | b"LLEN" | b"LPOP" | b"ZCARD" => (2, 2, Keys::First),
-        b"MGET" | b"DEL" | b"EXISTS" => (2, usize::MAX, Keys::All),
+        b"MGET" | b"DEL" => (2, usize::MAX, Keys::All),
         b"PEXPIRE" | b"LINDEX" | b"ZSCORE" | b"ZREM" => (3, 3, Keys::First),
         b"SET" => (3, 6, Keys::First),
         b"RPUSH" => (3, usize::MAX, Keys::First),
@@ -85,9 +85,6 @@ fn carry_out(keys: &mut Keyspace, name: &[u8], arguments: &[&[u8]]) -> Result<Re
             Reply::Array(names.iter().map(|key| Reply::or_nil(value(key))).collect())
         }
         (b"SET", [key, value, options @ ..]) => set(keys, key, value, options)?,
-        (b"EXISTS", names) => {
-            Reply::count(names.iter().filter(|key| keys.get(key).is_some()).count())
-        }
         (b"DEL", names) => Reply::count(names.iter().filter(|key| keys.remove(key)).count()),
         (b"PTTL", [key]) => Reply::Int(match (keys.get(key), keys.ends(key)) {
             (None, _) => -2,

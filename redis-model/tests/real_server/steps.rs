@@ -53,7 +53,7 @@ pub(crate) async fn step(pair: &mut Pair, random: &mut Rng, place: &str) {
     let lock = one(random, &LOCKS);
     match random.u8(..60) {
         0..4 => acquire(pair, random, lock, place).await,
-        4..6 => group(pair, random, place).await,
+        4..6 => batch(pair, random, place).await,
         6..18 => in_line(pair, random, lock, place).await,
         18..28 => let_go(pair, random, lock, place).await,
         28..34 => others(pair, random, lock, place).await,
@@ -84,22 +84,22 @@ async fn acquire(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
 }
 
 /// Releases and acquires of both locks, some of them of the same one.
-async fn group(pair: &mut Pair, random: &mut Rng, place: &str) {
+async fn batch(pair: &mut Pair, random: &mut Rng, place: &str) {
     let (releases, acquires) = (random.usize(..3), random.usize(..4));
-    let (count, mut group, mut args) = (releases.to_string(), Vec::new(), Vec::new());
+    let (count, mut batch, mut args) = (releases.to_string(), Vec::new(), Vec::new());
     for _ in 0..releases {
         let lock = one(random, &LOCKS);
         let [key, _, _, line] = keys(lock);
-        group.extend([key, line]);
+        batch.extend([key, line]);
         args.push(held(pair, random, lock).0);
     }
     for _ in 0..acquires {
         let [key, mark, counter, _] = keys(one(random, &LOCKS));
-        group.extend([key, mark, counter]);
+        batch.extend([key, mark, counter]);
         args.extend([one(random, &OWNERS), life(random)].map(str::to_owned));
     }
     let args: Vec<&str> = std::iter::once(&*count).chain(args.iter().map(String::as_str)).collect();
-    call(pair, ("group", script!("group")), &group, &args, place).await;
+    call(pair, ("batch", script!("batch")), &batch, &args, place).await;
 }
 
 async fn in_line(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {

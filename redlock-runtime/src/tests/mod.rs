@@ -1,6 +1,7 @@
 //! The engines on a backend that fails on command, in virtual time.
 
 mod acquire;
+mod batches;
 mod cohort;
 mod crowd;
 #[cfg(feature = "metrics")]
@@ -8,7 +9,6 @@ mod dashboards;
 mod down_nodes;
 mod fake;
 mod fifo_queue;
-mod groups;
 mod health;
 mod lead;
 mod local_connection;

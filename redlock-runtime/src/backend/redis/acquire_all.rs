@@ -5,7 +5,7 @@ use std::time::Duration;
 use deadpool_redis::redis::Value;
 
 use super::commands::{exclusive, send_script};
-use super::connection::{Grouping, Loan, Source};
+use super::connection::{Batching, Loan, Source};
 use super::health::CLOCK;
 use super::route::Route;
 use crate::backend::{AcquireAll, AllAcquired, Claim, Reply};
@@ -24,7 +24,7 @@ impl<S: Source> AcquireAll for Route<S> {
         Box::pin(async move {
             let core = &self.core;
             let call = exclusive::acquire_all::call(claims);
-            let undo = |loan: Loan<Grouping<S::Connection>>| {
+            let undo = |loan: Loan<Batching<S::Connection>>| {
                 for claim in claims {
                     core.undo_acquire(self.home.as_ref(), loan.clone(), claim);
                 }

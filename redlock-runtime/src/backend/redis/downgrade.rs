@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::commands::{Failure, ScriptCall, no_reply, send_script, shared};
-use super::connection::{Grouping, Loan, SharedConnection, Source};
+use super::connection::{Batching, Loan, SharedConnection, Source};
 use super::health::IdentifiedSource;
 use super::route::Route;
 use crate::backend::{Claim, Downgrade, Downgraded, Reply};
@@ -21,7 +21,7 @@ impl<S: Source> Route<S> {
         let (core, home) = (&self.core, self.home.as_ref());
         let replicas = core.replicated.as_ref().map(|(replicas, _)| *replicas);
         let call = ScriptCall { replicas, ..shared::downgrade::call(held, next) };
-        let undo = |loan: Loan<Grouping<S::Connection>>| {
+        let undo = |loan: Loan<Batching<S::Connection>>| {
             core.undo_acquire(home, loan.clone(), next);
             core.undo_acquire(home, loan, held);
         };

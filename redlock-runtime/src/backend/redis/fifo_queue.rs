@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::commands::{ScriptCall, exclusive, on_abandoned, send_script, shared};
-use super::connection::{Grouping, Loan, Source};
+use super::connection::{Batching, Loan, Source};
 use super::route::Route;
 use crate::backend::{
     Claim, Enqueued, Fault, FifoQueue, Position, Reply, Rotated, Subscription, TokensUsed,
@@ -73,7 +73,7 @@ impl<S: Source> FifoQueue for Route<S> {
             let (core, home) = (&self.core, self.home.as_ref());
             let channel = core.registry.channel_within(within / CONNECTING_PART).await;
             let call = exclusive::rotate::call(held, tokens, next, reserve, channel);
-            let undo = |loan: Loan<Grouping<S::Connection>>| {
+            let undo = |loan: Loan<Batching<S::Connection>>| {
                 core.undo_enqueue(home, loan.clone(), next);
                 core.undo_acquire(home, loan, held);
             };
@@ -101,7 +101,7 @@ async fn send<S: Source>(
     route: &Route<S>,
     call: &ScriptCall,
     within: Duration,
-    undo: impl Fn(Loan<Grouping<S::Connection>>),
+    undo: impl Fn(Loan<Batching<S::Connection>>),
 ) -> Result<Enqueued, Fault> {
     let (core, decode) = (&route.core, exclusive::enqueue::decode);
     let answer = send_script(&core.health, &route.calls, call, within, decode, undo).await?;

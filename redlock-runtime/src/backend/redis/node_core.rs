@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::commands::{ScriptCall, exclusive, on_abandoned, send_script, shared};
 use super::connection::{
-    Grouping, Loan, MinReplicas, ReplicaConnections, SharedConnection, Source,
+    Batching, Loan, MinReplicas, ReplicaConnections, SharedConnection, Source,
 };
 use super::health::{CLOCK, IdentifiedSource, OutageLog, Sample, ServerIdentity};
 use super::pending_undo::PendingUndos;
@@ -141,7 +141,7 @@ impl<S: Source> NodeCore<S> {
     pub(crate) fn undo_acquire(
         self: &Arc<Self>,
         home: Option<&Handle>,
-        loan: Loan<Grouping<S::Connection>>,
+        loan: Loan<Batching<S::Connection>>,
         claim: &Claim,
     ) {
         self.undo(home, loan, claim, false);
@@ -151,7 +151,7 @@ impl<S: Source> NodeCore<S> {
     pub(crate) fn undo_enqueue(
         self: &Arc<Self>,
         home: Option<&Handle>,
-        loan: Loan<Grouping<S::Connection>>,
+        loan: Loan<Batching<S::Connection>>,
         claim: &Claim,
     ) {
         self.registry.gave_up(claim);
@@ -164,7 +164,7 @@ impl<S: Source> NodeCore<S> {
     fn undo(
         self: &Arc<Self>,
         home: Option<&Handle>,
-        mut loan: Loan<Grouping<S::Connection>>,
+        mut loan: Loan<Batching<S::Connection>>,
         claim: &Claim,
         may_be_queued: bool,
     ) {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{Cmd, Pipeline, RedisError, RedisFuture, Value};
 
-use super::commands::exclusive::group::{self, Part, Verb};
+use super::commands::exclusive::batch::{self, Part, Verb};
 use super::commands::exclusive::release_hint::{self, Noted};
 use super::commands::exclusive::{
     self, acquire, acquire_all, enqueue, nudge, raise, release, renew, rotate,
@@ -85,16 +85,16 @@ impl<T: 'static> SimulatedCall<T> {
     }
 }
 
-/// A server to which each acquire and each release comes in a group of its own, where it can be part
+/// A server to which each acquire and each release comes in a batch of its own, where it can be part
 /// of one.
-pub(crate) struct InGroups<'a, S>(pub(crate) &'a mut S);
+pub(crate) struct InBatches<'a, S>(pub(crate) &'a mut S);
 
-impl<S: ConnectionLike + Send> ConnectionLike for InGroups<'_, S> {
+impl<S: ConnectionLike + Send> ConnectionLike for InBatches<'_, S> {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         let Some(verb) = Verb::of(command) else { return self.0.req_packed_command(command) };
-        let group = group::invocation(std::iter::once(&Part::new(verb, command)));
+        let batch = batch::invocation(std::iter::once(&Part::new(verb, command)));
         Box::pin(async move {
-            match group.run_known(self.0).await? {
+            match batch.run_known(self.0).await? {
                 Some(Value::Array(answers)) if !matches!(*answers, [Value::Nil]) => {
                     let [answer] = <[Value; 1]>::try_from(answers).expect("one answer");
                     Ok(answer)
@@ -119,23 +119,23 @@ impl<S: ConnectionLike + Send> ConnectionLike for InGroups<'_, S> {
 }
 
 /// The answers to the releases, and those to the acquires.
-pub(crate) type GroupAnswers = (Vec<Option<(Found, bool)>>, Vec<Option<Acquired>>);
+pub(crate) type BatchAnswers = (Vec<Option<(Found, bool)>>, Vec<Option<Acquired>>);
 
-/// The answers to releases and acquires that come in one group, in this order; `None`: it has to be
+/// The answers to releases and acquires that come in one batch, in this order; `None`: it has to be
 /// asked by itself.
-pub(crate) fn ask_group(
+pub(crate) fn ask_batch(
     server: &mut (impl ConnectionLike + Send),
     releases: &[SimulatedCall<(Found, bool)>],
     acquires: &[SimulatedCall<Acquired>],
-) -> GroupAnswers {
+) -> BatchAnswers {
     let part = |call: &ScriptCall| {
         let command = call.invocation.by_digest();
-        Part::new(Verb::of(command).expect("it can be part of a group"), command)
+        Part::new(Verb::of(command).expect("it can be part of a batch"), command)
     };
     let calls = releases.iter().map(|release| &release.call);
     let parts: Vec<Part> =
         calls.chain(acquires.iter().map(|asked| &asked.call)).map(part).collect();
-    let reply = at_once(group::invocation(parts.iter()).run(server));
+    let reply = at_once(batch::invocation(parts.iter()).run(server));
     let Ok(Value::Array(answers)) = reply else { panic!("{reply:?}") };
     assert_eq!(answers.len(), parts.len());
     let (first, then) = answers.split_at(releases.len());

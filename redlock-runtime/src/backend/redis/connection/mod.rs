@@ -1,9 +1,9 @@
 //! Connections to a server: where they come from, and how they are shared.
 
 pub(crate) mod address;
+pub(crate) mod batching;
 pub(crate) mod connect;
 pub(crate) mod diagnosis;
-pub(crate) mod grouping;
 pub(crate) mod local;
 pub(crate) mod replicas;
 #[cfg(test)]
@@ -11,9 +11,9 @@ pub(crate) mod scripted;
 pub(crate) mod shared;
 pub(crate) mod source;
 
+pub(crate) use batching::Batching;
 pub(crate) use connect::CONNECT;
 pub(crate) use diagnosis::diagnose;
-pub(crate) use grouping::Grouping;
 pub(crate) use local::LocalRoutes;
 pub(crate) use replicas::{MinReplicas, ReplicaConnections};
 #[cfg(test)]

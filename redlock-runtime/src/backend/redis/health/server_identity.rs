@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::clock_jump::{ClockJumps, Sample};
 use super::info::field;
-use crate::backend::redis::connection::{CONNECT, Grouping, Source};
+use crate::backend::redis::connection::{Batching, CONNECT, Source};
 use crate::backend::redis::pubsub::{Listener, PubsubStream};
 use crate::backend::{Cause, MemorySince, Witness};
 use crate::clock::{Clock, Moment};
@@ -193,7 +193,7 @@ pub(crate) struct IdentifiedSource<S> {
 }
 
 impl<S: Source> Source for IdentifiedSource<S> {
-    type Connection = Grouping<S::Connection>;
+    type Connection = Batching<S::Connection>;
 
     async fn connect(&self) -> RedisResult<Self::Connection> {
         let mut connection = self.source.connect().await?;
@@ -201,7 +201,7 @@ impl<S: Source> Source for IdentifiedSource<S> {
             name(connection.clone(), &self.name);
         }
         self.identity.meet(&mut connection).await?;
-        Ok(Grouping::new(connection))
+        Ok(Batching::new(connection))
     }
 
     fn may_be_named(&self) -> bool {
@@ -219,7 +219,7 @@ impl<S: Source> Source for IdentifiedSource<S> {
 
     /// The keys of a script have to be on one server.
     fn shared_by_many(connection: Self::Connection) -> Self::Connection {
-        if S::LEADS_TO_ONE { connection.with_groups() } else { connection }
+        if S::LEADS_TO_ONE { connection.with_batches() } else { connection }
     }
 
     fn channel(&self, prefix: &str) -> String {

@@ -1,7 +1,7 @@
 //! Pins the digests of the scripts to those in docs/protocol.md and docs/security.md.
 
 use super::{
-    acquire, acquire_all, enqueue, group, nudge, raise, release, release_hint, renew, retain,
+    acquire, acquire_all, batch, enqueue, nudge, raise, release, release_hint, renew, retain,
     rotate,
 };
 use crate::backend::CLAIM_WINDOW;
@@ -13,7 +13,7 @@ pub(crate) fn scripts() -> [&'static str; 11] {
     [
         &acquire::SCRIPT,
         &acquire_all::SCRIPT,
-        &group::SCRIPT,
+        &batch::SCRIPT,
         &raise::SCRIPT,
         &renew::SCRIPT,
         &release_hint::SCRIPT,
@@ -31,7 +31,7 @@ fn the_digests_are_pinned() {
     for (script, digest) in [
         (&acquire::SCRIPT, "783bd5302f39fee1de031e89595a33e3e14758ab"),
         (&acquire_all::SCRIPT, "1f7fbb828d755e4eaffad996dc0c8cc01450f83f"),
-        (&group::SCRIPT, "87c16e1815f96bf7b2ac41815a6b333f2705cbc5"),
+        (&batch::SCRIPT, "ea0c20de39819540d8dc1e88bb4992c1a620f023"),
         (&raise::SCRIPT, "6e5b9298609e8f6c72c53308d307db6ab64b6dfc"),
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
         (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),

@@ -3,10 +3,10 @@
 pub(crate) mod acquire;
 pub(crate) mod acquire_all;
 pub(in crate::backend::redis::commands) mod arguments;
+pub(crate) mod batch;
 #[cfg(test)]
 mod digests;
 pub(crate) mod enqueue;
-pub(crate) mod group;
 pub(crate) mod nudge;
 pub(crate) mod raise;
 pub(crate) mod release;

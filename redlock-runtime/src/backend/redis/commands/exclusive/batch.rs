@@ -1,13 +1,13 @@
-//! The group command: what several callers want at the same moment, in one script.
+//! The batch command: what several callers want at the same moment, in one script.
 
 use deadpool_redis::redis::{Arg, Cmd};
 
 use super::{acquire, release};
 use crate::backend::redis::commands::{Invocation, Script};
 
-pub(super) static SCRIPT: Script = Script::new(include_str!("group.lua"));
+pub(super) static SCRIPT: Script = Script::new(include_str!("batch.lua"));
 
-/// A command that can be part of a group.
+/// A command that can be part of a batch.
 #[derive(Debug)]
 pub(crate) struct Part {
     verb: Verb,
@@ -30,7 +30,7 @@ const WORDS_OF_RELEASE: usize = WORDS_AHEAD + 5;
 const WORDS_OF_ACQUIRE: usize = WORDS_AHEAD + 6;
 
 impl Verb {
-    /// `None`: the command cannot be part of a group.
+    /// `None`: the command cannot be part of a batch.
     pub(crate) fn of(command: &Cmd) -> Option<Self> {
         let mut words = command.args_iter();
         let (verb, script) = match words.len() {

@@ -1,4 +1,4 @@
-//! Groups of commands on a model of a server: each command has the answer and the effect that it
+//! Batches of commands on a model of a server: each command has the answer and the effect that it
 //! would have had by itself, behind the releases and the acquires before it.
 
 use std::time::Duration;
@@ -15,15 +15,15 @@ use crate::owner::Owner;
 const LIVES: u64 = 60;
 const STEPS: usize = 60;
 
-/// Two servers that are asked the same: one in groups, the other one by one.
+/// Two servers that are asked the same: one in batches, the other one by one.
 struct Pair {
-    grouped: Server,
+    batched: Server,
     single: Server,
     random: Rng,
     now: u64,
     keys: Vec<LockKey>,
     owners: Vec<Owner>,
-    /// How many commands were answered in a group, and by themselves.
+    /// How many commands were answered in a batch, and by themselves.
     counts: [usize; 2],
 }
 
@@ -37,7 +37,7 @@ impl Pair {
         let owners = (0..4).map(|_| Owner::fresh("test")).collect();
         let now = 1_795_000_000_000_000 + random.u64(..1_000_000);
         let mut pair =
-            Self { grouped: server(), single: server(), random, now, keys, owners, counts: [0; 2] };
+            Self { batched: server(), single: server(), random, now, keys, owners, counts: [0; 2] };
         pair.pass(0);
         pair
     }
@@ -45,7 +45,7 @@ impl Pair {
     /// The clock may go backwards.
     fn pass(&mut self, micros: i64) {
         self.now = self.now.saturating_add_signed(micros);
-        for server in [&mut self.grouped, &mut self.single] {
+        for server in [&mut self.batched, &mut self.single] {
             server.set_clock(self.now, self.now / 1000);
         }
     }
@@ -62,7 +62,7 @@ impl Pair {
     }
 
     fn ask_both<T: 'static>(&mut self, call: &SimulatedCall<T>) {
-        let _ = ask(&mut self.grouped, call);
+        let _ = ask(&mut self.batched, call);
         let _ = ask(&mut self.single, call);
     }
 
@@ -80,17 +80,17 @@ impl Pair {
                 let claim = self.claim();
                 self.ask_both(&simulated::acquire(&claim));
             }
-            _ => self.ask_group(),
+            _ => self.ask_batch(),
         }
     }
 
-    fn ask_group(&mut self) {
+    fn ask_batch(&mut self) {
         let (held, wanted) = (self.claims(4), self.claims(5));
         let release = |claim| simulated::release(Release::of(claim), true);
         let releases: Vec<_> = held.iter().map(release).collect();
         let acquires: Vec<_> = wanted.iter().map(simulated::acquire).collect();
 
-        let (first, then) = simulated::ask_group(&mut self.grouped, &releases, &acquires);
+        let (first, then) = simulated::ask_batch(&mut self.batched, &releases, &acquires);
         let are_plain = first.iter().map(Option::is_some).chain(then.iter().map(Option::is_some));
         are_plain.for_each(|is_plain| self.counts[usize::from(!is_plain)] += 1);
         for (release, answer) in releases.iter().zip(&first) {
@@ -99,12 +99,12 @@ impl Pair {
         for (acquire, answer) in acquires.iter().zip(&then) {
             assert!(answer.is_none() || *answer == Some(ask(&mut self.single, acquire)));
         }
-        // What the group has left out comes behind it.
+        // What the batch has left out comes behind it.
         for (release, _) in releases.iter().zip(&first).filter(|(_, answer)| answer.is_none()) {
-            assert_eq!(ask(&mut self.grouped, release), ask(&mut self.single, release));
+            assert_eq!(ask(&mut self.batched, release), ask(&mut self.single, release));
         }
         for (acquire, _) in acquires.iter().zip(&then).filter(|(_, answer)| answer.is_none()) {
-            assert_eq!(ask(&mut self.grouped, acquire), ask(&mut self.single, acquire));
+            assert_eq!(ask(&mut self.batched, acquire), ask(&mut self.single, acquire));
         }
     }
 
@@ -124,24 +124,24 @@ fn ask<T: 'static>(server: &mut Server, call: &SimulatedCall<T>) -> T {
 }
 
 #[test]
-fn commands_in_a_group_are_answered_as_one_by_one() {
+fn commands_in_a_batch_are_answered_as_one_by_one() {
     let mut counts = [0; 2];
     for seed in 0..LIVES {
         let mut pair = Pair::new(seed);
         for step in 0..STEPS {
             pair.step();
-            let [grouped, single] = [&pair.grouped, &pair.single].map(Pair::keys_of);
-            assert_eq!(grouped, single, "seed {seed}, step {step}");
+            let [batched, single] = [&pair.batched, &pair.single].map(Pair::keys_of);
+            assert_eq!(batched, single, "seed {seed}, step {step}");
         }
         counts = [counts[0] + pair.counts[0], counts[1] + pair.counts[1]];
     }
-    let [in_group, alone] = counts;
-    assert!(in_group > 3_000 && alone > 3_000, "{counts:?}");
+    let [in_batch, alone] = counts;
+    assert!(in_batch > 3_000 && alone > 3_000, "{counts:?}");
 }
 
-/// Keys of another type stay what they are, and spoil nothing for the others of the group.
+/// Keys of another type stay what they are, and spoil nothing for the others of the batch.
 #[test]
-fn foreign_keys_in_a_group_harm_nobody() {
+fn foreign_keys_in_a_batch_harm_nobody() {
     let mut pair = Pair::new(0);
     let owner = pair.owners[0].clone();
     let claim = |key: &LockKey| Claim {
@@ -152,7 +152,7 @@ fn foreign_keys_in_a_group_harm_nobody() {
     };
     let [bad_mark, bad_lock, bad_queue, good, free] =
         [&pair.keys[0], &pair.keys[2], &pair.keys[3], &pair.keys[4], &pair.keys[5]].map(claim);
-    let server = &mut pair.grouped;
+    let server = &mut pair.batched;
     for claim in [&bad_queue, &good] {
         ask(server, &simulated::acquire(claim));
     }
@@ -162,7 +162,7 @@ fn foreign_keys_in_a_group_harm_nobody() {
     }
     let releases = [&bad_queue, &good].map(|claim| simulated::release(Release::of(claim), true));
     let acquires = [&bad_mark, &bad_lock, &free].map(simulated::acquire);
-    let (first, then) = simulated::ask_group(server, &releases, &acquires);
+    let (first, then) = simulated::ask_batch(server, &releases, &acquires);
     assert_eq!(first, [None, Some((Found::Ours, false))]);
     assert!(matches!(then[..], [None, None, Some(Acquired::Granted { .. })]), "{then:?}");
     for foreign in [mark.as_str(), bad_lock.key.redis_key(), &bad_queue.key.queue_key()] {

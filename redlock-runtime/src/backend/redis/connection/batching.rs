@@ -1,4 +1,4 @@
-//! Group commit: what many callers ask at the same moment leaves in one script.
+//! Batches (group commit): what many callers ask at the same moment leaves in one script.
 //!
 //! A script costs the server as much for its way in as for what it does, and the client a message
 //! to the task that drives the connection. So while many commands are on their way, acquires and
@@ -18,41 +18,41 @@ use deadpool_redis::redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use crate::backend::redis::commands::exclusive::group::{self, Part, Verb};
+use crate::backend::redis::commands::exclusive::batch::{self, Part, Verb};
 use crate::backend::redis::pubsub::broken;
 use crate::clock::Clock;
 use crate::denial::Denial;
 use crate::shield::shielded;
 
 const CLOCK: Clock = Clock::Boot;
-/// How many commands are on their way before others form groups. A group leaves one turn of the
+/// How many commands are on their way before others form batches. A batch leaves one turn of the
 /// runtime later, which few callers do not make up for.
 const CROWD: usize = 4;
-/// The most commands in one group. Its script takes the server 200 us at most.
+/// The most commands in one batch. Its script takes the server 200 us at most.
 const LARGEST: usize = 32;
 
-/// A connection on which groups can form. Clones share the socket.
+/// A connection on which batches can form. Clones share the socket.
 #[derive(Clone)]
-pub(crate) struct Grouping<C> {
+pub(crate) struct Batching<C> {
     connection: C,
     /// `None`: every command leaves by itself. Each command on its way has a clone.
-    groups: Option<Arc<Groups<C>>>,
+    batches: Option<Arc<Batches<C>>>,
 }
 
-struct Groups<C> {
+struct Batches<C> {
     connection: C,
     /// The runtime that drives the connection.
     home: Handle,
     /// Whether the user of this client is denied the script.
     denial: Denial,
-    next: Mutex<NextGroup>,
+    next: Mutex<NextBatch>,
     /// The number of commands in it, which all others can see without the mutex.
     waiting: AtomicUsize,
 }
 
 /// The commands that leave together next.
 #[derive(Default)]
-struct NextGroup {
+struct NextBatch {
     members: VecDeque<Member>,
     next_id: u64,
     /// A task will send it, and tell its watchers.
@@ -73,9 +73,9 @@ enum Answer {
     Alone,
 }
 
-impl<C: ConnectionLike + Clone + Send + Sync + 'static> Grouping<C> {
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
     pub(crate) fn new(connection: C) -> Self {
-        Self { connection, groups: None }
+        Self { connection, batches: None }
     }
 
     /// The connection on which every command leaves by itself.
@@ -83,38 +83,38 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Grouping<C> {
         &mut self.connection
     }
 
-    /// Groups form on this connection, which belongs to the runtime of the caller.
-    pub(crate) fn with_groups(self) -> Self {
-        let groups = Groups {
+    /// Batches form on this connection, which belongs to the runtime of the caller.
+    pub(crate) fn with_batches(self) -> Self {
+        let batches = Batches {
             connection: self.connection.clone(),
             home: Handle::current(),
             denial: Denial::default(),
             next: Mutex::default(),
             waiting: AtomicUsize::new(0),
         };
-        Self { groups: Some(Arc::new(groups)), ..self }
+        Self { batches: Some(Arc::new(batches)), ..self }
     }
 
     /// Told when all commands that were given to this connection have left, ahead of whatever their
     /// caller does next. `None`: the connection is not that of a caller's runtime.
     ///
-    /// A command was given to the task that drives the connection, or is in the next group. That
+    /// A command was given to the task that drives the connection, or is in the next batch. That
     /// task is woken, and must run before the caller goes on, computes or blocks: a worker thread
     /// that the caller keeps busy does not run it. Another task, woken later, tells that it did, as
     /// it lets other tasks run first. A second poll of the caller would not prove it: an executor
     /// inside of a task (`LocalSet`, `join!`) polls the caller again without letting other tasks run.
     pub(crate) fn next_departure(&self) -> Option<oneshot::Receiver<()>> {
-        let groups = self.groups.as_ref()?;
+        let batches = self.batches.as_ref()?;
         let (tell, told) = oneshot::channel();
-        let mut next = groups.next();
+        let mut next = batches.next();
         next.watchers.push(tell);
-        groups.need_sender(next);
+        batches.need_sender(next);
         Some(told)
     }
 }
 
-impl<C: ConnectionLike + Clone + Send + Sync + 'static> Groups<C> {
-    /// Does a command join a group?
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
+    /// Does a command join a batch?
     fn is_crowded(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > CROWD && !self.denial.lasts(|| CLOCK.now())
     }
@@ -123,7 +123,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Groups<C> {
         self.waiting.load(Ordering::Acquire) > 0
     }
 
-    fn next(&self) -> MutexGuard<'_, NextGroup> {
+    fn next(&self) -> MutexGuard<'_, NextBatch> {
         self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -135,18 +135,18 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Groups<C> {
         next.members.push_back(Member { id, part, answer });
         self.waiting.store(next.members.len(), Ordering::Release);
         self.need_sender(next);
-        Membership { groups: Arc::clone(self), id, answer: told, is_answered: false }
+        Membership { batches: Arc::clone(self), id, answer: told, is_answered: false }
     }
 
-    fn need_sender(self: &Arc<Self>, mut next: MutexGuard<'_, NextGroup>) {
+    fn need_sender(self: &Arc<Self>, mut next: MutexGuard<'_, NextBatch>) {
         let has_sender = std::mem::replace(&mut next.has_sender, true);
         drop(next);
         if !has_sender {
-            self.home.spawn(send_soon(GroupSender(Some(Arc::clone(self)))));
+            self.home.spawn(send_soon(BatchSender(Some(Arc::clone(self)))));
         }
     }
 
-    /// Sends the group that forms, ahead of a command that leaves by itself.
+    /// Sends the batch that forms, ahead of a command that leaves by itself.
     fn send_now(self: &Arc<Self>) {
         if self.is_forming() {
             let sent = self.send(&mut self.next());
@@ -155,35 +155,35 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Groups<C> {
     }
 
     /// Sends what has come so far. Under the mutex: whoever does not find its command in the next
-    /// group any more knows that it has left.
-    fn send(self: &Arc<Self>, next: &mut NextGroup) -> Vec<SentGroup> {
+    /// batch any more knows that it has left.
+    fn send(self: &Arc<Self>, next: &mut NextBatch) -> Vec<SentBatch> {
         let mut sent = Vec::new();
         while !next.members.is_empty() {
             let count = next.members.len().min(LARGEST);
             let mut members: Vec<Member> = next.members.drain(..count).collect();
             members.sort_by_key(|member| member.part.verb());
-            let invocation = group::invocation(members.iter().map(|member| &member.part));
+            let invocation = batch::invocation(members.iter().map(|member| &member.part));
             let mut connection = self.connection.clone();
             let mut reply: Reply = Box::pin(async move { invocation.run(&mut connection).await });
             // The first poll puts the command on the connection.
             let at_once = reply.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             let callers = members.into_iter().map(|member| member.answer).collect();
-            sent.push(SentGroup { callers: Callers(callers), reply, at_once });
+            sent.push(SentBatch { callers: Callers(callers), reply, at_once });
         }
         self.waiting.store(0, Ordering::Release);
         sent
     }
 
     /// Outside of the mutex: a runtime that has ended drops its tasks at once, and wakes callers.
-    fn await_answers(self: &Arc<Self>, sent: Vec<SentGroup>) {
-        for SentGroup { callers, reply, at_once } in sent {
-            let groups = Arc::clone(self);
+    fn await_answers(self: &Arc<Self>, sent: Vec<SentBatch>) {
+        for SentBatch { callers, reply, at_once } in sent {
+            let batches = Arc::clone(self);
             self.home.spawn(async move {
                 let reply = match at_once {
                     Poll::Ready(reply) => reply,
                     Poll::Pending => reply.await,
                 };
-                groups.answer(callers, reply);
+                batches.answer(callers, reply);
             });
         }
     }
@@ -214,14 +214,14 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Groups<C> {
 
 type Reply = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
 
-/// A group whose script is on its way.
-struct SentGroup {
+/// A batch whose script is on its way.
+struct SentBatch {
     callers: Callers,
     reply: Reply,
     at_once: Poll<RedisResult<Value>>,
 }
 
-/// Those who wait for the answers of a group that was sent.
+/// Those who wait for the answers of a batch that was sent.
 struct Callers(Vec<oneshot::Sender<Answer>>);
 
 impl Callers {
@@ -240,16 +240,16 @@ impl Drop for Callers {
     }
 }
 
-/// Sends the group that forms after the callers that run first have joined it.
-async fn send_soon<C: ConnectionLike + Clone + Send + Sync + 'static>(mut sender: GroupSender<C>) {
+/// Sends the batch that forms after the callers that run first have joined it.
+async fn send_soon<C: ConnectionLike + Clone + Send + Sync + 'static>(mut sender: BatchSender<C>) {
     one_turn().await;
-    if let Some(groups) = sender.0.take() {
+    if let Some(batches) = sender.0.take() {
         let (sent, watchers) = {
-            let mut next = groups.next();
+            let mut next = batches.next();
             next.has_sender = false;
-            (groups.send(&mut next), std::mem::take(&mut next.watchers))
+            (batches.send(&mut next), std::mem::take(&mut next.watchers))
         };
-        groups.await_answers(sent);
+        batches.await_answers(sent);
         if watchers.is_empty() {
             return;
         }
@@ -275,27 +275,27 @@ async fn one_turn() {
     .await;
 }
 
-/// If its task ends before it has sent the group, with its runtime, each command leaves by itself.
-struct GroupSender<C>(Option<Arc<Groups<C>>>);
+/// If its task ends before it has sent the batch, with its runtime, each command leaves by itself.
+struct BatchSender<C>(Option<Arc<Batches<C>>>);
 
-impl<C> Drop for GroupSender<C> {
+impl<C> Drop for BatchSender<C> {
     fn drop(&mut self) {
-        if let Some(groups) = self.0.take() {
-            let mut next = groups.next.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(batches) = self.0.take() {
+            let mut next = batches.next.lock().unwrap_or_else(PoisonError::into_inner);
             let (members, watchers) =
                 (std::mem::take(&mut next.members), std::mem::take(&mut next.watchers));
             next.has_sender = false;
-            groups.waiting.store(0, Ordering::Release);
+            batches.waiting.store(0, Ordering::Release);
             drop(next);
             shielded(|| drop((members, watchers)));
         }
     }
 }
 
-/// The command of a caller in the group that forms, or in one that was sent. If the caller goes
+/// The command of a caller in the batch that forms, or in one that was sent. If the caller goes
 /// away before, its command is not sent.
 struct Membership<C> {
-    groups: Arc<Groups<C>>,
+    batches: Arc<Batches<C>>,
     id: u64,
     answer: oneshot::Receiver<Answer>,
     is_answered: bool,
@@ -305,7 +305,7 @@ impl<C> Membership<C> {
     async fn answer(mut self) -> Answer {
         let answer = (&mut self.answer).await;
         self.is_answered = true;
-        // Nobody sent the group.
+        // Nobody sent the batch.
         answer.unwrap_or(Answer::Alone)
     }
 }
@@ -315,34 +315,34 @@ impl<C> Drop for Membership<C> {
         if self.is_answered {
             return;
         }
-        let mut next = self.groups.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.batches.next.lock().unwrap_or_else(PoisonError::into_inner);
         if let Ok(place) = next.members.binary_search_by_key(&self.id, |member| member.id) {
             let member = next.members.remove(place);
-            self.groups.waiting.store(next.members.len(), Ordering::Release);
+            self.batches.waiting.store(next.members.len(), Ordering::Release);
             drop(next);
             drop(member);
         }
     }
 }
 
-impl<C: ConnectionLike + Clone + Send + Sync + 'static> ConnectionLike for Grouping<C> {
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> ConnectionLike for Batching<C> {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        let Self { connection, groups: Some(groups) } = self else {
+        let Self { connection, batches: Some(batches) } = self else {
             return self.connection.req_packed_command(command);
         };
         match Verb::of(command) {
-            Some(verb) if groups.is_crowded() => Box::pin(async move {
+            Some(verb) if batches.is_crowded() => Box::pin(async move {
                 let part = Part::new(verb, command);
-                match groups.join(part).answer().await {
+                match batches.join(part).answer().await {
                     Answer::Of(reply) => reply,
                     Answer::Alone => {
-                        groups.send_now();
+                        batches.send_now();
                         connection.req_packed_command(command).await
                     }
                 }
             }),
             _ => {
-                groups.send_now();
+                batches.send_now();
                 connection.req_packed_command(command)
             }
         }
@@ -354,8 +354,8 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> ConnectionLike for Group
         offset: usize,
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
-        if let Some(groups) = &self.groups {
-            groups.send_now();
+        if let Some(batches) = &self.batches {
+            batches.send_now();
         }
         self.connection.req_packed_commands(pipeline, offset, count)
     }

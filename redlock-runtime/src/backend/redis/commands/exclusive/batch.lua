@@ -1,4 +1,4 @@
--- group: what several callers want at the same moment, each for a lock of its own: releases first,
+-- batch: what several callers want at the same moment, each for a lock of its own: releases first,
 -- then acquires. Only what is plain is done: the release of a lock that nobody waits for, the acquire
 -- of a lock that is free and has no fencing counter, or that another owner has.
 -- KEYS: of each release the lock and its queue, then of each acquire the lock, the fencing mark of
@@ -16,14 +16,14 @@ local function has_failed(reply)
 end
 
 if releases > 0 then
-  local locks, queues, freed, is_freed = {}, {}, {}, {}
+  local locks, freed, is_freed = {}, {}, {}
   for i = 1, releases do
-    locks[i], queues[i] = KEYS[2 * i - 1], KEYS[2 * i]
+    locks[i] = KEYS[2 * i - 1]
   end
-  local holders, waiting = try('MGET', unpack(locks)), try('EXISTS', unpack(queues))
+  local holders = try('MGET', unpack(locks))
   for i = 1, releases do
     local is_plain = not has_failed(holders) and holders[i] == ARGV[i + 1]
-      and (waiting == 0 or try('EXISTS', queues[i]) == 0) and not is_freed[locks[i]]
+      and not is_freed[locks[i]] and try('LLEN', KEYS[2 * i]) == 0
     answers[i] = is_plain and 1
     if is_plain then
       freed[#freed + 1], is_freed[locks[i]] = locks[i], true

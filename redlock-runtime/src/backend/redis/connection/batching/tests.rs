@@ -75,11 +75,11 @@ impl ConnectionLike for Wire {
     }
 }
 
-/// A connection with so many commands on their way that others form groups.
+/// A connection with so many commands on their way that others form batches.
 struct Crowd {
     wire: Wire,
-    connection: Grouping<Wire>,
-    _others: Vec<Grouping<Wire>>,
+    connection: Batching<Wire>,
+    _others: Vec<Batching<Wire>>,
 }
 
 type Call = JoinHandle<RedisResult<Value>>;
@@ -98,7 +98,7 @@ fn acquiring(crowd: &Crowd, name: &str) -> Pin<Box<impl Future<Output = RedisRes
 impl Crowd {
     fn new() -> Self {
         let wire = Wire::default();
-        let connection = Grouping::new(wire.clone()).with_groups();
+        let connection = Batching::new(wire.clone()).with_batches();
         let others = vec![connection.clone(); CROWD];
         Self { wire, connection, _others: others }
     }
@@ -157,7 +157,7 @@ async fn many_leave_in_one_script_and_each_gets_its_own_answer() {
 }
 
 #[tokio::test]
-async fn what_a_group_has_left_out_is_sent_by_itself() {
+async fn what_a_batch_has_left_out_is_sent_by_itself() {
     let crowd = Crowd::new();
     let (a, b) = (crowd.release("a"), crowd.release("b"));
     crowd.settle().await;
@@ -210,13 +210,13 @@ async fn a_caller_that_goes_after_its_command_has_left_takes_nothing_along() {
 
 /// The clean-up of an acquire, for example, must not overtake it.
 #[tokio::test]
-async fn what_leaves_by_itself_comes_behind_the_group() {
+async fn what_leaves_by_itself_comes_behind_the_batch() {
     let crowd = Crowd::new();
     let mut calls = [acquiring(&crowd, "a"), acquiring(&crowd, "b")];
     for call in &mut calls {
         begin(call).await;
     }
-    assert_eq!(crowd.wire.count(), 0, "the group has not left");
+    assert_eq!(crowd.wire.count(), 0, "the batch has not left");
     let claim = claim("c");
     let mut connection = crowd.connection.clone();
     let alone = release::call(Release::leaving(&claim), true).invocation;
@@ -282,7 +282,7 @@ async fn an_answer_of_another_form_is_everybodys() {
 
 /// Not more than the server carries out in 200 us.
 #[tokio::test]
-async fn a_group_has_a_largest_size() {
+async fn a_batch_has_a_largest_size() {
     let crowd = Crowd::new();
     let names: Vec<String> = (0..=LARGEST).map(|number| format!("k{number}")).collect();
     let calls: Vec<Call> = names.iter().map(|name| crowd.acquire(name)).collect();
@@ -322,7 +322,7 @@ fn the_end_of_a_runtime_leaves_nobody_waiting() {
 }
 
 #[test]
-fn only_plain_commands_are_part_of_a_group() {
+fn only_plain_commands_are_part_of_a_batch() {
     let claim = claim("a");
     let verb = |invocation: &Invocation| Verb::of(invocation.by_digest());
     assert_eq!(verb(&acquire::call(&claim).invocation), Some(Verb::Acquire));
