@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 
+use super::clock::CLOCK;
 use super::commands::{exclusive, send_script};
 use super::connection::{Batching, Loan, Source};
-use super::health::CLOCK;
 use super::route::Route;
 use crate::backend::{AcquireAll, AllAcquired, Claim, Reply};
 use crate::error::NodeErrorKind;

@@ -1,6 +1,7 @@
 //! One Redis server as a backend. Redis replies and errors stop in this folder.
 
 mod acquire_all;
+mod clock;
 mod commands;
 mod connection;
 mod downgrade;

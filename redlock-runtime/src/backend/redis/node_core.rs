@@ -6,11 +6,12 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use super::clock::CLOCK;
 use super::commands::{ScriptCall, exclusive, on_abandoned, send_script, shared};
 use super::connection::{
     Batching, Loan, MinReplicas, ReplicaConnections, SharedConnection, Source,
 };
-use super::health::{CLOCK, IdentifiedSource, OutageLog, Sample, ServerIdentity};
+use super::health::{IdentifiedSource, OutageLog, Sample, ServerIdentity};
 use super::pending_undo::PendingUndos;
 use super::pubsub::{HandoverWatchdog, Registry};
 use crate::backend::{Claim, Fault, Found, Release};

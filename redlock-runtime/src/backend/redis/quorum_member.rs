@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use super::clock::CLOCK;
 use super::commands::{Failure, no_reply};
 use super::connection::{Source, diagnose};
 use super::founders;
-use super::health::{CLOCK, Sample};
+use super::health::Sample;
 use super::node::RedisNode;
 use crate::backend::{FoundersOffer, FoundersReply, MemorySince, QuorumMember, Reply};
 

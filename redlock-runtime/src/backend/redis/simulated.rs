@@ -85,8 +85,8 @@ impl<T: 'static> SimulatedCall<T> {
     }
 }
 
-/// A server to which each acquire and each release comes in a batch of its own, where it can be part
-/// of one.
+/// A server to which each acquire and each release comes in a batch of its own, where it can be
+/// part of one.
 pub(crate) struct InBatches<'a, S>(pub(crate) &'a mut S);
 
 impl<S: ConnectionLike + Send> ConnectionLike for InBatches<'_, S> {

@@ -8,8 +8,9 @@ use tokio::time::{Instant, Timeout, timeout_at};
 
 use super::failure::{Failure, no_connection, no_reply, nonsense};
 use super::script_call::ScriptCall;
+use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::connection::{Loan, SharedConnection, Source, diagnose};
-use crate::backend::redis::health::{CLOCK, OutageLog};
+use crate::backend::redis::health::OutageLog;
 use crate::clock::Moment;
 use crate::error::NodeErrorKind;
 

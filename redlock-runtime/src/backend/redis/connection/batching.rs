@@ -3,8 +3,8 @@
 //! A script costs the server as much for its way in as for what it does, and the client a message
 //! to the task that drives the connection. So while many commands are on their way, acquires and
 //! releases wait for the callers that run next on the same runtime, and leave with theirs. Each
-//! caller gets an answer as if its command had left by itself. The order of the commands stays: what
-//! comes later on the same connection comes behind.
+//! caller gets an answer as if its command had left by itself. The order of the commands stays:
+//! what comes later on the same connection comes behind.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -18,13 +18,12 @@ use deadpool_redis::redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::exclusive::batch::{self, Part, Verb};
 use crate::backend::redis::pubsub::broken;
-use crate::clock::Clock;
 use crate::denial::Denial;
 use crate::shield::shielded;
 
-const CLOCK: Clock = Clock::Boot;
 /// How many commands are on their way before others form batches. A batch leaves one turn of the
 /// runtime later, which few callers do not make up for.
 const CROWD: usize = 4;
@@ -102,7 +101,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
     /// task is woken, and must run before the caller goes on, computes or blocks: a worker thread
     /// that the caller keeps busy does not run it. Another task, woken later, tells that it did, as
     /// it lets other tasks run first. A second poll of the caller would not prove it: an executor
-    /// inside of a task (`LocalSet`, `join!`) polls the caller again without letting other tasks run.
+    /// inside of a task (`LocalSet`, `join!`) polls the caller again without letting others run.
     pub(crate) fn next_departure(&self) -> Option<oneshot::Receiver<()>> {
         let batches = self.batches.as_ref()?;
         let (tell, told) = oneshot::channel();

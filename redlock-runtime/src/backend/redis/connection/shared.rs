@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use super::connect::connect;
 use super::source::Source;
 use crate::backend::SharedWork;
+use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::Script;
-use crate::backend::redis::health::CLOCK;
 use crate::backend::redis::pubsub::broken;
 use crate::clock::Moment;
 

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
 
 use super::info::field;
-use super::server_identity::CLOCK;
+use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::Failure;
 use crate::clock::Moment;
 use crate::error::{NodeError, NodeErrorKind};

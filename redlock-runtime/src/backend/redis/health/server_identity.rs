@@ -10,15 +10,13 @@ use tokio::time::timeout;
 
 use super::clock_jump::{ClockJumps, Sample};
 use super::info::field;
+use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::connection::{Batching, CONNECT, Source};
 use crate::backend::redis::pubsub::{Listener, PubsubStream};
 use crate::backend::{Cause, MemorySince, Witness};
-use crate::clock::{Clock, Moment};
+use crate::clock::Moment;
 use crate::shield::tell;
 use crate::telemetry;
-
-/// The clock that moments are counted on.
-pub(crate) const CLOCK: Clock = Clock::Boot;
 
 /// The identity of a node over all of its connections. A restart breaks them, so each new
 /// connection identifies the server anew.

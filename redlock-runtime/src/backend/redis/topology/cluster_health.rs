@@ -11,9 +11,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::cluster::RedisCluster;
 use super::masters;
+use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::{Failure, no_reply};
 use crate::backend::redis::connection::diagnose;
-use crate::backend::redis::health::CLOCK;
 use crate::backend::redis::pubsub::broken;
 use crate::backend::{HealthAnswer, HealthCheck};
 use crate::error::NodeError;
