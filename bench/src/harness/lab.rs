@@ -28,7 +28,7 @@ pub struct Lab {
     /// What a round trip and a body take, measured once in a round where it is needed.
     pub pace: Option<Pace>,
     /// It ends with the laboratory.
-    _server: Server,
+    pub server: Server,
 }
 
 impl Lab {
@@ -48,18 +48,7 @@ impl Lab {
         let options = options.clone();
         let url = server.url();
         let (round, pace) = (0, None);
-        Ok(Lab {
-            options,
-            url,
-            connection,
-            root,
-            target,
-            scratch,
-            peers,
-            round,
-            pace,
-            _server: server,
-        })
+        Ok(Lab { options, url, connection, root, target, scratch, peers, round, pace, server })
     }
 
     pub fn begin_round(&mut self, round: usize) {

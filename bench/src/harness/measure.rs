@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use fault_kit::Proxy;
+
 use super::child::Worker;
 use super::figures::{Figures, figures, increments};
 use super::lab::Lab;
@@ -46,7 +48,9 @@ async fn with_workers(
     subject: &Subject,
 ) -> Result<Figures, Failure> {
     let cell = Cell::new(lab, scenario, subject)?;
-    let plan = plan(lab, scenario, subject, &cell);
+    let proxy = (scenario.delay_ms > 0.0).then(|| far_away(lab, scenario.delay_ms));
+    let url = proxy.as_ref().map_or_else(|| lab.url.clone(), Proxy::url);
+    let plan = Plan { url, ..plan(lab, scenario, subject, &cell) };
     let mut workers = start(lab, subject, &plan, scenario.processes).await?;
     let pids: Vec<_> = workers.iter().map(Worker::pid).collect();
     let before = Usage::now(&mut lab.connection, &pids).await?;
@@ -89,6 +93,15 @@ async fn with_workers(
         figures.insert("leases".to_owned(), f64::from(plan.tasks));
     }
     Ok(figures)
+}
+
+/// The server behind a delay each way.
+fn far_away(lab: &Lab, delay_ms: f64) -> Proxy {
+    let proxy = Proxy::start(&lab.server);
+    let delay = Duration::from_secs_f64(delay_ms / 1_000.0);
+    proxy.delay_requests(delay);
+    proxy.delay_replies(delay);
+    proxy
 }
 
 /// Workers that are connected and warm.

@@ -36,6 +36,8 @@ pub struct Scenario {
     pub client_each: bool,
     pub body_ms: f64,
     pub seconds: f64,
+    /// Each way, between the workers and the server.
+    pub delay_ms: f64,
     /// Measured once, not in every round.
     pub is_once: bool,
     /// Who takes part.
@@ -54,11 +56,20 @@ const ONE: Scenario = Scenario {
     client_each: false,
     body_ms: 0.0,
     seconds: 1.0,
+    delay_ms: 0.0,
     is_once: false,
     roles: &[Role::Raw, Role::Ours, Role::Variant, Role::Peer],
     peers: &[],
     names: &[],
 };
+
+/// A round trip, a call and a hand-over behind a delay.
+const fn behind(delay_ms: f64, scenario: Scenario) -> Scenario {
+    Scenario { delay_ms, seconds: 2.0, ..scenario }
+}
+
+const FAR_PING: Scenario = Scenario { kind: Kind::Ping, roles: &[Role::Ping], ..ONE };
+const FAR_HAND_OVER: Scenario = Scenario { processes: 2, body_ms: 1.0, ..HOT };
 
 /// Other kinds of locks beside the plain ones of the same libraries.
 const KINDS: Scenario = Scenario {
@@ -147,6 +158,12 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "exact-3-processes", kind: Kind::Exact(10_000), processes: 3, ..EXACT },
     Scenario { name: "exact-3x8", kind: Kind::Exact(1_250), processes: 3, tasks: 8, ..EXACT },
     Scenario { name: "idle", kind: Kind::Idle, processes: 3, tasks: 33, is_once: true, ..HOT },
+    Scenario { name: "far-ping-0.5ms", ..behind(0.5, FAR_PING) },
+    Scenario { name: "far-1-0.5ms", ..behind(0.5, ONE) },
+    Scenario { name: "far-hand-over-0.5ms", ..behind(0.5, FAR_HAND_OVER) },
+    Scenario { name: "far-ping-2ms", ..behind(2.0, FAR_PING) },
+    Scenario { name: "far-1-2ms", ..behind(2.0, ONE) },
+    Scenario { name: "far-hand-over-2ms", ..behind(2.0, FAR_HAND_OVER) },
     few("open-10-1ms-1", 10, 1.0),
     Scenario { name: "open-50-1ms-1", ..OPEN },
     few("open-80-1ms-1", 80, 1.0),

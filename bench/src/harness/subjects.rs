@@ -105,9 +105,9 @@ pub const SUBJECTS: &[Subject] = &[
         ..OWN
     },
     Subject {
-        name: "redlock-background",
+        name: "redlock-await",
         role: Role::Variant,
-        about: "`#[redis_lock(release = \"background\")]`",
+        about: "`#[redis_lock(release = \"await\")]`",
         ..OWN
     },
     Subject {

@@ -31,6 +31,10 @@ pub fn write(results: &Results, root: &Path, out: &Path) -> Result<(), Failure> 
     Ok(())
 }
 
+const FAR: &str = "A proxy holds each message back, on its way there and back. Its timers have a \
+                   grain of 1 ms, so that messages take longer than asked for; a round trip is that of \
+                   `PING` through the same proxy.\n\n";
+
 fn generated(results: &Results, images: &[String]) -> String {
     let machine = &results.machine;
     let tools = machine.tools.iter().map(|(name, version)| format!("{name}: {version}"));
@@ -68,6 +72,8 @@ fn generated(results: &Results, images: &[String]) -> String {
     let hot = ["hot-3-tasks", "hot-3-processes", "hot-3x8", "crowd"];
     section("A hot key", "", hot.map(|scenario| tables::hot(results, scenario)).into());
     section("Hand-over between two processes", "", vec![tables::latency(results)]);
+    let far = ["0.5ms", "2ms"].map(|delay| tables::far(results, delay));
+    section("Behind a delay", FAR, far.into());
     section("Waiting while nothing changes", "", vec![tables::idle(results)]);
     section("Open loop", &(open::TEXT.to_owned() + "\n"), open::tables(results));
     section("What only redlock was measured for", "", vec![tables::single(results)]);

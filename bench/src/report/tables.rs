@@ -2,7 +2,7 @@
 
 use super::number::{number, spread};
 use super::table::Table;
-use crate::harness::{Results, SUBJECTS, Subject};
+use crate::harness::{Results, SUBJECTS, Spread, Subject};
 
 pub fn measured<'r>(
     results: &'r Results,
@@ -126,6 +126,37 @@ pub fn latency(results: &Results) -> Table {
             Some(subject.name.to_owned()),
             with_spread(results, of),
             results.ratio(of, round_trip).map(spread),
+        ]);
+    }
+    table
+}
+
+/// How many round trips a figure of a scenario that is behind a delay takes.
+pub fn round_trips(results: &Results, of: (&str, &str, &str)) -> Option<Spread> {
+    let (_, delay) = of.0.rsplit_once('-')?;
+    results.ratio(of, (&format!("far-ping-{delay}"), "raw-ping", "cycle_p50_us"))
+}
+
+/// What calls and hand-overs cost behind this delay each way.
+pub fn far(results: &Results, delay: &str) -> Table {
+    let (call, hand_over) = (format!("far-1-{delay}"), format!("far-hand-over-{delay}"));
+    let title = format!("{delay} each way");
+    let mut table = Table::new(&[
+        &title,
+        "a call, p50, us",
+        "round trips",
+        "a hand-over, p50, us",
+        "round trips",
+    ]);
+    for subject in measured(results, &call) {
+        let (one, passed) =
+            ((&*call, subject.name, "cycle_p50_us"), (&*hand_over, subject.name, "passed_p50_us"));
+        table.row([
+            Some(subject.name.to_owned()),
+            median(results, one),
+            round_trips(results, one).map(spread),
+            median(results, passed),
+            round_trips(results, passed).map(spread),
         ]);
     }
     table

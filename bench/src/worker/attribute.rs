@@ -13,15 +13,15 @@ use crate::Failure;
 pub struct Attribute<P = OneServer>(Redlock, PhantomData<P>);
 
 #[derive(Clone)]
-pub struct Background(Redlock);
+pub struct Awaited(Redlock);
 
 #[redis_lock(key = "<key>", wait = "60s", client = locks)]
 async fn locked(locks: &Redlock, key: &str, body: Body) -> Result<Visit, LockError> {
     Ok(body.run().await)
 }
 
-#[redis_lock(key = "<key>", wait = "60s", client = locks, release = "background")]
-async fn locked_in_background(locks: &Redlock, key: &str, body: Body) -> Result<Visit, LockError> {
+#[redis_lock(key = "<key>", wait = "60s", client = locks, release = "await")]
+async fn locked_until_free(locks: &Redlock, key: &str, body: Body) -> Result<Visit, LockError> {
     Ok(body.run().await)
 }
 
@@ -35,12 +35,12 @@ impl<P: Place> Subject for Attribute<P> {
     }
 }
 
-impl Subject for Background {
+impl Subject for Awaited {
     async fn connect(url: &str) -> Result<Self, Failure> {
         Ok(Self(Redlock::connect(url).await?))
     }
 
     async fn hold(&self, key: &str, body: Body) -> Result<Visit, Failure> {
-        Ok(locked_in_background(&self.0, key, body).await?)
+        Ok(locked_until_free(&self.0, key, body).await?)
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::async_redis_lock::AsyncRedisLock;
-use super::attribute::{Attribute, Background};
+use super::attribute::{Attribute, Awaited};
 use super::distkit::Distkit;
 use super::distributed_lock::DistributedLock;
 use super::drive::drive;
@@ -39,7 +39,7 @@ async fn measure(plan: Plan) -> Result<Answer, Failure> {
         "redlock-cluster" => drive::<Attribute<InCluster>>(&plan).await,
         "redlock-min-replicas" => drive::<Attribute<WithReplica>>(&plan).await,
         "redlock-3-masters" => drive::<Attribute<ThreeMasters>>(&plan).await,
-        "redlock-background" => drive::<Background>(&plan).await,
+        "redlock-await" => drive::<Awaited>(&plan).await,
         "redlock-guard" => drive::<Guard>(&plan).await,
         "redlock-read" => drive::<Read>(&plan).await,
         "redlock-permits" => drive::<Permits>(&plan).await,
