@@ -6,24 +6,22 @@ use redlock::Redlock;
 use crate::support::{Proxy, Server, eventually, secs, unique_prefix};
 
 const DOCUMENT: &str = include_str!("../../docs/protocol.md");
-const HEAD: &str = script!("hand_over.lua");
+const HEAD: &str = concat!(script!("hand_over.lua"), shared!("holders.lua"));
 
 macro_rules! with_head {
     ($name:literal) => {
-        concat!(script!("hand_over.lua"), script!($name))
-    };
-}
-
-/// The text of a script of readers and permits.
-macro_rules! shared {
-    ($name:literal) => {
-        include_str!(concat!("../../redlock-runtime/src/backend/redis/commands/shared/", $name))
+        concat!(script!("hand_over.lua"), shared!("holders.lua"), script!($name))
     };
 }
 
 macro_rules! with_join {
     ($name:literal) => {
-        concat!(script!("hand_over.lua"), shared!("join.lua"), shared!($name))
+        concat!(
+            script!("hand_over.lua"),
+            shared!("holders.lua"),
+            shared!("join.lua"),
+            shared!($name)
+        )
     };
 }
 
@@ -31,7 +29,10 @@ const SHARED: [(&str, &str); 6] = [
     ("shared/acquire.lua", with_join!("acquire.lua")),
     ("shared/enqueue.lua", with_join!("enqueue.lua")),
     ("shared/downgrade.lua", with_join!("downgrade.lua")),
-    ("shared/release.lua", concat!(script!("hand_over.lua"), shared!("release.lua"))),
+    (
+        "shared/release.lua",
+        concat!(script!("hand_over.lua"), shared!("holders.lua"), shared!("release.lua")),
+    ),
     ("shared/renew.lua", shared!("renew.lua")),
     ("shared/raise.lua", shared!("raise.lua")),
 ];

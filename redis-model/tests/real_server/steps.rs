@@ -14,8 +14,6 @@ macro_rules! script {
     };
 }
 
-const HEAD: &str = script!("hand_over");
-
 macro_rules! shared {
     ($name:literal) => {
         include_str!(concat!(
@@ -26,6 +24,7 @@ macro_rules! shared {
     };
 }
 
+const HEAD: &str = concat!(script!("hand_over"), shared!("holders"));
 const LOCKS: [&str; 2] = ["lock:a", "lock:b"];
 const OWNERS: [&str; 6] = ["o:1", "o:2", "o:3", "o:4", "o:5", "o:retained"];
 const CHANNELS: [&str; 6] = ["-", "gone", "@box", "heard", "@lock:b", "-"];

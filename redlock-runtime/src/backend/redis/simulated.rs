@@ -200,8 +200,8 @@ pub(crate) fn founders(
     answer.map(|(founders, _)| founders).map_err(|error| node_error(&error))
 }
 
-/// Who is handed a lock by a message, and with what.
-pub(crate) fn signalled(message: &[u8]) -> Option<(String, QueueSignal)> {
+/// Who is handed a lock by a message, and with what. `None`: the message says something else.
+pub(crate) fn signalled(message: &[u8]) -> Option<Vec<(String, QueueSignal)>> {
     handed_over(message)
 }
 

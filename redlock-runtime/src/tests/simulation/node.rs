@@ -133,10 +133,11 @@ impl Node {
         let answer = self.answer(command, by);
         for (channel, message) in self.server.take_published() {
             let (process, handed) = (process(&channel), simulated::signalled(&message));
-            let (Some(process), Some((owner, call))) = (process, handed) else {
+            let (Some(process), Some(handed)) = (process, handed) else {
                 return Answer::Failed(format!("published {message:?} to {channel:?}"));
             };
-            self.registry.push(ReleaseHint { process, owner, call });
+            let hint = |(owner, call)| ReleaseHint { process, owner, call };
+            self.registry.extend(handed.into_iter().map(hint));
         }
         answer
     }

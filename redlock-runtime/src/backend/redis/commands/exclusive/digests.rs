@@ -33,10 +33,10 @@ fn the_digests_are_pinned() {
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
         (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),
         (&release_hint::SCRIPT, "1c4bd18064bbe7158c25452e76ecc4bb3ea8aa5c"),
-        (&enqueue::SCRIPT, "0fb50c6826ec676b7853429f50ed22995e131045"),
-        (&rotate::SCRIPT, "3f2d6ac5934d1d5072649e38f2d3f0f07013547a"),
-        (&nudge::SCRIPT, "e7efa7194c96838705907d8ed10971c5f39318d4"),
-        (&release::SCRIPT, "72401c56dab867b4e84686f18928e13a6620ffca"),
+        (&enqueue::SCRIPT, "45c6383ca1290915a43ea8da6590ba32af577fe1"),
+        (&rotate::SCRIPT, "fb6e768ca9e8de9f08776655cf0bb594661a99c2"),
+        (&nudge::SCRIPT, "a751d38c9c77f5df1b0ca4f1fd24f968ed987487"),
+        (&release::SCRIPT, "c47f322b6f5e14bb2cd29e349e07c8b051a17fd6"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }
