@@ -58,6 +58,25 @@ async fn the_message_says_what_was_handed_over_to_whom() {
     assert_eq!(message, format!("{} {last} 1000 5 a 1 b{}", last - 7, lock.key));
 }
 
+/// Several keys are released with one command: the key that was handed over is looked after.
+#[tokio::test]
+async fn of_several_keys_the_one_that_was_handed_over_is_looked_after() {
+    let redlock = client().await;
+    for handed_over in ["a", "b"] {
+        let guard = redlock.lock_all(["a", "b"]).acquire().await.unwrap();
+        let first = guard.lease().redis_key().to_owned();
+        let key = first.strip_suffix('a').unwrap().to_owned() + handed_over;
+        let lock = Lock::called(&key, raw().await);
+        for owner in ["dead", "next"] {
+            lock.join_on(owner, NOBODY).await.unwrap();
+        }
+        guard.release().await.unwrap();
+        assert_eq!(lock.holder().await.as_deref(), Some("dead"), "{handed_over}");
+        eventually(secs(20), || async { lock.holder().await.as_deref() == Some("next") }).await;
+        lock.release("next").await;
+    }
+}
+
 /// It is not told either, and nobody who waits would look: the one who let go hands it on.
 #[tokio::test]
 async fn what_was_handed_to_the_dead_goes_to_the_next_when_the_claim_window_is_over() {

@@ -37,7 +37,7 @@ const SHARED: [(&str, &str); 6] = [
     ("shared/raise.lua", shared!("raise.lua")),
 ];
 
-const SCRIPTS: [(&str, &str); 10] = [
+const SCRIPTS: [(&str, &str); 11] = [
     ("acquire.lua", script!("acquire.lua")),
     ("acquire_all.lua", script!("acquire_all.lua")),
     ("raise.lua", script!("raise.lua")),
@@ -45,6 +45,7 @@ const SCRIPTS: [(&str, &str); 10] = [
     ("retain.lua", script!("retain.lua")),
     ("release_hint.lua", script!("release_hint.lua")),
     ("release.lua", with_head!("release.lua")),
+    ("release_all.lua", with_head!("release_all.lua")),
     ("enqueue.lua", with_head!("enqueue.lua")),
     ("rotate.lua", with_head!("rotate.lua")),
     ("nudge.lua", with_head!("nudge.lua")),

@@ -1,6 +1,6 @@
 //! The library runs as the users of docs/security.md, and as nothing less.
 
-use redlock::{LockError, NodeErrorKind, Redlock, Wait};
+use redlock::{LockError, NodeErrorKind, Redlock, Released, Wait};
 
 use crate::support::proxy::{Then, command};
 use crate::support::{Proxy, Raw, Server, capture, eventually, ms, secs};
@@ -225,6 +225,23 @@ async fn the_strict_user_runs_the_three_scripts_once_they_are_loaded() {
     for words in [&["EVAL", "return 1", "0"][..], &["EVALSHA", &own, "0"]] {
         let error = raw.try_cmd(words).await.expect_err("not one of the three");
         assert!(error.to_string().contains("NoPerm"), "{error}");
+    }
+}
+
+/// Each key is released by itself then.
+#[tokio::test]
+async fn a_user_without_the_script_for_several_keys_releases_them() {
+    let server = server(&user("acl-strict")).await;
+    for script in SCRIPTS {
+        server.raw().cmd(&["SCRIPT", "LOAD", script]).await;
+    }
+    server.raw().cmd(&["SCRIPT", "LOAD", script!("acquire_all.lua")]).await;
+    let redlock = Redlock::builder().url(url(&server)).lazy().build().await.unwrap();
+    for _ in 0..2 {
+        let guard = redlock.lock_all(["a", "b"]).acquire().await.unwrap();
+        assert_eq!(guard.release().await.unwrap(), Released::Released);
+        assert!(server.raw().get("lock:a").await.is_none());
+        assert!(server.raw().get("lock:b").await.is_none());
     }
 }
 

@@ -70,7 +70,7 @@ async fn call(
 ) {
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let text = match name {
-        "release" | "enqueue" | "rotate" | "nudge" => [HEAD, text].concat(),
+        "release" | "release_all" | "enqueue" | "rotate" | "nudge" => [HEAD, text].concat(),
         _ => text.to_owned(),
     };
     pair.run((name, &text), &keys, args, place).await;
@@ -170,6 +170,12 @@ fn held(pair: &Pair, random: &mut Rng, lock: &str) -> (String, String, String) {
 }
 
 async fn let_go(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
+    if random.u8(..5) == 0 {
+        let owners = LOCKS.map(|lock| held(pair, random, lock).0);
+        let keys = LOCKS.map(keys).concat();
+        let args = [owners[0].as_str(), owners[1].as_str()];
+        return call(pair, ("release_all", script!("release_all")), &keys, &args, place).await;
+    }
     let (owner, used, reserved) = held(pair, random, lock);
     let leave = one(random, &["", "leave"]);
     let args = [owner.as_str(), leave, &used, &reserved, "20000"];

@@ -9,7 +9,7 @@ mod task;
 mod undo;
 
 pub(crate) use all_releases::all;
-pub(crate) use inline::inline;
+pub(crate) use inline::{inline, inline_all};
 pub(crate) use reaper::unawaited;
 pub(crate) use release_future::ReleaseFuture;
 pub(crate) use task::{ReleaseTask, free, in_background};

@@ -10,7 +10,7 @@ use deadpool_redis::redis::{RedisError, Value};
 
 use super::commands::exclusive::release_hint::{self, Noted};
 use super::commands::exclusive::{
-    self, acquire, acquire_all, enqueue, nudge, raise, release, renew, rotate,
+    self, acquire, acquire_all, enqueue, nudge, raise, release, release_all, renew, rotate,
 };
 use super::commands::reply::Timed;
 use super::commands::{ScriptCall, shared};
@@ -149,6 +149,13 @@ pub(crate) fn release(what: Release<'_>, has_queue: bool) -> SimulatedCall<(Foun
         release::call(what, has_queue)
     };
     SimulatedCall::new(call, release::decode)
+}
+
+/// What the releases of several locks found, and whether each was handed over.
+pub(crate) fn release_all(releases: &[Release<'_>]) -> SimulatedCall<Vec<(Found, bool)>> {
+    let count = releases.len();
+    let decode = move |value: &Value| release_all::decode(value, count);
+    SimulatedCall::new(release_all::call(releases), decode)
 }
 
 /// `channel`: where the owner can be signalled.

@@ -1,14 +1,15 @@
 //! Pins the digests of the scripts to those in docs/protocol.md and docs/security.md.
 
 use super::{
-    acquire, acquire_all, enqueue, nudge, raise, release, release_hint, renew, retain, rotate,
+    acquire, acquire_all, enqueue, nudge, raise, release, release_all, release_hint, renew, retain,
+    rotate,
 };
 use crate::backend::CLAIM_WINDOW;
 use crate::backend::redis::commands::Script;
 use crate::options::MIN_EXPIRE;
 
 /// The texts of all scripts.
-pub(crate) fn scripts() -> [&'static str; 10] {
+pub(crate) fn scripts() -> [&'static str; 11] {
     [
         &acquire::SCRIPT,
         &acquire_all::SCRIPT,
@@ -16,6 +17,7 @@ pub(crate) fn scripts() -> [&'static str; 10] {
         &renew::SCRIPT,
         &release_hint::SCRIPT,
         &release::SCRIPT,
+        &release_all::SCRIPT,
         &enqueue::SCRIPT,
         &rotate::SCRIPT,
         &nudge::SCRIPT,
@@ -33,10 +35,11 @@ fn the_digests_are_pinned() {
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
         (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),
         (&release_hint::SCRIPT, "1c4bd18064bbe7158c25452e76ecc4bb3ea8aa5c"),
-        (&enqueue::SCRIPT, "45c6383ca1290915a43ea8da6590ba32af577fe1"),
-        (&rotate::SCRIPT, "fb6e768ca9e8de9f08776655cf0bb594661a99c2"),
-        (&nudge::SCRIPT, "a751d38c9c77f5df1b0ca4f1fd24f968ed987487"),
-        (&release::SCRIPT, "c47f322b6f5e14bb2cd29e349e07c8b051a17fd6"),
+        (&enqueue::SCRIPT, "2752a920f2211adc887ed5ff99098a0d9e662dcd"),
+        (&rotate::SCRIPT, "f5d8f236c143c121489d6ed2b633497ef41fb545"),
+        (&nudge::SCRIPT, "e467e89790443d5715a912f5b96f71916e32d03c"),
+        (&release_all::SCRIPT, "325d23e21f8aea0039fa91002407f95f22c190d7"),
+        (&release::SCRIPT, "f74ab2c4fa9e6611bd7fbb25e813809a323d835f"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

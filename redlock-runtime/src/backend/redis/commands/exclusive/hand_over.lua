@@ -10,25 +10,12 @@
 local line_life = 60000
 -- So long, in ms, has the next owner to claim the lock.
 local claim_window = 1000
--- One hand-over in so many goes to the first entry though it cannot be told, and others behind it
--- can: it would sleep while it has the lock. A prime number, so that no clock keeps missing it.
-local untold_share = 17
--- So many of them are passed over at most.
-local most_passed_over = 16
--- So many messages lie in a mailbox at most. Whoever has fetched none of them is gone.
-local most_messages = 1024
--- With so many of them, it is asked no more whether somebody is there.
-local most_unread = 16
--- So long, in ms, does a mailbox last behind its last message.
-local mailbox_life = 60000
 -- So far, in microseconds, do fencing tokens that are reserved run ahead of the clock at most.
 local lead = 10000
 -- So long, in ms, does a mark last behind the time of its fencing token.
 local mark_life = 172800000
 -- Above it, numbers do not count in ones.
 local last_token = 9007199254740991
--- So large is a number of an entry at most.
-local most = 10000000000000
 -- What stands in the lock of a shared kind, in the place of an owner.
 local readers, permits = '<readers>', '<permits>'
 
@@ -37,17 +24,32 @@ local function clock()
   return time[1] * 1000000 + time[2]
 end
 
-local function digits(number)
-  return string.format('%.0f', number)
-end
-
 -- In holders.lua.
 local group_of
 
 -- What can be done with the queue of a lock. These functions are made when they are needed: making
--- them costs the server more than the release of a lock for which nobody waits.
+-- them costs the server more than the release of a lock for which nobody waits. The same is true of
+-- each constant outside of them that they use.
 local function queue_of(lock, mark, counter, line)
+  -- One hand-over in so many goes to the first entry though it cannot be told, and others behind
+  -- it can: it would sleep while it has the lock. A prime number, so that no clock keeps missing it.
+  local untold_share = 17
+  -- So many of them are passed over at most.
+  local most_passed_over = 16
+  -- So many messages lie in a mailbox at most. Whoever has fetched none of them is gone.
+  local most_messages = 1024
+  -- With so many of them, it is asked no more whether somebody is there.
+  local most_unread = 16
+  -- So long, in ms, does a mailbox last behind its last message.
+  local mailbox_life = 60000
+  -- So large is a number of an entry at most.
+  local most = 10000000000000
   local queue = {}
+
+  local function digits(number)
+    return string.format('%.0f', number)
+  end
+  queue.digits = digits
 
   -- Can fencing tokens come behind what stands in a key? Then the last that was drawn, 0 if nothing
   -- stands there.

@@ -19,12 +19,12 @@ pub(crate) fn scripts() -> [&'static str; 6] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "a6d6061618015857c9f9a0d3932f64c0db17de04"),
-        (&enqueue::SCRIPT, "6ea7206e4d732c9fe5781780752dae9e06f0d849"),
-        (&release::SCRIPT, "3c8aad8baa5ad6951e8c4c518a0174e2ed2dc5d3"),
+        (&acquire::SCRIPT, "05847cb2283471586b5af80a4f66713860f36d80"),
+        (&enqueue::SCRIPT, "7208702c2434b6d49d3ae3b35f04a7a6a02486f5"),
+        (&release::SCRIPT, "71259f2cc1a64d78e7efaafef8d83e530c29d851"),
         (&renew::SCRIPT, "f17925e96f254897b4dc04287667bd458f5c3df8"),
         (&raise::SCRIPT, "e45e54f92d1dbfbdd0feb1da6857ce9136b48dc3"),
-        (&downgrade::SCRIPT, "24a2e47773e36166257f52710530b01a48d7c731"),
+        (&downgrade::SCRIPT, "06c14982ea9c98c6478281031360dbe45005726b"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

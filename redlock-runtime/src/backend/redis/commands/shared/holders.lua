@@ -1,13 +1,12 @@
 -- holders: what scripts do with those who hold a lock of a shared kind together, after hand_over.lua.
 -- KEYS and ARGV are those of the script behind it; nothing here depends on them. Returns nothing.
 
--- So many entries come in together at most.
-local most_together = 64
--- So many are read at first: mostly there is no room for more.
-local most_alone = 4
-
 function group_of(queue, lock, line)
-  local group = {}
+  -- So many entries come in together at most.
+  local most_together = 64
+  -- So many are read at first: mostly there is no room for more.
+  local most_alone = 4
+  local group, digits = {}, queue.digits
   -- Those who hold the lock: owners, and the ends of their leases, in microseconds since 1970.
   local holders = string.sub(line, 1, -6) .. 'holders'
 

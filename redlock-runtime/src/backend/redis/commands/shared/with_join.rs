@@ -1,6 +1,7 @@
 //! The common heads of the scripts of shared kinds.
 
-/// A script after `hand_over.lua`, `holders.lua` and `join.lua`, the functions that several scripts share.
+/// A script after `hand_over.lua`, `holders.lua` and `join.lua`, the functions that several scripts
+/// share.
 macro_rules! with_join {
     ($file:literal) => {
         $crate::backend::redis::commands::Script::new(concat!(
