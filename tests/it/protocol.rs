@@ -26,12 +26,17 @@ macro_rules! with_join {
 }
 
 const SHARED: [(&str, &str); 6] = [
-    ("shared/acquire.lua", with_join!("acquire.lua")),
+    ("shared/acquire.lua", concat!(shared!("quick_acquire.lua"), with_join!("acquire.lua"))),
     ("shared/enqueue.lua", with_join!("enqueue.lua")),
     ("shared/downgrade.lua", with_join!("downgrade.lua")),
     (
         "shared/release.lua",
-        concat!(script!("hand_over.lua"), shared!("holders.lua"), shared!("release.lua")),
+        concat!(
+            shared!("quick_release.lua"),
+            script!("hand_over.lua"),
+            shared!("holders.lua"),
+            shared!("release.lua")
+        ),
     ),
     ("shared/renew.lua", shared!("renew.lua")),
     ("shared/raise.lua", shared!("raise.lua")),
@@ -96,7 +101,9 @@ fn the_documented_commands_are_those_of_the_scripts() {
 #[test]
 fn every_script_says_its_keys_arguments_and_returns() {
     for (name, text) in SCRIPTS.into_iter().chain(SHARED) {
-        let text = text.strip_prefix(HEAD).unwrap_or(text);
+        let text = [shared!("quick_acquire.lua"), shared!("quick_release.lua"), HEAD]
+            .into_iter()
+            .fold(text, |text, part| text.strip_prefix(part).unwrap_or(text));
         let text = text.strip_prefix(shared!("join.lua")).unwrap_or(text);
         let name = name.trim_start_matches("shared/");
         let header: Vec<&str> = text.lines().take_while(|line| line.starts_with("--")).collect();

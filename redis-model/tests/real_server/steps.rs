@@ -117,7 +117,7 @@ async fn shared(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
     match random.u8(..9) {
         0 | 1 => {
             let args = [owner, life(random), "20000", kind];
-            let text = [&head, shared!("acquire")].concat();
+            let text = [shared!("quick_acquire"), &head, shared!("acquire")].concat();
             call(pair, ("acquire shared", &text), &keys, &args, place).await;
         }
         2..5 => {
@@ -131,7 +131,7 @@ async fn shared(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
             let [lock, mark, counter, line, holders] = keys;
             let keys = [lock, holders, mark, counter, line];
             let count = if random.u8(..8) == 0 { 2 } else { 5 };
-            let text = [HEAD, shared!("release")].concat();
+            let text = [shared!("quick_release"), HEAD, shared!("release")].concat();
             call(pair, ("release shared", &text), &keys[..count], &args, place).await;
         }
         7 => {

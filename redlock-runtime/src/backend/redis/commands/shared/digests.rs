@@ -19,9 +19,9 @@ pub(crate) fn scripts() -> [&'static str; 6] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "05847cb2283471586b5af80a4f66713860f36d80"),
+        (&acquire::SCRIPT, "e4ac85bf5a859d5018df54eada0426a58b027e12"),
         (&enqueue::SCRIPT, "7208702c2434b6d49d3ae3b35f04a7a6a02486f5"),
-        (&release::SCRIPT, "71259f2cc1a64d78e7efaafef8d83e530c29d851"),
+        (&release::SCRIPT, "2e1cb72e70e10312c102035407a908dcdb9cc9cf"),
         (&renew::SCRIPT, "f17925e96f254897b4dc04287667bd458f5c3df8"),
         (&raise::SCRIPT, "e45e54f92d1dbfbdd0feb1da6857ce9136b48dc3"),
         (&downgrade::SCRIPT, "06c14982ea9c98c6478281031360dbe45005726b"),

@@ -5,6 +5,7 @@ use crate::backend::Release;
 use crate::backend::redis::commands::{Script, ScriptCall};
 
 pub(crate) static SCRIPT: Script = Script::new(concat!(
+    include_str!("quick_release.lua"),
     include_str!("../exclusive/hand_over.lua"),
     include_str!("holders.lua"),
     include_str!("release.lua")
