@@ -8,6 +8,10 @@ use crate::support::{Proxy, Server, eventually, secs, unique_prefix};
 const DOCUMENT: &str = include_str!("../../docs/protocol.md");
 const HEAD: &str = concat!(script!("hand_over.lua"), shared!("holders.lua"));
 
+/// What stands ahead of the heads.
+const QUICK: [&str; 3] =
+    [script!("quick_release_all.lua"), shared!("quick_acquire.lua"), shared!("quick_release.lua")];
+
 macro_rules! with_head {
     ($name:literal) => {
         concat!(script!("hand_over.lua"), shared!("holders.lua"), script!($name))
@@ -50,7 +54,7 @@ const SCRIPTS: [(&str, &str); 11] = [
     ("retain.lua", script!("retain.lua")),
     ("release_hint.lua", script!("release_hint.lua")),
     ("release.lua", with_head!("release.lua")),
-    ("release_all.lua", with_head!("release_all.lua")),
+    ("release_all.lua", concat!(script!("quick_release_all.lua"), with_head!("release_all.lua"))),
     ("enqueue.lua", with_head!("enqueue.lua")),
     ("rotate.lua", with_head!("rotate.lua")),
     ("nudge.lua", with_head!("nudge.lua")),
@@ -101,8 +105,9 @@ fn the_documented_commands_are_those_of_the_scripts() {
 #[test]
 fn every_script_says_its_keys_arguments_and_returns() {
     for (name, text) in SCRIPTS.into_iter().chain(SHARED) {
-        let text = [shared!("quick_acquire.lua"), shared!("quick_release.lua"), HEAD]
+        let text = QUICK
             .into_iter()
+            .chain([HEAD])
             .fold(text, |text, part| text.strip_prefix(part).unwrap_or(text));
         let text = text.strip_prefix(shared!("join.lua")).unwrap_or(text);
         let name = name.trim_start_matches("shared/");

@@ -30,7 +30,7 @@ pub(crate) fn scripts() -> [&'static str; 11] {
 fn the_digests_are_pinned() {
     for (script, digest) in [
         (&acquire::SCRIPT, "783bd5302f39fee1de031e89595a33e3e14758ab"),
-        (&acquire_all::SCRIPT, "1f7fbb828d755e4eaffad996dc0c8cc01450f83f"),
+        (&acquire_all::SCRIPT, "a80dbb0f90772261dea350bdcf7bfb20441143df"),
         (&raise::SCRIPT, "6e5b9298609e8f6c72c53308d307db6ab64b6dfc"),
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
         (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),
@@ -38,7 +38,7 @@ fn the_digests_are_pinned() {
         (&enqueue::SCRIPT, "2752a920f2211adc887ed5ff99098a0d9e662dcd"),
         (&rotate::SCRIPT, "f5d8f236c143c121489d6ed2b633497ef41fb545"),
         (&nudge::SCRIPT, "e467e89790443d5715a912f5b96f71916e32d03c"),
-        (&release_all::SCRIPT, "325d23e21f8aea0039fa91002407f95f22c190d7"),
+        (&release_all::SCRIPT, "a7030d673e030e5d5fbfbf951ad6f3e9e8766402"),
         (&release::SCRIPT, "f74ab2c4fa9e6611bd7fbb25e813809a323d835f"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());

@@ -6,7 +6,8 @@ use super::release;
 use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::backend::{Found, Release};
 
-pub(super) static SCRIPT: Script = with_hand_over!("release_all.lua");
+pub(super) static SCRIPT: Script =
+    with_hand_over!("release_all.lua", after "quick_release_all.lua");
 
 /// Releases that say nothing but their owners ([`Release::is_plain`]).
 pub(crate) fn call(releases: &[Release<'_>]) -> ScriptCall {
