@@ -217,7 +217,9 @@ fn readers_that_come_in_together_are_told_together() {
     let held = writer();
     assert!(step.enters(&held));
     let readers: Vec<Claim> = (0..100).map(|_| reader()).collect();
-    readers.iter().for_each(|reader| step.enqueues(reader, PRESENT));
+    for reader in &readers {
+        step.enqueues(reader, PRESENT);
+    }
     step.leaves(&held);
     let told = step.told();
     assert_eq!(told.len(), 2, "{told:?}");

@@ -76,7 +76,9 @@ impl Wire {
                 return each;
             }
             Err(fault) => {
-                claims.iter().for_each(|claim| self.watch(&claim.key, window));
+                for claim in &claims {
+                    self.watch(&claim.key, window);
+                }
                 return claims.iter().map(|_| Err(fault.clone())).collect();
             }
         };
