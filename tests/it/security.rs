@@ -2,6 +2,7 @@
 
 use redlock::{LockError, NodeErrorKind, Redlock, Released, Wait};
 
+use crate::lanes::MANY;
 use crate::support::proxy::{Then, command};
 use crate::support::{Proxy, Raw, Server, capture, eventually, ms, secs};
 
@@ -237,12 +238,18 @@ async fn a_user_without_the_script_for_several_keys_releases_them() {
     }
     server.raw().cmd(&["SCRIPT", "LOAD", script!("acquire_all.lua")]).await;
     let redlock = Redlock::builder().url(url(&server)).lazy().build().await.unwrap();
+    // Until this runtime has a connection of its own, it does not ask for the script.
+    for _ in 0..MANY {
+        redlock.lock("c").run(async {}).await.unwrap();
+    }
     for _ in 0..2 {
         let guard = redlock.lock_all(["a", "b"]).acquire().await.unwrap();
         assert_eq!(guard.release().await.unwrap(), Released::Released);
         assert!(server.raw().get("lock:a").await.is_none());
         assert!(server.raw().get("lock:b").await.is_none());
     }
+    let refused = format!("{:?}", server.raw().cmd(&["ACL", "LOG"]).await);
+    assert!(refused.contains("\"eval\""), "{refused}");
 }
 
 /// It may not send the text of a script, also where nobody could answer that a server forgot it.
