@@ -26,11 +26,12 @@ fn form(name: &[u8]) -> Option<Form> {
     let (shortest, longest, keys) = match name {
         b"GET" | b"PTTL" | b"LLEN" | b"LPOP" | b"ZCARD" => (2, 2, Keys::First),
         b"MGET" | b"DEL" => (2, usize::MAX, Keys::All),
-        b"PEXPIRE" | b"LINDEX" | b"ZSCORE" | b"ZREM" => (3, 3, Keys::First),
+        b"PEXPIRE" | b"LINDEX" | b"ZSCORE" => (3, 3, Keys::First),
         b"SET" => (3, 6, Keys::First),
-        b"RPUSH" => (3, usize::MAX, Keys::First),
+        b"RPUSH" | b"ZREM" => (3, usize::MAX, Keys::First),
         b"LRANGE" | b"LREM" | b"ZCOUNT" | b"ZREMRANGEBYSCORE" => (4, 4, Keys::First),
-        b"ZADD" | b"ZRANGE" => (4, 5, Keys::First),
+        b"ZADD" => (4, usize::MAX, Keys::First),
+        b"ZRANGE" => (4, 5, Keys::First),
         b"PUBLISH" => (3, 3, Keys::None),
         b"TIME" => (1, 1, Keys::None),
         _ => return None,
@@ -125,20 +126,26 @@ fn sorted(
     arguments: &[&[u8]],
 ) -> Result<Reply, Reply> {
     Ok(match (name, arguments) {
-        (b"ZADD", [options @ .., score, member]) => {
-            let is_old_only = match options {
-                [] => false,
-                [option] if option.eq_ignore_ascii_case(b"XX") => true,
-                _ => return Err(Reply::error("ERR syntax error")),
+        (b"ZADD", arguments) => {
+            let (is_old_only, members) = match arguments {
+                [option, members @ ..] if option.eq_ignore_ascii_case(b"XX") => (true, members),
+                members => (false, members),
             };
-            let score = sorted_set::score(score)?;
-            Reply::count(usize::from(
-                keys.change_sorted(key, |set| set.add(score, member, is_old_only))?,
-            ))
+            let (pairs, []) = members.as_chunks::<2>() else {
+                return Err(Reply::error("ERR syntax error"));
+            };
+            let scores: Vec<i64> = pairs
+                .iter()
+                .map(|[score, _]| sorted_set::score(score))
+                .collect::<Result<_, _>>()?;
+            Reply::count(keys.change_sorted(key, |set| {
+                let members = scores.iter().zip(pairs);
+                members.filter(|(score, [_, member])| set.add(**score, member, is_old_only)).count()
+            })?)
         }
-        (b"ZREM", [member]) => {
-            Reply::count(usize::from(keys.change_sorted(key, |set| set.remove(member))?))
-        }
+        (b"ZREM", members) => Reply::count(keys.change_sorted(key, |set| {
+            members.iter().filter(|member| set.remove(member)).count()
+        })?),
         (b"ZREMRANGEBYSCORE", [least, most]) => {
             let (least, most) = (Bound::parse(least)?, Bound::parse(most)?);
             Reply::count(keys.change_sorted(key, |set| set.remove_range(least, most))?)

@@ -13,7 +13,7 @@ use crate::executor::park_on;
 use crate::support::{Server, eventually, secs, unique_prefix};
 
 /// More calls than a runtime makes before it gets a connection of its own.
-const MANY: usize = 200;
+pub const MANY: usize = 200;
 
 #[redis_lock(key = "k-<n>", client = redlock, release = "background")]
 async fn in_background(redlock: &Redlock, n: usize) -> Result<(), LockError> {

@@ -2,7 +2,7 @@
 
 use crate::support::{Raw, Server, eventually, lines_of, ms, secs, unique_prefix};
 
-pub const HEAD: &str = script!("hand_over.lua");
+pub const HEAD: &str = concat!(script!("hand_over.lua"), shared!("holders.lua"));
 pub const JOIN: &str = script!("enqueue.lua");
 pub const RELEASE: &str = script!("release.lua");
 pub const ROTATE: &str = script!("rotate.lua");

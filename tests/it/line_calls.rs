@@ -1,6 +1,7 @@
 //! What a hand-over costs the server, and who hears of it.
 
 use crate::clients::{client, raw};
+use crate::lanes::MANY;
 use crate::line::{Lock, NOBODY, lock};
 use crate::support::{Server, eventually, secs, unique_prefix};
 use futures_core::Stream;
@@ -56,6 +57,29 @@ async fn the_message_says_what_was_handed_over_to_whom() {
     };
     let message = tokio::time::timeout(secs(15), heard).await.unwrap();
     assert_eq!(message, format!("{} {last} 1000 5 a 1 b{}", last - 7, lock.key));
+}
+
+/// Several keys are released with one command: the key that was handed over is looked after.
+#[tokio::test]
+async fn of_several_keys_the_one_that_was_handed_over_is_looked_after() {
+    let redlock = client().await;
+    // Until this runtime has a connection of its own, each key is released by itself.
+    for _ in 0..MANY {
+        redlock.lock("c").run(async {}).await.unwrap();
+    }
+    for handed_over in ["a", "b"] {
+        let guard = redlock.lock_all(["a", "b"]).acquire().await.unwrap();
+        let first = guard.lease().redis_key().to_owned();
+        let key = first.strip_suffix('a').unwrap().to_owned() + handed_over;
+        let lock = Lock::called(&key, raw().await);
+        for owner in ["dead", "next"] {
+            lock.join_on(owner, NOBODY).await.unwrap();
+        }
+        guard.release().await.unwrap();
+        assert_eq!(lock.holder().await.as_deref(), Some("dead"), "{handed_over}");
+        eventually(secs(20), || async { lock.holder().await.as_deref() == Some("next") }).await;
+        lock.release("next").await;
+    }
 }
 
 /// It is not told either, and nobody who waits would look: the one who let go hands it on.

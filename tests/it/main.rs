@@ -9,6 +9,13 @@ macro_rules! script {
     };
 }
 
+/// The text of a script of readers and permits.
+macro_rules! shared {
+    ($name:literal) => {
+        include_str!(concat!("../../redlock-runtime/src/backend/redis/commands/shared/", $name))
+    };
+}
+
 mod busy;
 mod certificates;
 mod clients;

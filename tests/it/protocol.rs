@@ -6,37 +6,47 @@ use redlock::Redlock;
 use crate::support::{Proxy, Server, eventually, secs, unique_prefix};
 
 const DOCUMENT: &str = include_str!("../../docs/protocol.md");
-const HEAD: &str = script!("hand_over.lua");
+const HEAD: &str = concat!(script!("hand_over.lua"), shared!("holders.lua"));
+
+/// What stands ahead of the heads.
+const QUICK: [&str; 3] =
+    [script!("quick_release_all.lua"), shared!("quick_acquire.lua"), shared!("quick_release.lua")];
 
 macro_rules! with_head {
     ($name:literal) => {
-        concat!(script!("hand_over.lua"), script!($name))
-    };
-}
-
-/// The text of a script of readers and permits.
-macro_rules! shared {
-    ($name:literal) => {
-        include_str!(concat!("../../redlock-runtime/src/backend/redis/commands/shared/", $name))
+        concat!(script!("hand_over.lua"), shared!("holders.lua"), script!($name))
     };
 }
 
 macro_rules! with_join {
     ($name:literal) => {
-        concat!(script!("hand_over.lua"), shared!("join.lua"), shared!($name))
+        concat!(
+            script!("hand_over.lua"),
+            shared!("holders.lua"),
+            shared!("join.lua"),
+            shared!($name)
+        )
     };
 }
 
 const SHARED: [(&str, &str); 6] = [
-    ("shared/acquire.lua", with_join!("acquire.lua")),
+    ("shared/acquire.lua", concat!(shared!("quick_acquire.lua"), with_join!("acquire.lua"))),
     ("shared/enqueue.lua", with_join!("enqueue.lua")),
     ("shared/downgrade.lua", with_join!("downgrade.lua")),
-    ("shared/release.lua", concat!(script!("hand_over.lua"), shared!("release.lua"))),
+    (
+        "shared/release.lua",
+        concat!(
+            shared!("quick_release.lua"),
+            script!("hand_over.lua"),
+            shared!("holders.lua"),
+            shared!("release.lua")
+        ),
+    ),
     ("shared/renew.lua", shared!("renew.lua")),
     ("shared/raise.lua", shared!("raise.lua")),
 ];
 
-const SCRIPTS: [(&str, &str); 10] = [
+const SCRIPTS: [(&str, &str); 11] = [
     ("acquire.lua", script!("acquire.lua")),
     ("acquire_all.lua", script!("acquire_all.lua")),
     ("raise.lua", script!("raise.lua")),
@@ -44,6 +54,7 @@ const SCRIPTS: [(&str, &str); 10] = [
     ("retain.lua", script!("retain.lua")),
     ("release_hint.lua", script!("release_hint.lua")),
     ("release.lua", with_head!("release.lua")),
+    ("release_all.lua", concat!(script!("quick_release_all.lua"), with_head!("release_all.lua"))),
     ("enqueue.lua", with_head!("enqueue.lua")),
     ("rotate.lua", with_head!("rotate.lua")),
     ("nudge.lua", with_head!("nudge.lua")),
@@ -94,7 +105,10 @@ fn the_documented_commands_are_those_of_the_scripts() {
 #[test]
 fn every_script_says_its_keys_arguments_and_returns() {
     for (name, text) in SCRIPTS.into_iter().chain(SHARED) {
-        let text = text.strip_prefix(HEAD).unwrap_or(text);
+        let text = QUICK
+            .into_iter()
+            .chain([HEAD])
+            .fold(text, |text, part| text.strip_prefix(part).unwrap_or(text));
         let text = text.strip_prefix(shared!("join.lua")).unwrap_or(text);
         let name = name.trim_start_matches("shared/");
         let header: Vec<&str> = text.lines().take_while(|line| line.starts_with("--")).collect();

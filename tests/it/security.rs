@@ -1,7 +1,8 @@
 //! The library runs as the users of docs/security.md, and as nothing less.
 
-use redlock::{LockError, NodeErrorKind, Redlock, Wait};
+use redlock::{LockError, NodeErrorKind, Redlock, Released, Wait};
 
+use crate::lanes::MANY;
 use crate::support::proxy::{Then, command};
 use crate::support::{Proxy, Raw, Server, capture, eventually, ms, secs};
 
@@ -9,7 +10,7 @@ const DOCUMENT: &str = include_str!("../../docs/security.md");
 const SCRIPTS: [&str; 3] = [
     script!("acquire.lua"),
     script!("renew.lua"),
-    concat!(script!("hand_over.lua"), script!("release.lua")),
+    concat!(script!("hand_over.lua"), shared!("holders.lua"), script!("release.lua")),
 ];
 /// The words that a line of waiters needs, and a lock does not: `line_denied` takes them away.
 const OF_LINES: [&str; 10] = [
@@ -226,6 +227,29 @@ async fn the_strict_user_runs_the_three_scripts_once_they_are_loaded() {
         let error = raw.try_cmd(words).await.expect_err("not one of the three");
         assert!(error.to_string().contains("NoPerm"), "{error}");
     }
+}
+
+/// Each key is released by itself then.
+#[tokio::test]
+async fn a_user_without_the_script_for_several_keys_releases_them() {
+    let server = server(&user("acl-strict")).await;
+    for script in SCRIPTS {
+        server.raw().cmd(&["SCRIPT", "LOAD", script]).await;
+    }
+    server.raw().cmd(&["SCRIPT", "LOAD", script!("acquire_all.lua")]).await;
+    let redlock = Redlock::builder().url(url(&server)).lazy().build().await.unwrap();
+    // Until this runtime has a connection of its own, it does not ask for the script.
+    for _ in 0..MANY {
+        redlock.lock("c").run(async {}).await.unwrap();
+    }
+    for _ in 0..2 {
+        let guard = redlock.lock_all(["a", "b"]).acquire().await.unwrap();
+        assert_eq!(guard.release().await.unwrap(), Released::Released);
+        assert!(server.raw().get("lock:a").await.is_none());
+        assert!(server.raw().get("lock:b").await.is_none());
+    }
+    let refused = format!("{:?}", server.raw().cmd(&["ACL", "LOG"]).await);
+    assert!(refused.contains("\"eval\""), "{refused}");
 }
 
 /// It may not send the text of a script, also where nobody could answer that a server forgot it.

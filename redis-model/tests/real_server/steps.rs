@@ -14,8 +14,6 @@ macro_rules! script {
     };
 }
 
-const HEAD: &str = script!("hand_over");
-
 macro_rules! shared {
     ($name:literal) => {
         include_str!(concat!(
@@ -26,6 +24,7 @@ macro_rules! shared {
     };
 }
 
+const HEAD: &str = concat!(script!("hand_over"), shared!("holders"));
 const LOCKS: [&str; 2] = ["lock:a", "lock:b"];
 const OWNERS: [&str; 6] = ["o:1", "o:2", "o:3", "o:4", "o:5", "o:retained"];
 const CHANNELS: [&str; 6] = ["-", "gone", "@box", "heard", "@lock:b", "-"];
@@ -72,6 +71,7 @@ async fn call(
 ) {
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let text = match name {
+        "release_all" => [script!("quick_release_all"), HEAD, text].concat(),
         "release" | "enqueue" | "rotate" | "nudge" => [HEAD, text].concat(),
         _ => text.to_owned(),
     };
@@ -138,7 +138,7 @@ async fn shared(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
     match random.u8(..9) {
         0 | 1 => {
             let args = [owner, life(random), "20000", kind];
-            let text = [&head, shared!("acquire")].concat();
+            let text = [shared!("quick_acquire"), &head, shared!("acquire")].concat();
             call(pair, ("acquire shared", &text), &keys, &args, place).await;
         }
         2..5 => {
@@ -152,7 +152,7 @@ async fn shared(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
             let [lock, mark, counter, line, holders] = keys;
             let keys = [lock, holders, mark, counter, line];
             let count = if random.u8(..8) == 0 { 2 } else { 5 };
-            let text = [HEAD, shared!("release")].concat();
+            let text = [shared!("quick_release"), HEAD, shared!("release")].concat();
             call(pair, ("release shared", &text), &keys[..count], &args, place).await;
         }
         7 => {
@@ -191,6 +191,12 @@ fn held(pair: &Pair, random: &mut Rng, lock: &str) -> (String, String, String) {
 }
 
 async fn let_go(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
+    if random.u8(..5) == 0 {
+        let owners = LOCKS.map(|lock| held(pair, random, lock).0);
+        let keys = LOCKS.map(keys).concat();
+        let args = [owners[0].as_str(), owners[1].as_str()];
+        return call(pair, ("release_all", script!("release_all")), &keys, &args, place).await;
+    }
     let (owner, used, reserved) = held(pair, random, lock);
     let leave = one(random, &["", "leave"]);
     let args = [owner.as_str(), leave, &used, &reserved, "20000"];

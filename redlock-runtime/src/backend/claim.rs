@@ -35,6 +35,12 @@ impl<'a> Release<'a> {
         Self { claim, unused: None, may_be_queued: false, retain: None }
     }
 
+    /// Is there nothing to do but to let go of the lock of one holder?
+    pub(crate) fn is_plain(&self) -> bool {
+        let Self { claim, unused, may_be_queued, retain } = self;
+        claim.kind == Kind::Exclusive && unused.is_none() && !may_be_queued && retain.is_none()
+    }
+
     /// Leaves the queue, and releases the lock if it was handed over meanwhile.
     pub(crate) fn leaving(claim: &'a Claim) -> Self {
         Self { may_be_queued: true, ..Self::of(claim) }

@@ -13,6 +13,7 @@ use super::downgrade::Downgrade;
 use super::fifo_queue::FifoQueue;
 use super::health_check::HealthCheck;
 use super::outcome::{Acquired, Found, Reply};
+use super::release_all::ReleaseAll;
 use super::release_hints::ReleaseHints;
 use crate::fencing::FencingToken;
 
@@ -62,6 +63,8 @@ pub(crate) struct Abilities<'a> {
     pub(crate) release_hints: Option<&'a dyn ReleaseHints>,
     /// One command can acquire several locks.
     pub(crate) acquire_all: Option<&'a dyn AcquireAll>,
+    /// One command can release several locks.
+    pub(crate) release_all: Option<&'a dyn ReleaseAll>,
     /// The backend can be reached over connections of the caller's own runtime.
     pub(crate) local_connection: Option<&'a dyn LocalConnection>,
     /// The backend is such a connection, and can say when commands have left.

@@ -14,6 +14,7 @@ mod outcome;
 mod quorum;
 mod quorum_member;
 mod redis;
+mod release_all;
 mod release_hints;
 mod shared_work;
 mod tls;
@@ -47,6 +48,7 @@ pub(crate) use redis::operator;
 #[cfg(test)]
 pub(crate) use redis::simulated;
 pub(crate) use redis::{MinReplicas, NodeOptions, RedisNode};
+pub(crate) use release_all::{EachReleased, ReleaseAll};
 pub(crate) use release_hints::{HintRegistration, OnRelease, ReleaseHints};
 pub(crate) use shared_work::SharedWork;
 #[cfg(not(feature = "tls"))]

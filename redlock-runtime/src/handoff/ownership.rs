@@ -77,7 +77,7 @@ impl Ownership {
     /// Releases the lock. The release goes on even if its future is dropped.
     pub(crate) fn release(mut self) -> ReleaseFuture {
         if self.further.is_some() {
-            return release::all(self.let_go_of_all().map(send).collect());
+            return send_all(self.let_go_of_all().collect());
         }
         self.let_go().map_or(ReleaseFuture::Now(Released::Released), send)
     }
@@ -177,6 +177,14 @@ fn send(task: ReleaseTask) -> ReleaseFuture {
     let (reply, answer) = oneshot::channel();
     release::in_background(ReleaseTask { reply: Some(reply), ..task });
     ReleaseFuture::Kept(answer)
+}
+
+/// Sends the releases of several keys, whose answers the caller awaits.
+fn send_all(tasks: Vec<ReleaseTask>) -> ReleaseFuture {
+    match tasks.first().and_then(|task| task.engine.route()) {
+        Some(route) if tasks.len() > 1 => release::inline_all(tasks, route),
+        _ => release::all(tasks.into_iter().map(send).collect()),
+    }
 }
 
 /// Sends a release, whose answer the background awaits. The caller of a future that it cannot await

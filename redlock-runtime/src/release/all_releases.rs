@@ -34,6 +34,11 @@ impl Future for AllReleases {
     }
 }
 
+/// The worse of two outcomes.
+pub(super) fn worse(one: ReleaseOutcome, other: ReleaseOutcome) -> ReleaseOutcome {
+    if weight(Some(&other)) > weight(Some(&one)) { other } else { one }
+}
+
 fn weight(outcome: Option<&ReleaseOutcome>) -> u8 {
     match outcome {
         Some(Ok(Released::Released)) => 0,

@@ -10,7 +10,7 @@ mod undo;
 mod unprotected;
 
 pub(crate) use all_releases::all;
-pub(crate) use inline::inline;
+pub(crate) use inline::{inline, inline_all};
 pub(crate) use reaper::unawaited;
 pub(crate) use release_future::ReleaseFuture;
 pub(crate) use task::{ReleaseTask, free, in_background};

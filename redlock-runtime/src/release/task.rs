@@ -204,9 +204,16 @@ pub(super) struct ReleaseAttempt {
 
 impl ReleaseAttempt {
     pub(super) async fn send(&self, backend: &dyn LockBackend) -> Result<Found, Fault> {
-        let Self { ref claim, unused, may_be_queued, retain, within } = *self;
-        let release = Release { claim, unused, may_be_queued, retain };
-        backend.release(release, within).await
+        backend.release(self.release(), self.within).await
+    }
+
+    pub(super) fn release(&self) -> Release<'_> {
+        let Self { ref claim, unused, may_be_queued, retain, .. } = *self;
+        Release { claim, unused, may_be_queued, retain }
+    }
+
+    pub(super) fn within(&self) -> Duration {
+        self.within
     }
 }
 

@@ -15,9 +15,9 @@ use super::simulation::notice::Tickets;
 use super::simulation::plan::{LinePlan, Listener, NEVER, NodePlan};
 use super::simulation::scripts::By;
 use crate::backend::{
-    Abilities, AcquireAll, Acquired, AllAcquired, Claim, Enqueued, Fault, FencingTokens, FifoQueue,
-    Found, LocalConnection, LockBackend, QueueSignal, Release, Reply, Rotated, Subscription,
-    TokensUsed,
+    Abilities, AcquireAll, Acquired, AllAcquired, Claim, EachReleased, Enqueued, Fault,
+    FencingTokens, FifoQueue, Found, LocalConnection, LockBackend, QueueSignal, Release,
+    ReleaseAll, Reply, Rotated, Subscription, TokensUsed,
 };
 use crate::client::Redlock;
 use crate::error::{NodeError, NodeErrorKind};
@@ -93,7 +93,7 @@ impl Server {
         self.state().has_lane = true;
     }
 
-    /// One command can take several locks.
+    /// One command can take several locks, and one release them.
     pub(super) fn acquires_all(&self) {
         self.state().acquires_all = true;
     }
@@ -299,7 +299,8 @@ impl LockBackend for Server {
     fn abilities(&self) -> Abilities<'_> {
         let acquire_all = self.state().acquires_all.then_some(self as _);
         let (fifo_queue, local_connection) = (Some(self as _), Some(self as _));
-        Abilities { fifo_queue, acquire_all, local_connection, ..Abilities::default() }
+        let release_all = self.state().acquires_all.then_some(self as _);
+        Abilities { fifo_queue, acquire_all, release_all, local_connection, ..Abilities::default() }
     }
 }
 
@@ -316,6 +317,31 @@ impl AcquireAll for Server {
                 &mut found;
             *was_cut = self.state().repeats_acquires;
             Some(found)
+        })
+    }
+}
+
+impl ReleaseAll for Server {
+    fn reaches(&self, releases: &[Release<'_>]) -> bool {
+        releases.iter().all(Release::is_plain)
+    }
+
+    fn release_all<'a>(
+        &'a self,
+        releases: &'a [Release<'a>],
+        within: Duration,
+    ) -> EachReleased<'a> {
+        let claims: Vec<Claim> = releases.iter().map(|release| release.claim.clone()).collect();
+        let (first, command) = (claims[0].clone(), Command::ReleaseAll(claims));
+        let sent = self.send("release_all", &first, command, within, |answer| {
+            let Answer::AllFreed(each) = answer else { return None };
+            Some(each.into_iter().map(|(found, _)| found).collect::<Vec<_>>())
+        });
+        Box::pin(async move {
+            match sent.await {
+                Ok(each) => each.into_iter().map(Ok).collect(),
+                Err(fault) => releases.iter().map(|_| Err(fault.clone())).collect(),
+            }
         })
     }
 }

@@ -12,6 +12,7 @@ use super::several_keys::{EXPIRE, SECOND};
 use crate::client::Redlock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;
+use crate::state::Released;
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
@@ -28,7 +29,7 @@ fn taken(server: &Server) -> Vec<&'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn free_keys_cost_one_command_and_one_release_each() {
+async fn free_keys_cost_one_command_and_one_to_release_them() {
     let (server, redlock) = server();
     let guard = redlock.lock_all(KEYS).expire(EXPIRE).acquire().await.unwrap();
     assert_eq!(server.take_verbs(), ["acquire_all"]);
@@ -37,8 +38,48 @@ async fn free_keys_cost_one_command_and_one_release_each() {
     let owner = guard.owner().to_owned();
     assert_eq!(server.owner("a"), Some(owner));
     guard.release().await.unwrap();
-    assert_eq!(server.take_verbs(), ["release"; 3]);
+    assert_eq!(server.take_verbs(), ["release_all"]);
     assert_eq!(taken(&server), [""; 0]);
+}
+
+/// What it did not do each key does by itself; what it did is not known any more.
+#[tokio::test(start_paused = true)]
+async fn a_release_of_all_that_is_not_answered_goes_on_for_every_key() {
+    for fate in [Fate::LostReply, Fate::LostRequest] {
+        let (server, redlock) = server();
+        let guard = redlock.lock_all(KEYS).expire(EXPIRE).acquire().await.unwrap();
+        server.next("release_all", [fate]);
+        guard.release().await.unwrap_err();
+        tokio::time::sleep(SECOND).await;
+        assert_eq!(taken(&server), [""; 0], "{fate:?}");
+        let verbs = server.take_verbs();
+        assert_eq!(verbs[1..], ["release_all", "release", "release", "release"], "{fate:?}");
+        assert_eq!(redlock.shutdown(SECOND).await, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_of_all_that_is_dropped_goes_on_for_every_key() {
+    let (server, redlock) = server();
+    let guard = redlock.lock_all(KEYS).expire(EXPIRE).acquire().await.unwrap();
+    server.next("release_all", [Fate::LostRequest]);
+    let mut release = Box::pin(guard.release());
+    assert!(poll_fn(|cx| Poll::Ready(release.as_mut().poll(cx))).await.is_pending());
+    drop(release);
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(taken(&server), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_release_of_all_tells_of_the_worst() {
+    for lost in KEYS {
+        let (server, redlock) = server();
+        let guard = redlock.lock_all(KEYS).expire(EXPIRE).acquire().await.unwrap();
+        server.remove(lost);
+        server.set(lost, EXPIRE);
+        assert_eq!(guard.release().await.unwrap(), Released::Stolen, "{lost}");
+        assert_eq!(taken(&server), [lost], "the others are free");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,8 +149,9 @@ async fn what_was_granted_to_a_second_try_is_cleaned_up_behind_its_release() {
     server.take_log();
     guard.release().await.unwrap();
     tokio::time::sleep(5 * SECOND).await;
-    let releases = server.take_verbs();
-    assert!(releases.len() > 3 && releases.iter().all(|verb| verb == "release"), "{releases:?}");
+    let mut releases = server.take_verbs();
+    assert_eq!(releases.remove(0), "release_all");
+    assert!(releases.len() > 2 && releases.iter().all(|verb| verb == "release"), "{releases:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -113,18 +113,16 @@ impl World {
 
     /// Every message reaches the client that it is for, if that is alive.
     fn hear(&mut self) {
-        for (channel_heard, message) in self.server.take_published() {
-            let Some((owner, QueueSignal::HandedOver { fencing_tokens, lease })) =
-                simulated::signalled(&message)
-            else {
-                continue;
-            };
-            let is_meant = |(client, claim): &(usize, Claim)| {
-                claim.owner.as_str() == owner && channel(*client).as_bytes() == channel_heard
-            };
-            let Some(at) = self.waiting.iter().position(is_meant) else { continue };
-            let (client, claim) = self.waiting.remove(at);
-            self.holds(client, claim, lease, fencing_tokens.first);
+        for (heard_on, message) in self.server.take_published() {
+            for (owner, signal) in simulated::signalled(&message).into_iter().flatten() {
+                let QueueSignal::HandedOver { fencing_tokens, lease } = signal else { continue };
+                let is_meant = |(client, claim): &(usize, Claim)| {
+                    claim.owner.as_str() == owner && channel(*client).as_bytes() == heard_on
+                };
+                let Some(at) = self.waiting.iter().position(is_meant) else { continue };
+                let (client, claim) = self.waiting.remove(at);
+                self.holds(client, claim, lease, fencing_tokens.first);
+            }
         }
     }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 use redis_model::{Script, Server};
 
 use crate::backend::simulated::{self, SimulatedCall, SimulatedReply};
-use crate::backend::{Acquired, Claim, Downgraded, Enqueued, Release};
+use crate::backend::{Acquired, Claim, Downgraded, Enqueued, QueueSignal, Release};
+use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::owner::Owner;
@@ -207,6 +208,58 @@ fn whoever_asks_for_a_permit_may_enter_beside_those_who_waited() {
     assert!(step.enters(&late), "there are two permits");
     assert!(step.looks(&waiting), "it is in");
     assert!(!step.enters(&permit()));
+}
+
+/// More than come in at once: a message each time, of all that the process has to hear.
+#[test]
+fn readers_that_come_in_together_are_told_together() {
+    let mut step = Step::new();
+    let held = writer();
+    assert!(step.enters(&held));
+    let readers: Vec<Claim> = (0..100).map(|_| reader()).collect();
+    for reader in &readers {
+        step.enqueues(reader, PRESENT);
+    }
+    step.leaves(&held);
+    let told = step.told();
+    assert_eq!(told.len(), 2, "{told:?}");
+    let handed = told.iter().filter_map(|message| simulated::signalled(message.as_bytes()));
+    let handed: Vec<_> = handed.flatten().collect();
+    let owners = handed.iter().map(|(owner, _)| owner.as_str());
+    assert!(owners.eq(readers.iter().map(|reader| reader.owner.as_str())));
+    let is_above = |(_, one): &_, (_, next): &_| first_token(one) < first_token(next);
+    assert!(handed.is_sorted_by(is_above), "each has a token of its own: {handed:?}");
+    assert!(readers.iter().all(|reader| step.looks(reader)), "they are in");
+}
+
+fn first_token(signal: &QueueSignal) -> FencingToken {
+    match signal {
+        QueueSignal::HandedOver { fencing_tokens, .. } => fencing_tokens.first,
+        QueueSignal::Disturbed => panic!("{signal:?}"),
+    }
+}
+
+/// Who is in the queue, and gone, takes no place from those behind it.
+#[test]
+fn permits_of_the_gone_go_to_those_behind_them() {
+    let mut step = Step::new();
+    let held = writer();
+    assert!(step.enters(&held));
+    let [gone, here] = [ABSENT, PRESENT].map(|channel| [channel; 3]);
+    let waiting: Vec<Claim> = [gone, here]
+        .concat()
+        .into_iter()
+        .map(|channel| {
+            let permit = permit();
+            step.enqueues(&permit, channel);
+            permit
+        })
+        .collect();
+    step.leaves(&held);
+    let told =
+        step.told().iter().filter_map(|one| simulated::signalled(one.as_bytes())).flatten().count();
+    assert_eq!(told, 2, "there are two permits");
+    assert!(step.looks(&waiting[3]) && step.looks(&waiting[4]) && !step.looks(&waiting[5]));
 }
 
 #[test]

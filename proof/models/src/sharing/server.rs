@@ -36,7 +36,7 @@ impl<const A: usize> Sharing<A> {
         }
     }
 
-    /// `hand_over.lua`, `group.has_room`.
+    /// `holders.lua`, `group.has_room`.
     fn has_room_beside(&self, server: &Server<A>, owner: usize) -> bool {
         let Kind::Permit(permits) = self.kinds[owner] else { return true };
         let held = match self.bug {
@@ -50,7 +50,7 @@ impl<const A: usize> Sharing<A> {
         held < permits
     }
 
-    /// `hand_over.lua`, `group.enter`.
+    /// `holders.lua`, `group.enter`.
     fn enter(&self, server: &mut Server<A>, owner: usize, lease: u8) {
         let marker = self.marker(owner);
         let mut left = server.left;
@@ -78,7 +78,7 @@ impl<const A: usize> Sharing<A> {
         }
     }
 
-    /// `hand_over.lua`, `give`. A process that is gone does not hear of it.
+    /// `holders.lua`, `group.let_in`. A process that is gone does not hear of it.
     fn give(&self, state: &mut State<A>, owner: usize) -> bool {
         self.grant(&mut state.server, owner, self.window);
         let is_heard = state.owners[owner].is_live();
@@ -90,7 +90,7 @@ impl<const A: usize> Sharing<A> {
         is_heard
     }
 
-    /// `hand_over.lua`, `group.admit`.
+    /// `holders.lua`, `group.admit`.
     fn admit(&self, state: &mut State<A>) {
         while let Some(first) = state.server.queue.first() {
             let is_like = self.kinds[first] != Kind::Write

@@ -17,6 +17,7 @@ pub(crate) mod operator;
 mod pending_undo;
 mod pubsub;
 mod quorum_member;
+mod release_all;
 mod release_hints;
 mod route;
 #[cfg(test)]

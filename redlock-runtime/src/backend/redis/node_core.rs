@@ -60,6 +60,8 @@ pub(crate) struct NodeCore<S: Source> {
     queue_denial: Denial,
     /// Whether it is denied the script that acquires several locks.
     pub(crate) all_denial: Denial,
+    /// Whether it is denied the script that releases several locks.
+    pub(crate) release_all_denial: Denial,
 }
 
 impl<S: Source> NodeCore<S> {
@@ -83,6 +85,7 @@ impl<S: Source> NodeCore<S> {
             handovers: HandoverWatchdog::default(),
             queue_denial: Denial::default(),
             all_denial: Denial::default(),
+            release_all_denial: Denial::default(),
         }
     }
 
@@ -123,10 +126,20 @@ impl<S: Source> NodeCore<S> {
                 answer
             }
         };
-        let (found, is_awaited) = answer.found;
+        Ok(self.released(release, answer.found, answer.was_cut))
+    }
+
+    /// What a release found, and whether somebody has the lock next, or waits for it. `was_cut`: it
+    /// was repeated, as the connection of its first try broke.
+    pub(crate) fn released(
+        &self,
+        release: Release<'_>,
+        (found, is_awaited): (Found, bool),
+        was_cut: bool,
+    ) -> Found {
         let found = match found {
-            // The try whose connection broke may have freed the lock, or handed it over.
-            Found::Gone | Found::Stolen if answer.was_cut => Found::Unclear,
+            // That try may have freed the lock, or handed it over.
+            Found::Gone | Found::Stolen if was_cut => Found::Unclear,
             found => found,
         };
         if is_awaited || found == Found::Unclear {
@@ -135,7 +148,7 @@ impl<S: Source> NodeCore<S> {
                 None => self.handovers.begin(&release.claim.key),
             }
         }
-        Ok(found)
+        found
     }
 
     /// Undoes an unanswered acquire, which may still be carried out.

@@ -320,6 +320,7 @@ impl<S: Source> LockBackend for Route<S> {
         Abilities {
             fifo_queue: is_alone.then_some(self as _),
             acquire_all: is_alone.then_some(self as _),
+            release_all: is_alone.then_some(self as _),
             downgrade: Some(self),
             health: Some(self),
             departures: self.home.is_some().then_some(self as _),

@@ -11,7 +11,7 @@ use deadpool_redis::redis::{Cmd, Pipeline, RedisError, RedisFuture, Value};
 use super::commands::exclusive::batch::{self, Part, Verb};
 use super::commands::exclusive::release_hint::{self, Noted};
 use super::commands::exclusive::{
-    self, acquire, acquire_all, enqueue, nudge, raise, release, renew, rotate,
+    self, acquire, acquire_all, enqueue, nudge, raise, release, release_all, renew, rotate,
 };
 use super::commands::reply::Timed;
 use super::commands::{ScriptCall, shared};
@@ -211,6 +211,13 @@ pub(crate) fn release(what: Release<'_>, has_queue: bool) -> SimulatedCall<(Foun
     SimulatedCall::new(call, release::decode)
 }
 
+/// What the releases of several locks found, and whether each was handed over.
+pub(crate) fn release_all(releases: &[Release<'_>]) -> SimulatedCall<Vec<(Found, bool)>> {
+    let count = releases.len();
+    let decode = move |value: &Value| release_all::decode(value, count);
+    SimulatedCall::new(release_all::call(releases), decode)
+}
+
 /// `channel`: where the owner can be signalled.
 pub(crate) fn enqueue(
     claim: &Claim,
@@ -260,8 +267,8 @@ pub(crate) fn founders(
     answer.map(|(founders, _)| founders).map_err(|error| node_error(&error))
 }
 
-/// Who is handed a lock by a message, and with what.
-pub(crate) fn signalled(message: &[u8]) -> Option<(String, QueueSignal)> {
+/// Who is handed a lock by a message, and with what. `None`: the message says something else.
+pub(crate) fn signalled(message: &[u8]) -> Option<Vec<(String, QueueSignal)>> {
     handed_over(message)
 }
 

@@ -26,6 +26,7 @@ pub(crate) enum Command {
     Raise(Claim, FencingToken),
     Renew(Vec<Claim>),
     Release(Claim),
+    ReleaseAll(Vec<Claim>),
     /// Reads the founders, after this offer was written.
     Founders(Option<FoundersOffer>),
     Join(Entry),
@@ -53,6 +54,7 @@ pub(crate) enum Answer {
     Founders(Option<String>),
     /// The flag: it was handed over, or stays taken while somebody waits.
     Freed(Found, bool),
+    AllFreed(Vec<(Found, bool)>),
     Enqueued(Enqueued),
     Rotated(Rotated),
     Nudged {
@@ -136,10 +138,11 @@ impl Node {
         let answer = self.answer(command, by);
         for (channel, message) in self.server.take_published() {
             let (process, handed) = (process(&channel), simulated::signalled(&message));
-            let (Some(process), Some((owner, call))) = (process, handed) else {
+            let (Some(process), Some(handed)) = (process, handed) else {
                 return Answer::Failed(format!("published {message:?} to {channel:?}"));
             };
-            self.registry.push(ReleaseHint { process, owner, call });
+            let hint = |(owner, call)| ReleaseHint { process, owner, call };
+            self.registry.extend(handed.into_iter().map(hint));
         }
         answer
     }
@@ -155,6 +158,10 @@ impl Node {
                 Answer::Renewed(found.into_iter().map(Some).collect())
             }),
             Command::Release(claim) => self.free(Release::of(claim), by),
+            Command::ReleaseAll(claims) => {
+                let releases: Vec<_> = claims.iter().map(Release::of).collect();
+                self.ask(&simulated::release_all(&releases), by, Answer::AllFreed)
+            }
             Command::Leave(claim) => self.free(Release::leaving(claim), by),
             Command::GiveBack(claim, drawn) => {
                 self.free(Release { unused: Some(*drawn), ..Release::of(claim) }, by)

@@ -68,7 +68,7 @@ impl Stood {
 pub(super) fn concerns(command: &Command, key: &str) -> bool {
     let is = |known: &LockKey| known.name() == key;
     match command {
-        Command::Renew(claims) | Command::AcquireAll(claims) => {
+        Command::Renew(claims) | Command::AcquireAll(claims) | Command::ReleaseAll(claims) => {
             claims.iter().any(|claim| is(&claim.key))
         }
         Command::Acquire(claim)

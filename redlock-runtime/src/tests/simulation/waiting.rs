@@ -9,7 +9,8 @@ use super::node::{Answer, Command};
 use super::plan::{NEVER, Tick, millis};
 use super::wire::Wire;
 use crate::backend::{
-    Claim, Enqueued, Fault, FifoQueue, Found, Reply, Rotated, Subscription, TokensUsed,
+    Claim, Enqueued, Fault, FifoQueue, Found, LockBackend, Release, Reply, Rotated, Subscription,
+    TokensUsed,
 };
 use crate::key::LockKey;
 
@@ -53,6 +54,43 @@ impl Wire {
             (Answer::Freed(found, _), _) => Ok(found),
             (other, _) => unreachable!("{other:?}"),
         }
+    }
+
+    /// Frees several locks with one command. A client that may not touch the queues frees each by
+    /// itself.
+    pub(super) async fn free_all(
+        &self,
+        releases: &[Release<'_>],
+        within: Duration,
+    ) -> Vec<Result<Found, Fault>> {
+        let claims: Vec<Claim> = releases.iter().map(|release| release.claim.clone()).collect();
+        let window = self.world.plan.line.as_ref().map(|line| line.window).unwrap_or_default();
+        let (each, was_cut) = match self.call(Command::ReleaseAll(claims.clone()), within).await {
+            Ok((Answer::AllFreed(each), was_cut)) => (each, was_cut),
+            Ok((other, _)) => unreachable!("{other:?}"),
+            Err(fault) if fault.is_final && !fault.is_unknown => {
+                let mut each = Vec::new();
+                for release in releases {
+                    each.push(self.release(*release, within).await);
+                }
+                return each;
+            }
+            Err(fault) => {
+                for claim in &claims {
+                    self.watch(&claim.key, window);
+                }
+                return claims.iter().map(|_| Err(fault.clone())).collect();
+            }
+        };
+        let freed = |(claim, (found, is_handed)): (&Claim, (Found, bool))| {
+            if is_handed || was_cut {
+                self.watch(&claim.key, window);
+            }
+            self.departs(claim);
+            let is_lost = matches!(found, Found::Gone | Found::Stolen);
+            Ok(if is_lost && was_cut { Found::Unclear } else { found })
+        };
+        claims.iter().zip(each).map(freed).collect()
     }
 
     /// Where there is one node only, whoever lets go of a lock there lets go of it for good.

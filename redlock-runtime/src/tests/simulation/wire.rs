@@ -12,8 +12,9 @@ use super::scripts::By;
 use super::waiting::Watch;
 use super::world::World;
 use crate::backend::{
-    Abilities, AcquireAll, Acquired, AllAcquired, Cause, Claim, Fault, Found, FoundersOffer,
-    FoundersReply, LockBackend, MemorySince, QuorumMember, Release, Reply, Witness,
+    Abilities, AcquireAll, Acquired, AllAcquired, Cause, Claim, EachReleased, Fault, Found,
+    FoundersOffer, FoundersReply, LockBackend, MemorySince, QuorumMember, Release, ReleaseAll,
+    Reply, Witness,
 };
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
@@ -56,8 +57,15 @@ impl Wire {
             }
             result => result,
         };
-        if let (Err(_), Command::Release(claim) | Command::Leave(claim)) = (&result, &command) {
-            self.world.state().witness.departed.failed(&claim.owner, self.node);
+        if result.is_err() {
+            let failed = match &command {
+                Command::Release(claim) | Command::Leave(claim) => std::slice::from_ref(claim),
+                Command::ReleaseAll(claims) => claims,
+                _ => &[],
+            };
+            for claim in failed {
+                self.world.state().witness.departed.failed(&claim.owner, self.node);
+            }
         }
         result
     }
@@ -265,7 +273,12 @@ impl LockBackend for Wire {
 
     fn abilities(&self) -> Abilities<'_> {
         let fifo_queue = self.world.plan.line.is_some().then_some(self as _);
-        Abilities { fifo_queue, acquire_all: Some(self), ..Abilities::default() }
+        Abilities {
+            fifo_queue,
+            acquire_all: Some(self),
+            release_all: Some(self),
+            ..Abilities::default()
+        }
     }
 }
 
@@ -286,6 +299,20 @@ impl AcquireAll for Wire {
                 (other, _) => unreachable!("{other:?}"),
             }
         })
+    }
+}
+
+impl ReleaseAll for Wire {
+    fn reaches(&self, releases: &[Release<'_>]) -> bool {
+        releases.iter().all(Release::is_plain)
+    }
+
+    fn release_all<'a>(
+        &'a self,
+        releases: &'a [Release<'a>],
+        within: Duration,
+    ) -> EachReleased<'a> {
+        Box::pin(self.free_all(releases, within))
     }
 }
 

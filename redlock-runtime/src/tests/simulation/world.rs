@@ -370,6 +370,7 @@ impl State {
             Command::Nudge(key) => format!("nudge {}", key.name()),
             Command::Introduce(command) => format!("what follows {}", self.show(command)),
             Command::Renew(claims) => format!("renew {}", self.names(claims)),
+            Command::ReleaseAll(claims) => format!("release all of {}", self.names(claims)),
             Command::AcquireAll(claims) => format!("acquire all of {}", self.names(claims)),
         }
     }

@@ -7,11 +7,13 @@ use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{Arg, Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
 use once_cell::race::OnceBox;
 
-/// A script after `hand_over.lua`, the functions that several scripts share.
+/// A script after `hand_over.lua` and `holders.lua`, the functions that several scripts share.
 macro_rules! with_hand_over {
-    ($file:literal) => {
+    ($file:literal $(, after $first:literal)?) => {
         $crate::backend::redis::commands::Script::new(concat!(
+            $(include_str!($first),)?
             include_str!("hand_over.lua"),
+            include_str!("../shared/holders.lua"),
             include_str!($file)
         ))
     };

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
 use super::mailbox;
-use super::registry::Phase;
+use super::registry::{Phase, signals};
 use super::subscription::{News, PubsubStream, broken};
 use crate::backend::redis::connection::{SharedConnection, Source};
 use crate::backend::redis::founders;
@@ -144,7 +144,7 @@ impl<S: Source> Listening<S> {
     fn pass_on(&self, news: &News) {
         match news {
             News::Message(message) => {
-                if let Some(claim) = self.core.registry.tell(message) {
+                for claim in signals(message).filter_map(|one| self.core.registry.tell(one)) {
                     self.free(claim);
                 }
             }

@@ -149,11 +149,11 @@ impl Registry {
         }
     }
 
-    /// Passes a message on. Returns the lock that it hands to an owner that gave up. A message
-    /// about another lock than the one that its owner waits for is ignored: a lock that it may have
+    /// Passes a signal on. Returns the lock that it hands to an owner that gave up. A signal about
+    /// another lock than the one that its owner waits for is ignored: a lock that it may have
     /// handed over ends with the claim window.
-    pub(crate) fn tell(&self, message: &[u8]) -> Option<Claim> {
-        if let Some(lock) = parse_free(message) {
+    pub(crate) fn tell(&self, signal: &[u8]) -> Option<Claim> {
+        if let Some(lock) = parse_free(signal) {
             let awaiting = self.listeners().awaiting.get(lock.owner).cloned();
             // Outside of the mutex, as below.
             if let Some((key, on_release)) = awaiting
@@ -163,7 +163,7 @@ impl Registry {
             }
             return None;
         }
-        let (lock, signal) = parse(message).or_else(|| parse_look(message))?;
+        let (lock, signal) = parse(signal).or_else(|| parse_look(signal))?;
         let sender = {
             let mut listeners = self.listeners();
             let former = &mut listeners.former;
@@ -214,7 +214,28 @@ impl Drop for Registration {
     }
 }
 
-/// The lock that a message is about, and its owner.
+/// The signals of a message: what a script has for several owners of this client is one message,
+/// `all ` and each signal after its length: `<length> <signal>`.
+pub(crate) fn signals(message: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = message.strip_prefix(b"all ");
+    let mut only = rest.is_none().then_some(message);
+    std::iter::from_fn(move || {
+        only.take().or_else(|| {
+            let (signal, others) = split_at_length(rest.take()?)?;
+            rest = Some(others);
+            Some(signal)
+        })
+    })
+}
+
+/// `<length> <first><rest>`
+fn split_at_length(words: &[u8]) -> Option<(&[u8], &[u8])> {
+    let space = words.iter().position(|byte| *byte == b' ')?;
+    let (length, both) = (str::from_utf8(&words[..space]).ok()?, &words[space + 1..]);
+    both.split_at_checked(length.parse().ok()?)
+}
+
+/// The lock that a signal is about, and its owner.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Lock<'a> {
     owner: &'a str,
@@ -224,9 +245,7 @@ pub(crate) struct Lock<'a> {
 impl<'a> Lock<'a> {
     /// `<length of the owner> <owner><lock key>`
     fn parse(words: &'a [u8]) -> Option<Self> {
-        let space = words.iter().position(|byte| *byte == b' ')?;
-        let (length, both) = (str::from_utf8(&words[..space]).ok()?, &words[space + 1..]);
-        let (owner, key) = both.split_at_checked(length.parse().ok()?)?;
+        let (owner, key) = split_at_length(words)?;
         Some(Self { owner: str::from_utf8(owner).ok()?, key })
     }
 
@@ -247,11 +266,12 @@ fn parse(message: &[u8]) -> Option<(Lock<'_>, QueueSignal)> {
     Some((lock, QueueSignal::HandedOver { fencing_tokens, lease }))
 }
 
-/// The owner that a message hands a lock to, and the signal.
+/// The owners that a message hands a lock to, and their signals. `None`: one of them is another
+/// signal.
 #[cfg(test)]
-pub(crate) fn handed_over(message: &[u8]) -> Option<(String, QueueSignal)> {
-    let (lock, signal) = parse(message)?;
-    Some((lock.owner.to_owned(), signal))
+pub(crate) fn handed_over(message: &[u8]) -> Option<Vec<(String, QueueSignal)>> {
+    let owned = |(lock, signal): (Lock<'_>, _)| (lock.owner.to_owned(), signal);
+    signals(message).map(|signal| parse(signal).map(owned)).collect()
 }
 
 /// `free <length of the owner> <owner><lock key>`

@@ -7,31 +7,29 @@
 -- i}; time: the server's, in microseconds since 1970, as text
 local time = redis.call('TIME')
 local now = time[1] .. string.format('%06d', time[2])
+local helpers = {}
 for i = 1, #KEYS, 3 do
   local holder = redis.call('GET', KEYS[i])
   if holder and holder ~= ARGV[(i + 5) / 3] then
     return {0, redis.call('PTTL', KEYS[i]), holder, now, (i + 2) / 3}
   end
+  helpers[#helpers + 1], helpers[#helpers + 2] = KEYS[i + 1], KEYS[i + 2]
 end
-local next, counters = 0, {}
-local function follow(key, last)
-  local number = tonumber(last or '0')
+local last, next, marks, counters = redis.call('MGET', unpack(helpers)), 0, {}, {}
+for i, key in ipairs(helpers) do
+  local text, is_mark = last[i], i % 2 == 1
+  if is_mark and not marks[key] then
+    marks[key], marks[#marks + 1] = true, key
+    -- MGET finds nothing in a key of another type, and GET fails.
+    text = text or redis.call('GET', key)
+  elseif not is_mark and text then
+    counters[#counters + 1] = key
+  end
+  local number = tonumber(text or '0')
   if not number or number >= 9007199254740991 then
     return redis.error_reply('FENCE no fencing token is left behind ' .. key)
   end
   next = math.max(next, number + 1)
-end
-for i = 1, #KEYS, 3 do
-  -- MGET finds nothing in a key of another type, and GET fails.
-  local counter = redis.call('MGET', KEYS[i + 2])[1]
-  local mark = redis.call('GET', KEYS[i + 1])
-  local failure = follow(KEYS[i + 1], mark) or follow(KEYS[i + 2], counter)
-  if failure then
-    return failure
-  end
-  if counter then
-    counters[#counters + 1] = KEYS[i + 2]
-  end
 end
 local token, life = now, 172800000
 if next > tonumber(now) then
@@ -39,8 +37,8 @@ if next > tonumber(now) then
 end
 life = string.format('%.0f', life)
 -- The marks first, the locks last: a script that fails half-way is not rolled back.
-for i = 1, #KEYS, 3 do
-  redis.call('SET', KEYS[i + 1], token, 'PX', life)
+for _, mark in ipairs(marks) do
+  redis.call('SET', mark, token, 'PX', life)
 end
 for _, counter in ipairs(counters) do
   -- It would be below this fencing token.

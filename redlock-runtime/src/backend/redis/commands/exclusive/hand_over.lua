@@ -10,25 +10,12 @@
 local line_life = 60000
 -- So long, in ms, has the next owner to claim the lock.
 local claim_window = 1000
--- One hand-over in so many goes to the first entry though it cannot be told, and others behind it
--- can: it would sleep while it has the lock. A prime number, so that no clock keeps missing it.
-local untold_share = 17
--- So many of them are passed over at most.
-local most_passed_over = 16
--- So many messages lie in a mailbox at most. Whoever has fetched none of them is gone.
-local most_messages = 1024
--- With so many of them, it is asked no more whether somebody is there.
-local most_unread = 16
--- So long, in ms, does a mailbox last behind its last message.
-local mailbox_life = 60000
 -- So far, in microseconds, do fencing tokens that are reserved run ahead of the clock at most.
 local lead = 10000
 -- So long, in ms, does a mark last behind the time of its fencing token.
 local mark_life = 172800000
 -- Above it, numbers do not count in ones.
 local last_token = 9007199254740991
--- So large is a number of an entry at most.
-local most = 10000000000000
 -- What stands in the lock of a shared kind, in the place of an owner.
 local readers, permits = '<readers>', '<permits>'
 
@@ -37,14 +24,32 @@ local function clock()
   return time[1] * 1000000 + time[2]
 end
 
+-- In holders.lua.
+local group_of
+
 -- What can be done with the queue of a lock. These functions are made when they are needed: making
--- them costs the server more than the release of a lock for which nobody waits.
+-- them costs the server more than the release of a lock for which nobody waits. The same is true of
+-- each constant outside of them that they use.
 local function queue_of(lock, mark, counter, line)
+  -- One hand-over in so many goes to the first entry though it cannot be told, and others behind
+  -- it can: it would sleep while it has the lock. A prime number, so that no clock keeps missing it.
+  local untold_share = 17
+  -- So many of them are passed over at most.
+  local most_passed_over = 16
+  -- So many messages lie in a mailbox at most. Whoever has fetched none of them is gone.
+  local most_messages = 1024
+  -- With so many of them, it is asked no more whether somebody is there.
+  local most_unread = 16
+  -- So long, in ms, does a mailbox last behind its last message.
+  local mailbox_life = 60000
+  -- So large is a number of an entry at most.
+  local most = 10000000000000
   local queue = {}
 
   local function digits(number)
     return string.format('%.0f', number)
   end
+  queue.digits = digits
 
   -- Can fencing tokens come behind what stands in a key? Then the last that was drawn, 0 if nothing
   -- stands there.
@@ -54,11 +59,11 @@ local function queue_of(lock, mark, counter, line)
   end
 
   -- Draws up to `count` fencing tokens: behind the counter of the lock, or, where it is gone, behind
-  -- the mark, which is behind all of the slot. At least one; more only as far as they run ahead of
-  -- the clock by `lead`. With `used`, the last that was used of those until `reserved`: behind that
-  -- one, unless somebody has drawn since.
+  -- the mark, which is behind all of the slot. At least `needed`, or one; more only as far as they
+  -- run ahead of the clock by `lead`. With `used`, the last that was used of those until `reserved`:
+  -- behind that one, unless somebody has drawn since.
   -- Returns the first and the last of them; or nil and what is wrong.
-  function queue.draw(count, life, used, reserved)
+  function queue.draw(count, life, used, reserved, needed)
     local now, shown, highest = clock(), redis.pcall('GET', counter), redis.pcall('GET', mark)
     local of_slot = last_drawn(highest)
     local of_lock = not shown and of_slot or last_drawn(shown)
@@ -68,7 +73,11 @@ local function queue_of(lock, mark, counter, line)
     end
     local last = shown and shown == reserved and used or math.max(of_lock, used or 0)
     local first = math.max(last + 1, now)
-    local last_one = math.min(first + count - 1, math.max(first, now + lead), last_token)
+    local least = first + (needed or 1) - 1
+    if least > last_token then
+      return nil, 'FENCE no fencing token is left behind ' .. mark
+    end
+    local last_one = math.min(first + count - 1, math.max(least, now + lead), last_token)
     local marked = math.max(of_slot, last_one)
     local marked_life = mark_life + math.max(0, marked - now) / 1000
     -- The mark first: a script that fails half-way is not rolled back.
@@ -158,10 +167,14 @@ local function queue_of(lock, mark, counter, line)
     return queue.tell(entry.channel, 'ping') ~= 0
   end
 
+  -- What the process of an entry is told about the lock.
+  function queue.message_of(entry, words)
+    return words .. ' ' .. #entry.owner .. ' ' .. entry.owner .. lock
+  end
+
   -- Tells the process of an entry about the lock.
   function queue.tell_of_lock(entry, words)
-    local message = string.format('%s %d ', words, #entry.owner) .. entry.owner .. lock
-    return queue.tell(entry.channel, message)
+    return queue.tell(entry.channel, queue.message_of(entry, words))
   end
 
   -- The entry of the one who is to have the lock next, and how many stand before it; nil: nobody.
@@ -183,7 +196,7 @@ local function queue_of(lock, mark, counter, line)
   end
 
   -- Takes an entry out; a queue that has not got it is deleted.
-  local function take_out(entry, position)
+  function queue.take_out(entry, position)
     local is_out
     if position == 0 then
       is_out = redis.pcall('LPOP', line) == entry
@@ -196,139 +209,40 @@ local function queue_of(lock, mark, counter, line)
     return is_out
   end
 
-  -- Can commands and fencing tokens do with an entry?
-  local function is_fit(entry)
-    local numbers = {entry.expire, entry.life, entry.marker and 1 or entry.tokens}
-    for _, text in ipairs(numbers) do
-      local number = tonumber(text)
-      if not number or number < 1 or number > most then
-        return false
-      end
-    end
-    return true
+  local function is_number(text)
+    local number = tonumber(text)
+    return number and number >= 1 and number <= most
   end
 
-  -- Gives the lock to the owner of an entry for the claim window, and tells its process.
+  -- Can commands and fencing tokens do with an entry?
+  function queue.is_fit(entry)
+    local is_served = entry.tokens == 'r' or is_number(string.match(entry.tokens, '^p?(%d+)$'))
+    return is_served and is_number(entry.expire) and is_number(entry.life)
+  end
+
+  -- Gives a lock of one holder to the owner of an entry for the claim window, and tells its process.
   -- used, reserved: as for draw, where that is known.
   -- Returns how many heard it, and the same two for the next to draw; nil: the lock cannot be given.
   local function give(entry, used, reserved)
-    local owner, marker = entry.owner, entry.marker
-    local count = marker and 1 or entry.tokens
-    local first, last_one = queue.draw(count, entry.life, used, reserved)
+    local first, last_one = queue.draw(entry.tokens, entry.life, used, reserved)
     if not first then
       return nil
     end
-    local lease, failure = math.min(entry.expire, claim_window), nil
-    if marker then
-      failure = queue.group().enter(marker, owner, lease)
-    else
-      -- The lock last: a script that fails half-way is not rolled back.
-      failure = redis.pcall('SET', lock, owner, 'PX', lease).err
-    end
-    if failure then
+    local lease = math.min(entry.expire, claim_window)
+    -- The lock last: a script that fails half-way is not rolled back.
+    if redis.pcall('SET', lock, entry.owner, 'PX', lease).err then
       return nil
     end
     local words = string.format('%s %s %d', first, last_one, lease)
     local listeners = entry.channel == '-' and 1 or queue.tell_of_lock(entry, words)
-    if marker and (listeners or 0) == 0 then
-      queue.group().leave(owner)
-    end
     -- Nobody uses them if nobody listens.
     return listeners, first - 1, last_one
   end
 
-  -- What the locks of shared kinds need besides.
+  -- What the locks of shared kinds need besides: holders.lua.
   local group
   function queue.group()
-    if group then
-      return group
-    end
-    group = {}
-    -- Those who hold the lock: owners, and the ends of their leases, in microseconds since 1970.
-    local holders = string.sub(line, 1, -6) .. 'holders'
-
-    -- Is there room beside the holders, and `invited` others? Whoever asks for a permit brings the
-    -- largest number of permits.
-    function group.has_room(tokens, invited)
-      local permits = tonumber(string.sub(tokens, 2))
-      if not permits then
-        return tokens == 'r'
-      end
-      redis.pcall('ZREMRANGEBYSCORE', holders, '-inf', digits(clock()))
-      local count = redis.pcall('ZCARD', holders)
-      return type(count) == 'number' and count + invited < permits
-    end
-
-    -- Makes an owner one of the holders, for a lease in ms. The first of a group removes what is left
-    -- of an older one. The marker lasts as long as the last of the leases.
-    -- Returns what is wrong, if anything.
-    function group.enter(marker, owner, lease)
-      local left = -1
-      if redis.call('GET', lock) == marker then
-        left = redis.call('PTTL', lock)
-      else
-        -- pcall: what is no set of holders is left alone, and told.
-        local cleared = redis.pcall('ZREMRANGEBYSCORE', holders, '-inf', '+inf')
-        if type(cleared) ~= 'number' then
-          return cleared.err
-        end
-      end
-      local added = redis.pcall('ZADD', holders, digits(clock() + lease * 1000), owner)
-      if type(added) ~= 'number' then
-        return added.err
-      end
-      redis.pcall('PEXPIRE', holders, digits(math.max(left, lease)))
-      -- The lock last: a script that fails half-way is not rolled back.
-      return left < tonumber(lease) and redis.pcall('SET', lock, marker, 'PX', lease).err
-    end
-
-    function group.leave(owner)
-      redis.pcall('ZREM', holders, owner)
-    end
-
-    -- When does the lease of an owner end? nil: it has none.
-    function group.ends(owner)
-      local ends = redis.pcall('ZSCORE', holders, owner)
-      return type(ends) == 'string' and tonumber(ends) or nil
-    end
-
-    -- The rest of the first lease to end, in ms.
-    function group.first_end()
-      local first = redis.pcall('ZRANGE', holders, 0, 0, 'WITHSCORES')[2]
-      return first and math.max(0, math.ceil((first - clock()) / 1000))
-    end
-
-    function group.count()
-      local count = redis.pcall('ZCOUNT', holders, '(' .. digits(clock()), '+inf')
-      return type(count) == 'number' and count or 0
-    end
-
-    -- Lets in those at the head of the queue for whom there is room beside the holders.
-    function group.admit()
-      local marker, invited = redis.pcall('GET', lock), 0
-      while true do
-        local text = redis.pcall('LINDEX', line, 0)
-        local entry = type(text) == 'string' and queue.parse(text)
-        if not entry then
-          return
-        end
-        -- A hint that is over keeps nobody out.
-        if not (entry.is_hint and queue.is_over(entry)) then
-          if entry.marker ~= marker or not group.has_room(entry.tokens, invited) then
-            return
-          end
-          if entry.is_hint then
-            invited = invited + math.min(queue.tell_of_lock(entry, 'free') or 0, 1)
-          elseif is_fit(entry) and not give(entry) then
-            return
-          end
-        end
-        if not take_out(text, 0) then
-          return
-        end
-      end
-    end
-
+    group = group or group_of(queue, lock, line)
     return group
   end
 
@@ -348,24 +262,32 @@ local function queue_of(lock, mark, counter, line)
       if not text then
         return false
       end
-      local entry, listeners = queue.parse(text), 0
+      local entry, listeners, is_taken_out = queue.parse(text), 0, false
       if entry and entry.is_hint then
         listeners = not queue.is_over(entry) and queue.tell_of_lock(entry, 'free') or 0
         if listeners > 0 and entry.life ~= '0' then
           return false
         end
-      elseif entry and entry.owner ~= but and is_fit(entry) then
-        listeners, used, reserved = give(entry, used, reserved)
+      elseif entry and entry.owner ~= but and queue.is_fit(entry) then
+        if entry.marker and position == 0 then
+          listeners, used, reserved = queue.group().admit(entry.marker, used, reserved)
+          is_taken_out = true
+        elseif entry.marker then
+          listeners, used, reserved =
+            queue.group().let_in(entry.marker, {entry}, used, reserved)
+        else
+          listeners, used, reserved = give(entry, used, reserved)
+        end
         if not listeners then
           return false
         end
       end
       local is_handed = listeners > 0 and not entry.is_hint
-      if not take_out(text, position) then
+      if not is_taken_out and not queue.take_out(text, position) then
         return is_handed
       end
       if is_handed then
-        if entry.marker then
+        if entry.marker and position > 0 then
           queue.group().admit()
         end
         return true

@@ -10,6 +10,7 @@ pub(crate) mod enqueue;
 pub(crate) mod nudge;
 pub(crate) mod raise;
 pub(crate) mod release;
+pub(crate) mod release_all;
 pub(crate) mod release_hint;
 pub(crate) mod renew;
 pub(in crate::backend::redis::commands) mod replies;

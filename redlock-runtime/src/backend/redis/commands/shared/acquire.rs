@@ -10,7 +10,7 @@ use crate::backend::redis::commands::{Script, ScriptCall};
 use crate::backend::{Acquired, Claim};
 
 pub(in crate::backend::redis::commands) static SCRIPT: Script =
-    with_join!("acquire.lua").before(&release::SCRIPT);
+    with_join!("acquire.lua", after "quick_acquire.lua").before(&release::SCRIPT);
 
 pub(crate) fn call(claim: &Claim) -> ScriptCall {
     let keys = words::keys(claim);

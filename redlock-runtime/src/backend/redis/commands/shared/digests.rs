@@ -19,12 +19,12 @@ pub(crate) fn scripts() -> [&'static str; 6] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "85e083ec06e2deed713b1e3220691107e9e3ebcc"),
-        (&enqueue::SCRIPT, "84196675f95e1a54aa057396c04bf71f05e734f1"),
-        (&release::SCRIPT, "f07c87d0a35da7b79757951035bbdffd8e9f454c"),
+        (&acquire::SCRIPT, "e4ac85bf5a859d5018df54eada0426a58b027e12"),
+        (&enqueue::SCRIPT, "7208702c2434b6d49d3ae3b35f04a7a6a02486f5"),
+        (&release::SCRIPT, "2e1cb72e70e10312c102035407a908dcdb9cc9cf"),
         (&renew::SCRIPT, "f17925e96f254897b4dc04287667bd458f5c3df8"),
         (&raise::SCRIPT, "e45e54f92d1dbfbdd0feb1da6857ce9136b48dc3"),
-        (&downgrade::SCRIPT, "426343d5aeeb4bee9b8b12bd396d7b954a6e8610"),
+        (&downgrade::SCRIPT, "06c14982ea9c98c6478281031360dbe45005726b"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

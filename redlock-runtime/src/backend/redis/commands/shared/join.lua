@@ -44,12 +44,15 @@ local function shared_lock(lock, mark, counter, line, tokens)
       end
       first = redis.call('LRANGE', line, 0, most_looked_at - 1)
     end
+    if not shared.has_room() then
+      return false
+    end
     for _, text in ipairs(first) do
       if keeps_out(text) then
         return false
       end
     end
-    return shared.has_room()
+    return true
   end
 
   -- Enters an owner that has no entry in the queue, or whose entry is taken out next.
@@ -58,7 +61,7 @@ local function shared_lock(lock, mark, counter, line, tokens)
     if not first then
       return redis.error_reply(last_one)
     end
-    local failure = group.enter(marker, owner, expire)
+    local failure = group.enter(marker, {{owner = owner, lease = tonumber(expire)}})
     if failure then
       return redis.error_reply(failure)
     end

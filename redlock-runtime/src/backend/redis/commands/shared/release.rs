@@ -4,8 +4,12 @@ use super::words;
 use crate::backend::Release;
 use crate::backend::redis::commands::{Script, ScriptCall};
 
-pub(crate) static SCRIPT: Script =
-    Script::new(concat!(include_str!("../exclusive/hand_over.lua"), include_str!("release.lua")));
+pub(crate) static SCRIPT: Script = Script::new(concat!(
+    include_str!("quick_release.lua"),
+    include_str!("../exclusive/hand_over.lua"),
+    include_str!("holders.lua"),
+    include_str!("release.lua")
+));
 
 /// `has_queue`: the user of this client may use the queue and the fencing keys of the lock. Without
 /// them the owner only leaves the holders.

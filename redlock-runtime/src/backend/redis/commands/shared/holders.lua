@@ -1,0 +1,181 @@
+-- holders: what scripts do with those who hold a lock of a shared kind together, after hand_over.lua.
+-- KEYS and ARGV are those of the script behind it; nothing here depends on them. Returns nothing.
+
+function group_of(queue, lock, line)
+  -- So many entries come in together at most.
+  local most_together = 64
+  -- So many are read at first: mostly there is no room for more.
+  local most_alone = 4
+  local group, digits = {}, queue.digits
+  -- Those who hold the lock: owners, and the ends of their leases, in microseconds since 1970.
+  local holders = string.sub(line, 1, -6) .. 'holders'
+
+  -- Is there room beside the holders, none of a new group, and `others`? Whoever asks for a permit
+  -- brings the largest number of permits.
+  function group.has_room(tokens, others, is_new)
+    local permits = tonumber(string.sub(tokens, 2))
+    if not permits or is_new then
+      return tokens == 'r' or permits and others < permits
+    end
+    redis.pcall('ZREMRANGEBYSCORE', holders, '-inf', digits(clock()))
+    local count = redis.pcall('ZCARD', holders)
+    return type(count) == 'number' and count + others < permits
+  end
+
+  -- Makes owners holders, each for a lease in ms. The first of a group remove what is left of an
+  -- older one. The marker lasts as long as the last of the leases.
+  -- Returns what is wrong, if anything.
+  function group.enter(marker, entries)
+    local left, longest = -1, 0
+    if redis.call('GET', lock) == marker then
+      left = redis.call('PTTL', lock)
+    else
+      -- pcall: what is no set of holders is left alone, and told.
+      local cleared = redis.pcall('ZREMRANGEBYSCORE', holders, '-inf', '+inf')
+      if type(cleared) ~= 'number' then
+        return cleared.err
+      end
+    end
+    local now, members, ends = clock(), {}, {}
+    for place, entry in ipairs(entries) do
+      local lease = entry.lease
+      -- Most leases are as long as each other, and numbers are slow to print.
+      ends[lease] = ends[lease] or digits(now + lease * 1000)
+      members[2 * place - 1], members[2 * place] = ends[lease], entry.owner
+      longest = math.max(longest, lease)
+    end
+    local added = redis.pcall('ZADD', holders, unpack(members))
+    if type(added) ~= 'number' then
+      return added.err
+    end
+    redis.pcall('PEXPIRE', holders, digits(math.max(left, longest)))
+    -- The lock last: a script that fails half-way is not rolled back.
+    return left < longest and redis.pcall('SET', lock, marker, 'PX', longest).err
+  end
+
+  -- When does the lease of an owner end? nil: it has none.
+  function group.ends(owner)
+    local ends = redis.pcall('ZSCORE', holders, owner)
+    return type(ends) == 'string' and tonumber(ends) or nil
+  end
+
+  -- The rest of the first lease to end, in ms.
+  function group.first_end()
+    local first = redis.pcall('ZRANGE', holders, 0, 0, 'WITHSCORES')[2]
+    return first and math.max(0, math.ceil((first - clock()) / 1000))
+  end
+
+  function group.count()
+    local count = redis.pcall('ZCOUNT', holders, '(' .. digits(clock()), '+inf')
+    return type(count) == 'number' and count or 0
+  end
+
+  -- Those at the head of the queue for whom there is room beside the holders, and `invited` others;
+  -- the entries of the queue that are done with, how many were invited, and whether the queue has no
+  -- further entries.
+  local function next_together(marker, invited, is_new)
+    local entries, done, texts = {}, {}, redis.pcall('LRANGE', line, 0, most_alone - 1)
+    while #done < most_together do
+      if #done == most_alone then
+        for _, text in ipairs(redis.pcall('LRANGE', line, most_alone, most_together - 1)) do
+          texts[#texts + 1] = text
+        end
+      end
+      local text = texts[#done + 1]
+      if not text then
+        return entries, done, invited, #done > 0
+      end
+      local entry = queue.parse(text)
+      -- A hint that is over keeps nobody out.
+      if not entry or not entry.is_hint or not queue.is_over(entry) then
+        if not entry or entry.marker ~= marker
+          or not group.has_room(entry.tokens, invited + #entries, is_new) then
+          break
+        end
+        if entry.is_hint then
+          invited = invited + math.min(queue.tell_of_lock(entry, 'free') or 0, 1)
+        elseif queue.is_fit(entry) then
+          entries[#entries + 1] = entry
+        end
+      end
+      done[#done + 1] = text
+    end
+    return entries, done, invited, false
+  end
+
+  -- Enters the owners of entries for the claim window, each with a fencing token of its own, and
+  -- tells their processes: what one of them has to be told is one message.
+  -- Returns how many owners heard it, and what give returns besides; nil: they cannot enter.
+  function group.let_in(marker, entries, used, reserved)
+    local life = 0
+    for _, entry in ipairs(entries) do
+      entry.lease, life = math.min(entry.expire, claim_window), math.max(life, entry.life)
+    end
+    local first, last_one = queue.draw(#entries, digits(life), used, reserved, #entries)
+    if not first or group.enter(marker, entries) then
+      return nil
+    end
+    local channels, owners, messages, heard, is_denied = {}, {}, {}, 0, false
+    for place, entry in ipairs(entries) do
+      local channel, token = entry.channel, digits(first + place - 1)
+      local message = queue.message_of(entry, token .. ' ' .. token .. ' ' .. entry.lease)
+      local told = owners[channel]
+      if not told then
+        told, messages[channel] = {}, {}
+        channels[#channels + 1], owners[channel] = channel, told
+      end
+      told[#told + 1] = entry.owner
+      messages[channel][#told] = #message .. ' ' .. message
+    end
+    for _, channel in ipairs(channels) do
+      local message = 'all ' .. table.concat(messages[channel])
+      local listeners = channel == '-' and 1 or queue.tell(channel, message)
+      if (listeners or 0) > 0 then
+        heard = heard + #owners[channel]
+      else
+        redis.pcall('ZREM', holders, unpack(owners[channel]))
+        is_denied = is_denied or not listeners
+      end
+    end
+    if heard == 0 and is_denied then
+      return nil
+    end
+    -- Nobody uses them if nobody listens.
+    return heard, first - 1, last_one
+  end
+
+  -- Lets in those at the head of the queue for whom there is room; with `new`, a marker, as the
+  -- first of a group. used, reserved: as for draw, where that is known.
+  -- Returns what let_in returns.
+  function group.admit(new, used, reserved)
+    local marker, invited, heard = new or redis.pcall('GET', lock), 0, 0
+    while true do
+      local entries, done, is_all, told
+      entries, done, invited, is_all = next_together(marker, invited, new and heard == 0)
+      if #entries > 0 then
+        told, used, reserved = group.let_in(marker, entries, used, reserved)
+        if not told then
+          return heard > 0 and heard or nil
+        end
+        heard = heard + told
+        if heard > 0 then
+          used, reserved = nil, nil
+        end
+      end
+      if is_all then
+        redis.pcall('DEL', line)
+        return heard, used, reserved
+      end
+      for _, text in ipairs(done) do
+        if not queue.take_out(text, 0) then
+          return heard, used, reserved
+        end
+      end
+      if #done == 0 then
+        return heard, used, reserved
+      end
+    end
+  end
+
+  return group
+end
