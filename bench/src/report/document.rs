@@ -32,8 +32,8 @@ pub fn write(results: &Results, root: &Path, out: &Path) -> Result<(), Failure> 
 }
 
 const FAR: &str = "A proxy holds each message back, on its way there and back. Its timers have a \
-                   grain of 1 ms, so that messages take longer than asked for; a round trip is that of \
-                   `PING` through the same proxy.\n\n";
+                   grain of 1 ms, so that messages take longer than asked for; a round trip is \
+                   that of `PING` through the same proxy.\n\n";
 
 fn generated(results: &Results, images: &[String]) -> String {
     let machine = &results.machine;

@@ -163,7 +163,8 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
             members.sort_by_key(|member| member.part.verb());
             let invocation = batch::invocation(members.iter().map(|member| &member.part));
             let mut connection = self.connection.clone();
-            let mut reply: Reply = Box::pin(async move { invocation.run(&mut connection).await });
+            let run = async move { invocation.run_known(&mut connection).await };
+            let mut reply: Reply = Box::pin(run);
             // The first poll puts the command on the connection.
             let at_once = reply.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             let callers = members.into_iter().map(|member| member.answer).collect();
@@ -182,21 +183,37 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
                     Poll::Ready(reply) => reply,
                     Poll::Pending => reply.await,
                 };
-                batches.answer(callers, reply);
+                if batches.answer(callers, reply) == Knows::Not {
+                    batches.introduce().await;
+                }
             });
         }
     }
 
-    fn answer(&self, mut callers: Callers, reply: RedisResult<Value>) {
+    /// Tells the server the script. Not with the commands of a batch: a clean-up of one of them may
+    /// have come meanwhile, and has to come behind it.
+    async fn introduce(&self) {
+        let nothing = batch::invocation(std::iter::empty());
+        if nothing.run_text(&mut self.connection.clone()).await.is_err() {
+            self.denial.denied(CLOCK.now());
+        }
+    }
+
+    /// Does the server know the script?
+    fn answer(&self, mut callers: Callers, reply: RedisResult<Option<Value>>) -> Knows {
         match reply {
-            Ok(Value::Array(answers)) if answers.len() == callers.0.len() => {
+            Ok(None) => {
+                callers.tell(std::iter::repeat_with(|| Answer::Alone));
+                return Knows::Not;
+            }
+            Ok(Some(Value::Array(answers))) if answers.len() == callers.0.len() => {
                 self.denial.allowed();
                 callers.tell(answers.into_iter().map(|answer| match answer {
                     Value::Nil => Answer::Alone,
                     answer => Answer::Of(Ok(answer)),
                 }));
             }
-            Ok(nonsense) => {
+            Ok(Some(nonsense)) => {
                 callers.tell(std::iter::repeat_with(|| Answer::Of(Ok(nonsense.clone()))));
             }
             Err(error) if error.code().is_none() => {
@@ -208,16 +225,25 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
                 callers.tell(std::iter::repeat_with(|| Answer::Alone));
             }
         }
+        Knows::It
     }
 }
 
-type Reply = Pin<Box<dyn Future<Output = RedisResult<Value>> + Send>>;
+/// Whether a server knows the script.
+#[derive(PartialEq, Eq)]
+enum Knows {
+    It,
+    Not,
+}
+
+/// `None`: the server does not know the script, and has done nothing.
+type Reply = Pin<Box<dyn Future<Output = RedisResult<Option<Value>>> + Send>>;
 
 /// A batch whose script is on its way.
 struct SentBatch {
     callers: Callers,
     reply: Reply,
-    at_once: Poll<RedisResult<Value>>,
+    at_once: Poll<RedisResult<Option<Value>>>,
 }
 
 /// Those who wait for the answers of a batch that was sent.

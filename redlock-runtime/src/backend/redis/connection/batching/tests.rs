@@ -248,6 +248,31 @@ async fn a_user_who_may_not_send_the_script_sends_one_by_one() {
     assert_eq!(crowd.wire.count(), 2);
 }
 
+/// The script does not come behind with their commands: one of the callers may have gone, and its
+/// clean-up would be too early.
+#[tokio::test]
+async fn a_server_that_does_not_know_the_script_is_told_it_without_commands() {
+    let crowd = Crowd::new();
+    let (a, b) = (crowd.acquire("a"), crowd.acquire("b"));
+    crowd.settle().await;
+    b.abort();
+    crowd.wire.command().answer("-NOSCRIPT No matching script");
+    crowd.settle().await;
+    let sent = [crowd.wire.command(), crowd.wire.command()];
+    let words = sent.each_ref().map(|sent| sent.words[0].as_str());
+    assert!(["EVAL", "EVALSHA"].iter().all(|word| words.contains(word)), "{words:?}");
+    for sent in sent {
+        let is_introduction = sent.words[0] == "EVAL";
+        let key = (!is_introduction).then_some("lock:a");
+        assert_eq!(sent.keys().first().copied(), key);
+        sent.answer(if is_introduction { "*0" } else { ":5" });
+    }
+    assert_eq!(a.await.unwrap().unwrap(), Value::Int(5));
+    let _calls = [crowd.acquire("c"), crowd.acquire("d")];
+    crowd.settle().await;
+    assert_eq!(crowd.wire.count(), 1, "it knows the script now");
+}
+
 /// What the script did is unknown to every caller.
 #[tokio::test]
 async fn a_broken_connection_is_told_to_all() {
