@@ -7,4 +7,8 @@ pub(crate) trait Departures: Send + Sync {
     /// Told when all commands that callers have sent by now have left, ahead of whatever they do
     /// next. It fails if the runtime ends before. `None`: there is no connection.
     fn next_departure(&self) -> Option<oneshot::Receiver<()>>;
+
+    /// Does a release leave at once? Otherwise it may wait for its place on the connection, and has
+    /// to be awaited. `is_plain`: it can be part of a batch.
+    fn has_room(&self, is_plain: bool) -> bool;
 }

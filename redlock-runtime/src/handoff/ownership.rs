@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::fencing::FencingToken;
 use crate::hold::{Granted, Hold, Scheduler, Tenure};
 use crate::local_queue::QueueHandle;
-use crate::release::{self, ReleaseFuture, ReleaseTask};
+use crate::release::{self, FinishedBody, ReleaseFuture, ReleaseTask};
 use crate::shield::tell;
 use crate::state::Released;
 
@@ -86,8 +86,8 @@ impl Ownership {
     /// `None`, or when the returned future is ready, the command has left ahead of whatever the
     /// caller sends next. `may_wait`: the caller can await that future.
     pub(crate) fn release_in_background(mut self, may_wait: bool) -> Option<ReleaseFuture> {
-        let hold = Arc::clone(&self.hold);
-        let finished = |task| ReleaseTask { finished: Some(Arc::clone(&hold)), ..task };
+        let body = FinishedBody::new(&self.hold, self.further.is_some());
+        let finished = |task| ReleaseTask { finished: Some(body.clone()), ..task };
         if self.further.is_some() {
             let tasks = self.let_go_of_all().map(finished);
             let leaving = tasks.filter_map(|task| send_unawaited(task, may_wait)).collect();
@@ -192,6 +192,12 @@ fn send_all(tasks: Vec<ReleaseTask>) -> ReleaseFuture {
 fn send_unawaited(task: ReleaseTask, may_wait: bool) -> Option<ReleaseFuture> {
     match task.engine.route() {
         Some(route) if may_wait && !task.engine.is_embedded() => {
+            let departures = route.abilities().departures;
+            if departures.is_some_and(|departures| !departures.has_room(task.is_plain())) {
+                // The caller awaits, and reports, what it finds.
+                let task = ReleaseTask { finished: None, ..task };
+                return Some(ReleaseFuture::here(release::inline(task, route)));
+            }
             Some(release::unawaited(task, &route))
         }
         _ => {

@@ -45,10 +45,10 @@ impl QueueHandle {
         self.leaving_releases().are_any(self.queue.key.redis_key())
     }
 
-    /// Waits until none is under way any more: each was answered, or the background thread sends
-    /// it.
+    /// Waits until those have ended that are under way now: each was answered, or the background
+    /// thread sends it.
     pub(crate) async fn has_left(&self) {
-        self.leaving_releases().none_left(self.queue.key.redis_key()).await;
+        self.leaving_releases().ends(self.queue.key.redis_key()).await;
     }
 
     /// Counts a release that local waiters should wait for: no server signals its end to them.
@@ -81,6 +81,10 @@ pub(crate) struct Freeing {
 impl Freeing {
     pub(crate) fn leaving(&self) -> Leaving {
         self.handle.leaving()
+    }
+
+    pub(crate) fn late(&self) -> Late {
+        self.handle.another().late()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Counts of the releases that are under way, by key.
+//! The releases that are under way, by key.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,37 +8,49 @@ use tokio::sync::Notify;
 
 use crate::shield::shielded;
 
-/// How many releases of one sort there are of each key, whatever its kind.
+/// The releases of one sort, by key, whatever its kind.
 #[derive(Debug, Default)]
 pub(super) struct ReleaseCounts {
-    of_keys: Mutex<HashMap<Arc<str>, u32>>,
+    releases: Mutex<Releases>,
     /// The number of keys: mostly none, which every attempt can see without the mutex.
     keys: AtomicUsize,
-    /// Notified when the last release of a key has ended.
+    /// Notified when a release has ended.
     ended: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Releases {
+    /// Their numbers, in the order in which they began.
+    of_keys: HashMap<Arc<str>, Vec<u64>>,
+    last: u64,
 }
 
 impl ReleaseCounts {
     pub(super) fn are_any(&self, key: &str) -> bool {
-        self.keys.load(Ordering::Acquire) > 0 && self.change(|of_keys| of_keys.contains_key(key))
+        self.keys.load(Ordering::Acquire) > 0 && self.change(|all| all.of_keys.contains_key(key))
     }
 
-    /// Waits until there is none of a key.
-    pub(super) async fn none_left(&self, key: &str) {
+    /// Waits until those of a key have ended that are under way now. Others may begin meanwhile.
+    pub(super) async fn ends(&self, key: &str) {
+        let last = self.change(|all| all.last);
+        let is_earlier = |all: &mut Releases| {
+            let numbers = all.of_keys.get(key).and_then(|numbers| numbers.first());
+            numbers.is_some_and(|first| *first <= last)
+        };
         loop {
             // Before the look: no end is missed after it.
             let ended = self.ended.notified();
-            if !self.are_any(key) {
+            if !self.change(is_earlier) {
                 return;
             }
             ended.await;
         }
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut HashMap<Arc<str>, u32>) -> T) -> T {
-        let mut of_keys = self.of_keys.lock().unwrap_or_else(PoisonError::into_inner);
-        let changed = change(&mut of_keys);
-        self.keys.store(of_keys.len(), Ordering::Release);
+    fn change<T>(&self, change: impl FnOnce(&mut Releases) -> T) -> T {
+        let mut releases = self.releases.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = change(&mut releases);
+        self.keys.store(releases.of_keys.len(), Ordering::Release);
         changed
     }
 }
@@ -48,26 +60,30 @@ impl ReleaseCounts {
 pub(super) struct CountedRelease {
     all: Arc<ReleaseCounts>,
     key: Arc<str>,
+    number: u64,
 }
 
 impl CountedRelease {
     pub(super) fn new(all: &Arc<ReleaseCounts>, key: Arc<str>) -> Self {
-        all.change(|of_keys| *of_keys.entry(Arc::clone(&key)).or_default() += 1);
-        Self { all: Arc::clone(all), key }
+        let number = all.change(|releases| {
+            releases.last += 1;
+            releases.of_keys.entry(Arc::clone(&key)).or_default().push(releases.last);
+            releases.last
+        });
+        Self { all: Arc::clone(all), key, number }
     }
 }
 
 impl Drop for CountedRelease {
     fn drop(&mut self) {
-        let was_last = self.all.change(|of_keys| match of_keys.get_mut(&self.key) {
-            Some(count) if *count > 1 => {
-                *count -= 1;
-                false
+        self.all.change(|Releases { of_keys, .. }| {
+            if let Some(numbers) = of_keys.get_mut(&self.key) {
+                numbers.retain(|number| *number != self.number);
+                if numbers.is_empty() {
+                    of_keys.remove(&self.key);
+                }
             }
-            _ => of_keys.remove(&self.key).is_some(),
         });
-        if was_last {
-            shielded(|| self.all.ended.notify_waiters());
-        }
+        shielded(|| self.all.ended.notify_waiters());
     }
 }

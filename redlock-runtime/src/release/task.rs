@@ -7,11 +7,12 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use super::undo::{clean_up, leave};
-use super::unprotected::check_protection;
+use super::unprotected::FinishedBody;
 use crate::backend::{Claim, Fault, Found, LockBackend, Release, TokensUsed};
 use crate::clock::Moment;
 use crate::engine::Engine;
-use crate::hold::{Hold, Leftovers, Tenure};
+use crate::hold::{Leftovers, Tenure};
+use crate::kind::Kind;
 use crate::local_queue::{Freeing, Late, Leaving, QueueHandle};
 use crate::pending::PendingCommand;
 use crate::report::Topic;
@@ -44,8 +45,8 @@ pub(crate) struct ReleaseTask {
     pub(crate) late: Option<Late>,
     /// It leaves over the connection of a caller, who does not await it.
     pub(crate) leaving: Option<Leaving>,
-    /// The hold of a body that has finished, if nobody awaits what the release finds.
-    pub(crate) finished: Option<Arc<Hold>>,
+    /// Set if a body has finished, and nobody awaits what the release finds.
+    pub(crate) finished: Option<FinishedBody>,
 }
 
 impl ReleaseTask {
@@ -79,6 +80,12 @@ impl ReleaseTask {
         }
     }
 
+    /// Can it be sent as a part of a batch?
+    pub(crate) fn is_plain(&self) -> bool {
+        let gives_back = self.unused.is_some() || self.leftovers.may_be_queued;
+        self.claim.kind == Kind::Exclusive && !gives_back && self.retain_until.is_none()
+    }
+
     /// Nobody awaits this release, which leaves over the connection of a caller.
     pub(super) fn unawaited(mut self) -> Self {
         self.leaving = match (&self.queue, &self.freeing) {
@@ -95,7 +102,12 @@ impl ReleaseTask {
             self.unsent = Some(Unsent::here());
         }
         // In this order: the release is counted at every moment.
-        self.late = self.late.or_else(|| self.queue.take().map(QueueHandle::late));
+        let late = || match (self.queue.take(), &self.freeing) {
+            (Some(queue), _) => Some(queue.late()),
+            (None, Some(freeing)) => Some(freeing.late()),
+            (None, None) => None,
+        };
+        self.late = self.late.take().or_else(late);
         self.leaving = None;
         self.run()
     }
@@ -168,8 +180,8 @@ impl ReleaseTask {
         } else if leaves {
             leave(&self.engine, self.claim.clone());
         }
-        if let Some(hold) = &self.finished {
-            check_protection(hold, released);
+        if let Some(finished) = &self.finished {
+            finished.check(released);
         }
         drop((self.freeing, self.late, self.leaving));
         if let Some(reply) = self.reply {

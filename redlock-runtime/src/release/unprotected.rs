@@ -1,12 +1,38 @@
 //! The report of a body that finished although its lock had been lost.
 
 use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::hold::Hold;
 use crate::report::Topic;
 use crate::shield::tell;
 use crate::state::Released;
 use crate::{executor, telemetry};
+
+/// The hold of a body that has finished, whose releases nobody awaits.
+#[derive(Debug, Clone)]
+pub(crate) struct FinishedBody {
+    hold: Arc<Hold>,
+    /// Set for a hold of several keys, which have a release each: the body is reported once.
+    is_reported: Option<Arc<AtomicBool>>,
+}
+
+impl FinishedBody {
+    pub(crate) fn new(hold: &Arc<Hold>, has_several_keys: bool) -> Self {
+        let is_reported = has_several_keys.then(Arc::default);
+        Self { hold: Arc::clone(hold), is_reported }
+    }
+
+    /// A release has found this.
+    pub(super) fn check(&self, released: Released) {
+        let is_loss = matches!(released, Released::Expired | Released::Stolen);
+        let is_first = |told: &Arc<AtomicBool>| !told.swap(true, Ordering::Relaxed);
+        if is_loss && self.is_reported.as_ref().is_none_or(is_first) {
+            check_protection(&self.hold, released);
+        }
+    }
+}
 
 /// Reports what the release after a finished body found, if the body was not protected to its end.
 /// An unknown outcome is not reported as a loss.

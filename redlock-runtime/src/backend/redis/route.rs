@@ -193,6 +193,10 @@ impl<S: Source> Departures for Route<S> {
     fn next_departure(&self) -> Option<oneshot::Receiver<()>> {
         self.calls.at_hand()?.connection.next_departure()
     }
+
+    fn has_room(&self, is_plain: bool) -> bool {
+        self.calls.at_hand().is_some_and(|loan| loan.connection.has_room(is_plain))
+    }
 }
 
 /// How a reply is read.

@@ -283,6 +283,22 @@ fn late_releases_are_counted_one_by_one() {
     assert_eq!(are_late(), [false; 2]);
 }
 
+/// Others that begin meanwhile keep nobody waiting.
+#[test]
+fn whoever_waits_for_releases_waits_for_those_that_had_begun() {
+    let queues = LocalQueues::new(9);
+    let handle = queues.join(&key("a"), Kind::Exclusive, None);
+    let first = handle.leaving();
+    let mut waiting = Box::pin(handle.has_left());
+    let nobody = &mut Context::from_waker(Waker::noop());
+    assert!(waiting.as_mut().poll(nobody).is_pending());
+    let second = handle.leaving();
+    drop(first);
+    assert!(waiting.as_mut().poll(nobody).is_ready() && handle.is_leaving());
+    drop(second);
+    assert!(!handle.is_leaving());
+}
+
 fn join_read(queues: &LocalQueues, name: &str) -> QueueHandle {
     queues.join(&key(name), Kind::Read, None)
 }

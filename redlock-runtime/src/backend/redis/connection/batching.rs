@@ -6,27 +6,36 @@
 //! caller gets an answer as if its command had left by itself. The order of the commands stays:
 //! what comes later on the same connection comes behind.
 
+mod sent;
+
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use deadpool_redis::redis::aio::ConnectionLike;
-use deadpool_redis::redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
+use deadpool_redis::redis::{Cmd, Pipeline, RedisError, RedisFuture, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::task::coop::unconstrained;
 
+use self::sent::{BatchAnswer, BatchReply, Callers, Knows, SentBatch, one_turn};
+use super::diagnosis::diagnose;
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::exclusive::batch::{self, Part, Verb};
-use crate::backend::redis::pubsub::broken;
 use crate::denial::Denial;
+use crate::error::NodeErrorKind;
+use crate::process;
 use crate::shield::shielded;
 
 /// How many commands are on their way before others form batches. A batch leaves one turn of the
 /// runtime later, which few callers do not make up for.
 const CROWD: usize = 4;
+/// Where more commands are on their way, another one may have to wait for a place on the
+/// connection: pools that others have made have 50 of them by default.
+const FULL: usize = 32;
 /// The most commands in one batch. Its script takes the server 200 us at most.
 const LARGEST: usize = 32;
 
@@ -40,8 +49,9 @@ pub(crate) struct Batching<C> {
 
 struct Batches<C> {
     connection: C,
-    /// The runtime that drives the connection.
+    /// The runtime that drives the connection, and its process.
     home: Handle,
+    process: u32,
     /// Whether the user of this client is denied the script.
     denial: Denial,
     next: Mutex<NextBatch>,
@@ -63,13 +73,7 @@ struct NextBatch {
 struct Member {
     id: u64,
     part: Part,
-    answer: oneshot::Sender<Answer>,
-}
-
-enum Answer {
-    Of(RedisResult<Value>),
-    /// It was not carried out: it has to be sent by itself.
-    Alone,
+    answer: oneshot::Sender<BatchAnswer>,
 }
 
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
@@ -87,11 +91,18 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
         let batches = Batches {
             connection: self.connection.clone(),
             home: Handle::current(),
+            process: process::id(),
             denial: Denial::default(),
             next: Mutex::default(),
             waiting: AtomicUsize::new(0),
         };
         Self { batches: Some(Arc::new(batches)), ..self }
+    }
+
+    /// Is there a place on the connection for one more command? `may_join`: in a batch there is.
+    pub(crate) fn has_room(&self, may_join: bool) -> bool {
+        let Some(batches) = &self.batches else { return true };
+        Arc::strong_count(batches) <= FULL || may_join && batches.is_crowded()
     }
 
     /// Told when all commands that were given to this connection have left, ahead of whatever their
@@ -164,10 +175,13 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
             let invocation = batch::invocation(members.iter().map(|member| &member.part));
             let mut connection = self.connection.clone();
             let run = async move { invocation.run_known(&mut connection).await };
-            let mut reply: Reply = Box::pin(run);
-            // The first poll puts the command on the connection.
-            let at_once = reply.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-            let callers = members.into_iter().map(|member| member.answer).collect();
+            let mut reply: BatchReply = Box::pin(run);
+            // The first poll puts the command on the connection. It is not bound by the cooperative
+            // budget of the caller.
+            let first = pin!(unconstrained(reply.as_mut()));
+            let at_once = first.poll(&mut Context::from_waker(Waker::noop()));
+            let callers = members.into_iter().map(|Member { part, answer, .. }| (part, answer));
+            let callers = callers.collect();
             sent.push(SentBatch { callers: Callers(callers), reply, at_once });
         }
         self.waiting.store(0, Ordering::Release);
@@ -176,13 +190,14 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
 
     /// Outside of the mutex: a runtime that has ended drops its tasks at once, and wakes callers.
     fn await_answers(self: &Arc<Self>, sent: Vec<SentBatch>) {
-        for SentBatch { callers, reply, at_once } in sent {
+        for SentBatch { mut callers, mut reply, at_once } in sent {
             let batches = Arc::clone(self);
             self.home.spawn(async move {
                 let reply = match at_once {
-                    Poll::Ready(reply) => reply,
-                    Poll::Pending => reply.await,
+                    Poll::Ready(reply) => Some(reply),
+                    Poll::Pending => poll_fn(|cx| callers.poll_reply(&mut reply, cx)).await,
                 };
+                let Some(reply) = reply else { return };
                 if batches.answer(callers, reply) == Knows::Not {
                     batches.introduce().await;
                 }
@@ -194,74 +209,63 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
     /// have come meanwhile, and has to come behind it.
     async fn introduce(&self) {
         let nothing = batch::invocation(std::iter::empty());
-        if nothing.run_text(&mut self.connection.clone()).await.is_err() {
+        if let Err(error) = nothing.run_text(&mut self.connection.clone()).await {
+            self.note_denial(&error);
+        }
+    }
+
+    /// Others fail for all commands alike.
+    fn note_denial(&self, error: &RedisError) {
+        let kind = diagnose("", error).error.kind();
+        if matches!(kind, NodeErrorKind::NoPermission | NodeErrorKind::Cluster) {
             self.denial.denied(CLOCK.now());
         }
     }
 
     /// Does the server know the script?
-    fn answer(&self, mut callers: Callers, reply: RedisResult<Option<Value>>) -> Knows {
-        match reply {
-            Ok(None) => {
-                callers.tell(std::iter::repeat_with(|| Answer::Alone));
-                return Knows::Not;
-            }
+    fn answer(self: &Arc<Self>, mut callers: Callers, reply: RedisResult<Option<Value>>) -> Knows {
+        let knows = if matches!(reply, Ok(None)) { Knows::Not } else { Knows::It };
+        let left_out = match reply {
+            Ok(None) => callers.tell(std::iter::repeat_with(|| None)),
             Ok(Some(Value::Array(answers))) if answers.len() == callers.0.len() => {
                 self.denial.allowed();
-                callers.tell(answers.into_iter().map(|answer| match answer {
-                    Value::Nil => Answer::Alone,
-                    answer => Answer::Of(Ok(answer)),
-                }));
+                let was_done = |answer: &Value| *answer != Value::Nil;
+                callers
+                    .tell(answers.into_iter().map(|answer| Some(answer).filter(was_done).map(Ok)))
             }
             Ok(Some(nonsense)) => {
-                callers.tell(std::iter::repeat_with(|| Answer::Of(Ok(nonsense.clone()))));
+                callers.tell(std::iter::repeat_with(|| Some(Ok(nonsense.clone()))))
             }
             Err(error) if error.code().is_none() => {
-                callers.tell(std::iter::repeat_with(|| Answer::Of(Err(error.clone()))));
+                callers.tell(std::iter::repeat_with(|| Some(Err(error.clone()))))
             }
             // The server said why it has not run the script.
-            Err(_) => {
-                self.denial.denied(CLOCK.now());
-                callers.tell(std::iter::repeat_with(|| Answer::Alone));
+            Err(error) => {
+                self.note_denial(&error);
+                callers.tell(std::iter::repeat_with(|| None))
             }
+        };
+        for (part, caller) in left_out {
+            self.send_alone(part, caller);
         }
-        Knows::It
+        knows
     }
-}
 
-/// Whether a server knows the script.
-#[derive(PartialEq, Eq)]
-enum Knows {
-    It,
-    Not,
-}
-
-/// `None`: the server does not know the script, and has done nothing.
-type Reply = Pin<Box<dyn Future<Output = RedisResult<Option<Value>>> + Send>>;
-
-/// A batch whose script is on its way.
-struct SentBatch {
-    callers: Callers,
-    reply: Reply,
-    at_once: Poll<RedisResult<Option<Value>>>,
-}
-
-/// Those who wait for the answers of a batch that was sent.
-struct Callers(Vec<oneshot::Sender<Answer>>);
-
-impl Callers {
-    fn tell(&mut self, answers: impl Iterator<Item = Answer>) {
-        for (caller, answer) in std::mem::take(&mut self.0).into_iter().zip(answers) {
-            // A caller that has gone has begun its clean-up.
-            shielded(|| drop(caller.send(answer)));
+    /// Sends a command that its batch has left out. A release leaves at once: nobody may await its
+    /// answer. An acquire is sent by its caller, who may have gone, and have begun its clean-up.
+    fn send_alone(self: &Arc<Self>, part: Part, caller: oneshot::Sender<BatchAnswer>) {
+        if part.verb() == Verb::Acquire {
+            shielded(|| drop(caller.send(BatchAnswer::Alone)));
+            return;
         }
-    }
-}
-
-/// The runtime of the connection has ended: what the script did is unknown.
-impl Drop for Callers {
-    fn drop(&mut self) {
-        self.tell(std::iter::repeat_with(|| Answer::Of(Err(broken()))));
+        let mut callers = Callers(vec![(part, caller)]);
+        self.send_now();
+        let mut connection = self.connection.clone();
+        self.home.spawn(async move {
+            let Some((part, _)) = callers.0.first() else { return };
+            let reply = connection.req_packed_command(part.command()).await;
+            callers.tell(std::iter::once(Some(reply)));
+        });
     }
 }
 
@@ -286,20 +290,6 @@ async fn send_soon<C: ConnectionLike + Clone + Send + Sync + 'static>(mut sender
     }
 }
 
-/// Ready after the tasks have run that wait for the same worker thread now.
-async fn one_turn() {
-    let mut is_woken = false;
-    poll_fn(move |cx| {
-        if std::mem::replace(&mut is_woken, true) {
-            return Poll::Ready(());
-        }
-        // A task that wakes itself runs after all others that wait.
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
-}
-
 /// If its task ends before it has sent the batch, with its runtime, each command leaves by itself.
 struct BatchSender<C>(Option<Arc<Batches<C>>>);
 
@@ -322,22 +312,23 @@ impl<C> Drop for BatchSender<C> {
 struct Membership<C> {
     batches: Arc<Batches<C>>,
     id: u64,
-    answer: oneshot::Receiver<Answer>,
+    answer: oneshot::Receiver<BatchAnswer>,
     is_answered: bool,
 }
 
 impl<C> Membership<C> {
-    async fn answer(mut self) -> Answer {
+    async fn answer(mut self) -> BatchAnswer {
         let answer = (&mut self.answer).await;
         self.is_answered = true;
         // Nobody sent the batch.
-        answer.unwrap_or(Answer::Alone)
+        answer.unwrap_or(BatchAnswer::Alone)
     }
 }
 
 impl<C> Drop for Membership<C> {
     fn drop(&mut self) {
-        if self.is_answered {
+        // In the child of a fork, another thread of the parent may hold the mutex.
+        if self.is_answered || self.batches.process != process::id() {
             return;
         }
         let mut next = self.batches.next.lock().unwrap_or_else(PoisonError::into_inner);
@@ -359,8 +350,8 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> ConnectionLike for Batch
             Some(verb) if batches.is_crowded() => Box::pin(async move {
                 let part = Part::new(verb, command);
                 match batches.join(part).answer().await {
-                    Answer::Of(reply) => reply,
-                    Answer::Alone => {
+                    BatchAnswer::Of(reply) => reply,
+                    BatchAnswer::Alone => {
                         batches.send_now();
                         connection.req_packed_command(command).await
                     }

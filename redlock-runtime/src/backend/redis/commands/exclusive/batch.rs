@@ -52,6 +52,10 @@ impl Part {
         Self { verb, command: command.clone() }
     }
 
+    pub(crate) fn command(&self) -> &Cmd {
+        &self.command
+    }
+
     pub(crate) fn verb(&self) -> Verb {
         self.verb
     }
@@ -86,4 +90,40 @@ pub(crate) fn invocation<'a>(parts: impl Iterator<Item = &'a Part> + Clone) -> I
         }
     }
     Invocation::new(&SCRIPT, &keys, &args)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use deadpool_redis::redis;
+
+    use super::*;
+    use crate::backend::{Claim, Release};
+    use crate::key::LockKey;
+    use crate::kind::Kind;
+    use crate::owner::Owner;
+
+    #[test]
+    fn only_plain_commands_are_part_of_a_batch() {
+        let claim = Claim {
+            key: LockKey::new("lock:", "a").unwrap(),
+            owner: Owner::fresh("t"),
+            expire: Duration::from_secs(9),
+            kind: Kind::Exclusive,
+        };
+        let verb = |invocation: &Invocation| Verb::of(invocation.by_digest());
+        assert_eq!(verb(&acquire::call(&claim).invocation), Some(Verb::Acquire));
+        let plain = Release::of(&claim);
+        assert_eq!(verb(&release::call(plain, true).invocation), Some(Verb::Release));
+        let others = [
+            release::call(plain, false),
+            release::call(Release::leaving(&claim), true),
+            release::call(Release { retain: Some(Duration::from_secs(1)), ..plain }, true),
+        ];
+        for other in others {
+            assert_eq!(verb(&other.invocation), None);
+        }
+        assert_eq!(Verb::of(&redis::cmd("PING")), None);
+    }
 }

@@ -1,7 +1,7 @@
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_redis::redis;
 use deadpool_redis::redis::{Arg, ErrorKind, RedisError};
 use tokio::task::JoinHandle;
 
@@ -9,6 +9,7 @@ use super::*;
 use crate::backend::redis::commands::Invocation;
 use crate::backend::redis::commands::exclusive::{acquire, release};
 use crate::backend::redis::connection::value;
+use crate::backend::redis::pubsub::broken;
 use crate::backend::{Claim, Release};
 use crate::key::LockKey;
 use crate::kind::Kind;
@@ -169,6 +170,49 @@ async fn what_a_batch_has_left_out_is_sent_by_itself() {
     assert_eq!(alone.keys()[0], "lock:a");
     alone.answer(":2");
     assert_eq!(a.await.unwrap().unwrap(), Value::Int(2));
+}
+
+/// Nobody awaits its answer: the call has returned.
+#[tokio::test]
+async fn a_release_that_a_batch_has_left_out_leaves_though_nobody_polls_it() {
+    let crowd = Crowd::new();
+    let mut connection = crowd.connection.clone();
+    let claim = claim("a");
+    let mut release = Box::pin(async move {
+        release::call(Release::of(&claim), true).invocation.run(&mut connection).await
+    });
+    begin(&mut release).await;
+    crowd.settle().await;
+    crowd.wire.command().answer("*1\r\n$-1");
+    crowd.settle().await;
+    let alone = crowd.wire.command();
+    assert_eq!((alone.words[1].as_str(), alone.keys()[0]), (&*release_digest(), "lock:a"));
+    alone.answer(":2");
+    assert_eq!(release.await.unwrap(), Value::Int(2));
+}
+
+/// A silent connection is not kept for callers that have gone.
+#[tokio::test]
+async fn a_batch_ends_with_its_last_caller() {
+    let crowd = Crowd::new();
+    let calls = [crowd.acquire("a"), crowd.acquire("b")];
+    crowd.settle().await;
+    let _silent = crowd.wire.command();
+    let held = || Arc::strong_count(crowd.connection.batches.as_ref().unwrap());
+    let before = held();
+    calls.iter().for_each(Call::abort);
+    crowd.settle().await;
+    assert_eq!(before - held(), calls.len() * 2 + 1, "each call has a clone and a place");
+}
+
+#[tokio::test]
+async fn a_full_connection_has_room_for_what_may_join_a_batch() {
+    let crowd = Crowd::new();
+    assert!(crowd.connection.has_room(false));
+    let others = vec![crowd.connection.clone(); FULL];
+    assert!(!crowd.connection.has_room(false) && crowd.connection.has_room(true));
+    drop(others);
+    assert!(crowd.connection.has_room(false));
 }
 
 fn release_digest() -> String {
@@ -344,22 +388,4 @@ fn the_end_of_a_runtime_leaves_nobody_waiting() {
     elsewhere.block_on(crowd.settle());
     crowd.wire.command().answer(":1");
     assert_eq!(elsewhere.block_on(call).unwrap().unwrap(), Value::Int(1));
-}
-
-#[test]
-fn only_plain_commands_are_part_of_a_batch() {
-    let claim = claim("a");
-    let verb = |invocation: &Invocation| Verb::of(invocation.by_digest());
-    assert_eq!(verb(&acquire::call(&claim).invocation), Some(Verb::Acquire));
-    let plain = Release::of(&claim);
-    assert_eq!(verb(&release::call(plain, true).invocation), Some(Verb::Release));
-    let others = [
-        release::call(plain, false),
-        release::call(Release::leaving(&claim), true),
-        release::call(Release { retain: Some(Duration::from_secs(1)), ..plain }, true),
-    ];
-    for other in others {
-        assert_eq!(verb(&other.invocation), None);
-    }
-    assert_eq!(Verb::of(&redis::cmd("PING")), None);
 }

@@ -1,0 +1,93 @@
+//! A batch that was sent, and those who wait for its answers.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use deadpool_redis::redis::{RedisResult, Value};
+use tokio::sync::oneshot;
+
+use crate::backend::redis::commands::exclusive::batch::Part;
+use crate::backend::redis::pubsub::broken;
+use crate::shield::shielded;
+
+pub(super) enum BatchAnswer {
+    Of(RedisResult<Value>),
+    /// It was not carried out: it has to be sent by itself.
+    Alone,
+}
+
+/// `None`: the server does not know the script, and has done nothing.
+pub(super) type BatchReply = Pin<Box<dyn Future<Output = RedisResult<Option<Value>>> + Send>>;
+
+/// A batch whose script is on its way.
+pub(super) struct SentBatch {
+    pub(super) callers: Callers,
+    pub(super) reply: BatchReply,
+    pub(super) at_once: Poll<RedisResult<Option<Value>>>,
+}
+
+/// Those who wait for the answers of a batch that was sent.
+pub(super) struct Callers(pub(super) Vec<(Part, oneshot::Sender<BatchAnswer>)>);
+
+impl Callers {
+    /// Returns those who get `None`: nothing was done for them.
+    pub(super) fn tell(
+        &mut self,
+        answers: impl Iterator<Item = Option<RedisResult<Value>>>,
+    ) -> Vec<(Part, oneshot::Sender<BatchAnswer>)> {
+        let mut left_out = Vec::new();
+        for ((part, caller), answer) in std::mem::take(&mut self.0).into_iter().zip(answers) {
+            match answer {
+                // A caller that has gone has begun its clean-up.
+                Some(answer) => _ = shielded(|| drop(caller.send(BatchAnswer::Of(answer)))),
+                None => left_out.push((part, caller)),
+            }
+        }
+        left_out
+    }
+
+    /// `None`: all callers have gone. A connection that is silent is not kept for nobody.
+    pub(super) fn poll_reply(
+        &mut self,
+        reply: &mut BatchReply,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<RedisResult<Option<Value>>>> {
+        if let Poll::Ready(reply) = reply.as_mut().poll(cx) {
+            return Poll::Ready(Some(reply));
+        }
+        let has_gone =
+            |caller: &mut (Part, oneshot::Sender<BatchAnswer>)| caller.1.poll_closed(cx).is_ready();
+        // Each of them is asked, as each of them has to wake this task.
+        let gone = self.0.iter_mut().map(has_gone).filter(|has_gone| *has_gone).count();
+        if gone == self.0.len() { Poll::Ready(None) } else { Poll::Pending }
+    }
+}
+
+/// The runtime of the connection has ended: what the script did is unknown.
+impl Drop for Callers {
+    fn drop(&mut self) {
+        self.tell(std::iter::repeat_with(|| Some(Err(broken()))));
+    }
+}
+
+/// Whether a server knows the script.
+#[derive(PartialEq, Eq)]
+pub(super) enum Knows {
+    It,
+    Not,
+}
+
+/// Ready after the tasks have run that wait for the same worker thread now.
+pub(super) async fn one_turn() {
+    let mut is_woken = false;
+    poll_fn(move |cx| {
+        if std::mem::replace(&mut is_woken, true) {
+            return Poll::Ready(());
+        }
+        // A task that wakes itself runs after all others that wait.
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
