@@ -330,11 +330,12 @@ async fn a_broken_connection_is_told_to_all() {
         } else {
             let _ = sent.reply.send(Err(RedisError::from((ErrorKind::Io, "it broke"))));
         }
+        crowd.settle().await;
+        assert_eq!(crowd.wire.count(), 0, "nothing is sent twice");
         for call in calls {
             let error = call.await.unwrap().unwrap_err();
             assert!(error.is_io_error(), "{error:?}");
         }
-        assert_eq!(crowd.wire.count(), 0, "nothing is sent twice");
     }
 }
 
