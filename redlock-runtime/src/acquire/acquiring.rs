@@ -207,6 +207,8 @@ async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms, begun: Mome
     loop {
         attempts += 1;
         let queue = engine.local_queue(&order.key, order.kind);
+        // Before the attempt: the release may be answered when the refusal arrives.
+        let is_leaving = queue.is_leaving();
         let attempt = DirectAttempt::new(queue, None, terms, begun);
         let claim = order.claim(engine, terms);
         let (attempt, observed) = match attempt.make(engine, &claim, engine.reply_timeout).await? {
@@ -214,7 +216,7 @@ async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms, begun: Mome
             DirectOutcome::NotNow(attempt, observed) => (attempt, observed),
         };
         let (queue, _) = attempt.into_parts();
-        if attempts > 1 || !observed.is_busy() || !queue.is_leaving() {
+        if attempts > 1 || !observed.is_busy() || !is_leaving {
             let span = Span { started: terms.started, now: engine.clock().now() };
             return Err(observed.error(&order.key, span, attempts, None));
         }

@@ -49,6 +49,8 @@ impl AtOnce<'_> {
         let queues: Vec<QueueHandle> =
             self.keys.iter().map(|key| self.engine.local_queue(key, KIND)).collect();
         let _attempts = self.go_first(&queues, is_polled)?;
+        // Before the command: a release may be answered when the refusal arrives.
+        let are_leaving = queues.iter().any(QueueHandle::is_leaving);
         let (sent, answer) = self.ask(ability, &claims, within).await;
         let mut observed = Observed::default();
         let place = match answer {
@@ -85,8 +87,7 @@ impl AtOnce<'_> {
         let span = Span { started: self.terms.started, now: self.engine.clock().now() };
         let error = observed.error(self.keys[place], span, 1, None);
         // A release that nobody awaits may have been overtaken. Each key by itself heeds that.
-        let was_overtaken = || queues[place].is_leaving();
-        (!self.may_wait && !was_overtaken()).then_some(Err(error))
+        (!self.may_wait && !are_leaving).then_some(Err(error))
     }
 
     /// Other callers wait meanwhile. `None`: some came before, or a release that is on its way over
