@@ -47,6 +47,8 @@ impl RedlockBuilder {
     /// Uses the server of this pool. The pool is the source of connections: they are made with its
     /// settings and credentials, on the background thread, and do not count against its size. One
     /// of them waits on a list for the turns of those in line; a user with an ACL needs `+blpop`.
+    /// Over a network the pool's client should set `TCP_NODELAY` (`TcpSettings::set_nodelay` of
+    /// redis-rs): without it a call that follows a release waits for the answer to it.
     ///
     /// ```
     /// use deadpool_redis::{Config, Runtime};
