@@ -7,6 +7,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use forkguard::Guard;
+use once_cell::race::OnceBox;
 use once_cell::sync::OnceCell;
 
 use crate::error::LockError;
@@ -18,14 +20,32 @@ const GENERATIONS: usize = 16;
 /// other object, so this is the running process wherever a client of its own is used.
 static LATEST: AtomicU32 = AtomicU32::new(0);
 
-/// The running process. This makes a system call.
+/// The process that made the first client, or zero.
+static FIRST: AtomicU32 = AtomicU32::new(0);
+/// Set by that process. Never a lock to wait for: when a process forks, a thread of the parent may
+/// be setting it, and the child then asks the system for its id.
+static FORKS: OnceBox<ForkDetector> = OnceBox::new();
+
+struct ForkDetector {
+    process: u32,
+    forks: Guard,
+}
+
+/// The running process. Only in the child of a fork this makes a system call: there is a check in
+/// every step of a body.
 pub(crate) fn id() -> u32 {
-    std::process::id()
+    match FORKS.get() {
+        Some(first) if !first.forks.clone().detected_fork() => first.process,
+        _ => std::process::id(),
+    }
 }
 
 /// Notes that the running process makes a client.
 pub(crate) fn begin() -> u32 {
     let process = id();
+    if FIRST.compare_exchange(0, process, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        let _ = FORKS.set(Box::new(ForkDetector { process, forks: forkguard::new() }));
+    }
     LATEST.store(process, Ordering::Relaxed);
     process
 }

@@ -45,19 +45,21 @@ async fn a_background_release_is_the_last_thing_a_process_does() {
     children_leave_nothing(6, "call-and-end", &far.url(), &["100"]).await;
 }
 
-/// It had left, and its connection broke: the background thread repeats it.
+/// It had left, and its connection broke, or fell silent: the background thread repeats it.
 #[tokio::test]
-async fn a_background_release_that_is_cut_is_repeated_before_its_process_ends() {
+async fn a_background_release_that_is_cut_or_lost_is_repeated_before_its_process_ends() {
     let server = Server::shared().await;
-    for calls in ["1", "200"] {
+    // Only after many calls its connection is not the one that repeats it.
+    let cases = [("1", Then::CutRequest), ("200", Then::CutRequest), ("200", Then::LoseRequest)];
+    for (calls, then) in cases {
         for flavor in ["current", "multi"] {
             let (proxy, prefix) = (Proxy::start(server), unique_prefix());
             // The first asks for the lock, the second releases it.
-            let cut = proxy.when_nth(2, contains("lastly"), Then::CutRequest);
+            let failed = proxy.when_nth(2, contains("lastly"), then.clone());
             let args = [&proxy.url(), &prefix, "lastly", flavor, calls];
             let mut child = Process::spawn("call-and-end", &args);
             assert!(child.wait(NOISE * 4).await.success(), "{}", child.stderr());
-            cut.fired().await;
+            failed.fired().await;
             nothing_left(&server.raw(), &prefix, NOISE).await;
         }
     }

@@ -14,6 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::source::Source;
 use crate::backend::redis::route::Route;
 use crate::clock::paused_runtime;
+use crate::process;
 
 /// After how many commands over the background thread a runtime gets a connection. A runtime that
 /// ends after a few commands is not worth one.
@@ -38,7 +39,7 @@ impl<S: Source> Default for LocalRoutes<S> {
     fn default() -> Self {
         let over = CancellationToken::new();
         let end = over.clone().drop_guard();
-        Self { runtimes: Arc::default(), process: std::process::id(), over, _end: end }
+        Self { runtimes: Arc::default(), process: process::id(), over, _end: end }
     }
 }
 
@@ -49,7 +50,7 @@ impl<S: Source> LocalRoutes<S> {
         if !S::IS_PORTABLE || node.core.replicated.is_some() || cfg!(panic = "abort") {
             return None;
         }
-        if self.process != std::process::id() {
+        if self.process != process::id() {
             return None;
         }
         let here = Handle::try_current().ok()?;
