@@ -109,13 +109,13 @@ async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
     nesting::note_order(engine, order.template, [&order.key], wait_limit);
     let attempt = CountedCall::begin(order);
     let terms = order.terms(started, engine.shutdowns().begun());
-    let granted = grant(engine, order, terms).await;
+    let granted = grant(engine, order, &terms).await;
     attempt.end(&granted);
     if wait_limit == Wait::Never { granted } else { granted.map_err(nesting::with_holds) }
 }
 
 /// Acquires the lock for one call, or for one key of a call.
-pub(super) async fn grant(engine: &Arc<Engine>, order: &Order, terms: Terms) -> Acquisition {
+pub(super) async fn grant(engine: &Arc<Engine>, order: &Order, terms: &Terms) -> Acquisition {
     let mut begun = terms.started;
     loop {
         if engine.shutdowns().refuse(terms.shutdowns) {
@@ -190,7 +190,7 @@ impl Order {
         }
     }
 
-    fn claim(&self, engine: &Engine, terms: Terms) -> Claim {
+    fn claim(&self, engine: &Engine, terms: &Terms) -> Claim {
         Claim {
             key: self.key.clone(),
             owner: Owner::fresh(&engine.client_name),
@@ -202,14 +202,19 @@ impl Order {
 
 /// Makes one attempt, whether or not other callers wait. If it may have overtaken a release of this
 /// process that nobody awaits, another one follows.
-async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms, begun: Moment) -> Acquisition {
+async fn try_once(
+    engine: &Arc<Engine>,
+    order: &Order,
+    terms: &Terms,
+    begun: Moment,
+) -> Acquisition {
     let mut attempts = 0;
     loop {
         attempts += 1;
         let queue = engine.local_queue(&order.key, order.kind);
         // Before the attempt: the release may be answered when the refusal arrives.
         let is_leaving = queue.is_leaving();
-        let attempt = DirectAttempt::new(queue, None, terms, begun);
+        let attempt = DirectAttempt::new(queue, None, *terms, begun);
         let claim = order.claim(engine, terms);
         let (attempt, observed) = match attempt.make(engine, &claim, engine.reply_timeout).await? {
             DirectOutcome::Granted(ownership) => return Ok(ownership),
@@ -229,32 +234,36 @@ async fn try_once(engine: &Arc<Engine>, order: &Order, terms: Terms, begun: Mome
 async fn wait(
     engine: &Arc<Engine>,
     order: &Order,
-    terms: Terms,
+    terms: &Terms,
     begun: Moment,
     end: Moment,
 ) -> Acquisition {
-    let (queue, started) = (engine.local_queue(&order.key, order.kind), terms.started);
-    let Some(guard) = queue.attempt_first(begun) else {
-        return enter(engine, queue, terms, end, None)?.await;
-    };
-    let attempt = DirectAttempt::new(queue, Some(guard), terms, begun);
-    let within = engine.reply_timeout.min(end.since(begun).max(waiting::LAST_ATTEMPT));
-    let claim = order.claim(engine, terms);
-    match attempt.make(engine, &claim, within).await? {
-        DirectOutcome::Granted(ownership) => Ok(ownership),
-        DirectOutcome::NotNow(attempt, observed) => {
-            let now = engine.clock().now();
-            let given_up = observed.gives_up_at(started, engine.outage_wait);
-            if now >= end.min(given_up) {
-                return Err(observed.error(&order.key, Span { started, now }, 1, None));
+    let queue = engine.local_queue(&order.key, order.kind);
+    let handle = match queue.attempt_first(begun) {
+        None => enter(engine, queue, *terms, end, None)?,
+        Some(guard) => {
+            let attempt = DirectAttempt::new(queue, Some(guard), *terms, begun);
+            let within = engine.reply_timeout.min(end.since(begun).max(waiting::LAST_ATTEMPT));
+            let claim = order.claim(engine, terms);
+            match attempt.make(engine, &claim, within).await? {
+                DirectOutcome::Granted(ownership) => return Ok(ownership),
+                DirectOutcome::NotNow(attempt, observed) => {
+                    let now = engine.clock().now();
+                    let given_up = observed.gives_up_at(terms.started, engine.outage_wait);
+                    if now >= end.min(given_up) {
+                        let span = Span { started: terms.started, now };
+                        return Err(observed.error(&order.key, span, 1, None));
+                    }
+                    // Callers that came meanwhile wait after this one.
+                    let (queue, guard) = attempt.into_parts();
+                    let handle = enter(engine, queue, *terms, end, Some(observed))?;
+                    drop(guard);
+                    handle
+                }
             }
-            // Callers that came meanwhile wait after this one.
-            let (queue, guard) = attempt.into_parts();
-            let handle = enter(engine, queue, terms, end, Some(observed))?;
-            drop(guard);
-            handle.await
         }
-    }
+    };
+    handle.await
 }
 
 /// Enters the local queue, at the front if the caller has made an attempt of its own that

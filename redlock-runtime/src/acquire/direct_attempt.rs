@@ -45,20 +45,23 @@ impl DirectAttempt {
         (self.queue, self.guard)
     }
 
-    pub(super) async fn make(
+    #[expect(clippy::manual_async_fn, reason = "an async function would hold `self` twice")]
+    pub(super) fn make(
         self,
         engine: &Arc<Engine>,
         claim: &Claim,
         within: Duration,
-    ) -> Result<DirectOutcome, LockError> {
-        if let Some(route) = engine.route()
-            && !self.queue.is_late()
-        {
-            let found = self.over(engine, &*route, claim, within, true).await?;
-            return Ok(self.outcome(found));
+    ) -> impl Future<Output = Result<DirectOutcome, LockError>> + Send {
+        async move {
+            if let Some(route) = engine.route()
+                && !self.queue.is_late()
+            {
+                let found = self.over(engine, &*route, claim, within, true).await?;
+                return Ok(self.outcome(found));
+            }
+            // Boxed to keep this future small: only the first calls of a runtime take this path.
+            Box::pin(self.on_executor(engine, claim.clone(), within)).await
         }
-        // Boxed to keep this future small: only the first calls of a runtime take this path.
-        Box::pin(self.on_executor(engine, claim.clone(), within)).await
     }
 
     /// The backend is reached from its executor only. A task there completes the attempt. If the
@@ -105,8 +108,10 @@ impl DirectAttempt {
         within: Duration,
         is_polled: bool,
     ) -> Result<Result<Ownership, Observed>, LockError> {
+        let outcome = attempt(engine, route, claim, self.terms.template, within).await;
+        // After the answer: this future is held by every caller that waits for one.
         let (terms, mut observed) = (self.terms, Observed::default());
-        match attempt(engine, route, claim, terms.template, within).await {
+        match outcome {
             Outcome::Granted(tenure) => {
                 let begin = Begin { granted: tenure.confirmed.sent, is_taken: is_polled };
                 match grant(engine, &self.queue, tenure, terms, 1, begin) {

@@ -190,7 +190,7 @@ impl SeveralKeys {
         let mut held = Vec::with_capacity(self.orders.len());
         for order in &self.orders {
             let (order, terms) = self.next(order).map_err(Ended::Failed)?;
-            let granted = unless_lost(&held, grant(&self.engine, &order, terms)).await?;
+            let granted = unless_lost(&held, grant(&self.engine, &order, &terms)).await?;
             held.push(granted.map_err(|error| Ended::Failed(self.of_call(error)))?);
         }
         let first = &self.orders[0].key;

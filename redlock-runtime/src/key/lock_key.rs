@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::slot::{hash_tag, neighbour, slot};
+use super::slot::{hash_tag, push_neighbour, slot};
 use crate::error::{InvalidKeyReason, LockError};
 
 /// The longest key in bytes, without the prefix. A long key costs the server time on every command.
@@ -16,6 +16,8 @@ const MARK_SUFFIX: &str = ":mark:fence";
 const QUEUE_SUFFIX: &str = ":queue";
 /// The suffix of the helper key that holds the readers, or the holders of permits.
 const HOLDERS_SUFFIX: &str = ":holders";
+/// What the three helper keys of a lock have besides the key and its prefix.
+const HELPERS_LENGTH: usize = 2 + "{000000}".len() + MARK_SUFFIX.len() + 2 * "{}:queue".len();
 /// Begins the end of a mailbox's key; a UUID without hyphens follows.
 pub(crate) const MAILBOX: &str = "mailbox:";
 const UUID_LENGTH: usize = 32;
@@ -59,14 +61,22 @@ impl LockKey {
         slot(&self.full)
     }
 
-    /// The key, and those of its mark, its counter and its queue.
-    pub(crate) fn with_helpers(&self) -> [String; 4] {
-        [self.full.to_string(), self.mark_key(), self.fence_key(), self.queue_key()]
+    /// The key, and its helper keys that commands name.
+    pub(crate) fn with_helpers(&self) -> WithHelpers<'_> {
+        let mut helpers = String::with_capacity(3 * self.full.len() + HELPERS_LENGTH);
+        self.push_mark(&mut helpers);
+        let mark_end = helpers.len();
+        self.push_helper(&mut helpers, FENCE_SUFFIX);
+        let counter_end = helpers.len();
+        self.push_helper(&mut helpers, QUEUE_SUFFIX);
+        WithHelpers { lock: &self.full, helpers, mark_end, counter_end }
     }
 
     /// The key of the fencing mark, which all locks of a hash slot and a prefix share.
     pub(crate) fn mark_key(&self) -> String {
-        neighbour(&self.full, &self.full[..self.prefix_length], MARK_SUFFIX)
+        let mut mark = String::new();
+        self.push_mark(&mut mark);
+        mark
     }
 
     /// The key of the fencing counter, in the same hash slot.
@@ -85,13 +95,42 @@ impl LockKey {
         self.helper_key(HOLDERS_SUFFIX)
     }
 
+    fn helper_key(&self, suffix: &str) -> String {
+        let mut name = String::with_capacity(self.full.len() + 2 + suffix.len());
+        self.push_helper(&mut name, suffix);
+        name
+    }
+
+    fn push_mark(&self, names: &mut String) {
+        push_neighbour(names, &self.full, &self.full[..self.prefix_length], MARK_SUFFIX);
+    }
+
     /// No two lock keys share a helper key. Where the key has a tag of its own, two colons follow:
     /// `{stock}::fence` belongs to the key `{stock}`, and `{stock}:fence` to `stock`.
-    fn helper_key(&self, suffix: &str) -> String {
-        match hash_tag(&self.full) {
-            Some(_) => [&*self.full, ":", suffix].concat(),
-            None => ["{", &*self.full, "}", suffix].concat(),
-        }
+    fn push_helper(&self, names: &mut String, suffix: &str) {
+        let parts = match hash_tag(&self.full) {
+            Some(_) => ["", &*self.full, ":", suffix],
+            None => ["{", &*self.full, "}", suffix],
+        };
+        parts.into_iter().for_each(|part| names.push_str(part));
+    }
+}
+
+/// A key, and those of its mark, its counter and its queue. All helper keys are in one text, as
+/// every command of a call has them.
+pub(crate) struct WithHelpers<'a> {
+    lock: &'a str,
+    helpers: String,
+    mark_end: usize,
+    counter_end: usize,
+}
+
+impl WithHelpers<'_> {
+    /// The key, the mark, the counter, the queue.
+    pub(crate) fn names(&self) -> [&str; 4] {
+        let (mark, others) = self.helpers.split_at(self.mark_end);
+        let (counter, queue) = others.split_at(self.counter_end - self.mark_end);
+        [self.lock, mark, counter, queue]
     }
 }
 

@@ -6,7 +6,7 @@ mod render;
 mod slot;
 
 pub(crate) use key_set::in_order;
-pub(crate) use lock_key::{FOUNDERS_SUFFIX, LockKey, MAILBOX};
+pub(crate) use lock_key::{FOUNDERS_SUFFIX, LockKey, MAILBOX, WithHelpers};
 pub(crate) use render::Rendered;
 pub use render::{
     Key, KeyPart, Keys, Render, display_key, display_keys, lend, literal_key, part, several, take,

@@ -27,26 +27,25 @@ pub(super) fn slot(key: &str) -> u16 {
     checksum(hash_tag(key).unwrap_or(key)) % SLOTS
 }
 
-/// A key that begins with `prefix`, ends with `suffix`, and lies in the slot of `key`, which begins
-/// with `prefix` as well. It is the same key for all keys of the slot.
-pub(super) fn neighbour(key: &str, prefix: &str, suffix: &str) -> String {
+/// Appends a key that begins with `prefix`, ends with `suffix`, and lies in the slot of `key`, which
+/// begins with `prefix` as well. It is the same key for all keys of the slot.
+pub(super) fn push_neighbour(name: &mut String, key: &str, prefix: &str, suffix: &str) {
+    let start = name.len();
     // Every command has such a key: formatting it would cost an eighth of a call's processor time.
-    let mut name = String::with_capacity(prefix.len() + DIGITS + 2 + suffix.len());
     for part in [prefix, "{", ZEROS, "}", suffix] {
         name.push_str(part);
     }
     // If the prefix has a tag already, all of its keys are in one slot.
-    let wrong = slot(&name) ^ slot(key);
+    let wrong = slot(&name[start..]) ^ slot(key);
     let turned = TURNS.iter().enumerate().filter(|(bit, _)| wrong >> bit & 1 == 1);
     let mut digits = turned.fold(0, |digits, (_, turn)| digits ^ turn);
-    let mut at = prefix.len() + 1 + DIGITS;
+    let mut at = start + prefix.len() + 1 + DIGITS;
     while digits > 0 {
         at -= 1;
         let digit = (digits & 7) as usize;
         name.replace_range(at..=at, &OCTAL[digit..=digit]);
         digits >>= 3;
     }
-    name
 }
 
 /// CRC-16 (XMODEM).
@@ -83,6 +82,12 @@ mod tests {
     }
 
     /// Prefixes of all kinds: the digits follow a brace that may have been opened before.
+    fn neighbour(key: &str, prefix: &str, suffix: &str) -> String {
+        let mut name = "before".to_owned();
+        push_neighbour(&mut name, key, prefix, suffix);
+        name.split_off("before".len())
+    }
+
     #[test]
     fn every_slot_has_one_neighbour() {
         for prefix in ["lock:", "", "{", "a}b", "}{b", "{{"] {

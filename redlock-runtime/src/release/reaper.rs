@@ -21,6 +21,11 @@ use crate::thread_exit::{self, Unsent};
 
 /// How often the reaper checks the unawaited releases.
 const LOOK: Duration = Duration::from_millis(5);
+/// How many pending releases it finds before it takes younger ones for pending as well: servers
+/// answer in order. Only a server that is slower than another one makes that wrong.
+const PENDING: usize = 32;
+/// Each so many passes it checks all of them.
+const WHOLE: u64 = 10;
 /// How many earlier releases a new release polls: more than one, so that their number falls.
 const REAPED: usize = 2;
 
@@ -74,28 +79,39 @@ fn begin(mut task: ReleaseTask, route: Arc<dyn LockBackend>, over: oneshot::Send
         return;
     }
     let Ok(unawaited) = UNAWAITED.of(process, Mutex::default) else { return };
-    add(unawaited, |releases| releases.push_back(sent));
     // Where releases follow each other, earlier ones have been answered meanwhile. Ending them here
     // costs less than on the background thread: their state is in this core's cache.
-    for _ in 0..REAPED {
-        let Some(mut oldest) = lock(unawaited).releases.pop_front() else { return };
-        if !oldest.is_over(now) {
-            return add(unawaited, |releases| releases.push_front(oldest));
-        }
+    let mut oldest = add(unawaited, |releases| {
+        let count = REAPED.min(releases.len());
+        let oldest: VecDeque<_> = releases.drain(..count).collect();
+        releases.push_back(sent);
+        oldest
+    });
+    while oldest.front_mut().is_some_and(|release| release.is_over(now)) {
+        oldest.pop_front();
+    }
+    if !oldest.is_empty() {
+        add(unawaited, |releases| {
+            oldest.into_iter().rev().for_each(|one| releases.push_front(one))
+        });
     }
 }
 
 /// Adds releases, and starts the reaper if it does not run.
-fn add(unawaited: &'static Mutex<Unawaited>, add: impl FnOnce(&mut VecDeque<UnawaitedRelease>)) {
-    let has_reaper = {
+fn add<T>(
+    unawaited: &'static Mutex<Unawaited>,
+    add: impl FnOnce(&mut VecDeque<UnawaitedRelease>) -> T,
+) -> T {
+    let (added, has_reaper) = {
         let mut unawaited = lock(unawaited);
-        add(&mut unawaited.releases);
-        std::mem::replace(&mut unawaited.has_reaper, true)
+        let added = add(&mut unawaited.releases);
+        (added, std::mem::replace(&mut unawaited.has_reaper, true))
     };
     // Without a background thread, the releases stay in the list for the next unawaited release.
     if !has_reaper && background_thread::spawn(reap(unawaited)).is_err() {
         lock(unawaited).has_reaper = false;
     }
+    added
 }
 
 /// If the reaper dies, the next unawaited release starts another one.
@@ -114,15 +130,22 @@ impl Drop for ReaperGuard {
 
 async fn reap(all: &'static Mutex<Unawaited>) {
     let mut guard = ReaperGuard { unawaited: all, is_done: false };
-    loop {
+    for pass in 1_u64.. {
         Clock::Boot.sleep_until(Clock::Boot.now().plus(LOOK)).await;
         let releases = std::mem::take(&mut lock(all).releases);
         // Outside of the mutex: a release that ends may run foreign code. When a thread that ends
         // waits for its releases, they are due at once: its runtime may never run again.
-        let now = if thread_exit::is_awaited() { Moment::NEVER } else { Clock::Boot.now() };
+        let is_awaited = thread_exit::is_awaited();
+        let now = if is_awaited { Moment::NEVER } else { Clock::Boot.now() };
+        let mut looks = if is_awaited || pass % WHOLE == 0 { usize::MAX } else { PENDING };
+        let mut is_pending = |release: &mut UnawaitedRelease| {
+            let is_pending = looks == 0 || !release.is_over(now);
+            looks -= usize::from(is_pending && looks > 0);
+            is_pending
+        };
         let mut left: VecDeque<_> = releases
             .into_iter()
-            .filter_map(|mut release| (!release.is_over(now)).then_some(release))
+            .filter_map(|mut release| is_pending(&mut release).then_some(release))
             .collect();
         let mut unawaited = lock(all);
         left.append(&mut unawaited.releases);

@@ -149,11 +149,11 @@ impl ReleaseTask {
     }
 
     /// What one attempt sends.
-    pub(super) fn attempt(&self) -> ReleaseAttempt {
+    pub(super) fn attempt(&self) -> ReleaseAttempt<'_> {
         let may_be_queued = self.leftovers.may_be_queued;
         let left = |until: Moment| until.since(self.engine.clock().now());
         ReleaseAttempt {
-            claim: self.claim.clone(),
+            claim: &self.claim,
             // A queued owner may have lost its counter, so its unused tokens are not given back.
             unused: self.unused.filter(|_| !may_be_queued),
             may_be_queued,
@@ -206,21 +206,21 @@ impl ReleaseTask {
 }
 
 /// One attempt of a release.
-pub(super) struct ReleaseAttempt {
-    claim: Claim,
+pub(super) struct ReleaseAttempt<'a> {
+    claim: &'a Claim,
     unused: Option<TokensUsed>,
     may_be_queued: bool,
     retain: Option<Duration>,
     within: Duration,
 }
 
-impl ReleaseAttempt {
+impl ReleaseAttempt<'_> {
     pub(super) async fn send(&self, backend: &dyn LockBackend) -> Result<Found, Fault> {
         backend.release(self.release(), self.within).await
     }
 
     pub(super) fn release(&self) -> Release<'_> {
-        let Self { ref claim, unused, may_be_queued, retain, .. } = *self;
+        let Self { claim, unused, may_be_queued, retain, .. } = *self;
         Release { claim, unused, may_be_queued, retain }
     }
 

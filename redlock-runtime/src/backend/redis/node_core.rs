@@ -98,35 +98,31 @@ impl<S: Source> NodeCore<S> {
     pub(crate) async fn release(
         &self,
         calls: &SharedConnection<IdentifiedSource<S>>,
-        release: Release<'_>,
+        release: &Release<'_>,
         within: Duration,
     ) -> Result<Found, Fault> {
         let end = Instant::now() + within;
-        let has_queue = !self.queue_denial.lasts(|| CLOCK.now());
-        let send = async |has_queue, within| {
-            let call = release_call(release, has_queue);
-            let decode = exclusive::release::decode;
-            send_script(&self.health, calls, &call, within, decode, on_abandoned).await
-        };
-        let answer = match send(has_queue, within).await {
-            Err(failure) if has_queue && is_queue_out_of_reach::<S>(&failure.error) => {
-                let mut alone = Box::pin(send(false, end - Instant::now())).await?;
-                alone.was_cut |= failure.is_unknown;
-                // A slot that moves comes to rest again; an ACL mostly stays as it is.
-                if failure.error.kind() == NodeErrorKind::NoPermission {
-                    self.queue_denial.denied(CLOCK.now());
+        let mut has_queue = !self.queue_denial.lasts(|| CLOCK.now());
+        let mut refused: Option<(NodeErrorKind, bool)> = None;
+        let answer = loop {
+            let call = release_call(*release, has_queue);
+            let (decode, within) = (exclusive::release::decode, end - Instant::now());
+            match send_script(&self.health, calls, &call, within, decode, on_abandoned).await {
+                Err(failure) if has_queue && is_queue_out_of_reach::<S>(&failure.error) => {
+                    has_queue = false;
+                    refused = Some((failure.error.kind(), failure.is_unknown));
                 }
-                alone
-            }
-            answer => {
-                let answer = answer?;
-                if has_queue {
-                    self.queue_denial.allowed();
-                }
-                answer
+                answer => break answer?,
             }
         };
-        Ok(self.released(release, answer.found, answer.was_cut))
+        match refused {
+            None if has_queue => self.queue_denial.allowed(),
+            // A slot that moves comes to rest again; an ACL mostly stays as it is.
+            Some((NodeErrorKind::NoPermission, _)) => _ = self.queue_denial.denied(CLOCK.now()),
+            _ => {}
+        }
+        let was_cut = answer.was_cut || refused.is_some_and(|(_, is_unknown)| is_unknown);
+        Ok(self.released(*release, answer.found, was_cut))
     }
 
     /// What a release found, and whether somebody has the lock next, or waits for it. `was_cut`: it

@@ -29,7 +29,7 @@ pub struct LockKeys {
 /// but a helper key may have.
 pub fn lock_keys(prefix: &str, name: &str) -> Result<LockKeys, LockError> {
     let key = LockKey::new(prefix, name)?;
-    let [lock, mark, counter, queue] = key.with_helpers();
+    let [lock, mark, counter, queue] = key.with_helpers().names().map(str::to_owned);
     Ok(LockKeys { lock, mark, counter, queue, holders: key.holders_key() })
 }
 

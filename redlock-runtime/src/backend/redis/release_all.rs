@@ -76,7 +76,7 @@ impl<S: Source> Route<S> {
         };
         let mut each: Vec<Pin<Box<dyn Future<Output = _> + Send + '_>>> = Vec::new();
         for release in releases {
-            each.push(Box::pin(one(*release)));
+            each.push(Box::pin(one(release)));
         }
         together(each).await
     }

@@ -45,6 +45,8 @@ impl<S: Source> ReleaseHints for Route<S> {
     }
 
     fn cancel_hint<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
-        Box::pin(self.core.release(&self.calls, Release::leaving(claim), within))
+        Box::pin(
+            async move { self.core.release(&self.calls, &Release::leaving(claim), within).await },
+        )
     }
 }

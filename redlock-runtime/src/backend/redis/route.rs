@@ -242,7 +242,7 @@ impl<S: Source> LockBackend for Route<S> {
             if release.may_be_queued {
                 self.core.registry.gave_up(release.claim);
             }
-            self.core.release(&self.calls, release, within).await
+            self.core.release(&self.calls, &release, within).await
         })
     }
 

@@ -64,7 +64,6 @@ impl Invocation {
     }
 
     /// The command that names the script by its digest.
-    #[cfg(test)]
     pub(crate) fn by_digest(&self) -> &Cmd {
         &self.by_digest
     }

@@ -263,7 +263,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
         let mut connection = self.connection.clone();
         self.home.spawn(async move {
             let Some((part, _)) = callers.0.first() else { return };
-            let reply = connection.req_packed_command(part.command()).await;
+            let reply = connection.req_packed_command(part.release().by_digest()).await;
             callers.tell(std::iter::once(Some(reply)));
         });
     }

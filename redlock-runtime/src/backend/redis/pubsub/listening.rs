@@ -157,7 +157,7 @@ impl<S: Source> Listening<S> {
         let listening = self.clone();
         tokio::spawn(async move {
             let release = Release::of(&claim);
-            if let Err(fault) = listening.core.release(&listening.calls, release, REPLY).await {
+            if let Err(fault) = listening.core.release(&listening.calls, &release, REPLY).await {
                 tell!(debug, nodes = ?fault.nodes, "an unwanted lock is free when its lease ends");
             }
         });

@@ -14,10 +14,10 @@ pub(super) static SCRIPT: Script =
     Script::new(include_str!("acquire.lua")).before(&release::SCRIPT);
 
 pub(crate) fn call(claim: &Claim) -> ScriptCall {
-    let (mark, counter) = (claim.key.mark_key(), claim.key.fence_key());
-    let keys = [claim.key.redis_key(), &mark, &counter];
+    let keys = claim.key.with_helpers();
+    let [lock, mark, counter, _] = keys.names();
     let (expire, life) = (arguments::expire(claim), arguments::counter_life(claim));
-    ScriptCall::new(&SCRIPT, &keys, &[claim.owner.as_str(), &expire, &life])
+    ScriptCall::new(&SCRIPT, &[lock, mark, counter], &[claim.owner.as_str(), &expire, &life])
 }
 
 /// A grant is one text, a refusal a list.

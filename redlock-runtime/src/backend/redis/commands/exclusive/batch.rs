@@ -7,11 +7,13 @@ use crate::backend::redis::commands::{Invocation, Script};
 
 pub(super) static SCRIPT: Script = Script::new(include_str!("batch.lua"));
 
-/// A command that can be part of a batch.
+/// A command that can be part of a batch: its keys and its arguments, in one text.
 #[derive(Debug)]
 pub(crate) struct Part {
     verb: Verb,
-    command: Cmd,
+    words: String,
+    /// Where each of them ends.
+    ends: [usize; MOST_WORDS],
 }
 
 /// Releases go first: whoever releases a lock may want it again.
@@ -27,7 +29,8 @@ const WORDS_AHEAD: usize = 3;
 /// given back.
 const WORDS_OF_RELEASE: usize = WORDS_AHEAD + 5;
 /// `lock mark counter owner expire life`
-const WORDS_OF_ACQUIRE: usize = WORDS_AHEAD + 6;
+const WORDS_OF_ACQUIRE: usize = WORDS_AHEAD + MOST_WORDS;
+const MOST_WORDS: usize = 6;
 
 impl Verb {
     /// `None`: the command cannot be part of a batch.
@@ -49,23 +52,38 @@ impl Verb {
 
 impl Part {
     pub(crate) fn new(verb: Verb, command: &Cmd) -> Self {
-        Self { verb, command: command.clone() }
+        let words = command.args_iter().skip(WORDS_AHEAD).map(|word| match word {
+            // The command was made of texts.
+            Arg::Simple(word) => std::str::from_utf8(word).unwrap_or_default(),
+            _ => "",
+        });
+        let mut part = Self {
+            verb,
+            words: String::with_capacity(words.clone().map(str::len).sum()),
+            ends: Default::default(),
+        };
+        for (word, end) in words.zip(&mut part.ends) {
+            part.words.push_str(word);
+            *end = part.words.len();
+        }
+        part
     }
 
-    pub(crate) fn command(&self) -> &Cmd {
-        &self.command
+    /// The release that this part is, by itself.
+    pub(crate) fn release(&self) -> Invocation {
+        let [lock, mark, counter, queue, owner] = self.words();
+        Invocation::new(&release::SCRIPT, &[lock, mark, counter, queue], &[owner])
     }
 
     pub(crate) fn verb(&self) -> Verb {
         self.verb
     }
 
-    /// The keys and the arguments of the command.
-    fn words(&self) -> impl Iterator<Item = &str> {
-        self.command.args_iter().skip(WORDS_AHEAD).filter_map(|word| match word {
-            // The command was made of texts.
-            Arg::Simple(word) => std::str::from_utf8(word).ok(),
-            _ => None,
+    fn words<const N: usize>(&self) -> [&str; N] {
+        let mut start = 0;
+        std::array::from_fn(|place| {
+            let end = self.ends[place];
+            &self.words[std::mem::replace(&mut start, end)..end]
         })
     }
 }
@@ -74,19 +92,21 @@ impl Part {
 /// order, each as its own script would; what is nil was not done, and has to be sent by itself.
 pub(crate) fn invocation<'a>(parts: impl Iterator<Item = &'a Part> + Clone) -> Invocation {
     let releases = parts.clone().filter(|part| part.verb == Verb::Release).count().to_string();
-    let (mut keys, mut args) = (Vec::new(), vec![&*releases]);
+    let count = parts.clone().count();
+    let (mut keys, mut args) = (Vec::with_capacity(3 * count), Vec::with_capacity(1 + 2 * count));
+    args.push(&*releases);
     for part in parts {
-        let words: Vec<&str> = part.words().collect();
-        match (part.verb, words.as_slice()) {
-            (Verb::Release, [lock, _mark, _counter, queue, owner]) => {
+        match part.verb {
+            Verb::Release => {
+                let [lock, _mark, _counter, queue, owner] = part.words();
                 keys.extend([lock, queue]);
                 args.push(owner);
             }
-            (Verb::Acquire, [lock, mark, counter, owner, expire, _life]) => {
+            Verb::Acquire => {
+                let [lock, mark, counter, owner, expire, _life] = part.words();
                 keys.extend([lock, mark, counter]);
                 args.extend([owner, expire]);
             }
-            _ => unreachable!("the words of a part were counted"),
         }
     }
     Invocation::new(&SCRIPT, &keys, &args)

@@ -14,7 +14,7 @@ pub(super) static SCRIPT: Script = with_hand_over!("enqueue.lua").before(&releas
 /// repeated.
 pub(crate) fn call(claim: &Claim, reserve: u32, channel: &str) -> ScriptCall {
     let keys = claim.key.with_helpers();
-    let keys = keys.each_ref().map(String::as_str);
+    let keys = keys.names();
     let (expire, life) = (arguments::expire(claim), arguments::counter_life(claim));
     let reserve = reserve.to_string();
     let args = [claim.owner.as_str(), &expire, &life, &reserve, channel];

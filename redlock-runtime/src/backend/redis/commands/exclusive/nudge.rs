@@ -10,8 +10,7 @@ use crate::key::LockKey;
 pub(super) static SCRIPT: Script = with_hand_over!("nudge.lua");
 
 pub(crate) fn call(key: &LockKey) -> ScriptCall {
-    let keys = key.with_helpers();
-    ScriptCall::new(&SCRIPT, &keys.each_ref().map(String::as_str), &[])
+    ScriptCall::new(&SCRIPT, &key.with_helpers().names(), &[])
 }
 
 /// When the lease of the holder ends, and how many processes wait.

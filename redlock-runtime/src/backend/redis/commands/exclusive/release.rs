@@ -16,7 +16,7 @@ pub(crate) fn call(release: Release<'_>, has_queue: bool) -> ScriptCall {
         return retain::call(claim, left, has_queue);
     }
     let keys = claim.key.with_helpers();
-    let keys = keys.each_ref().map(String::as_str);
+    let keys = keys.names();
     let leave = if may_be_queued { "leave" } else { "" };
     let [used, reserved, life] = match unused {
         Some(TokensUsed { used, reserved }) => {

@@ -5,15 +5,15 @@ use deadpool_redis::redis::Value;
 use super::release;
 use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::backend::{Found, Release};
+use crate::key::WithHelpers;
 
 pub(super) static SCRIPT: Script =
     with_hand_over!("release_all.lua", after "quick_release_all.lua");
 
 /// Releases that say nothing but their owners ([`Release::is_plain`]).
 pub(crate) fn call(releases: &[Release<'_>]) -> ScriptCall {
-    let keys: Vec<[String; 4]> =
-        releases.iter().map(|release| release.claim.key.with_helpers()).collect();
-    let keys: Vec<&str> = keys.iter().flatten().map(String::as_str).collect();
+    let keys: Vec<_> = releases.iter().map(|release| release.claim.key.with_helpers()).collect();
+    let keys: Vec<&str> = keys.iter().flat_map(WithHelpers::names).collect();
     let owners: Vec<&str> = releases.iter().map(|release| release.claim.owner.as_str()).collect();
     ScriptCall::new(&SCRIPT, &keys, &owners)
 }

@@ -19,7 +19,7 @@ pub(crate) fn call(
     channel: &str,
 ) -> ScriptCall {
     let keys = held.key.with_helpers();
-    let keys = keys.each_ref().map(String::as_str);
+    let keys = keys.names();
     let (used, reserved) = (tokens.used.to_string(), tokens.reserved.to_string());
     let reserve = reserve.to_string();
     let (expire, life) = (arguments::expire(next), arguments::counter_life(next));

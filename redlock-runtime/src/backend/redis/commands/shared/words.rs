@@ -25,6 +25,6 @@ pub(in crate::backend::redis::commands) fn marker(kind: Kind) -> &'static str {
 
 /// The lock, its mark, its counter, its queue and its holders.
 pub(super) fn keys(claim: &Claim) -> [String; 5] {
-    let [lock, mark, counter, queue] = claim.key.with_helpers();
+    let [lock, mark, counter, queue] = claim.key.with_helpers().names().map(str::to_owned);
     [lock, mark, counter, queue, claim.key.holders_key()]
 }
