@@ -112,7 +112,9 @@ impl LockKey {
             Some(_) => ["", &*self.full, ":", suffix],
             None => ["{", &*self.full, "}", suffix],
         };
-        parts.into_iter().for_each(|part| names.push_str(part));
+        for part in parts {
+            names.push_str(part);
+        }
     }
 }
 

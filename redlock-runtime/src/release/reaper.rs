@@ -21,6 +21,10 @@ use crate::thread_exit::{self, Unsent};
 
 /// How often the reaper checks the unawaited releases.
 const LOOK: Duration = Duration::from_millis(5);
+/// After how many checks in a row that find no release the reaper ends. It does not end with the
+/// last release: to start it wakes the background thread, which would get in the way of a release
+/// that is about to leave.
+const LINGER: u32 = 20;
 /// How many pending releases it finds before it takes younger ones for pending as well: servers
 /// answer in order. Only a server that is slower than another one makes that wrong.
 const PENDING: usize = 32;
@@ -92,7 +96,8 @@ fn begin(mut task: ReleaseTask, route: Arc<dyn LockBackend>, over: oneshot::Send
     }
     if !oldest.is_empty() {
         add(unawaited, |releases| {
-            oldest.into_iter().rev().for_each(|one| releases.push_front(one))
+            oldest.append(releases);
+            *releases = oldest;
         });
     }
 }
@@ -130,33 +135,41 @@ impl Drop for ReaperGuard {
 
 async fn reap(all: &'static Mutex<Unawaited>) {
     let mut guard = ReaperGuard { unawaited: all, is_done: false };
+    let mut in_vain = 0;
     for pass in 1_u64.. {
         Clock::Boot.sleep_until(Clock::Boot.now().plus(LOOK)).await;
-        let releases = std::mem::take(&mut lock(all).releases);
-        // Outside of the mutex: a release that ends may run foreign code. When a thread that ends
-        // waits for its releases, they are due at once: its runtime may never run again.
-        let is_awaited = thread_exit::is_awaited();
-        let now = if is_awaited { Moment::NEVER } else { Clock::Boot.now() };
-        let mut looks = if is_awaited || pass % WHOLE == 0 { usize::MAX } else { PENDING };
-        let mut is_pending = |release: &mut UnawaitedRelease| {
-            let is_pending = looks == 0 || !release.is_over(now);
-            looks -= usize::from(is_pending && looks > 0);
-            is_pending
-        };
-        let mut left: VecDeque<_> = releases
-            .into_iter()
-            .filter_map(|mut release| is_pending(&mut release).then_some(release))
-            .collect();
-        let mut unawaited = lock(all);
-        left.append(&mut unawaited.releases);
-        unawaited.releases = left;
-        if unawaited.releases.is_empty() {
+        let mut unawaited = look(all, pass % WHOLE == 0);
+        in_vain = if unawaited.releases.is_empty() { in_vain + 1 } else { 0 };
+        if in_vain == LINGER {
             // Under the same mutex: the next release must not find a reaper that is about to end.
             unawaited.has_reaper = false;
             guard.is_done = true;
             return;
         }
     }
+}
+
+/// Ends the releases that were answered, or are due. `is_whole`: it checks all of them.
+fn look(all: &Mutex<Unawaited>, is_whole: bool) -> MutexGuard<'_, Unawaited> {
+    let releases = std::mem::take(&mut lock(all).releases);
+    // Outside of the mutex: a release that ends may run foreign code. When a thread that ends
+    // waits for its releases, they are due at once: its runtime may never run again.
+    let is_awaited = thread_exit::is_awaited();
+    let now = if is_awaited { Moment::NEVER } else { Clock::Boot.now() };
+    let mut checks = if is_awaited || is_whole { usize::MAX } else { PENDING };
+    let mut is_pending = |release: &mut UnawaitedRelease| {
+        let is_pending = checks == 0 || !release.is_over(now);
+        checks -= usize::from(is_pending && checks > 0);
+        is_pending
+    };
+    let mut left: VecDeque<_> = releases
+        .into_iter()
+        .filter_map(|mut release| is_pending(&mut release).then_some(release))
+        .collect();
+    let mut unawaited = lock(all);
+    left.append(&mut unawaited.releases);
+    unawaited.releases = left;
+    unawaited
 }
 
 fn lock(unawaited: &Mutex<Unawaited>) -> MutexGuard<'_, Unawaited> {
