@@ -5,7 +5,7 @@
 //! locked for ever. So each process has its own statics, and what belongs to another process is
 //! neither locked nor dropped.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use forkguard::Guard;
 use once_cell::race::OnceBox;
@@ -25,24 +25,40 @@ static FIRST: AtomicU32 = AtomicU32::new(0);
 /// Set by that process. Never a lock to wait for: when a process forks, a thread of the parent may
 /// be setting it, and the child then asks the system for its id.
 static FORKS: OnceBox<ForkDetector> = OnceBox::new();
+/// Is this a child whose fork was not detected when it happened?
+static IS_MISSED: AtomicBool = AtomicBool::new(false);
 
 struct ForkDetector {
     process: u32,
     forks: Guard,
 }
 
-/// The running process. Only in the child of a fork this makes a system call: there is a check in
-/// every step of a body.
+/// The running process. This makes a system call before the first client is made, and in the child
+/// of a fork only: there is a check in every step of a body.
 pub(crate) fn id() -> u32 {
     match FORKS.get() {
-        Some(first) if !first.forks.clone().detected_fork() => first.process,
+        Some(first)
+            if !first.forks.clone().detected_fork() && !IS_MISSED.load(Ordering::Relaxed) =>
+        {
+            first.process
+        }
         _ => std::process::id(),
     }
 }
 
+/// The running process, as the system knows it. From here on a fork that was not detected, as that
+/// of a bare `clone`, is known.
+pub(crate) fn ask() -> u32 {
+    let process = std::process::id();
+    if FORKS.get().is_some_and(|first| first.process != process) {
+        IS_MISSED.store(true, Ordering::Relaxed);
+    }
+    process
+}
+
 /// Notes that the running process makes a client.
 pub(crate) fn begin() -> u32 {
-    let process = id();
+    let process = ask();
     if FIRST.compare_exchange(0, process, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         let _ = FORKS.set(Box::new(ForkDetector { process, forks: forkguard::new() }));
     }

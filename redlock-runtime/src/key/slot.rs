@@ -27,8 +27,8 @@ pub(super) fn slot(key: &str) -> u16 {
     checksum(hash_tag(key).unwrap_or(key)) % SLOTS
 }
 
-/// Appends a key that begins with `prefix`, ends with `suffix`, and lies in the slot of `key`, which
-/// begins with `prefix` as well. It is the same key for all keys of the slot.
+/// Appends a key that begins with `prefix`, ends with `suffix`, and lies in the slot of `key`. That
+/// key begins with `prefix`, too. It is the same key for all keys of the slot.
 pub(super) fn push_neighbour(name: &mut String, key: &str, prefix: &str, suffix: &str) {
     let start = name.len();
     // Every command has such a key: formatting it would cost an eighth of a call's processor time.
@@ -81,13 +81,13 @@ mod tests {
         assert_ne!(slot("{}x"), slot("{}y"));
     }
 
-    /// Prefixes of all kinds: the digits follow a brace that may have been opened before.
     fn neighbour(key: &str, prefix: &str, suffix: &str) -> String {
         let mut name = "before".to_owned();
         push_neighbour(&mut name, key, prefix, suffix);
         name.split_off("before".len())
     }
 
+    /// Prefixes of all kinds: the digits follow a brace that may have been opened before.
     #[test]
     fn every_slot_has_one_neighbour() {
         for prefix in ["lock:", "", "{", "a}b", "}{b", "{{"] {

@@ -46,7 +46,7 @@ impl QueueHandle {
     }
 
     /// Waits until those have ended that are under way now: each was answered, or the background
-    /// thread sends it, which it does after a quarter of `reply_timeout` at the latest.
+    /// thread sends it, which it does soon after a quarter of `reply_timeout` at the latest.
     pub(crate) async fn has_left(&self) {
         self.leaving_releases().ends(self.queue.key.redis_key()).await;
     }

@@ -25,11 +25,11 @@ const LOOK: Duration = Duration::from_millis(5);
 /// last release: to start it wakes the background thread, which would get in the way of a release
 /// that is about to leave.
 const LINGER: u32 = 20;
-/// How many pending releases it finds before it takes younger ones for pending as well: servers
-/// answer in order. Only a server that is slower than another one makes that wrong.
+/// How many pending releases it finds before it takes younger ones for pending as well: connections
+/// answer in order. One that is slower than another makes that wrong, for a few passes.
 const PENDING: usize = 32;
 /// Each so many passes it checks all of them.
-const WHOLE: u64 = 10;
+const WHOLE: u64 = 3;
 /// How many earlier releases a new release polls: more than one, so that their number falls.
 const REAPED: usize = 2;
 

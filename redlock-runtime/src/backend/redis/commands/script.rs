@@ -58,7 +58,9 @@ pub(crate) struct Invocation {
 
 impl Invocation {
     pub(crate) fn new(script: &'static Script, keys: &[&str], args: &[&str]) -> Self {
-        let mut by_digest = Cmd::with_capacity(WORDS_AHEAD + keys.len() + args.len(), 256);
+        let words = WORDS_AHEAD + keys.len() + args.len();
+        let length = keys.iter().chain(args).map(|word| word.len()).sum::<usize>();
+        let mut by_digest = Cmd::with_capacity(words, BYTES_AHEAD + length);
         by_digest.arg("EVALSHA").arg(script.digest()).arg(keys.len()).arg(keys).arg(args);
         Self { script, by_digest }
     }
@@ -139,6 +141,8 @@ impl Invocation {
 
 /// Words of a command before its first key: its name, the script, the number of keys.
 const WORDS_AHEAD: usize = 3;
+/// At least as many bytes as they have.
+const BYTES_AHEAD: usize = 64;
 
 #[cfg(test)]
 mod tests {

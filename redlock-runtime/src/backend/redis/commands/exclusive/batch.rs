@@ -53,17 +53,15 @@ impl Verb {
 impl Part {
     pub(crate) fn new(verb: Verb, command: &Cmd) -> Self {
         let words = command.args_iter().skip(WORDS_AHEAD).map(|word| match word {
-            // The command was made of texts.
-            Arg::Simple(word) => std::str::from_utf8(word).unwrap_or_default(),
-            _ => "",
+            Arg::Simple(word) => word,
+            _ => &[],
         });
-        let mut part = Self {
-            verb,
-            words: String::with_capacity(words.clone().map(str::len).sum()),
-            ends: Default::default(),
-        };
+        let length = words.clone().map(<[u8]>::len).sum();
+        let mut part =
+            Self { verb, words: String::with_capacity(length), ends: Default::default() };
         for (word, end) in words.zip(&mut part.ends) {
-            part.words.push_str(word);
+            // The command was made of texts.
+            part.words.push_str(std::str::from_utf8(word).unwrap_or_default());
             *end = part.words.len();
         }
         part
