@@ -35,9 +35,10 @@ pub async fn measure(
     }
     tokio::time::sleep(SETTLE).await;
     let pids: Vec<_> = workers.iter().map(super::child::Worker::pid).collect();
-    let before = Usage::now(&mut lab.connection, &pids).await?;
+    let mut connection = lab.redis.connection.clone();
+    let before = Usage::now(&mut connection, &pids).await?;
     tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
-    let used = Usage::now(&mut lab.connection, &pids).await?.since(&before);
+    let used = Usage::now(&mut connection, &pids).await?.since(&before);
     for worker in workers.into_iter().chain(holder) {
         worker.kill().await;
     }

@@ -9,13 +9,15 @@ use redis::aio::MultiplexedConnection;
 
 use super::open::Pace;
 use super::options::Options;
-use super::subjects::{Program, SUBJECTS};
+use super::subjects::{Program, Role, SUBJECTS};
 use crate::Failure;
 
 pub struct Lab {
     pub options: Options,
-    pub url: String,
-    pub connection: MultiplexedConnection,
+    /// The server that all share who do not say otherwise.
+    pub redis: Place,
+    /// The one of [`Role::Valkey`], or why there is none.
+    pub valkey: Result<Place, String>,
     /// The project's directory.
     pub root: PathBuf,
     /// Where everything is built.
@@ -27,8 +29,30 @@ pub struct Lab {
     pub round: usize,
     /// What a round trip and a body take, measured once in a round where it is needed.
     pub pace: Option<Pace>,
-    /// It ends with the laboratory.
+}
+
+/// A server, which ends with its laboratory.
+pub struct Place {
+    pub url: String,
+    pub connection: MultiplexedConnection,
     pub server: Server,
+}
+
+impl Place {
+    async fn of(server: Server) -> Result<Place, Failure> {
+        let connection = redis::Client::open(server.url())?;
+        let connection = connection.get_multiplexed_async_connection().await?;
+        Ok(Place { url: server.url(), connection, server })
+    }
+
+    /// `scripts/bench` says where the program is.
+    async fn valkey() -> Result<Result<Place, String>, Failure> {
+        let program = std::env::var_os("REDLOCK_BENCH_VALKEY").map(PathBuf::from);
+        let Some(program) = program.filter(|program| program.is_file()) else {
+            return Ok(Err("REDLOCK_BENCH_VALKEY names no valkey-server".to_owned()));
+        };
+        Ok(Ok(Place::of(Server::builder().program(program).start().await).await?))
+    }
 }
 
 impl Lab {
@@ -38,17 +62,24 @@ impl Lab {
         let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
         let target = target.unwrap_or_else(|| bench.join("target"));
         let peers = prepare_peers(options, &root, &target);
-        let server = Server::start().await;
-        let connection = redis::Client::open(server.url())?;
-        let connection = connection.get_multiplexed_async_connection().await?;
+        let redis = Place::of(Server::start().await).await?;
+        let valkey = Place::valkey().await?;
         let memory = Path::new("/dev/shm");
         let scratch = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let scratch = scratch.join(format!("redlock-bench-{}", std::process::id()));
         std::fs::create_dir_all(&scratch)?;
         let options = options.clone();
-        let url = server.url();
         let (round, pace) = (0, None);
-        Ok(Lab { options, url, connection, root, target, scratch, peers, round, pace, server })
+        Ok(Lab { options, redis, valkey, root, target, scratch, peers, round, pace })
+    }
+
+    /// Where a subject has its locks, if it has them on one server.
+    pub fn place(&self, role: Role) -> Result<&Place, Failure> {
+        match (&self.valkey, role) {
+            (Ok(valkey), Role::Valkey) => Ok(valkey),
+            (Err(why), Role::Valkey) => Err(why.clone().into()),
+            _ => Ok(&self.redis),
+        }
     }
 
     pub fn begin_round(&mut self, round: usize) {

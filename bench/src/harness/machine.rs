@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde::Serialize;
 
-use super::lab::Lab;
+use super::lab::{Lab, Place};
 use super::subjects::SUBJECTS;
 use crate::Failure;
 
@@ -27,7 +27,10 @@ pub struct Machine {
 
 impl Machine {
     pub async fn of(lab: &mut Lab) -> Result<Machine, Failure> {
-        let server = server_version(lab).await?;
+        let mut servers = vec![("server", server_version(&lab.redis).await?)];
+        if let Ok(valkey) = &lab.valkey {
+            servers.push(("beside it", server_version(valkey).await?));
+        }
         let tools: [(&str, &[&str]); 5] = [
             ("rustc", &["rustc", "--version"]),
             ("go", &["go", "version"]),
@@ -44,7 +47,7 @@ impl Machine {
         let arguments: Vec<_> = std::env::args().skip(1).collect();
         let root = lab.root.to_string_lossy();
         let commit = said(&["git", "-C", &root, "describe", "--always", "--dirty"]);
-        let tools = tools.chain([("server", server)]).collect();
+        let tools = tools.chain(servers).collect();
         Ok(Machine {
             date: said(&["date", "-u", "+%Y-%m-%d"]).unwrap_or_default(),
             command: format!("scripts/bench {}", arguments.join(" ")).trim().to_owned(),
@@ -59,8 +62,9 @@ impl Machine {
     }
 }
 
-async fn server_version(lab: &mut Lab) -> Result<String, Failure> {
-    let info: String = redis::cmd("INFO").arg("server").query_async(&mut lab.connection).await?;
+async fn server_version(place: &Place) -> Result<String, Failure> {
+    let mut connection = place.connection.clone();
+    let info: String = redis::cmd("INFO").arg("server").query_async(&mut connection).await?;
     let names = ["valkey_version", "redis_version"];
     let versions = names.into_iter().filter_map(|name| {
         let version = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;

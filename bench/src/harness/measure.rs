@@ -32,7 +32,8 @@ pub async fn measure(
     scenario: &Scenario,
     subject: &Subject,
 ) -> Result<Figures, Failure> {
-    redis::cmd("FLUSHALL").exec_async(&mut lab.connection).await?;
+    let mut connection = lab.place(subject.role)?.connection.clone();
+    redis::cmd("FLUSHALL").exec_async(&mut connection).await?;
     match scenario.kind {
         Kind::Compile => compile_time::measure(lab),
         Kind::Open(percent) => open::measure(lab, scenario, subject, percent).await,
@@ -49,11 +50,13 @@ async fn with_workers(
 ) -> Result<Figures, Failure> {
     let cell = Cell::new(lab, scenario, subject)?;
     let proxy = (scenario.delay_ms > 0.0).then(|| far_away(lab, scenario.delay_ms));
-    let url = proxy.as_ref().map_or_else(|| lab.url.clone(), Proxy::url);
+    let place = lab.place(subject.role)?;
+    let mut connection = place.connection.clone();
+    let url = proxy.as_ref().map_or_else(|| place.url.clone(), Proxy::url);
     let plan = Plan { url, ..plan(lab, scenario, subject, &cell) };
     let mut workers = start(lab, subject, &plan, scenario.processes).await?;
     let pids: Vec<_> = workers.iter().map(Worker::pid).collect();
-    let before = Usage::now(&mut lab.connection, &pids).await?;
+    let before = Usage::now(&mut connection, &pids).await?;
     let begin = Instant::now();
     for worker in &mut workers {
         worker.go().await?;
@@ -62,7 +65,7 @@ async fn with_workers(
     let mut used = None;
     if is_timed {
         tokio::time::sleep(Duration::from_secs_f64(plan.seconds)).await;
-        used = Some(Usage::now(&mut lab.connection, &pids).await?);
+        used = Some(Usage::now(&mut connection, &pids).await?);
     }
     let mut seconds = begin.elapsed().as_secs_f64();
     let mut answers = Vec::new();
@@ -75,7 +78,7 @@ async fn with_workers(
     }
     let used = match used {
         Some(used) => used,
-        None => Usage::now(&mut lab.connection, &pids).await?,
+        None => Usage::now(&mut connection, &pids).await?,
     };
     let used = used.since(&before);
     for worker in workers {
@@ -97,7 +100,7 @@ async fn with_workers(
 
 /// The server behind a delay each way.
 fn far_away(lab: &Lab, delay_ms: f64) -> Proxy {
-    let proxy = Proxy::start(&lab.server);
+    let proxy = Proxy::start(&lab.redis.server);
     let delay = Duration::from_secs_f64(delay_ms / 1_000.0);
     proxy.delay_requests(delay);
     proxy.delay_replies(delay);
@@ -135,7 +138,7 @@ pub fn plan(lab: &Lab, scenario: &Scenario, subject: &Subject, cell: &Cell) -> P
     };
     Plan {
         subject: subject.name.to_owned(),
-        url: lab.url.clone(),
+        url: lab.redis.url.clone(),
         key: KEY.to_owned(),
         is_distinct: scenario.kind == Kind::Uncontended,
         tasks: if is_leases { options.leases } else { scenario.tasks },

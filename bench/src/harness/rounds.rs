@@ -104,8 +104,11 @@ fn in_turn(options: &Options, scenario: &Scenario, round: usize) -> Vec<&'static
 
 fn not_measured(lab: &Lab) -> BTreeMap<String, String> {
     let missing = SUBJECTS.iter().filter_map(|subject| {
-        let Program::Peer(dir) = subject.program else { return None };
-        let why = lab.peers.get(dir)?.as_ref().err()?;
+        let why = match (subject.role, subject.program) {
+            (Role::Valkey, _) => lab.valkey.as_ref().err()?,
+            (_, Program::Peer(dir)) => lab.peers.get(dir)?.as_ref().err()?,
+            (_, Program::Own) => return None,
+        };
         eprintln!("bench: {} is not measured: {why}", subject.name);
         Some((subject.name.to_owned(), why.clone()))
     });

@@ -63,6 +63,9 @@ const ONE: Scenario = Scenario {
     names: &[],
 };
 
+const UNCONTENDED: Scenario =
+    Scenario { roles: &[Role::Raw, Role::Ours, Role::Variant, Role::Valkey, Role::Peer], ..ONE };
+
 /// A round trip, a call and a hand-over behind a delay.
 const fn behind(delay_ms: f64, scenario: Scenario) -> Scenario {
     Scenario { delay_ms, seconds: 2.0, ..scenario }
@@ -142,9 +145,9 @@ const fn in_crowd(scenario: Scenario) -> Scenario {
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "ping", kind: Kind::Ping, roles: &[Role::Ping], ..ONE },
     Scenario { name: "ping-1ms", kind: Kind::Ping, body_ms: 1.0, roles: &[Role::Ping], ..ONE },
-    Scenario { name: "uncontended-1", ..ONE },
-    Scenario { name: "uncontended-64", tasks: 64, ..ONE },
-    Scenario { name: "uncontended-1024", tasks: 1_024, ..ONE },
+    Scenario { name: "uncontended-1", ..UNCONTENDED },
+    Scenario { name: "uncontended-64", tasks: 64, ..UNCONTENDED },
+    Scenario { name: "uncontended-1024", tasks: 1_024, ..UNCONTENDED },
     Scenario { name: "kinds-1", ..KINDS },
     Scenario { name: "kinds-64", tasks: 64, ..KINDS },
     Scenario { name: "readers", kind: Kind::Readers, ..READERS },

@@ -12,6 +12,8 @@ pub enum Role {
     Kind,
     /// Ours on several servers.
     Topology,
+    /// On Valkey, beside what the others have.
+    Valkey,
     /// Ours without a server: for one process.
     Memory,
     Peer,
@@ -130,6 +132,13 @@ pub const SUBJECTS: &[Subject] = &[
         about: "`#[redis_lock]` without a server",
         ..OWN
     },
+    Subject {
+        name: "redlock-valkey",
+        role: Role::Valkey,
+        about: "`#[redis_lock]` with its defaults, on Valkey",
+        ..OWN
+    },
+    Subject { name: "raw-set-valkey", role: Role::Valkey, about: "`raw-set` on Valkey", ..OWN },
     Subject {
         name: "redlock-cluster",
         role: Role::Topology,

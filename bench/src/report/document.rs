@@ -150,9 +150,12 @@ fn plots(results: &Results) -> Vec<(&'static str, Plot)> {
     let plots = DRAWINGS.iter().filter_map(|(name, title, subtitle, scenario, figure, is_log)| {
         let bars = SUBJECTS.iter().filter_map(|subject| {
             let kind = match subject.role {
-                Role::Ours | Role::Variant | Role::Kind | Role::Topology | Role::Memory => {
-                    BarKind::Ours
-                }
+                Role::Ours
+                | Role::Variant
+                | Role::Kind
+                | Role::Topology
+                | Role::Valkey
+                | Role::Memory => BarKind::Ours,
                 Role::Raw | Role::Perfect => BarKind::Raw,
                 _ => BarKind::Peer,
             };

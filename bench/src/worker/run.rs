@@ -30,10 +30,10 @@ pub fn run(plan: &str) -> Result<(), Failure> {
 async fn measure(plan: Plan) -> Result<Answer, Failure> {
     match plan.subject.as_str() {
         "raw-scripts" => drive::<RawScripts>(&plan).await,
-        "raw-set" => drive::<PlainSet>(&plan).await,
+        "raw-set" | "raw-set-valkey" => drive::<PlainSet>(&plan).await,
         "raw-pipelined" => pipelined::measure(&plan).await,
         "raw-ping" => ping::measure(&plan).await,
-        "redlock" => drive::<Attribute>(&plan).await,
+        "redlock" | "redlock-valkey" => drive::<Attribute>(&plan).await,
         "redlock-pool" => drive::<Attribute<InPool>>(&plan).await,
         "redlock-memory" => drive::<Attribute<InMemory>>(&plan).await,
         "redlock-cluster" => drive::<Attribute<InCluster>>(&plan).await,
