@@ -1,5 +1,7 @@
 //! The global client: the one that functions with `#[redis_lock]` use.
 
+use std::env::VarError;
+
 use super::process;
 use super::process::PerProcess;
 use crate::backend::Tls;
@@ -60,8 +62,22 @@ pub async fn init(client: impl IntoRedlock) -> Result<Redlock, LockError> {
 /// ```
 pub async fn init_from_env() -> Result<Redlock, LockError> {
     let builder = from_variables(|name| std::env::var(name).ok())?;
+    // What cannot be read is no wish for a default: a client with another prefix excludes nobody.
+    let is_unreadable = |name: &&str| matches!(std::env::var(name), Err(VarError::NotUnicode(_)));
+    if let Some(name) = VARIABLES.into_iter().find(is_unreadable) {
+        return Err(LockError::config(format!("{name} is not valid UTF-8")));
+    }
     init(builder).await
 }
+
+const VARIABLES: [&str; 6] = [
+    "REDLOCK_URLS",
+    "REDIS_URL",
+    "REDLOCK_PREFIX",
+    "REDLOCK_TLS_CA",
+    "REDLOCK_TLS_CERT",
+    "REDLOCK_TLS_KEY",
+];
 
 fn from_variables(
     variable: impl Fn(&str) -> Option<String>,

@@ -158,7 +158,7 @@ pub(super) fn pass_on(
         match queue.next(hold, tenure, now) {
             Successor::Nobody(left) => return Some(left),
             Successor::Poller => return None,
-            Successor::Waiter(waiter, passed) => {
+            Successor::Waiter(waiter, passed, _in_hand) => {
                 match deliver(engine, queue, passed, waiter, Some(now)) {
                     Delivery::Done => return None,
                     // The lease was over and is being released: the waiters start again.

@@ -237,7 +237,7 @@ impl QueueHandle {
 
     /// The holder releases. Its tenure goes to the next waiter of this process: at once, or after
     /// the poller has given other processes their turn.
-    pub(crate) fn next(&self, hold: &Hold, mut tenure: Tenure, now: Moment) -> Successor {
+    pub(crate) fn next(&self, hold: &Hold, mut tenure: Tenure, now: Moment) -> Successor<'_> {
         let mut state = self.queue.state();
         let is_holder = state.holder.as_ref().is_some_and(|holder| holder.id == hold.id);
         let holder = if is_holder { state.holder.take() } else { None };
@@ -249,7 +249,10 @@ impl QueueHandle {
             // Its lease must be full, in case this process dies.
             Some(terms) if terms.min_hold.is_zero() && tenure.pass(terms.lease(), now) => {
                 match state.promise() {
-                    Some(waiter) => Successor::Waiter(waiter, tenure),
+                    Some(waiter) => {
+                        state.in_hand += 1;
+                        Successor::Waiter(waiter, tenure, InHand { handle: self })
+                    }
                     None => Successor::Nobody(tenure),
                 }
             }
@@ -303,11 +306,23 @@ impl QueueHandle {
 }
 
 /// Who has the lock after its holder released it.
-pub(crate) enum Successor {
-    Waiter(Waiter, Tenure),
+pub(crate) enum Successor<'a> {
+    Waiter(Waiter, Tenure, InHand<'a>),
     /// The poller decides.
     Poller,
     Nobody(Tenure),
+}
+
+/// A waiter was taken out of the queue to be given the lock. Until this is dropped, it may be put
+/// back.
+pub(crate) struct InHand<'a> {
+    handle: &'a QueueHandle,
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.handle.queue.state().in_hand -= 1;
+    }
 }
 
 impl Drop for QueueHandle {

@@ -17,6 +17,9 @@ pub(crate) struct QueueState {
     pub(crate) holder: Option<Arc<Hold>>,
     /// How many former waiters are about to hold the lock: one or none.
     pub(crate) promised: u32,
+    /// How many former waiters are being given the lock by callers that release it. They may be put
+    /// back, so the poller does not end.
+    pub(crate) in_hand: u32,
     /// The direct attempt of a caller, if one is under way.
     pub(crate) direct_attempt: Option<AttemptUnderWay>,
     /// Unanswered releases whose end no server signals.

@@ -12,6 +12,8 @@ use crate::thread_exit::Unsent;
 /// When the clean-up of an unanswered command is repeated after its first answer: the command may
 /// still be in flight, and arrive later.
 const REPEATS: [Duration; 3] = [SOON, Duration::from_millis(900), Duration::from_secs(2)];
+/// How long an owner may stand in the queue of a server after it has gone: an entry has no lease.
+const LONGEST_ENTRY: Duration = Duration::from_secs(60);
 /// How late another connection may be. The end of a thread waits for the repetition after this
 /// time.
 const SOON: Duration = Duration::from_millis(100);
@@ -41,7 +43,9 @@ fn free_until_answered(
     let mut work = Box::pin(async move {
         let clock = engine.clock();
         let begun = clock.now();
-        let until = begun.plus(claim.expire);
+        let lease_end = begun.plus(claim.expire);
+        let until =
+            if may_be_queued { lease_end.max(begun.plus(LONGEST_ENTRY)) } else { lease_end };
         let (mut pending, mut unsent) = (Some(pending), unsent);
         let mut repeats = repeats.iter();
         let mut failures = 0;
@@ -64,7 +68,13 @@ fn free_until_answered(
                     backoff::undone(failures, clock.now().since(begun), fastrand::f64())
                 }
             };
-            clock.sleep_until(clock.now().plus(pause)).await;
+            let again = clock.now().plus(pause);
+            if again > lease_end {
+                // A shutdown waits for locks, not for entries of a queue.
+                clock.sleep_until(lease_end).await;
+                drop(pending.take());
+            }
+            clock.sleep_until(again).await;
         }
     });
     // An embedded backend runs the clean-up before the caller's next command.

@@ -268,12 +268,28 @@ async fn what_is_handed_over_to_one_who_gave_up_is_freed() {
     assert_eq!((server.owner("k"), server.waiting()), (None, 0));
 }
 
+/// Its entry would keep others out for as long as it is there: it has no lease that ends.
+#[tokio::test(start_paused = true)]
+async fn who_gave_up_during_an_outage_leaves_the_line_after_it() {
+    let server = Server::new();
+    let (_holder, redlock) = (holds(&server.client()).await, server.client());
+    let waiter = waits_for(&redlock, SECOND, Wait::Forever).await;
+    server.next("leave", vec![Fate::Refused(NodeErrorKind::Loading, false); 1000]);
+    waiter.abort();
+    tokio::time::sleep(5 * SECOND).await;
+    assert_eq!(server.waiting(), 1);
+    assert_eq!(redlock.shutdown(SECOND).await, 0);
+    server.recovers("leave");
+    tokio::time::sleep(10 * SECOND).await;
+    assert_eq!(server.waiting(), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_that_may_not_use_the_line_asks_now_and_then() {
     let server = Server::new();
     let (holder, redlock) = (holds(&server.client()).await, server.client());
     let in_line = waits(&redlock).await;
-    server.deny();
+    server.allows_line(false);
     server.disturb();
     let other = waits(&redlock).await;
     tokio::time::sleep(SECOND).await;

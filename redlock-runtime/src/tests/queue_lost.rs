@@ -45,12 +45,12 @@ async fn a_client_that_was_denied_queues_again_soon_after_it_may() {
     let server = Server::new();
     let holder = server.set("k", 100 * EXPIRE);
     let redlock = server.client();
-    server.deny();
+    server.allows_line(false);
     let waiter = waits(&redlock).await;
     tokio::time::sleep(10 * SECOND).await;
     let joins = server.take_verbs().iter().filter(|verb| *verb == "join").count();
     assert!((3..=4).contains(&joins), "{joins} tries in ten seconds, after pauses of 2, 4, 8 s");
-    server.allow();
+    server.allows_line(true);
     let start = Instant::now();
     while server.waiting() == 0 {
         tokio::time::sleep(10 * MOMENT).await;
@@ -66,7 +66,7 @@ async fn a_client_that_stays_denied_asks_for_the_queue_once_a_minute() {
     let server = Server::new();
     let _holder = server.set("k", 1000 * EXPIRE);
     let redlock = server.client();
-    server.deny();
+    server.allows_line(false);
     let waiter = waits(&redlock).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     server.take_log();

@@ -83,6 +83,11 @@ impl Server {
         self.state().fates.entry(verb).or_default().extend(fates);
     }
 
+    /// What was to happen to these commands does not.
+    pub(super) fn recovers(&self, verb: &str) {
+        self.state().fates.remove(verb);
+    }
+
     /// From now on what is published takes so long; `None`: it is lost.
     pub(super) fn publishes(&self, delay: Option<Duration>) {
         self.state().publishes = delay;
@@ -103,14 +108,10 @@ impl Server {
         self.state().repeats_acquires = true;
     }
 
-    /// Nobody may use the line any more.
-    pub(super) fn deny(&self) {
-        self.node.lock().unwrap().line.as_mut().unwrap().denied_from = 0;
-    }
-
-    /// Everybody may use it again.
-    pub(super) fn allow(&self) {
-        self.node.lock().unwrap().line.as_mut().unwrap().denied_from = NEVER;
+    /// May anybody use the line from now on?
+    pub(super) fn allows_line(&self, is_allowed: bool) {
+        let denied_from = if is_allowed { NEVER } else { 0 };
+        self.node.lock().unwrap().line.as_mut().unwrap().denied_from = denied_from;
     }
 
     pub(super) fn disturb(&self) {

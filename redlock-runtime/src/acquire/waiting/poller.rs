@@ -94,11 +94,12 @@ impl<S: Strategy> Poller<S> {
                 return NextStep::LeaveQueue;
             }
             state.left = None;
-            if now >= self.lingers_until {
+            if state.in_hand == 0 && now >= self.lingers_until {
                 state.poller = PollerState::Absent;
                 return NextStep::Retire;
             }
-            return rest(&mut state, self.lingers_until, RestReason::Idle);
+            let until = if state.in_hand == 0 { self.lingers_until } else { now.plus(LINGER) };
+            return rest(&mut state, until, RestReason::Idle);
         };
         // From here on, the poller makes attempts for callers that are still there.
         state.left = None;

@@ -16,6 +16,8 @@ use crate::backend::{Cause, MemorySince, Witness};
 pub(crate) const LIFE: Duration = Duration::from_secs(48 * 3600);
 /// How often a client renews the list, at least.
 pub(crate) const RENEW_EVERY: Duration = Duration::from_secs(12 * 3600);
+/// How soon a list that could not be written is written again.
+pub(crate) const RETRY: Duration = Duration::from_secs(1);
 /// How soon a client notes again for how long it has watched a node that is not a founder. The
 /// pause grows with that time.
 const WATCH_AT_LEAST: Duration = Duration::from_secs(1);

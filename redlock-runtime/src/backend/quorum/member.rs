@@ -160,6 +160,13 @@ impl Member {
         !stands
     }
 
+    /// The list was not written. It is due again at `next`.
+    pub(crate) fn lacks_founders(&self, next: Moment) {
+        if let Some(written) = &mut self.memory().written {
+            written.until = written.until.min(next);
+        }
+    }
+
     fn memory(&self) -> MutexGuard<'_, GuardMemory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -110,9 +110,11 @@ impl RestartGuard {
         // Another client may have been faster: its list counts, too.
         let written = self.ask(members, quorum, Some(&founders), within).await?;
         let now = self.clock.now();
-        for (member, memory_since) in members.iter().zip(&memories) {
-            let Some(memory_since) =
-                memory_since.as_ref().filter(|memory_since| founders.has(memory_since))
+        for ((member, memory_since), answer) in members.iter().zip(&memories).zip(&written) {
+            let is_founder = |memory_since: &&MemorySince| founders.has(memory_since);
+            // A node that has not confirmed the list gets it with the next answer that it gives.
+            let (Some(memory_since), Some(Ok(_))) =
+                (memory_since.as_ref().filter(is_founder), answer)
             else {
                 continue;
             };
@@ -245,12 +247,17 @@ impl RestartGuard {
         let (member, key, founders) =
             (Arc::clone(member), Arc::clone(&self.founders_key), founders.clone());
         let life = self.life();
+        let clock = self.clock;
         tokio::spawn(async move {
-            // A failed write is repeated when the next one is due.
-            let Ok(found) = member.backend.founders(&key, None, within).await else { return };
-            let founders = founders.update(found.founders.as_deref(), seen, is_doubted);
-            let offer = FoundersOffer { founders, life, replaces: true };
-            let _ = member.backend.founders(&key, Some(offer), within).await;
+            let written = async {
+                let found = member.backend.founders(&key, None, within).await?;
+                let founders = founders.update(found.founders.as_deref(), seen, is_doubted);
+                let offer = FoundersOffer { founders, life, replaces: true };
+                member.backend.founders(&key, Some(offer), within).await
+            };
+            if written.await.is_err() {
+                member.lacks_founders(clock.now().plus(founders::RETRY));
+            }
         });
     }
 

@@ -348,14 +348,19 @@ fn a_second_tenure_that_comes_back_does_not_replace_the_first() {
     assert!(handle.queue.state().returned.is_some());
 }
 
+/// The tenure of a hold, and as many further fencing tokens as its waiters need.
+fn lasting(tenure: &Tenure) -> Tenure {
+    let reserved = FencingToken::new(9).unwrap();
+    let fencing_tokens = FencingTokens { first: tenure.fencing_token(), last: reserved };
+    let confirmed = ConfirmedLease { sent: at(100), lease: EXPIRE };
+    Tenure::new(tenure.claim.clone(), confirmed, fencing_tokens)
+}
+
 /// The poller would be handed a lock that no caller wants.
 #[test]
 fn a_clerk_in_line_hears_that_the_last_waiter_was_served() {
     let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
     let (hold, _, tenure) = two_holds();
-    let reserved = FencingToken::new(9).unwrap();
-    let fencing_tokens = FencingTokens { first: tenure.fencing_token(), last: reserved };
-    let confirmed = ConfirmedLease { sent: at(100), lease: EXPIRE };
     let (waiting, _answer) = waiter(1, at(900));
     handle.enter(waiting, 0);
     handle.now_holds(&hold);
@@ -365,8 +370,26 @@ fn a_clerk_in_line_hears_that_the_last_waiter_was_served() {
         handle.queue.state().waiters.push_back(waiting);
         handle.queue.state().poller = PollerState::Resting { until: at(800), why };
         let _ = has_news(&handle);
-        let tenure = Tenure::new(tenure.claim.clone(), confirmed, fencing_tokens);
-        assert!(matches!(handle.next(&hold, tenure, at(100)), Successor::Waiter(..)));
+        assert!(matches!(handle.next(&hold, lasting(&tenure), at(100)), Successor::Waiter(..)));
         assert_eq!(has_news(&handle), is_news, "{why:?}");
     }
+}
+
+#[test]
+fn a_waiter_that_may_be_put_back_keeps_the_poller() {
+    let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
+    let (hold, _, tenure) = two_holds();
+    let (waiting, _answer) = waiter(1, at(900));
+    handle.enter(waiting, 0);
+    handle.now_holds(&hold);
+    let next = handle.next(&hold, lasting(&tenure), at(100));
+    let Successor::Waiter(waiting, _, in_hand) = next else { panic!("nobody was taken out") };
+    let state = || {
+        let state = handle.queue.state();
+        (state.in_hand, state.waiters.is_empty())
+    };
+    assert_eq!(state(), (1, true));
+    handle.put_back(waiting);
+    drop(in_hand);
+    assert_eq!(state(), (0, false));
 }

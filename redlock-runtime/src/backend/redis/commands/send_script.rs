@@ -75,7 +75,8 @@ pub(crate) async fn send_script<S: Source, T>(
                     continue;
                 }
                 let is_final = why.is_final && !is_passing::<S>(why.error.kind());
-                break Failure::new(why.error, is_unknown || why.broke, is_final);
+                let may_have_run = why.broke || is_after_retries::<S>(why.error.kind());
+                break Failure::new(why.error, is_unknown || may_have_run, is_final);
             }
             Err(_) => {
                 connection.gave_no_answer(&sending.loan, sent, &call.invocation.key());
@@ -103,6 +104,13 @@ pub(crate) fn on_abandoned<C>(_: Loan<C>) {}
 /// A cluster's error while it changes is not final.
 pub(crate) fn is_passing<S: Source>(kind: NodeErrorKind) -> bool {
     !S::LEADS_TO_ONE && kind == NodeErrorKind::Cluster
+}
+
+/// The client library of a cluster sends a command again when its connection broke. This error may
+/// be that of the last try, after an earlier one was carried out.
+fn is_after_retries<S: Source>(kind: NodeErrorKind) -> bool {
+    let ends_retries = matches!(kind, NodeErrorKind::Cluster | NodeErrorKind::Unreachable);
+    !S::LEADS_TO_ONE && ends_retries
 }
 
 /// A command that was sent.

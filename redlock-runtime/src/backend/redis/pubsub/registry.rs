@@ -135,6 +135,10 @@ impl Registry {
     /// The owner is never used again, though it may still be handed a lock.
     pub(crate) fn gave_up(&self, claim: &Claim) {
         let mut listeners = self.listeners();
+        // A release that fails is repeated.
+        if listeners.former.iter().rev().any(|former| former.owner == claim.owner) {
+            return;
+        }
         if listeners.former.len() == MOST_FORMER {
             listeners.former.pop_front();
         }
