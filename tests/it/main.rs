@@ -68,6 +68,7 @@ mod attribute_wait;
 mod blocking;
 mod bounds;
 mod cluster;
+mod cluster_cuts;
 mod cluster_line;
 mod cluster_slots;
 mod connecting;

@@ -75,7 +75,7 @@ pub(crate) async fn send_script<S: Source, T>(
                     continue;
                 }
                 let is_final = why.is_final && !is_passing::<S>(why.error.kind());
-                let may_have_run = why.broke || is_after_retries::<S>(why.error.kind());
+                let may_have_run = why.broke || is_after_repeats(connection, why.error.kind());
                 break Failure::new(why.error, is_unknown || may_have_run, is_final);
             }
             Err(_) => {
@@ -106,11 +106,10 @@ pub(crate) fn is_passing<S: Source>(kind: NodeErrorKind) -> bool {
     !S::LEADS_TO_ONE && kind == NodeErrorKind::Cluster
 }
 
-/// The client library of a cluster sends a command again when its connection broke. This error may
-/// be that of the last try, after an earlier one was carried out.
-fn is_after_retries<S: Source>(kind: NodeErrorKind) -> bool {
-    let ends_retries = matches!(kind, NodeErrorKind::Cluster | NodeErrorKind::Unreachable);
-    !S::LEADS_TO_ONE && ends_retries
+/// May this be the error of the last of several tries, after an earlier one was carried out?
+fn is_after_repeats<S: Source>(connection: &SharedConnection<S>, kind: NodeErrorKind) -> bool {
+    let is_of_change = matches!(kind, NodeErrorKind::Cluster | NodeErrorKind::Unreachable);
+    connection.repeats_unseen() && is_of_change
 }
 
 /// A command that was sent.

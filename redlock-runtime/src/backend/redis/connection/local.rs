@@ -64,13 +64,13 @@ impl<S: Source> LocalRoutes<S> {
                 RuntimeState::Open { route, .. } if route.calls.is_connected() => {
                     return Some(Arc::clone(route));
                 }
-                RuntimeState::Open { route, calls_before } if route.calls.fell_silent() => {
+                RuntimeState::Open { route, calls_before, .. } if route.calls.fell_silent() => {
                     let more = calls_before.saturating_mul(CALLS_AFTER_SILENCE);
                     let calls_before = more.min(MOST_CALLS_BEFORE);
                     state.insert(RuntimeState::Wanted { calls: 1, calls_before });
                     return None;
                 }
-                RuntimeState::Open { route, calls_before } => {
+                RuntimeState::Open { route, calls_before, .. } => {
                     let route = (Arc::clone(route), *calls_before);
                     state.insert(RuntimeState::Opening);
                     route
@@ -105,7 +105,7 @@ impl<S: Source> LocalRoutes<S> {
 
     fn open(&self, route: Arc<Route<S>>, home: &Handle, calls_before: u32) {
         let runtimes = Arc::downgrade(&self.runtimes);
-        let opening = Opening { runtimes, id: home.id(), calls_before };
+        let opening = Opening { runtimes, id: home.id(), calls_before, has_entry: true };
         home.spawn(opening.stay(route, self.over.clone()));
     }
 }
@@ -117,15 +117,14 @@ struct Runtimes<S: Source> {
 
 enum RuntimeState<S: Source> {
     /// The runtime has sent this many commands, and gets a connection after `calls_before`.
-    Wanted {
-        calls: u32,
-        calls_before: u32,
-    },
+    Wanted { calls: u32, calls_before: u32 },
     /// Its connection is being made.
     Opening,
     Open {
         route: Arc<Route<S>>,
         calls_before: u32,
+        /// Ends the task that waits for the end of the runtime.
+        _end: DropGuard,
     },
     /// This runtime cannot have a connection.
     Closed,
@@ -143,33 +142,39 @@ impl<S: Source> Runtimes<S> {
     }
 }
 
-/// Keeps the entry of a runtime for as long as the runtime lives.
+/// Keeps the entry of a runtime for as long as the runtime lives, or until another takes its place.
 struct Opening<S: Source> {
     runtimes: Weak<Runtimes<S>>,
     id: runtime::Id,
     calls_before: u32,
+    has_entry: bool,
 }
 
 impl<S: Source> Opening<S> {
-    /// Connects, and stays until the runtime or the node ends.
-    async fn stay(self, route: Arc<Route<S>>, over: CancellationToken) {
+    /// Connects, and stays until the connection is given up, or the runtime or the node ends.
+    async fn stay(mut self, route: Arc<Route<S>>, over: CancellationToken) {
+        let end = over.child_token();
         // Without I/O or time a connect panics: it runs in a task of its own, so the panic does no
         // harm.
         let state = match route.calls.make().await {
-            Some(Ok(_)) => RuntimeState::Open { route, calls_before: self.calls_before },
+            Some(Ok(_)) => {
+                let kept = end.clone().drop_guard();
+                RuntimeState::Open { route, calls_before: self.calls_before, _end: kept }
+            }
             Some(Err(_)) => return,
             None => RuntimeState::Closed,
         };
         if let Some(runtimes) = self.runtimes.upgrade() {
             runtimes.lock().insert(self.id, state);
         }
-        over.cancelled().await;
+        end.cancelled().await;
+        self.has_entry = false;
     }
 }
 
 impl<S: Source> Drop for Opening<S> {
     fn drop(&mut self) {
-        if let Some(runtimes) = self.runtimes.upgrade() {
+        if let Some(runtimes) = self.runtimes.upgrade().filter(|_| self.has_entry) {
             let state = runtimes.lock().remove(&self.id);
             drop(state);
         }
@@ -180,13 +185,14 @@ impl<S: Source> Drop for Opening<S> {
 mod tests {
     use super::*;
     use crate::backend::LocalConnection;
+    use crate::backend::redis::connection::Scripted;
     use crate::backend::redis::{NodeOptions, RedisNode};
 
     fn node() -> RedisNode {
         RedisNode::open("redis://127.0.0.1:1", None, NodeOptions::default()).unwrap()
     }
 
-    fn places(node: &RedisNode) -> usize {
+    fn places<S: Source>(node: &RedisNode<S>) -> usize {
         node.local().runtimes.lock().len()
     }
 
@@ -206,7 +212,7 @@ mod tests {
     }
 
     /// Opens a connection as if this runtime had sent enough commands.
-    fn open(node: &RedisNode) {
+    fn open<S: Source>(node: &RedisNode<S>) {
         let (local, here) = (node.local(), Handle::current());
         local.runtimes.lock().insert(here.id(), RuntimeState::Opening);
         local.open(Arc::new(node.route.on(&here)), &here, CALLS_BEFORE);
@@ -228,6 +234,19 @@ mod tests {
         });
         drop(runtime);
         assert_eq!(places(&node), 0);
+    }
+
+    #[tokio::test]
+    async fn the_task_that_keeps_a_connection_ends_with_it() {
+        let node = RedisNode::new("x".to_owned(), Scripted::default(), NodeOptions::default());
+        let tasks = || Handle::current().metrics().num_alive_tasks();
+        for _ in 0..3 {
+            open(&node);
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+        }
+        assert_eq!((places(&node), tasks()), (1, 1));
     }
 
     /// The address of the node has no server.

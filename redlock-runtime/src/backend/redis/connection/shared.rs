@@ -93,6 +93,11 @@ impl<S: Source> SharedConnection<S> {
         Self { home, ..Self::new(Arc::clone(&self.source)) }
     }
 
+    /// Does the client library send a command again by itself, without saying so?
+    pub(crate) fn repeats_unseen(&self) -> bool {
+        self.source.repeats_unseen()
+    }
+
     /// The shared connection, if there is one.
     pub(crate) fn at_hand(&self) -> Option<Loan<S::Connection>> {
         self.current().loan.clone()

@@ -26,6 +26,12 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// connection leads to many servers, and serves the others while one of them is silent.
     const LEADS_TO_ONE: bool = true;
 
+    /// Does the client library send a command again by itself when its connection broke, without
+    /// saying so?
+    fn repeats_unseen(&self) -> bool {
+        false
+    }
+
     /// Does the server of `key` answer, or any server at all?
     fn leads(
         _connection: &mut Self::Connection,

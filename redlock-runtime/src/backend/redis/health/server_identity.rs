@@ -208,6 +208,10 @@ impl<S: Source> Source for IdentifiedSource<S> {
 
     const LEADS_TO_ONE: bool = S::LEADS_TO_ONE;
 
+    fn repeats_unseen(&self) -> bool {
+        self.source.repeats_unseen()
+    }
+
     fn leads(
         connection: &mut Self::Connection,
         key: Option<&str>,

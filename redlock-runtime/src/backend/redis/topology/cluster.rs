@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use deadpool::managed::Manager as _;
-use deadpool_redis::cluster::{ClusterClient, ClusterClientBuilder, ClusterConnection, Pool};
+use deadpool_redis::cluster::{ClusterClient, ClusterClientBuilder, Pool};
 use deadpool_redis::redis;
 use deadpool_redis::redis::cluster_routing::{
     MultipleNodeRoutingInfo, ResponsePolicy, Route, RoutingInfo, SingleNodeRoutingInfo, Slot,
@@ -15,6 +15,7 @@ use deadpool_redis::redis::io::tcp::TcpSettings;
 use deadpool_redis::redis::{ConnectionInfo, RedisResult, Value};
 use tokio::time::Instant;
 
+use super::cluster_connection::ShardsConnection;
 use super::last_checks::LastChecks;
 use super::masters;
 use crate::backend::redis::connection::{CONNECT, Source, address};
@@ -27,9 +28,9 @@ use crate::fencing::FencingToken;
 use crate::shield::tell;
 use crate::together::together;
 
-/// How often the client library follows a redirect: twice, since a command for a master that is
-/// gone goes to another server first. After each failure the client library examines the whole
-/// cluster anew, which delays the commands of all callers.
+/// How often the client library sends a command again that was refused, or was not sent: twice,
+/// since a command for a master that is gone goes to another server first. After each failure the
+/// client library examines the whole cluster anew, which delays the commands of all callers.
 const RETRIES: u32 = 2;
 const SHORTEST_PAUSE_MS: u64 = 10;
 const LONGEST_PAUSE_MS: u64 = 100;
@@ -38,8 +39,8 @@ const LONGEST_PAUSE_MS: u64 = 100;
 const CLIENT_REPLY: Duration = Duration::from_secs(5);
 const CLIENT_CONNECT: Duration = Duration::from_secs(1);
 
-/// The locks of a cluster. The client library finds the master of each key, follows it when it
-/// moves, and repeats the command; every script may be repeated by its owner.
+/// The locks of a cluster. The client library finds the master of each key, and follows it when it
+/// moves.
 #[derive(Debug)]
 pub(crate) struct RedisCluster {
     node: RedisNode<Shards>,
@@ -174,19 +175,37 @@ pub(crate) enum Shards {
     Pool(Pool),
 }
 
+impl Shards {
+    /// The host that servers mean which do not know their own. A pool does not tell it.
+    pub(super) fn first_host(&self) -> &str {
+        match self {
+            Self::Client { seeds, .. } => {
+                seeds.first().map_or("", |seed| masters::host(seed.addr()))
+            }
+            Self::Pool(_) => "",
+        }
+    }
+}
+
 impl Source for Shards {
-    type Connection = ClusterConnection;
+    type Connection = ShardsConnection;
 
     const LEADS_TO_ONE: bool = false;
 
-    async fn connect(&self) -> RedisResult<ClusterConnection> {
+    async fn connect(&self) -> RedisResult<ShardsConnection> {
         match self {
-            Self::Client { client, .. } => client.get_async_connection().await,
-            Self::Pool(pool) => pool.manager().create().await,
+            Self::Client { client, .. } => {
+                client.get_async_generic_connection().await.map(ShardsConnection::Own)
+            }
+            Self::Pool(pool) => pool.manager().create().await.map(ShardsConnection::Pooled),
         }
     }
 
-    async fn leads(connection: &mut ClusterConnection, key: Option<&str>) -> bool {
+    fn repeats_unseen(&self) -> bool {
+        matches!(self, Self::Pool(_))
+    }
+
+    async fn leads(connection: &mut ShardsConnection, key: Option<&str>) -> bool {
         let place = match key {
             Some(key) => RoutingInfo::SingleNode(SingleNodeRoutingInfo::SpecificNode(
                 Route::with_key(key, SlotAddr::Master),
@@ -196,7 +215,7 @@ impl Source for Shards {
                 Some(ResponsePolicy::OneSucceeded),
             )),
         };
-        let answer = connection.route_command(redis::cmd("PING"), place);
+        let answer = connection.route(redis::cmd("PING"), place);
         // A refusal is an answer as well.
         matches!(answer.await, Ok(Value::SimpleString(_) | Value::ServerError(_)))
     }

@@ -71,8 +71,8 @@ impl RedisCluster {
             let all = MultipleNodeRoutingInfo::AllNodes;
             let place = RoutingInfo::MultiNode((all, Some(ResponsePolicy::OneSucceeded)));
             let command = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
-            let found =
-                masters::parse(&loan.connection.inner().route_command(command, place).await?, "");
+            let slots = loan.connection.inner().route(command, place).await?;
+            let found = masters::parse(&slots, self.core().source.source.first_host());
             if found.is_empty() { Err(broken()) } else { Ok(found) }
         });
         match asked.await {
@@ -89,7 +89,7 @@ impl RedisCluster {
             let mut loan = self.core().renewals.borrow().await?;
             let master = SingleNodeRoutingInfo::ByAddress { host, port };
             let place = RoutingInfo::SingleNode(master);
-            let answer = loan.connection.inner().route_command(redis::cmd("PING"), place).await?;
+            let answer = loan.connection.inner().route(redis::cmd("PING"), place).await?;
             RedisResult::Ok(match answer {
                 Value::ServerError(refusal) => Err(refusal.into()),
                 _ => Ok(()),

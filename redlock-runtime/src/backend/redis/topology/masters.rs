@@ -294,7 +294,8 @@ fn place(seed: &ConnectionAddr, (host, port): &Address) -> ConnectionAddr {
     }
 }
 
-fn host(address: &ConnectionAddr) -> &str {
+/// The host of an address; none for a socket of this machine.
+pub(super) fn host(address: &ConnectionAddr) -> &str {
     match address {
         ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host,
         _ => "",
@@ -302,7 +303,8 @@ fn host(address: &ConnectionAddr) -> &str {
 }
 
 /// The masters in an answer to CLUSTER SLOTS: `{first slot, last, {host, port, ..}, replicas ..}`
-/// for each range. If a server does not know its host, it is the one that was `asked`.
+/// for each range. If a server does not know its host, it is the one that was `asked`. A master
+/// that the server cannot name (`?`) is left out.
 pub(super) fn parse(slots: &Value, asked: &str) -> Vec<Address> {
     let Value::Array(ranges) = slots else { return Vec::new() };
     let mut masters: Vec<Address> = Vec::new();
@@ -310,14 +312,25 @@ pub(super) fn parse(slots: &Value, asked: &str) -> Vec<Address> {
         let Value::Array(range) = range else { continue };
         let Some(Value::Array(master)) = range.get(2) else { continue };
         let [host, Value::Int(port), ..] = master.as_slice() else { continue };
-        let host = text(host).filter(|host| !host.is_empty()).unwrap_or_else(|| asked.to_owned());
+        let host = text(host).filter(|host| !is_own(host)).unwrap_or_else(|| asked.to_owned());
         let Ok(port) = u16::try_from(*port) else { continue };
+        if host == UNKNOWN {
+            continue;
+        }
         let master = (host, port);
         if !masters.contains(&master) {
             masters.push(master);
         }
     }
     masters
+}
+
+/// The host of a server whose address is not known, in an answer to CLUSTER SLOTS.
+const UNKNOWN: &str = "?";
+
+/// Does a server say of itself that it does not know its host?
+fn is_own(host: &str) -> bool {
+    ["", "0.0.0.0", "::"].contains(&host)
 }
 
 #[cfg(test)]
@@ -340,10 +353,13 @@ mod tests {
 
     #[test]
     fn a_server_that_does_not_know_its_host_is_the_one_that_was_asked() {
-        for unknown in [bulk(""), "$-1".to_owned()] {
+        for unknown in [bulk(""), bulk("0.0.0.0"), bulk("::"), "$-1".to_owned()] {
             let slots = value(&format!("*1\r\n{}", range(0, &unknown, 7))).unwrap();
             assert_eq!(parse(&slots, "seed"), [("seed".to_owned(), 7)]);
         }
+        let ranges = [range(0, &bulk("?"), 7), range(9, &bulk("b"), 2)].join("\r\n");
+        let slots = value(&format!("*2\r\n{ranges}")).unwrap();
+        assert_eq!(parse(&slots, "seed"), [("b".to_owned(), 2)]);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
 #[cfg(feature = "cluster")]
+mod cluster_connection;
+#[cfg(feature = "cluster")]
 mod cluster_health;
 #[cfg(feature = "cluster")]
 mod last_checks;

@@ -79,6 +79,9 @@ mod tests {
             (Value::BulkString(vec![b'w', 0xff]), "w\u{fffd}"),
             (Value::SimpleString("web-3".to_owned()), "web-3"),
             (Value::Int(7), "7"),
+            (bulk("<readers>"), "readers"),
+            (bulk("<permits> 3"), "3 permits"),
+            (bulk("<readers> web-3:x"), "<readers> web-3:x"),
         ] {
             let items = vec![Value::Int(0), Value::Int(70), holder, bulk("17")];
             let answer = decode(&Value::Array(items)).map(|answer| answer.found);

@@ -36,13 +36,17 @@ fn fencing_token(value: &Value) -> Option<FencingToken> {
 /// shared kind stands for, with the number of its members or without.
 pub(in crate::backend::redis::commands) fn holder(value: &Value) -> Option<String> {
     let text = text(value)?;
-    let (marker, count) = text.split_once(' ').unwrap_or((&text, ""));
+    let (marker, count) = match text.split_once(' ') {
+        Some((marker, count)) => (marker, Some(count.parse())),
+        None => (&*text, None),
+    };
     let kind = [Kind::Read, Kind::Permits(NonZeroU32::MIN)]
         .into_iter()
         .find(|kind| words::marker(*kind) == marker);
-    Some(match kind {
-        Some(kind) => shown_group(kind, count.parse().ok()),
-        None => text,
+    Some(match (kind, count.transpose()) {
+        (Some(kind), Ok(count)) => shown_group(kind, count),
+        // An owner value begins with the name of its client, which may be any text.
+        _ => text,
     })
 }
 
