@@ -74,3 +74,17 @@ async fn a_command_is_sent_again_by_its_owner_only() {
     assert_eq!(guard.release().await, Ok(Released::Unknown));
     assert_eq!(next.await.unwrap().release().await, Ok(Released::Released));
 }
+
+/// As after a time in which nothing was sent, or behind a proxy that was restarted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_are_all_closed_cost_the_caller_no_attempt() {
+    let site = Site::new().await;
+    for _ in 0..5 {
+        site.take().await.release().await.unwrap();
+        for proxy in &site.proxies {
+            proxy.cut_all();
+        }
+        let granted = site.redlock.lock("k").try_acquire().await.unwrap();
+        assert!(granted.expect("the lock is free").release().await.is_ok());
+    }
+}

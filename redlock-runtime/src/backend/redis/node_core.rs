@@ -112,16 +112,18 @@ impl<S: Source> NodeCore<S> {
                     has_queue = false;
                     refused = Some((failure.error.kind(), failure.is_unknown));
                 }
-                answer => break answer?,
+                answer => break answer,
             }
         };
+        let may_have_run = refused.is_some_and(|(_, is_unknown)| is_unknown);
+        let answer = answer.map_err(|failure| failure.after(may_have_run))?;
         match refused {
             None if has_queue => self.queue_denial.allowed(),
             // A slot that moves comes to rest again; an ACL mostly stays as it is.
             Some((NodeErrorKind::NoPermission, _)) => _ = self.queue_denial.denied(CLOCK.now()),
             _ => {}
         }
-        let was_cut = answer.was_cut || refused.is_some_and(|(_, is_unknown)| is_unknown);
+        let was_cut = answer.was_cut || may_have_run;
         Ok(self.released(*release, answer.found, was_cut))
     }
 

@@ -71,7 +71,8 @@ impl<S: Source> Route<S> {
             let left = end.saturating_duration_since(Instant::now());
             match self.core.release(&self.calls, release, left).await {
                 Ok(Found::Gone | Found::Stolen) if was_cut => Ok(Found::Unclear),
-                found => found,
+                Ok(found) => Ok(found),
+                Err(fault) => Err(Fault { is_unknown: fault.is_unknown || was_cut, ..fault }),
             }
         };
         let mut each: Vec<Pin<Box<dyn Future<Output = _> + Send + '_>>> = Vec::new();

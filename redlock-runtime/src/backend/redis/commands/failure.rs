@@ -18,6 +18,11 @@ impl Failure {
     pub(crate) fn new(error: NodeError, is_unknown: bool, is_final: bool) -> Self {
         Self { error, is_unknown, is_final }
     }
+
+    /// The failure of a call of which another form may have been carried out before.
+    pub(crate) fn after(self, may_have_run: bool) -> Self {
+        Self { is_unknown: self.is_unknown || may_have_run, ..self }
+    }
 }
 
 impl From<Failure> for Fault {

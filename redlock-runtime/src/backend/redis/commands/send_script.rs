@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use deadpool_redis::redis::{RedisResult, Value};
 use tokio::runtime::Handle;
-use tokio::time::{Instant, Timeout, timeout_at};
+use tokio::time::{Instant, Timeout, sleep, timeout_at};
 
 use super::failure::{Failure, no_connection, no_reply, nonsense};
 use super::script_call::ScriptCall;
@@ -14,8 +14,11 @@ use crate::backend::redis::health::OutageLog;
 use crate::clock::Moment;
 use crate::error::NodeErrorKind;
 
+/// The pause before a second repetition: a connection is made meanwhile.
+const PAUSE: Duration = Duration::from_millis(5);
+
 /// Runs one script within the time given. If the connection broke, perhaps long ago without being
-/// noticed, it is replaced once and the call is repeated, unless `may_repeat` is false. When the
+/// noticed, it is replaced and the call is repeated, unless `may_repeat` is false. When the
 /// script may still be carried out and its answer is lost, also because this future was dropped,
 /// `on_abandoned` gets its connection.
 pub(crate) async fn send_script<S: Source, T>(
@@ -28,7 +31,7 @@ pub(crate) async fn send_script<S: Source, T>(
 ) -> Result<ScriptAnswer<T, S::Connection>, Failure> {
     let node = health.node();
     let end = Instant::now() + within;
-    let mut is_unknown = false;
+    let (mut is_unknown, mut repeats) = (false, 0);
     let failure = loop {
         let loan = match connection.at_hand() {
             Some(loan) => loan,
@@ -64,14 +67,20 @@ pub(crate) async fn send_script<S: Source, T>(
                 if !why.broke {
                     sending.loan.heard();
                 }
-                if why.discard {
-                    connection.failed(&sending.loan, &call.invocation.key());
-                }
                 if why.broke {
                     health.broke();
                 }
-                if why.broke && !is_unknown && call.may_repeat {
+                let is_repeated = why.broke && call.may_repeat && repeats < S::REPEATS;
+                // The connection to a whole cluster mends itself.
+                if why.discard && (S::LEADS_TO_ONE || !is_repeated) {
+                    connection.failed(&sending.loan, &call.invocation.key());
+                }
+                if is_repeated {
                     is_unknown = true;
+                    if repeats > 0 {
+                        let _ = bounded(connection, end, async { sleep(PAUSE).await }).await;
+                    }
+                    repeats += 1;
                     continue;
                 }
                 let is_final = why.is_final && !is_passing::<S>(why.error.kind());

@@ -26,6 +26,9 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// connection leads to many servers, and serves the others while one of them is silent.
     const LEADS_TO_ONE: bool = true;
 
+    /// How often a command is repeated whose connection broke.
+    const REPEATS: u32 = 1;
+
     /// Does the client library send a command again by itself when its connection broke, without
     /// saying so?
     fn repeats_unseen(&self) -> bool {

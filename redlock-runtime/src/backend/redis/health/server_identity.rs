@@ -208,6 +208,8 @@ impl<S: Source> Source for IdentifiedSource<S> {
 
     const LEADS_TO_ONE: bool = S::LEADS_TO_ONE;
 
+    const REPEATS: u32 = S::REPEATS;
+
     fn repeats_unseen(&self) -> bool {
         self.source.repeats_unseen()
     }

@@ -1,7 +1,9 @@
 //! A Redis Cluster: one client of many servers, each of which has its part of the keys.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool::managed::Manager as _;
@@ -18,7 +20,8 @@ use tokio::time::Instant;
 use super::cluster_connection::ShardsConnection;
 use super::last_checks::LastChecks;
 use super::masters;
-use crate::backend::redis::connection::{CONNECT, Source, address};
+use crate::backend::redis::connection::{CONNECT, SharedConnection, Source, address};
+use crate::backend::redis::health::IdentifiedSource;
 use crate::backend::redis::node::RedisNode;
 use crate::backend::redis::node_core::{NodeCore, NodeOptions};
 use crate::backend::redis::pubsub::{Listener, PubsubStream};
@@ -41,10 +44,18 @@ const CLIENT_CONNECT: Duration = Duration::from_secs(1);
 
 /// The locks of a cluster. The client library finds the master of each key, and follows it when it
 /// moves.
-#[derive(Debug)]
 pub(crate) struct RedisCluster {
     node: RedisNode<Shards>,
     pub(super) checks: LastChecks,
+    /// For checks of the masters. A check of one that is down makes the client library connect to
+    /// all of them anew, and other commands on that connection wait.
+    pub(super) examining: SharedConnection<IdentifiedSource<Shards>>,
+}
+
+impl fmt::Debug for RedisCluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.node.fmt(f)
+    }
 }
 
 impl RedisCluster {
@@ -75,7 +86,9 @@ impl RedisCluster {
     }
 
     fn of(name: String, shards: Shards, options: NodeOptions) -> Self {
-        Self { node: RedisNode::new(name, shards, options), checks: LastChecks::default() }
+        let node = RedisNode::new(name, shards, options);
+        let examining = SharedConnection::new(Arc::clone(&node.route.core.source));
+        Self { node, checks: LastChecks::default(), examining }
     }
 
     pub(super) fn core(&self) -> &NodeCore<Shards> {
@@ -191,6 +204,10 @@ impl Source for Shards {
     type Connection = ShardsConnection;
 
     const LEADS_TO_ONE: bool = false;
+
+    /// While a connection is made anew, commands go to other servers, to be redirected. Those
+    /// connections may be broken as well, as after a time in which nothing was sent.
+    const REPEATS: u32 = 8;
 
     async fn connect(&self) -> RedisResult<ShardsConnection> {
         match self {

@@ -1,84 +1,23 @@
-//! Connections of a cluster's client on which a command is sent once.
+//! Connections of a cluster's client on which a script leaves once, unless it was refused.
 //!
-//! The client library sends a command again when its connection broke, and does not say so. The
-//! first one may have been carried out: only its owner can tell what the answer to the second
-//! means. So the connections to the single servers are of a type of our own, whose errors the
-//! client library passes on. It still follows redirects and waits for a slot that moves, as the
-//! servers have refused these commands, and it still makes broken connections anew.
-
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+//! The client library follows redirects, waits for a slot that moves, and makes broken connections
+//! anew. It connects to the single servers with a type of ours, which keeps it from sending a
+//! script again whose outcome is unknown: only the owner of the script can tell what the second
+//! answer means.
 
 use deadpool_redis::cluster::ClusterConnection;
 use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection};
 use deadpool_redis::redis::cluster_async::Connect;
-use deadpool_redis::redis::cluster_routing::RoutingInfo;
+use deadpool_redis::redis::cluster_routing::{Route, RoutingInfo, SingleNodeRoutingInfo, SlotAddr};
 use deadpool_redis::redis::{
-    AsyncConnectionConfig, Cmd, IntoConnectionInfo, Pipeline, RedisError, RedisFuture, RedisResult,
-    Value,
+    AsyncConnectionConfig, Cmd, IntoConnectionInfo, Pipeline, RedisFuture, RedisResult, Value,
 };
+
+use super::sent_scripts::{self, SentScript, script_key};
 
 /// A connection to one server of a cluster. Clones share the socket.
 #[derive(Clone)]
-pub(crate) struct ServerConnection {
-    connection: MultiplexedConnection,
-    is_broken: Arc<AtomicBool>,
-}
-
-impl ServerConnection {
-    /// A command on a connection that is known to be broken is not sent. This error makes the
-    /// client library connect again, and then send the command.
-    fn check(&self) -> RedisResult<()> {
-        if self.is_broken.load(Ordering::Relaxed) {
-            return Err(io::Error::from(io::ErrorKind::BrokenPipe).into());
-        }
-        Ok(())
-    }
-
-    /// Error replies are no errors here.
-    fn note<T>(&self, answer: RedisResult<T>) -> RedisResult<T> {
-        answer.map_err(|error| {
-            if error.is_unrecoverable_error() {
-                self.is_broken.store(true, Ordering::Relaxed);
-            }
-            unknown(error)
-        })
-    }
-}
-
-/// The error of a command that was sent, and may have been carried out, in a form after which the
-/// client library does not send the command again.
-fn unknown(error: RedisError) -> RedisError {
-    io::Error::new(io::ErrorKind::Unsupported, error).into()
-}
-
-impl ConnectionLike for ServerConnection {
-    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        Box::pin(async move {
-            self.check()?;
-            let answer = self.connection.req_packed_command(command).await;
-            self.note(answer)
-        })
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        pipeline: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        Box::pin(async move {
-            self.check()?;
-            let answers = self.connection.req_packed_commands(pipeline, offset, count).await;
-            self.note(answers)
-        })
-    }
-
-    fn get_db(&self) -> i64 {
-        self.connection.get_db()
-    }
-}
+pub(crate) struct ServerConnection(MultiplexedConnection);
 
 impl Connect for ServerConnection {
     fn connect_with_config<'a, T>(
@@ -88,10 +27,33 @@ impl Connect for ServerConnection {
     where
         T: IntoConnectionInfo + Send + 'a,
     {
+        let connecting = MultiplexedConnection::connect_with_config(address, config);
+        Box::pin(async { Ok(Self(connecting.await?)) })
+    }
+}
+
+impl ConnectionLike for ServerConnection {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         Box::pin(async move {
-            let connection = MultiplexedConnection::connect_with_config(address, config).await?;
-            Ok(Self { connection, is_broken: Arc::default() })
+            sent_scripts::leaves(command)?;
+            let answer = self.0.req_packed_command(command).await;
+            sent_scripts::answered(command, &answer);
+            answer
         })
+    }
+
+    /// The client library alone sends pipelines.
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        self.0.req_packed_commands(pipeline, offset, count)
+    }
+
+    fn get_db(&self) -> i64 {
+        self.0.get_db()
     }
 }
 
@@ -104,7 +66,7 @@ pub(crate) enum ShardsConnection {
 }
 
 impl ShardsConnection {
-    /// Sends a command to a server that is not that of its key.
+    /// Sends a command of which it does not matter how often it is carried out.
     pub(crate) async fn route(&mut self, command: Cmd, place: RoutingInfo) -> RedisResult<Value> {
         match self {
             Self::Own(connection) => connection.route_command(command, place).await,
@@ -113,10 +75,28 @@ impl ShardsConnection {
     }
 }
 
+/// Sends a script to the master of its first key.
+async fn send(
+    connection: &mut ClusterConnection<ServerConnection>,
+    script: Cmd,
+    master: Route,
+) -> RedisResult<Value> {
+    let place = RoutingInfo::SingleNode(SingleNodeRoutingInfo::SpecificNode(master));
+    let sent = SentScript::new(&script);
+    connection.route_command(script, place).await.map_err(|error| sent.meant(error))
+}
+
 impl ConnectionLike for ShardsConnection {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         match self {
-            Self::Own(connection) => connection.req_packed_command(command),
+            Self::Own(connection) => match script_key(command) {
+                Some(key) => {
+                    let master = Route::with_key(key, SlotAddr::Master);
+                    Box::pin(send(connection, command.clone(), master))
+                }
+                // It changes nothing, and may be carried out twice.
+                None => connection.req_packed_command(command),
+            },
             Self::Pooled(connection) => connection.req_packed_command(command),
         }
     }
@@ -135,31 +115,5 @@ impl ConnectionLike for ShardsConnection {
 
     fn get_db(&self) -> i64 {
         0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use deadpool_redis::redis::{ErrorKind, RetryMethod};
-
-    use super::*;
-    use crate::backend::redis::connection::diagnose;
-
-    /// What the client library does with an error is not part of its documentation.
-    #[test]
-    fn a_command_that_may_have_been_carried_out_is_not_sent_again() {
-        let errors: [RedisError; 3] = [
-            io::Error::from(io::ErrorKind::BrokenPipe).into(),
-            io::Error::from(io::ErrorKind::TimedOut).into(),
-            (ErrorKind::Parse, "nonsense").into(),
-        ];
-        for error in errors {
-            assert!(!matches!(error.retry_method(), RetryMethod::NoRetry), "{error}");
-            let text = error.to_string();
-            let error = unknown(error);
-            assert!(matches!(error.retry_method(), RetryMethod::NoRetry), "{error}");
-            assert!(diagnose("node", &error).broke, "its outcome is unknown");
-            assert!(error.to_string().contains(&text), "{error}");
-        }
     }
 }

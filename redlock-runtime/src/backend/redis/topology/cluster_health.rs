@@ -6,7 +6,7 @@ use std::time::Duration;
 use deadpool_redis::redis::cluster_routing::{
     MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo, SingleNodeRoutingInfo,
 };
-use deadpool_redis::redis::{self, RedisResult, Value};
+use deadpool_redis::redis::{self, RedisError, RedisResult, Value};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::cluster::RedisCluster;
@@ -67,12 +67,15 @@ impl RedisCluster {
     ) -> Result<Vec<masters::Address>, NodeError> {
         let name = &self.core().name;
         let asked = timeout_at(begun + within, async {
-            let mut loan = self.core().renewals.borrow().await?;
+            let mut loan = self.examining.borrow().await?;
             let all = MultipleNodeRoutingInfo::AllNodes;
             let place = RoutingInfo::MultiNode((all, Some(ResponsePolicy::OneSucceeded)));
             let command = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
-            let slots = loan.connection.inner().route(command, place).await?;
-            let found = masters::parse(&slots, self.core().source.source.first_host());
+            let slots = loan.connection.inner().route(command, place).await;
+            if slots.as_ref().is_err_and(RedisError::is_io_error) {
+                self.examining.discard(&loan);
+            }
+            let found = masters::parse(&slots?, self.core().source.source.first_host());
             if found.is_empty() { Err(broken()) } else { Ok(found) }
         });
         match asked.await {
@@ -86,7 +89,7 @@ impl RedisCluster {
         let name = format!("{} ({host}:{port})", self.core().name);
         let begun = Instant::now();
         let asked = timeout(within, async {
-            let mut loan = self.core().renewals.borrow().await?;
+            let mut loan = self.examining.borrow().await?;
             let master = SingleNodeRoutingInfo::ByAddress { host, port };
             let place = RoutingInfo::SingleNode(master);
             let answer = loan.connection.inner().route(redis::cmd("PING"), place).await?;

@@ -10,6 +10,8 @@ mod cluster_health;
 mod last_checks;
 #[cfg(feature = "cluster")]
 pub(crate) mod masters;
+#[cfg(feature = "cluster")]
+mod sent_scripts;
 #[cfg(feature = "sentinel")]
 pub(crate) mod sentinel;
 
