@@ -17,7 +17,12 @@ pub(crate) const CANNOT_RUN: u8 = 126;
 /// The command was not found, as in shells.
 pub(crate) const NOT_FOUND: u8 = 127;
 /// Added to the number of a signal, as in shells.
-pub(crate) const OF_SIGNAL: u8 = 128;
+const OF_SIGNAL: u8 = 128;
+
+/// The exit code that stands for a signal, as in shells.
+pub(crate) fn of_signal(number: i32) -> u8 {
+    OF_SIGNAL.saturating_add(u8::try_from(number).unwrap_or(u8::MAX))
+}
 
 /// Why a command ends, and with which exit code.
 #[derive(Debug)]

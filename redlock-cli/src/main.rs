@@ -7,6 +7,7 @@ compile_error!("redlock-cli needs process groups and signals, which only Unix ha
 mod args;
 mod doctor;
 mod duration;
+mod ending;
 mod failure;
 mod holder;
 mod locks;
@@ -28,6 +29,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::{Cli, Command};
+use ending::End;
 use failure::Failure;
 use output::complain;
 use servers::Servers;
@@ -47,19 +49,19 @@ fn main() -> ExitCode {
     // One thread: the kernel ends the command with the thread that started it.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let outcome = runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(execute(cli)));
-    let code = outcome.unwrap_or_else(|failure| {
+    let end = outcome.unwrap_or_else(|failure| {
         if !failure.message.is_empty() {
             complain(&failure.message);
         }
-        failure.code
+        End::Code(failure.code)
     });
-    code.into()
+    end.carry_out()
 }
 
-async fn execute(cli: Cli) -> Result<u8, Failure> {
+async fn execute(cli: Cli) -> Result<End, Failure> {
     let servers = || Servers::from_args(&cli.servers);
-    match &cli.command {
-        Command::Run(args) => run::run(args, servers).await,
+    let code = match &cli.command {
+        Command::Run(args) => return run::run(args, servers).await,
         Command::Ls(args) => ls::ls(args, &servers()?).await,
         Command::Show(args) => show::show(args, &servers()?).await,
         Command::Watch(args) => watch::watch(args, &servers()?).await,
@@ -68,5 +70,6 @@ async fn execute(cli: Cli) -> Result<u8, Failure> {
         Command::Doctor(args) => doctor::doctor(args, &servers()?).await,
         Command::Completions { shell } => manual::completions(*shell),
         Command::Man => manual::page(),
-    }
+    };
+    code.map(End::Code)
 }

@@ -17,7 +17,25 @@ use crate::failure;
 #[derive(Debug)]
 pub(super) struct Group {
     id: Pid,
-    exit: Option<u8>,
+    exit: Option<Exit>,
+}
+
+/// How the command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exit {
+    Code(u8),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+impl Exit {
+    /// The exit code: 128 + n for signal n.
+    pub(super) fn code(self) -> u8 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(number) => failure::of_signal(number),
+        }
+    }
 }
 
 /// What happened to the command.
@@ -25,8 +43,8 @@ pub(super) struct Group {
 pub(super) enum Change {
     /// A signal stopped it.
     Stopped(i32),
-    /// It is over, with this exit code: 128 + n for signal n.
-    Exited(u8),
+    /// It is over.
+    Exited(Exit),
 }
 
 impl Group {
@@ -47,8 +65,8 @@ impl Group {
         self.id
     }
 
-    /// The exit code of the command, if it is over.
-    pub(super) fn exit(&self) -> Option<u8> {
+    /// How the command ended, if it is over.
+    pub(super) fn exit(&self) -> Option<Exit> {
         self.exit
     }
 
@@ -89,13 +107,9 @@ impl Group {
         if let Some(signal) = status.stopping_signal().filter(|_| status.stopped()) {
             return Ok(Some(Change::Stopped(signal)));
         }
-        let number = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
-        let of_signal = |signal| failure::OF_SIGNAL.saturating_add(number(signal));
-        let code = status.exit_status().map(number);
-        let Some(code) = code.or_else(|| status.terminating_signal().map(of_signal)) else {
-            return Ok(None);
-        };
-        self.exit = Some(code);
-        Ok(Some(Change::Exited(code)))
+        let code = status.exit_status().map(|code| u8::try_from(code).unwrap_or(u8::MAX));
+        let exit = code.map(Exit::Code).or(status.terminating_signal().map(Exit::Signal));
+        self.exit = exit;
+        Ok(exit.map(Change::Exited))
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use redlock::{LockError, LockGuard, Released, Wait};
+use redlock::{LockError, LockGuard, Redlock, Released, Wait};
 use rustix::process::Signal;
 
 use super::command_line::key_and_command;
@@ -16,6 +16,7 @@ use super::terminal::{self, Terminal};
 use super::watchdog::Watchdog;
 use crate::args::RunArgs;
 use crate::duration::show;
+use crate::ending::End;
 use crate::failure::{self, Failure};
 use crate::output::{complain, plain};
 use crate::servers::Servers;
@@ -23,24 +24,34 @@ use crate::servers::Servers;
 /// A shorter lease would end while this machine is busy for a moment.
 const SHORTEST_EXPIRE: Duration = Duration::from_secs(1);
 const DEFAULT_GRACE: Duration = Duration::from_secs(5);
+/// For how long a redlock that was told to end waits until it has left the queue of the server.
+const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Runs a command under a lock. Returns the exit code. What is wrong with the command is told
-/// first, then what is wrong with the servers.
+/// Runs a command under a lock. Returns how this process has to end. What is wrong with the command
+/// is told first, then what is wrong with the servers.
 pub(crate) async fn run(
     args: &RunArgs,
     servers: impl Fn() -> Result<Servers, Failure>,
-) -> Result<u8, Failure> {
+) -> Result<End, Failure> {
     let line: Vec<OsString> = std::env::args_os().collect();
     let (key, words) = key_and_command(args, &line)?;
     let grace = checked_grace(args.expire, args.grace)?;
     let servers = servers()?;
     let mut signals = Signals::listen()?;
+    let redlock = tokio::select! {
+        built = client(args, &servers) => built?,
+        signal = given_up(&mut signals) => return Ok(End::Signal(signal)),
+    };
     let guard = tokio::select! {
-        taken = take(&key, args, &servers) => match taken {
-            Err(error) => return refused(args, error),
+        taken = take(&redlock, &key, args) => match taken {
+            Err(error) => return Err(refused(args, error)),
             Ok(guard) => guard,
         },
-        signal = given_up(&mut signals) => return Ok(code_of(signal)),
+        signal = given_up(&mut signals) => {
+            // A signal ends this process without the wait at the end of `main`.
+            redlock.shutdown(FAREWELL).await;
+            return Ok(End::Signal(signal));
+        }
     };
     let outcome = under(&guard, &words, args, grace, &mut signals).await;
     let outcome = match outcome {
@@ -52,10 +63,10 @@ pub(crate) async fn run(
         }
     };
     if outcome.is_lost {
-        return Ok(failure::LOST);
+        return Ok(End::Code(failure::LOST));
     }
     release(guard).await;
-    Ok(outcome.code)
+    Ok(outcome.end)
 }
 
 fn checked_grace(expire: Duration, grace: Option<Duration>) -> Result<Duration, Failure> {
@@ -78,12 +89,16 @@ fn checked_grace(expire: Duration, grace: Option<Duration>) -> Result<Duration, 
     }
 }
 
-async fn take(key: &str, args: &RunArgs, servers: &Servers) -> Result<LockGuard, LockError> {
+async fn client(args: &RunArgs, servers: &Servers) -> Result<Redlock, LockError> {
     let mut builder = servers.builder();
     if let Some(name) = &args.client_name {
         builder = builder.client_name(name);
     }
-    let mut request = builder.build().await?.lock(key).expire(args.expire);
+    builder.build().await
+}
+
+async fn take(redlock: &Redlock, key: &str, args: &RunArgs) -> Result<LockGuard, LockError> {
+    let mut request = redlock.lock(key).expire(args.expire);
     request = request.wait(if args.nonblock { Wait::Never } else { args.wait });
     if let Some(max_renew) = args.max_renew {
         request = request.max_renew(max_renew);
@@ -97,9 +112,9 @@ async fn take(key: &str, args: &RunArgs, servers: &Servers) -> Result<LockGuard,
     request.acquire().await
 }
 
-fn refused(args: &RunArgs, error: LockError) -> Result<u8, Failure> {
+fn refused(args: &RunArgs, error: LockError) -> Failure {
     if !error.is_busy() {
-        return Err(error.into());
+        return error.into();
     }
     let message = match &error {
         _ if args.quiet => String::new(),
@@ -117,7 +132,7 @@ fn refused(args: &RunArgs, error: LockError) -> Result<u8, Failure> {
         }
         other => other.to_string(),
     };
-    Err(Failure::new(args.conflict_exit_code, message))
+    Failure::new(args.conflict_exit_code, message)
 }
 
 /// Is the holder a group of readers, as the library tells it: `3 readers`, or `readers`?
@@ -137,10 +152,6 @@ async fn given_up(signals: &mut Signals) -> Signal {
             _ => {}
         }
     }
-}
-
-fn code_of(signal: Signal) -> u8 {
-    failure::OF_SIGNAL.saturating_add(u8::try_from(signal.as_raw()).unwrap_or(u8::MAX))
 }
 
 async fn under(

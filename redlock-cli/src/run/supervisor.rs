@@ -7,12 +7,13 @@ use redlock::{LeaseState, LockGuard};
 use rustix::process::Signal;
 
 use super::deadline::{Condition, Deadline, Verdict};
-use super::group::{Change, Group};
+use super::group::{Change, Exit, Group};
 use super::moment::Moment;
-use super::signals::Signals;
+use super::signals::{Signals, is_ending};
 use super::terminal::{self, Terminal};
 use super::watchdog::Watchdog;
 use crate::duration::show;
+use crate::ending::End;
 use crate::output::complain;
 
 /// How often it is asked whether processes that the command left behind have ended.
@@ -43,13 +44,15 @@ pub(super) struct Phase {
     /// When what the command left behind is sent SIGTERM.
     rest: Option<Moment>,
     is_rest_told: bool,
+    /// The signals that asked this process to end, and were passed on.
+    asked_to_end: Vec<Signal>,
 }
 
 /// How it ended.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// The exit code of the command.
-    pub(super) code: u8,
+    /// The end of this process that tells its caller of the command's.
+    pub(super) end: End,
     /// The command was ended because of its lock.
     pub(super) is_lost: bool,
 }
@@ -80,10 +83,11 @@ impl Supervisor<'_> {
                 self.changed(change);
             }
         }
-        self.terminal.take_back(self.group.id());
+        let had_terminal = self.terminal.take_back(self.group.id());
         self.watchdog.end();
-        let code = self.group.exit().unwrap_or_default();
-        Ok(Outcome { code, is_lost: self.phase.is_lost })
+        let exit = self.group.exit().unwrap_or(Exit::Code(0));
+        let end = end_after(exit, had_terminal, &self.phase.asked_to_end);
+        Ok(Outcome { end, is_lost: self.phase.is_lost })
     }
 
     fn is_done(&self) -> bool {
@@ -211,7 +215,12 @@ impl Supervisor<'_> {
                     self.signal(Signal::CONT);
                 }
             }
-            other => self.signal(other),
+            other => {
+                if is_ending(other) {
+                    self.phase.asked_to_end.push(other);
+                }
+                self.signal(other);
+            }
         }
     }
 
@@ -222,5 +231,34 @@ impl Supervisor<'_> {
                 signal.as_raw()
             ));
         }
+    }
+}
+
+/// How this process ends after its command. A signal ends both if this process got it, and also if
+/// the terminal sent it to the command, which had the keyboard.
+fn end_after(exit: Exit, had_terminal: bool, asked_to_end: &[Signal]) -> End {
+    let Exit::Signal(number) = exit else { return End::Code(exit.code()) };
+    match Signal::from_named_raw(number) {
+        Some(signal @ (Signal::INT | Signal::QUIT)) if had_terminal => End::SignalOfJob(signal),
+        Some(signal) if asked_to_end.contains(&signal) => End::Signal(signal),
+        _ => End::Code(exit.code()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_ends_both_if_it_was_for_both() {
+        let exit = |signal: Signal| Exit::Signal(signal.as_raw());
+        let (int, term) = (Signal::INT, Signal::TERM);
+        assert_eq!(end_after(Exit::Code(130), true, &[int]), End::Code(130));
+        assert_eq!(end_after(exit(int), true, &[]), End::SignalOfJob(int));
+        assert_eq!(end_after(exit(int), false, &[]), End::Code(130));
+        assert_eq!(end_after(exit(int), false, &[term, int]), End::Signal(int));
+        assert_eq!(end_after(exit(term), true, &[]), End::Code(143));
+        assert_eq!(end_after(exit(term), true, &[term]), End::Signal(term));
+        assert_eq!(end_after(exit(Signal::KILL), true, &[term]), End::Code(137));
     }
 }

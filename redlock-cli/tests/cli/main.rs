@@ -9,6 +9,10 @@ mod run_codes;
 mod run_kinds;
 mod run_loss;
 mod run_signals;
+#[cfg(target_os = "linux")]
+mod run_terminal;
 mod support;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod topologies;
 mod usage;

@@ -25,6 +25,7 @@ async fn the_code_of_the_command_is_passed_through() {
     ] {
         let ended = sh(server, &key, script).await;
         assert_eq!(ended.code, code, "{script}: {ended:?}");
+        assert_eq!(ended.signal, None, "no signal was for redlock: {ended:?}");
     }
     assert_eq!(server.raw().get(&format!("lock:{key}")).await, None);
 }

@@ -22,6 +22,9 @@ async fn signals_are_passed_on() {
         send(&child, signal);
         let ended = ended(child).await;
         assert_eq!(ended.code, code, "{signal:?}: {ended:?}");
+        // What ended the command ends redlock as well, so that its caller knows.
+        let ending = Some(signal.as_raw()).filter(|_| code > 128);
+        assert_eq!(ended.signal, ending, "{signal:?}: {ended:?}");
         gone(&pid).await;
         assert_eq!(server.raw().get(&format!("lock:{key}")).await, None);
     }
@@ -56,6 +59,7 @@ async fn waiting_is_given_up() {
         send(&child, signal);
         let ended = ended(child).await;
         assert_eq!((ended.code, ended.stderr.as_str()), (code, ""));
+        assert_eq!(ended.signal, Some(signal.as_raw()));
         eventually(SOON, || async { raw.int(&["LLEN", &queue]).await == 0 }).await;
     }
     assert_eq!(marks.read("ran"), "");

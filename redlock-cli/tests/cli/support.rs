@@ -1,5 +1,6 @@
 //! Runs the tool, and children that can be seen.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
@@ -14,7 +15,12 @@ pub const SOON: Duration = secs(30);
 
 /// The tool, with nothing of this machine's own settings.
 pub fn tool(url: &str, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
+    program(env!("CARGO_BIN_EXE_redlock"), url, args)
+}
+
+/// A program that may start the tool.
+pub fn program(name: &str, url: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(name);
     for (name, _) in std::env::vars() {
         if name.starts_with("REDLOCK_") || name == "REDIS_URL" {
             command.env_remove(name);
@@ -25,10 +31,13 @@ pub fn tool(url: &str, args: &[&str]) -> Command {
     command
 }
 
-/// What the tool printed, and its exit code.
+/// What the tool printed, and how it ended.
 #[derive(Debug)]
 pub struct Ended {
+    /// As shells see it: 128 + n for signal n.
     pub code: i32,
+    /// The signal that ended it, if one did.
+    pub signal: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
@@ -36,8 +45,10 @@ pub struct Ended {
 pub async fn ended(child: Child) -> Ended {
     let output = within(secs(60), child.wait_with_output()).await.unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    let code = output.status.code().unwrap_or_else(|| panic!("{:?}", output.status));
-    Ended { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+    let signal = output.status.signal();
+    let code = output.status.code().or(signal.map(|signal| 128 + signal));
+    let code = code.unwrap_or_else(|| panic!("{:?}", output.status));
+    Ended { code, signal, stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
 /// Runs the tool to its end.

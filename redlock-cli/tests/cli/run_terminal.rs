@@ -1,0 +1,56 @@
+//! `redlock run` in a script at a terminal: Ctrl-C ends the script as well.
+
+use fault_kit::{Server, eventually, unique_prefix};
+use rustix::process::Signal;
+
+use crate::support::{Marks, SOON, gone};
+use crate::terminal::{CTRL_C, Terminal};
+
+/// A script of bash, in which `$0` is the tool. It shows when it goes on.
+fn script(server: &Server, marks: &Marks, line: &str) -> Terminal {
+    let script = format!("{line}; echo went on with $?");
+    Terminal::start(server, marks, &["bash", "-c", &script, env!("CARGO_BIN_EXE_redlock")])
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_the_command_and_the_script() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let command = "sh -c 'echo $$ >pid; while :; do sleep 0.02; done'";
+    let mut terminal = script(server, &marks, &format!("$0 run -k {key} -- {command}"));
+    let pid = marks.there("pid").await;
+    terminal.press(CTRL_C);
+    let signal = terminal.ended_by().await;
+    assert_eq!(signal, Some(Signal::INT.as_raw()), "{}", terminal.screen());
+    gone(&pid).await;
+    assert!(!terminal.screen().contains("went on"), "{}", terminal.screen());
+    assert_eq!(server.raw().get(&format!("lock:{key}")).await, None);
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_the_waiting_and_the_script() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let (raw, queue) = (server.raw(), format!("{{lock:{key}}}:queue"));
+    assert!(raw.set_foreign_lock(&format!("lock:{key}"), "web-3:x", SOON * 10).await);
+    let mut terminal = script(server, &marks, &format!("$0 run -w forever -k {key} true"));
+    eventually(SOON, || async { raw.int(&["LLEN", &queue]).await == 1 }).await;
+    terminal.press(CTRL_C);
+    let signal = terminal.ended_by().await;
+    assert_eq!(signal, Some(Signal::INT.as_raw()), "{}", terminal.screen());
+    assert!(!terminal.screen().contains("went on"), "{}", terminal.screen());
+    eventually(SOON, || async { raw.int(&["LLEN", &queue]).await == 0 }).await;
+}
+
+/// The script that waits for it has to go on then, as without redlock.
+#[tokio::test]
+async fn ctrl_c_that_the_command_handles_is_its_own_affair() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let command = "sh -c 'trap \"exit 7\" INT; echo $$ >pid; while :; do sleep 0.02; done'";
+    let mut terminal = script(server, &marks, &format!("$0 run -k {key} -- {command}"));
+    marks.there("pid").await;
+    terminal.press(CTRL_C);
+    terminal.shows("went on with 7").await;
+    assert_eq!(terminal.ended_by().await, None);
+}
