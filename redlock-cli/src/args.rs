@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
-use clap::{Args, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use redlock::Wait;
 
@@ -27,6 +28,19 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+impl Cli {
+    /// Reads the command line, and the variables that stand for options.
+    pub(crate) fn read(line: &[OsString]) -> Result<Self, clap::Error> {
+        let mut command = Self::command();
+        let matches = command.try_get_matches_from_mut(line)?;
+        let cli = Self::from_arg_matches(&matches);
+        let mut cli = cli.map_err(|error| error.format(&mut command))?;
+        let source = matches.value_source("sentinel");
+        cli.servers.is_sentinel_on_line = source == Some(ValueSource::CommandLine);
+        Ok(cli)
+    }
+}
+
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Servers")]
 pub(crate) struct ServerArgs {
@@ -41,11 +55,14 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "TEXT", global = true, env = "REDLOCK_PREFIX")]
     #[arg(default_value = "lock:", hide_env_values = true)]
     pub(crate) prefix: String,
-    /// The URLs are those of sentinels, which call the master like this; with a login there:
-    /// redis://user:password@NAME
+    /// The URLs are those of sentinels, which call the master like this. With a login at the
+    /// master it is redis://user:password@NAME, and only REDLOCK_SENTINEL may have the password
     #[arg(long, value_name = "NAME", global = true, env = "REDLOCK_SENTINEL")]
     #[arg(hide_env_values = true, conflicts_with = "cluster")]
     pub(crate) sentinel: Option<String>,
+    /// Was the name of the master written on the command line?
+    #[arg(skip)]
+    pub(crate) is_sentinel_on_line: bool,
     /// The URLs are those of a Redis Cluster
     #[arg(long, global = true, env = "REDLOCK_CLUSTER", hide_env_values = true)]
     #[arg(value_parser = FalseyValueParser::new())]

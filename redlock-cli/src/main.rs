@@ -26,8 +26,6 @@ mod watch;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use args::{Cli, Command};
 use ending::End;
 use failure::Failure;
@@ -39,7 +37,7 @@ fn main() -> ExitCode {
     if let Some(code) = run::play(&line) {
         return code.into();
     }
-    let cli = match Cli::try_parse_from(line) {
+    let cli = match Cli::read(&line) {
         Ok(cli) => cli,
         Err(error) => {
             let code = if error.use_stderr() { failure::USAGE } else { 0 };

@@ -39,6 +39,13 @@ impl Servers {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
         let tls = tls(variable)?;
         let urls = urls(args, tls.as_ref(), variable)?;
+        // A name without a login is no URL.
+        if let Some(master) = &args.sentinel
+            && args.is_sentinel_on_line
+            && master.contains("://")
+        {
+            refuse_password("--sentinel", master, tls.as_ref(), "REDLOCK_SENTINEL")?;
+        }
         let topology = match &args.sentinel {
             Some(master) => Topology::Sentinel { urls, master: master.clone() },
             None if args.cluster => Topology::Cluster(urls),
@@ -77,7 +84,7 @@ fn urls(
 ) -> Result<Vec<String>, Failure> {
     if !args.url.is_empty() {
         for url in &args.url {
-            refuse_password(url, tls)?;
+            refuse_password("--url", url, tls, "REDLOCK_URLS or --url-file")?;
         }
         return Ok(args.url.clone());
     }
@@ -103,12 +110,17 @@ fn urls(
 }
 
 /// Everybody on this machine can read the command line.
-fn refuse_password(url: &str, tls: Option<&Tls>) -> Result<(), Failure> {
+fn refuse_password(
+    option: &str,
+    url: &str,
+    tls: Option<&Tls>,
+    instead: &str,
+) -> Result<(), Failure> {
     let (name, client) = operator::server(url, tls)?;
     if client.get_connection_info().redis_settings().password().is_some() {
         return Err(Failure::usage(format!(
-            "the --url of {name} has a password, which everybody on this machine can read in the \
-             list of processes; use REDLOCK_URLS or --url-file"
+            "the {option} of {name} has a password, which everybody on this machine can read in \
+             the list of processes; use {instead}"
         )));
     }
     Ok(())

@@ -103,6 +103,11 @@ async fn a_master_that_sentinels_watch() {
     assert!(shown.stdout.contains(&owner), "{shown:?}");
     let listed = output(tool(&urls, &[&name[..], &["ls"]].concat())).await;
     assert_eq!(listed.stdout.lines().count(), 2, "{listed:?}");
+    // The master takes any password of this user.
+    let mut with_login = tool(&urls, &["show", "k"]);
+    with_login.env("REDLOCK_SENTINEL", "redis://default:s3cret@mymaster");
+    let shown = output(with_login).await;
+    assert!(shown.code == 0 && shown.stdout.contains(&owner), "{shown:?}");
     marks.make("go");
     assert_eq!(ended(holder).await.code, 0);
 }

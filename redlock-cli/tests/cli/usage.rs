@@ -45,6 +45,8 @@ async fn wrong_usage_says_what_to_write() {
         (&["ls", "--url-file", "/nowhere/urls"], "/nowhere/urls"),
         (&["ls", "--url", "127.0.0.1:6379"], "redis://127.0.0.1:6379"),
         (&["ls", "--url", "redis://:s3cret@127.0.0.1"], "--url-file"),
+        (&["ls", "--url", "redis://a", "--sentinel", "redis://u:s3cret@m"], "REDLOCK_SENTINEL"),
+        (&["--sentinel", "redis://:s3cret@m", "ls", "--url", "redis://a"], "REDLOCK_SENTINEL"),
     ] {
         let ended = without_server(args).await;
         assert_eq!(ended.code, 64, "{args:?}: {ended:?}");
