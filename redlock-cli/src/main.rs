@@ -19,6 +19,7 @@ mod release;
 mod run;
 mod servers;
 mod show;
+mod signals;
 mod survey;
 mod top;
 mod watch;
@@ -60,10 +61,10 @@ async fn execute(cli: Cli) -> Result<End, Failure> {
     let servers = || Servers::from_args(&cli.servers);
     let code = match &cli.command {
         Command::Run(args) => return run::run(args, servers).await,
+        Command::Top(args) => return top::top(args, &servers()?).await,
         Command::Ls(args) => ls::ls(args, &servers()?).await,
         Command::Show(args) => show::show(args, &servers()?).await,
         Command::Watch(args) => watch::watch(args, &servers()?).await,
-        Command::Top(args) => top::top(args, &servers()?).await,
         Command::Release(args) => release::release(args, &servers()?).await,
         Command::Doctor(args) => doctor::doctor(args, &servers()?).await,
         Command::Completions { shell } => manual::completions(*shell),

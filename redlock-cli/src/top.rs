@@ -14,18 +14,20 @@ use ratatui::widgets::{Row, Table};
 
 use crate::args::TopArgs;
 use crate::duration;
+use crate::ending::End;
 use crate::failure::Failure;
 use crate::holder::Holder;
 use crate::ls::time_left;
 use crate::output::plain;
 use crate::servers::Servers;
+use crate::signals::Signals;
 use crate::survey::Survey;
 
 /// How soon a key on the keyboard is noticed.
 const KEYBOARD: Duration = Duration::from_millis(50);
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(crate) async fn top(args: &TopArgs, servers: &Servers) -> Result<u8, Failure> {
+pub(crate) async fn top(args: &TopArgs, servers: &Servers) -> Result<End, Failure> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return Err(Failure::usage("top needs a terminal; `redlock ls --json` is for programs"));
     }
@@ -36,18 +38,26 @@ pub(crate) async fn top(args: &TopArgs, servers: &Servers) -> Result<u8, Failure
     // The first look comes before the screen is taken, so that its error can be read.
     let mut board = Board::default();
     board.update(&survey.list(&args.pattern).await?, Instant::now());
+    // From here on a signal must not end this process before the screen is given back.
+    let mut signals = Signals::that_end()?;
     let mut terminal = ratatui::try_init()?;
-    let ended = show(&mut terminal, &mut survey, &mut board, args).await;
-    ratatui::try_restore()?;
-    ended.map(|()| 0)
+    let ended = show(&mut terminal, &mut survey, &mut board, &mut signals, args).await;
+    let restored = ratatui::try_restore();
+    let end = ended?;
+    if matches!(end, End::Code(_)) {
+        restored?;
+    }
+    Ok(end)
 }
 
+/// Goes on until a person or a signal ends it.
 async fn show(
     terminal: &mut DefaultTerminal,
     survey: &mut Survey,
     board: &mut Board,
+    signals: &mut Signals,
     args: &TopArgs,
-) -> Result<(), Failure> {
+) -> Result<End, Failure> {
     loop {
         board.draw(terminal, args)?;
         let pause = Instant::now() + args.interval;
@@ -57,9 +67,11 @@ async fn show(
         });
         let seen = loop {
             tokio::select! {
+                biased;
+                signal = signals.next() => return Ok(End::Signal(signal)),
                 seen = &mut looking => break seen,
                 () = tokio::time::sleep(KEYBOARD) => match pressed()? {
-                    Pressed::Quit => return Ok(()),
+                    Pressed::Quit => return Ok(End::Code(0)),
                     Pressed::Redraw => board.draw(terminal, args)?,
                     Pressed::Nothing => {}
                 },

@@ -12,7 +12,6 @@ mod group;
 mod moment;
 mod program;
 mod roles;
-mod signals;
 mod start;
 mod supervisor;
 mod terminal;

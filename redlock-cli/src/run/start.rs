@@ -10,7 +10,6 @@ use super::command_line::key_and_command;
 use super::deadline::Deadline;
 use super::group::Group;
 use super::moment::Moment;
-use super::signals::{Signals, is_ending};
 use super::supervisor::{Outcome, Phase, Supervisor};
 use super::terminal::{self, Terminal};
 use super::watchdog::Watchdog;
@@ -20,6 +19,7 @@ use crate::ending::End;
 use crate::failure::{self, Failure};
 use crate::output::{complain, plain};
 use crate::servers::Servers;
+use crate::signals::{Signals, is_ending};
 
 /// A shorter lease would end while this machine is busy for a moment.
 const SHORTEST_EXPIRE: Duration = Duration::from_secs(1);

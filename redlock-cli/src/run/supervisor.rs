@@ -9,12 +9,12 @@ use rustix::process::Signal;
 use super::deadline::{Condition, Deadline, Verdict};
 use super::group::{Change, Exit, Group};
 use super::moment::Moment;
-use super::signals::{Signals, is_ending};
 use super::terminal::{self, Terminal};
 use super::watchdog::Watchdog;
 use crate::duration::show;
 use crate::ending::End;
 use crate::output::complain;
+use crate::signals::{Signals, is_ending};
 
 /// How often it is asked whether processes that the command left behind have ended.
 const POLL: Duration = Duration::from_millis(10);

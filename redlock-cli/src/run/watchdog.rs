@@ -12,10 +12,10 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe::Receiver;
 
 use super::moment::Moment;
-use super::signals::Signals;
 use super::{program, terminal};
 use crate::failure;
 use crate::output::{complain, say};
+use crate::signals::Signals;
 
 /// The argument that names this role.
 pub(super) const ROLE: &str = "internal-watchdog";

@@ -14,5 +14,7 @@ mod run_terminal;
 mod support;
 #[cfg(target_os = "linux")]
 mod terminal;
+#[cfg(target_os = "linux")]
+mod top;
 mod topologies;
 mod usage;

@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use fault_kit::{Server, eventually, secs, within};
 use rustix::fs::{Mode, OFlags, open};
+use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use tokio::process::Child;
 
-use crate::support::{Marks, SOON, program};
+use crate::support::{Marks, SOON, program, send};
 
 pub const CTRL_C: &[u8] = b"\x03";
 
@@ -28,6 +30,8 @@ impl Terminal {
         let keyboard = openpt(flags).unwrap();
         grantpt(&keyboard).unwrap();
         unlockpt(&keyboard).unwrap();
+        let size = Winsize { ws_row: 24, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&keyboard, size).unwrap();
         let name = ptsname(&keyboard, Vec::new()).unwrap();
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let end = File::from(open(name, flags, Mode::empty()).unwrap());
@@ -53,13 +57,27 @@ impl Terminal {
         self.keyboard.write_all(keys).unwrap();
     }
 
+    pub fn send(&self, signal: Signal) {
+        send(&self.child, signal);
+    }
+
     pub fn screen(&self) -> String {
         String::from_utf8_lossy(&self.screen.lock().unwrap()).into_owned()
     }
 
     /// Waits until this text was written.
     pub async fn shows(&self, text: &str) {
-        eventually(SOON, || async { self.screen().contains(text) }).await;
+        let shown = || async {
+            let screen = self.screen();
+            if screen.contains(text) { Ok(()) } else { Err(screen) }
+        };
+        eventually(SOON, shown).await;
+    }
+
+    /// Does the terminal collect lines and show what is typed, as a shell expects?
+    pub fn is_cooked(&self) -> bool {
+        let cooked = LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
+        tcgetattr(&self.keyboard).unwrap().local_modes.contains(cooked)
     }
 
     /// The signal that ended the program, if one did.

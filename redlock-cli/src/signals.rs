@@ -14,18 +14,24 @@ const OTHERS: [Signal; 5] = [Signal::USR1, Signal::USR2, Signal::WINCH, Signal::
 
 /// The signals that have arrived and were not asked for yet.
 #[derive(Debug)]
-pub(super) struct Signals {
+pub(crate) struct Signals {
     streams: Vec<(Signal, unix::Signal)>,
 }
 
 impl Signals {
     /// Handles signals from here on, but for those that this process was started to ignore
     /// (`nohup`): the command ignores them, too.
-    pub(super) fn listen() -> io::Result<Self> {
-        let ignored = ignored();
-        let is_ignored = |signal: &Signal| ignored >> (signal.as_raw() - 1) & 1 == 1;
-        let passed_on = ENDING.into_iter().chain(OTHERS).filter(|signal| !is_ignored(signal));
-        let all = passed_on.chain([Signal::CHILD]);
+    pub(crate) fn listen() -> io::Result<Self> {
+        let all = unless_ignored(ENDING.into_iter().chain(OTHERS));
+        Self::of(all.chain([Signal::CHILD]))
+    }
+
+    /// Handles those only that would end this process; but for ignored ones.
+    pub(crate) fn that_end() -> io::Result<Self> {
+        Self::of(unless_ignored(ENDING.into_iter()))
+    }
+
+    fn of(all: impl Iterator<Item = Signal>) -> io::Result<Self> {
         let stream = |number: Signal| {
             let kind = SignalKind::from_raw(number.as_raw());
             signal(kind).map(|stream| (number, stream))
@@ -34,7 +40,7 @@ impl Signals {
     }
 
     /// The next signal. Cancel safe.
-    pub(super) async fn next(&mut self) -> Signal {
+    pub(crate) async fn next(&mut self) -> Signal {
         poll_fn(|cx| {
             for (number, stream) in &mut self.streams {
                 if stream.poll_recv(cx).is_ready() {
@@ -47,7 +53,12 @@ impl Signals {
     }
 }
 
-pub(super) fn is_ending(signal: Signal) -> bool {
+fn unless_ignored(signals: impl Iterator<Item = Signal>) -> impl Iterator<Item = Signal> {
+    let ignored = ignored();
+    signals.filter(move |signal| ignored >> (signal.as_raw() - 1) & 1 == 0)
+}
+
+pub(crate) fn is_ending(signal: Signal) -> bool {
     ENDING.contains(&signal)
 }
 
