@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use redlock::__operator as operator;
-use redlock::deadpool_redis::redis::aio::MultiplexedConnection;
+use redlock::deadpool_redis::redis::aio::{MultiplexedConnection, PubSub};
 use redlock::deadpool_redis::redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redlock::deadpool_redis::redis::cluster_async::ClusterConnection;
 use redlock::deadpool_redis::redis::{
@@ -29,7 +29,7 @@ pub(crate) struct Node {
 enum Place {
     Server(Box<Client>),
     Sentinel { urls: Vec<String>, master: String },
-    Cluster(Box<ClusterClient>),
+    Cluster { client: Box<ClusterClient>, seeds: Vec<Client> },
 }
 
 enum Connection {
@@ -62,17 +62,19 @@ impl Node {
                 vec![node(format!("sentinel {shown}"), place)]
             }
             Topology::Cluster(urls) => {
-                let seed = |url: &String| {
-                    servers.client(url).map(|(_, client)| client.get_connection_info().clone())
-                };
+                let seed = |url: &String| servers.client(url).map(|(_, client)| client);
                 let seeds = urls.iter().map(seed).collect::<Result<Vec<_>, _>>()?;
-                let client = ClusterClientBuilder::new(seeds)
+                let infos = seeds.iter().map(|seed| seed.get_connection_info().clone());
+                let client = ClusterClientBuilder::new(infos)
                     .retries(2)
                     .connection_timeout(LIMIT)
                     .response_timeout(LIMIT)
                     .build()
                     .map_err(|error| Failure::usage(error.to_string()))?;
-                vec![node("the cluster".to_owned(), Place::Cluster(Box::new(client)))]
+                vec![node(
+                    "the cluster".to_owned(),
+                    Place::Cluster { client: Box::new(client), seeds },
+                )]
             }
         })
     }
@@ -122,6 +124,13 @@ impl Node {
         self.told(outcome.unwrap_or_else(|_| Err(no_reply())))
     }
 
+    /// Subscribes to a channel for a moment, over a connection of its own.
+    pub(crate) async fn subscribe(&mut self, channel: &str) -> Result<(), NodeError> {
+        let asked = async { self.place.listen().await?.subscribe(channel).await };
+        let outcome = tokio::time::timeout(LIMIT * 2, asked).await;
+        self.told(outcome.unwrap_or_else(|_| Err(no_reply())))
+    }
+
     /// One of the replies to several commands.
     pub(crate) fn read<T: FromRedisValue>(&mut self, reply: &Value) -> Result<T, NodeError> {
         let reply = reply.clone().extract_error();
@@ -151,20 +160,41 @@ impl Place {
             .set_response_timeout(Some(LIMIT))
             .set_connection_timeout(Some(LIMIT));
         let client = match self {
-            Self::Cluster(client) => {
+            Self::Cluster { client, .. } => {
                 return client.get_async_connection().await.map(Connection::Cluster);
             }
             Self::Server(client) => (**client).clone(),
-            Self::Sentinel { urls, master } => {
-                let found = operator::watched_master(urls, master).await;
-                found
-                    .map(|(_, client)| client)
-                    .map_err(|error| RedisError::from(std::io::Error::other(error.to_string())))?
-            }
+            Self::Sentinel { urls, master } => watched(urls, master).await?,
         };
         let connection = client.get_multiplexed_async_connection_with_config(&settings).await?;
         Ok(Connection::Server(connection))
     }
+
+    /// A connection that listens; in a cluster, to the first server that answers.
+    async fn listen(&self) -> RedisResult<PubSub> {
+        match self {
+            Self::Server(client) => client.get_async_pubsub().await,
+            Self::Sentinel { urls, master } => {
+                watched(urls, master).await?.get_async_pubsub().await
+            }
+            Self::Cluster { seeds, .. } => {
+                let mut outcome = Err(no_reply());
+                for seed in seeds {
+                    outcome = seed.get_async_pubsub().await;
+                    if outcome.is_ok() {
+                        break;
+                    }
+                }
+                outcome
+            }
+        }
+    }
+}
+
+/// The master that sentinels name now.
+async fn watched(urls: &[String], master: &str) -> RedisResult<Client> {
+    let found = operator::watched_master(urls, master).await;
+    found.map(|(_, client)| client).map_err(|error| std::io::Error::other(error.to_string()).into())
 }
 
 fn no_reply() -> RedisError {

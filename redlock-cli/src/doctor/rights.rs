@@ -12,6 +12,9 @@ use crate::node::Node;
 /// A digest that no script has.
 const NO_SCRIPT: &str = "0000000000000000000000000000000000000000";
 
+/// A channel that nobody else uses.
+const CHANNEL: &str = "redlock:doctor";
+
 /// What a missing right costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Need {
@@ -37,6 +40,12 @@ pub(super) async fn check(node: &mut Node, prefix: &str, report: &mut Report) {
         {
             missing.push((word, need));
         }
+    }
+    // A connection that listens takes few other commands.
+    if let Err(error) = node.subscribe(CHANNEL).await
+        && is_denied(&error)
+    {
+        missing.push(("+subscribe and &redlock:*", Need::Queue));
     }
     // Left over only where the user may not delete.
     let _ = node.query::<redis::Value>(redis::cmd("DEL").arg(&keys.lock)).await;
@@ -104,7 +113,7 @@ fn commands(keys: &LockKeys) -> Vec<(&'static str, Need, Cmd)> {
     add("+lrange", Need::Queue, &["LRANGE", queue, "0", "-1"]);
     add("+lrem", Need::Queue, &["LREM", queue, "1", "nobody"]);
     add("+lpop", Need::Queue, &["LPOP", queue]);
-    add("+publish and &redlock:*", Need::Queue, &["PUBLISH", "redlock:doctor", "free"]);
+    add("+publish and &redlock:*", Need::Queue, &["PUBLISH", CHANNEL, "free"]);
     add("+zadd and ~{<prefix>*}:holders", Need::Kinds, &["ZADD", holders, "1", "redlock doctor"]);
     add("+zscore", Need::Kinds, &["ZSCORE", holders, "redlock doctor"]);
     add("+zcard", Need::Kinds, &["ZCARD", holders]);

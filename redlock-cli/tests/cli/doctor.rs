@@ -72,6 +72,7 @@ async fn a_user_without_rights() {
     let server = Server::builder()
         .acl(&format!("queueless on >secret {lock} +info"))
         .acl("reader on >secret ~* -@all +get +info +time")
+        .acl(&documented("acl").replacen("locks", "deaf", 1).replace(" +subscribe", ""))
         .acl(&documented("acl"))
         .acl(&documented("acl-kinds").replacen("locks", "kinds", 1))
         .start()
@@ -84,6 +85,9 @@ async fn a_user_without_rights() {
     let (grade, text) = finding(&queueless, "rights");
     assert!(grade == "doubtful" && text.contains("+rpush"), "{queueless:?}");
     assert_eq!(finding(&queueless, "locking").0, "good");
+    let deaf = doctor("deaf").await;
+    let (grade, text) = finding(&deaf, "rights");
+    assert!(grade == "doubtful" && text.ends_with("grant +subscribe and &redlock:*"), "{deaf:?}");
     for (user, lacks_kinds) in [("locks", true), ("kinds", false)] {
         let doctor = doctor(user).await;
         let (grade, text) = finding(&doctor, "rights");

@@ -11,6 +11,8 @@ use crate::support::{Ended, Marks, ended, start_at, tool};
 const HOLD: &str = "echo $REDLOCK_OWNER >first; until [ -e go ]; do sleep 0.02; done";
 /// A master that stands still for that long is given up.
 const NO_FAILOVER: Duration = secs(30);
+/// A user who may not hear that a lock is free.
+const DEAF: &str = "user deaf on >secret ~* &* +@all -subscribe";
 
 async fn output(mut command: Command) -> Ended {
     ended(command.spawn().unwrap()).await
@@ -60,7 +62,7 @@ async fn a_lock_on_masters_is_taken_away_on_all() {
 
 #[tokio::test]
 async fn a_cluster() {
-    let cluster = Cluster::start_with(NO_FAILOVER, &[]).await;
+    let cluster = Cluster::start_with(NO_FAILOVER, &[DEAF]).await;
     let urls = cluster.urls().join(",");
     let on_cluster = |args: &[&str]| {
         let mut command = tool(&urls, args);
@@ -80,7 +82,11 @@ async fn a_cluster() {
     let shown = output(on_cluster(&["show", "a"])).await;
     assert_eq!(shown.code, 0, "{shown:?}");
     let doctor = output(on_cluster(&["doctor"])).await;
-    assert!(doctor.code < 2, "{doctor:?}");
+    assert!(doctor.code < 2 && !doctor.stdout.contains("+subscribe"), "{doctor:?}");
+    let mut deaf = on_cluster(&["doctor"]);
+    deaf.env("REDLOCK_URLS", urls.replace("redis://", "redis://deaf:secret@"));
+    let deaf = output(deaf).await;
+    assert!(deaf.code == 1 && deaf.stdout.contains("grant +subscribe"), "{deaf:?}");
     let released = output(on_cluster(&["release", "--force", "-y", "a"])).await;
     assert_eq!(released.code, 0, "{released:?}");
     assert_eq!(output(on_cluster(&["show", "a"])).await.code, 1);
@@ -92,7 +98,7 @@ async fn a_cluster() {
 
 #[tokio::test]
 async fn a_master_that_sentinels_watch() {
-    let sentinels = Sentinels::start_with(NO_FAILOVER, &[]).await;
+    let sentinels = Sentinels::start_with(NO_FAILOVER, &[DEAF]).await;
     let urls = sentinels.urls().join(",");
     let name = ["--sentinel", "mymaster"];
     let marks = Marks::new();
@@ -108,6 +114,10 @@ async fn a_master_that_sentinels_watch() {
     with_login.env("REDLOCK_SENTINEL", "redis://default:s3cret@mymaster");
     let shown = output(with_login).await;
     assert!(shown.code == 0 && shown.stdout.contains(&owner), "{shown:?}");
+    let mut deaf = tool(&urls, &["doctor"]);
+    deaf.env("REDLOCK_SENTINEL", "redis://deaf:secret@mymaster");
+    let deaf = output(deaf).await;
+    assert!(deaf.code == 1 && deaf.stdout.contains("grant +subscribe"), "{deaf:?}");
     marks.make("go");
     assert_eq!(ended(holder).await.code, 0);
 }
