@@ -34,6 +34,13 @@ pub(crate) enum Topology {
     Cluster(Vec<String>),
 }
 
+impl Topology {
+    /// Does a majority of independent masters make a lock?
+    pub(crate) fn is_quorum(&self) -> bool {
+        matches!(self, Self::Masters(urls) if urls.len() > 1)
+    }
+}
+
 impl Servers {
     pub(crate) fn from_args(args: &ServerArgs) -> Result<Self, Failure> {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());

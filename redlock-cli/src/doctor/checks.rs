@@ -21,12 +21,11 @@ pub(super) async fn all(servers: &Servers) -> Result<Vec<Finding>, Failure> {
         }
         nodes => nodes?,
     };
-    let has_guard = matches!(servers.topology, Topology::Masters(_)) && nodes.len() > 1;
     let mut findings = Vec::new();
     let mut known = Vec::new();
     for mut node in nodes {
         let mut report = Report::of(node.name());
-        known.push(server::check(&mut node, has_guard, &mut report).await);
+        known.push(server::check(&mut node, &servers.topology, &mut report).await);
         if known.last().is_some_and(|known| known.is_reachable) && !is_cluster(servers) {
             rights::check(&mut node, &servers.prefix, &mut report).await;
         }
@@ -42,7 +41,7 @@ pub(super) async fn all(servers: &Servers) -> Result<Vec<Finding>, Failure> {
             rights::check(&mut node, &servers.prefix, &mut together).await;
         }
     }
-    if has_guard {
+    if servers.topology.is_quorum() {
         majority(&known, &mut together);
     }
     try_lock(servers, &mut together).await;

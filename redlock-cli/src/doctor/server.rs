@@ -7,6 +7,7 @@ use redlock::deadpool_redis::redis;
 use super::finding::Report;
 use crate::duration;
 use crate::node::Node;
+use crate::servers::Topology;
 
 /// So many round trips are measured; the one in the middle counts.
 const TRIPS: usize = 9;
@@ -23,8 +24,7 @@ pub(super) struct Known {
     pub(super) run_id: Option<String>,
 }
 
-/// `has_guard`: a restarted server has no vote, so that it may forget its locks.
-pub(super) async fn check(node: &mut Node, has_guard: bool, report: &mut Report) -> Known {
+pub(super) async fn check(node: &mut Node, topology: &Topology, report: &mut Report) -> Known {
     if !reach(node, report).await {
         return Known::default();
     }
@@ -40,9 +40,9 @@ pub(super) async fn check(node: &mut Node, has_guard: bool, report: &mut Report)
     };
     let info = Info(&info);
     version(info, report);
-    role(info, report);
+    role(info, topology, report);
     memory(info, report);
-    persistence(node, info, has_guard, report).await;
+    persistence(node, info, topology.is_quorum(), report).await;
     Known { is_reachable: true, run_id: info.field("run_id").map(str::to_owned) }
 }
 
@@ -129,17 +129,33 @@ fn version(info: Info<'_>, report: &mut Report) {
     }
 }
 
-fn role(info: Info<'_>, report: &mut Report) {
+fn role(info: Info<'_>, topology: &Topology, report: &mut Report) {
     match info.field("role") {
-        Some("master") | None => {
-            let replicas = info.number("connected_slaves");
-            report.good("role", format!("master, {replicas} replicas"));
-        }
+        Some("master") | None => master(info.number("connected_slaves"), topology, report),
         Some(role) => report.bad(
             "role",
             format!("{role}: locks need a master; name its address, or use --sentinel"),
         ),
     }
+}
+
+/// A replica lags behind, and may take over.
+fn master(replicas: u64, topology: &Topology, report: &mut Report) {
+    let text = format!("master, {replicas} replicas");
+    let advice = match topology {
+        Topology::Masters(urls) if urls.len() > 1 || replicas == 0 => {
+            return report.good("role", text);
+        }
+        Topology::Cluster(_) => "set min-replicas-to-write on the servers",
+        _ => "use `min_replicas`",
+    };
+    report.doubtful(
+        "role",
+        format!(
+            "{text}: a failover may forget who holds what; {advice} and check fencing tokens, or \
+             use independent masters"
+        ),
+    );
 }
 
 fn memory(info: Info<'_>, report: &mut Report) {
@@ -165,6 +181,7 @@ fn memory(info: Info<'_>, report: &mut Report) {
     }
 }
 
+/// `has_guard`: a restarted server has no vote, so that it may forget its locks.
 async fn persistence(node: &mut Node, info: Info<'_>, has_guard: bool, report: &mut Report) {
     const WHAT: &str = "persistence";
     let failed = |name| info.field(name) == Some("err");
@@ -218,7 +235,30 @@ mod tests {
         assert_eq!(grade(version, "redis_version:4.0.14\r\n").0, Grade::Bad);
         let valkey = grade(version, "redis_version:7.2.4\r\nvalkey_version:9.1.2\r\n");
         assert_eq!(valkey, (Grade::Good, "Valkey 9.1.2".to_owned()));
-        assert_eq!(grade(role, "role:slave\r\n").0, Grade::Bad);
-        assert_eq!(grade(role, "role:master\r\n").0, Grade::Good);
+        assert_eq!(role_of(&masters(1), "role:slave\r\n").0, Grade::Bad);
+        assert_eq!(role_of(&masters(1), "role:master\r\n").0, Grade::Good);
+    }
+
+    fn masters(count: usize) -> Topology {
+        Topology::Masters(vec!["redis://a".to_owned(); count])
+    }
+
+    fn role_of(topology: &Topology, info: &str) -> (Grade, String) {
+        grade(|info, report| role(info, topology, report), info)
+    }
+
+    #[test]
+    fn a_master_that_may_fail_over_is_doubtful() {
+        let alone = "role:master\r\nconnected_slaves:0\r\n";
+        let followed = "role:master\r\nconnected_slaves:2\r\n";
+        assert_eq!(role_of(&masters(1), alone).0, Grade::Good);
+        assert_eq!(role_of(&masters(3), followed).0, Grade::Good);
+        let (grade, text) = role_of(&masters(1), followed);
+        assert!(grade == Grade::Doubtful && text.contains("`min_replicas`"), "{text}");
+        let (urls, master) = (vec!["redis://a".to_owned()], "m".to_owned());
+        let sentinel = Topology::Sentinel { urls: urls.clone(), master };
+        assert_eq!(role_of(&sentinel, alone).0, Grade::Doubtful);
+        let (grade, text) = role_of(&Topology::Cluster(urls), alone);
+        assert!(grade == Grade::Doubtful && text.contains("min-replicas-to-write"), "{text}");
     }
 }

@@ -1,6 +1,6 @@
 //! `redlock doctor`: good, doubtful and bad servers.
 
-use fault_kit::{Masters, Server};
+use fault_kit::{Masters, Replicated, Server};
 use serde_json::Value;
 
 use crate::support::{Ended, ended, run, tool};
@@ -54,6 +54,17 @@ async fn a_server_that_evicts_and_forgets() {
     assert!(grade == "bad" && text.contains("noeviction"), "{text}");
     assert_eq!(finding(&doctor, "persistence").0, "doubtful");
     assert_eq!(finding(&doctor, "locking").0, "good");
+}
+
+#[tokio::test]
+async fn a_master_with_a_replica() {
+    let servers = Replicated::start(1).await;
+    servers.linked().await;
+    let doctor = run(servers.master(), &["doctor", "--json"]).await;
+    let (grade, text) = finding(&doctor, "role");
+    assert!(grade == "doubtful" && text.starts_with("master, 1 replicas: a failover"), "{text}");
+    let replica = run(servers.server(1), &["doctor", "--json"]).await;
+    assert_eq!(finding(&replica, "role").0, "bad");
 }
 
 #[tokio::test]

@@ -87,6 +87,7 @@ async fn a_cluster() {
     deaf.env("REDLOCK_URLS", urls.replace("redis://", "redis://deaf:secret@"));
     let deaf = output(deaf).await;
     assert!(deaf.code == 1 && deaf.stdout.contains("grant +subscribe"), "{deaf:?}");
+    assert!(deaf.stdout.contains("a failover may forget"), "{deaf:?}");
     let released = output(on_cluster(&["release", "--force", "-y", "a"])).await;
     assert_eq!(released.code, 0, "{released:?}");
     assert_eq!(output(on_cluster(&["show", "a"])).await.code, 1);
@@ -118,6 +119,7 @@ async fn a_master_that_sentinels_watch() {
     deaf.env("REDLOCK_SENTINEL", "redis://deaf:secret@mymaster");
     let deaf = output(deaf).await;
     assert!(deaf.code == 1 && deaf.stdout.contains("grant +subscribe"), "{deaf:?}");
+    assert!(deaf.stdout.contains("a failover may forget"), "{deaf:?}");
     marks.make("go");
     assert_eq!(ended(holder).await.code, 0);
 }
