@@ -90,6 +90,8 @@ pub(crate) enum Command {
     Show(ShowArgs),
     /// Print a line whenever a lock changes hands or its queue grows or shrinks, until Ctrl-C
     ///
+    /// It also ends when the program that reads its lines has gone.
+    ///
     /// It asks the servers again and again, so that a change that is undone between two questions
     /// is not seen.
     Watch(WatchArgs),

@@ -1,6 +1,8 @@
 //! What is printed: data on stdout, everything else on stderr.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// A line about a problem, on stderr.
 #[allow(clippy::let_underscore_must_use, reason = "there is nowhere else to say it")]
@@ -13,6 +15,19 @@ pub(crate) fn say(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
     stdout.flush()
+}
+
+/// An error if the reader of stdout has gone, as it would come with the next text.
+pub(crate) fn check_reader() -> io::Result<()> {
+    let stdout = io::stdout();
+    // The system tells of errors unasked.
+    let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let is_told = poll(&mut asked, Some(&at_once)).is_ok();
+    if is_told && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
+        return Err(ErrorKind::BrokenPipe.into());
+    }
+    Ok(())
 }
 
 /// Text from Redis, which may be anything, for a terminal: without control characters.

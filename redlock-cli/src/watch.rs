@@ -9,7 +9,7 @@ use crate::args::WatchArgs;
 use crate::failure::{self, Failure};
 use crate::holder::{Holder, Kind, retained_by};
 use crate::locks::Waiter;
-use crate::output::{Paint, complain, plain, say};
+use crate::output::{Paint, check_reader, complain, plain, say};
 use crate::servers::Servers;
 use crate::survey::{Survey, View};
 
@@ -106,7 +106,7 @@ impl Look {
     }
 }
 
-/// Goes on until a signal ends this process.
+/// Goes on until a signal ends this process, or the reader of stdout has gone.
 pub(crate) async fn watch(args: &WatchArgs, servers: &Servers) -> Result<u8, Failure> {
     if args.interval < SHORTEST_INTERVAL {
         return Err(Failure::usage("--interval is too short; 10ms is the shortest"));
@@ -120,6 +120,7 @@ pub(crate) async fn watch(args: &WatchArgs, servers: &Servers) -> Result<u8, Fai
     let mut outage = None;
     loop {
         tokio::time::sleep(args.interval).await;
+        check_reader()?;
         let asked = Instant::now();
         let seen = match survey.holder(&args.key).await {
             Ok(seen) => seen,

@@ -170,6 +170,19 @@ async fn watch_tells_each_change() {
     watch.kill().await.unwrap();
 }
 
+/// As in `redlock watch stock-42 | head -1`, while nothing happens to the lock.
+#[tokio::test]
+async fn watch_ends_when_its_reader_has_gone() {
+    let server = Server::shared().await;
+    let mut watch = tool(&server.url(), &["watch", &unique_prefix()]).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let line = within(SOON, lines.next_line()).await.unwrap().unwrap();
+    assert!(line.contains("free"), "{line}");
+    drop(lines);
+    let ended = ended(watch).await;
+    assert_eq!((ended.code, ended.stderr.as_str()), (71, ""));
+}
+
 #[tokio::test]
 async fn top_wants_a_terminal() {
     let server = Server::shared().await;
