@@ -14,7 +14,8 @@ use crate::backend::redis::health::OutageLog;
 use crate::clock::Moment;
 use crate::error::NodeErrorKind;
 
-/// The pause before a second repetition: a connection is made meanwhile.
+/// The pause before a second repetition, in which a connection is made. Each further pause is twice
+/// as long.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Runs one script within the time given. If the connection broke, perhaps long ago without being
@@ -64,27 +65,30 @@ pub(crate) async fn send_script<S: Source, T>(
             Ok(Err(error)) => {
                 sending.is_over = true;
                 let why = diagnose(node, &error);
-                if !why.broke {
+                let has_no_answer = why.broke || why.error.kind() == NodeErrorKind::Unreachable;
+                if !has_no_answer {
                     sending.loan.heard();
                 }
                 if why.broke {
                     health.broke();
                 }
                 let is_repeated = why.broke && call.may_repeat && repeats < S::REPEATS;
-                // The connection to a whole cluster mends itself.
-                if why.discard && (S::LEADS_TO_ONE || !is_repeated) {
+                // The connection to a whole cluster mostly mends itself.
+                let is_mended = is_repeated && !S::LEADS_TO_ONE;
+                if (why.discard || has_no_answer) && !is_mended {
                     connection.failed(&sending.loan, &call.invocation.key());
                 }
                 if is_repeated {
                     is_unknown = true;
                     if repeats > 0 {
-                        let _ = bounded(connection, end, async { sleep(PAUSE).await }).await;
+                        let pause = PAUSE * 2_u32.pow(repeats - 1);
+                        let _ = bounded(connection, end, async { sleep(pause).await }).await;
                     }
                     repeats += 1;
                     continue;
                 }
                 let is_final = why.is_final && !is_passing::<S>(why.error.kind());
-                let may_have_run = why.broke || is_after_repeats(connection, why.error.kind());
+                let may_have_run = why.broke || connection.repeats_unseen();
                 break Failure::new(why.error, is_unknown || may_have_run, is_final);
             }
             Err(_) => {
@@ -113,12 +117,6 @@ pub(crate) fn on_abandoned<C>(_: Loan<C>) {}
 /// A cluster's error while it changes is not final.
 pub(crate) fn is_passing<S: Source>(kind: NodeErrorKind) -> bool {
     !S::LEADS_TO_ONE && kind == NodeErrorKind::Cluster
-}
-
-/// May this be the error of the last of several tries, after an earlier one was carried out?
-fn is_after_repeats<S: Source>(connection: &SharedConnection<S>, kind: NodeErrorKind) -> bool {
-    let is_of_change = matches!(kind, NodeErrorKind::Cluster | NodeErrorKind::Unreachable);
-    connection.repeats_unseen() && is_of_change
 }
 
 /// A command that was sent.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use deadpool_redis::redis::cluster_routing::{
     MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo, SingleNodeRoutingInfo,
 };
-use deadpool_redis::redis::{self, RedisError, RedisResult, Value};
+use deadpool_redis::redis::{self, RedisResult, Value};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::cluster::RedisCluster;
@@ -47,6 +47,8 @@ impl HealthCheck for RedisCluster {
             // A part of the cluster that is out makes an outage, as it does for commands.
             match health.nodes().iter().find_map(NodeHealth::error) {
                 Some(error) => {
+                    // It may be the connection that is dead.
+                    self.examining.discard_any();
                     drop(
                         self.core().health.failed(Failure::new(error.clone(), false, false), sent),
                     );
@@ -71,11 +73,8 @@ impl RedisCluster {
             let all = MultipleNodeRoutingInfo::AllNodes;
             let place = RoutingInfo::MultiNode((all, Some(ResponsePolicy::OneSucceeded)));
             let command = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
-            let slots = loan.connection.inner().route(command, place).await;
-            if slots.as_ref().is_err_and(RedisError::is_io_error) {
-                self.examining.discard(&loan);
-            }
-            let found = masters::parse(&slots?, self.core().source.source.first_host());
+            let slots = loan.connection.inner().route(command, place).await?;
+            let found = masters::parse(&slots, self.core().source.source.first_host());
             if found.is_empty() { Err(broken()) } else { Ok(found) }
         });
         match asked.await {

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deadpool_redis::redis::{Arg, Cmd, ErrorKind, RedisError, RedisResult, Value};
 
-use crate::backend::tls;
 use crate::process::{self, PerProcess};
 
 /// The scripts of all callers. The client library makes the connections to the single servers, and
@@ -59,7 +58,7 @@ impl SentScript {
         match &*lock(&self.progress) {
             Progress::Failed(first) => first.clone(),
             Progress::Sent if !error.is_io_error() => unknown(error),
-            Progress::Unsent if error.is_io_error() && !tls::is_failure(&error) => {
+            Progress::Unsent if error.is_io_error() => {
                 let why =
                     (ErrorKind::ClusterConnectionNotFound, "no connection", error.to_string());
                 why.into()
@@ -113,7 +112,8 @@ pub(super) fn answered(command: &Cmd, answer: &RedisResult<Value>) {
     }
 }
 
-/// `None`: it is a command of the client library itself, or nobody waits for it any more.
+/// `None`: it is a command of the client library itself, or nobody waits for it any more. The client
+/// library drops such a script, but for one that it is about to send: its caller cleans up behind it.
 fn progress_of(command: &Cmd) -> Option<Arc<Mutex<Progress>>> {
     script_key(command)?;
     scripts()?.get(&identity(command)).cloned()
