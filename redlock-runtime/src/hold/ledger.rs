@@ -15,6 +15,8 @@ pub(crate) struct Ledger {
     /// The last confirmed acquire or renewal. It granted `expire`, or less before the lock was
     /// claimed.
     pub(crate) confirmed: ConfirmedLease,
+    /// When the last renewal was sent: it may have been carried out without an answer.
+    pub(crate) asked: Moment,
     pub(crate) renewals: u32,
     /// A renewal failed and none has been confirmed since.
     pub(crate) is_uncertain: bool,
@@ -47,7 +49,8 @@ pub(crate) struct Loss {
 
 impl Ledger {
     pub(crate) fn new(expire: Duration, confirmed: ConfirmedLease) -> Self {
-        Self { confirmed, renewals: 0, is_uncertain: false, ended: None, expire }
+        let asked = confirmed.sent;
+        Self { confirmed, asked, renewals: 0, is_uncertain: false, ended: None, expire }
     }
 
     /// When the next renewal is, or was, due, for a hold that began at `granted`.

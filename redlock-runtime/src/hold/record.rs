@@ -235,8 +235,8 @@ impl Hold {
     /// When the last lease ends on the server at the latest, even if an unanswered renewal was
     /// carried out.
     pub(crate) fn server_end(&self) -> Moment {
-        let expire = self.claim.expire;
-        let own = self.ledger().confirmed.sent.plus(expire).plus(validity::drift(expire));
+        let (expire, ledger) = (self.claim.expire, self.ledger());
+        let own = ledger.confirmed.sent.max(ledger.asked).plus(expire + validity::drift(expire));
         own.max(self.further.as_ref().map_or(Moment::ZERO, |further| further.server_end))
     }
 

@@ -41,6 +41,22 @@ async fn a_release_is_given_up_when_the_lease_is_over_anyway() {
     assert_eq!(redlock.shutdown(20 * SECOND).await, 0);
 }
 
+/// It may have been carried out, and keeps the lock for another lease.
+#[tokio::test(start_paused = true)]
+async fn a_release_outlasts_a_renewal_without_an_answer() {
+    let (redlock, fake) = fake();
+    let guard = redlock.lock("k").expire(10 * SECOND).acquire().await.unwrap();
+    fake.next_renews(vec![Fate::LostReply; 50]);
+    fake.always(Some(Fate::Refused(NodeErrorKind::Unreachable, false)));
+    guard.lost().await;
+    drop(guard);
+    tokio::time::sleep(2 * SECOND).await;
+    fake.always(None);
+    assert!(fake.store.owner("k").is_some(), "it was renewed");
+    assert_eq!(redlock.shutdown(5 * SECOND).await, 0);
+    assert_eq!(fake.store.owner("k"), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_release_that_time_cannot_mend_is_given_up_and_told() {
     let (redlock, fake) = fake();

@@ -15,8 +15,10 @@ impl Hold {
         (self.offer.is_taken() && self.clock.now() < until).then_some(until)
     }
 
-    /// What a renewal at `now` asks for, for each key: `expire`, or what is left of `min_hold`.
+    /// What a renewal that is sent `now` asks for, for each key: `expire`, or what is left of
+    /// `min_hold`.
     pub(in crate::hold) fn renewal(&self, now: Moment) -> impl Iterator<Item = Claim> {
+        self.ledger().asked = now;
         let left = self.retained_until.map_or(Duration::ZERO, |until| until.since(now));
         let expire = self.expire.max(up_to_millis(left));
         self.claims().map(move |claim| Claim { expire, ..claim.clone() })
