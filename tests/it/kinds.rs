@@ -55,6 +55,17 @@ async fn the_marker_lasts_as_long_as_the_last_of_its_readers() {
 }
 
 /// The permit of a process that died comes back when its lease is over.
+/// By hand, or by a server whose memory was full.
+#[tokio::test]
+async fn holders_that_were_deleted_come_back_with_an_end() {
+    let lock = Lock::new().await;
+    let _long = lock.request().read().expire(secs(60)).acquire().await.unwrap();
+    lock.raw.cmd(&["DEL", &lock.helper("holders")]).await;
+    let _short = lock.request().read().expire(secs(10)).acquire().await.unwrap();
+    let left = lock.raw.int(&["PTTL", &lock.helper("holders")]).await;
+    assert!((1..=60_000).contains(&left), "{left}");
+}
+
 #[tokio::test]
 async fn a_permit_that_nobody_gives_back_ends_with_its_lease() {
     let lock = Lock::new().await;

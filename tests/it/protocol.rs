@@ -177,3 +177,25 @@ async fn the_documented_keys_are_all_there_is() {
     tagged.release().await.unwrap();
     assert_eq!(raw.keys("*").await.len(), 2, "the marks expire by themselves");
 }
+
+/// The next fencing token comes behind the counter, where there is one.
+#[tokio::test]
+async fn a_token_that_servers_agreed_on_is_behind_those_of_the_readers_that_follow() {
+    let server = Server::shared().await;
+    let (raw, prefix) = (server.raw(), unique_prefix());
+    let redlock = Redlock::builder().url(server.url()).prefix(&prefix).build().await.unwrap();
+    let held = redlock.lock("k").acquire().await.unwrap().downgrade().await.unwrap();
+    let key = format!("{prefix}k");
+    let helper = |name: &str| format!("{{{key}}}:{name}");
+    let counter = raw.get(&helper("fence")).await.expect("a downgrade leaves a counter");
+    let agreed = (counter.parse::<u64>().unwrap() + 3_600_000_000).to_string();
+    let mark = raw.keys(&format!("{prefix}*:mark:fence")).await.remove(0);
+    let keys = [&key, &mark, &helper("fence"), &helper("holders")];
+    let mut words = vec!["EVAL", shared!("raise.lua"), "4"];
+    words.extend(keys.map(String::as_str));
+    words.extend([held.owner(), &agreed, "100000", "<readers>"]);
+    assert_eq!(raw.int(&words).await, 1);
+    raw.cmd(&["RPUSH", &helper("queue"), "0 0 0 nobody nobody"]).await;
+    let next = redlock.lock("k").read().acquire().await.unwrap();
+    assert!(next.fencing_token() > agreed.parse().unwrap(), "{}", next.fencing_token());
+}

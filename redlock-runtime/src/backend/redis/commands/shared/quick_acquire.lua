@@ -27,8 +27,10 @@ do
         redis.call('ZREMRANGEBYSCORE', holders, '-inf', '+inf')
       end
       redis.call('ZADD', holders, string.format('%.0f', now + expire * 1000), ARGV[1])
-      if not holder or redis.call('PTTL', lock) < expire then
-        redis.call('PEXPIRE', holders, ARGV[2])
+      local left = holder and redis.call('PTTL', lock) or 0
+      -- Always: holders that were deleted by hand have just come back without an end.
+      redis.call('PEXPIRE', holders, string.format('%.0f', math.max(left, expire)))
+      if left < expire then
         redis.call('SET', lock, tokens == 'r' and '<readers>' or '<permits>', 'PX', ARGV[2])
       end
       return {1, first, first, now}

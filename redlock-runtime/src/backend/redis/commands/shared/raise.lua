@@ -1,14 +1,17 @@
--- raise: lifts the fencing mark behind a lock of a shared kind that an owner still holds.
--- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot, KEYS[3] its holders
--- ARGV[1] owner, ARGV[2] fencing token, ARGV[3] what stands in the lock
--- Returns 1 (the mark is at least the token), 0 (lock gone) or -1 (another owner)
+-- raise: lifts the fencing mark behind a lock of a shared kind that an owner still holds, and its
+-- fencing counter if it has one.
+-- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot, KEYS[3] its fencing counter,
+-- KEYS[4] its holders
+-- ARGV[1] owner, ARGV[2] fencing token, ARGV[3] life of the counter in ms, ARGV[4] what stands in the
+-- lock
+-- Returns 1 (both are at least the token), 0 (lock gone) or -1 (another owner)
 local holder = redis.call('GET', KEYS[1])
-if holder ~= ARGV[3] then
+if holder ~= ARGV[4] then
   return holder and -1 or 0
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local ends = redis.call('ZSCORE', KEYS[3], ARGV[1])
+local ends = redis.call('ZSCORE', KEYS[4], ARGV[1])
 if not ends or tonumber(ends) <= now then
   return 0
 end
@@ -16,5 +19,10 @@ local token = tonumber(ARGV[2])
 if tonumber(redis.call('GET', KEYS[2]) or '0') < token then
   local ahead = math.max(0, token - now) / 1000
   redis.call('SET', KEYS[2], ARGV[2], 'PX', string.format('%.0f', 172800000 + ahead))
+end
+-- A counter, where there is one, is what the next fencing token comes behind.
+local counter = redis.pcall('GET', KEYS[3])
+if type(counter) == 'string' and (tonumber(counter) or 0) < token then
+  redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[3])
 end
 return 1

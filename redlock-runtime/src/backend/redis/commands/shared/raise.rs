@@ -3,6 +3,7 @@
 
 use super::words;
 use crate::backend::Claim;
+use crate::backend::redis::commands::exclusive::arguments;
 use crate::backend::redis::commands::{Script, ScriptCall};
 use crate::fencing::FencingToken;
 
@@ -10,8 +11,10 @@ pub(in crate::backend::redis::commands) static SCRIPT: Script =
     Script::new(include_str!("raise.lua"));
 
 pub(crate) fn call(claim: &Claim, fencing_token: FencingToken) -> ScriptCall {
-    let (mark, holders) = (claim.key.mark_key(), claim.key.holders_key());
-    let keys = [claim.key.redis_key(), &mark, &holders];
-    let args = [claim.owner.as_str(), &fencing_token.to_string(), words::marker(claim.kind)];
+    let (mark, counter) = (claim.key.mark_key(), claim.key.fence_key());
+    let holders = claim.key.holders_key();
+    let (fencing_token, life) = (fencing_token.to_string(), arguments::counter_life(claim));
+    let keys = [claim.key.redis_key(), &mark, &counter, &holders];
+    let args = [claim.owner.as_str(), &fencing_token, &life, words::marker(claim.kind)];
     ScriptCall::new(&SCRIPT, &keys, &args)
 }
