@@ -9,6 +9,7 @@ use fault_kit::{Server, eventually, secs, within};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// For what takes no time by itself.
 pub const SOON: Duration = secs(30);
@@ -110,11 +111,25 @@ pub async fn gone(pid: &str) {
     eventually(SOON, || async { test_kill_process(pid).is_err() }).await;
 }
 
-/// A command under a lock, in a directory for its marks.
+/// A command under a lock, in a directory for its marks. It ignores no signals, even if this
+/// process was started to (`nohup`, `&` in a script).
 pub fn start(server: &Server, marks: &Marks, args: &[&str]) -> Child {
     start_at(&server.url_with_password(), marks, args)
 }
 
+/// A signal that is handled here has its default meaning for a program that is started.
+fn handle_ignored() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let field = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0");
+    let ignored = u64::from_str_radix(field.trim(), 16).unwrap();
+    for number in [Signal::HUP, Signal::INT, Signal::QUIT].map(Signal::as_raw) {
+        if ignored >> (number - 1) & 1 == 1 {
+            drop(signal(SignalKind::from_raw(number)).unwrap());
+        }
+    }
+}
+
 pub fn start_at(url: &str, marks: &Marks, args: &[&str]) -> Child {
+    handle_ignored();
     tool(url, &[&["run"], args].concat()).current_dir(marks.path()).spawn().unwrap()
 }
