@@ -301,11 +301,8 @@ async fn ask(
 ) -> Result<Acquired, Fault> {
     let sent = guard.map_or(Moment::ZERO, RestartGuard::now);
     let answer = acquire.await;
-    // Granted while other leases may be forgotten: a later jump of the clock proves nothing of it.
-    let is_doubted = guard.is_some_and(|guard| guard.gap(member).is_some());
-    let sent = if is_doubted { Moment::NEVER } else { sent };
-    let is_wanted = grants.answered(&claim.owner, member.number, sent, &answer);
-    if is_wanted {
+    let granted = guard.map_or(sent, |guard| guard.granted(member, sent));
+    if grants.answered(&claim.owner, member.number, granted, &answer) {
         return answer;
     }
     let may_land_late = may_land_late(&answer);

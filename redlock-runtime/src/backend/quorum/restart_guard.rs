@@ -195,7 +195,7 @@ impl RestartGuard {
     }
 
     /// A fault if leases that this node may have forgotten are not over yet.
-    pub(super) fn gap(&self, member: &Member) -> Option<Fault> {
+    fn gap(&self, member: &Member) -> Option<Fault> {
         let memory_since = member.memory_since()?;
         if self.founders.get().is_some_and(|founders| founders.has(&memory_since)) {
             return None;
@@ -213,8 +213,13 @@ impl RestartGuard {
         Some(Fault { nodes: vec![error], is_unknown: false, is_final: false })
     }
 
-    /// Has the node remembered every lease since it `granted` one that it still has (never, for one
-    /// that it granted after it had forgotten others, and before those were over)? A lease that
+    /// When a node granted a lease, at the earliest. Never, if it may have forgotten others that
+    /// are not over: a clock that jumps later proves nothing of such a lease.
+    pub(super) fn granted(&self, member: &Member, sent: Moment) -> Moment {
+        if self.gap(member).is_some() { Moment::NEVER } else { sent }
+    }
+
+    /// Has the node remembered every lease since it `granted` one that it still has? A lease that
     /// the node granted after it had forgotten others counts once those are over, in a renewal no
     /// sooner than in an acquire: another owner may still count on the forgotten vote.
     pub(crate) fn remembers(&self, member: &Member, granted: Moment) -> bool {

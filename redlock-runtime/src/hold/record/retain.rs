@@ -15,8 +15,8 @@ impl Hold {
         (self.offer.is_taken() && self.clock.now() < until).then_some(until)
     }
 
-    /// What a renewal that is sent `now` asks for, for each key: `expire`, or what is left of
-    /// `min_hold`.
+    /// Notes that a renewal is sent `now`. Returns what it asks for, for each key: `expire`, or
+    /// what is left of `min_hold`.
     pub(in crate::hold) fn renewal(&self, now: Moment) -> impl Iterator<Item = Claim> {
         self.ledger().asked = now;
         let left = self.retained_until.map_or(Duration::ZERO, |until| until.since(now));

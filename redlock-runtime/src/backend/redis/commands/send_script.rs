@@ -80,10 +80,7 @@ pub(crate) async fn send_script<S: Source, T>(
                 }
                 if is_repeated {
                     is_unknown = true;
-                    if repeats > 0 {
-                        let pause = PAUSE * 2_u32.pow(repeats - 1);
-                        let _ = bounded(connection, end, async { sleep(pause).await }).await;
-                    }
+                    let _ = bounded(connection, end, pause_before(repeats)).await;
                     repeats += 1;
                     continue;
                 }
@@ -99,6 +96,13 @@ pub(crate) async fn send_script<S: Source, T>(
     };
     let took = within.saturating_sub(end.saturating_duration_since(Instant::now()));
     Err(health.failed(failure, CLOCK.now().minus(took)))
+}
+
+/// Waits before a repetition that follows so many others. The first one comes at once.
+async fn pause_before(repetition: u32) {
+    if let Some(doublings) = repetition.checked_sub(1) {
+        sleep(PAUSE * 2_u32.pow(doublings)).await;
+    }
 }
 
 /// Runs `future` until `end`, by a timer that works even while the caller blocks its own runtime.

@@ -166,11 +166,6 @@ impl<S: Source> SharedConnection<S> {
         self.current().forget(loan);
     }
 
-    /// Forgets the connection, if there is one.
-    pub(crate) fn discard_any(&self) {
-        self.current().loan = None;
-    }
-
     /// Makes another connection, while this one goes on serving the servers that still answer.
     fn replace(&self, loan: &Loan<S::Connection>, key: &str) {
         let mut current = self.current();

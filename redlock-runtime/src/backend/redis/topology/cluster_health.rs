@@ -48,7 +48,9 @@ impl HealthCheck for RedisCluster {
             match health.nodes().iter().find_map(NodeHealth::error) {
                 Some(error) => {
                     // It may be the connection that is dead.
-                    self.examining.discard_any();
+                    if let Some(loan) = self.examining.at_hand() {
+                        self.examining.discard(&loan);
+                    }
                     drop(
                         self.core().health.failed(Failure::new(error.clone(), false, false), sent),
                     );

@@ -112,8 +112,9 @@ pub(super) fn answered(command: &Cmd, answer: &RedisResult<Value>) {
     }
 }
 
-/// `None`: it is a command of the client library itself, or nobody waits for it any more. The client
-/// library drops such a script, but for one that it is about to send: its caller cleans up behind it.
+/// `None`: it is a command of the client library itself, or nobody waits for it any more. The
+/// client library drops such a script, but for one that it is about to send: its caller cleans up
+/// behind it.
 fn progress_of(command: &Cmd) -> Option<Arc<Mutex<Progress>>> {
     script_key(command)?;
     scripts()?.get(&identity(command)).cloned()
