@@ -54,8 +54,7 @@ async fn the_marker_lasts_as_long_as_the_last_of_its_readers() {
     assert_eq!(lock.raw.int(&["EXISTS", &lock.helper("holders")]).await, 0);
 }
 
-/// The permit of a process that died comes back when its lease is over.
-/// By hand, or by a server whose memory was full.
+/// An operator may delete the record, or a server whose memory is full.
 #[tokio::test]
 async fn holders_that_were_deleted_come_back_with_an_end() {
     let lock = Lock::new().await;
@@ -66,6 +65,7 @@ async fn holders_that_were_deleted_come_back_with_an_end() {
     assert!((1..=60_000).contains(&left), "{left}");
 }
 
+/// The permit of a process that died comes back when its lease is over.
 #[tokio::test]
 async fn a_permit_that_nobody_gives_back_ends_with_its_lease() {
     let lock = Lock::new().await;

@@ -178,9 +178,9 @@ async fn the_documented_keys_are_all_there_is() {
     assert_eq!(raw.keys("*").await.len(), 2, "the marks expire by themselves");
 }
 
-/// The next fencing token comes behind the counter, where there is one.
+/// Where a lock has a counter, the next fencing token is above the counter, not above the mark.
 #[tokio::test]
-async fn a_token_that_servers_agreed_on_is_behind_those_of_the_readers_that_follow() {
+async fn readers_get_tokens_above_the_one_that_servers_have_agreed_on() {
     let server = Server::shared().await;
     let (raw, prefix) = (server.raw(), unique_prefix());
     let redlock = Redlock::builder().url(server.url()).prefix(&prefix).build().await.unwrap();

@@ -19,8 +19,10 @@ pub fn tool(url: &str, args: &[&str]) -> Command {
     program(env!("CARGO_BIN_EXE_redlock"), url, args)
 }
 
-/// A program that may start the tool.
+/// A program that may start the tool. It ignores no signal, even if this process was started to
+/// (`nohup`, `&` in a script).
 pub fn program(name: &str, url: &str, args: &[&str]) -> Command {
+    handle_ignored();
     let mut command = Command::new(name);
     for (name, _) in std::env::vars() {
         if name.starts_with("REDLOCK_") || name == "REDIS_URL" {
@@ -30,6 +32,19 @@ pub fn program(name: &str, url: &str, args: &[&str]) -> Command {
     command.env("REDLOCK_URLS", url).args(args).kill_on_drop(true);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
+}
+
+/// Handles the signals that this process ignores: a program that it starts would ignore them, too,
+/// but handlers are not handed down.
+fn handle_ignored() {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let field = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0");
+    let ignored = u64::from_str_radix(field.trim(), 16).unwrap();
+    for number in [Signal::HUP, Signal::INT, Signal::QUIT].map(Signal::as_raw) {
+        if ignored >> (number - 1) & 1 == 1 {
+            drop(signal(SignalKind::from_raw(number)).unwrap());
+        }
+    }
 }
 
 /// What the tool printed, and how it ended.
@@ -111,25 +126,11 @@ pub async fn gone(pid: &str) {
     eventually(SOON, || async { test_kill_process(pid).is_err() }).await;
 }
 
-/// A command under a lock, in a directory for its marks. It ignores no signals, even if this
-/// process was started to (`nohup`, `&` in a script).
+/// A command under a lock, in a directory for its marks.
 pub fn start(server: &Server, marks: &Marks, args: &[&str]) -> Child {
     start_at(&server.url_with_password(), marks, args)
 }
 
-/// A signal that is handled here has its default meaning for a program that is started.
-fn handle_ignored() {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let field = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0");
-    let ignored = u64::from_str_radix(field.trim(), 16).unwrap();
-    for number in [Signal::HUP, Signal::INT, Signal::QUIT].map(Signal::as_raw) {
-        if ignored >> (number - 1) & 1 == 1 {
-            drop(signal(SignalKind::from_raw(number)).unwrap());
-        }
-    }
-}
-
 pub fn start_at(url: &str, marks: &Marks, args: &[&str]) -> Child {
-    handle_ignored();
     tool(url, &[&["run"], args].concat()).current_dir(marks.path()).spawn().unwrap()
 }
