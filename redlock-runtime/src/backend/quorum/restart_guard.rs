@@ -213,8 +213,9 @@ impl RestartGuard {
         Some(Fault { nodes: vec![error], is_unknown: false, is_final: false })
     }
 
-    /// When a node granted a lease, at the earliest. Never, if it may have forgotten others that
-    /// are not over: a clock that jumps later proves nothing of such a lease.
+    /// When a node granted a lease, at the earliest; [`Moment::NEVER`] if the node may have
+    /// forgotten other leases that are not over. A clock that jumps later is no reason to count
+    /// such a grant.
     pub(super) fn granted(&self, member: &Member, sent: Moment) -> Moment {
         if self.gap(member).is_some() { Moment::NEVER } else { sent }
     }

@@ -116,7 +116,7 @@ impl<S: Source> NodeCore<S> {
             }
         };
         let may_have_run = refused.is_some_and(|(_, is_unknown)| is_unknown);
-        let answer = answer.map_err(|failure| failure.after(may_have_run))?;
+        let answer = answer.map_err(|failure| failure.unknown_if(may_have_run))?;
         match refused {
             None if has_queue => self.queue_denial.allowed(),
             // A slot that moves comes to rest again; an ACL mostly stays as it is.

@@ -19,8 +19,8 @@ impl Failure {
         Self { error, is_unknown, is_final }
     }
 
-    /// The failure of a call of which another form may have been carried out before.
-    pub(crate) fn after(self, may_have_run: bool) -> Self {
+    /// The outcome is unknown if another form of the call may have been carried out before.
+    pub(crate) fn unknown_if(self, may_have_run: bool) -> Self {
         Self { is_unknown: self.is_unknown || may_have_run, ..self }
     }
 }

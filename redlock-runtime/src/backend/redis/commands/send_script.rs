@@ -73,14 +73,15 @@ pub(crate) async fn send_script<S: Source, T>(
                     health.broke();
                 }
                 let is_repeated = why.broke && call.may_repeat && repeats < S::REPEATS;
-                // The connection to a whole cluster mostly mends itself.
-                let is_mended = is_repeated && !S::LEADS_TO_ONE;
-                if (why.discard || has_no_answer) && !is_mended {
+                // The client library of a cluster makes a broken connection anew by itself. If that
+                // has not helped, the whole client is replaced.
+                let mends_itself = is_repeated && !S::LEADS_TO_ONE;
+                if (why.discard || has_no_answer) && !mends_itself {
                     connection.failed(&sending.loan, &call.invocation.key());
                 }
                 if is_repeated {
                     is_unknown = true;
-                    let _ = bounded(connection, end, pause_before(repeats)).await;
+                    let _ = bounded(connection, end, pause_after(repeats)).await;
                     repeats += 1;
                     continue;
                 }
@@ -98,9 +99,9 @@ pub(crate) async fn send_script<S: Source, T>(
     Err(health.failed(failure, CLOCK.now().minus(took)))
 }
 
-/// Waits before a repetition that follows so many others. The first one comes at once.
-async fn pause_before(repetition: u32) {
-    if let Some(doublings) = repetition.checked_sub(1) {
+/// Waits before the next repetition, after so many `repeats`. The first one comes at once.
+async fn pause_after(repeats: u32) {
+    if let Some(doublings) = repeats.checked_sub(1) {
         sleep(PAUSE * 2_u32.pow(doublings)).await;
     }
 }
