@@ -7,6 +7,7 @@ use std::process::Command;
 use fault_kit::Server;
 use redis::aio::MultiplexedConnection;
 
+use super::cores::Cores;
 use super::open::Pace;
 use super::options::Options;
 use super::subjects::{Program, Role, SUBJECTS};
@@ -14,6 +15,7 @@ use crate::Failure;
 
 pub struct Lab {
     pub options: Options,
+    pub cores: Cores,
     /// The server that all share who do not say otherwise.
     pub redis: Place,
     /// The one of [`Role::Valkey`], or why there is none.
@@ -46,12 +48,13 @@ impl Place {
     }
 
     /// `scripts/bench` says where the program is.
-    async fn valkey() -> Result<Result<Place, String>, Failure> {
+    async fn valkey(cores: &Cores) -> Result<Result<Place, String>, Failure> {
         let program = std::env::var_os("REDLOCK_BENCH_VALKEY").map(PathBuf::from);
         let Some(program) = program.filter(|program| program.is_file()) else {
             return Ok(Err("REDLOCK_BENCH_VALKEY names no valkey-server".to_owned()));
         };
-        Ok(Ok(Place::of(Server::builder().program(program).start().await).await?))
+        let server = cores.of_servers(Server::builder().program(program).start()).await;
+        Ok(Ok(Place::of(server).await?))
     }
 }
 
@@ -62,15 +65,16 @@ impl Lab {
         let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
         let target = target.unwrap_or_else(|| bench.join("target"));
         let peers = prepare_peers(options, &root, &target);
-        let redis = Place::of(Server::start().await).await?;
-        let valkey = Place::valkey().await?;
+        let cores = Cores::split();
+        let redis = Place::of(cores.of_servers(Server::start()).await).await?;
+        let valkey = Place::valkey(&cores).await?;
         let memory = Path::new("/dev/shm");
         let scratch = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let scratch = scratch.join(format!("redlock-bench-{}", std::process::id()));
         std::fs::create_dir_all(&scratch)?;
         let options = options.clone();
         let (round, pace) = (0, None);
-        Ok(Lab { options, redis, valkey, root, target, scratch, peers, round, pace })
+        Ok(Lab { options, cores, redis, valkey, root, target, scratch, peers, round, pace })
     }
 
     /// Where a subject has its locks, if it has them on one server.

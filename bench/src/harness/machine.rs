@@ -17,6 +17,8 @@ pub struct Machine {
     pub commit: String,
     pub cpu: String,
     pub cores: usize,
+    /// Which of them servers and clients have.
+    pub placement: String,
     pub memory: String,
     pub kernel: String,
     /// Of the server, compilers and run times.
@@ -53,7 +55,8 @@ impl Machine {
             command: format!("scripts/bench {}", arguments.join(" ")).trim().to_owned(),
             commit: commit.unwrap_or_default(),
             cpu: line("/proc/cpuinfo", "model name"),
-            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            cores: lab.cores.count,
+            placement: lab.cores.to_string(),
             memory: line("/proc/meminfo", "MemTotal"),
             kernel: line("/proc/sys/kernel/osrelease", ""),
             tools,

@@ -2,6 +2,7 @@
 
 mod child;
 mod compile_time;
+mod cores;
 mod figures;
 mod idle;
 mod lab;

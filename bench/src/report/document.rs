@@ -42,12 +42,13 @@ fn generated(results: &Results, images: &[String]) -> String {
     let rounds =
         if results.rounds == 1 { "1 round" } else { &format!("{} rounds", results.rounds) };
     let mut text = format!(
-        "Measured on {} with `{}` at {}: {rounds}, {} cores of {}, {}, Linux {}; {tools}.\n",
+        "Measured on {} with `{}` at {}: {rounds}, {} cores of {} ({}), {}, Linux {}; {tools}.\n",
         machine.date,
         machine.command,
         machine.commit,
         machine.cores,
         machine.cpu,
+        machine.placement,
         machine.memory,
         machine.kernel
     );

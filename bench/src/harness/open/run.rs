@@ -83,7 +83,7 @@ pub async fn answers(
     lists: &[Vec<u64>],
     gives_up: f64,
 ) -> Result<Vec<Answer>, Failure> {
-    let servers = servers::start(subject).await?;
+    let servers = servers::start(&lab.cores, subject).await?;
     let plan = plan(lab, scenario, subject, cell);
     let plan = Plan {
         url: servers.url().unwrap_or(plan.url),

@@ -2,6 +2,7 @@
 
 use fault_kit::{Cluster, Masters, Replicated, secs};
 
+use super::super::cores::Cores;
 use super::super::subjects::Subject;
 use crate::Failure;
 
@@ -14,7 +15,7 @@ pub enum Servers {
 }
 
 /// What cannot be started fails the measurement, not the program: the tools panic.
-pub async fn start(subject: &Subject) -> Result<Servers, Failure> {
+pub async fn start(cores: &Cores, subject: &Subject) -> Result<Servers, Failure> {
     let name = subject.name;
     let start = async move {
         match name {
@@ -25,7 +26,7 @@ pub async fn start(subject: &Subject) -> Result<Servers, Failure> {
             _ => Servers::Own,
         }
     };
-    Ok(tokio::spawn(start).await?)
+    Ok(cores.of_servers(tokio::spawn(start)).await?)
 }
 
 impl Servers {
