@@ -19,6 +19,11 @@ pub(crate) fn deadline(sent: Moment, expire: Duration) -> Moment {
     sent.plus(expire.saturating_sub(drift(expire)))
 }
 
+/// From here on a server has no lease of so long any more that began at `sent` or before.
+pub(crate) fn server_end(sent: Moment, expire: Duration) -> Moment {
+    sent.plus(expire).plus(drift(expire))
+}
+
 /// From here on the body is not polled any more: early enough to drop its locals and to run its
 /// release while the lease still holds.
 pub(crate) fn stop(sent: Moment, expire: Duration) -> Moment {

@@ -94,7 +94,7 @@ fn reclaim(engine: &Arc<Engine>, queue: &QueueHandle, mut granted: Granted) -> O
         release_ended(engine, queue, &granted);
         return None;
     }
-    granted.tenure.renewed(granted.hold.confirmed());
+    granted.tenure.renewed(granted.hold.confirmed(), granted.hold.server_end());
     Some(granted.tenure)
 }
 

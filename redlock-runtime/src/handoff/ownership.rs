@@ -101,7 +101,7 @@ impl Ownership {
     pub(super) fn end_hold(&mut self, fencing_token: FencingToken) -> bool {
         let is_held = self.scheduler.end(&self.hold);
         let Some((_, tenure)) = self.held.as_mut().filter(|_| is_held) else { return false };
-        tenure.renewed(self.hold.confirmed());
+        tenure.renewed(self.hold.confirmed(), self.hold.server_end());
         tenure.raised(fencing_token);
         true
     }
@@ -138,7 +138,7 @@ impl Ownership {
     fn let_go_of(&self, (queue, mut tenure): HeldKey, may_pass_on: bool) -> Option<ReleaseTask> {
         let until = self.hold.server_end();
         if may_pass_on && self.engine.fifo_queue().is_some() {
-            tenure.renewed(self.hold.confirmed());
+            tenure.renewed(self.hold.confirmed(), until);
             let Some(left) = pass_on(&self.engine, &queue, &self.hold, tenure) else {
                 // The next caller has the lock: for its former holder, it counts as released.
                 let released = Released::Released;

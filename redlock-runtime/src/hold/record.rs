@@ -236,7 +236,7 @@ impl Hold {
     /// carried out.
     pub(crate) fn server_end(&self) -> Moment {
         let (expire, ledger) = (self.claim.expire, self.ledger());
-        let own = ledger.confirmed.sent.max(ledger.asked).plus(expire + validity::drift(expire));
+        let own = validity::server_end(ledger.confirmed.sent.max(ledger.asked), expire);
         own.max(self.further.as_ref().map_or(Moment::ZERO, |further| further.server_end))
     }
 

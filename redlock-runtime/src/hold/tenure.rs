@@ -41,6 +41,9 @@ pub(crate) struct Leftovers {
 pub(crate) struct Tenure {
     pub(crate) claim: Claim,
     pub(crate) confirmed: ConfirmedLease,
+    /// When the lease ends on the server at the latest, even if a command without an answer was
+    /// carried out.
+    server_end: Moment,
     /// An answer has just confirmed the lock. Otherwise a signal did, to a waiter that may be slow.
     is_answered: bool,
     /// The lock has to be claimed before a caller holds it: the signal may have come too late.
@@ -66,6 +69,7 @@ impl Tenure {
         let FencingTokens { first, last } = fencing_tokens;
         let since = confirmed.sent;
         Self {
+            server_end: validity::server_end(since, claim.expire),
             claim,
             confirmed,
             is_answered: true,
@@ -131,6 +135,7 @@ impl Tenure {
         }
         self.claim = claim.claim;
         self.confirmed = claim.confirmed;
+        self.server_end = claim.server_end;
         (self.is_answered, self.is_doubtful) = (true, false);
         self.leftovers.was_cut |= claim.leftovers.was_cut;
         self
@@ -153,15 +158,19 @@ impl Tenure {
         expire <= self.claim.expire
     }
 
-    /// Notes the last confirmed lease of the holder.
-    pub(crate) fn renewed(&mut self, confirmed: ConfirmedLease) {
-        self.confirmed = confirmed;
+    /// Notes the last confirmed lease of the holder, and when its last lease ends on the server.
+    pub(crate) fn renewed(&mut self, confirmed: ConfirmedLease, server_end: Moment) {
+        (self.confirmed, self.server_end) = (confirmed, server_end);
+    }
+
+    /// A command left at `sent` that may have begun a lease, and was not answered.
+    pub(crate) fn may_be_renewed(&mut self, sent: Moment) {
+        self.server_end = self.server_end.max(validity::server_end(sent, self.claim.expire));
     }
 
     /// When the lease ends on the server at the latest, as far as this clock can tell.
     pub(crate) fn server_end(&self) -> Moment {
-        let expire = self.claim.expire;
-        self.confirmed.sent.plus(expire).plus(validity::drift(expire))
+        self.server_end
     }
 
     /// When the first hold of this tenure begins.

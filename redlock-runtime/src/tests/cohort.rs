@@ -140,6 +140,28 @@ async fn after_a_rotate_without_an_answer_everyone_starts_again_with_a_fresh_own
     }
 }
 
+/// It may have been carried out, and keeps the lock for another lease of its owner.
+#[tokio::test(start_paused = true)]
+async fn a_release_outlasts_a_rotate_without_an_answer() {
+    let server = Server::new();
+    let (redlock, guard, waiters) = cohort(&server).await;
+    let (owner, lease) = (guard.owner().to_owned(), server.left("k"));
+    tokio::time::sleep(lease / 2).await;
+    server.next("rotate", [Fate::LostReply]);
+    for verb in ["release", "give_back"] {
+        server.next(verb, vec![Fate::LostRequest; 10_000]);
+    }
+    drop(guard);
+    tokio::time::sleep(lease / 4).await;
+    waiters.iter().for_each(Waiter::abort);
+    tokio::time::sleep(lease * 3 / 10).await;
+    assert_eq!(server.owner("k"), Some(owner), "it was kept");
+    server.recovers("release");
+    server.recovers("give_back");
+    assert_eq!(redlock.shutdown(lease * 2 / 5).await, 0);
+    assert_eq!(server.owner("k"), None);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_was_lost_is_not_passed_on() {
     for reason in [LostReason::Expired, LostReason::Unreachable] {

@@ -336,6 +336,7 @@ impl Strategy for Fifo {
             Err(fault) => {
                 if fault.is_unknown {
                     release::clean_up(&engine, next.claim, true);
+                    tenure.may_be_renewed(sent);
                 }
                 release::free(&engine, &tenure);
                 self.failed(cx, fault);
