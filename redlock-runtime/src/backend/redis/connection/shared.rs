@@ -175,7 +175,9 @@ impl<S: Source> SharedConnection<S> {
         drop(current);
         let (source, current) = (Arc::clone(&self.source), Arc::clone(&self.current));
         let (mut loan, key) = (loan.clone(), key.to_owned());
+        let replacing = Replacing(Arc::clone(&current));
         tokio::spawn(async move {
+            let _replacing = replacing;
             let begun = Instant::now();
             let mut made = connect(&*source, None).await.ok();
             let took = begun.elapsed();
@@ -187,7 +189,6 @@ impl<S: Source> SharedConnection<S> {
             // others better: it does not look for servers that it already knows.
             let is_dead = !is_better && !leads::<S>(&mut loan.connection, None).await;
             let mut current = lock(&current);
-            current.is_being_replaced = false;
             if !current.is_now(&loan) {
                 return;
             }
@@ -202,6 +203,15 @@ impl<S: Source> SharedConnection<S> {
 
     fn current(&self) -> MutexGuard<'_, Current<S::Connection>> {
         lock(&self.current)
+    }
+}
+
+/// A connection is being replaced, until this is dropped.
+struct Replacing<C>(Arc<Mutex<Current<C>>>);
+
+impl<C> Drop for Replacing<C> {
+    fn drop(&mut self) {
+        lock(&self.0).is_being_replaced = false;
     }
 }
 

@@ -19,6 +19,8 @@ use crate::owner::Owner;
 pub(crate) const NOBODY: &str = "-";
 /// How many former owners are remembered: a signal for one of them is rare, and late.
 const MOST_FORMER: usize = 1024;
+/// Begins the message to a waiter that has to look again.
+pub(crate) const LOOK: &[u8] = b"look ";
 
 /// The channel of a node's waiters, and which waiter listens for what.
 #[derive(Debug)]
@@ -286,7 +288,7 @@ fn parse_free(message: &[u8]) -> Option<Lock<'_>> {
 /// `look <length of the owner> <owner><lock key>`: the holders of a shared kind end earlier than
 /// the waiter was told.
 fn parse_look(message: &[u8]) -> Option<(Lock<'_>, QueueSignal)> {
-    Some((Lock::parse(message.strip_prefix(b"look ")?)?, QueueSignal::Disturbed))
+    Some((Lock::parse(message.strip_prefix(LOOK)?)?, QueueSignal::Disturbed))
 }
 
 #[cfg(test)]

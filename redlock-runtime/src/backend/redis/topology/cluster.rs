@@ -14,7 +14,9 @@ use deadpool_redis::redis::cluster_routing::{
     SlotAddr,
 };
 use deadpool_redis::redis::io::tcp::TcpSettings;
-use deadpool_redis::redis::{ConnectionInfo, RedisResult, Value};
+use deadpool_redis::redis::{
+    ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value,
+};
 use tokio::time::Instant;
 
 use super::cluster_connection::ShardsConnection;
@@ -222,24 +224,35 @@ impl Source for Shards {
         matches!(self, Self::Pool(_))
     }
 
+    /// Where the client library cannot reach the master of a key, it asks any other server. Such a
+    /// server answers `PING`, but not a command about the key.
     async fn leads(connection: &mut ShardsConnection, key: Option<&str>) -> bool {
-        let place = match key {
-            Some(key) => RoutingInfo::SingleNode(SingleNodeRoutingInfo::SpecificNode(
-                Route::with_key(key, SlotAddr::Master),
-            )),
-            None => RoutingInfo::MultiNode((
-                MultipleNodeRoutingInfo::AllNodes,
-                Some(ResponsePolicy::OneSucceeded),
-            )),
+        let (command, place) = if let Some(key) = key {
+            let master = Route::with_key(key, SlotAddr::Master);
+            let place = RoutingInfo::SingleNode(SingleNodeRoutingInfo::SpecificNode(master));
+            (redis::cmd("GET").arg(key).take(), place)
+        } else {
+            let all = (MultipleNodeRoutingInfo::AllNodes, Some(ResponsePolicy::OneSucceeded));
+            (redis::cmd("PING"), RoutingInfo::MultiNode(all))
         };
-        let answer = connection.route(redis::cmd("PING"), place);
-        // A refusal is an answer as well.
-        matches!(answer.await, Ok(Value::SimpleString(_) | Value::ServerError(_)))
+        let answer = connection.route(command, place).await;
+        answer.and_then(Value::extract_error).map_or_else(|error| is_of_master(&error), |_| true)
     }
 
     async fn subscribe(&self, listener: Listener) -> RedisResult<Option<PubsubStream>> {
         let Self::Client { seeds, .. } = self else { return Ok(None) };
         masters::subscribe(seeds, listener).await.map(Some)
+    }
+}
+
+/// Is this the answer of a master to a command about a key of its own? A refusal is an answer as
+/// well.
+fn is_of_master(error: &RedisError) -> bool {
+    use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, Moved, TryAgain};
+    match error.kind() {
+        ErrorKind::Server(Moved | Ask | TryAgain | ClusterDown | MasterDown | BusyLoading) => false,
+        ErrorKind::Server(_) | ErrorKind::Extension => true,
+        _ => false,
     }
 }
 
@@ -255,6 +268,15 @@ mod tests {
         assert!(is_passing::<Shards>(NodeErrorKind::Cluster));
         assert!(!is_passing::<Shards>(NodeErrorKind::NoPermission));
         assert!(!is_passing::<Direct>(NodeErrorKind::Cluster));
+    }
+
+    #[test]
+    fn a_redirection_is_not_the_answer_of_the_master() {
+        for kind in [ServerErrorKind::Moved, ServerErrorKind::ClusterDown] {
+            assert!(!is_of_master(&RedisError::from((kind.into(), "elsewhere"))));
+        }
+        assert!(!is_of_master(&RedisError::from((ErrorKind::Io, "broken"))));
+        assert!(is_of_master(&RedisError::from((ErrorKind::Extension, "WRONGTYPE"))));
     }
 
     #[test]

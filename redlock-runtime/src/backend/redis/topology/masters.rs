@@ -1,7 +1,6 @@
 //! Listens at every master of a cluster: what a script publishes arrives without a detour over the
 //! bus of the cluster, and the script can count the listeners.
 
-use std::collections::{HashSet, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -15,6 +14,7 @@ use deadpool_redis::redis::{
 use futures_core::Stream;
 use tokio::time::{Instant, timeout};
 
+use super::heard::Heard;
 use crate::backend::redis::commands::reply::text;
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
 use crate::backend::redis::pubsub::subscription::{
@@ -26,8 +26,6 @@ use crate::together::together;
 const CONNECT: Duration = Duration::from_secs(1);
 /// The time between two surveys while a master is not listened to, or while one may be new.
 const SOON: Duration = Duration::from_secs(1);
-/// How many messages are remembered, as each of them comes from every master.
-const MOST_HEARD: usize = 512;
 
 /// The address of a server.
 pub(super) type Address = (String, u16);
@@ -123,7 +121,9 @@ impl Masters {
         self.surveyed + if self.is_whole { HEARTBEAT } else { SOON }
     }
 
-    fn survey(&self) -> Surveying {
+    fn survey(&mut self) -> Surveying {
+        // What goes wrong from here on, the survey may not see.
+        self.is_whole = true;
         let known = self
             .connections
             .iter()
@@ -137,7 +137,7 @@ impl Masters {
             self.is_whole = false;
             return;
         };
-        self.is_whole = failed.is_none() && deaf.is_empty();
+        self.is_whole &= failed.is_none() && deaf.is_empty();
         let had = self.connections.len();
         self.connections.retain(|connection| !deaf.contains(&connection.address));
         let is_changed = self.connections.len() < had || !connections.is_empty();
@@ -158,28 +158,6 @@ impl Masters {
         if self.heard.is_new(&message) {
             self.listener.pass_on(message);
         }
-    }
-}
-
-/// Messages that came already: no two signals and no two hints are alike.
-#[derive(Default)]
-struct Heard {
-    known: HashSet<Vec<u8>>,
-    in_order: VecDeque<Vec<u8>>,
-}
-
-impl Heard {
-    fn is_new(&mut self, message: &[u8]) -> bool {
-        if !self.known.insert(message.to_vec()) {
-            return false;
-        }
-        if self.in_order.len() == MOST_HEARD
-            && let Some(oldest) = self.in_order.pop_front()
-        {
-            self.known.remove(&oldest);
-        }
-        self.in_order.push_back(message.to_vec());
-        true
     }
 }
 
@@ -381,16 +359,5 @@ mod tests {
             at("rediss://u:p@a:1"),
             ConnectionAddr::TcpTls { host, port: 7001, insecure: false, .. } if host == "b"
         ));
-    }
-
-    #[test]
-    fn what_comes_over_the_bus_again_is_heard_once() {
-        let mut heard = Heard::default();
-        assert!(heard.is_new(b"a") && !heard.is_new(b"a"));
-        for n in 0..MOST_HEARD {
-            assert!(heard.is_new(format!("{n}").as_bytes()));
-        }
-        assert_eq!(heard.known.len(), MOST_HEARD);
-        assert!(heard.is_new(b"a"), "that is long ago");
     }
 }

@@ -7,6 +7,8 @@ mod cluster_connection;
 #[cfg(feature = "cluster")]
 mod cluster_health;
 #[cfg(feature = "cluster")]
+mod heard;
+#[cfg(feature = "cluster")]
 mod last_checks;
 #[cfg(feature = "cluster")]
 pub(crate) mod masters;

@@ -1,0 +1,51 @@
+//! The signals of a cluster that came already: its bus brings some of them more than once.
+
+use std::collections::{HashSet, VecDeque};
+
+use crate::backend::redis::pubsub::registry::LOOK;
+
+/// How many messages are remembered, as each of them comes from every master.
+const MOST_HEARD: usize = 512;
+
+/// Messages that came already: no two hand-overs and no two hints are alike.
+#[derive(Default)]
+pub(super) struct Heard {
+    known: HashSet<Vec<u8>>,
+    in_order: VecDeque<Vec<u8>>,
+}
+
+impl Heard {
+    pub(super) fn is_new(&mut self, message: &[u8]) -> bool {
+        // The same owner may have to look more than once, and may look once too often.
+        if message.starts_with(LOOK) {
+            return true;
+        }
+        if !self.known.insert(message.to_vec()) {
+            return false;
+        }
+        if self.in_order.len() == MOST_HEARD
+            && let Some(oldest) = self.in_order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        self.in_order.push_back(message.to_vec());
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_over_the_bus_again_is_heard_once() {
+        let mut heard = Heard::default();
+        assert!(heard.is_new(b"a") && !heard.is_new(b"a"));
+        for n in 0..MOST_HEARD {
+            assert!(heard.is_new(format!("{n}").as_bytes()));
+        }
+        assert_eq!(heard.known.len(), MOST_HEARD);
+        assert!(heard.is_new(b"a"), "that is long ago");
+        assert!(heard.is_new(b"look 1 ab") && heard.is_new(b"look 1 ab"));
+    }
+}
