@@ -49,8 +49,8 @@ const CLIENT_CONNECT: Duration = Duration::from_secs(1);
 pub(crate) struct RedisCluster {
     node: RedisNode<Shards>,
     pub(super) checks: LastChecks,
-    /// For checks of the masters. A check of one that is down makes the client library connect to
-    /// all of them anew, and other commands on that connection wait.
+    /// For checks of the masters of a pool's cluster. A check of one that is down makes the client
+    /// library connect to all of them anew, and other commands on that connection wait.
     pub(super) examining: SharedConnection<IdentifiedSource<Shards>>,
 }
 
@@ -188,18 +188,6 @@ pub(crate) enum Shards {
         seeds: Vec<ConnectionInfo>,
     },
     Pool(Pool),
-}
-
-impl Shards {
-    /// The host that servers mean which do not know their own. A pool does not tell it.
-    pub(super) fn first_host(&self) -> &str {
-        match self {
-            Self::Client { seeds, .. } => {
-                seeds.first().map_or("", |seed| masters::host(seed.addr()))
-            }
-            Self::Pool(_) => "",
-        }
-    }
 }
 
 impl Source for Shards {

@@ -9,7 +9,7 @@ use deadpool_redis::redis::cluster_routing::{
 use deadpool_redis::redis::{self, RedisResult, Value};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::cluster::RedisCluster;
+use super::cluster::{RedisCluster, Shards};
 use super::masters;
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::{Failure, no_reply};
@@ -47,13 +47,12 @@ impl HealthCheck for RedisCluster {
             // A part of the cluster that is out makes an outage, as it does for commands.
             match health.nodes().iter().find_map(NodeHealth::error) {
                 Some(error) => {
-                    // It may be the connection that is dead.
+                    // It may be the connection of the pool that is dead.
                     if let Some(loan) = self.examining.at_hand() {
                         self.examining.discard(&loan);
                     }
-                    drop(
-                        self.core().health.failed(Failure::new(error.clone(), false, false), sent),
-                    );
+                    let failure = Failure::new(error.clone(), false, false);
+                    drop(self.core().health.failed(failure, sent));
                 }
                 None => self.core().health.heard(),
             }
@@ -71,12 +70,16 @@ impl RedisCluster {
     ) -> Result<Vec<masters::Address>, NodeError> {
         let name = &self.core().name;
         let asked = timeout_at(begun + within, async {
+            if let Shards::Client { seeds, .. } = &self.core().source.source {
+                return Ok(masters::masters(seeds, &[]).await?.1);
+            }
             let mut loan = self.examining.borrow().await?;
             let all = MultipleNodeRoutingInfo::AllNodes;
             let place = RoutingInfo::MultiNode((all, Some(ResponsePolicy::OneSucceeded)));
             let command = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
             let slots = loan.connection.inner().route(command, place).await?;
-            let found = masters::parse(&slots, self.core().source.source.first_host());
+            // A pool does not tell the host that servers mean which do not know their own.
+            let found = masters::parse(&slots, "");
             if found.is_empty() { Err(broken()) } else { Ok(found) }
         });
         match asked.await {
@@ -86,14 +89,22 @@ impl RedisCluster {
         }
     }
 
-    async fn check(&self, (host, port): masters::Address, within: Duration) -> NodeHealth {
-        let name = format!("{} ({host}:{port})", self.core().name);
+    /// Over a connection of its own where that is possible. The client library serves no other
+    /// command while it looks for a master that is silent.
+    async fn check(&self, master: masters::Address, within: Duration) -> NodeHealth {
+        let name = format!("{} ({}:{})", self.core().name, master.0, master.1);
         let begun = Instant::now();
         let asked = timeout(within, async {
-            let mut loan = self.examining.borrow().await?;
-            let master = SingleNodeRoutingInfo::ByAddress { host, port };
-            let place = RoutingInfo::SingleNode(master);
-            let answer = loan.connection.inner().route(redis::cmd("PING"), place).await?;
+            let answer = match &self.core().source.source {
+                Shards::Client { seeds, .. } => masters::ping(&seeds[0], &master).await?,
+                Shards::Pool(_) => {
+                    let mut loan = self.examining.borrow().await?;
+                    let (host, port) = master;
+                    let master = SingleNodeRoutingInfo::ByAddress { host, port };
+                    let place = RoutingInfo::SingleNode(master);
+                    loan.connection.inner().route(redis::cmd("PING"), place).await?
+                }
+            };
             RedisResult::Ok(match answer {
                 Value::ServerError(refusal) => Err(refusal.into()),
                 _ => Ok(()),

@@ -216,7 +216,7 @@ async fn survey(
 }
 
 /// The masters as the first server names them that answers, and how that server was connected to.
-async fn masters(
+pub(super) async fn masters(
     seeds: &[ConnectionInfo],
     known: &[(Address, PubSubSink)],
 ) -> RedisResult<(ConnectionInfo, Vec<Address>)> {
@@ -241,6 +241,13 @@ async fn masters(
 async fn slots(server: ConnectionInfo) -> RedisResult<Value> {
     let mut connection = Client::open(server)?.get_multiplexed_async_connection().await?;
     redis::cmd("CLUSTER").arg("SLOTS").query_async(&mut connection).await
+}
+
+/// Asks one server for a sign of life.
+pub(super) async fn ping(seed: &ConnectionInfo, address: &Address) -> RedisResult<Value> {
+    let info = seed.clone().set_addr(place(seed.addr(), address));
+    let mut connection = Client::open(info)?.get_multiplexed_async_connection().await?;
+    redis::cmd("PING").query_async(&mut connection).await
 }
 
 /// Subscribing once more changes nothing, and needs no other permission.
