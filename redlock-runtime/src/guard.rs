@@ -6,10 +6,11 @@ use std::sync::Arc;
 use super::lease::Lease;
 use super::state::{LostReason, Released};
 use crate::acquire;
-use crate::body::{HoldLink, Protect, Reentry, finish};
+use crate::body::{HoldLink, Protect, Reentry};
 use crate::error::LockError;
 use crate::handoff::Ownership;
 use crate::kind::Kind;
+use crate::release;
 
 /// A held lock. It is renewed in the background until it is released, dropped, lost, or used up
 /// after `max_renew` renewals.
@@ -193,8 +194,8 @@ impl LockGuard {
     /// The release behind a finished body, awaited and reported, never an error.
     pub(crate) async fn finish(mut self) {
         let Some(ownership) = self.ownership.take() else { return };
-        let Some(answer) = finish::begin(ownership) else { return };
-        finish::report(self.lease.hold(), answer.await);
+        let Some(answer) = ownership.release_after_body() else { return };
+        release::report(self.lease.hold(), answer.await);
     }
 }
 

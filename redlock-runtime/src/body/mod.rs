@@ -1,6 +1,5 @@
-//! A body under a lease: when it may run, which locks it holds, and how it ends.
+//! A body under a lease: when it may run, and which locks it holds.
 
-pub(crate) mod finish;
 pub(crate) mod protect;
 pub(crate) mod reentrancy;
 pub(crate) mod watch;

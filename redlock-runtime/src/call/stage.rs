@@ -12,7 +12,7 @@ use super::after_completion::after_completion;
 use super::spec::{Client, Spec};
 use crate::acquire;
 use crate::acquire::{Acquiring, Order};
-use crate::body::{Entering, Held, HoldLink, Reentry, Watch, finish, reentrancy};
+use crate::body::{Entering, Held, HoldLink, Reentry, Watch, reentrancy};
 use crate::client::Redlock;
 use crate::error::LockError;
 use crate::handoff::Ownership;
@@ -21,6 +21,7 @@ use crate::key;
 use crate::key::{Key, LockKey, Rendered};
 use crate::kind::Kind;
 use crate::options::Policy;
+use crate::release;
 use crate::release::ReleaseFuture;
 
 /// How far a call has come. The future of every locked call holds one stage, boxed.
@@ -111,9 +112,9 @@ impl Stage {
         };
         let Some(ownership) = ownership else { return false };
         let answer = if spec.awaits_release {
-            finish::begin(ownership)
+            ownership.release_after_body()
         } else {
-            finish::in_background(ownership, may_wait)
+            ownership.release_in_background(may_wait)
         };
         let Some(answer) = answer else { return false };
         *self = Self::Releasing { hold: Arc::clone(watch.hold()), answer };
@@ -124,7 +125,7 @@ impl Stage {
     pub(crate) fn poll_release(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Self::Releasing { hold, answer } = self {
             let answer = ready!(Pin::new(answer).poll(cx));
-            finish::report(hold, answer);
+            release::report(hold, answer);
         }
         *self = Self::Done;
         Poll::Ready(())

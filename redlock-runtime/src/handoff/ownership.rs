@@ -82,10 +82,19 @@ impl Ownership {
         self.let_go().map_or(ReleaseFuture::Now(Released::Released), send)
     }
 
+    /// Releases the lock after a finished body. `None`: the lease was lost, so that no answer is
+    /// worth waiting for; the drop releases what is left.
+    pub(crate) fn release_after_body(self) -> Option<ReleaseFuture> {
+        self.was_protected().then(|| self.release())
+    }
+
     /// Releases the lock after a finished body without waiting for an answer. When this returns
     /// `None`, or when the returned future is ready, the command has left ahead of whatever the
     /// caller sends next. `may_wait`: the caller can await that future.
     pub(crate) fn release_in_background(mut self, may_wait: bool) -> Option<ReleaseFuture> {
+        if !self.was_protected() {
+            return None;
+        }
         let body = FinishedBody::new(&self.hold, self.further.is_some());
         let finished = |task| ReleaseTask { finished: Some(body.clone()), ..task };
         if self.further.is_some() {
@@ -94,6 +103,13 @@ impl Ownership {
             return Some(release::all(leaving));
         }
         send_unawaited(finished(self.let_go()?), may_wait)
+    }
+
+    /// Did the lease hold to the end of the body? Operators are told if it did not.
+    fn was_protected(&self) -> bool {
+        let Some(reason) = self.hold.lost() else { return true };
+        release::warn_unprotected(&self.hold, &reason);
+        false
     }
 
     /// Ends the hold, but keeps its key for one with this fencing token. `false`: the lease was

@@ -15,4 +15,4 @@ pub(crate) use reaper::unawaited;
 pub(crate) use release_future::ReleaseFuture;
 pub(crate) use task::{ReleaseTask, free, in_background};
 pub(crate) use undo::{clean_up, leave};
-pub(crate) use unprotected::{FinishedBody, check_protection, warn_unprotected};
+pub(crate) use unprotected::{FinishedBody, report, warn_unprotected};

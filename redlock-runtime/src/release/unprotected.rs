@@ -1,9 +1,10 @@
-//! The report of a body that finished although its lock had been lost.
+//! The report of what the release after a finished body found: its lock may have been lost.
 
 use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::backend::Fault;
 use crate::hold::Hold;
 use crate::report::Topic;
 use crate::shield::tell;
@@ -34,9 +35,24 @@ impl FinishedBody {
     }
 }
 
+/// Reports the answer, if it came. A failed release is not the caller's error: the work is done,
+/// and the lock ends with its lease at the latest.
+pub(crate) fn report(hold: &Hold, answer: Option<Result<Released, Fault>>) {
+    let key = hold.claim.key.name();
+    match answer {
+        Some(Ok(released)) => check_protection(hold, released),
+        Some(Err(fault)) => {
+            let nodes = fault.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            // The background reports it if its own attempts fail as well.
+            tell!(debug, key, %nodes, "release unanswered; it goes on in the background");
+        }
+        None => tell!(warn, key, "release unanswered: the background thread stopped"),
+    }
+}
+
 /// Reports what the release after a finished body found, if the body was not protected to its end.
 /// An unknown outcome is not reported as a loss.
-pub(crate) fn check_protection(hold: &Hold, released: Released) {
+fn check_protection(hold: &Hold, released: Released) {
     match released {
         Released::Released | Released::Unknown => {}
         Released::Expired => warn_unprotected(hold, &"the key was gone"),
