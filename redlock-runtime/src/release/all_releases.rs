@@ -1,10 +1,44 @@
-//! The outcome of releasing all keys of a hold.
+//! The release of all keys of a hold, and its outcome.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::release_future::{ReleaseFuture, ReleaseOutcome};
+use super::task::{InlineRelease, ReleaseTask, inline};
+use crate::backend::{Fault, LockBackend, Release};
 use crate::state::Released;
+
+/// Sends the releases of several keys over `route`, with the first poll: with one command where
+/// that reaches all of them. The background continues each of them by itself after a failure, or
+/// when the future is dropped.
+pub(crate) fn inline_all(tasks: Vec<ReleaseTask>, route: Arc<dyn LockBackend>) -> ReleaseFuture {
+    let requests: Vec<Release<'_>> = tasks.iter().map(ReleaseTask::request).collect();
+    let ability = route.abilities().release_all;
+    if ability.is_none_or(|ability| !ability.reaches(&requests)) {
+        let here = |task| ReleaseFuture::here(inline(task, Arc::clone(&route)));
+        return all(tasks.into_iter().map(here).collect());
+    }
+    let releases = tasks.into_iter().map(InlineRelease::new).collect();
+    ReleaseFuture::here(send_all(releases, route))
+}
+
+async fn send_all(
+    mut releases: Vec<InlineRelease>,
+    route: Arc<dyn LockBackend>,
+) -> Result<Released, Fault> {
+    let answers = {
+        let tasks: Vec<_> = releases.iter().filter_map(InlineRelease::task).collect();
+        let requests: Vec<Release<'_>> = tasks.iter().map(|task| task.request()).collect();
+        let within = tasks.iter().map(|task| task.engine.reply_timeout).min().unwrap_or_default();
+        match route.abilities().release_all {
+            Some(ability) => ability.release_all(&requests, within).await,
+            None => unreachable!("it was asked whether it reaches them"),
+        }
+    };
+    let outcomes = releases.iter_mut().zip(answers).map(|(release, answer)| release.settle(answer));
+    outcomes.reduce(worse).unwrap_or(Ok(Released::Released))
+}
 
 /// Sends all of these at once. Resolves when each has its outcome, with the worst of them.
 pub(crate) fn all(pending: Vec<ReleaseFuture>) -> ReleaseFuture {
@@ -35,7 +69,7 @@ impl Future for AllReleases {
 }
 
 /// The worse of two outcomes.
-pub(super) fn worse(one: ReleaseOutcome, other: ReleaseOutcome) -> ReleaseOutcome {
+fn worse(one: ReleaseOutcome, other: ReleaseOutcome) -> ReleaseOutcome {
     if weight(Some(&other)) > weight(Some(&one)) { other } else { one }
 }
 
@@ -53,7 +87,6 @@ fn weight(outcome: Option<&ReleaseOutcome>) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::Fault;
 
     #[tokio::test]
     async fn the_worst_outcome_is_told() {

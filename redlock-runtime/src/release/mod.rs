@@ -2,17 +2,15 @@
 //! commands.
 
 mod all_releases;
-mod inline;
 mod reaper;
 mod release_future;
 mod task;
 mod undo;
 mod unprotected;
 
-pub(crate) use all_releases::all;
-pub(crate) use inline::{inline, inline_all};
+pub(crate) use all_releases::{all, inline_all};
 pub(crate) use reaper::unawaited;
 pub(crate) use release_future::ReleaseFuture;
-pub(crate) use task::{ReleaseTask, free, in_background};
+pub(crate) use task::{ReleaseTask, free, in_background, inline};
 pub(crate) use undo::{clean_up, leave};
 pub(crate) use unprotected::{FinishedBody, report, warn_unprotected};

@@ -9,9 +9,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 
-use super::inline::inline;
 use super::release_future::ReleaseFuture;
-use super::task::ReleaseTask;
+use super::task::{ReleaseTask, inline};
 use crate::backend::{Departures, Fault, LockBackend};
 use crate::background_thread;
 use crate::clock::{Clock, Moment};

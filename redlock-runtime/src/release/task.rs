@@ -1,8 +1,7 @@
-//! One release: its attempts, their repetition in the background, and its outcome.
+//! One release: its attempts, on the runtime of the caller or in the background, and its outcome.
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -116,7 +115,8 @@ impl ReleaseTask {
         let clock = self.engine.clock();
         let (begun, mut failures) = (clock.now(), 0);
         loop {
-            let answer = self.attempt().send(&*self.engine.backend).await;
+            let answer =
+                self.engine.backend.release(self.request(), self.engine.reply_timeout).await;
             drop(self.unsent.take());
             let fault = match answer {
                 Ok(found) => {
@@ -149,16 +149,15 @@ impl ReleaseTask {
     }
 
     /// What one attempt sends.
-    pub(super) fn attempt(&self) -> ReleaseAttempt<'_> {
+    pub(super) fn request(&self) -> Release<'_> {
         let may_be_queued = self.leftovers.may_be_queued;
         let left = |until: Moment| until.since(self.engine.clock().now());
-        ReleaseAttempt {
+        Release {
             claim: &self.claim,
             // A queued owner may have lost its counter, so its unused tokens are not given back.
             unused: self.unused.filter(|_| !may_be_queued),
             may_be_queued,
             retain: self.retain_until.map(left).filter(|left| !left.is_zero()),
-            within: self.engine.reply_timeout,
         }
     }
 
@@ -205,30 +204,6 @@ impl ReleaseTask {
     }
 }
 
-/// One attempt of a release.
-pub(super) struct ReleaseAttempt<'a> {
-    claim: &'a Claim,
-    unused: Option<TokensUsed>,
-    may_be_queued: bool,
-    retain: Option<Duration>,
-    within: Duration,
-}
-
-impl ReleaseAttempt<'_> {
-    pub(super) async fn send(&self, backend: &dyn LockBackend) -> Result<Found, Fault> {
-        backend.release(self.release(), self.within).await
-    }
-
-    pub(super) fn release(&self) -> Release<'_> {
-        let Self { claim, unused, may_be_queued, retain, .. } = *self;
-        Release { claim, unused, may_be_queued, retain }
-    }
-
-    pub(super) fn within(&self) -> Duration {
-        self.within
-    }
-}
-
 /// Sends a release from the background.
 pub(crate) fn in_background(task: ReleaseTask) {
     let (engine, key) = (Arc::clone(&task.engine), task.claim.key.clone());
@@ -246,4 +221,76 @@ pub(crate) fn in_background(task: ReleaseTask) {
 /// Frees a lock that no caller wants any more.
 pub(crate) fn free(engine: &Arc<Engine>, tenure: &Tenure) {
     in_background(ReleaseTask::new(engine, tenure, tenure.server_end(), None));
+}
+
+/// A release that is on its way from the caller's runtime, which may stop at any moment. If it is
+/// dropped before its answer came, the background takes it.
+pub(super) struct InlineRelease(Option<ReleaseTask>);
+
+impl InlineRelease {
+    pub(super) fn new(task: ReleaseTask) -> Self {
+        Self(Some(task))
+    }
+
+    /// `None`: its answer came.
+    pub(super) fn task(&self) -> Option<&ReleaseTask> {
+        self.0.as_ref()
+    }
+
+    /// What the answer to the release means for its caller.
+    pub(super) fn settle(&mut self, answer: Result<Found, Fault>) -> Result<Released, Fault> {
+        match answer {
+            Ok(found) => Ok(self.0.take().map_or(Released::Released, |task| task.finish(found))),
+            Err(fault) => {
+                if fault.is_final {
+                    if let Some(task) = self.0.take() {
+                        task.give_up(fault.clone());
+                    }
+                } else {
+                    self.hand_over(Some(&fault));
+                }
+                Err(fault)
+            }
+        }
+    }
+
+    /// The background sends the release from here on, beginning anew. `failed`: why the try here
+    /// has failed; `None`: its answer is not known.
+    fn hand_over(&mut self, failed: Option<&Fault>) {
+        let Some(mut task) = self.0.take() else { return };
+        if task.engine.check_process().is_err() {
+            // This is a copy in the child of a fork: the parent sends the release.
+            return std::mem::forget(task);
+        }
+        match failed {
+            Some(fault) => task.has_failed(fault),
+            None => task.is_unknown = true,
+        }
+        let (executor, key) = (task.engine.executor(), task.claim.key.clone());
+        if let Err(error) = executor.spawn(task.in_background()) {
+            tell!(warn, key = key.name(), %error, "lock not released");
+        }
+    }
+}
+
+impl Drop for InlineRelease {
+    fn drop(&mut self) {
+        self.hand_over(None);
+    }
+}
+
+/// Sends one release over `route`, with the first poll. The background continues it after a
+/// failure, or when the future is dropped.
+pub(crate) fn inline(
+    task: ReleaseTask,
+    route: Arc<dyn LockBackend>,
+) -> impl Future<Output = Result<Released, Fault>> + Send + 'static {
+    let mut release = InlineRelease::new(task);
+    async move {
+        let answer = match release.task() {
+            Some(task) => route.release(task.request(), task.engine.reply_timeout).await,
+            None => unreachable!("it was just made"),
+        };
+        release.settle(answer)
+    }
 }
