@@ -1,6 +1,6 @@
 //! `on_busy = "skip"`: a call that finds its lock busy returns without running its body.
 
-use super::pending::Pending;
+use super::locked::Pending;
 use crate::error::LockError;
 use crate::shield::tell;
 
