@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 use super::commands::{exclusive, on_abandoned, send_script};
 use super::connection::{SharedConnection, Source};
@@ -18,29 +18,25 @@ use crate::key::LockKey;
 /// How long a nudge may take.
 const REPLY: Duration = Duration::from_secs(1);
 
-/// The background task of a node. It ends when this is dropped.
+/// The background task of a node.
 pub(crate) struct NodeTasks<S: Source> {
     listening: Listening<S>,
     has_begun: AtomicBool,
-    over: CancellationToken,
-    _end: DropGuard,
 }
 
 impl<S: Source> NodeTasks<S> {
     pub(crate) fn new(route: &Route<S>) -> Self {
-        let over = CancellationToken::new();
-        let end = over.clone().drop_guard();
         let (core, calls) = (Arc::clone(&route.core), Arc::clone(&route.calls));
         let listening = Listening { core, calls };
-        Self { listening, has_begun: AtomicBool::new(false), over, _end: end }
+        Self { listening, has_begun: AtomicBool::new(false) }
     }
 
-    /// `None`: the task was begun before.
-    pub(crate) fn begin(&self) -> Option<BackgroundTask> {
+    /// The task ends with `over`. `None`: it was begun before.
+    pub(crate) fn begin(&self, over: &CancellationToken) -> Option<BackgroundTask> {
         if self.has_begun.swap(true, Ordering::Relaxed) {
             return None;
         }
-        let (over, listening) = (self.over.clone(), self.listening.clone());
+        let (over, listening) = (over.clone(), self.listening.clone());
         Some(Box::pin(async move {
             let all = async {
                 tokio::join!(

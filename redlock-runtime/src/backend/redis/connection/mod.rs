@@ -4,7 +4,6 @@ pub(crate) mod address;
 pub(crate) mod batching;
 pub(crate) mod connect;
 pub(crate) mod diagnosis;
-pub(crate) mod local;
 pub(crate) mod replicas;
 #[cfg(test)]
 pub(crate) mod scripted;
@@ -14,7 +13,6 @@ pub(crate) mod source;
 pub(crate) use batching::Batching;
 pub(crate) use connect::CONNECT;
 pub(crate) use diagnosis::diagnose;
-pub(crate) use local::LocalRoutes;
 pub(crate) use replicas::{MinReplicas, ReplicaConnections};
 #[cfg(test)]
 pub(crate) use scripted::{Scripted, bulk, value};

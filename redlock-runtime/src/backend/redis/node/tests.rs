@@ -1,0 +1,86 @@
+//! Which runtimes get a connection of their own.
+
+use super::*;
+use crate::backend::redis::connection::Scripted;
+
+fn node() -> RedisNode {
+    RedisNode::open("redis://127.0.0.1:1", None, NodeOptions::default()).unwrap()
+}
+
+fn places<S: Source>(node: &RedisNode<S>) -> usize {
+    node.runtimes.lock().len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_clock_is_seen_at_once_and_gets_no_local_connection() {
+    assert!(paused_runtime().is_some());
+    let node = node();
+    assert!(node.local_connection().is_none());
+    assert_eq!(places(&node), 0);
+    tokio::time::resume();
+    assert!(paused_runtime().is_none());
+}
+
+#[test]
+fn outside_of_a_runtime_there_is_no_local_connection() {
+    assert!(node().local_connection().is_none());
+}
+
+/// Opens a connection as if this runtime had sent enough commands.
+fn open<S: Source>(node: &RedisNode<S>) {
+    let here = Handle::current();
+    node.runtimes.lock().insert(here.id(), RuntimeState::Opening);
+    node.connect_on(Arc::new(node.route.on(&here)), &here, CALLS_BEFORE);
+}
+
+#[test]
+fn a_runtime_without_io_is_asked_once_and_forgotten_with_its_end() {
+    let node = node();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        open(&node);
+        for _ in 0..100 {
+            assert!(node.local_connection().is_none());
+            tokio::task::yield_now().await;
+        }
+        let id = Handle::current().id();
+        let places = node.runtimes.lock();
+        assert!(matches!(places.get(&id), Some(RuntimeState::Closed)));
+    });
+    drop(runtime);
+    assert_eq!(places(&node), 0);
+}
+
+#[tokio::test]
+async fn the_task_that_keeps_a_connection_ends_with_it() {
+    let node = RedisNode::new("x".to_owned(), Scripted::default(), NodeOptions::default());
+    let tasks = || Handle::current().metrics().num_alive_tasks();
+    for _ in 0..3 {
+        open(&node);
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!((places(&node), tasks()), (1, 1));
+}
+
+/// The address of the node has no server.
+#[tokio::test]
+async fn a_local_connection_that_cannot_be_opened_is_forgotten() {
+    let node = node();
+    open(&node);
+    while places(&node) > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_runtime_that_asks_seldom_gets_none() {
+    let node = node();
+    for _ in 0..2 * CALLS_BEFORE {
+        assert!(node.local_connection().is_none());
+    }
+    let places = node.runtimes.lock();
+    // Without a connection to the server, more calls do not open one either.
+    assert!(places.values().all(|place| matches!(place, RuntimeState::Wanted { .. })));
+}
