@@ -19,6 +19,7 @@ mod pubsub;
 mod quorum_member;
 mod release_all;
 mod release_hints;
+mod renewals;
 mod route;
 #[cfg(test)]
 pub(crate) mod simulated;

@@ -1,23 +1,20 @@
 //! The state that a node and its local connections share.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::Instant;
 
 use super::clock::CLOCK;
-use super::commands::{ScriptCall, exclusive, on_abandoned, send_script, shared};
+use super::commands::{ScriptCall, exclusive, shared};
 use super::connection::{
     Batching, Loan, MinReplicas, ReplicaConnections, SharedConnection, Source,
 };
 use super::health::{IdentifiedSource, OutageLog, Sample, ServerIdentity};
 use super::pending_undo::PendingUndos;
 use super::pubsub::{HandoverWatchdog, Registry};
-use crate::backend::{Claim, Fault, Found, Release};
+use crate::backend::{Claim, Release};
 use crate::clock::Moment;
 use crate::denial::Denial;
-use crate::error::{NodeError, NodeErrorKind};
 use crate::kind::Kind;
 use crate::report::Reports;
 
@@ -57,7 +54,7 @@ pub(crate) struct NodeCore<S: Source> {
     pub(crate) registry: Arc<Registry>,
     pub(crate) handovers: HandoverWatchdog,
     /// Whether the user of this client is denied the queue of a lock.
-    queue_denial: Denial,
+    pub(crate) queue_denial: Denial,
     /// Whether it is denied the script that acquires several locks.
     pub(crate) all_denial: Denial,
     /// Whether it is denied the script that releases several locks.
@@ -92,61 +89,6 @@ impl<S: Source> NodeCore<S> {
     /// Learns from the server's time, which every answer to an acquire or a renewal brings.
     pub(crate) fn heard_time(&self, micros: i64, sent: Moment) {
         self.identity.hear(Sample { micros, sent, received: CLOCK.now() });
-    }
-
-    /// Releases a lock, or leaves its queue, over `calls`.
-    pub(crate) async fn release(
-        &self,
-        calls: &SharedConnection<IdentifiedSource<S>>,
-        release: &Release<'_>,
-        within: Duration,
-    ) -> Result<Found, Fault> {
-        let end = Instant::now() + within;
-        let mut has_queue = !self.queue_denial.lasts(|| CLOCK.now());
-        let mut refused: Option<(NodeErrorKind, bool)> = None;
-        let answer = loop {
-            let call = release_call(*release, has_queue);
-            let (decode, within) = (exclusive::release::decode, end - Instant::now());
-            match send_script(&self.health, calls, &call, within, decode, on_abandoned).await {
-                Err(failure) if has_queue && is_queue_out_of_reach::<S>(&failure.error) => {
-                    has_queue = false;
-                    refused = Some((failure.error.kind(), failure.is_unknown));
-                }
-                answer => break answer,
-            }
-        };
-        let may_have_run = refused.is_some_and(|(_, is_unknown)| is_unknown);
-        let answer = answer.map_err(|failure| failure.unknown_if(may_have_run))?;
-        match refused {
-            None if has_queue => self.queue_denial.allowed(),
-            // A slot that moves comes to rest again; an ACL mostly stays as it is.
-            Some((NodeErrorKind::NoPermission, _)) => _ = self.queue_denial.denied(CLOCK.now()),
-            _ => {}
-        }
-        let was_cut = answer.was_cut || may_have_run;
-        Ok(self.released(*release, answer.found, was_cut))
-    }
-
-    /// What a release found, and whether somebody has the lock next, or waits for it. `was_cut`: it
-    /// was repeated, as the connection of its first try broke.
-    pub(crate) fn released(
-        &self,
-        release: Release<'_>,
-        (found, is_awaited): (Found, bool),
-        was_cut: bool,
-    ) -> Found {
-        let found = match found {
-            // That try may have freed the lock, or handed it over.
-            Found::Gone | Found::Stolen if was_cut => Found::Unclear,
-            found => found,
-        };
-        if is_awaited || found == Found::Unclear {
-            match release.retain {
-                Some(left) => self.handovers.look_again(&release.claim.key, left),
-                None => self.handovers.begin(&release.claim.key),
-            }
-        }
-        found
     }
 
     /// Undoes an unanswered acquire, which may still be carried out.
@@ -198,21 +140,11 @@ impl<S: Source> NodeCore<S> {
     }
 }
 
-fn release_call(release: Release<'_>, has_queue: bool) -> ScriptCall {
+/// The command that releases a lock of this kind. `has_queue`: it may use the queue of the lock.
+pub(super) fn release_call(release: Release<'_>, has_queue: bool) -> ScriptCall {
     match release.claim.kind {
         Kind::Exclusive => exclusive::release::call(release, has_queue),
         Kind::Read | Kind::Permits(_) => shared::release::call(release, has_queue),
-    }
-}
-
-/// May the lock be released although its queue cannot be used?
-fn is_queue_out_of_reach<S: Source>(error: &NodeError) -> bool {
-    match error.kind() {
-        // Not the command is forbidden, but one of its keys.
-        NodeErrorKind::NoPermission => error.message().contains("key"),
-        // A script with several keys, while some of them have moved to another server.
-        NodeErrorKind::Cluster => !S::LEADS_TO_ONE,
-        _ => false,
     }
 }
 

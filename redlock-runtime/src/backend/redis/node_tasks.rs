@@ -1,6 +1,5 @@
 //! The background task of a node.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -26,8 +25,7 @@ pub(crate) struct NodeTasks<S: Source> {
 
 impl<S: Source> NodeTasks<S> {
     pub(crate) fn new(route: &Route<S>) -> Self {
-        let (core, calls) = (Arc::clone(&route.core), Arc::clone(&route.calls));
-        let listening = Listening { core, calls };
+        let listening = Listening { route: route.clone() };
         Self { listening, has_begun: AtomicBool::new(false) }
     }
 
@@ -41,8 +39,8 @@ impl<S: Source> NodeTasks<S> {
             let all = async {
                 tokio::join!(
                     listening.listen(),
-                    nudge_overdue(&listening),
-                    outages::watch(&listening.core)
+                    nudge_overdue(&listening.route),
+                    outages::watch(&listening.route.core)
                 )
             };
             tokio::select! {
@@ -54,7 +52,7 @@ impl<S: Source> NodeTasks<S> {
 }
 
 /// Nudges locks that were handed over to a process that may be dead.
-async fn nudge_overdue<S: Source>(Listening { core, calls }: &Listening<S>) {
+async fn nudge_overdue<S: Source>(Route { core, calls, .. }: &Route<S>) {
     loop {
         for key in core.handovers.overdue().await {
             let free_soon = nudge(core, calls, &key).await;

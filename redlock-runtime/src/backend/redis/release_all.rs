@@ -41,7 +41,7 @@ impl<S: Source> ReleaseAll for Route<S> {
                 Ok(answer) => {
                     core.release_all_denial.allowed();
                     let each = releases.iter().zip(answer.found);
-                    each.map(|(one, found)| Ok(core.released(*one, found, answer.was_cut)))
+                    each.map(|(one, found)| Ok(self.released(*one, found, answer.was_cut)))
                         .collect()
                 }
                 Err(failure) if is_refused::<S>(&failure) => {
@@ -69,7 +69,7 @@ impl<S: Source> Route<S> {
     ) -> Vec<Result<Found, Fault>> {
         let one = async |release| {
             let left = end.saturating_duration_since(Instant::now());
-            match self.core.release(&self.calls, release, left).await {
+            match self.release_over(release, left).await {
                 Ok(Found::Gone | Found::Stolen) if was_cut => Ok(Found::Unclear),
                 Ok(found) => Ok(found),
                 Err(fault) => Err(Fault { is_unknown: fault.is_unknown || was_cut, ..fault }),

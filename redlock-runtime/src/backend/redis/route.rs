@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use deadpool_redis::redis::{RedisResult, Value};
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use super::clock::CLOCK;
 use super::commands::reply::Timed;
 use super::commands::{
     Failure, ScriptCall, exclusive, is_passing, no_connection, no_reply, on_abandoned, send_script,
@@ -15,14 +17,13 @@ use super::commands::{
 };
 use super::connection::{MinReplicas, SharedConnection, Source, diagnose};
 use super::health::{IdentifiedSource, startup_check};
-use super::node_core::NodeCore;
-use tokio::sync::oneshot;
-
-use crate::backend::{Abilities, Acquired, Claim, Departures, Found, LockBackend, Release, Reply};
+use super::node_core::{NodeCore, release_call};
+use crate::backend::{
+    Abilities, Acquired, Claim, Departures, Fault, Found, LockBackend, Release, Reply,
+};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 use crate::kind::Kind;
-use crate::shield::tell;
 
 /// The route to a server that a caller uses: the connection on the background thread, or one on the
 /// caller's own runtime.
@@ -31,6 +32,13 @@ pub(crate) struct Route<S: Source> {
     pub(crate) calls: Arc<SharedConnection<IdentifiedSource<S>>>,
     /// The runtime to which `calls` belongs; `None`: the runtime of the caller.
     pub(crate) home: Option<Handle>,
+}
+
+impl<S: Source> Clone for Route<S> {
+    fn clone(&self) -> Self {
+        let (core, calls) = (Arc::clone(&self.core), Arc::clone(&self.calls));
+        Self { core, calls, home: self.home.clone() }
+    }
 }
 
 impl<S: Source> fmt::Debug for Route<S> {
@@ -108,64 +116,59 @@ impl<S: Source> Route<S> {
         }
     }
 
-    async fn renew_by(
+    /// Releases a lock, or leaves its queue, over `calls`.
+    pub(super) async fn release_over(
         &self,
-        call: ScriptCall,
-        leases: usize,
+        release: &Release<'_>,
         within: Duration,
-    ) -> Result<Vec<Option<Found>>, Failure> {
-        // The time for replicas is part of the time for the answer.
-        let core = &self.core;
-        let replicas = core.replicated.as_ref().map(|(replicas, _)| MinReplicas {
-            within: replicas.within.min(within / 2),
-            ..*replicas
-        });
-        let call = ScriptCall { replicas, ..call };
-        let decode = |value: &Value| exclusive::renew::decode(value, leases);
-        let answer =
-            send_script(&core.health, &core.renewals, &call, within, decode, on_abandoned).await?;
-        core.heard_time(answer.found.micros, answer.sent);
-        let shortage = self.shortage(replicas, answer.confirmed);
-        if let Some((error, _)) = &shortage {
-            tell!(debug, %error, "renewals were not replicated, they are tried again");
+    ) -> Result<Found, Fault> {
+        let (core, end) = (&self.core, Instant::now() + within);
+        let mut has_queue = !core.queue_denial.lasts(|| CLOCK.now());
+        let mut refused: Option<(NodeErrorKind, bool)> = None;
+        let answer = loop {
+            let call = release_call(*release, has_queue);
+            let (health, decode) = (&core.health, exclusive::release::decode);
+            let left = end - Instant::now();
+            match send_script(health, &self.calls, &call, left, decode, on_abandoned).await {
+                Err(failure) if has_queue && is_queue_out_of_reach::<S>(&failure.error) => {
+                    has_queue = false;
+                    refused = Some((failure.error.kind(), failure.is_unknown));
+                }
+                answer => break answer,
+            }
+        };
+        let may_have_run = refused.is_some_and(|(_, is_unknown)| is_unknown);
+        let answer = answer.map_err(|failure| failure.unknown_if(may_have_run))?;
+        match refused {
+            None if has_queue => core.queue_denial.allowed(),
+            // A slot that moves comes to rest again; an ACL mostly stays as it is.
+            Some((NodeErrorKind::NoPermission, _)) => _ = core.queue_denial.denied(CLOCK.now()),
+            _ => {}
         }
-        // A renewal that a failover may forget must not be relied on.
-        let relied_on = |found| (shortage.is_none() || found != Found::Ours).then_some(found);
-        Ok(answer.found.found.into_iter().map(relied_on).collect())
+        let was_cut = answer.was_cut || may_have_run;
+        Ok(self.released(*release, answer.found, was_cut))
     }
 
-    /// Leases of exclusive and of shared kinds have a script each. Both calls leave at once.
-    async fn renew_mixed(
+    /// What a release found, and whether somebody has the lock next, or waits for it. `was_cut`: it
+    /// was repeated, as the connection of its first try broke.
+    pub(super) fn released(
         &self,
-        claims: &[Claim],
-        within: Duration,
-    ) -> Result<Vec<Option<Found>>, Failure> {
-        let (shared, exclusive): (Vec<&Claim>, Vec<&Claim>) =
-            claims.iter().partition(|claim| claim.kind.is_shared());
-        let (shared, exclusive) = tokio::join!(
-            self.renew_by(shared::renew::call(&shared), shared.len(), within),
-            async {
-                if exclusive.is_empty() {
-                    return Ok(Vec::new());
-                }
-                let call = exclusive::renew::call(&exclusive);
-                self.renew_by(call, exclusive.len(), within).await
-            }
-        );
-        // One of two answers is better than none: the leases of the other one are unknown.
-        let (mut shared, mut exclusive) = match (shared, exclusive) {
-            (Err(failure), Err(_)) => return Err(failure),
-            (Err(failure), Ok(found)) if found.is_empty() => return Err(failure),
-            (shared, exclusive) => {
-                let found = |answer: Result<Vec<_>, _>| answer.unwrap_or_default().into_iter();
-                (found(shared), found(exclusive))
-            }
+        release: Release<'_>,
+        (found, is_awaited): (Found, bool),
+        was_cut: bool,
+    ) -> Found {
+        let found = match found {
+            // That try may have freed the lock, or handed it over.
+            Found::Gone | Found::Stolen if was_cut => Found::Unclear,
+            found => found,
         };
-        let next = |claim: &Claim| {
-            let found = if claim.kind.is_shared() { shared.next() } else { exclusive.next() };
-            found.flatten()
-        };
-        Ok(claims.iter().map(next).collect())
+        if is_awaited || found == Found::Unclear {
+            match release.retain {
+                Some(left) => self.core.handovers.look_again(&release.claim.key, left),
+                None => self.core.handovers.begin(&release.claim.key),
+            }
+        }
+        found
     }
 
     /// Why a write does not count: too few replicas have it. The flag: retrying cannot help.
@@ -186,6 +189,17 @@ impl<S: Source> Route<S> {
                 Some((why.error, why.is_final))
             }
         }
+    }
+}
+
+/// May the lock be released although its queue cannot be used?
+fn is_queue_out_of_reach<S: Source>(error: &NodeError) -> bool {
+    match error.kind() {
+        // Not the command is forbidden, but one of its keys.
+        NodeErrorKind::NoPermission => error.message().contains("key"),
+        // A script with several keys, while some of them have moved to another server.
+        NodeErrorKind::Cluster => !S::LEADS_TO_ONE,
+        _ => false,
     }
 }
 
@@ -242,7 +256,7 @@ impl<S: Source> LockBackend for Route<S> {
             if release.may_be_queued {
                 self.core.registry.gave_up(release.claim);
             }
-            self.core.release(&self.calls, &release, within).await
+            self.release_over(&release, within).await
         })
     }
 

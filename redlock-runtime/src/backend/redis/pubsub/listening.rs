@@ -1,6 +1,5 @@
 //! Receives what the server publishes for this client, over a connection of its own.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_redis::redis;
@@ -11,10 +10,9 @@ use tokio::time::{Instant, timeout};
 use super::mailbox;
 use super::registry::{Phase, signals};
 use super::subscription::{News, PubsubStream, broken};
-use crate::backend::redis::connection::{SharedConnection, Source};
+use crate::backend::redis::connection::Source;
 use crate::backend::redis::founders;
-use crate::backend::redis::health::IdentifiedSource;
-use crate::backend::redis::node_core::NodeCore;
+use crate::backend::redis::route::Route;
 use crate::backend::{Claim, Release};
 use crate::denial;
 use crate::shield::tell;
@@ -34,20 +32,19 @@ type Heard = mpsc::UnboundedReceiver<News>;
 
 /// Listens for the waiters of a node.
 pub(crate) struct Listening<S: Source> {
-    pub(crate) core: Arc<NodeCore<S>>,
-    pub(crate) calls: Arc<SharedConnection<IdentifiedSource<S>>>,
+    pub(crate) route: Route<S>,
 }
 
 impl<S: Source> Clone for Listening<S> {
     fn clone(&self) -> Self {
-        Self { core: Arc::clone(&self.core), calls: Arc::clone(&self.calls) }
+        Self { route: self.route.clone() }
     }
 }
 
 impl<S: Source> Listening<S> {
     /// Receives signals, from the first time on that a waiter needs them.
     pub(crate) async fn listen(&self) {
-        let registry = &self.core.registry;
+        let registry = &self.route.core.registry;
         registry.wanted().await;
         let mut pause = SHORTEST_PAUSE;
         let (mut was_heard, mut denials) = (false, 0);
@@ -61,7 +58,7 @@ impl<S: Source> Listening<S> {
                     }
                     (was_heard, denials) = (true, 0);
                     self.hear(subscription, heard).await;
-                    self.core.health.broke();
+                    self.route.core.health.broke();
                     registry.enter(Phase::Wanted);
                     if since.elapsed() > LONGEST_PAUSE {
                         pause = SHORTEST_PAUSE;
@@ -74,7 +71,7 @@ impl<S: Source> Listening<S> {
                 Ok(Err(error)) if error.code() == Some("NOPERM") => {
                     tell!(
                         debug,
-                        node = self.core.name,
+                        node = self.route.core.name,
                         "this user may not subscribe and publish, so its waiters ask now and then"
                     );
                     registry.enter(Phase::Silent);
@@ -90,8 +87,8 @@ impl<S: Source> Listening<S> {
 
     /// A subscription that has received a test message. `None`: this source cannot subscribe.
     async fn subscribe(&self) -> RedisResult<Option<(PubsubStream, Heard)>> {
-        let (listener, mut heard) = self.core.registry.listener();
-        let made = self.core.source.subscribe(listener).await?;
+        let (listener, mut heard) = self.route.core.registry.listener();
+        let made = self.route.core.source.subscribe(listener).await?;
         let Some(mut subscription) = made else { return Ok(None) };
         let shown = tokio::select! {
             biased;
@@ -103,8 +100,8 @@ impl<S: Source> Listening<S> {
 
     /// Sends a test message, and waits until it is received.
     async fn show(&self, heard: &mut Heard) -> RedisResult<()> {
-        let channel = &self.core.registry.channel;
-        let connection = &mut self.calls.borrow().await?.connection;
+        let channel = &self.route.core.registry.channel;
+        let connection = &mut self.route.calls.borrow().await?.connection;
         if let Some(key) = mailbox::key_of(channel) {
             let put = mailbox::put(key, OWN_MESSAGE);
             put.query_async::<Value>(connection).await.map_err(founders::first)?;
@@ -130,7 +127,7 @@ impl<S: Source> Listening<S> {
             tokio::select! {
                 biased;
                 error = &mut subscription => {
-                    tell!(debug, node = self.core.name, %error, "the subscription broke");
+                    tell!(debug, node = self.route.core.name, %error, "the subscription broke");
                     break;
                 }
                 Some(news) = heard.recv() => self.pass_on(&news),
@@ -144,20 +141,20 @@ impl<S: Source> Listening<S> {
     fn pass_on(&self, news: &News) {
         match news {
             News::Message(message) => {
-                for claim in signals(message).filter_map(|one| self.core.registry.tell(one)) {
+                for claim in signals(message).filter_map(|one| self.route.core.registry.tell(one)) {
                     self.free(claim);
                 }
             }
-            News::Gap => self.core.registry.disturb(),
+            News::Gap => self.route.core.registry.disturb(),
         }
     }
 
     /// Releases a lock that was handed to an owner that gave up.
     fn free(&self, claim: Claim) {
-        let listening = self.clone();
+        let route = self.route.clone();
         tokio::spawn(async move {
             let release = Release::of(&claim);
-            if let Err(fault) = listening.core.release(&listening.calls, &release, REPLY).await {
+            if let Err(fault) = route.release_over(&release, REPLY).await {
                 tell!(debug, nodes = ?fault.nodes, "an unwanted lock is free when its lease ends");
             }
         });

@@ -1,0 +1,74 @@
+//! Renews many leases at once, over the connection for renewals.
+
+use std::time::Duration;
+
+use deadpool_redis::redis::Value;
+
+use super::commands::{Failure, ScriptCall, exclusive, on_abandoned, send_script, shared};
+use super::connection::{MinReplicas, Source};
+use super::route::Route;
+use crate::backend::{Claim, Found};
+use crate::shield::tell;
+
+impl<S: Source> Route<S> {
+    /// Renews leases with one call, of a script for exclusive or for shared kinds.
+    pub(super) async fn renew_by(
+        &self,
+        call: ScriptCall,
+        leases: usize,
+        within: Duration,
+    ) -> Result<Vec<Option<Found>>, Failure> {
+        // The time for replicas is part of the time for the answer.
+        let core = &self.core;
+        let replicas = core.replicated.as_ref().map(|(replicas, _)| MinReplicas {
+            within: replicas.within.min(within / 2),
+            ..*replicas
+        });
+        let call = ScriptCall { replicas, ..call };
+        let decode = |value: &Value| exclusive::renew::decode(value, leases);
+        let answer =
+            send_script(&core.health, &core.renewals, &call, within, decode, on_abandoned).await?;
+        core.heard_time(answer.found.micros, answer.sent);
+        let shortage = self.shortage(replicas, answer.confirmed);
+        if let Some((error, _)) = &shortage {
+            tell!(debug, %error, "renewals were not replicated, they are tried again");
+        }
+        // A renewal that a failover may forget must not be relied on.
+        let relied_on = |found| (shortage.is_none() || found != Found::Ours).then_some(found);
+        Ok(answer.found.found.into_iter().map(relied_on).collect())
+    }
+
+    /// Leases of exclusive and of shared kinds have a script each. Both calls leave at once.
+    pub(super) async fn renew_mixed(
+        &self,
+        claims: &[Claim],
+        within: Duration,
+    ) -> Result<Vec<Option<Found>>, Failure> {
+        let (shared, exclusive): (Vec<&Claim>, Vec<&Claim>) =
+            claims.iter().partition(|claim| claim.kind.is_shared());
+        let (shared, exclusive) = tokio::join!(
+            self.renew_by(shared::renew::call(&shared), shared.len(), within),
+            async {
+                if exclusive.is_empty() {
+                    return Ok(Vec::new());
+                }
+                let call = exclusive::renew::call(&exclusive);
+                self.renew_by(call, exclusive.len(), within).await
+            }
+        );
+        // One of two answers is better than none: the leases of the other one are unknown.
+        let (mut shared, mut exclusive) = match (shared, exclusive) {
+            (Err(failure), Err(_)) => return Err(failure),
+            (Err(failure), Ok(found)) if found.is_empty() => return Err(failure),
+            (shared, exclusive) => {
+                let found = |answer: Result<Vec<_>, _>| answer.unwrap_or_default().into_iter();
+                (found(shared), found(exclusive))
+            }
+        };
+        let next = |claim: &Claim| {
+            let found = if claim.kind.is_shared() { shared.next() } else { exclusive.next() };
+            found.flatten()
+        };
+        Ok(claims.iter().map(next).collect())
+    }
+}
