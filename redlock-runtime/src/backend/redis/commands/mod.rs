@@ -4,11 +4,9 @@ pub(crate) mod exclusive;
 mod failure;
 pub(crate) mod reply;
 mod script;
-mod script_call;
 mod send_script;
 pub(crate) mod shared;
 
 pub(crate) use failure::{Failure, no_connection, no_reply};
 pub(crate) use script::{Invocation, Script, with_hand_over};
-pub(crate) use script_call::ScriptCall;
-pub(crate) use send_script::{is_passing, on_abandoned, send_script};
+pub(crate) use send_script::{ScriptCall, is_passing, on_abandoned, send_script};
