@@ -1,15 +1,17 @@
 //! The waiting callers of this process: one queue per key, in the order of their arrival.
 
-mod guards;
+mod entering;
 mod queue;
 mod release_counts;
+mod releases;
 mod shutdowns;
 mod state;
 mod waiter;
 mod waiters;
 
-pub(crate) use guards::{DirectAttemptGuard, Freeing, Late, Leaving};
-pub(crate) use queue::{LocalQueue, LocalQueues, QueueHandle, Successor, WaiterCount};
+pub(crate) use entering::WaiterCount;
+pub(crate) use queue::{DirectAttemptGuard, LocalQueue, LocalQueues, QueueHandle, Successor};
+pub(crate) use releases::{Freeing, Late, Leaving};
 pub(crate) use shutdowns::{Shutdown, Shutdowns};
 pub(crate) use state::{PollerState, QueueState, RestReason};
 pub(crate) use waiter::{Answer, Terms, Waiter};

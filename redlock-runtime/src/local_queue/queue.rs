@@ -10,14 +10,13 @@ use tokio::sync::Notify;
 
 use super::release_counts::ReleaseCounts;
 use super::shutdowns::{Shutdown, Shutdowns};
-use super::state::{PollerState, QueueState};
+use super::state::{AttemptUnderWay, QueueState};
 use super::waiter::Waiter;
 use crate::clock::Moment;
 use crate::error::LockError;
 use crate::hold::{Hold, Tenure};
 use crate::key::LockKey;
 use crate::kind::Kind;
-use crate::thread_exit::Unsent;
 
 /// The queues of one client.
 #[derive(Debug)]
@@ -26,11 +25,11 @@ pub(crate) struct LocalQueues {
 }
 
 #[derive(Debug)]
-struct AllQueues {
+pub(super) struct AllQueues {
     queues: Mutex<HashMap<QueueId, Arc<LocalQueue>>>,
-    waiting: AtomicUsize,
-    max_waiters: usize,
-    shutdowns: Arc<Shutdowns>,
+    pub(super) waiting: AtomicUsize,
+    pub(super) max_waiters: usize,
+    pub(super) shutdowns: Arc<Shutdowns>,
     /// Releases that the background thread has still to send.
     late: Arc<ReleaseCounts>,
     /// Releases that have left over the connection of a caller, and are not answered yet.
@@ -53,7 +52,7 @@ pub(crate) struct LocalQueue {
     handles: AtomicUsize,
     state: Mutex<QueueState>,
     /// How many attempts the poller has made.
-    asked: AtomicU32,
+    pub(super) asked: AtomicU32,
     /// Notified when the poller should look at the state again.
     pub(crate) news: Arc<Notify>,
 }
@@ -142,7 +141,7 @@ impl LocalQueue {
         self.news.notify_one();
     }
 
-    fn shutting_down(&self) -> LockError {
+    pub(super) fn shutting_down(&self) -> LockError {
         LockError::ShuttingDown { key: self.key.name().to_owned() }
     }
 
@@ -154,75 +153,22 @@ impl LocalQueue {
 /// A reference to the queue of a key, kept while waiting and while holding.
 #[derive(Debug)]
 pub(crate) struct QueueHandle {
-    shared: Arc<AllQueues>,
+    pub(super) shared: Arc<AllQueues>,
     pub(crate) queue: Arc<LocalQueue>,
 }
 
 impl QueueHandle {
-    /// Counts the caller as a waiter; `None`: there are too many.
-    pub(crate) fn wait(&self) -> Option<Arc<WaiterCount>> {
-        let before = self.shared.waiting.fetch_add(1, Ordering::Relaxed);
-        let waiting = WaiterCount { shared: Arc::clone(&self.shared) };
-        (before < self.shared.max_waiters).then(|| Arc::new(waiting))
-    }
-
-    /// Adds a waiter, at the front if it has made attempts of its own. Returns whether a poller has
-    /// to be started. While the client shuts down, the waiter gets an error instead.
-    pub(crate) fn enter(&self, mut waiter: Waiter, asked: u32) -> bool {
+    /// Lets a caller make a direct attempt if no other caller came before.
+    pub(crate) fn attempt_first(&self, now: Moment) -> Option<DirectAttemptGuard> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let mut state = self.queue.state();
-        if self.shared.shutdowns.refuse(waiter.terms.shutdowns) {
-            drop(state);
-            waiter.answer(Err(self.queue.shutting_down()));
-            return false;
+        if !state.waiters.is_empty() || state.is_taken_here(now) || state.is_contended() {
+            return None;
         }
-        waiter.attempts_before = self.queue.asked.load(Ordering::Relaxed).wrapping_sub(asked);
-        let end = waiter.end();
-        if asked > 0 {
-            state.waiters.push_front(waiter);
-        } else {
-            state.waiters.push_back(waiter);
-        }
-        let is_absent = state.poller == PollerState::Absent;
-        let is_news = state.needs_poller(end);
-        if is_absent {
-            state.poller = PollerState::Busy;
-        }
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        state.direct_attempt = Some(AttemptUnderWay { id, at: now });
         drop(state);
-        if is_news && !is_absent {
-            self.queue.news.notify_one();
-        }
-        is_absent
-    }
-
-    /// Puts a waiter that could not be given the lock back to the front.
-    pub(crate) fn put_back(&self, waiter: Waiter) {
-        let mut state = self.queue.state();
-        if !self.shared.shutdowns.refuse(waiter.terms.shutdowns) {
-            return state.waiters.push_front(waiter);
-        }
-        drop(state);
-        waiter.answer(Err(self.queue.shutting_down()));
-    }
-
-    /// A caller goes away. The poller keeps `unsent` until it has undone the caller's commands.
-    pub(crate) fn leave(&self, id: u64, mut unsent: Option<Unsent>) {
-        let gone = {
-            let mut state = self.queue.state();
-            let gone = state.waiters.remove(id);
-            let is_pollers = match state.poller {
-                PollerState::Absent => false,
-                PollerState::Busy => true,
-                PollerState::Resting { .. } => gone.is_some(),
-            };
-            if is_pollers && state.left.is_none() {
-                state.left = unsent.take();
-            }
-            gone
-        };
-        // Outside of the mutex: the drop may run a foreign waker.
-        if gone.is_some() {
-            self.queue.news.notify_one();
-        }
+        Some(DirectAttemptGuard { handle: self.another(), id })
     }
 
     pub(crate) fn now_holds(&self, hold: &Arc<Hold>) {
@@ -305,6 +251,31 @@ impl QueueHandle {
     }
 }
 
+/// A direct attempt of a caller. Callers that come meanwhile wait for its end.
+#[derive(Debug)]
+pub(crate) struct DirectAttemptGuard {
+    handle: QueueHandle,
+    id: u64,
+}
+
+impl Drop for DirectAttemptGuard {
+    fn drop(&mut self) {
+        let queue = &self.handle.queue;
+        let is_waited_for = {
+            let mut state = queue.state();
+            // This attempt may have been given up for slowness, and another caller may have begun
+            // one since.
+            if state.direct_attempt.is_some_and(|attempt| attempt.id == self.id) {
+                state.direct_attempt = None;
+            }
+            !state.waiters.is_empty()
+        };
+        if is_waited_for {
+            queue.news.notify_one();
+        }
+    }
+}
+
 /// Who has the lock after its holder released it.
 pub(crate) enum Successor<'a> {
     Waiter(Waiter, Tenure, InHand<'a>),
@@ -340,18 +311,6 @@ impl Drop for QueueHandle {
             drop(queues);
             drop(forgotten);
         }
-    }
-}
-
-/// One waiting caller, as counted against the limit of waiters.
-#[derive(Debug)]
-pub(crate) struct WaiterCount {
-    shared: Arc<AllQueues>,
-}
-
-impl Drop for WaiterCount {
-    fn drop(&mut self) {
-        self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::backend::{Claim, FencingTokens, LockBackend, Memory, MemoryStore};
 use crate::clock::Clock;
 use crate::fencing::FencingToken;
 use crate::hold::{ConfirmedLease, NewHold};
-use crate::local_queue::state::{DIRECT_ATTEMPT, GRANTS_TO_FORGET, RestReason};
+use crate::local_queue::state::{DIRECT_ATTEMPT, GRANTS_TO_FORGET, PollerState, RestReason};
 use crate::local_queue::waiter::{Answer, LOOKS, Terms};
 use crate::local_queue::waiters::Waiters;
 use crate::owner::Owner;

@@ -1,26 +1,9 @@
-//! What a caller does with a queue until it drops the guard of it: a direct attempt, a release.
-
-use std::sync::atomic::{AtomicU64, Ordering};
+//! The releases of a key that are under way, each counted until its guard is dropped.
 
 use super::queue::QueueHandle;
 use super::release_counts::CountedRelease;
-use super::state::AttemptUnderWay;
-use crate::clock::Moment;
 
 impl QueueHandle {
-    /// Lets a caller make a direct attempt if no other caller came before.
-    pub(crate) fn attempt_first(&self, now: Moment) -> Option<DirectAttemptGuard> {
-        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        let mut state = self.queue.state();
-        if !state.waiters.is_empty() || state.is_taken_here(now) || state.is_contended() {
-            return None;
-        }
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        state.direct_attempt = Some(AttemptUnderWay { id, at: now });
-        drop(state);
-        Some(DirectAttemptGuard { handle: self.another(), id })
-    }
-
     /// Has the background thread still to send a release of this key? An attempt over another
     /// connection could overtake it.
     pub(crate) fn is_late(&self) -> bool {
@@ -96,30 +79,5 @@ impl Drop for Freeing {
         state.is_freed = true;
         drop(state);
         queue.news.notify_one();
-    }
-}
-
-/// A direct attempt of a caller. Callers that come meanwhile wait for its end.
-#[derive(Debug)]
-pub(crate) struct DirectAttemptGuard {
-    handle: QueueHandle,
-    id: u64,
-}
-
-impl Drop for DirectAttemptGuard {
-    fn drop(&mut self) {
-        let queue = &self.handle.queue;
-        let is_waited_for = {
-            let mut state = queue.state();
-            // This attempt may have been given up for slowness, and another caller may have begun
-            // one since.
-            if state.direct_attempt.is_some_and(|attempt| attempt.id == self.id) {
-                state.direct_attempt = None;
-            }
-            !state.waiters.is_empty()
-        };
-        if is_waited_for {
-            queue.news.notify_one();
-        }
     }
 }

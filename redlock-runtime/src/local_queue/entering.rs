@@ -1,0 +1,89 @@
+//! Callers enter a queue, and leave it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::queue::{AllQueues, QueueHandle};
+use super::state::PollerState;
+use super::waiter::Waiter;
+use crate::thread_exit::Unsent;
+
+impl QueueHandle {
+    /// Counts the caller as a waiter; `None`: there are too many.
+    pub(crate) fn wait(&self) -> Option<Arc<WaiterCount>> {
+        let before = self.shared.waiting.fetch_add(1, Ordering::Relaxed);
+        let waiting = WaiterCount { shared: Arc::clone(&self.shared) };
+        (before < self.shared.max_waiters).then(|| Arc::new(waiting))
+    }
+
+    /// Adds a waiter, at the front if it has made attempts of its own. Returns whether a poller has
+    /// to be started. While the client shuts down, the waiter gets an error instead.
+    pub(crate) fn enter(&self, mut waiter: Waiter, asked: u32) -> bool {
+        let mut state = self.queue.state();
+        if self.shared.shutdowns.refuse(waiter.terms.shutdowns) {
+            drop(state);
+            waiter.answer(Err(self.queue.shutting_down()));
+            return false;
+        }
+        waiter.attempts_before = self.queue.asked.load(Ordering::Relaxed).wrapping_sub(asked);
+        let end = waiter.end();
+        if asked > 0 {
+            state.waiters.push_front(waiter);
+        } else {
+            state.waiters.push_back(waiter);
+        }
+        let is_absent = state.poller == PollerState::Absent;
+        let is_news = state.needs_poller(end);
+        if is_absent {
+            state.poller = PollerState::Busy;
+        }
+        drop(state);
+        if is_news && !is_absent {
+            self.queue.news.notify_one();
+        }
+        is_absent
+    }
+
+    /// Puts a waiter that could not be given the lock back to the front.
+    pub(crate) fn put_back(&self, waiter: Waiter) {
+        let mut state = self.queue.state();
+        if !self.shared.shutdowns.refuse(waiter.terms.shutdowns) {
+            return state.waiters.push_front(waiter);
+        }
+        drop(state);
+        waiter.answer(Err(self.queue.shutting_down()));
+    }
+
+    /// A caller goes away. The poller keeps `unsent` until it has undone the caller's commands.
+    pub(crate) fn leave(&self, id: u64, mut unsent: Option<Unsent>) {
+        let gone = {
+            let mut state = self.queue.state();
+            let gone = state.waiters.remove(id);
+            let is_pollers = match state.poller {
+                PollerState::Absent => false,
+                PollerState::Busy => true,
+                PollerState::Resting { .. } => gone.is_some(),
+            };
+            if is_pollers && state.left.is_none() {
+                state.left = unsent.take();
+            }
+            gone
+        };
+        // Outside of the mutex: the drop may run a foreign waker.
+        if gone.is_some() {
+            self.queue.news.notify_one();
+        }
+    }
+}
+
+/// One waiting caller, as counted against the limit of waiters.
+#[derive(Debug)]
+pub(crate) struct WaiterCount {
+    shared: Arc<AllQueues>,
+}
+
+impl Drop for WaiterCount {
+    fn drop(&mut self) {
+        self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
