@@ -121,9 +121,11 @@ impl LockGuard {
     /// ```
     ///
     /// # Errors
-    /// [`LockError::Unavailable`] when Redis did not answer: the release goes on in the background
-    /// for as long as the lease would last. [`LockError::ForkedProcess`] in a child of the process
-    /// that holds the lock: it stays held there.
+    /// [`LockError::Unavailable`] when Redis did not answer within `reply_timeout`, or within twice
+    /// that time if the first command left over a connection of the caller's runtime: the release
+    /// goes on in the background for as long as the lease would last.
+    /// [`LockError::ForkedProcess`] in a child of the process that holds the lock: it stays held
+    /// there.
     ///
     /// # Cancel safety
     /// Safe: once called, the release goes on without the future.

@@ -4,7 +4,7 @@
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use redlock::{LockError, LockGuard, Redlock, redis_lock};
+use redlock::{LockError, LockGuard, Redlock, Released, redis_lock};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
@@ -149,4 +149,23 @@ fn a_task_that_blocks_on_a_lock_is_served_on_the_only_thread() {
     std::thread::spawn(move || runtime.block_on(stopped));
     block_in_a_task(&handle).expect("it hangs").unwrap();
     drop(stop);
+}
+
+/// Nobody drives the connection that the release left on.
+#[test]
+fn a_release_that_blocks_the_only_thread_says_what_was_found() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    for keys in [&["one"][..], &["one", "two"]] {
+        runtime.block_on(async {
+            let server = Server::shared().await;
+            let builder = Redlock::builder().url(server.url()).prefix(unique_prefix());
+            let redlock = builder.build().await.unwrap();
+            // Until this runtime has a lane.
+            for _ in 0..200 {
+                locked(&redlock).await.unwrap();
+            }
+            let guard = redlock.lock_all(keys).acquire().await.unwrap();
+            assert_eq!(park_on(guard.release()), Ok(Released::Released), "{keys:?}");
+        });
+    }
 }

@@ -188,7 +188,7 @@ impl Drop for Ownership {
 /// Sends a release, whose answer the caller awaits.
 fn send(task: ReleaseTask) -> ReleaseFuture {
     if let Some(route) = task.engine.route() {
-        return ReleaseFuture::here(release::inline(task, route));
+        return ReleaseFuture::here(release::awaited(task, route));
     }
     let (reply, answer) = oneshot::channel();
     release::in_background(ReleaseTask { reply: Some(reply), ..task });
@@ -212,7 +212,7 @@ fn send_unawaited(task: ReleaseTask, may_wait: bool) -> Option<ReleaseFuture> {
             if departures.is_some_and(|departures| !departures.has_room(task.is_plain())) {
                 // The caller awaits, and reports, what it finds.
                 let task = ReleaseTask { finished: None, ..task };
-                return Some(ReleaseFuture::here(release::inline(task, route)));
+                return Some(ReleaseFuture::here(release::awaited(task, route)));
             }
             Some(release::unawaited(task, &route))
         }

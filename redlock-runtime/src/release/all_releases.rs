@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::release_future::{ReleaseFuture, ReleaseOutcome};
-use super::task::{InlineRelease, ReleaseTask, inline};
+use super::task::{Conclusion, InlineRelease, ReleaseTask, awaited};
 use crate::backend::{Fault, LockBackend, Release};
 use crate::state::Released;
 
@@ -16,7 +16,7 @@ pub(crate) fn inline_all(tasks: Vec<ReleaseTask>, route: Arc<dyn LockBackend>) -
     let requests: Vec<Release<'_>> = tasks.iter().map(ReleaseTask::request).collect();
     let ability = route.abilities().release_all;
     if ability.is_none_or(|ability| !ability.reaches(&requests)) {
-        let here = |task| ReleaseFuture::here(inline(task, Arc::clone(&route)));
+        let here = |task| ReleaseFuture::here(awaited(task, Arc::clone(&route)));
         return all(tasks.into_iter().map(here).collect());
     }
     let releases = tasks.into_iter().map(InlineRelease::new).collect();
@@ -24,7 +24,7 @@ pub(crate) fn inline_all(tasks: Vec<ReleaseTask>, route: Arc<dyn LockBackend>) -
 }
 
 async fn send_all(
-    mut releases: Vec<InlineRelease>,
+    releases: Vec<InlineRelease>,
     route: Arc<dyn LockBackend>,
 ) -> Result<Released, Fault> {
     let answers = {
@@ -36,8 +36,14 @@ async fn send_all(
             None => unreachable!("it was asked whether it reaches them"),
         }
     };
-    let outcomes = releases.iter_mut().zip(answers).map(|(release, answer)| release.settle(answer));
-    outcomes.reduce(worse).unwrap_or(Ok(Released::Released))
+    // All of them, before the outcome of the first is awaited.
+    let conclude = |(release, answer): (InlineRelease, _)| release.conclude(answer);
+    let conclusions: Vec<Conclusion> = releases.into_iter().zip(answers).map(conclude).collect();
+    let mut worst = Ok(Released::Released);
+    for conclusion in conclusions {
+        worst = worse(worst, conclusion.outcome().await);
+    }
+    worst
 }
 
 /// Sends all of these at once. Resolves when each has its outcome, with the worst of them.

@@ -7,9 +7,10 @@ use tokio::sync::oneshot;
 
 use super::undo::{clean_up, leave};
 use super::unprotected::FinishedBody;
-use crate::backend::{Claim, Fault, Found, LockBackend, Release, TokensUsed};
+use crate::backend::{Claim, Fault, Found, LockBackend, Release, Reply, TokensUsed};
 use crate::clock::Moment;
 use crate::engine::Engine;
+use crate::error::NodeErrorKind;
 use crate::hold::{Leftovers, Tenure};
 use crate::kind::Kind;
 use crate::local_queue::{Freeing, Late, Leaving, QueueHandle};
@@ -238,7 +239,7 @@ impl InlineRelease {
     }
 
     /// What the answer to the release means for its caller.
-    pub(super) fn settle(&mut self, answer: Result<Found, Fault>) -> Result<Released, Fault> {
+    fn settle(&mut self, answer: Result<Found, Fault>) -> Result<Released, Fault> {
         match answer {
             Ok(found) => Ok(self.0.take().map_or(Released::Released, |task| task.finish(found))),
             Err(fault) => {
@@ -247,16 +248,48 @@ impl InlineRelease {
                         task.give_up(fault.clone());
                     }
                 } else {
-                    self.hand_over(Some(&fault));
+                    self.hand_over(Some(&fault), None);
                 }
                 Err(fault)
             }
         }
     }
 
-    /// The background sends the release from here on, beginning anew. `failed`: why the try here
-    /// has failed; `None`: its answer is not known.
-    fn hand_over(&mut self, failed: Option<&Fault>) {
+    /// The same for a caller who awaits the outcome.
+    pub(super) fn conclude(mut self, answer: Result<Found, Fault>) -> Conclusion {
+        match answer {
+            Err(silence) if self.may_be_undriven(&silence) => {
+                let (reply, told) = oneshot::channel();
+                self.hand_over(Some(&silence), Some(reply));
+                Conclusion::Later { told, silence }
+            }
+            answer => Conclusion::Now(self.settle(answer)),
+        }
+    }
+
+    /// Perhaps it was not the server that was silent: a caller who blocks its runtime while it
+    /// waits keeps that runtime from driving its connection.
+    fn may_be_undriven(&self, fault: &Fault) -> bool {
+        let is_local = self.0.as_ref().is_some_and(|task| !task.engine.is_embedded());
+        let is_silence = fault.nodes.iter().all(|node| node.kind() == NodeErrorKind::NoReply);
+        is_local && is_silence && !fault.is_final
+    }
+
+    /// Sends it over `route`.
+    fn send<'a>(&'a self, route: &'a dyn LockBackend) -> Reply<'a, Found> {
+        match &self.0 {
+            Some(task) => route.release(task.request(), task.engine.reply_timeout),
+            None => unreachable!("it is answered once"),
+        }
+    }
+
+    /// The background sends the release from here on, beginning anew, and tells `reply` what its
+    /// first attempt finds. `failed`: why the try here has failed; `None`: its answer is not known.
+    fn hand_over(
+        &mut self,
+        failed: Option<&Fault>,
+        reply: Option<oneshot::Sender<Result<Released, Fault>>>,
+    ) {
         let Some(mut task) = self.0.take() else { return };
         if task.engine.check_process().is_err() {
             // This is a copy in the child of a fork: the parent sends the release.
@@ -266,6 +299,7 @@ impl InlineRelease {
             Some(fault) => task.has_failed(fault),
             None => task.is_unknown = true,
         }
+        task.reply = reply;
         let (executor, key) = (task.engine.executor(), task.claim.key.clone());
         if let Err(error) = executor.spawn(task.in_background()) {
             tell!(warn, key = key.name(), %error, "lock not released");
@@ -275,22 +309,50 @@ impl InlineRelease {
 
 impl Drop for InlineRelease {
     fn drop(&mut self) {
-        self.hand_over(None);
+        self.hand_over(None, None);
+    }
+}
+
+/// What has become of an awaited release.
+pub(super) enum Conclusion {
+    Now(Result<Released, Fault>),
+    /// The background finds out after the `silence` of a connection of the caller's runtime.
+    Later {
+        told: oneshot::Receiver<Result<Released, Fault>>,
+        silence: Fault,
+    },
+}
+
+impl Conclusion {
+    pub(super) async fn outcome(self) -> Result<Released, Fault> {
+        match self {
+            Self::Now(outcome) => outcome,
+            Self::Later { told, silence } => told.await.unwrap_or(Err(silence)),
+        }
     }
 }
 
 /// Sends one release over `route`, with the first poll. The background continues it after a
 /// failure, or when the future is dropped.
-pub(crate) fn inline(
+pub(super) fn inline(
     task: ReleaseTask,
     route: Arc<dyn LockBackend>,
 ) -> impl Future<Output = Result<Released, Fault>> + Send + 'static {
     let mut release = InlineRelease::new(task);
     async move {
-        let answer = match release.task() {
-            Some(task) => route.release(task.request(), task.engine.reply_timeout).await,
-            None => unreachable!("it was just made"),
-        };
+        let answer = release.send(&*route).await;
         release.settle(answer)
+    }
+}
+
+/// The same for a caller who awaits the outcome: what the background finds counts after a silence.
+pub(crate) fn awaited(
+    task: ReleaseTask,
+    route: Arc<dyn LockBackend>,
+) -> impl Future<Output = Result<Released, Fault>> + Send + 'static {
+    let release = InlineRelease::new(task);
+    async move {
+        let answer = release.send(&*route).await;
+        release.conclude(answer).outcome().await
     }
 }

@@ -16,6 +16,7 @@ use crate::handoff::Ownership;
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::options::{Policy, Wait};
+use crate::state::Released;
 
 const EXPIRE: Duration = Duration::from_secs(30);
 
@@ -55,6 +56,24 @@ fn a_release_in_the_background_has_left_when_it_returns() {
     });
     settled(&redlock);
     assert_eq!((server.take_verbs(), server.owner("k")), (Vec::new(), None));
+}
+
+/// The caller blocks its runtime, and with it the connection that it waits for.
+#[test]
+fn the_background_finds_the_outcome_of_an_awaited_release_that_is_not_driven() {
+    for (fate, expected) in [
+        (Fate::LostRequest, Released::Released),
+        // It may have been carried out, and it was.
+        (Fate::LostReply, Released::Unknown),
+    ] {
+        let runtime = runtime();
+        let (server, redlock, ownership) = on_a_lane(&runtime);
+        server.next("release", [fate]);
+        let outcome = runtime.block_on(ownership.release());
+        assert_eq!(outcome.unwrap().unwrap(), expected, "{fate:?}");
+        assert_eq!((server.take_verbs().len(), server.owner("k")), (2, None));
+        settled(&redlock);
+    }
 }
 
 /// The runtime is alive, but nobody drives it any more.
