@@ -71,3 +71,40 @@ impl Drop for Registration {
         drop(gone);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::backend::{Acquired, LockBackend};
+    use crate::key::LockKey;
+    use crate::kind::Kind;
+
+    const EXPIRE: Duration = Duration::from_secs(1);
+
+    fn claim(kind: Kind) -> Claim {
+        let key = LockKey::new("", "k").unwrap();
+        Claim { key, owner: Owner::fresh("test"), expire: EXPIRE, kind }
+    }
+
+    /// Nobody releases, so that nobody else tells the writer.
+    #[tokio::test(start_paused = true)]
+    async fn a_writer_is_told_when_the_leases_of_readers_have_ended() {
+        let memory = Memory::new(MemoryStore::new());
+        let take = async |kind| memory.acquire(&claim(kind), EXPIRE).await.unwrap();
+        assert!(matches!(take(Kind::Read).await, Acquired::Granted { .. }));
+        let is_told = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&is_told);
+        let on_release: OnRelease = Arc::new(move || told.store(true, Ordering::Relaxed));
+        let writer = claim(Kind::Exclusive);
+        let _hint = memory.request_hint(&writer, on_release, EXPIRE).await.unwrap();
+        tokio::time::advance(EXPIRE).await;
+        assert!(!is_told.load(Ordering::Relaxed));
+        assert!(
+            matches!(take(Kind::Read).await, Acquired::Refused { .. }),
+            "the writer comes first"
+        );
+        assert!(is_told.load(Ordering::Relaxed));
+    }
+}

@@ -121,7 +121,7 @@ impl Tables {
     /// Those to be told that a lock was released: the first who waits, and, if others may hold the
     /// lock beside it, those that may. Whoever wants the lock alone is told once all have left.
     pub(super) fn hints(&mut self, redis_key: &str, now: Moment) -> Vec<OnRelease> {
-        let is_held = self.locks.contains_key(redis_key);
+        let is_held = self.live(redis_key, now).is_some();
         let Some(waiting) = self.hints.get_mut(redis_key) else { return Vec::new() };
         let exclusive = |hint: &Hint| !hint.kind.is_shared();
         let count = match waiting.first() {
