@@ -263,7 +263,7 @@ impl Quorum {
             tally::verdict(found, self.needed)
         };
         let answers = self.ask_all(reach, ask, |answers| verdict(answers).is_some()).await;
-        verdict(&answers).ok_or_else(|| tally::merge(&tally::faults(&answers)))
+        verdict(&answers).ok_or_else(|| tally::undecided(&answers))
     }
 
     async fn check(&self, within: Duration) -> Result<(), Fault> {

@@ -52,7 +52,10 @@ pub(crate) async fn broadcast<T: Send + 'static>(
             NodeAdmission::Probe(_) | NodeAdmission::Skip(_) if is_desperate => None,
             // The node may carry the command out, and this call does not wait for its answer.
             NodeAdmission::Probe(fault) => Some((Fault { is_unknown: true, ..fault }, true)),
-            NodeAdmission::Skip(fault) => Some((fault, reach != Reach::Admitted)),
+            NodeAdmission::Skip(fault) => {
+                let is_asked = reach != Reach::Admitted;
+                Some((Fault { is_unknown: fault.is_unknown || is_asked, ..fault }, is_asked))
+            }
         };
         let is_asked = stand_in.as_ref().is_none_or(|(_, is_asked)| *is_asked);
         awaited += usize::from(stand_in.is_none());

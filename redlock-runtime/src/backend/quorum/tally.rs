@@ -126,5 +126,14 @@ pub(crate) fn merge(faults: &[&Fault]) -> Fault {
     }
 }
 
+/// Why nodes do not agree on what a command found. Where one of them has carried it out, the next
+/// attempt finds nothing.
+pub(crate) fn undecided(answers: &NodeAnswers<Found>) -> Fault {
+    let has_run =
+        answers.iter().any(|answer| matches!(answer, Some(Ok(Found::Ours | Found::Unclear))));
+    let fault = merge(&faults(answers));
+    Fault { is_unknown: fault.is_unknown || has_run, ..fault }
+}
+
 #[cfg(test)]
 mod tests;

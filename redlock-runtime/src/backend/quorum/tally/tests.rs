@@ -17,7 +17,7 @@ fn refused(holder: &str) -> Answer {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as among the answers")]
-fn down(is_unknown: bool) -> Answer {
+fn down<T>(is_unknown: bool) -> Option<Result<T, Fault>> {
     let nodes = vec![NodeError::new("n", NodeErrorKind::Unreachable, "down")];
     Some(Err(Fault { nodes, is_unknown, is_final: false }))
 }
@@ -38,6 +38,15 @@ fn a_majority_of_the_answers_is_not_a_majority_of_the_nodes() {
     assert_eq!(fault.nodes.len(), 2);
     // The one grant must be cleaned up.
     assert!(fault.is_unknown);
+}
+
+/// The next attempt finds the key gone where it was released: that is not how the lease ended.
+#[test]
+fn what_a_minority_has_released_makes_the_outcome_unknown() {
+    for (found, is_unknown) in [(Found::Ours, true), (Found::Unclear, true), (Found::Gone, false)] {
+        let fault = undecided(&vec![Some(Ok(found)), down(false), down(false)]);
+        assert_eq!((fault.nodes.len(), fault.is_unknown), (2, is_unknown), "{found:?}");
+    }
 }
 
 #[test]
