@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis_model::{Script, Server};
 
 use crate::backend::simulated::{self, SimulatedCall, SimulatedReply};
-use crate::backend::{Acquired, Claim, Downgraded, Enqueued, QueueSignal, Release};
+use crate::backend::{Acquired, Claim, Downgraded, Enqueued, Found, QueueSignal, Release};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::kind::Kind;
@@ -21,8 +21,9 @@ const SECOND: Duration = Duration::from_secs(1);
 const STAYS: Duration = Duration::from_secs(2);
 const PRESENT: &str = "redlock:present";
 const ABSENT: &str = "redlock:absent";
-/// More than the scripts look at.
-const MANY: usize = 20;
+const DYING: &str = "redlock:dying";
+/// More than two scripts look at.
+const MANY: usize = 40;
 
 struct Step {
     server: Server,
@@ -73,11 +74,17 @@ impl Step {
         matches!(answer, Enqueued::Granted { .. })
     }
 
-    /// The messages since the last call.
+    /// Does the process behind [`DYING`] live?
+    fn listens(&mut self, is_alive: bool) {
+        self.server.set_listeners(DYING.as_bytes(), i64::from(is_alive));
+    }
+
+    /// The messages since the last call, without the questions whether somebody is there.
     fn told(&mut self) -> Vec<String> {
         let published = self.server.take_published();
         let heard = published.into_iter().filter(|(channel, _)| channel == PRESENT.as_bytes());
-        heard.map(|(_, message)| String::from_utf8(message).unwrap()).collect()
+        let heard = heard.map(|(_, message)| String::from_utf8(message).unwrap());
+        heard.filter(|message| !message.starts_with("ping ")).collect()
     }
 }
 
@@ -175,14 +182,70 @@ fn whoever_waited_behind_the_dead_is_let_in() {
     let mut step = Step::new();
     assert!(step.enters(&reader()));
     let (second, third) = (reader(), reader());
-    step.enqueues(&writer(), ABSENT);
+    step.listens(true);
+    step.enqueues(&writer(), DYING);
     step.enqueues(&second, PRESENT);
     step.enqueues(&third, PRESENT);
     step.enqueues(&writer(), PRESENT);
     let late = reader();
     step.enqueues(&late, PRESENT);
+    step.listens(false);
     assert!(!step.looks(&late), "a writer came before");
     assert!(step.looks(&second) && step.looks(&third), "they are in");
+}
+
+/// Those who do not wait would be refused until somebody else asks.
+#[test]
+fn a_caller_that_does_not_wait_finds_out_that_a_writer_is_gone() {
+    for is_another_there in [false, true] {
+        let mut step = Step::new();
+        let second = reader();
+        assert!(step.enters(&reader()));
+        step.listens(true);
+        step.enqueues(&writer(), DYING);
+        step.enqueues(&second, PRESENT);
+        if is_another_there {
+            step.enqueues(&writer(), PRESENT);
+        }
+        assert!(!step.enters(&reader()), "it is there");
+        step.listens(false);
+        assert_eq!(step.enters(&reader()), !is_another_there);
+        assert!(step.looks(&second), "it has waited behind it, and is in");
+    }
+}
+
+/// They would fill it before its client fetches what is there.
+#[test]
+fn callers_that_do_not_wait_leave_mailboxes_alone() {
+    let mut step = Step::new();
+    assert!(step.enters(&reader()));
+    step.enqueues(&writer(), "@redlock:mailbox");
+    assert!((0..100).all(|_| !step.enters(&reader())));
+}
+
+/// Those of another kind get the lock when the last of them ends.
+#[test]
+fn a_reader_is_not_told_of_a_permit_that_ended_before_the_others() {
+    let mut step = Step::new();
+    let short = Claim { expire: SECOND, ..permit() };
+    assert!(step.enters(&short) && step.enters(&permit()));
+    step.pass(2 * SECOND);
+    let answer = step.ask(&simulated::acquire(&reader()));
+    let Acquired::Refused { free_in: Some(free_in), .. } = answer else { panic!("{answer:?}") };
+    assert!(free_in > MINUTE / 2, "{free_in:?}");
+}
+
+/// What stands in the lock was to last as long as the leases, by the clock of then.
+#[test]
+fn renewals_let_a_group_end_after_the_clock_has_stepped_back() {
+    let mut step = Step::new();
+    let held = reader();
+    assert!(step.enters(&held));
+    step.now -= 3_600_000_000;
+    step.pass(Duration::ZERO);
+    assert_eq!(step.ask(&simulated::renew(std::slice::from_ref(&held))), [Found::Ours]);
+    step.pass(MINUTE + SECOND);
+    assert!(step.enters(&writer()), "its holder has died");
 }
 
 /// Each question whether it is there leaves a message in its mailbox.

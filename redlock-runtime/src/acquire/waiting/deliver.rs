@@ -86,6 +86,8 @@ async fn claim(cx: &mut Context, tenure: Tenure, terms: Terms) -> Result<Tenure,
             // This owner did not hold the lock any more: the poller starts again with an attempt.
             let now = cx.now();
             cx.observed.busy(holder, free_in, now);
+            // A replica that became the master may still have its entry in the queue.
+            release::leave(&engine, claim);
             Err(None)
         }
         Outcome::Failed(fault) => {

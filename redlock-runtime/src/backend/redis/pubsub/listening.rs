@@ -149,11 +149,12 @@ impl<S: Source> Listening<S> {
         }
     }
 
-    /// Releases a lock that was handed to an owner that gave up.
+    /// Releases a lock that was handed to an owner that gave up, and takes the owner out of the
+    /// queue.
     fn free(&self, claim: Claim) {
         let route = self.route.clone();
         tokio::spawn(async move {
-            let release = Release::of(&claim);
+            let release = Release { may_be_queued: true, ..Release::of(&claim) };
             if let Err(fault) = route.release_over(&release, REPLY).await {
                 tell!(debug, nodes = ?fault.nodes, "an unwanted lock is free when its lease ends");
             }

@@ -21,6 +21,8 @@ pub(crate) const NOBODY: &str = "-";
 const MOST_FORMER: usize = 1024;
 /// Begins the message to a waiter that has to look again.
 pub(crate) const LOOK: &[u8] = b"look ";
+/// Begins the question to a waiter whether it is there.
+pub(crate) const PING: &[u8] = b"ping ";
 
 /// The channel of a node's waiters, and which waiter listens for what.
 #[derive(Debug)]
@@ -155,9 +157,9 @@ impl Registry {
         }
     }
 
-    /// Passes a signal on. Returns the lock that it hands to an owner that gave up. A signal about
-    /// another lock than the one that its owner waits for is ignored: a lock that it may have
-    /// handed over ends with the claim window.
+    /// Passes a signal on. Returns what an owner that gave up still has: a lock that was handed to
+    /// it, or its entry in the queue. A signal about another lock than the one that its owner waits
+    /// for is ignored: a lock that it may have handed over ends with the claim window.
     pub(crate) fn tell(&self, signal: &[u8]) -> Option<Claim> {
         if let Some(lock) = parse_free(signal) {
             let awaiting = self.listeners().awaiting.get(lock.owner).cloned();
@@ -169,13 +171,14 @@ impl Registry {
             }
             return None;
         }
+        if let Some(lock) = parse_ping(signal) {
+            return self.listeners().former.iter().find(|claim| lock.is_of(claim)).cloned();
+        }
         let (lock, signal) = parse(signal).or_else(|| parse_look(signal))?;
         let sender = {
             let mut listeners = self.listeners();
             let former = &mut listeners.former;
-            let is_meant =
-                |claim: &Claim| claim.owner.as_str() == lock.owner && lock.is(&claim.key);
-            if let Some(at) = former.iter().position(is_meant) {
+            if let Some(at) = former.iter().position(|claim| lock.is_of(claim)) {
                 let is_handed_over = matches!(signal, QueueSignal::HandedOver { .. });
                 return is_handed_over.then(|| former.remove(at)).flatten();
             }
@@ -255,6 +258,10 @@ impl<'a> Lock<'a> {
         Some(Self { owner: str::from_utf8(owner).ok()?, key })
     }
 
+    fn is_of(&self, claim: &Claim) -> bool {
+        self.owner == claim.owner.as_str() && self.is(&claim.key)
+    }
+
     fn is(&self, key: &LockKey) -> bool {
         self.key == key.redis_key().as_bytes()
     }
@@ -283,6 +290,11 @@ pub(crate) fn handed_over(message: &[u8]) -> Option<Vec<(String, QueueSignal)>> 
 /// `free <length of the owner> <owner><lock key>`
 fn parse_free(message: &[u8]) -> Option<Lock<'_>> {
     Lock::parse(message.strip_prefix(b"free ")?)
+}
+
+/// `ping <length of the owner> <owner><lock key>`: does the owner still wait?
+fn parse_ping(message: &[u8]) -> Option<Lock<'_>> {
+    Lock::parse(message.strip_prefix(PING)?)
 }
 
 /// `look <length of the owner> <owner><lock key>`: the holders of a shared kind end earlier than

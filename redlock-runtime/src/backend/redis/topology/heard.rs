@@ -2,7 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use crate::backend::redis::pubsub::registry::LOOK;
+use crate::backend::redis::pubsub::registry::{LOOK, PING};
 
 /// How many messages are remembered, as each of them comes from every master.
 const MOST_HEARD: usize = 512;
@@ -16,8 +16,8 @@ pub(super) struct Heard {
 
 impl Heard {
     pub(super) fn is_new(&mut self, message: &[u8]) -> bool {
-        // The same owner may have to look more than once, and may look once too often.
-        if message.starts_with(LOOK) {
+        // The same owner may be asked more than once, and may answer once too often.
+        if message.starts_with(LOOK) || message.starts_with(PING) {
             return true;
         }
         if !self.known.insert(message.to_vec()) {
@@ -46,6 +46,8 @@ mod tests {
         }
         assert_eq!(heard.known.len(), MOST_HEARD);
         assert!(heard.is_new(b"a"), "that is long ago");
-        assert!(heard.is_new(b"look 1 ab") && heard.is_new(b"look 1 ab"));
+        for again in [LOOK, PING] {
+            assert!(heard.is_new(again) && heard.is_new(again));
+        }
     }
 }

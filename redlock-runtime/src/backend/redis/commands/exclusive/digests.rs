@@ -37,11 +37,11 @@ fn the_digests_are_pinned() {
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
         (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),
         (&release_hint::SCRIPT, "1c4bd18064bbe7158c25452e76ecc4bb3ea8aa5c"),
-        (&enqueue::SCRIPT, "2752a920f2211adc887ed5ff99098a0d9e662dcd"),
-        (&rotate::SCRIPT, "f5d8f236c143c121489d6ed2b633497ef41fb545"),
-        (&nudge::SCRIPT, "e467e89790443d5715a912f5b96f71916e32d03c"),
-        (&release_all::SCRIPT, "a7030d673e030e5d5fbfbf951ad6f3e9e8766402"),
-        (&release::SCRIPT, "f74ab2c4fa9e6611bd7fbb25e813809a323d835f"),
+        (&enqueue::SCRIPT, "b01f22011e4abbddf7ab0fdf5809e8e4dd1b517a"),
+        (&rotate::SCRIPT, "8f639686373b032337150f8a30a49155759775a5"),
+        (&nudge::SCRIPT, "d95964a30fe904529003e110da5cac2b45b1efba"),
+        (&release_all::SCRIPT, "f4bd99d3120c7fe5e61692c7a4099e3986775290"),
+        (&release::SCRIPT, "5a804de06ccf755ede16df038187e4763d899f49"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

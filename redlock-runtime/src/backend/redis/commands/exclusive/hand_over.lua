@@ -163,8 +163,8 @@ local function queue_of(lock, mark, counter, line)
         return false
       end
     end
-    -- Nobody does anything with this message. What counts is whether somebody hears it.
-    return queue.tell(entry.channel, 'ping') ~= 0
+    -- What counts is whether somebody hears it. A process whose caller has gone takes the entry out.
+    return queue.tell_of_lock(entry, 'ping') ~= 0
   end
 
   -- What the process of an entry is told about the lock.

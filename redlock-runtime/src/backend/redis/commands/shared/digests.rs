@@ -19,12 +19,12 @@ pub(crate) fn scripts() -> [&'static str; 6] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "d3f0ed409e61df8acc460914648ee6f0620f0c14"),
-        (&enqueue::SCRIPT, "7208702c2434b6d49d3ae3b35f04a7a6a02486f5"),
-        (&release::SCRIPT, "2e1cb72e70e10312c102035407a908dcdb9cc9cf"),
-        (&renew::SCRIPT, "f17925e96f254897b4dc04287667bd458f5c3df8"),
+        (&acquire::SCRIPT, "0b51df38a0e9d41209837072f3f53cafc276fc30"),
+        (&enqueue::SCRIPT, "a4c896a601d8bc26ff1585496948904fee333ac0"),
+        (&release::SCRIPT, "327c2366b7cd32a8301ffc54218fa6676b67132e"),
+        (&renew::SCRIPT, "b63bfab2c2e7d58e12988eee908ed64879597436"),
         (&raise::SCRIPT, "3c70d332ea382255209b910e6f8ba8515280b39e"),
-        (&downgrade::SCRIPT, "06c14982ea9c98c6478281031360dbe45005726b"),
+        (&downgrade::SCRIPT, "548845816708f635b8c93c6116f3c847b0dfb95c"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

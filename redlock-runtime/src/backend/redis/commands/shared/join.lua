@@ -28,6 +28,14 @@ local function shared_lock(lock, mark, counter, line, tokens)
     return tokens ~= 'r' or entry.tokens ~= 'r'
   end
 
+  -- Takes out an entry whose process is gone. One that is told by a mailbox has not fetched for a
+  -- while, and whoever asks often would fill it.
+  local function is_gone(text)
+    local entry = queue.parse(text)
+    return string.sub(entry.channel, 1, 1) ~= '@' and not queue.is_there(entry)
+      and redis.pcall('LREM', line, 1, text) == 1
+  end
+
   -- Is the lock free, or held by a group in which there is room?
   function shared.has_room()
     local holder = redis.call('GET', lock)
@@ -47,12 +55,24 @@ local function shared_lock(lock, mark, counter, line, tokens)
     if not shared.has_room() then
       return false
     end
+    local were_gone = false
     for _, text in ipairs(first) do
       if keeps_out(text) then
-        return false
+        if not is_gone(text) then
+          if were_gone then
+            queue.group().admit()
+          end
+          return false
+        end
+        were_gone = true
       end
     end
-    return true
+    if not were_gone then
+      return true
+    end
+    -- Those who waited behind them come first.
+    queue.group().admit()
+    return #first < most_looked_at and shared.has_room()
   end
 
   -- Enters an owner that has no entry in the queue, or whose entry is taken out next.
@@ -92,7 +112,9 @@ local function shared_lock(lock, mark, counter, line, tokens)
   -- For how long others are kept out, in ms, and who holds the lock.
   function shared.refusal()
     local holder = redis.call('GET', lock) or ''
-    local left = holder == permits and group.first_end() or redis.call('PTTL', lock)
+    -- Another kind waits for the end of the last permit.
+    local is_theirs = holder == permits and marker == permits
+    local left = is_theirs and group.first_end() or redis.call('PTTL', lock)
     return left, queue.shown(holder)
   end
 

@@ -15,9 +15,15 @@ for i = 1, #KEYS / 2 do
   local ends = holder == marker and redis.pcall('ZSCORE', holders, owner)
   if type(ends) == 'string' and tonumber(ends) > now then
     redis.call('ZADD', holders, 'XX', string.format('%.0f', now + expire * 1000), owner)
-    if redis.call('PTTL', lock) < tonumber(expire) then
-      redis.call('PEXPIRE', lock, expire)
-      redis.call('PEXPIRE', holders, expire)
+    local left, longest = redis.call('PTTL', lock), tonumber(expire)
+    if left > longest then
+      -- Another lease is longer, or the clock has stepped back since.
+      local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')[2]
+      longest = math.ceil((last - now) / 1000)
+    end
+    if left < longest or left > longest + 1 then
+      redis.call('PEXPIRE', lock, longest)
+      redis.call('PEXPIRE', holders, longest)
     end
   else
     reply[#reply + 1] = i

@@ -46,6 +46,23 @@ async fn a_lock_for_an_owner_that_gave_up_is_let_go_of_once() {
     assert!(registry.tell(&message(&claim)).is_none());
 }
 
+/// Its client could not reach the server when it gave up.
+#[test]
+fn an_owner_that_gave_up_leaves_the_queue_whenever_it_is_asked() {
+    let registry = Arc::new(Registry::new(subscription::channel()));
+    let [waits, gave_up] = [claim("web-3"), claim("web-3")];
+    let _subscription = registry.subscribe(&waits);
+    registry.gave_up(&gave_up);
+    let ping = |claim: &Claim| {
+        let owner = claim.owner.as_str();
+        format!("ping {} {owner}{}", owner.len(), claim.key.redis_key()).into_bytes()
+    };
+    for _ in 0..2 {
+        assert_eq!(registry.tell(&ping(&gave_up)).unwrap().owner, gave_up.owner);
+        assert!(registry.tell(&ping(&waits)).is_none());
+    }
+}
+
 /// The waiter may hold the lock: a check of its entry can be answered before the signal comes.
 #[test]
 fn a_lock_for_an_owner_without_a_ticket_is_left_alone() {
