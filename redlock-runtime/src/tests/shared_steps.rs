@@ -22,6 +22,7 @@ const STAYS: Duration = Duration::from_secs(2);
 const PRESENT: &str = "redlock:present";
 const ABSENT: &str = "redlock:absent";
 const DYING: &str = "redlock:dying";
+const MAILBOX: &str = "@redlock:mailbox";
 /// More than two scripts look at.
 const MANY: usize = 40;
 
@@ -137,18 +138,24 @@ fn no_reader_enters_between_the_hint_to_a_writer_and_its_attempt() {
 /// Its process has ended, or cannot reach the server.
 #[test]
 fn a_hint_that_nobody_takes_back_keeps_readers_out_for_two_seconds() {
-    let mut step = Step::new();
-    let (first, second, third, late) = (reader(), reader(), reader(), reader());
-    assert!(step.enters(&first) && step.enters(&second));
-    assert!(step.ask(&simulated::hint(&writer(), PRESENT)));
-    step.enqueues(&third, PRESENT);
-    assert!(!step.enters(&late));
-    step.pass(STAYS);
-    // Those who have waited behind it enter as well.
-    step.leaves(&first);
-    assert_eq!(step.told().len(), 1);
-    assert!(step.looks(&third), "it is in");
-    assert!(step.enters(&late));
+    for channel in [PRESENT, MAILBOX] {
+        let mut step = Step::new();
+        let (first, second, third, late) = (reader(), reader(), reader(), reader());
+        assert!(step.enters(&first) && step.enters(&second));
+        assert!(step.ask(&simulated::hint(&writer(), channel)));
+        step.enqueues(&third, PRESENT);
+        assert!(!step.enters(&late));
+        step.pass(STAYS);
+        // Those who have waited behind it enter as well.
+        step.leaves(&first);
+        assert_eq!(step.told().len(), 1);
+        assert!(step.looks(&third), "it is in");
+        assert!(step.enters(&late));
+        // Nobody has released since it was over.
+        assert!(step.ask(&simulated::hint(&writer(), channel)));
+        step.pass(STAYS);
+        assert!(step.enters(&reader()), "{channel}");
+    }
 }
 
 /// The hint was asked for while a writer had the lock, which then became a reader.
@@ -157,7 +164,7 @@ fn a_hint_that_does_not_stay_keeps_no_readers_out() {
     let mut step = Step::new();
     let (held, next, late) = (writer(), reader(), reader());
     assert!(step.enters(&held));
-    assert!(step.ask(&simulated::hint(&writer(), ABSENT)));
+    assert!(step.ask(&simulated::hint(&writer(), PRESENT)));
     let downgraded = step.ask(&simulated::downgrade(&held, &next));
     assert!(matches!(downgraded, Downgraded::Granted(_)), "{downgraded:?}");
     assert!(step.enters(&late));
@@ -219,7 +226,7 @@ fn a_caller_that_does_not_wait_finds_out_that_a_writer_is_gone() {
 fn callers_that_do_not_wait_leave_mailboxes_alone() {
     let mut step = Step::new();
     assert!(step.enters(&reader()));
-    step.enqueues(&writer(), "@redlock:mailbox");
+    step.enqueues(&writer(), MAILBOX);
     assert!((0..100).all(|_| !step.enters(&reader())));
 }
 
@@ -253,7 +260,7 @@ fn renewals_let_a_group_end_after_the_clock_has_stepped_back() {
 fn a_writer_whose_mailbox_is_not_emptied_is_taken_out() {
     let mut step = Step::new();
     assert!(step.enters(&reader()));
-    step.enqueues(&writer(), "@redlock:mailbox");
+    step.enqueues(&writer(), MAILBOX);
     let late = reader();
     step.enqueues(&late, PRESENT);
     let looks = (1..100).find(|_| step.looks(&late));
