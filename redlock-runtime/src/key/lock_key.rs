@@ -66,9 +66,10 @@ impl LockKey {
         let mut helpers = String::with_capacity(3 * self.full.len() + HELPERS_LENGTH);
         self.push_mark(&mut helpers);
         let mark_end = helpers.len();
-        self.push_helper(&mut helpers, FENCE_SUFFIX);
+        let has_tag = hash_tag(&self.full).is_some();
+        self.push_helper(&mut helpers, has_tag, FENCE_SUFFIX);
         let counter_end = helpers.len();
-        self.push_helper(&mut helpers, QUEUE_SUFFIX);
+        self.push_helper(&mut helpers, has_tag, QUEUE_SUFFIX);
         WithHelpers { lock: &self.full, helpers, mark_end, counter_end }
     }
 
@@ -97,7 +98,7 @@ impl LockKey {
 
     fn helper_key(&self, suffix: &str) -> String {
         let mut name = String::with_capacity(self.full.len() + 2 + suffix.len());
-        self.push_helper(&mut name, suffix);
+        self.push_helper(&mut name, hash_tag(&self.full).is_some(), suffix);
         name
     }
 
@@ -107,11 +108,9 @@ impl LockKey {
 
     /// No two lock keys share a helper key. Where the key has a tag of its own, two colons follow:
     /// `{stock}::fence` belongs to the key `{stock}`, and `{stock}:fence` to `stock`.
-    fn push_helper(&self, names: &mut String, suffix: &str) {
-        let parts = match hash_tag(&self.full) {
-            Some(_) => ["", &*self.full, ":", suffix],
-            None => ["{", &*self.full, "}", suffix],
-        };
+    fn push_helper(&self, names: &mut String, has_tag: bool, suffix: &str) {
+        let parts =
+            if has_tag { ["", &*self.full, ":", suffix] } else { ["{", &*self.full, "}", suffix] };
         for part in parts {
             names.push_str(part);
         }

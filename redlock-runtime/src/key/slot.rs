@@ -5,7 +5,6 @@ const SLOTS: u16 = 1 << 14;
 /// The octal digits of a tag that leads to a slot, before any of them is changed.
 const ZEROS: &str = "000000";
 const DIGITS: usize = ZEROS.len();
-const OCTAL: &str = "01234567";
 /// Which bits of the digits to turn in order to turn one bit of the slot. The checksum is linear:
 /// to turn several bits of the slot, combine their entries by exclusive or.
 const TURNS: [u32; SLOTS.ilog2() as usize] = [
@@ -18,9 +17,10 @@ const TABLE: [u16; 256] = table();
 /// The part of a key that Redis Cluster hashes, by the rule of the cluster specification: between
 /// the first `{` and the first `}` after it, when that is not empty.
 pub(super) fn hash_tag(key: &str) -> Option<&str> {
-    let (_, rest) = key.split_once('{')?;
-    let (tag, _) = rest.split_once('}')?;
-    (!tag.is_empty()).then_some(tag)
+    // Byte by byte: keys are short, and each command hashes some.
+    let start = key.bytes().position(|byte| byte == b'{')? + 1;
+    let length = key[start..].bytes().position(|byte| byte == b'}')?;
+    (length > 0).then(|| &key[start..start + length])
 }
 
 pub(super) fn slot(key: &str) -> u16 {
@@ -38,14 +38,13 @@ pub(super) fn push_neighbour(name: &mut String, key: &str, prefix: &str, suffix:
     // If the prefix has a tag already, all of its keys are in one slot.
     let wrong = slot(&name[start..]) ^ slot(key);
     let turned = TURNS.iter().enumerate().filter(|(bit, _)| wrong >> bit & 1 == 1);
-    let mut digits = turned.fold(0, |digits, (_, turn)| digits ^ turn);
-    let mut at = start + prefix.len() + 1 + DIGITS;
-    while digits > 0 {
-        at -= 1;
-        let digit = (digits & 7) as usize;
-        name.replace_range(at..=at, &OCTAL[digit..=digit]);
-        digits >>= 3;
+    let digits = turned.fold(0, |digits, (_, turn)| digits ^ turn);
+    name.truncate(start + prefix.len() + 1);
+    for place in (0..DIGITS).rev() {
+        name.push(char::from(b'0' + (digits >> (3 * place) & 7) as u8));
     }
+    name.push('}');
+    name.push_str(suffix);
 }
 
 /// CRC-16 (XMODEM).
