@@ -8,7 +8,7 @@ use std::time::Duration;
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{Cmd, Pipeline, RedisError, RedisFuture, Value};
 
-use super::commands::exclusive::batch::{self, Part, Verb};
+use super::commands::exclusive::batch::{self, Part};
 use super::commands::exclusive::release_hint::{self, Noted};
 use super::commands::exclusive::{
     self, acquire, acquire_all, enqueue, nudge, raise, release, release_all, renew, rotate,
@@ -91,16 +91,16 @@ pub(crate) struct InBatches<'a, S>(pub(crate) &'a mut S);
 
 impl<S: ConnectionLike + Send> ConnectionLike for InBatches<'_, S> {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        let Some(verb) = Verb::of(command) else { return self.0.req_packed_command(command) };
-        let batch = batch::invocation(std::iter::once(&Part::new(verb, command)));
+        let Some(part) = Part::of(command) else { return self.0.req_packed_command(command) };
+        let batch = batch::invocation(std::iter::once(&part));
         Box::pin(async move {
-            match batch.run_known(self.0).await? {
-                Some(Value::Array(answers)) if !matches!(*answers, [Value::Nil]) => {
-                    let [answer] = <[Value; 1]>::try_from(answers).expect("one answer");
-                    Ok(answer)
+            if let Some(reply) = batch.run_known(self.0).await? {
+                let mut answers = batch::decode(reply, 1).expect("the answer of a batch");
+                if let Some(Some(answer)) = answers.pop() {
+                    return Ok(answer);
                 }
-                _ => self.0.req_packed_command(command).await,
             }
+            self.0.req_packed_command(command).await
         })
     }
 
@@ -129,18 +129,18 @@ pub(crate) fn ask_batch(
     acquires: &[SimulatedCall<Acquired>],
 ) -> BatchAnswers {
     let part = |call: &ScriptCall| {
-        let command = call.invocation.by_digest();
-        Part::new(Verb::of(command).expect("it can be part of a batch"), command)
+        Part::of(call.invocation.by_digest()).expect("it can be part of a batch")
     };
     let calls = releases.iter().map(|release| &release.call);
     let parts: Vec<Part> =
         calls.chain(acquires.iter().map(|asked| &asked.call)).map(part).collect();
     let reply = at_once(batch::invocation(parts.iter()).run(server));
-    let Ok(Value::Array(answers)) = reply else { panic!("{reply:?}") };
-    assert_eq!(answers.len(), parts.len());
+    let answers = batch::decode(reply.expect("a reply"), parts.len()).expect("all answers");
     let (first, then) = answers.split_at(releases.len());
-    let first = releases.iter().zip(first).map(|(release, answer)| (release.decode)(answer));
-    let then = acquires.iter().zip(then).map(|(acquire, answer)| (acquire.decode)(answer));
+    let first =
+        releases.iter().zip(first).map(|(release, answer)| (release.decode)(answer.as_ref()?));
+    let then =
+        acquires.iter().zip(then).map(|(acquire, answer)| (acquire.decode)(answer.as_ref()?));
     (first.collect(), then.collect())
 }
 

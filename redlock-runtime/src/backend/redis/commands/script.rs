@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use deadpool_redis::redis;
 use deadpool_redis::redis::aio::ConnectionLike;
-use deadpool_redis::redis::{Arg, Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
+use deadpool_redis::redis::{
+    Arg, Cmd, ErrorKind, RedisResult, ServerErrorKind, ToRedisArgs, Value,
+};
 use once_cell::race::OnceBox;
 
 /// A script after `hand_over.lua` and `holders.lua`, the functions that several scripts share.
@@ -57,15 +59,20 @@ pub(crate) struct Invocation {
 }
 
 impl Invocation {
-    pub(crate) fn new(script: &'static Script, keys: &[&str], args: &[&str]) -> Self {
+    pub(crate) fn new<T: AsRef<[u8]> + ToRedisArgs>(
+        script: &'static Script,
+        keys: &[T],
+        args: &[T],
+    ) -> Self {
         let words = WORDS_AHEAD + keys.len() + args.len();
-        let length = keys.iter().chain(args).map(|word| word.len()).sum::<usize>();
+        let length = keys.iter().chain(args).map(|word| word.as_ref().len()).sum::<usize>();
         let mut by_digest = Cmd::with_capacity(words, BYTES_AHEAD + length);
         by_digest.arg("EVALSHA").arg(script.digest()).arg(keys.len()).arg(keys).arg(args);
         Self { script, by_digest }
     }
 
     /// The command that names the script by its digest.
+    #[cfg(test)]
     pub(crate) fn by_digest(&self) -> &Cmd {
         &self.by_digest
     }
@@ -105,7 +112,7 @@ impl Invocation {
     /// The follower of the script. Called without an owner, it does nothing.
     pub(crate) fn follower(&self) -> Option<Self> {
         let key = self.key();
-        Some(Self::new(self.script.follower?, &[&key], &[]))
+        Some(Self::new(self.script.follower?, &[&*key], &[]))
     }
 
     /// Runs the script by its digest. `None`: the server does not know it, and has done nothing.

@@ -225,15 +225,13 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
     /// Does the server know the script?
     fn answer(self: &Arc<Self>, mut callers: Callers, reply: RedisResult<Option<Value>>) -> Knows {
         let knows = if matches!(reply, Ok(None)) { Knows::Not } else { Knows::It };
-        let left_out = match reply {
+        let left_out = match reply.map(|reply| reply.map(|r| batch::decode(r, callers.0.len()))) {
             Ok(None) => callers.tell(std::iter::repeat_with(|| None)),
-            Ok(Some(Value::Array(answers))) if answers.len() == callers.0.len() => {
+            Ok(Some(Ok(answers))) => {
                 self.denial.allowed();
-                let was_done = |answer: &Value| *answer != Value::Nil;
-                callers
-                    .tell(answers.into_iter().map(|answer| Some(answer).filter(was_done).map(Ok)))
+                callers.tell(answers.into_iter().map(|answer| answer.map(Ok)))
             }
-            Ok(Some(nonsense)) => {
+            Ok(Some(Err(nonsense))) => {
                 callers.tell(std::iter::repeat_with(|| Some(Ok(nonsense.clone()))))
             }
             Err(error) if error.code().is_none() => {
@@ -263,7 +261,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
         let mut connection = self.connection.clone();
         self.home.spawn(async move {
             let Some((part, _)) = callers.0.first() else { return };
-            let reply = connection.req_packed_command(part.release().by_digest()).await;
+            let reply = connection.req_packed_command(part.command()).await;
             callers.tell(std::iter::once(Some(reply)));
         });
     }
@@ -346,22 +344,20 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> ConnectionLike for Batch
         let Self { connection, batches: Some(batches) } = self else {
             return self.connection.req_packed_command(command);
         };
-        match Verb::of(command) {
-            Some(verb) if batches.is_crowded() => Box::pin(async move {
-                let part = Part::new(verb, command);
-                match batches.join(part).answer().await {
-                    BatchAnswer::Of(reply) => reply,
-                    BatchAnswer::Alone => {
-                        batches.send_now();
-                        connection.req_packed_command(command).await
-                    }
+        let part = if batches.is_crowded() { Part::of(command) } else { None };
+        let Some(part) = part else {
+            batches.send_now();
+            return connection.req_packed_command(command);
+        };
+        Box::pin(async move {
+            match batches.join(part).answer().await {
+                BatchAnswer::Of(reply) => reply,
+                BatchAnswer::Alone => {
+                    batches.send_now();
+                    connection.req_packed_command(command).await
                 }
-            }),
-            _ => {
-                batches.send_now();
-                connection.req_packed_command(command)
             }
-        }
+        })
     }
 
     fn req_packed_commands<'a>(

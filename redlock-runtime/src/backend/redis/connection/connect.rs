@@ -29,7 +29,7 @@ pub(crate) async fn connect<S: Source>(
             let mut connection = source.connect().await?;
             if let Some(script) = script {
                 // Without keys the script does nothing. Its answer does not matter.
-                let _ = Invocation::new(script, &[], &[]).run(&mut connection).await;
+                let _ = Invocation::new::<&str>(script, &[], &[]).run(&mut connection).await;
             }
             Ok(connection)
         })

@@ -1,19 +1,17 @@
 //! The batch command: what several callers want at the same moment, in one script.
 
-use deadpool_redis::redis::{Arg, Cmd};
+use deadpool_redis::redis::{Arg, Cmd, Value};
 
 use super::{acquire, release};
 use crate::backend::redis::commands::{Invocation, Script};
 
 pub(super) static SCRIPT: Script = Script::new(include_str!("batch.lua"));
 
-/// A command that can be part of a batch: its keys and its arguments, in one text.
+/// A command that can be part of a batch.
 #[derive(Debug)]
 pub(crate) struct Part {
     verb: Verb,
-    words: String,
-    /// Where each of them ends.
-    ends: [usize; MOST_WORDS],
+    command: Cmd,
 }
 
 /// Releases go first: whoever releases a lock may want it again.
@@ -29,8 +27,7 @@ const WORDS_AHEAD: usize = 3;
 /// given back.
 const WORDS_OF_RELEASE: usize = WORDS_AHEAD + 5;
 /// `lock mark counter owner expire life`
-const WORDS_OF_ACQUIRE: usize = WORDS_AHEAD + MOST_WORDS;
-const MOST_WORDS: usize = 6;
+const WORDS_OF_ACQUIRE: usize = WORDS_AHEAD + 6;
 
 impl Verb {
     /// `None`: the command cannot be part of a batch.
@@ -51,48 +48,36 @@ impl Verb {
 }
 
 impl Part {
-    pub(crate) fn new(verb: Verb, command: &Cmd) -> Self {
-        let words = command.args_iter().skip(WORDS_AHEAD).map(|word| match word {
-            Arg::Simple(word) => word,
-            _ => &[],
-        });
-        let length = words.clone().map(<[u8]>::len).sum();
-        let mut part =
-            Self { verb, words: String::with_capacity(length), ends: Default::default() };
-        for (word, end) in words.zip(&mut part.ends) {
-            // The command was made of texts.
-            part.words.push_str(std::str::from_utf8(word).unwrap_or_default());
-            *end = part.words.len();
-        }
-        part
-    }
-
-    /// The release that this part is, by itself.
-    pub(crate) fn release(&self) -> Invocation {
-        let [lock, mark, counter, queue, owner] = self.words();
-        Invocation::new(&release::SCRIPT, &[lock, mark, counter, queue], &[owner])
+    /// `None`: the command cannot be part of a batch.
+    pub(crate) fn of(command: &Cmd) -> Option<Self> {
+        Some(Self { verb: Verb::of(command)?, command: command.clone() })
     }
 
     pub(crate) fn verb(&self) -> Verb {
         self.verb
     }
 
-    fn words<const N: usize>(&self) -> [&str; N] {
-        let mut start = 0;
-        std::array::from_fn(|place| {
-            let end = self.ends[place];
-            &self.words[std::mem::replace(&mut start, end)..end]
-        })
+    /// The command by itself.
+    pub(crate) fn command(&self) -> &Cmd {
+        &self.command
+    }
+
+    /// Its keys and its arguments.
+    fn words<const N: usize>(&self) -> [&[u8]; N] {
+        let mut words = self.command.args_iter().skip(WORDS_AHEAD).map(|word| match word {
+            Arg::Simple(word) => word,
+            _ => &[],
+        });
+        std::array::from_fn(|_| words.next().unwrap_or_default())
     }
 }
 
-/// One script for all parts, of which the releases are the first ones. It answers them in this
-/// order, each as its own script would; what is nil was not done, and has to be sent by itself.
+/// One script for all parts, of which the releases are the first ones.
 pub(crate) fn invocation<'a>(parts: impl Iterator<Item = &'a Part> + Clone) -> Invocation {
     let releases = parts.clone().filter(|part| part.verb == Verb::Release).count().to_string();
     let count = parts.clone().count();
     let (mut keys, mut args) = (Vec::with_capacity(3 * count), Vec::with_capacity(1 + 2 * count));
-    args.push(&*releases);
+    args.push(releases.as_bytes());
     for part in parts {
         match part.verb {
             Verb::Release => {
@@ -108,6 +93,32 @@ pub(crate) fn invocation<'a>(parts: impl Iterator<Item = &'a Part> + Clone) -> I
         }
     }
     Invocation::new(&SCRIPT, &keys, &args)
+}
+
+/// The answer to each of `count` commands, as its own script gives it. `None`: it was not done, and
+/// has to be sent by itself. The reply itself, if a batch is not answered like this.
+pub(crate) fn decode(reply: Value, count: usize) -> Result<Vec<Option<Value>>, Value> {
+    answers(&reply).filter(|answers| answers.len() == count).ok_or(reply)
+}
+
+fn answers(reply: &Value) -> Option<Vec<Option<Value>>> {
+    let Value::Array(items) = reply else { return None };
+    let (text, refusals) = items.split_first()?;
+    let Value::BulkString(text) = text else { return None };
+    let mut words = std::str::from_utf8(text).ok()?.split(' ');
+    let now = words.next()?;
+    let mut refusals = refusals.iter();
+    let answer = |word| match word {
+        "-" => Some(None),
+        "1" => Some(Some(Value::Int(1))),
+        "?" => refusals.next().cloned().map(Some),
+        "" => None,
+        fencing_token => {
+            Some(Some(Value::BulkString([fencing_token, " ", now].concat().into_bytes())))
+        }
+    };
+    let answers = words.map(answer).collect::<Option<Vec<_>>>()?;
+    refusals.next().is_none().then_some(answers)
 }
 
 #[cfg(test)]

@@ -42,6 +42,12 @@ impl Sent {
         let _ = self.reply.send(value(answer));
     }
 
+    /// Answers a batch: a word for each command, and the refusals.
+    fn answer_all(self, words: &str, refusals: &[&str]) {
+        let text = format!("*{}\r\n${}\r\n{words}", 1 + refusals.len(), words.len());
+        self.answer(&[&[&*text], refusals].concat().join("\r\n"));
+    }
+
     /// The keys that it names, in their order.
     fn keys(&self) -> Vec<&str> {
         let count: usize = self.words[2].parse().unwrap();
@@ -146,15 +152,15 @@ async fn many_leave_in_one_script_and_each_gets_its_own_answer() {
     crowd.settle().await;
     assert_eq!(crowd.wire.count(), 1);
     let sent = crowd.wire.command();
-    let keys: Vec<&str> = sent
-        .keys()
-        .into_iter()
-        .filter(|key| key.starts_with("lock:") && !key.contains('{'))
-        .collect();
+    let mut keys = sent.keys();
+    keys.retain(|key| key.starts_with("lock:") && !key.contains('{'));
     assert_eq!(keys, ["lock:b", "lock:d", "lock:a", "lock:c"], "releases first");
-    sent.answer("*4\r\n:1\r\n:7\r\n:8\r\n:9");
+    let refused = |holder| format!("*4\r\n:0\r\n:7\r\n+{holder}\r\n+5");
+    sent.answer_all("5 1 1 8 ?", &[&refused("web-3")]);
     let answers = [b.await, d.await, a.await, c.await].map(|answer| answer.unwrap().unwrap());
-    assert_eq!(answers, [1, 7, 8, 9].map(Value::Int));
+    let granted = Value::BulkString(b"8 5".to_vec());
+    let refused = value(&refused("web-3")).unwrap();
+    assert_eq!(answers, [Value::Int(1), Value::Int(1), granted, refused]);
 }
 
 #[tokio::test]
@@ -162,7 +168,7 @@ async fn what_a_batch_has_left_out_is_sent_by_itself() {
     let crowd = Crowd::new();
     let (a, b) = (crowd.release("a"), crowd.release("b"));
     crowd.settle().await;
-    crowd.wire.command().answer("*2\r\n$-1\r\n:1");
+    crowd.wire.command().answer_all(" - 1", &[]);
     assert_eq!(b.await.unwrap().unwrap(), Value::Int(1));
     crowd.settle().await;
     let alone = crowd.wire.command();
@@ -183,7 +189,7 @@ async fn a_release_that_a_batch_has_left_out_leaves_though_nobody_polls_it() {
     });
     begin(&mut release).await;
     crowd.settle().await;
-    crowd.wire.command().answer("*1\r\n$-1");
+    crowd.wire.command().answer_all(" -", &[]);
     crowd.settle().await;
     let alone = crowd.wire.command();
     assert_eq!((alone.words[1].as_str(), alone.keys()[0]), (&*release_digest(), "lock:a"));
@@ -234,11 +240,9 @@ async fn a_command_whose_caller_has_gone_does_not_leave() {
     crowd.settle().await;
     let sent = crowd.wire.command();
     assert!(!sent.keys().contains(&"lock:gone"), "{:?}", sent.words);
-    sent.answer("*2\r\n:1\r\n:2");
-    assert_eq!(
-        (b.await.unwrap().unwrap(), c.await.unwrap().unwrap()),
-        (Value::Int(1), Value::Int(2))
-    );
+    sent.answer_all("5 1 2", &[]);
+    assert_eq!(b.await.unwrap().unwrap(), Value::Int(1));
+    assert_eq!(c.await.unwrap().unwrap(), Value::BulkString(b"2 5".to_vec()));
 }
 
 #[tokio::test]
@@ -248,8 +252,8 @@ async fn a_caller_that_goes_after_its_command_has_left_takes_nothing_along() {
     crowd.settle().await;
     a.abort();
     crowd.settle().await;
-    crowd.wire.command().answer("*2\r\n:1\r\n:2");
-    assert_eq!(b.await.unwrap().unwrap(), Value::Int(2));
+    crowd.wire.command().answer_all("5 1 2", &[]);
+    assert_eq!(b.await.unwrap().unwrap(), Value::BulkString(b"2 5".to_vec()));
 }
 
 /// The clean-up of an acquire, for example, must not overtake it.
@@ -282,10 +286,9 @@ async fn a_user_who_may_not_send_the_script_sends_one_by_one() {
         assert_eq!(alone.keys()[0], name);
         alone.answer(":5");
     }
-    assert_eq!(
-        (a.await.unwrap().unwrap(), b.await.unwrap().unwrap()),
-        (Value::Int(5), Value::Int(5))
-    );
+    for call in [a, b] {
+        assert_eq!(call.await.unwrap().unwrap(), Value::Int(5));
+    }
     // Nor do others try for a while.
     let _calls = [crowd.acquire("c"), crowd.acquire("d")];
     crowd.settle().await;
@@ -309,7 +312,7 @@ async fn a_server_that_does_not_know_the_script_is_told_it_without_commands() {
         let is_introduction = sent.words[0] == "EVAL";
         let key = (!is_introduction).then_some("lock:a");
         assert_eq!(sent.keys().first().copied(), key);
-        sent.answer(if is_introduction { "*0" } else { ":5" });
+        sent.answer(if is_introduction { "*1\r\n$0\r\n" } else { ":5" });
     }
     assert_eq!(a.await.unwrap().unwrap(), Value::Int(5));
     let _calls = [crowd.acquire("c"), crowd.acquire("d")];
@@ -341,12 +344,17 @@ async fn a_broken_connection_is_told_to_all() {
 
 #[tokio::test]
 async fn an_answer_of_another_form_is_everybodys() {
-    let crowd = Crowd::new();
-    let calls = [crowd.acquire("a"), crowd.release("b")];
-    crowd.settle().await;
-    crowd.wire.command().answer("*1\r\n:1");
-    for call in calls {
-        assert_eq!(call.await.unwrap().unwrap(), Value::Array(vec![Value::Int(1)]));
+    for (words, refusals) in
+        [("5 1", &[][..]), ("5 1 8 8", &[]), ("5 1 ?", &[]), ("5 1 8", &[":0"]), ("5 1 ", &[])]
+    {
+        let crowd = Crowd::new();
+        let calls = [crowd.acquire("a"), crowd.release("b")];
+        crowd.settle().await;
+        crowd.wire.command().answer_all(words, refusals);
+        for call in calls {
+            let Value::Array(items) = call.await.unwrap().unwrap() else { panic!("{words}") };
+            assert_eq!(items.len(), 1 + refusals.len());
+        }
     }
 }
 
@@ -354,8 +362,7 @@ async fn an_answer_of_another_form_is_everybodys() {
 #[tokio::test]
 async fn a_batch_has_a_largest_size() {
     let crowd = Crowd::new();
-    let names: Vec<String> = (0..=LARGEST).map(|number| format!("k{number}")).collect();
-    let calls: Vec<Call> = names.iter().map(|name| crowd.acquire(name)).collect();
+    let calls: Vec<Call> = (0..=LARGEST).map(|k| crowd.acquire(&k.to_string())).collect();
     crowd.settle().await;
     let sizes = [crowd.wire.command(), crowd.wire.command()].map(|sent| sent.keys().len() / 3);
     assert_eq!(sizes, [LARGEST, 1]);
