@@ -23,12 +23,12 @@ struct PendingCount {
 
 impl PendingCommands {
     pub(crate) fn begin(&self) -> PendingCommand {
-        self.shared.count.fetch_add(1, Ordering::Relaxed);
+        self.shared.count.fetch_add(1, Ordering::SeqCst);
         PendingCommand { shared: Arc::clone(&self.shared) }
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.shared.count.load(Ordering::Acquire)
+        self.shared.count.load(Ordering::SeqCst)
     }
 
     /// Waits until no command is pending. Cancel safe.

@@ -207,11 +207,12 @@ struct Term<'a> {
 impl<'a> Term<'a> {
     fn begin(candidate: &'a Candidate, guard: LockGuard) -> Self {
         let engine = candidate.engine();
+        // Ahead of the first look for a shutdown: one of the two sees the other.
+        let pending = Some(engine.pending.begin());
         let (key, template) = (guard.key(), candidate.request.template());
         let (fencing_token, waited) = (guard.fencing_token(), guard.waited());
         tell!(info, key, template, %fencing_token, ?waited, "elected leader");
         let shutdown = Box::pin(engine.shutdowns().begins_after(candidate.shutdowns));
-        let pending = Some(engine.pending.begin());
         Self { candidate, guard: Some(guard), shutdown: Some(shutdown), pending }
     }
 
@@ -227,9 +228,10 @@ impl<'a> Term<'a> {
             };
             let lease = guard.lease().clone();
             let mut body = pin!(guard.protect(async { lead(lease).await }));
-            poll_fn(|cx| match body.as_mut().poll(cx) {
-                Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
-                Poll::Pending => shutdown.as_mut().poll(cx).map(|()| None),
+            // The shutdown first: it may have come, and returned, before the term began.
+            poll_fn(|cx| match shutdown.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(None),
+                Poll::Pending => body.as_mut().poll(cx).map(Some),
             })
             .await
         };
@@ -273,5 +275,23 @@ impl Drop for Term<'_> {
         } else if let Some(guard) = &self.guard {
             tell!(info, key = guard.key(), why = "its candidate was dropped", "leader resigned");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Redlock;
+
+    #[tokio::test]
+    async fn a_term_does_not_begin_behind_a_shutdown() {
+        let redlock = Redlock::builder().memory().build().await.unwrap();
+        let candidate = Candidate::new(redlock.lock("leader")).unwrap();
+        let guard = candidate.campaign().await.unwrap();
+        assert_eq!(redlock.shutdown(Duration::from_secs(1)).await, 0);
+        let mut begins = |_| async { panic!("it begins") };
+        let term = Term::begin(&candidate, guard).serve(&mut begins).await;
+        assert!(matches!(term, TermEnd::Over(LockError::ShuttingDown { .. })));
+        assert!(redlock.held().is_empty());
     }
 }

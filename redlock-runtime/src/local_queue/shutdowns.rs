@@ -18,7 +18,7 @@ pub(crate) struct Shutdowns {
 impl Shutdowns {
     /// How many shutdowns have begun. A call notes this number when it begins.
     pub(crate) fn begun(&self) -> u64 {
-        self.begun.load(Ordering::Relaxed)
+        self.begun.load(Ordering::SeqCst)
     }
 
     /// Has a call to end that noted `begun_before`?
@@ -46,7 +46,8 @@ impl Shutdowns {
     }
 
     pub(crate) fn begin(self: &Arc<Self>) -> Shutdown {
-        self.begun.fetch_add(1, Ordering::Relaxed);
+        // In one order with the commands that a shutdown waits for.
+        self.begun.fetch_add(1, Ordering::SeqCst);
         self.under_way.fetch_add(1, Ordering::Relaxed);
         Shutdown { shutdowns: Arc::clone(self) }
     }
