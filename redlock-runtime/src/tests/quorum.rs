@@ -154,6 +154,30 @@ async fn a_lease_is_lost_when_a_quorum_of_all_nodes_cannot_confirm_it() {
     assert!(start.elapsed() < EXPIRE);
 }
 
+/// A node that has lost the lock proves nothing while another one may still have it.
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_is_lost_only_where_no_quorum_can_have_the_lock() {
+    for (gone, silent, is_lost) in [(1, 1, false), (2, 1, true), (2, 0, true), (1, 0, false)] {
+        let nodes = nodes(3);
+        let guard = on(&nodes).lock("k").expire(EXPIRE).acquire().await.unwrap();
+        later().await;
+        forget(&nodes[..gone], "k");
+        for node in &nodes[gone..gone + silent] {
+            node.next_acquires([Fate::LostReply]);
+        }
+        match guard.downgrade().await {
+            Ok(reader) => assert!(gone + silent == 1 && reader.check().is_ok()),
+            Err(LockError::Lost { reason: LostReason::Expired, .. }) => assert!(is_lost),
+            Err(LockError::Unavailable { nodes, .. }) => {
+                assert_eq!((is_lost, nodes.len(), nodes[0].node()), (false, 1, NAMES[gone]));
+            }
+            Err(error) => panic!("{error}"),
+        }
+        later().await;
+        assert_eq!(held(&nodes, "k"), 0);
+    }
+}
+
 /// A sixteenth of the lease is too much for a node, unless it has to ask its replicas.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_waits_for_its_replicas_is_given_that_time_too() {

@@ -7,8 +7,8 @@ use super::fate::{Fate, meet};
 use super::hint_registry::HintRegistry;
 use super::script::{Command, FaultScript};
 use crate::backend::{
-    Abilities, Acquired, Claim, Found, FoundersOffer, FoundersReply, LockBackend, Memory,
-    MemorySince, MemoryStore, QuorumMember, Release, Reply,
+    Abilities, Acquired, Claim, Downgrade, Downgraded, Found, FoundersOffer, FoundersReply,
+    LockBackend, Memory, MemorySince, MemoryStore, QuorumMember, Release, Reply,
 };
 use crate::fencing::FencingToken;
 
@@ -124,7 +124,22 @@ impl LockBackend for FaultyNode {
     fn abilities(&self) -> Abilities<'_> {
         let gives_hints = self.state().registry.is_on;
         let release_hints = gives_hints.then_some(self as _);
-        Abilities { release_hints, health: Some(self), ..Abilities::default() }
+        let downgrade = Some(self as _);
+        Abilities { release_hints, downgrade, health: Some(self), ..Abilities::default() }
+    }
+}
+
+impl Downgrade for FaultyNode {
+    fn downgrade<'a>(
+        &'a self,
+        held: &'a Claim,
+        next: &'a Claim,
+        within: Duration,
+    ) -> Reply<'a, Downgraded> {
+        self.note("downgrade", held);
+        let fate = self.fate(Command::Acquire);
+        let run = async move { self.memory.downgrade(held, next, within).await };
+        Box::pin(meet(&self.name, fate, within, run))
     }
 }
 

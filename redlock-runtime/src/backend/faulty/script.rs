@@ -21,7 +21,8 @@ use crate::error::NodeErrorKind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Command {
-    /// A call asks for the lock. A call that waits asks again and again.
+    /// A call asks for the lock, or a holder for a read lock in its place (a downgrade). A call
+    /// that waits asks again and again.
     Acquire,
     /// N masters agree on the fencing token of a lock that they granted, or the keys of one call on
     /// theirs. Only sent where the tokens differ.

@@ -106,7 +106,7 @@ impl Quorum {
     }
 
     /// Asks the nodes for a lease, and agrees on its fencing token.
-    pub(super) async fn elect(
+    async fn elect(
         &self,
         claim: &Claim,
         ask: impl Fn(Arc<Member>) -> NodeQuestion<Acquired>,
@@ -133,7 +133,7 @@ impl Quorum {
 
     /// Writes the highest token back to the nodes that granted a lower one. The token is valid once
     /// a quorum of nodes has it while the owner still holds the lock there.
-    async fn agree(
+    pub(super) async fn agree(
         &self,
         claim: &Claim,
         grants: &[(usize, FencingToken)],
@@ -258,10 +258,7 @@ impl Quorum {
         reach: Reach,
         ask: impl Fn(Arc<Member>) -> NodeQuestion<Found>,
     ) -> Result<Found, Fault> {
-        let verdict = |answers: &NodeAnswers<Found>| {
-            let found = answers.iter().map(|answer| answer.as_ref()?.as_ref().ok().copied());
-            tally::verdict(found, self.needed)
-        };
+        let verdict = |answers: &NodeAnswers<Found>| tally::judge(answers, self.needed);
         let answers = self.ask_all(reach, ask, |answers| verdict(answers).is_some()).await;
         verdict(&answers).ok_or_else(|| tally::undecided(&answers))
     }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backend::{Quorum, vote};
-use super::broadcast::NodeQuestion;
+use super::broadcast::{NodeQuestion, Reach};
 use super::member::Member;
+use super::tally::{self, Election};
 use crate::backend::{Acquired, Claim, Downgrade, Downgraded, Fault, Found, Release, Reply};
 
 impl Quorum {
@@ -26,12 +27,23 @@ impl Quorum {
                 vote(&member, &grants, guard.as_deref(), &next, turn, within).await
             })
         };
-        match self.elect(next, ask, within).await? {
+        let verdict = |answers: &_| tally::judge(&tally::turned(answers), self.needed());
+        let answers =
+            self.ask_all(Reach::Admitted, ask, |answers| verdict(answers).is_some()).await;
+        let undecided = tally::undecided(&tally::turned(&answers));
+        let Election::Won(grants) = tally::elect(&answers, self.needed()) else {
+            return verdict(&answers).map(Downgraded::Lost).ok_or(undecided);
+        };
+        match self.agree(next, &grants, within).await? {
             Acquired::Granted { fencing_token, .. } => {
                 self.leave(held, within);
                 Ok(Downgraded::Granted(fencing_token))
             }
-            Acquired::Refused { .. } => Ok(Downgraded::Lost(Found::Gone)),
+            // A node has lost the read lock since it granted it.
+            Acquired::Refused { .. } if undecided.nodes.is_empty() => {
+                Ok(Downgraded::Lost(Found::Gone))
+            }
+            Acquired::Refused { .. } => Err(undecided),
         }
     }
 

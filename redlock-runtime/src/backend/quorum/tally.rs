@@ -110,6 +110,23 @@ pub(crate) fn verdict(found: impl Iterator<Item = Option<Found>>, quorum: usize)
     Some(if is_stolen { Found::Stolen } else { Found::Gone })
 }
 
+/// The same for the answers of all nodes.
+pub(crate) fn judge(answers: &NodeAnswers<Found>, quorum: usize) -> Option<Found> {
+    verdict(answers.iter().map(|answer| answer.as_ref()?.as_ref().ok().copied()), quorum)
+}
+
+/// What nodes found that were asked to turn a lock into a read lock. A refusal says that the lock
+/// is gone, unless a part of the same call may still be carried out.
+pub(crate) fn turned(answers: &NodeAnswers<Acquired>) -> NodeAnswers<Found> {
+    let found = |answer: &Result<Acquired, Fault>| match answer {
+        Ok(Acquired::Granted { .. }) => Some(Ok(Found::Ours)),
+        Ok(Acquired::Refused { was_cut: true, .. }) => None,
+        Ok(Acquired::Refused { .. }) => Some(Ok(Found::Gone)),
+        Err(fault) => Some(Err(fault.clone())),
+    };
+    answers.iter().map(|answer| found(answer.as_ref()?)).collect()
+}
+
 /// The faults among the answers.
 pub(crate) fn faults<T>(answers: &NodeAnswers<T>) -> Vec<&Fault> {
     answers.iter().filter_map(|answer| answer.as_ref()?.as_ref().err()).collect()
