@@ -39,6 +39,8 @@ pub(crate) use lock_backend::{
 pub(crate) use memory::Memory;
 pub use memory::MemoryStore;
 pub(crate) use outcome::{Acquired, Fault, Found, Reply};
+#[cfg(test)]
+pub(crate) use quorum::{Member, NodeAdmission};
 pub(crate) use quorum::{Quorum, RestartGuard, Rules, majority};
 pub(crate) use quorum_member::{Cause, FoundersOffer, FoundersReply, MemorySince, QuorumMember};
 #[cfg(feature = "cluster")]

@@ -6,8 +6,11 @@ use tokio::time::Instant;
 
 use super::fake::{Fake, Fate};
 use super::quorum::{nodes, on};
+use super::restart_guard::{client as guarded, group};
+use crate::backend::{Cause, Fault, Member, MemorySince, NodeAdmission};
 use crate::client::Redlock;
-use crate::error::NodeErrorKind;
+use crate::clock::Clock;
+use crate::error::{NodeError, NodeErrorKind};
 use crate::options::Wait;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -175,4 +178,44 @@ async fn an_answer_makes_a_node_one_of_those_that_are_up() {
         touch(&redlock).await;
         assert_eq!(count(&nodes[2].take_log(), "acquire"), 1);
     }
+}
+
+/// The restart guard objects without a word from the node.
+#[tokio::test(start_paused = true)]
+async fn a_silent_node_without_a_vote_stays_down_until_it_answers() {
+    let nodes = group(3).await;
+    let redlock = guarded(&nodes);
+    touch(&redlock).await;
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    let cause = Cause::Restarted;
+    let since = Clock::Tokio.now();
+    nodes[2].recalls(MemorySince { run_id: "run2b".into(), since, cause });
+    nodes[2].always(Some(Fate::LostRequest));
+    // The answer of the node to this release does not come.
+    touch(&redlock).await;
+    tokio::time::sleep(6_660 * MILLI).await;
+    touch(&redlock).await;
+    // The renewal at two thirds of the lease does not wait for the node.
+    tokio::time::sleep(10 * MILLI).await;
+    assert_eq!(guard.renewals(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_objection_leaves_it_to_the_next_command_whether_a_node_is_back() {
+    let member = Member::new(2, Fake::new("c"));
+    let answer = |kind| {
+        let nodes = vec![NodeError::new("c", kind, "why")];
+        Err::<(), _>(Fault { nodes, is_unknown: false, is_final: false })
+    };
+    member.note(&answer(NodeErrorKind::NoReply));
+    assert!(matches!(member.admit(), NodeAdmission::Skip(_)));
+    for objection in [NodeErrorKind::Quarantined, NodeErrorKind::Duplicate] {
+        member.note(&answer(objection));
+        assert!(matches!(member.admit(), NodeAdmission::Probe(_)));
+        assert!(matches!(member.admit(), NodeAdmission::Skip(_)));
+    }
+    member.note(&answer(NodeErrorKind::Loading));
+    assert!(matches!(member.admit(), NodeAdmission::Ask));
+    member.note(&answer(NodeErrorKind::Quarantined));
+    assert!(matches!(member.admit(), NodeAdmission::Ask));
 }

@@ -329,6 +329,8 @@ pub(super) async fn vote(
         return Err(objection);
     }
     let answer = ask(member, grants, Some(guard), claim, acquire, within).await;
+    // The objection that may follow would hide it.
+    member.note(&answer);
     match answer {
         // The answer itself may have shown that the server was restarted, or that its clock jumped.
         Ok(Acquired::Granted { .. }) => guard

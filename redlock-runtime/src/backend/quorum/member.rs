@@ -79,18 +79,26 @@ impl Member {
         NodeAdmission::Probe(down.fault.clone())
     }
 
-    /// Learns from an answer. A node that answers with an error is not down: it costs no wait.
+    /// Learns from an answer. A node that answers with an error is not down: it costs no wait. An
+    /// objection of the restart guard is no answer: the node was not asked, and the next command
+    /// may be the probe.
     pub(crate) fn note<T>(&self, answer: &Result<T, Fault>) {
-        let is_down = |fault: &Fault| {
-            fault.nodes.iter().any(|node| {
-                matches!(node.kind(), NodeErrorKind::Unreachable | NodeErrorKind::NoReply)
-            })
+        let has = |fault: &Fault, kinds: [NodeErrorKind; 2]| {
+            fault.nodes.iter().any(|node| kinds.contains(&node.kind()))
         };
-        let next_probe = Instant::now() + PROBE_EVERY;
-        *self.down() = match answer {
-            Err(fault) if is_down(fault) => Some(Down { fault: fault.clone(), next_probe }),
-            _ => None,
-        };
+        let now = Instant::now();
+        let mut down = self.down();
+        match answer {
+            Err(fault) if has(fault, [NodeErrorKind::Quarantined, NodeErrorKind::Duplicate]) => {
+                if let Some(down) = &mut *down {
+                    down.next_probe = now;
+                }
+            }
+            Err(fault) if has(fault, [NodeErrorKind::Unreachable, NodeErrorKind::NoReply]) => {
+                *down = Some(Down { fault: fault.clone(), next_probe: now + PROBE_EVERY });
+            }
+            _ => *down = None,
+        }
     }
 
     /// Repeats a release on this node for longer than the caller waits: until it is answered, or

@@ -13,4 +13,6 @@ pub(crate) mod restart_guard;
 pub(crate) mod tally;
 
 pub(crate) use backend::{Quorum, Rules, majority};
+#[cfg(test)]
+pub(crate) use member::{Member, NodeAdmission};
 pub(crate) use restart_guard::RestartGuard;
