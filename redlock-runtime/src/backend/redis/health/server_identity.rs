@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use deadpool_redis::redis;
 use deadpool_redis::redis::aio::ConnectionLike;
-use deadpool_redis::redis::{ErrorKind, RedisError, RedisResult, Value};
+use deadpool_redis::redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
 use tokio::time::timeout;
 
 use super::clock_jump::{ClockJumps, Sample};
@@ -74,7 +74,8 @@ impl ServerIdentity {
     }
 
     /// Identifies the server of a new connection, if a restart guard needs it. A server that does
-    /// not identify itself might have been restarted at any time: it is not used.
+    /// not identify itself might have been restarted at any time: it is not used. Nor is a replica:
+    /// it has the data of its master, and its promotion shows on new connections only.
     async fn meet(&self, connection: &mut (impl ConnectionLike + Send)) -> RedisResult<()> {
         let Some(founders_key) = &self.founders_key else { return Ok(()) };
         let info: RedisResult<String> = redis::cmd("INFO").query_async(connection).await;
@@ -90,6 +91,10 @@ impl ServerIdentity {
             self.tell_unknown();
             return Err(RedisError::from((ErrorKind::UnexpectedReturnType, UNKNOWN)));
         };
+        if field(&info, "role") == Some("slave") {
+            let kind = ErrorKind::Server(ServerErrorKind::ReadOnly);
+            return Err(RedisError::from((kind, "a replica", REPLICA.to_owned())));
+        }
         let known = self.state().identity.clone();
         if known.as_ref() == Some(&identity) {
             return Ok(());
@@ -171,6 +176,9 @@ async fn prove(
 const UNKNOWN: &str = "the server does not tell who it is, so that a restart would not be noticed: \
                        its INFO has to show `run_id`, and this user needs +info; \
                        `restart_guard(false)` does without";
+
+const REPLICA: &str = "this server is a replica, and has no vote; make it a master again \
+                       (`REPLICAOF NO ONE`), or name a master in its place";
 
 /// Names a connection, and does not wait for the answer: a server that refuses the name is used
 /// anyway.

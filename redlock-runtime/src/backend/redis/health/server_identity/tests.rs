@@ -1,5 +1,6 @@
 use super::*;
-use crate::backend::redis::connection::{Scripted, bulk};
+use crate::backend::redis::connection::{Scripted, bulk, diagnose};
+use crate::error::NodeErrorKind;
 
 fn at(seconds: u64) -> Moment {
     Moment::from_nanos(seconds * 1_000_000_000)
@@ -180,6 +181,24 @@ async fn a_server_that_cannot_be_identified_is_not_used() {
     let error = meet_on_the_wire([&silent]).await.0.unwrap_err();
     assert!(error.to_string().contains("+info"), "{error}");
     assert!(meet_on_the_wire(["-LOADING soon"]).await.0.is_err());
+}
+
+/// It is empty, or has the data of another server. Its promotion shows on the next connection.
+#[tokio::test]
+async fn a_connection_to_a_replica_is_not_used() {
+    let synced = bulk(&format!("{}role:slave\r\n", info("a", "m", "00")));
+    let presence = ServerIdentity::new("n".to_owned(), Some("founders".into()));
+    presence.state().meet(&identity(&info("a", "h", "00")), Proof::Nothing, CLOCK.now());
+    let mut replica = Scripted::new([&synced, "$-1"]);
+    let found = diagnose("n", &presence.meet(&mut replica).await.unwrap_err());
+    assert_eq!((found.error.node(), found.error.kind()), ("n", NodeErrorKind::ReadOnly));
+    assert!(found.error.to_string().contains("`REPLICAOF NO ONE`"), "{}", found.error);
+    assert!(!found.is_final && replica.asked() == ["INFO"]);
+    assert_eq!(presence.memory_since().unwrap().cause, Cause::Started);
+
+    let promoted = bulk(&format!("{}role:master\r\n", info("a", "i", "m")));
+    presence.meet(&mut Scripted::new([&promoted, "$-1"])).await.unwrap();
+    assert_eq!(presence.memory_since().unwrap().cause, Cause::Replaced);
 }
 
 #[tokio::test]
