@@ -72,6 +72,11 @@ pub(crate) trait QuorumMember: LockBackend {
     /// command.
     fn memory_since(&self) -> Option<MemorySince>;
 
+    /// The server's clock minus ours, in microseconds; comparable between nodes only. As of its
+    /// last answers: each answer to an acquire, a renewal or a question for the founders brings the
+    /// server's time. `None`: there was none yet.
+    fn clock_offset(&self) -> Option<i64>;
+
     /// Reads the founders of the group of nodes that this one belongs to (`quorum/founders.rs`),
     /// after `offer` was written. Connects if necessary.
     fn founders<'a>(
@@ -79,7 +84,7 @@ pub(crate) trait QuorumMember: LockBackend {
         key: &'a str,
         offer: Option<FoundersOffer>,
         within: Duration,
-    ) -> Reply<'a, FoundersReply>;
+    ) -> Reply<'a, Option<String>>;
 }
 
 /// A list of founders to be written on a node.
@@ -90,12 +95,4 @@ pub(crate) struct FoundersOffer {
     pub(crate) life: Duration,
     /// Whether to write it even if the node has a list already.
     pub(crate) replaces: bool,
-}
-
-/// An answer to [`QuorumMember::founders`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct FoundersReply {
-    pub(crate) founders: Option<String>,
-    /// The server's clock minus ours, in microseconds; comparable between nodes only.
-    pub(crate) clock_offset: Option<i64>,
 }

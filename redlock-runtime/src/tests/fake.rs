@@ -105,9 +105,14 @@ impl Fake {
         self.state().memory_since = Some(memory_since);
     }
 
-    /// Its clock against that of the clients.
-    pub(super) fn clock_offset(&self, micros: i64) {
-        self.state().clock_offset = Some(micros);
+    /// Its clock against that of the clients; `None`: its answers do not tell.
+    pub(super) fn clock_offset(&self, micros: impl Into<Option<i64>>) {
+        self.state().clock_offset = micros.into();
+    }
+
+    /// To a new client, it has not answered yet.
+    pub(super) fn tells_nothing(&self) {
+        self.state().has_answered = false;
     }
 
     /// What stands on it for other clients.

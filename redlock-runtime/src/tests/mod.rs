@@ -16,6 +16,7 @@ mod lock_order;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod min_hold;
+mod odd_clocks;
 mod options;
 mod panics;
 mod queue_lost;

@@ -289,23 +289,6 @@ async fn a_longer_lease_of_others_can_be_named() {
     assert!(attempt(&second).await.is_ok());
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_clock_that_is_off_since_before_the_client_came_has_no_vote_at_first() {
-    let nodes = group(3).await;
-    nodes[0].clock_offset(5);
-    nodes[1].clock_offset(60_000_000);
-    nodes[2].clock_offset(-5);
-    nodes[2].always(Some(Fate::Slow(Duration::from_millis(1))));
-    let redlock = client(&nodes);
-    let first = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
-    assert_eq!(nodes[1].store.owner("k"), None);
-    first.release().await.unwrap();
-    tokio::time::sleep(EXPIRE + SECOND).await;
-    assert!(attempt(&redlock).await.is_ok());
-    tokio::time::sleep(SECOND).await;
-    assert!(nodes[1].store.owner("k").is_some());
-}
-
 /// Somebody may still count on the vote that the node has forgotten.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_won_back_counts_in_renewals_once_it_votes_again() {

@@ -7,8 +7,8 @@ use super::fate::{Fate, meet};
 use super::hint_registry::HintRegistry;
 use super::script::{Command, FaultScript};
 use crate::backend::{
-    Abilities, Acquired, Claim, Downgrade, Downgraded, Found, FoundersOffer, FoundersReply,
-    LockBackend, Memory, MemorySince, MemoryStore, QuorumMember, Release, Reply,
+    Abilities, Acquired, Claim, Downgrade, Downgraded, Fault, Found, FoundersOffer, LockBackend,
+    Memory, MemorySince, MemoryStore, QuorumMember, Release, Reply,
 };
 use crate::fencing::FencingToken;
 
@@ -27,7 +27,10 @@ pub(crate) struct NodeState {
     pub(crate) script: FaultScript,
     pub(crate) memory_since: Option<MemorySince>,
     pub(crate) founders: Option<String>,
+    /// What its answers tell of its clock.
     pub(crate) clock_offset: Option<i64>,
+    /// Its clock is known by its first answer.
+    pub(crate) has_answered: bool,
     pub(crate) registry: HintRegistry,
     pub(crate) log: Vec<String>,
     pub(super) last_check: Option<LastCheck>,
@@ -46,7 +49,8 @@ impl FaultyNode {
     pub(crate) fn new(name: &str) -> Arc<Self> {
         let store = MemoryStore::new();
         let (name, memory) = (name.to_owned(), Memory::new(store.clone()));
-        Arc::new(Self { name, memory, store, state: Mutex::default() })
+        let state = NodeState { clock_offset: Some(0), ..NodeState::default() };
+        Arc::new(Self { name, memory, store, state: Mutex::new(state) })
     }
 
     /// Every command that came, as `verb key owner`, and forgets them.
@@ -63,6 +67,20 @@ impl FaultyNode {
         self.state().log.push(line);
     }
 
+    /// Lets a command meet its fate whose answer brings the server's time.
+    fn tell_time<'a, T: Send + 'a>(
+        &'a self,
+        fate: Option<Fate>,
+        within: Duration,
+        run: impl Future<Output = Result<T, Fault>> + Send + 'a,
+    ) -> Reply<'a, T> {
+        Box::pin(async move {
+            let answer = meet(&self.name, fate, within, run).await;
+            self.state().has_answered |= answer.is_ok();
+            answer
+        })
+    }
+
     fn fate(&self, command: Command) -> Option<Fate> {
         self.state().script.draw(command)
     }
@@ -73,7 +91,7 @@ impl LockBackend for FaultyNode {
         self.note("acquire", claim);
         let fate = self.fate(Command::Acquire);
         let run = async move { self.memory.acquire(claim, within).await };
-        Box::pin(meet(&self.name, fate, within, run))
+        self.tell_time(fate, within, run)
     }
 
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
@@ -88,7 +106,7 @@ impl LockBackend for FaultyNode {
             assert!(!matches!(fate, Some(Fate::Panic)), "on purpose");
         }
         let run = async move { self.memory.renew(claims, within).await };
-        Box::pin(meet(&self.name, fate, within, run))
+        self.tell_time(fate, within, run)
     }
 
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
@@ -139,7 +157,7 @@ impl Downgrade for FaultyNode {
         self.note("downgrade", held);
         let fate = self.fate(Command::Acquire);
         let run = async move { self.memory.downgrade(held, next, within).await };
-        Box::pin(meet(&self.name, fate, within, run))
+        self.tell_time(fate, within, run)
     }
 }
 
@@ -152,20 +170,25 @@ impl QuorumMember for FaultyNode {
         self.state().memory_since.clone()
     }
 
+    fn clock_offset(&self) -> Option<i64> {
+        let state = self.state();
+        state.clock_offset.filter(|_| state.has_answered)
+    }
+
     fn founders<'a>(
         &'a self,
         _: &'a str,
         offer: Option<FoundersOffer>,
         within: Duration,
-    ) -> Reply<'a, FoundersReply> {
+    ) -> Reply<'a, Option<String>> {
         let fate = self.state().script.standing(Command::Any);
         let run = async move {
             let mut state = self.state();
             if let Some(FoundersOffer { founders, replaces, .. }) = offer {
                 state.founders = state.founders.take().filter(|_| !replaces).or(Some(founders));
             }
-            Ok(FoundersReply { founders: state.founders.clone(), clock_offset: state.clock_offset })
+            Ok(state.founders.clone())
         };
-        Box::pin(meet(&self.name, fate, within, run))
+        self.tell_time(fate, within, run)
     }
 }

@@ -332,9 +332,8 @@ pub(super) async fn vote(
     // The objection that may follow would hide it.
     member.note(&answer);
     match answer {
-        // The answer itself may have shown that the server was restarted, or that its clock jumped.
         Ok(Acquired::Granted { .. }) => guard
-            .objection(member)
+            .objection_to_grant(member)
             .map_or(answer, |objection| Err(Fault { is_unknown: true, ..objection })),
         other => other,
     }

@@ -88,25 +88,6 @@ pub(crate) fn pause(so_long: Duration, is_founder: bool) -> Duration {
     if is_founder { RENEW_EVERY } else { so_long.clamp(WATCH_AT_LEAST, RENEW_EVERY) }
 }
 
-/// The clocks that are far off the others, and by how many milliseconds. Only if most clocks agree:
-/// otherwise the right time is unknown.
-pub(crate) fn odd_clocks(offsets: &[Option<i64>], quorum: usize) -> Vec<(usize, i64)> {
-    /// More than the difference between hosts that synchronise their clocks at all.
-    const FAR: i64 = 1_000_000;
-    let mut known: Vec<i64> = offsets.iter().copied().flatten().collect();
-    known.sort_unstable();
-    let Some(median) = known.get(known.len() / 2).copied() else { return Vec::new() };
-    let off = |offset: i64| offset.saturating_sub(median);
-    if known.iter().filter(|offset| off(**offset).abs() <= FAR).count() < quorum {
-        return Vec::new();
-    }
-    let odd = |(index, offset): (usize, &Option<i64>)| {
-        let off = off((*offset)?);
-        (off.abs() > FAR).then_some((index, off / 1000))
-    };
-    offsets.iter().enumerate().filter_map(odd).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,20 +159,5 @@ mod tests {
         let founders = Founders::begun(&[Some(memory_since("a"))]);
         let jumped = MemorySince { cause: Cause::ClockJumped(60_000), ..memory_since("a") };
         assert!(!founders.has(&jumped));
-    }
-
-    #[test]
-    fn a_clock_that_is_far_off_is_told_from_clocks_that_nobody_set() {
-        let second = 1_000_000;
-        assert_eq!(odd_clocks(&[Some(0), Some(60 * second), Some(0)], 2), [(1, 60_000)]);
-        assert_eq!(
-            odd_clocks(&[Some(0), None, Some(-7 * second), Some(9), Some(3)], 3),
-            [(2, -7_000)]
-        );
-        assert_eq!(odd_clocks(&[Some(0), Some(60 * second), Some(-60 * second)], 2), []);
-        assert_eq!(odd_clocks(&[Some(0), Some(900_000), Some(5)], 2), []);
-        // A difference of one second is not far yet.
-        let offsets = [0, second, 0, 60 * second].map(Some);
-        assert_eq!(odd_clocks(&offsets, 3), [(3, 59_000)]);
     }
 }

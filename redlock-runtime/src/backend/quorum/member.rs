@@ -29,6 +29,8 @@ pub(crate) struct Member {
 struct GuardMemory {
     /// A gap that only the comparison with other nodes shows.
     suspicion: Option<MemorySince>,
+    /// Its clock was compared with those of the others.
+    is_compared: bool,
     /// The gap that was reported last.
     reported: Option<Moment>,
     /// The list of founders that was written last.
@@ -137,8 +139,19 @@ impl Member {
         own.into_iter().chain(suspicion).max_by_key(|memory_since| memory_since.since)
     }
 
-    pub(crate) fn suspect(&self, memory_since: MemorySince) {
-        self.memory().suspicion = Some(memory_since);
+    /// Was its clock compared with those of the others?
+    pub(crate) fn is_compared(&self) -> bool {
+        self.memory().is_compared
+    }
+
+    /// Its clock was compared. `false`: another caller was faster.
+    pub(crate) fn compared(&self, suspicion: Option<MemorySince>) -> bool {
+        let mut memory = self.memory();
+        let is_first = !std::mem::replace(&mut memory.is_compared, true);
+        if is_first {
+            memory.suspicion = suspicion;
+        }
+        is_first
     }
 
     /// Was this gap not reported yet?

@@ -7,6 +7,7 @@ pub(crate) mod founders;
 pub(crate) mod grant_table;
 pub(crate) mod health_check;
 pub(crate) mod member;
+pub(crate) mod odd_clocks;
 pub(crate) mod raise;
 pub(crate) mod release_hints;
 pub(crate) mod restart_guard;

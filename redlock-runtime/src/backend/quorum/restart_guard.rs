@@ -15,10 +15,9 @@ use tokio::time::timeout;
 use super::broadcast::{NodeAnswers, NodeQuestion, Reach, broadcast};
 use super::founders::Founders;
 use super::member::Member;
+use super::odd_clocks::odd_clocks;
 use super::{founders, tally};
-use crate::backend::{
-    Cause, Fault, FoundersOffer, FoundersReply, MemorySince, SharedWork, Witness,
-};
+use crate::backend::{Cause, Fault, FoundersOffer, MemorySince, SharedWork, Witness};
 use crate::clock::{Clock, Moment};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::shield::tell;
@@ -33,8 +32,15 @@ pub(crate) struct RestartGuard {
     longest: AtomicU64,
     founders: OnceLock<Founders>,
     enrolling: SharedWork<Result<(), Fault>>,
-    /// The nodes of the group, once it is known.
-    members: OnceLock<Vec<Arc<Member>>>,
+    /// Set by the first call.
+    group: OnceLock<NodeGroup>,
+}
+
+/// The nodes that decide together.
+#[derive(Debug)]
+struct NodeGroup {
+    members: Vec<Arc<Member>>,
+    quorum: usize,
 }
 
 impl RestartGuard {
@@ -46,7 +52,7 @@ impl RestartGuard {
             longest: AtomicU64::new(0),
             founders: OnceLock::new(),
             enrolling: SharedWork::default(),
-            members: OnceLock::new(),
+            group: OnceLock::new(),
         };
         guard.expect(longest);
         Arc::new(guard)
@@ -73,7 +79,7 @@ impl RestartGuard {
         if self.founders.get().is_some() {
             return Ok(());
         }
-        self.members.get_or_init(|| members.to_vec());
+        self.group.get_or_init(|| NodeGroup { members: members.to_vec(), quorum });
         let home = Handle::current();
         let enrolling = self.enrolling.join(&home, || {
             let (guard, members) = (Arc::clone(self), members.to_vec());
@@ -99,7 +105,9 @@ impl RestartGuard {
         within: Duration,
     ) -> Result<Founders, Fault> {
         let found = self.ask(members, quorum, None, within).await?;
-        self.compare_clocks(members, quorum, &found);
+        for member in members {
+            self.compare_clock(member);
+        }
         let memories: Vec<_> = members.iter().map(|member| member.backend.memory_since()).collect();
         // A single node has no other node that could tell: only its age counts.
         let begin = || match members {
@@ -131,8 +139,8 @@ impl RestartGuard {
         quorum: usize,
         founders: Option<&Founders>,
         within: Duration,
-    ) -> Result<NodeAnswers<FoundersReply>, Fault> {
-        let ask = |member: Arc<Member>| -> NodeQuestion<FoundersReply> {
+    ) -> Result<NodeAnswers<Option<String>>, Fault> {
+        let ask = |member: Arc<Member>| -> NodeQuestion<Option<String>> {
             let key = Arc::clone(&self.founders_key);
             let offer = founders.map(|founders| {
                 let run_id =
@@ -148,33 +156,35 @@ impl RestartGuard {
         if answered >= quorum { Ok(answers) } else { Err(tally::merge(&tally::faults(&answers))) }
     }
 
-    /// A clock that differs from the others may have jumped before this client came.
-    fn compare_clocks(
-        &self,
-        members: &[Arc<Member>],
-        quorum: usize,
-        found: &NodeAnswers<FoundersReply>,
-    ) {
-        let offset = |answer: &Option<Result<FoundersReply, Fault>>| match answer {
-            Some(Ok(call)) => call.clock_offset,
-            _ => None,
-        };
-        let offsets: Vec<_> = found.iter().map(offset).collect();
-        for (index, millis) in founders::odd_clocks(&offsets, quorum) {
-            let member = &members[index];
-            let cause = Cause::ClockDiffers(millis);
-            let node = member.backend.name();
-            tell!(warn, node, "{cause}: set the clocks of all servers by NTP");
-            telemetry::node_doubted(node, cause.label());
+    /// Compares the clock of this node with those of the others, once it is known: a clock that
+    /// differs may have jumped before this client came. An answer brings the server's time, so that
+    /// a node that was out of reach at first is compared by its first answer.
+    fn compare_clock(&self, member: &Member) {
+        let Some(NodeGroup { members, quorum }) = self.group.get() else { return };
+        if member.is_compared() || member.backend.clock_offset().is_none() {
+            return;
+        }
+        let offsets: Vec<_> = members.iter().map(|member| member.backend.clock_offset()).collect();
+        let Some(odd) = odd_clocks(&offsets, *quorum) else { return };
+        let known = members.iter().zip(offsets).enumerate().filter(|(_, (_, at))| at.is_some());
+        for (index, (member, _)) in known {
+            let off = odd.iter().find_map(|(other, millis)| (*other == index).then_some(*millis));
+            let cause = off.map(Cause::ClockDiffers);
             let run_id =
                 member.backend.memory_since().map_or_else(|| "".into(), |known| known.run_id);
-            member.suspect(MemorySince { run_id, since: self.clock.now(), cause });
+            let suspicion =
+                cause.map(|cause| MemorySince { run_id, since: self.clock.now(), cause });
+            if let (true, Some(cause)) = (member.compared(suspicion), cause) {
+                let node = member.backend.name();
+                tell!(warn, node, "{cause}: set the clocks of all servers by NTP");
+                telemetry::node_doubted(node, cause.label());
+            }
         }
     }
 
     /// A fault if two nodes are one server.
     pub(crate) fn duplicate(&self) -> Option<Fault> {
-        self.members.get()?.iter().find_map(|member| self.twin(member))
+        self.group.get()?.members.iter().find_map(|member| self.twin(member))
     }
 
     /// Is the server of this node that of an earlier node? One server has one vote.
@@ -182,7 +192,7 @@ impl RestartGuard {
         let run_id =
             |member: &Member| member.backend.memory_since().map(|memory_since| memory_since.run_id);
         let own = run_id(member)?;
-        let before = &self.members.get()?[..member.number];
+        let before = &self.group.get()?.members[..member.number];
         let first = before.iter().find(|other| run_id(other).as_ref() == Some(&own))?;
         let message = format!("{} leads to the same server", first.backend.name());
         let node = NodeError::new(member.backend.name(), NodeErrorKind::Duplicate, message);
@@ -194,8 +204,15 @@ impl RestartGuard {
         self.twin(member).or_else(|| self.gap(member))
     }
 
+    /// Why a grant of this node does not count; `None`: it does. The answer itself may have shown
+    /// that the server was restarted, or what its clock says.
+    pub(crate) fn objection_to_grant(&self, member: &Member) -> Option<Fault> {
+        self.objection(member).or_else(|| untold_clock(member))
+    }
+
     /// A fault if leases that this node may have forgotten are not over yet.
     fn gap(&self, member: &Member) -> Option<Fault> {
+        self.compare_clock(member);
         let memory_since = member.memory_since()?;
         if self.founders.get().is_some_and(|founders| founders.has(&memory_since)) {
             return None;
@@ -217,7 +234,8 @@ impl RestartGuard {
     /// forgotten other leases that are not over. A clock that jumps later is no reason to count
     /// such a grant.
     pub(super) fn granted(&self, member: &Member, sent: Moment) -> Moment {
-        if self.gap(member).is_some() { Moment::NEVER } else { sent }
+        let counts = self.gap(member).or_else(|| untold_clock(member)).is_none();
+        if counts { sent } else { Moment::NEVER }
     }
 
     /// Has the node remembered every lease since it `granted` one that it still has? A lease that
@@ -228,8 +246,8 @@ impl RestartGuard {
             matches!(memory_since.cause, Cause::ClockJumped(_) | Cause::ClockDiffers(_))
                 && granted < memory_since.since
         };
-        self.twin(member).is_none()
-            && (self.gap(member).is_none() || member.memory_since().is_some_and(kept_its_keys))
+        let is_sure = self.twin(member).or_else(|| untold_clock(member)).is_none();
+        is_sure && (self.gap(member).is_none() || member.memory_since().is_some_and(kept_its_keys))
     }
 
     /// Keeps the list of founders on a node for later clients, and with it for how long this client
@@ -258,7 +276,7 @@ impl RestartGuard {
         tokio::spawn(async move {
             let written = async {
                 let found = member.backend.founders(&key, None, within).await?;
-                let founders = founders.update(found.founders.as_deref(), seen, is_doubted);
+                let founders = founders.update(found.as_deref(), seen, is_doubted);
                 let offer = FoundersOffer { founders, life, replaces: true };
                 member.backend.founders(&key, Some(offer), within).await
             };
@@ -295,11 +313,21 @@ fn unknown_group(members: &[Arc<Member>], within: Duration) -> Fault {
     Fault { nodes: silent.collect(), is_unknown: false, is_final: false }
 }
 
-fn lists(answers: &NodeAnswers<FoundersReply>) -> impl Iterator<Item = &str> {
+fn lists(answers: &NodeAnswers<Option<String>>) -> impl Iterator<Item = &str> {
     answers.iter().filter_map(|answer| match answer {
-        Some(Ok(call)) => call.founders.as_deref(),
+        Some(Ok(founders)) => founders.as_deref(),
         _ => None,
     })
+}
+
+/// A fault if the clock of a node that has granted a lock cannot be compared with the others.
+fn untold_clock(member: &Member) -> Option<Fault> {
+    if member.backend.clock_offset().is_some() {
+        return None;
+    }
+    let message = "its answers do not tell its time, so that a jump of its clock would be missed";
+    let node = NodeError::new(member.backend.name(), NodeErrorKind::Quarantined, message);
+    Some(Fault { nodes: vec![node], is_unknown: false, is_final: false })
 }
 
 fn quarantined(node: &str, memory_since: &MemorySince, now: Moment, left: Duration) -> NodeError {

@@ -6,9 +6,8 @@ use super::clock::CLOCK;
 use super::commands::{Failure, no_reply};
 use super::connection::{Source, diagnose};
 use super::founders;
-use super::health::Sample;
 use super::node::RedisNode;
-use crate::backend::{FoundersOffer, FoundersReply, MemorySince, QuorumMember, Reply};
+use crate::backend::{FoundersOffer, MemorySince, QuorumMember, Reply};
 
 impl<S: Source> QuorumMember for RedisNode<S> {
     fn name(&self) -> &str {
@@ -19,12 +18,16 @@ impl<S: Source> QuorumMember for RedisNode<S> {
         self.route.core.identity.memory_since()
     }
 
+    fn clock_offset(&self) -> Option<i64> {
+        self.route.core.identity.clock_offset()
+    }
+
     fn founders<'a>(
         &'a self,
         key: &'a str,
         offer: Option<FoundersOffer>,
         within: Duration,
-    ) -> Reply<'a, FoundersReply> {
+    ) -> Reply<'a, Option<String>> {
         Box::pin(async move {
             let asked = tokio::time::timeout(within, async {
                 let mut loan = self.route.calls.borrow().await?;
@@ -45,9 +48,8 @@ impl<S: Source> QuorumMember for RedisNode<S> {
                     return Err(no_reply(&self.route.core.name, "no reply", within, false).into());
                 }
             };
-            let sample = Sample { micros, sent, received: CLOCK.now() };
-            self.route.core.identity.hear(sample);
-            Ok(FoundersReply { founders, clock_offset: Some(sample.offset()) })
+            self.route.core.heard_time(micros, sent);
+            Ok(founders)
         })
     }
 }

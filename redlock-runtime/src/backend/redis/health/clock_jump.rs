@@ -27,12 +27,6 @@ impl Sample {
     fn bounds(self) -> (i64, i64) {
         (self.micros - micros(self.received), self.micros - micros(self.sent))
     }
-
-    /// The middle of the bounds.
-    pub(crate) fn offset(self) -> i64 {
-        let (low, high) = self.bounds();
-        low + (high - low) / 2
-    }
 }
 
 /// What is known about the difference of two clocks.
@@ -49,6 +43,11 @@ struct Known {
 }
 
 impl ClockJumps {
+    /// The server's clock minus ours, in microseconds: the middle of what it can be.
+    pub(crate) fn middle(&self) -> Option<i64> {
+        self.known.map(|Known { low, high, .. }| low + (high - low) / 2)
+    }
+
     /// Learns from a sample. `Some`: the server's clock has jumped, by at least this many
     /// microseconds.
     pub(crate) fn observe(&mut self, sample: Sample) -> Option<i64> {
@@ -138,8 +137,13 @@ mod tests {
 
     #[test]
     fn the_offset_of_a_clock_is_in_the_middle_of_what_it_can_be() {
-        assert_eq!(sample(SECOND, 500 * SECOND).offset(), 499 * SECOND - MILLI);
-        assert_eq!(sample(7 * SECOND, 3 * SECOND + 1).offset(), -4 * SECOND - MILLI + 1);
+        let mut watch = ClockJumps::default();
+        assert_eq!(watch.middle(), None);
+        watch.observe(sample(SECOND, 500 * SECOND));
+        assert_eq!(watch.middle(), Some(499 * SECOND - MILLI));
+        let mut watch = ClockJumps::default();
+        watch.observe(sample(7 * SECOND, 3 * SECOND + 1));
+        assert_eq!(watch.middle(), Some(-4 * SECOND - MILLI + 1));
     }
 
     #[test]

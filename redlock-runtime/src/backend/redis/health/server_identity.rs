@@ -73,6 +73,10 @@ impl ServerIdentity {
         self.state().memory_since.clone()
     }
 
+    pub(crate) fn clock_offset(&self) -> Option<i64> {
+        self.state().offset.middle()
+    }
+
     /// Identifies the server of a new connection, if a restart guard needs it. A server that does
     /// not identify itself might have been restarted at any time: it is not used. Nor is a replica:
     /// it has the data of its master, and its promotion shows on new connections only.

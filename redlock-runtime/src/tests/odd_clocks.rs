@@ -1,0 +1,117 @@
+//! Nodes whose clock may have jumped before a client came: their clocks are compared with those of
+//! the others.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::fake::{Fake, Fate};
+use super::restart_guard::{client, group};
+use crate::client::Redlock;
+use crate::error::{LockError, NodeErrorKind};
+use crate::options::Wait;
+
+const SECOND: Duration = Duration::from_secs(1);
+const MILLI: Duration = Duration::from_millis(1);
+const EXPIRE: Duration = Duration::from_secs(10);
+const DOWN: Fate = Fate::Refused(NodeErrorKind::Unreachable, false);
+const MINUTE: i64 = 60_000_000;
+
+/// Takes another lock for a moment.
+async fn touch(redlock: &Redlock) {
+    let guard = redlock.lock("other").expire(EXPIRE).acquire().await.unwrap();
+    guard.release().await.unwrap();
+}
+
+async fn attempt(redlock: &Redlock, key: &str) -> Result<(), LockError> {
+    let request = redlock.lock(key).expire(EXPIRE).wait(Wait::Never);
+    request.acquire().await.map(std::mem::forget)
+}
+
+/// The nodes without a vote, with the reasons.
+fn quarantined(error: &LockError) -> Vec<(&str, &str)> {
+    let LockError::Unavailable { nodes, .. } = error else { panic!("{error}") };
+    let has_no_vote = nodes.iter().filter(|node| node.kind() == NodeErrorKind::Quarantined);
+    has_no_vote.map(|node| (node.node(), node.message())).collect()
+}
+
+/// A group that has a list of founders, and a node whose clock is ahead.
+async fn group_with_odd_clock() -> Vec<Arc<Fake>> {
+    let nodes = group(3).await;
+    touch(&client(&nodes)).await;
+    nodes[1].clock_offset(MINUTE);
+    nodes
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_off_since_before_the_client_came_has_no_vote_at_first() {
+    let nodes = group(3).await;
+    nodes[0].clock_offset(5);
+    nodes[1].clock_offset(MINUTE);
+    nodes[2].clock_offset(-5);
+    nodes[2].always(Some(Fate::Slow(MILLI)));
+    let redlock = client(&nodes);
+    let first = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    assert_eq!(nodes[1].store.owner("k"), None);
+    first.release().await.unwrap();
+    tokio::time::sleep(EXPIRE + SECOND).await;
+    assert!(attempt(&redlock, "k").await.is_ok());
+    tokio::time::sleep(SECOND).await;
+    assert!(nodes[1].store.owner("k").is_some());
+}
+
+/// It is a founder, so that nothing else speaks against it.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_out_of_reach_when_the_client_came_is_compared_by_its_first_answer() {
+    for fate in [DOWN, Fate::LostRequest] {
+        let nodes = group_with_odd_clock().await;
+        nodes[1].tells_nothing();
+        nodes[1].always(Some(fate));
+        let redlock = client(&nodes);
+        touch(&redlock).await;
+        tokio::time::sleep(SECOND).await;
+        nodes[1].always(None);
+        nodes[2].always(Some(DOWN));
+        tokio::time::sleep(SECOND).await;
+        let error = attempt(&redlock, "k").await.unwrap_err();
+        let [("b", why)] = quarantined(&error)[..] else { panic!("{error}") };
+        assert!(why.contains("60000 ms off"), "{why}");
+        // What it granted was given back.
+        tokio::time::sleep(SECOND).await;
+        assert_eq!(nodes[1].store.owner("k"), None);
+        // It votes when what it may have forgotten is over, and is not compared again.
+        tokio::time::sleep(EXPIRE).await;
+        assert!(attempt(&redlock, "later").await.is_ok());
+    }
+}
+
+/// Of two clocks nobody knows which one is right.
+#[tokio::test(start_paused = true)]
+async fn clocks_that_differ_are_compared_again_when_another_one_is_known() {
+    let nodes = group_with_odd_clock().await;
+    nodes[2].tells_nothing();
+    nodes[2].always(Some(DOWN));
+    let redlock = client(&nodes);
+    touch(&redlock).await;
+    tokio::time::sleep(SECOND).await;
+    nodes[2].always(None);
+    touch(&redlock).await;
+    tokio::time::sleep(SECOND).await;
+    nodes[0].always(Some(DOWN));
+    let error = attempt(&redlock, "k").await.unwrap_err();
+    assert!(matches!(quarantined(&error)[..], [("b", _)]), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_does_not_tell_its_time_has_no_vote() {
+    let nodes = group(3).await;
+    nodes[1].clock_offset(None);
+    let redlock = client(&nodes);
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    nodes[2].always(Some(DOWN));
+    let error = attempt(&redlock, "other").await.unwrap_err();
+    let [("b", why)] = quarantined(&error)[..] else { panic!("{error}") };
+    assert!(why.contains("do not tell its time"), "{why}");
+    // Nor does it count in a renewal.
+    tokio::time::sleep(2 * EXPIRE).await;
+    assert!(guard.check().is_err());
+}
