@@ -185,6 +185,9 @@ fn may_pass(error: &LockError) -> bool {
     }
 }
 
+/// Why a leader resigns that did not end by itself.
+const SHUTDOWN: &str = "its client is shutting down";
+
 /// How a term ended.
 enum TermEnd<T> {
     Done(T),
@@ -207,7 +210,7 @@ struct Term<'a> {
 impl<'a> Term<'a> {
     fn begin(candidate: &'a Candidate, guard: LockGuard) -> Self {
         let engine = candidate.engine();
-        // Ahead of the first look for a shutdown: one of the two sees the other.
+        // Ahead of the look for a shutdown, which looks for it: one of the two sees the other.
         let pending = Some(engine.pending.begin());
         let (key, template) = (guard.key(), candidate.request.template());
         let (fencing_token, waited) = (guard.fencing_token(), guard.waited());
@@ -222,16 +225,20 @@ impl<'a> Term<'a> {
         F: FnMut(Lease) -> L,
         L: Future,
     {
+        // It may have come, and returned, before the term began.
+        if let Err(error) = self.candidate.check_shutdown() {
+            self.resign(SHUTDOWN).await;
+            return TermEnd::Over(error);
+        }
         let outcome = {
             let Self { guard: Some(guard), shutdown: Some(shutdown), .. } = &mut self else {
                 unreachable!("a term begins with its lock")
             };
             let lease = guard.lease().clone();
             let mut body = pin!(guard.protect(async { lead(lease).await }));
-            // The shutdown first: it may have come, and returned, before the term began.
-            poll_fn(|cx| match shutdown.as_mut().poll(cx) {
-                Poll::Ready(()) => Poll::Ready(None),
-                Poll::Pending => body.as_mut().poll(cx).map(Some),
+            poll_fn(|cx| match body.as_mut().poll(cx) {
+                Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+                Poll::Pending => shutdown.as_mut().poll(cx).map(|()| None),
             })
             .await
         };
@@ -246,7 +253,7 @@ impl<'a> Term<'a> {
             }
             Some(Err(error)) => TermEnd::Over(error),
             None => {
-                self.resign("its client is shutting down").await;
+                self.resign(SHUTDOWN).await;
                 TermEnd::Over(self.candidate.shutting_down())
             }
         }
