@@ -232,6 +232,8 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
                 callers.tell(answers.into_iter().map(|answer| answer.map(Ok)))
             }
             Ok(Some(Err(nonsense))) => {
+                // In a list, which is the answer to none of their commands.
+                let nonsense = Value::Array(vec![nonsense]);
                 callers.tell(std::iter::repeat_with(|| Some(Ok(nonsense.clone()))))
             }
             Err(error) if error.code().is_none() => {
