@@ -42,7 +42,7 @@ pub(crate) use outcome::{Acquired, Fault, Found, Reply};
 #[cfg(test)]
 pub(crate) use quorum::{Member, NodeAdmission};
 pub(crate) use quorum::{Quorum, RestartGuard, Rules, majority};
-pub(crate) use quorum_member::{Cause, FoundersOffer, MemorySince, QuorumMember};
+pub(crate) use quorum_member::{Cause, ClockOffset, FoundersOffer, MemorySince, QuorumMember};
 #[cfg(feature = "cluster")]
 pub(crate) use redis::RedisCluster;
 #[cfg(all(feature = "tls", feature = "sentinel"))]

@@ -34,6 +34,24 @@ pub(crate) enum Cause {
     ClockDiffers(i64),
 }
 
+/// What is known of the difference of two clocks: the least and the most that it can be, in
+/// microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClockOffset {
+    pub(crate) low: i64,
+    pub(crate) high: i64,
+}
+
+impl ClockOffset {
+    /// Its middle; `None`: it is not known well enough to be compared with others. An answer that
+    /// took long says little, and a later one says more.
+    pub(crate) fn middle(self) -> Option<i64> {
+        const WIDEST: i64 = 500_000;
+        let width = self.high.saturating_sub(self.low);
+        (width <= WIDEST).then_some(self.low + width / 2)
+    }
+}
+
 impl Cause {
     /// The label for metrics.
     pub(crate) fn label(self) -> &'static str {
@@ -72,10 +90,10 @@ pub(crate) trait QuorumMember: LockBackend {
     /// command.
     fn memory_since(&self) -> Option<MemorySince>;
 
-    /// The server's clock minus ours, in microseconds; comparable between nodes only. As of its
-    /// last answers: each answer to an acquire, a renewal or a question for the founders brings the
-    /// server's time. `None`: there was none yet.
-    fn clock_offset(&self) -> Option<i64>;
+    /// The server's clock minus ours; comparable between nodes only. As of its last answers: each
+    /// answer to an acquire, a renewal or a question for the founders brings the server's time.
+    /// `None`: there was none yet.
+    fn clock_offset(&self) -> Option<ClockOffset>;
 
     /// Reads the founders of the group of nodes that this one belongs to (`quorum/founders.rs`),
     /// after `offer` was written. Connects if necessary.

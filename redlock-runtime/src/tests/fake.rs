@@ -110,6 +110,11 @@ impl Fake {
         self.state().clock_offset = micros.into();
     }
 
+    /// Its clock may be so much less.
+    pub(super) fn clock_width(&self, micros: i64) {
+        self.state().clock_width = micros;
+    }
+
     /// To a new client, it has not answered yet.
     pub(super) fn tells_nothing(&self) {
         self.state().has_answered = false;

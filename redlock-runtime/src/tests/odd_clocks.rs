@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::fake::{Fake, Fate};
-use super::restart_guard::{client, group};
+use super::restart_guard::{client, group, started};
 use crate::client::Redlock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;
@@ -82,6 +82,39 @@ async fn a_node_that_was_out_of_reach_when_the_client_came_is_compared_by_its_fi
         tokio::time::sleep(EXPIRE).await;
         assert!(attempt(&redlock, "later").await.is_ok());
     }
+}
+
+/// Its first answer took long. The middle of what its clock can be is a minute off.
+#[tokio::test(start_paused = true)]
+async fn a_node_is_compared_by_an_answer_that_came_soon() {
+    let nodes = group(3).await;
+    touch(&client(&nodes)).await;
+    nodes[1].tells_nothing();
+    nodes[1].clock_width(2 * MINUTE);
+    let redlock = client(&nodes);
+    nodes[2].always(Some(DOWN));
+    assert!(attempt(&redlock, "k").await.is_ok(), "it has a vote");
+    nodes[1].clock_width(0);
+    nodes[1].clock_offset(MINUTE);
+    nodes[2].always(None);
+    touch(&redlock).await;
+    nodes[0].always(Some(DOWN));
+    tokio::time::sleep(SECOND).await;
+    let error = attempt(&redlock, "other").await.unwrap_err();
+    assert!(matches!(quarantined(&error)[..], [("b", _)]), "{error}");
+}
+
+/// Its clock would be in the majority against a third one that is right.
+#[tokio::test(start_paused = true)]
+async fn one_server_under_two_addresses_has_one_clock() {
+    let nodes = group(3).await;
+    for twin in &nodes[..2] {
+        twin.clock_offset(MINUTE);
+        started(twin, "run0", SECOND);
+    }
+    let redlock = client(&nodes);
+    assert!(attempt(&redlock, "k").await.is_ok());
+    assert!(nodes[2].store.owner("k").is_some(), "it has a vote");
 }
 
 /// Of two clocks nobody knows which one is right.

@@ -22,7 +22,7 @@ pub(super) fn client(nodes: &[Arc<Fake>]) -> Redlock {
     with_guard(nodes, Some(RestartGuard::new(Clock::Tokio, "founders".into(), Duration::ZERO)))
 }
 
-fn started(node: &Fake, run_id: &str, ago: Duration) {
+pub(super) fn started(node: &Fake, run_id: &str, ago: Duration) {
     let since = now().minus(ago);
     node.recalls(MemorySince { run_id: run_id.into(), since, cause: Cause::Started });
 }

@@ -7,8 +7,8 @@ use super::fate::{Fate, meet};
 use super::hint_registry::HintRegistry;
 use super::script::{Command, FaultScript};
 use crate::backend::{
-    Abilities, Acquired, Claim, Downgrade, Downgraded, Fault, Found, FoundersOffer, LockBackend,
-    Memory, MemorySince, MemoryStore, QuorumMember, Release, Reply,
+    Abilities, Acquired, Claim, ClockOffset, Downgrade, Downgraded, Fault, Found, FoundersOffer,
+    LockBackend, Memory, MemorySince, MemoryStore, QuorumMember, Release, Reply,
 };
 use crate::fencing::FencingToken;
 
@@ -29,6 +29,8 @@ pub(crate) struct NodeState {
     pub(crate) founders: Option<String>,
     /// What its answers tell of its clock.
     pub(crate) clock_offset: Option<i64>,
+    /// How much less it may be.
+    pub(crate) clock_width: i64,
     /// Its clock is known by its first answer.
     pub(crate) has_answered: bool,
     pub(crate) registry: HintRegistry,
@@ -170,9 +172,10 @@ impl QuorumMember for FaultyNode {
         self.state().memory_since.clone()
     }
 
-    fn clock_offset(&self) -> Option<i64> {
+    fn clock_offset(&self) -> Option<ClockOffset> {
         let state = self.state();
-        state.clock_offset.filter(|_| state.has_answered)
+        let high = state.clock_offset.filter(|_| state.has_answered)?;
+        Some(ClockOffset { low: high - state.clock_width, high })
     }
 
     fn founders<'a>(

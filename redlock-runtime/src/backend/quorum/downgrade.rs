@@ -9,6 +9,7 @@ use super::broadcast::{NodeQuestion, Reach};
 use super::member::Member;
 use super::tally::{self, Election};
 use crate::backend::{Acquired, Claim, Downgrade, Downgraded, Fault, Found, Release, Reply};
+use crate::error::{NodeError, NodeErrorKind};
 
 impl Quorum {
     async fn turn(
@@ -30,7 +31,7 @@ impl Quorum {
         let verdict = |answers: &_| tally::judge(&tally::turned(answers), self.needed());
         let answers =
             self.ask_all(Reach::Admitted, ask, |answers| verdict(answers).is_some()).await;
-        let undecided = tally::undecided(&tally::turned(&answers));
+        let mut undecided = tally::undecided(&tally::turned(&answers));
         let Election::Won(grants) = tally::elect(&answers, self.needed()) else {
             return verdict(&answers).map(Downgraded::Lost).ok_or(undecided);
         };
@@ -40,10 +41,15 @@ impl Quorum {
                 Ok(Downgraded::Granted(fencing_token))
             }
             // A node has lost the read lock since it granted it.
-            Acquired::Refused { .. } if undecided.nodes.is_empty() => {
-                Ok(Downgraded::Lost(Found::Gone))
+            Acquired::Refused { .. } => {
+                let open = answers.iter().zip(&self.members).filter(|(answer, _)| answer.is_none());
+                let silent = open.map(|(_, member)| {
+                    NodeError::new(member.backend.name(), NodeErrorKind::NoReply, "no reply yet")
+                });
+                undecided.nodes.extend(silent);
+                let is_lost = undecided.nodes.is_empty();
+                if is_lost { Ok(Downgraded::Lost(Found::Gone)) } else { Err(undecided) }
             }
-            Acquired::Refused { .. } => Err(undecided),
         }
     }
 

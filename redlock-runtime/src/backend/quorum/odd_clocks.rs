@@ -4,17 +4,17 @@
 /// clocks do not agree, or too few are known, so that the right time is unknown.
 pub(crate) fn odd_clocks(offsets: &[Option<i64>], quorum: usize) -> Option<Vec<(usize, i64)>> {
     /// More than the difference between hosts that synchronise their clocks at all.
-    const FAR: i64 = 1_000_000;
+    const FAR: u64 = 1_000_000;
     let mut known: Vec<i64> = offsets.iter().copied().flatten().collect();
     known.sort_unstable();
     let median = known.get(known.len() / 2).copied()?;
     let off = |offset: i64| offset.saturating_sub(median);
-    if known.iter().filter(|offset| off(**offset).abs() <= FAR).count() < quorum {
+    if known.iter().filter(|offset| off(**offset).unsigned_abs() <= FAR).count() < quorum {
         return None;
     }
     let odd = |(index, offset): (usize, &Option<i64>)| {
         let off = off((*offset)?);
-        (off.abs() > FAR).then_some((index, off / 1000))
+        (off.unsigned_abs() > FAR).then_some((index, off / 1000))
     };
     Some(offsets.iter().enumerate().filter_map(odd).collect())
 }

@@ -161,10 +161,13 @@ impl RestartGuard {
     /// a node that was out of reach at first is compared by its first answer.
     fn compare_clock(&self, member: &Member) {
         let Some(NodeGroup { members, quorum }) = self.group.get() else { return };
-        if member.is_compared() || member.backend.clock_offset().is_none() {
+        let offset = |member: &Member| member.backend.clock_offset()?.middle();
+        if member.is_compared() || offset(member).is_none() {
             return;
         }
-        let offsets: Vec<_> = members.iter().map(|member| member.backend.clock_offset()).collect();
+        // One server under two addresses has one clock.
+        let alone = |member: &Arc<Member>| self.twin(member).map_or(offset(member), |_| None);
+        let offsets: Vec<_> = members.iter().map(alone).collect();
         let Some(odd) = odd_clocks(&offsets, *quorum) else { return };
         let known = members.iter().zip(offsets).enumerate().filter(|(_, (_, at))| at.is_some());
         for (index, (member, _)) in known {

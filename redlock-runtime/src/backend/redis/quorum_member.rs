@@ -7,7 +7,7 @@ use super::commands::{Failure, no_reply};
 use super::connection::{Source, diagnose};
 use super::founders;
 use super::node::RedisNode;
-use crate::backend::{FoundersOffer, MemorySince, QuorumMember, Reply};
+use crate::backend::{ClockOffset, FoundersOffer, MemorySince, QuorumMember, Reply};
 
 impl<S: Source> QuorumMember for RedisNode<S> {
     fn name(&self) -> &str {
@@ -18,7 +18,7 @@ impl<S: Source> QuorumMember for RedisNode<S> {
         self.route.core.identity.memory_since()
     }
 
-    fn clock_offset(&self) -> Option<i64> {
+    fn clock_offset(&self) -> Option<ClockOffset> {
         self.route.core.identity.clock_offset()
     }
 

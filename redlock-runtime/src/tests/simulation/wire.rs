@@ -12,8 +12,9 @@ use super::scripts::By;
 use super::waiting::Watch;
 use super::world::World;
 use crate::backend::{
-    Abilities, AcquireAll, Acquired, AllAcquired, Cause, Claim, EachReleased, Fault, Found,
-    FoundersOffer, LockBackend, MemorySince, QuorumMember, Release, ReleaseAll, Reply, Witness,
+    Abilities, AcquireAll, Acquired, AllAcquired, Cause, Claim, ClockOffset, EachReleased, Fault,
+    Found, FoundersOffer, LockBackend, MemorySince, QuorumMember, Release, ReleaseAll, Reply,
+    Witness,
 };
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
@@ -326,8 +327,8 @@ impl QuorumMember for Wire {
 
     /// The clocks of simulated servers are off by up to a minute from the beginning: the guard is
     /// told otherwise.
-    fn clock_offset(&self) -> Option<i64> {
-        Some(0)
+    fn clock_offset(&self) -> Option<ClockOffset> {
+        Some(ClockOffset { low: 0, high: 0 })
     }
 
     fn founders<'a>(

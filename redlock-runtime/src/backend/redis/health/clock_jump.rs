@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use crate::backend::ClockOffset;
 use crate::clock::Moment;
 use crate::validity;
 
@@ -25,7 +26,10 @@ pub(crate) struct Sample {
 impl Sample {
     /// The bounds of the server's clock minus ours, in microseconds.
     fn bounds(self) -> (i64, i64) {
-        (self.micros - micros(self.received), self.micros - micros(self.sent))
+        (
+            self.micros.saturating_sub(micros(self.received)),
+            self.micros.saturating_sub(micros(self.sent)),
+        )
     }
 }
 
@@ -43,9 +47,9 @@ struct Known {
 }
 
 impl ClockJumps {
-    /// The server's clock minus ours, in microseconds: the middle of what it can be.
-    pub(crate) fn middle(&self) -> Option<i64> {
-        self.known.map(|Known { low, high, .. }| low + (high - low) / 2)
+    /// The server's clock minus ours, as far as it is known.
+    pub(crate) fn known(&self) -> Option<ClockOffset> {
+        self.known.map(|Known { low, high, .. }| ClockOffset { low, high })
     }
 
     /// Learns from a sample. `Some`: the server's clock has jumped, by at least this many
@@ -138,12 +142,12 @@ mod tests {
     #[test]
     fn the_offset_of_a_clock_is_in_the_middle_of_what_it_can_be() {
         let mut watch = ClockJumps::default();
-        assert_eq!(watch.middle(), None);
+        assert_eq!(watch.known(), None);
         watch.observe(sample(SECOND, 500 * SECOND));
-        assert_eq!(watch.middle(), Some(499 * SECOND - MILLI));
+        assert_eq!(watch.known().unwrap().middle(), Some(499 * SECOND - MILLI));
         let mut watch = ClockJumps::default();
         watch.observe(sample(7 * SECOND, 3 * SECOND + 1));
-        assert_eq!(watch.middle(), Some(-4 * SECOND - MILLI + 1));
+        assert_eq!(watch.known().unwrap().middle(), Some(-4 * SECOND - MILLI + 1));
     }
 
     #[test]

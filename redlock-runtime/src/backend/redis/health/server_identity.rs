@@ -13,7 +13,7 @@ use super::info::field;
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::connection::{Batching, CONNECT, Source};
 use crate::backend::redis::pubsub::{Listener, PubsubStream};
-use crate::backend::{Cause, MemorySince, Witness};
+use crate::backend::{Cause, ClockOffset, MemorySince, Witness};
 use crate::clock::Moment;
 use crate::shield::tell;
 use crate::telemetry;
@@ -73,8 +73,8 @@ impl ServerIdentity {
         self.state().memory_since.clone()
     }
 
-    pub(crate) fn clock_offset(&self) -> Option<i64> {
-        self.state().offset.middle()
+    pub(crate) fn clock_offset(&self) -> Option<ClockOffset> {
+        self.state().offset.known()
     }
 
     /// Identifies the server of a new connection, if a restart guard needs it. A server that does
@@ -96,6 +96,7 @@ impl ServerIdentity {
             return Err(RedisError::from((ErrorKind::UnexpectedReturnType, UNKNOWN)));
         };
         if field(&info, "role") == Some("slave") {
+            self.state().meet_replica(now);
             let kind = ErrorKind::Server(ServerErrorKind::ReadOnly);
             return Err(RedisError::from((kind, "a replica", REPLICA.to_owned())));
         }
@@ -281,6 +282,13 @@ impl IdentityState {
         };
         self.memory_since = Some(MemorySince { run_id, since, cause });
         (cause != Cause::Started).then_some(cause)
+    }
+
+    /// The server that was known is a replica now. It grants nothing, and has forgotten what
+    /// it granted before; a connection that outlives its promotion tells of neither.
+    fn meet_replica(&mut self, now: Moment) {
+        let Some(run_id) = self.identity.as_ref().map(Identity::name) else { return };
+        self.memory_since = Some(MemorySince { run_id, since: now, cause: Cause::Replaced });
     }
 }
 

@@ -188,13 +188,17 @@ async fn a_server_that_cannot_be_identified_is_not_used() {
 async fn a_connection_to_a_replica_is_not_used() {
     let synced = bulk(&format!("{}role:slave\r\n", info("a", "m", "00")));
     let presence = ServerIdentity::new("n".to_owned(), Some("founders".into()));
-    presence.state().meet(&identity(&info("a", "h", "00")), Proof::Nothing, CLOCK.now());
+    assert!(presence.meet(&mut Scripted::new([&synced])).await.is_err());
+    assert_eq!(presence.memory_since(), None, "it has granted nothing to this client");
+    presence.state().meet(&identity(&info("a", "h", "00")), Proof::Nothing, Moment::ZERO);
     let mut replica = Scripted::new([&synced, "$-1"]);
     let found = diagnose("n", &presence.meet(&mut replica).await.unwrap_err());
     assert_eq!((found.error.node(), found.error.kind()), ("n", NodeErrorKind::ReadOnly));
     assert!(found.error.to_string().contains("`REPLICAOF NO ONE`"), "{}", found.error);
     assert!(!found.is_final && replica.asked() == ["INFO"]);
-    assert_eq!(presence.memory_since().unwrap().cause, Cause::Started);
+    // Connections that outlive its promotion do not tell of it.
+    let memory_since = presence.memory_since().unwrap();
+    assert!(memory_since.cause == Cause::Replaced && memory_since.since > Moment::ZERO);
 
     let promoted = bulk(&format!("{}role:master\r\n", info("a", "i", "m")));
     presence.meet(&mut Scripted::new([&promoted, "$-1"])).await.unwrap();
