@@ -81,6 +81,9 @@ async fn a_server_that_does_not_tell_its_run_id_has_no_vote() {
         held.check().unwrap();
         let told = events.warnings_about(&shy.addr().to_string());
         assert!(told.iter().any(|event| event.message.contains("who it is")), "{told:?}");
+        // What it was granted there is given back in the background.
+        let (third, key) = (masters[2].raw(), format!("{prefix}k"));
+        eventually(secs(20), || async { third.get(&key).await.is_none() }).await;
 
         masters[0].kill9();
         let error = attempt(&stranger).await.unwrap_err();
