@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backend::{Quorum, vote};
-use super::broadcast::{NodeQuestion, Reach};
+use super::broadcast::{NodeAnswers, NodeQuestion, Reach};
 use super::member::Member;
 use super::tally::{self, Election};
 use crate::backend::{Acquired, Claim, Downgrade, Downgraded, Fault, Found, Release, Reply};
@@ -31,7 +31,7 @@ impl Quorum {
         let verdict = |answers: &_| tally::judge(&tally::turned(answers), self.needed());
         let answers =
             self.ask_all(Reach::Admitted, ask, |answers| verdict(answers).is_some()).await;
-        let mut undecided = tally::undecided(&tally::turned(&answers));
+        let undecided = self.undecided(&tally::turned(&answers));
         let Election::Won(grants) = tally::elect(&answers, self.needed()) else {
             return verdict(&answers).map(Downgraded::Lost).ok_or(undecided);
         };
@@ -41,16 +41,24 @@ impl Quorum {
                 Ok(Downgraded::Granted(fencing_token))
             }
             // A node has lost the read lock since it granted it.
-            Acquired::Refused { .. } => {
-                let open = answers.iter().zip(&self.members).filter(|(answer, _)| answer.is_none());
-                let silent = open.map(|(_, member)| {
-                    NodeError::new(member.backend.name(), NodeErrorKind::NoReply, "no reply yet")
-                });
-                undecided.nodes.extend(silent);
-                let is_lost = undecided.nodes.is_empty();
-                if is_lost { Ok(Downgraded::Lost(Found::Gone)) } else { Err(undecided) }
+            Acquired::Refused { .. } if undecided.nodes.is_empty() => {
+                Ok(Downgraded::Lost(Found::Gone))
             }
+            Acquired::Refused { .. } => Err(undecided),
         }
+    }
+
+    /// What is left unknown, with every node whose answer is not known.
+    fn undecided(&self, found: &NodeAnswers<Found>) -> Fault {
+        let mut fault = tally::undecided(found);
+        let open = found.iter().zip(&self.members).filter(|(found, _)| found.is_none());
+        for (_, member) in open {
+            let message = "no reply yet: it may still carry the downgrade out";
+            let node = NodeError::new(member.backend.name(), NodeErrorKind::NoReply, message);
+            fault.nodes.push(node);
+            fault.is_unknown = true;
+        }
+        fault
     }
 
     /// The former owner holds nothing any more, also on nodes that have not answered.
