@@ -210,7 +210,8 @@ struct Term<'a> {
 impl<'a> Term<'a> {
     fn begin(candidate: &'a Candidate, guard: LockGuard) -> Self {
         let engine = candidate.engine();
-        // Ahead of the look for a shutdown, which looks for it: one of the two sees the other.
+        // Counted before the term looks for a shutdown. A shutdown begins before it looks at the
+        // count, so that one of the two sees the other.
         let pending = Some(engine.pending.begin());
         let (key, template) = (guard.key(), candidate.request.template());
         let (fencing_token, waited) = (guard.fencing_token(), guard.waited());
@@ -225,7 +226,7 @@ impl<'a> Term<'a> {
         F: FnMut(Lease) -> L,
         L: Future,
     {
-        // It may have come, and returned, before the term began.
+        // A shutdown may have come, and returned, before the term began.
         if let Err(error) = self.candidate.check_shutdown() {
             self.resign(SHUTDOWN).await;
             return TermEnd::Over(error);

@@ -46,7 +46,9 @@ impl Shutdowns {
     }
 
     pub(crate) fn begin(self: &Arc<Self>) -> Shutdown {
-        // In one order with the commands that a shutdown waits for.
+        // `SeqCst`, as the count of pending commands is: a call that is counted and then looks for
+        // a shutdown, and a shutdown that begins and then looks at the count, do not miss each
+        // other.
         self.begun.fetch_add(1, Ordering::SeqCst);
         self.under_way.fetch_add(1, Ordering::Relaxed);
         Shutdown { shutdowns: Arc::clone(self) }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::fake::{Fake, Fate};
-use super::restart_guard::{client, group, started};
+use super::restart_guard::{client, group, started, touch};
 use crate::client::Redlock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;
@@ -15,12 +15,6 @@ const MILLI: Duration = Duration::from_millis(1);
 const EXPIRE: Duration = Duration::from_secs(10);
 const DOWN: Fate = Fate::Refused(NodeErrorKind::Unreachable, false);
 const MINUTE: i64 = 60_000_000;
-
-/// Takes another lock for a moment.
-async fn touch(redlock: &Redlock) {
-    let guard = redlock.lock("other").expire(EXPIRE).acquire().await.unwrap();
-    guard.release().await.unwrap();
-}
 
 async fn attempt(redlock: &Redlock, key: &str) -> Result<(), LockError> {
     let request = redlock.lock(key).expire(EXPIRE).wait(Wait::Never);

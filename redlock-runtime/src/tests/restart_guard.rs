@@ -42,7 +42,7 @@ pub(super) async fn group(count: usize) -> Vec<Arc<Fake>> {
 }
 
 /// Takes another lock for a moment.
-async fn touch(redlock: &Redlock) {
+pub(super) async fn touch(redlock: &Redlock) {
     let guard = redlock.lock("other").expire(EXPIRE).acquire().await.unwrap();
     guard.release().await.unwrap();
 }

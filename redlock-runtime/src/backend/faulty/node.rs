@@ -29,9 +29,9 @@ pub(crate) struct NodeState {
     pub(crate) founders: Option<String>,
     /// What its answers tell of its clock.
     pub(crate) clock_offset: Option<i64>,
-    /// How much less it may be.
+    /// By how many microseconds it may be less.
     pub(crate) clock_width: i64,
-    /// Its clock is known by its first answer.
+    /// It has answered a command whose answer brings its time.
     pub(crate) has_answered: bool,
     pub(crate) registry: HintRegistry,
     pub(crate) log: Vec<String>,

@@ -52,7 +52,7 @@ pub(crate) async fn broadcast<T: Send + 'static>(
             NodeAdmission::Probe(_) | NodeAdmission::Skip(_) if is_desperate => None,
             // The node may carry the command out, and this call does not wait for its answer.
             NodeAdmission::Probe(fault) => Some((Fault { is_unknown: true, ..fault }, true)),
-            // Nor does it wait for a node that is down, which gets the command where all nodes do.
+            // A node that is down gets the command only if every node does, and is not waited for.
             NodeAdmission::Skip(fault) => {
                 let is_asked = reach != Reach::Admitted;
                 Some((Fault { is_unknown: fault.is_unknown || is_asked, ..fault }, is_asked))

@@ -232,7 +232,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
                 callers.tell(answers.into_iter().map(|answer| answer.map(Ok)))
             }
             Ok(Some(Err(nonsense))) => {
-                // In a list, which is the answer to none of their commands.
+                // No command is answered with a list of one: nobody takes it for an answer.
                 let nonsense = Value::Array(vec![nonsense]);
                 callers.tell(std::iter::repeat_with(|| Some(Ok(nonsense.clone()))))
             }

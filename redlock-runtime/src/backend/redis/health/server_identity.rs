@@ -284,8 +284,8 @@ impl IdentityState {
         (cause != Cause::Started).then_some(cause)
     }
 
-    /// The server that was known is a replica now. It grants nothing, and has forgotten what
-    /// it granted before; a connection that outlives its promotion tells of neither.
+    /// The server that was known is a replica now. It grants nothing, and has forgotten what it
+    /// granted before. Connections that outlive its promotion show neither.
     fn meet_replica(&mut self, now: Moment) {
         let Some(run_id) = self.identity.as_ref().map(Identity::name) else { return };
         self.memory_since = Some(MemorySince { run_id, since: now, cause: Cause::Replaced });

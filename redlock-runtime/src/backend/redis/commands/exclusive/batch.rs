@@ -31,7 +31,7 @@ const WORDS_OF_ACQUIRE: usize = WORDS_AHEAD + 6;
 
 impl Verb {
     /// `None`: the command cannot be part of a batch.
-    pub(crate) fn of(command: &Cmd) -> Option<Self> {
+    fn of(command: &Cmd) -> Option<Self> {
         let mut words = command.args_iter();
         let (verb, script) = match words.len() {
             WORDS_OF_RELEASE => (Self::Release, &release::SCRIPT),
