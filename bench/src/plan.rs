@@ -68,6 +68,9 @@ pub struct Start {
 /// without a call was dropped, as too many others were under way.
 pub type Arrival = [u64; 4];
 
+/// From when until when, `CLOCK_MONOTONIC`, ns.
+pub type Span = [u64; 2];
+
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Answer {
     pub workers: Vec<Tally>,
@@ -80,10 +83,10 @@ pub struct Answer {
     pub passed: Histogram,
     /// Where one writes among readers: the waits of the writer, which are not in `wait`.
     #[serde(default)]
-    pub write_wait: Histogram,
-    /// There, from the beginning of a reader's body to the answer of its release, ns.
+    pub write_waits: Vec<Span>,
+    /// There, the holds of the readers, from the first line of the body to the answer of release.
     #[serde(default)]
-    pub held: Histogram,
+    pub read_holds: Vec<Span>,
     /// Of an open loop.
     #[serde(default)]
     pub arrivals: Vec<Arrival>,

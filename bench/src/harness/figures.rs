@@ -30,15 +30,7 @@ pub fn figures(answers: &[Answer], used: &Usage, seconds: f64) -> Figures {
 
     let (wait, cycle) = (merged(answers, |one| &one.wait), merged(answers, |one| &one.cycle));
     let passed = merged(answers, |answer| &answer.passed);
-    let write_wait = merged(answers, |answer| &answer.write_wait);
-    let held = merged(answers, |answer| &answer.held);
-    for (name, histogram) in [
-        ("wait", &wait),
-        ("cycle", &cycle),
-        ("passed", &passed),
-        ("write_wait", &write_wait),
-        ("held", &held),
-    ] {
+    for (name, histogram) in [("wait", &wait), ("cycle", &cycle), ("passed", &passed)] {
         for (quantile, part) in [("p50", 0.5), ("p99", 0.99)] {
             let nanos = histogram.quantile(part);
             note(&format!("{name}_{quantile}_us"), nanos.unwrap_or(f64::NAN) / 1e3);

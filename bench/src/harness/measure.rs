@@ -11,7 +11,7 @@ use super::lab::Lab;
 use super::scenario::{Kind, Scenario};
 use super::subjects::{Program, Role, Subject};
 use super::usage::Usage;
-use super::{compile_time, idle, open};
+use super::{compile_time, idle, open, readers};
 use crate::Failure;
 use crate::plan::{Answer, Plan};
 
@@ -90,7 +90,7 @@ async fn with_workers(
         note_counter(&mut figures, cell.counter(&answers)?, increments(&answers));
     }
     if scenario.kind == Kind::Readers {
-        note_readers(&mut figures, cell.counter(&answers)?, &answers, seconds);
+        readers::note(&mut figures, cell.counter(&answers)?, &answers, seconds);
     }
     if scenario.kind == Kind::Leases {
         figures.insert("leases".to_owned(), f64::from(plan.tasks));
@@ -190,19 +190,6 @@ impl Cell {
 pub fn note_counter(figures: &mut Figures, counter: u64, expected: u64) {
     figures.insert("counter".to_owned(), counter as f64);
     figures.insert("increments".to_owned(), expected as f64);
-}
-
-/// The writer is the first worker of the first process, and it alone raises the counter.
-#[allow(clippy::cast_precision_loss)]
-fn note_readers(figures: &mut Figures, counter: u64, answers: &[Answer], seconds: f64) {
-    let mut tallies = answers.iter().flat_map(|answer| &answer.workers);
-    let Some(writer) = tallies.next() else { return };
-    let (reads, overlaps) =
-        tallies.fold((0, 0), |(reads, all), one| (reads + one.holds, all + one.overlaps));
-    note_counter(figures, counter, writer.holds + writer.late);
-    figures.insert("writes_per_s".to_owned(), writer.holds as f64 / seconds);
-    figures.insert("reads_per_s".to_owned(), reads as f64 / seconds);
-    figures.insert("overlaps".to_owned(), overlaps as f64);
 }
 
 pub fn tell_errors(subject: &Subject, answers: &[Answer]) {

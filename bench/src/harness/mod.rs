@@ -10,6 +10,7 @@ mod machine;
 mod measure;
 mod open;
 mod options;
+mod readers;
 mod results;
 mod rounds;
 mod scenario;

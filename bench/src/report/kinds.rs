@@ -8,7 +8,8 @@ use crate::harness::Results;
 /// How to read the tables.
 pub const TEXT: &str = "\
 In `readers` a writer pauses for 20 ms between its cycles, among 8 readers that never pause, in 3
-processes, with bodies of 5 ms. In `batch` 24 readers in 3 processes all come while a writer has the
+processes, with bodies of 5 ms; *beyond the longest hold* is what is left of a wait when the longest
+of the readers' holds that it met is taken off. In `batch` 24 readers in 3 processes all come while a writer has the
 lock; round trips are those that the hand-over is divided by.\n";
 
 /// In the order of the page.
@@ -47,6 +48,7 @@ fn readers(results: &Results) -> Table {
         "wait of the writer p50 / p99 / max, us",
         "of readers",
         "reader's hold p99, us",
+        "writer's wait beyond the longest hold p99, us",
         "writes/s",
         "reads/s",
         "reads beside a write",
@@ -63,6 +65,7 @@ fn readers(results: &Results) -> Table {
             together(["write_wait_p50_us", "write_wait_p99_us", "write_wait_max_us"]),
             together(["wait_p50_us", "wait_p99_us", "wait_max_us"]),
             of("held_p99_us"),
+            of("write_wait_beyond_p99_us"),
             of("writes_per_s"),
             of("reads_per_s"),
             of("overlaps"),
@@ -117,19 +120,18 @@ pub fn goals(results: &Results) -> Vec<Goal> {
     let (keys_goal, keys) = at_most(cycle("redlock-2-keys"), plain, 1.3);
     let batch = ("batch", "redlock-read", "spread_p50_us");
     let (batch_goal, batch) = at_most(batch, ROUND_TRIP, 2.0);
-    let readers = |figure| results.median("readers", "redlock-read", figure);
+    let beyond = results.median("readers", "redlock-read", "write_wait_beyond_p99_us");
     let hand_over = results.median("hand-over", "redlock", "passed_p50_us");
-    let limit = readers("held_p99_us").zip(hand_over).map(|(held, passed)| held + 2.0 * passed);
+    let limit = hand_over.map(|passed| 2.0 * passed);
     let in_numbers = limit.map_or(String::new(), |limit| format!(" = {}", number(limit)));
-    let wait = limit.zip(readers("write_wait_p99_us"));
     vec![
         ("read lock, 1 task, p50, of the plain one", read_goal, read),
         ("two keys of one slot, 1 task, p50, of one", keys_goal, keys),
         ("24 readers behind a writer: first to last, p50, round trips", batch_goal, batch),
         (
-            "writer among 8 readers, p99 wait, us",
-            format!("<= a reader's hold (p99) and two hand-overs (p50){in_numbers}"),
-            wait.map(|(limit, wait)| (number(wait), wait <= limit)),
+            "writer among 8 readers: wait beyond the longest hold that it met, p99, us",
+            format!("<= two hand-overs (p50){in_numbers}"),
+            limit.zip(beyond).map(|(limit, beyond)| (number(beyond), beyond <= limit)),
         ),
     ]
 }

@@ -10,7 +10,7 @@ use super::subject::{Body, Part, Subject, Visit};
 use crate::Failure;
 use crate::histogram::Recorder;
 use crate::monotonic;
-use crate::plan::{Answer, Plan, Start, Tally};
+use crate::plan::{Answer, Plan, Span, Start, Tally};
 
 /// Connects, warms up, waits for the start, works.
 pub async fn drive<S: Subject>(plan: &Plan) -> Result<Answer, Failure> {
@@ -90,9 +90,9 @@ struct Record {
     wait: Recorder,
     cycle: Recorder,
     passed: Recorder,
-    /// Of a reader beside a writer.
-    held: Recorder,
-    is_writer: bool,
+    part: Part,
+    /// The waits of a writer, the holds of a reader.
+    spans: Vec<Span>,
 }
 
 async fn workers<S: Subject>(plan: &Plan, cell: &Cell) -> Result<Vec<Worker<S>>, Failure> {
@@ -121,8 +121,8 @@ async fn workers<S: Subject>(plan: &Plan, cell: &Cell) -> Result<Vec<Worker<S>>,
                 wait: Recorder::new(),
                 cycle: Recorder::new(),
                 passed: Recorder::new(),
-                held: Recorder::new(),
-                is_writer: part == Part::Writer,
+                part,
+                spans: Vec::new(),
             },
         });
     }
@@ -177,11 +177,13 @@ impl<S: Subject> Worker<S> {
     }
 
     fn count(&mut self, called_at: u64, visit: Visit, until: u64) {
-        let Record { tally, wait, cycle, passed, held, .. } = &mut self.record;
+        let Record { tally, wait, cycle, passed, part, spans } = &mut self.record;
         wait.count(visit.began_at.saturating_sub(called_at));
         tally.overlaps += u64::from(visit.is_torn);
-        if self.body.part == Part::Reader {
-            held.count(monotonic::now().saturating_sub(visit.began_at));
+        match part {
+            Part::Any => {}
+            Part::Writer => spans.push([called_at, visit.began_at]),
+            Part::Reader => spans.push([visit.began_at, monotonic::now()]),
         }
         if visit.began_at >= until {
             tally.late += 1;
@@ -204,9 +206,12 @@ impl<S: Subject> Worker<S> {
 
 impl Record {
     fn finish(self, answer: &mut Answer) {
-        let waits = if self.is_writer { &mut answer.write_wait } else { &mut answer.wait };
-        self.wait.finish(waits);
-        self.held.finish(&mut answer.held);
+        if self.part == Part::Writer {
+            answer.write_waits.extend(self.spans);
+        } else {
+            answer.read_holds.extend(self.spans);
+            self.wait.finish(&mut answer.wait);
+        }
         self.cycle.finish(&mut answer.cycle);
         self.passed.finish(&mut answer.passed);
         answer.workers.push(self.tally);

@@ -9,8 +9,8 @@ final class Answer {
     public final Histogram wait = new Histogram();
     public final Histogram cycle = new Histogram();
     public final Histogram passed = new Histogram();
-    public final Histogram write_wait = new Histogram();
-    public final Histogram held = new Histogram();
+    public final List<long[]> write_waits = new ArrayList<>();
+    public final List<long[]> read_holds = new ArrayList<>();
     /** Of an open loop. */
     public final List<long[]> arrivals = new ArrayList<>();
 }

@@ -39,8 +39,12 @@ public final class Main {
         }
         for (Worker worker : workers) {
             answer.workers.add(worker.tally);
-            (worker.isWriter() ? answer.write_wait : answer.wait).merge(worker.wait);
-            answer.held.merge(worker.held);
+            if (worker.isWriter()) {
+                answer.write_waits.addAll(worker.spans);
+            } else {
+                answer.read_holds.addAll(worker.spans);
+                answer.wait.merge(worker.wait);
+            }
             answer.cycle.merge(worker.cycle);
             answer.passed.merge(worker.passed);
         }

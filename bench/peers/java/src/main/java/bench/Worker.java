@@ -1,5 +1,7 @@
 package bench;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.locks.LockSupport;
 import org.redisson.api.RedissonClient;
 
@@ -9,7 +11,8 @@ final class Worker {
     final Histogram wait = new Histogram();
     final Histogram cycle = new Histogram();
     final Histogram passed = new Histogram();
-    final Histogram held = new Histogram();
+    /** The waits of a writer, the holds of a reader. */
+    final List<long[]> spans = new ArrayList<>();
     final int number;
     final Cell cell;
     final Lock lock;
@@ -63,7 +66,9 @@ final class Worker {
             // A release that failed comes behind a body that ran.
             if (seen != null) {
                 if (isReader()) {
-                    held.count(System.nanoTime() - seen[0]);
+                    spans.add(new long[] {seen[0], System.nanoTime()});
+                } else if (isWriter()) {
+                    spans.add(new long[] {called, seen[0]});
                 }
                 count(called, until, seen[0], seen[1], seen[2]);
                 pause();
