@@ -26,11 +26,13 @@ pub fn check(data: &[u8]) {
 fn check_acquired(value: &Value) {
     let Some((found, micros)) = backend::acquired(value) else { return };
     let time = match (found, value) {
-        (Acquired::Granted { fencing_token, was_cut: false }, said @ Value::BulkString(_)) => {
+        (Acquired::Granted { fencing_tokens, was_cut: false }, said @ Value::BulkString(_)) => {
             let said = text(said);
             let (granted, time) = said.split_once(' ').expect("two words");
-            let number = fencing_token.to_string();
-            assert!(number.parse::<u64>().unwrap() < FencingToken::LIMIT);
+            let [number, last] = [fencing_tokens.first, fencing_tokens.last].map(u64::from);
+            assert!(number <= last && last < FencingToken::LIMIT);
+            assert_eq!(last > number, i64::try_from(number) == Ok(micros), "{said}");
+            let number = number.to_string();
             let digits = granted.trim_start_matches('+').trim_start_matches('0');
             assert_eq!(if digits.is_empty() { "0" } else { digits }, number);
             time.to_owned()

@@ -55,7 +55,7 @@ impl AtOnce<'_> {
         let mut observed = Observed::default();
         let place = match answer {
             Ok(AllAcquired::Granted { fencing_token, was_cut }) => {
-                let tokens = FencingTokens { first: fencing_token, last: fencing_token };
+                let tokens = FencingTokens::one(fencing_token);
                 let confirmed = ConfirmedLease { sent, lease: self.terms.expire };
                 let tenure = |claim| {
                     let tenure = Tenure::new(claim, confirmed, tokens);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{Acquired, Claim, Fault, FencingTokens, LockBackend};
+use crate::backend::{Acquired, Claim, Fault, LockBackend};
 use crate::engine::Engine;
 use crate::hold::{ConfirmedLease, Tenure};
 use crate::{release, telemetry};
@@ -61,8 +61,7 @@ pub(super) async fn attempt(
     let answer = route.acquire(claim, within).await;
     unanswered.claim = None;
     match answer {
-        Ok(Acquired::Granted { fencing_token, was_cut }) => {
-            let fencing_tokens = FencingTokens { first: fencing_token, last: fencing_token };
+        Ok(Acquired::Granted { fencing_tokens, was_cut }) => {
             let confirmed = ConfirmedLease { sent, lease: claim.expire };
             let tenure = Tenure::new(claim.clone(), confirmed, fencing_tokens);
             Outcome::Granted(if was_cut { tenure.cut() } else { tenure })

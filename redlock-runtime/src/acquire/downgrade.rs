@@ -79,7 +79,7 @@ impl Undecided<'_> {
         let key = writer.key.name().to_owned();
         match downgrade.downgrade(writer, next, engine.reply_timeout).await {
             Ok(Downgraded::Granted(fencing_token)) => {
-                let tokens = FencingTokens { first: fencing_token, last: fencing_token };
+                let tokens = FencingTokens::one(fencing_token);
                 let confirmed = ConfirmedLease { sent, lease: next.expire };
                 let tenure = Tenure::new(next.clone(), confirmed, tokens);
                 let Leftovers { was_cut, may_be_queued } = self.leftovers;

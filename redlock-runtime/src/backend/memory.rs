@@ -167,17 +167,17 @@ impl Memory {
             }
             tables.locks.insert(key.to_owned(), Record::of(kind, holder()));
             tables.sweep(now, clock);
-            return Ok(Acquired::Granted { fencing_token, was_cut: false });
+            return Ok(Acquired::granted(fencing_token));
         };
         let is_same = record.kind.is_shared() == kind.is_shared();
         if let Some(ours) = record.of_owner(claim).filter(|_| is_same) {
             ours.ends = ends;
             let fencing_token = ours.fencing_token;
-            return Ok(Acquired::Granted { fencing_token, was_cut: false });
+            return Ok(Acquired::granted(fencing_token));
         }
         if record.has_room(kind) && !is_wanted {
             record.holders.push(holder());
-            return Ok(Acquired::Granted { fencing_token, was_cut: false });
+            return Ok(Acquired::granted(fencing_token));
         }
         let free_in = Some(record.ends(kind).since(now));
         let holder = record.shown();
@@ -336,7 +336,7 @@ mod tests {
         let claim =
             Claim { key, owner: Owner::fresh("test"), expire: EXPIRE, kind: Kind::Exclusive };
         match memory.take(&claim) {
-            Ok(Acquired::Granted { fencing_token, .. }) => fencing_token.into(),
+            Ok(Acquired::Granted { fencing_tokens, .. }) => fencing_tokens.first.into(),
             refused => panic!("{refused:?}"),
         }
     }

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
+use super::tokens::FencingTokens;
 use crate::error::NodeError;
 use crate::fencing::FencingToken;
 
@@ -13,7 +14,7 @@ pub(crate) type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + S
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Acquired {
     Granted {
-        fencing_token: FencingToken,
+        fencing_tokens: FencingTokens,
         /// The connection of an earlier try of the same call broke, and that try may still arrive:
         /// it acquires the lock again if the lock is free by then. A clean-up must follow the
         /// release.
@@ -31,6 +32,14 @@ pub(crate) enum Acquired {
         /// nodes.
         is_split: bool,
     },
+}
+
+impl Acquired {
+    /// Granted with one fencing token, to the first try.
+    pub(crate) fn granted(fencing_token: FencingToken) -> Self {
+        let fencing_tokens = FencingTokens::one(fencing_token);
+        Self::Granted { fencing_tokens, was_cut: false }
+    }
 }
 
 /// Which owner a renewal or a release found.

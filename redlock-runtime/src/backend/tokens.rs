@@ -16,6 +16,13 @@ pub(crate) struct FencingTokens {
     pub(crate) last: FencingToken,
 }
 
+impl FencingTokens {
+    /// None besides this one.
+    pub(crate) fn one(fencing_token: FencingToken) -> Self {
+        Self { first: fencing_token, last: fencing_token }
+    }
+}
+
 /// How far the fencing tokens of an owner value were used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TokensUsed {

@@ -51,6 +51,29 @@ async fn callers_of_one_process_pass_the_lock_on_without_a_command() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn three_callers_who_came_after_an_acquire_need_no_command_either() {
+    let server = Server::new();
+    let redlock = server.client();
+    let guard = holds(&redlock).await;
+    let mut waiters = Vec::new();
+    for _ in 0..4 {
+        waiters.push(waits(&redlock).await);
+    }
+    server.take_log();
+    let (owner, mut last) = (guard.owner().to_owned(), guard.fencing_token());
+    drop(guard);
+    for waiter in waiters.drain(..3) {
+        let guard = granted(waiter).await;
+        assert_eq!((guard.owner(), Some(guard.fencing_token())), (&*owner, last.after()));
+        last = guard.fencing_token();
+        drop(guard);
+    }
+    assert!(is_full(&granted(waiters.remove(0)).await));
+    assert_eq!(server.take_verbs(), ["rotate", "release"], "its tokens were used up");
+    assert_eq!(server.owner("k"), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_waiter_that_leaves_while_the_lock_is_passed_to_it_does_not_keep_it() {
     let server = Server::new();
     let (_redlock, guard, mut waiters) = cohort(&server).await;

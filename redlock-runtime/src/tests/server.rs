@@ -121,7 +121,7 @@ impl Server {
     /// A call comes that is older than anything the server knows.
     pub(super) fn calls_from_the_past(&self) {
         let old = FencingToken::new(ORIGIN - 1).unwrap();
-        let fencing_tokens = FencingTokens { first: old, last: old };
+        let fencing_tokens = FencingTokens::one(old);
         self.subscriptions.call_all(0, QueueSignal::HandedOver { fencing_tokens, lease: WINDOW });
     }
 

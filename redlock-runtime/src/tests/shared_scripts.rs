@@ -10,7 +10,9 @@ use fastrand::Rng;
 use redis_model::{Reply, Script, Server};
 
 use crate::backend::simulated::{self, SimulatedCall, SimulatedReply};
-use crate::backend::{Acquired, Claim, Downgraded, Enqueued, Found, QueueSignal, Release};
+use crate::backend::{
+    Acquired, Claim, Downgraded, Enqueued, FencingTokens, Found, QueueSignal, Release,
+};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::kind::Kind;
@@ -32,7 +34,7 @@ struct World {
     held: Vec<Held>,
     waiting: Vec<(usize, Claim)>,
     /// What the last call granted, by its reply and by messages.
-    granted: Vec<(FencingToken, Held)>,
+    granted: Vec<(FencingTokens, Held)>,
     last_token: Option<FencingToken>,
     seen: HashMap<&'static str, u32>,
 }
@@ -90,20 +92,21 @@ impl World {
     }
 
     /// A client believes from now on that it holds the lock.
-    fn holds(&mut self, client: usize, claim: Claim, lease: Duration, fencing_token: FencingToken) {
+    fn holds(&mut self, client: usize, claim: Claim, lease: Duration, tokens: FencingTokens) {
         let until = self.now + u64::try_from(lease.as_micros()).unwrap();
-        self.granted.push((fencing_token, Held { client, claim, until }));
+        self.granted.push((tokens, Held { client, claim, until }));
     }
 
     /// Takes in what the last call granted, and checks that nobody contradicts anybody.
     fn settle(&mut self) {
         self.hear();
         let mut granted = std::mem::take(&mut self.granted);
-        granted.sort_by_key(|(fencing_token, _)| *fencing_token);
-        for (fencing_token, held) in granted {
-            let is_larger = self.last_token.is_none_or(|last| last < fencing_token);
-            assert!(is_larger, "seed {}: {fencing_token} after {:?}", self.seed, self.last_token);
-            self.last_token = Some(fencing_token);
+        granted.sort_by_key(|(tokens, _)| tokens.first);
+        for (tokens, held) in granted {
+            let is_larger = self.last_token.is_none_or(|last| last < tokens.first);
+            assert!(is_larger, "seed {}: {tokens:?} after {:?}", self.seed, self.last_token);
+            // It may use all of them.
+            self.last_token = Some(tokens.last);
             *self.seen.entry(name(held.claim.kind)).or_default() += 1;
             self.held.push(held);
         }
@@ -121,7 +124,7 @@ impl World {
                 };
                 let Some(at) = self.waiting.iter().position(is_meant) else { continue };
                 let (client, claim) = self.waiting.remove(at);
-                self.holds(client, claim, lease, fencing_tokens.first);
+                self.holds(client, claim, lease, fencing_tokens);
             }
         }
     }
@@ -155,7 +158,9 @@ impl World {
             }
         }
         self.settle();
-        let a_while = Duration::from_micros(self.random.u64(1..900));
+        // Often so short that reserved fencing tokens are ahead of the clock.
+        let longest = [2, 900][self.random.usize(..2)];
+        let a_while = Duration::from_micros(self.random.u64(1..longest));
         self.pass(a_while);
     }
 
@@ -165,9 +170,9 @@ impl World {
 
     fn acquire(&mut self) {
         let (client, claim) = (self.client(), self.claim());
-        if let Acquired::Granted { fencing_token, .. } = self.ask(&simulated::acquire(&claim)) {
+        if let Acquired::Granted { fencing_tokens, .. } = self.ask(&simulated::acquire(&claim)) {
             let lease = claim.expire;
-            self.holds(client, claim, lease, fencing_token);
+            self.holds(client, claim, lease, fencing_tokens);
         }
     }
 
@@ -179,7 +184,7 @@ impl World {
         match self.ask(&simulated::enqueue(&claim, 1, told)) {
             Enqueued::Granted(tokens) => {
                 let lease = claim.expire;
-                self.holds(client, claim, lease, tokens.first);
+                self.holds(client, claim, lease, tokens);
             }
             Enqueued::Waiting { .. } => self.waiting.push((client, claim)),
             Enqueued::Unknown => panic!("seed {}: just enqueued", self.seed),
@@ -201,7 +206,7 @@ impl World {
                 // Others may have been let in with it: they came after.
                 self.waiting.remove(at);
                 let lease = claim.expire;
-                self.holds(client, claim, lease, tokens.first);
+                self.holds(client, claim, lease, tokens);
             }
             Enqueued::Waiting { .. } => {}
             Enqueued::Unknown => drop(self.waiting.remove(at)),
@@ -241,7 +246,7 @@ impl World {
             Downgraded::Granted(fencing_token) => {
                 let lease = next.expire;
                 *self.seen.entry("downgrade").or_default() += 1;
-                self.holds(held.client, next, lease, fencing_token);
+                self.holds(held.client, next, lease, FencingTokens::one(fencing_token));
             }
             Downgraded::Lost(found) => panic!("seed {}: {found:?}", self.seed),
         }

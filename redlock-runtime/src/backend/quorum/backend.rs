@@ -158,7 +158,7 @@ impl Quorum {
         let answers = broadcast(&members, missing, Reach::Admitted, ask, is_agreed).await;
         if is_agreed(&answers) {
             // The nodes clean up after tries whose connection broke.
-            return Ok(Acquired::Granted { fencing_token, was_cut: false });
+            return Ok(Acquired::granted(fencing_token));
         }
         // The lock was granted without a usable token, so it is given back.
         if tally::faults(&answers).is_empty() {

@@ -36,9 +36,9 @@ impl Quorum {
             return verdict(&answers).map(Downgraded::Lost).ok_or(undecided);
         };
         match self.agree(next, &grants, within).await? {
-            Acquired::Granted { fencing_token, .. } => {
+            Acquired::Granted { fencing_tokens, .. } => {
                 self.leave(held, within);
-                Ok(Downgraded::Granted(fencing_token))
+                Ok(Downgraded::Granted(fencing_tokens.first))
             }
             // A node has lost the read lock since it granted it.
             Acquired::Refused { .. } if undecided.nodes.is_empty() => {
@@ -88,9 +88,7 @@ async fn turn_one(
         return member.backend.acquire(next, within).await;
     };
     match downgrade.downgrade(held, next, within).await? {
-        Downgraded::Granted(fencing_token) => {
-            Ok(Acquired::Granted { fencing_token, was_cut: false })
-        }
+        Downgraded::Granted(fencing_token) => Ok(Acquired::granted(fencing_token)),
         Downgraded::Lost(_) => Ok(Acquired::Refused {
             holder: String::new(),
             free_in: None,

@@ -119,7 +119,8 @@ mod tests {
         let fault = |is_unknown| Err(Fault { nodes: Vec::new(), is_unknown, is_final: false });
         let granted = || {
             let fencing_token = crate::fencing::FencingToken::new(7).unwrap();
-            Ok(Acquired::Granted { fencing_token, was_cut: true })
+            let fencing_tokens = crate::backend::FencingTokens::one(fencing_token);
+            Ok(Acquired::Granted { fencing_tokens, was_cut: true })
         };
         assert!(!grants.ask(&owner, 0), "before its begin");
         grants.begin(&owner);

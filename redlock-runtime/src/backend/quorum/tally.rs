@@ -36,7 +36,9 @@ pub(crate) fn elect(answers: &NodeAnswers<Acquired>, quorum: usize) -> Election 
         .iter()
         .enumerate()
         .filter_map(|(index, answer)| match answer {
-            Some(Ok(Acquired::Granted { fencing_token, .. })) => Some((index, *fencing_token)),
+            Some(Ok(Acquired::Granted { fencing_tokens, .. })) => {
+                Some((index, fencing_tokens.first))
+            }
             _ => None,
         })
         .collect();

@@ -83,9 +83,9 @@ impl<S: Source> Route<S> {
                 let was_cut = answer.was_cut;
                 Ok(Acquired::Refused { holder, free_in, was_cut, is_split: false })
             }
-            Acquired::Granted { fencing_token, .. } => {
+            Acquired::Granted { fencing_tokens, .. } => {
                 match self.shortage(replicas, answer.confirmed) {
-                    None => Ok(Acquired::Granted { fencing_token, was_cut: answer.was_cut }),
+                    None => Ok(Acquired::Granted { fencing_tokens, was_cut: answer.was_cut }),
                     // The master has granted the lock, but too few replicas have it: it is given
                     // back.
                     Some((error, is_final)) => {

@@ -68,7 +68,7 @@ fn two_holds() -> (Arc<Hold>, Arc<Hold>, Tenure) {
             news: Arc::default(),
         }))
     };
-    let fencing_tokens = FencingTokens { first: fencing_token, last: fencing_token };
+    let fencing_tokens = FencingTokens::one(fencing_token);
     (hold(), hold(), Tenure::new(claim.clone(), confirmed, fencing_tokens))
 }
 

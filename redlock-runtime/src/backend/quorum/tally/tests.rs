@@ -6,8 +6,7 @@ type Answer = Option<Result<Acquired, Fault>>;
 
 #[expect(clippy::unnecessary_wraps, reason = "as among the answers")]
 fn granted(value: u64) -> Answer {
-    let fencing_token = FencingToken::new(value).unwrap();
-    Some(Ok(Acquired::Granted { fencing_token, was_cut: false }))
+    Some(Ok(Acquired::granted(FencingToken::new(value).unwrap())))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as among the answers")]

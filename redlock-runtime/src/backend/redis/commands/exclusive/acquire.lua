@@ -1,4 +1,5 @@
--- acquire: takes a free lock, with the next fencing token. Idempotent per owner.
+-- acquire: takes a free lock, with the next fencing token; with four of them, from that one on, if it
+-- is the time itself. Idempotent per owner.
 -- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot, KEYS[3] its fencing counter
 -- ARGV[1] owner, ARGV[2] expire in ms, ARGV[3] life of the counter in ms
 -- Returns '<fencing token> <time>' or {0, remaining ms of the holder (-1: no expiry), holder, time};
@@ -28,12 +29,15 @@ if not is_followed(of_slot) or not is_followed(of_lock) then
   local key = is_followed(of_slot) and counter or mark
   return redis.error_reply('FENCE no fencing token is left behind ' .. key)
 end
-local token, life, next = now, 172800000, math.max(of_slot, of_lock) + 1
-if next > tonumber(now) then
-  token, life = string.format('%.0f', next), life + (next - now) / 1000
+local next, micros, token, last_one, life = math.max(of_slot, of_lock) + 1, tonumber(now)
+if next > micros then
+  token = string.format('%.0f', next)
+  last_one, life = token, string.format('%.0f', 172800000 + (next - micros) / 1000)
+else
+  token, last_one, life = now, string.format('%.0f', micros + 3), '172800000'
 end
 -- The mark first, the lock last: a script that fails half-way is not rolled back.
-redis.call('SET', mark, token, 'PX', string.format('%.0f', life))
+redis.call('SET', mark, last_one, 'PX', life)
 if last[2] then
   -- It would be below this fencing token.
   redis.call('DEL', counter)

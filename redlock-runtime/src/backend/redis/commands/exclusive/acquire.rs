@@ -7,8 +7,13 @@ use deadpool_redis::redis::Value;
 use super::{arguments, release, replies};
 use crate::backend::redis::commands::reply::{Timed, text};
 use crate::backend::redis::commands::{Script, ScriptCall};
-use crate::backend::{Acquired, Claim};
+use crate::backend::{Acquired, Claim, FencingTokens};
 use crate::fencing::FencingToken;
+
+/// How many more fencing tokens a lock is granted if the first of them is the server's time: other
+/// callers of this process may have the lock next, without a command. The clock has passed them when
+/// the grant arrives.
+const FURTHER: u64 = 3;
 
 pub(super) static SCRIPT: Script =
     Script::new(include_str!("acquire.lua")).before(&release::SCRIPT);
@@ -25,9 +30,12 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Acquired>> {
     match value {
         Value::BulkString(granted) => {
             let (number, time) = std::str::from_utf8(granted).ok()?.split_once(' ')?;
-            let fencing_token = FencingToken::new(number.parse().ok()?)?;
-            let found = Acquired::Granted { fencing_token, was_cut: false };
-            Some(Timed { found, micros: time.parse().ok()? })
+            let (number, micros): (u64, i64) = (number.parse().ok()?, time.parse().ok()?);
+            let is_time = i64::try_from(number) == Ok(micros);
+            let first = FencingToken::new(number)?;
+            let last = if is_time { FencingToken::new(number + FURTHER)? } else { first };
+            let fencing_tokens = FencingTokens { first, last };
+            Some(Timed { found: Acquired::Granted { fencing_tokens, was_cut: false }, micros })
         }
         Value::Array(items) => {
             let [Value::Int(0), Value::Int(millis), holder, time] = items.as_slice() else {
@@ -48,10 +56,15 @@ mod tests {
     use crate::backend::redis::commands::exclusive::samples::bulk;
 
     #[test]
-    fn the_three_answers_to_an_acquire() {
-        let fencing_token = FencingToken::new(1_795_000_000_000_000).unwrap();
-        let found = Acquired::Granted { fencing_token, was_cut: false };
+    fn the_answers_to_an_acquire() {
+        let first = FencingToken::new(1_795_000_000_000_000).unwrap();
+        let found = Acquired::granted(first);
         assert_eq!(decode(&bulk("1795000000000000 17")), Some(Timed { found, micros: 17 }));
+        let last = FencingToken::new(1_795_000_000_000_003).unwrap();
+        let found =
+            Acquired::Granted { fencing_tokens: FencingTokens { first, last }, was_cut: false };
+        let answer = decode(&bulk("1795000000000000 1795000000000000"));
+        assert_eq!(answer, Some(Timed { found, micros: 1_795_000_000_000_000 }));
 
         let refused = |millis| {
             let items = vec![Value::Int(0), Value::Int(millis), bulk("web-3:x"), bulk("17")];
@@ -102,6 +115,7 @@ mod tests {
             bulk("1795000000000000 "),
             bulk("1795000000000000 17 4"),
             bulk("9007199254740992 17"),
+            bulk("9007199254740990 9007199254740990"),
             bulk("-1 17"),
             Value::BulkString(b"\xff 17".to_vec()),
             Value::Array(vec![Value::Int(1), bulk("1795000000000000"), bulk("17")]),

@@ -36,8 +36,8 @@ pub(crate) fn decode(value: &Value, locks: usize) -> Option<Timed<AllAcquired>> 
         other => (acquire::decode(other)?, 0),
     };
     let found = match of_one.found {
-        Acquired::Granted { fencing_token, was_cut } => {
-            AllAcquired::Granted { fencing_token, was_cut }
+        Acquired::Granted { fencing_tokens, was_cut } => {
+            AllAcquired::Granted { fencing_token: fencing_tokens.first, was_cut }
         }
         Acquired::Refused { holder, free_in, was_cut, .. } => {
             AllAcquired::Refused { place, holder, free_in, was_cut }

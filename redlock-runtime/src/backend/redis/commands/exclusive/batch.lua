@@ -54,9 +54,12 @@ local now = time[1] .. string.format('%06d', time[2])
 words[1] = now
 -- What was drawn here, by mark, and which locks were granted: MGET has read all keys before.
 local drawn, granted = {}, {}
+-- The time as a number, and the last of the tokens that begin with it.
+local micros = tonumber(now)
+local last_of_time = string.format('%.0f', micros + 3)
 
--- The next fencing token of a mark, which is written first. MGET finds nothing in a key of another
--- type, and GET fails.
+-- The next fencing token of a mark, or four of them, as of acquire.lua. The mark is written first. MGET
+-- finds nothing in a key of another type, and GET fails.
 local function draw(mark, last)
   last = drawn[mark] or last or try('GET', mark)
   if has_failed(last) then
@@ -66,13 +69,13 @@ local function draw(mark, last)
   if not last or last >= 9007199254740991 then
     return false
   end
-  local token, life = now, '172800000'
-  if last >= tonumber(now) then
+  local token, last_one, life = now, last_of_time, '172800000'
+  if last >= micros then
     token = string.format('%.0f', last + 1)
-    life = string.format('%.0f', 172800000 + (last + 1 - now) / 1000)
+    last_one, life = token, string.format('%.0f', 172800000 + (last + 1 - micros) / 1000)
   end
-  drawn[mark] = token
-  return not has_failed(try('SET', mark, token, 'PX', life)) and token
+  drawn[mark] = last_one
+  return not has_failed(try('SET', mark, last_one, 'PX', life)) and token
 end
 
 for i = 1, acquires do

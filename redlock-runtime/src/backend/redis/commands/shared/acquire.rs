@@ -23,8 +23,8 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Acquired>> {
     let Value::Array(items) = value else { return None };
     let (found, micros) = match items.as_slice() {
         [Value::Int(1), first, last, Value::Int(micros)] => {
-            let fencing_token = replies::fencing_tokens(first, last)?.first;
-            (Acquired::Granted { fencing_token, was_cut: false }, micros)
+            let fencing_tokens = replies::fencing_tokens(first, last)?;
+            (Acquired::Granted { fencing_tokens, was_cut: false }, micros)
         }
         [Value::Int(0), Value::Int(millis), holder, Value::Int(micros)] => {
             let free_in = replies::free_in(*millis);
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn the_two_answers() {
-        let found = Acquired::Granted { fencing_token: eight().first, was_cut: false };
+        let found = Acquired::Granted { fencing_tokens: eight(), was_cut: false };
         assert_eq!(decode(&granted(1)), Some(Timed { found, micros: 17 }));
         let refused =
             reply(vec![Value::Int(0), Value::Int(70), bulk("<readers> 3"), Value::Int(17)]);
