@@ -109,10 +109,10 @@ impl Lock {
     /// The fencing token.
     pub async fn acquire(&self, owner: &str) -> u64 {
         let granted = self.try_acquire(owner).await.unwrap();
-        number(granted.split_once(' ').unwrap().0)
+        number(granted.split(' ').next().unwrap())
     }
 
-    /// `<fencing token> <time>`
+    /// `<fencing token> <time>`, or `<time>` where they are the same.
     pub async fn try_acquire(&self, owner: &str) -> Result<String, String> {
         let keys = ["3", &self.key, &self.mark, &self.fence];
         let words = [&["EVAL", ACQUIRE][..], &keys, &[owner, EXPIRE, LIFE]].concat();

@@ -17,9 +17,9 @@ struct Budget {
     time: Duration,
 }
 
-/// The budget while another process waits.
+/// The budget while another process waits, or may wait.
 const CONTESTED: Budget = Budget { passes: 256, time: Duration::from_millis(2) };
-/// The budget while no other process was observed waiting.
+/// The budget where the server found no other process waiting.
 const ALONE: Budget = Budget { passes: MAX_RESERVE, time: Duration::from_millis(10) };
 
 /// How many fencing tokens a single waiter reserves, as more callers may come before its turn: so
@@ -60,7 +60,7 @@ pub(crate) struct Tenure {
 }
 
 impl Tenure {
-    /// Acquired while no caller waited.
+    /// Acquired; other processes may wait.
     pub(crate) fn new(
         claim: Claim,
         confirmed: ConfirmedLease,
@@ -77,11 +77,16 @@ impl Tenure {
             leftovers: Leftovers::default(),
             used: first,
             reserved: last,
-            budget: ALONE,
+            budget: CONTESTED,
             turns: 0,
             passes: 0,
             since,
         }
+    }
+
+    /// No other process waited when it was acquired.
+    pub(crate) fn alone(self) -> Self {
+        Self { budget: ALONE, ..self }
     }
 
     /// Handed over by another process, as a signal said, to a process with `callers` waiting
@@ -122,7 +127,8 @@ impl Tenure {
         fencing_tokens: FencingTokens,
     ) -> Self {
         self.claim.expire = expire;
-        Self { leftovers: self.leftovers, ..Self::new(self.claim, confirmed, fencing_tokens) }
+        let kept = Self::new(self.claim, confirmed, fencing_tokens).alone();
+        Self { leftovers: self.leftovers, ..kept }
     }
 
     /// Claimed after it was handed over: a full lease, and the tokens that were reserved with it.
@@ -315,14 +321,15 @@ mod tests {
 
     #[test]
     fn other_processes_have_their_turn_once_the_budget_is_used_up() {
-        let mut alone = tenure(EXPIRE, 1 << 20);
+        let mut alone = tenure(EXPIRE, 1 << 20).alone();
         assert!(alone.pass(EXPIRE, at(9_999)));
         assert!(!alone.pass(EXPIRE, at(10_000)));
         let mut contested = tenure(EXPIRE, 1 << 20).handed_over(at(0), 1);
         assert!((0..CONTESTED.passes).all(|_| contested.pass(EXPIRE, at(1_999))));
         assert!(!contested.pass(EXPIRE, at(1_999)));
-        let mut slow = tenure(EXPIRE, 1 << 20).handed_over(at(0), 1);
-        assert!(!slow.pass(EXPIRE, at(2_000)));
+        for mut slow in [tenure(EXPIRE, 9), tenure(EXPIRE, 9).handed_over(at(0), 1)] {
+            assert!(!slow.pass(EXPIRE, at(2_000)));
+        }
     }
 
     /// However long each caller takes, as long as the lease is fresh or claimed anew.

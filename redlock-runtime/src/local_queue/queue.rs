@@ -192,8 +192,11 @@ impl QueueHandle {
             // The key was deleted while the first of two holders had it: the poller takes back one
             // tenure only.
             Some(_) if state.returned.is_some() => Successor::Nobody(tenure),
-            // Its lease must be full, in case this process dies.
-            Some(terms) if terms.min_hold.is_zero() && tenure.pass(terms.lease(), now) => {
+            // Its lease must be full, in case this process dies. Where another caller has the lock,
+            // its key was deleted, and the server says what is left of the tenure.
+            Some(terms)
+                if is_holder && terms.min_hold.is_zero() && tenure.pass(terms.lease(), now) =>
+            {
                 match state.promise() {
                     Some(waiter) => {
                         state.in_hand += 1;

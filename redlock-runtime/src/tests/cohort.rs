@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::fake::Fate;
-use super::fifo_queue::{MOMENT, SECOND, Waiter, granted, holds, is_full, waits};
+use super::fifo_queue::{EXPIRE, MOMENT, SECOND, Waiter, granted, holds, is_full, waits};
 use super::server::Server;
 use crate::client::Redlock;
 use crate::guard::LockGuard;
+use crate::options::Wait;
 use crate::state::{LostReason, Released};
 
 /// A client that has the lock with reserved fencing tokens, and two of its callers who wait.
@@ -28,6 +29,14 @@ async fn cohort(server: &Arc<Server>) -> (Redlock, LockGuard, Vec<Waiter>) {
     server.disturb();
     let guard = granted(waiters.remove(0)).await;
     (redlock, guard, waiters)
+}
+
+/// So many callers who wait within a millisecond.
+async fn wait_at_once(redlock: &Redlock, count: usize) -> Vec<Waiter> {
+    let wait = || tokio::spawn(redlock.lock("k").expire(EXPIRE).wait(Wait::Forever).acquire());
+    let waiters = (0..count).map(|_| wait()).collect();
+    tokio::time::sleep(MOMENT).await;
+    waiters
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,10 +64,7 @@ async fn three_callers_who_came_after_an_acquire_need_no_command_either() {
     let server = Server::new();
     let redlock = server.client();
     let guard = holds(&redlock).await;
-    let mut waiters = Vec::new();
-    for _ in 0..4 {
-        waiters.push(waits(&redlock).await);
-    }
+    let mut waiters = wait_at_once(&redlock, 4).await;
     server.take_log();
     let (owner, mut last) = (guard.owner().to_owned(), guard.fencing_token());
     drop(guard);
@@ -71,6 +77,44 @@ async fn three_callers_who_came_after_an_acquire_need_no_command_either() {
     assert!(is_full(&granted(waiters.remove(0)).await));
     assert_eq!(server.take_verbs(), ["rotate", "release"], "its tokens were used up");
     assert_eq!(server.owner("k"), None);
+}
+
+/// An acquire does not see who waits in the queue of the server.
+#[tokio::test(start_paused = true)]
+async fn others_have_their_turn_two_milliseconds_behind_an_acquire() {
+    let server = Server::new();
+    let redlock = server.client();
+    let guard = holds(&redlock).await;
+    let mut waiters = wait_at_once(&redlock, 2).await;
+    let other = tokio::spawn(server.client().lock("k").wait(Wait::Forever).acquire());
+    tokio::task::yield_now().await;
+    drop(guard);
+    let second = granted(waiters.remove(0)).await;
+    tokio::time::sleep(MOMENT).await;
+    assert!(!other.is_finished());
+    server.take_log();
+    drop(second);
+    drop(granted(other).await);
+    drop(granted(waiters.remove(0)).await);
+    assert_eq!(server.take_verbs(), ["rotate", "release", "release"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_try_that_may_still_land_is_looked_for_behind_the_last_of_its_callers() {
+    let server = Server::new();
+    let redlock = server.client();
+    server.repeats_acquires();
+    let guard = holds(&redlock).await;
+    let release = format!("release {}", guard.owner());
+    let waiter = wait_at_once(&redlock, 1).await.remove(0);
+    server.take_log();
+    drop(guard);
+    let second = granted(waiter).await;
+    assert_eq!(server.take_log(), Vec::<String>::new());
+    drop(second);
+    tokio::time::sleep(SECOND / 2).await;
+    let log = server.take_log();
+    assert!(log.iter().filter(|line| **line == release).count() > 1, "{log:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -67,13 +67,17 @@ impl<const P: usize> Line<P> {
     /// `acquire.lua`.
     fn acquire(&self, state: &mut State<P>, owner: Owner) -> Reply {
         match state.lock.owner {
-            Some(holder) if holder != owner => return Reply::Gone,
-            Some(_) => {}
-            None => state.lock.counter += 1,
+            Some(holder) if holder != owner => Reply::Gone,
+            Some(_) => {
+                self.set(state, owner);
+                let last = state.lock.counter;
+                Reply::Granted { first: last, last }
+            }
+            None => {
+                let (first, last) = self.take(state, owner);
+                Reply::Granted { first, last }
+            }
         }
-        self.set(state, owner);
-        let last = state.lock.counter;
-        Reply::Granted { first: last, last }
     }
 
     /// `renew.lua`.

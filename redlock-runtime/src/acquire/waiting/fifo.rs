@@ -90,7 +90,7 @@ impl Fifo {
             Ok(Enqueued::Granted(fencing_tokens)) => {
                 cx.local_queue().state().calm();
                 let confirmed = ConfirmedLease { sent: since, lease: newcomer.claim.expire };
-                Some(Tenure::new(newcomer.claim, confirmed, fencing_tokens))
+                Some(Tenure::new(newcomer.claim, confirmed, fencing_tokens).alone())
             }
             Ok(Enqueued::Waiting { holder, position }) => {
                 let entry = newcomer.enqueued(since, position.token_floor);

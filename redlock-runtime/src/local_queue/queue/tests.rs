@@ -342,8 +342,8 @@ fn a_second_tenure_that_comes_back_does_not_replace_the_first() {
     let (first, second, _) = two_holds();
     let tenure = || two_holds().2;
     handle.now_holds(&first);
-    assert!(matches!(handle.next(&first, tenure(), at(100)), Successor::Poller));
     handle.now_holds(&second);
+    assert!(matches!(handle.next(&first, lasting(&tenure()), at(100)), Successor::Poller));
     assert!(matches!(handle.next(&second, tenure(), at(100)), Successor::Nobody(_)));
     assert!(handle.queue.state().returned.is_some());
 }
@@ -363,11 +363,11 @@ fn a_clerk_in_line_hears_that_the_last_waiter_was_served() {
     let (hold, _, tenure) = two_holds();
     let (waiting, _answer) = waiter(1, at(900));
     handle.enter(waiting, 0);
-    handle.now_holds(&hold);
     for (why, is_news) in [(RestReason::TakenHere, false), (RestReason::Waits, true)] {
         let (waiting, _answer) = waiter(2, at(900));
         handle.queue.state().waiters = Waiters::default();
         handle.queue.state().waiters.push_back(waiting);
+        handle.now_holds(&hold);
         handle.queue.state().poller = PollerState::Resting { until: at(800), why };
         let _ = has_news(&handle);
         assert!(matches!(handle.next(&hold, lasting(&tenure), at(100)), Successor::Waiter(..)));

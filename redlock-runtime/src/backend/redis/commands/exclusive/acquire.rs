@@ -10,9 +10,9 @@ use crate::backend::redis::commands::{Script, ScriptCall};
 use crate::backend::{Acquired, Claim, FencingTokens};
 use crate::fencing::FencingToken;
 
-/// How many more fencing tokens a lock is granted if the first of them is the server's time: other
-/// callers of this process may have the lock next, without a command. The clock has passed them when
-/// the grant arrives.
+/// How many fencing tokens are reserved behind one that is the server's time: other callers of this
+/// process may have the lock next, without a command. The clock has passed them when the grant
+/// arrives.
 const FURTHER: u64 = 3;
 
 pub(super) static SCRIPT: Script =
@@ -29,13 +29,16 @@ pub(crate) fn call(claim: &Claim) -> ScriptCall {
 pub(crate) fn decode(value: &Value) -> Option<Timed<Acquired>> {
     match value {
         Value::BulkString(granted) => {
-            let (number, time) = std::str::from_utf8(granted).ok()?.split_once(' ')?;
-            let (number, micros): (u64, i64) = (number.parse().ok()?, time.parse().ok()?);
-            let is_time = i64::try_from(number) == Ok(micros);
-            let first = FencingToken::new(number)?;
-            let last = if is_time { FencingToken::new(number + FURTHER)? } else { first };
-            let fencing_tokens = FencingTokens { first, last };
-            Some(Timed { found: Acquired::Granted { fencing_tokens, was_cut: false }, micros })
+            let granted = std::str::from_utf8(granted).ok()?;
+            let (token, time, further) = match granted.split_once(' ') {
+                Some((token, time)) => (token, time, 0),
+                None => (granted, granted, FURTHER),
+            };
+            let token = token.parse().ok()?;
+            let first = FencingToken::new(token)?;
+            let fencing_tokens = FencingTokens { first, last: FencingToken::new(token + further)? };
+            let found = Acquired::Granted { fencing_tokens, was_cut: false };
+            Some(Timed { found, micros: time.parse().ok()? })
         }
         Value::Array(items) => {
             let [Value::Int(0), Value::Int(millis), holder, time] = items.as_slice() else {
@@ -63,7 +66,7 @@ mod tests {
         let last = FencingToken::new(1_795_000_000_000_003).unwrap();
         let found =
             Acquired::Granted { fencing_tokens: FencingTokens { first, last }, was_cut: false };
-        let answer = decode(&bulk("1795000000000000 1795000000000000"));
+        let answer = decode(&bulk("1795000000000000"));
         assert_eq!(answer, Some(Timed { found, micros: 1_795_000_000_000_000 }));
 
         let refused = |millis| {
@@ -111,11 +114,11 @@ mod tests {
             Value::Int(7),
             Value::Array(vec![]),
             bulk(""),
-            bulk("1795000000000000"),
             bulk("1795000000000000 "),
+            bulk(" 1795000000000000"),
             bulk("1795000000000000 17 4"),
             bulk("9007199254740992 17"),
-            bulk("9007199254740990 9007199254740990"),
+            bulk("9007199254740990"),
             bulk("-1 17"),
             Value::BulkString(b"\xff 17".to_vec()),
             Value::Array(vec![Value::Int(1), bulk("1795000000000000"), bulk("17")]),

@@ -6,9 +6,10 @@
 -- ARGV[1] the number of releases, then the owner of each, then of each acquire its owner and expire
 -- in ms
 -- Returns a text and the refusals. The text is the time in us, if there are acquires, and a word for
--- each command: 1, released; the fencing token of a granted lock; ?, the next of the refusals, which are
--- what acquire.lua returns; -, nothing was done, and the command has to be sent by itself. One text
--- costs client and server less than an answer for each.
+-- each command: 1, released; +, granted with the time as fencing token, and with the next three; the
+-- only fencing token of a granted lock; ?, the next of the refusals, which are what acquire.lua returns;
+-- -, nothing was done, and the command has to be sent by itself. One text costs client and server less
+-- than an answer for each.
 -- No error is raised: what was done before it would be unknown.
 local try = redis.pcall
 local releases = tonumber(ARGV[1])
@@ -54,11 +55,11 @@ local now = time[1] .. string.format('%06d', time[2])
 words[1] = now
 -- What was drawn here, by mark, and which locks were granted: MGET has read all keys before.
 local drawn, granted = {}, {}
--- The time as a number, and the last of the tokens that begin with it.
+-- The time as a number, and the last of the four fencing tokens that begin with it.
 local micros = tonumber(now)
 local last_of_time = string.format('%.0f', micros + 3)
 
--- The next fencing token of a mark, or four of them, as of acquire.lua. The mark is written first. MGET
+-- Draws from a mark as acquire.lua does, and returns the word for it. The mark is written first. MGET
 -- finds nothing in a key of another type, and GET fails.
 local function draw(mark, last)
   last = drawn[mark] or last or try('GET', mark)
@@ -69,13 +70,13 @@ local function draw(mark, last)
   if not last or last >= 9007199254740991 then
     return false
   end
-  local token, last_one, life = now, last_of_time, '172800000'
+  local word, highest, life = '+', last_of_time, '172800000'
   if last >= micros then
-    token = string.format('%.0f', last + 1)
-    last_one, life = token, string.format('%.0f', 172800000 + (last + 1 - micros) / 1000)
+    highest = string.format('%.0f', last + 1)
+    word, life = highest, string.format('%.0f', life + (last + 1 - micros) / 1000)
   end
-  drawn[mark] = last_one
-  return not has_failed(try('SET', mark, last_one, 'PX', life)) and token
+  drawn[mark] = highest
+  return not has_failed(try('SET', mark, highest, 'PX', life)) and word
 end
 
 for i = 1, acquires do
@@ -89,12 +90,12 @@ for i = 1, acquires do
       word, refusals[#refusals + 1] = '?', {0, left, holder, now}
     end
   elseif not holder and not seen[at + 2] and not granted[lock] then
-    local token = draw(mark, seen[at + 1])
+    local drawn_word = draw(mark, seen[at + 1])
     -- A key of another type stays as it is.
-    local set = token and try('SET', lock, owner, 'PX', expire, 'NX')
+    local set = drawn_word and try('SET', lock, owner, 'PX', expire, 'NX')
     if set and not has_failed(set) then
       granted[lock] = true
-      word = token
+      word = drawn_word
     end
   end
   words[releases + i + 1] = word

@@ -112,6 +112,7 @@ fn answers(reply: &Value) -> Option<Vec<Option<Value>>> {
         "-" => Some(None),
         "1" => Some(Some(Value::Int(1))),
         "?" => refusals.next().cloned().map(Some),
+        "+" => Some(Some(Value::BulkString(now.into()))),
         "" => None,
         fencing_token => {
             Some(Some(Value::BulkString([fencing_token, " ", now].concat().into_bytes())))

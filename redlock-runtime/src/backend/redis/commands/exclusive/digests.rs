@@ -30,9 +30,9 @@ pub(crate) fn scripts() -> [&'static str; 12] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "bed11fc3106553be1d846d62d697fd78ae542bd4"),
+        (&acquire::SCRIPT, "864bf427e7439fac282b865030f3a7bf08911a70"),
         (&acquire_all::SCRIPT, "a80dbb0f90772261dea350bdcf7bfb20441143df"),
-        (&batch::SCRIPT, "5fad4920dd045e55bb458af1f8cccc218ed18b3b"),
+        (&batch::SCRIPT, "8f827ea2a3450bd1d1b7215273816e168d98ddfb"),
         (&raise::SCRIPT, "6e5b9298609e8f6c72c53308d307db6ab64b6dfc"),
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
         (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),
