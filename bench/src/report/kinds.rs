@@ -9,8 +9,8 @@ use crate::harness::Results;
 pub const TEXT: &str = "\
 In `readers` a writer pauses for 20 ms between its cycles, among 8 readers that never pause, in 3
 processes, with bodies of 5 ms; *beyond the longest hold* is what is left of a wait when the longest
-of the readers' holds that it met is taken off. In `batch` 24 readers in 3 processes all come while a writer has the
-lock; round trips are those that the hand-over is divided by.\n";
+of the readers' holds that it met is taken off. In `batch` 24 readers in 3 processes all come while
+a writer has the lock; round trips are those that the hand-over is divided by.\n";
 
 /// In the order of the page.
 pub fn tables(results: &Results) -> Vec<Table> {

@@ -4,8 +4,8 @@ use crate::fencing::FencingToken;
 use crate::options::MIN_EXPIRE;
 
 /// How many fencing tokens can be reserved in the queue at once. The server always grants one. It
-/// grants more only if they are ahead of its clock by no more than the shortest lease, so that its clock has
-/// passed them when the lease is over.
+/// grants more only if they are ahead of its clock by no more than the shortest lease, so that its
+/// clock has passed them when the lease is over.
 pub(crate) const MAX_RESERVE: u32 = 1 << 13;
 const _: () = assert!((MAX_RESERVE as u128) < MIN_EXPIRE.as_micros());
 

@@ -73,17 +73,20 @@ pub(crate) fn parse(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, Lock
             "`{shown}` does not use TLS, though `tls` is set; write `rediss://`, or leave `tls` out"
         )));
     }
-    if url.ends_with("#insecure") {
-        return Err(LockError::config(format!(
-            "`{shown}` switches certificate checks off; use a certificate that can be checked"
-        )));
-    }
     let info = url.into_connection_info().map_err(|error| {
         let why = error.detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
         LockError::config(format!(
             "`{shown}` is not a redis URL{why}; write `redis://user:password@host:6379/0`"
         ))
     })?;
+    // What was parsed, as the parser leaves white space out.
+    if url.ends_with("#insecure")
+        || matches!(info.addr(), ConnectionAddr::TcpTls { insecure: true, .. })
+    {
+        return Err(LockError::config(format!(
+            "`{shown}` switches certificate checks off; use a certificate that can be checked"
+        )));
+    }
     let settings = info.redis_settings().clone().set_lib_name(LIBRARY, VERSION);
     let info = info.set_redis_settings(settings);
     match tls {
@@ -241,6 +244,15 @@ mod tests {
         assert!(message("http://127.0.0.1").contains("begins with `redis://`"));
         assert!(message("redis://127.0.0.1:notaport").contains("is not a redis URL"));
         assert!(message("rediss://127.0.0.1/#insecure").contains("rediss://127.0.0.1"));
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn certificates_are_checked_whatever_stands_around_the_url() {
+        for url in ["rediss://h/#insecure", "rediss://h/#insecure\n", "rediss://h/#insec\ture"] {
+            let message = message(url);
+            assert!(message.contains("switches certificate checks off"), "{url:?}: {message}");
+        }
     }
 
     #[cfg(not(feature = "tls"))]

@@ -59,11 +59,14 @@ fn kind(error: &RedisError) -> NodeErrorKind {
         Some("OOM") => NodeErrorKind::OutOfMemory,
         Some("MISCONF") => NodeErrorKind::CannotPersist,
         Some("NOREPLICAS") => NodeErrorKind::NoReplicas,
-        Some("READONLY" | "MASTERDOWN") => NodeErrorKind::ReadOnly,
+        // `UNBLOCKED` ends each `WAIT` of a master that becomes a replica.
+        Some("READONLY" | "MASTERDOWN" | "UNBLOCKED") => NodeErrorKind::ReadOnly,
         Some("WRONGTYPE") => NodeErrorKind::WrongType,
         Some("MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "CROSSSLOT") => NodeErrorKind::Cluster,
         _ if detail(error).contains("max number of clients") => NodeErrorKind::TooManyClients,
         _ if is_acl_failure(detail(error)) => NodeErrorKind::NoPermission,
+        // Of a refused `SELECT`, the client library leaves the code out.
+        _ if detail(error).starts_with("Redis is busy running") => NodeErrorKind::Busy,
         _ => NodeErrorKind::Refused,
     }
 }

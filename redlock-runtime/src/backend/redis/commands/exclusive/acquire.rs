@@ -30,13 +30,13 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Acquired>> {
     match value {
         Value::BulkString(granted) => {
             let granted = std::str::from_utf8(granted).ok()?;
-            let (token, time, further) = match granted.split_once(' ') {
-                Some((token, time)) => (token, time, 0),
+            let (first, time, further) = match granted.split_once(' ') {
+                Some((first, time)) => (first, time, 0),
                 None => (granted, granted, FURTHER),
             };
-            let token = token.parse().ok()?;
-            let first = FencingToken::new(token)?;
-            let fencing_tokens = FencingTokens { first, last: FencingToken::new(token + further)? };
+            let first = first.parse().ok()?;
+            let last = FencingToken::new(u64::from(first) + further)?;
+            let fencing_tokens = FencingTokens { first, last };
             let found = Acquired::Granted { fencing_tokens, was_cut: false };
             Some(Timed { found, micros: time.parse().ok()? })
         }

@@ -68,6 +68,7 @@ fn a_connection_that_leads_to_the_wrong_place_is_given_up() {
         ("READONLY You can't write against a read only replica", ReadOnly, false),
         ("ERR Error running script: -READONLY You can't write", ReadOnly, false),
         ("MASTERDOWN Link with MASTER is down", ReadOnly, false),
+        ("UNBLOCKED force unblock from blocking operation", ReadOnly, false),
         ("NOAUTH Authentication required", Authentication, true),
         ("WRONGPASS invalid username", Authentication, true),
         ("ERR max number of clients reached", TooManyClients, false),
@@ -99,6 +100,7 @@ fn what_the_client_itself_finds_is_understood() {
         (ErrorKind::MasterNameNotFoundBySentinel, "", NoMaster, false, false, false),
         (ErrorKind::UnexpectedReturnType, "", Protocol, true, false, false),
         (ErrorKind::Client, "", Refused, false, false, true),
+        (ErrorKind::Client, "Redis is busy running a script", Busy, false, false, false),
     ] {
         let found = made(kind, detail);
         let flags = (found.discard, found.broke, found.is_final);
