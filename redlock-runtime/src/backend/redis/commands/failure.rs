@@ -7,6 +7,9 @@ use deadpool_redis::redis::Value;
 use crate::backend::Fault;
 use crate::error::{NodeError, NodeErrorKind};
 
+/// How much of a reply an error shows, in characters.
+const SHOWN: usize = 200;
+
 /// A failed call.
 pub(crate) struct Failure {
     pub(crate) error: NodeError,
@@ -46,6 +49,26 @@ pub(crate) fn no_reply(node: &str, what: &str, within: Duration, is_unknown: boo
 
 /// The reply does not have the form of the script's replies: another program answers there.
 pub(crate) fn nonsense(node: &str, value: &Value) -> Failure {
-    let message = format!("unexpected reply {value:?}");
+    let mut message = format!("unexpected reply {value:?}");
+    if let Some((end, _)) = message.char_indices().nth(SHOWN) {
+        message.truncate(end);
+        message.push_str("...");
+    }
     Failure::new(NodeError::new(node, NodeErrorKind::Protocol, message), true, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_shows_the_beginning_of_a_reply_only() {
+        let said = |length| {
+            let reply = Value::SimpleString("\u{e9}".repeat(length));
+            nonsense("n", &reply).error.message().to_owned()
+        };
+        assert!(said(20).ends_with("\u{e9}\")"), "{}", said(20));
+        assert_eq!(said(1_000_000).chars().count(), SHOWN + 3);
+        assert!(said(1_000_000).ends_with("\u{e9}..."));
+    }
 }

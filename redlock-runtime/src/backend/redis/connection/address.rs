@@ -22,7 +22,6 @@ const PIPELINE_DEPTH: usize = 1024;
 pub(crate) fn open(url: &str, tls: Option<&Tls>) -> Result<(String, Pool, Client), LockError> {
     let info = parse(url, tls)?;
     let name = name(&info);
-    let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
     let failed = |error: RedisError| LockError::config(format!("{name}: {error}"));
     let client = Client::open(info.clone()).map_err(failed)?;
     let manager = Manager::new_with_config(info, settings()).map_err(failed)?;
@@ -31,6 +30,11 @@ pub(crate) fn open(url: &str, tls: Option<&Tls>) -> Result<(String, Pool, Client
         .build()
         .map_err(|error| LockError::config(format!("{name}: {error}")))?;
     Ok((name, pool, client))
+}
+
+/// A command leaves at once, also behind another one that the server has not acknowledged.
+pub(crate) fn tcp_settings() -> TcpSettings {
+    TcpSettings::default().set_nodelay(true)
 }
 
 /// Without timeouts: every connect and every command has a timeout of this library, whose error
@@ -87,8 +91,16 @@ pub(crate) fn parse(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, Lock
             "`{shown}` switches certificate checks off; use a certificate that can be checked"
         )));
     }
-    let settings = info.redis_settings().clone().set_lib_name(LIBRARY, VERSION);
-    let info = info.set_redis_settings(settings);
+    let settings = info.redis_settings();
+    // The client library would log in as `default`, without a word.
+    if settings.password().is_none() && settings.username().is_some_and(|user| user != "default") {
+        return Err(LockError::config(format!(
+            "`{shown}` names a user without a password; write `user:password@`, with any word as \
+             the password of a user that has none (`nopass`)"
+        )));
+    }
+    let settings = settings.clone().set_lib_name(LIBRARY, VERSION);
+    let info = info.set_redis_settings(settings).set_tcp_settings(tcp_settings());
     match tls {
         Some(tls) => tls::secure(info, tls),
         None => Ok(info),
@@ -244,6 +256,9 @@ mod tests {
         assert!(message("http://127.0.0.1").contains("begins with `redis://`"));
         assert!(message("redis://127.0.0.1:notaport").contains("is not a redis URL"));
         assert!(message("rediss://127.0.0.1/#insecure").contains("rediss://127.0.0.1"));
+        assert!(message("redis://locks@127.0.0.1").contains("a user without a password"));
+        assert!(message("unix:///run/redis.sock?user=locks").contains("a user without a password"));
+        assert!(parse("redis://default@127.0.0.1", None).is_ok());
     }
 
     #[cfg(feature = "tls")]

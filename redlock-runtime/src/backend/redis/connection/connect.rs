@@ -7,6 +7,8 @@ use std::time::Duration;
 use deadpool_redis::redis::{RedisError, RedisResult};
 use tokio::time::{sleep, timeout};
 
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+use super::diagnosis::diagnose;
 use super::source::Source;
 use crate::backend::redis::commands::{Invocation, Script};
 use crate::backend::redis::pubsub::{broken, silent};
@@ -46,7 +48,7 @@ async fn first<'a, T>(
     mut begin: impl FnMut() -> ConnectAttempt<'a, T>,
     mut pause: Duration,
 ) -> RedisResult<T> {
-    let mut race = Race::of([begin()]);
+    let mut race = Race::to_one_server([begin()]);
     loop {
         tokio::select! {
             biased;
@@ -65,13 +67,28 @@ pub(crate) type ConnectAttempt<'a, T> = Pin<Box<dyn Future<Output = RedisResult<
 /// Several attempts at once, of which one has to succeed.
 pub(crate) struct Race<'a, T> {
     attempts: Vec<ConnectAttempt<'a, T>>,
-    /// The most useful error so far: an error reply of a server, rather than a broken connection.
+    /// The error so far that says most.
     failed: Option<RedisError>,
+    /// How much an error says.
+    weight: fn(&RedisError) -> u8,
 }
 
 impl<'a, T> Race<'a, T> {
-    pub(crate) fn of(attempts: impl IntoIterator<Item = ConnectAttempt<'a, T>>) -> Self {
-        Self { attempts: attempts.into_iter().collect(), failed: None }
+    /// What the server said tells more than a connection that broke.
+    fn to_one_server(attempts: impl IntoIterator<Item = ConnectAttempt<'a, T>>) -> Self {
+        let weight = |error: &RedisError| u8::from(!error.is_io_error());
+        Self { attempts: attempts.into_iter().collect(), failed: None, weight }
+    }
+
+    /// An error is final only if it is so for each of the servers: another one may answer later.
+    #[cfg(any(feature = "sentinel", feature = "cluster"))]
+    pub(crate) fn to_servers(attempts: impl IntoIterator<Item = ConnectAttempt<'a, T>>) -> Self {
+        let weight = |error: &RedisError| match error {
+            _ if diagnose("", error).is_final => 0,
+            _ if error.is_io_error() => 1,
+            _ => 2,
+        };
+        Self { attempts: attempts.into_iter().collect(), failed: None, weight }
     }
 
     /// The first success, or an error when all have failed. Cancel safe.
@@ -87,7 +104,8 @@ impl<'a, T> Race<'a, T> {
                 Poll::Ready(Ok(made)) => return Poll::Ready(Ok(made)),
                 Poll::Ready(Err(error)) => {
                     drop(self.attempts.swap_remove(at));
-                    if self.failed.as_ref().is_none_or(RedisError::is_io_error) {
+                    let weight = self.weight;
+                    if self.failed.as_ref().is_none_or(|first| weight(first) < weight(&error)) {
                         self.failed = Some(error);
                     }
                 }
@@ -154,8 +172,26 @@ mod tests {
         let said = || RedisError::from((ErrorKind::AuthenticationFailed, "no"));
         for second in [1, 3] {
             let attempts = [after(2 * SECOND, Err(broken())), after(second * SECOND, Err(said()))];
-            let error = Race::of(attempts).won().await.unwrap_err();
+            let error = Race::to_one_server(attempts).won().await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::AuthenticationFailed);
         }
+    }
+
+    #[cfg(any(feature = "sentinel", feature = "cluster"))]
+    #[tokio::test(start_paused = true)]
+    async fn one_of_several_servers_alone_makes_no_error_final() {
+        let refused = || RedisError::from((ErrorKind::AuthenticationFailed, "no"));
+        let no_master = || RedisError::from((ErrorKind::MasterNameNotFoundBySentinel, "none"));
+        let said = async |errors: [RedisError; 3]| {
+            let attempts = (1..).zip(errors).map(|(at, error)| after(at * SECOND, Err(error)));
+            Race::to_servers(attempts).won().await.unwrap_err().kind()
+        };
+        assert_eq!(said([broken(), refused(), broken()]).await, ErrorKind::Io);
+        assert_eq!(said([refused(), broken(), refused()]).await, ErrorKind::Io);
+        let kind = ErrorKind::MasterNameNotFoundBySentinel;
+        assert_eq!(said([refused(), no_master(), broken()]).await, kind);
+        assert_eq!(said([no_master(), refused(), broken()]).await, kind);
+        let kind = ErrorKind::AuthenticationFailed;
+        assert_eq!(said([refused(), refused(), refused()]).await, kind);
     }
 }

@@ -13,7 +13,6 @@ use deadpool_redis::redis::cluster_routing::{
     MultipleNodeRoutingInfo, ResponsePolicy, Route, RoutingInfo, SingleNodeRoutingInfo, Slot,
     SlotAddr,
 };
-use deadpool_redis::redis::io::tcp::TcpSettings;
 use deadpool_redis::redis::{
     ConnectionInfo, ErrorKind, RedisError, RedisResult, ServerErrorKind, Value,
 };
@@ -76,7 +75,7 @@ impl RedisCluster {
             .connection_timeout(CLIENT_CONNECT)
             .response_timeout(CLIENT_REPLY)
             .overall_response_timeout(None)
-            .tcp_settings(TcpSettings::default().set_nodelay(true))
+            .tcp_settings(address::tcp_settings())
             .build()
             .map_err(|error| LockError::config(format!("{name}: {error}")))?;
         let shards = Shards::Client { client: Box::new(client), seeds: nodes };

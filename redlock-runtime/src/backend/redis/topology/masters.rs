@@ -234,7 +234,7 @@ pub(super) async fn masters(
             if masters.is_empty() { Err(broken()) } else { Ok((server, masters)) }
         })
     };
-    Race::of(servers.into_iter().map(ask)).won().await
+    Race::to_servers(servers.into_iter().map(ask)).won().await
 }
 
 /// A server's answer to CLUSTER SLOTS.

@@ -3,7 +3,7 @@
 use deadpool::managed::Manager as _;
 use deadpool_redis::redis::aio::MultiplexedConnection;
 use deadpool_redis::redis::sentinel::SentinelClient;
-use deadpool_redis::redis::{Client, ConnectionAddr, ConnectionInfo, RedisResult};
+use deadpool_redis::redis::{self, Client, ConnectionAddr, ConnectionInfo, RedisResult};
 use deadpool_redis::sentinel::{Pool, SentinelNodeConnectionInfo, SentinelServerType, TlsMode};
 
 use crate::backend::redis::connection::address;
@@ -50,7 +50,9 @@ fn ask(
     login: Option<SentinelNodeConnectionInfo>,
 ) -> RedisResult<SentinelClient> {
     let kind = SentinelServerType::Master.into();
-    SentinelClient::build(vec![sentinel], master, login.map(Into::into), kind)
+    let to_master = login.map(redis::sentinel::SentinelNodeConnectionInfo::from);
+    let to_master = to_master.unwrap_or_default().set_tcp_settings(address::tcp_settings());
+    SentinelClient::build(vec![sentinel], master, Some(to_master), kind)
 }
 
 impl Sentinels {
@@ -78,7 +80,7 @@ impl Sentinels {
             let asked = ask(sentinel.clone(), master.clone(), login.clone());
             Box::pin(async move { asked?.async_get_client().await })
         };
-        Some(Race::of(sentinels.iter().map(attempt)).won().await)
+        Some(Race::to_servers(sentinels.iter().map(attempt)).won().await)
     }
 }
 
