@@ -95,8 +95,10 @@ fn begin(mut task: ReleaseTask, route: Arc<dyn LockBackend>, over: oneshot::Send
     }
     if !oldest.is_empty() {
         add(unawaited, |releases| {
-            oldest.append(releases);
-            *releases = oldest;
+            // One by one: there may be hundreds behind them, which stay where they are.
+            while let Some(release) = oldest.pop_back() {
+                releases.push_front(release);
+            }
         });
     }
 }
