@@ -104,7 +104,7 @@ async fn with_the_guard_a_promoted_replica_has_no_vote_at_first() {
     let old = set.master().await;
     set.failover().await;
     // Until the sentinels have told it so, the old one takes itself for the master.
-    eventually(secs(60), || is_replica(&old)).await;
+    eventually(secs(60), || is_replica(old)).await;
     let request = redlock.lock("k").expire(secs(2)).wait(Wait::Never);
     let error = request.acquire().await.unwrap_err();
     assert!(error.to_string().contains("a replica took its place"), "{error}");
