@@ -17,6 +17,7 @@ mod lock_order;
 mod metrics;
 mod min_hold;
 mod odd_clocks;
+mod odd_marks;
 mod options;
 mod panics;
 mod queue_lost;

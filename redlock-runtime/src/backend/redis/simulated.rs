@@ -179,6 +179,9 @@ pub(crate) fn downgrade(held: &Claim, next: &Claim) -> SimulatedCall<Downgraded>
 }
 
 pub(crate) fn raise(claim: &Claim, fencing_token: FencingToken) -> SimulatedCall<Found> {
+    if claim.kind.is_shared() {
+        return SimulatedCall::new(shared::raise::call(claim, fencing_token), raise::decode);
+    }
     SimulatedCall::new(raise::call(claim, fencing_token), raise::decode)
 }
 

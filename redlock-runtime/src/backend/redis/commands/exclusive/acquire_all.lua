@@ -26,7 +26,7 @@ for i, key in ipairs(helpers) do
     counters[#counters + 1] = key
   end
   local number = tonumber(text or '0')
-  if not number or number >= 9007199254740991 then
+  if not (number and number < 9007199254740991) then
     return redis.error_reply('FENCE no fencing token is left behind ' .. key)
   end
   next = math.max(next, number + 1)

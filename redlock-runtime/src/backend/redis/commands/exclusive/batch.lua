@@ -67,7 +67,7 @@ local function draw(mark, last)
     return false
   end
   last = tonumber(last or '0')
-  if not last or last >= 9007199254740991 then
+  if not (last and last < 9007199254740991) then
     return false
   end
   local word, highest, life = '+', last_of_time, '172800000'

@@ -31,9 +31,9 @@ pub(crate) fn scripts() -> [&'static str; 12] {
 fn the_digests_are_pinned() {
     for (script, digest) in [
         (&acquire::SCRIPT, "864bf427e7439fac282b865030f3a7bf08911a70"),
-        (&acquire_all::SCRIPT, "a80dbb0f90772261dea350bdcf7bfb20441143df"),
-        (&batch::SCRIPT, "8f827ea2a3450bd1d1b7215273816e168d98ddfb"),
-        (&raise::SCRIPT, "6e5b9298609e8f6c72c53308d307db6ab64b6dfc"),
+        (&acquire_all::SCRIPT, "2719aaf76d16c7335034b21d2fd718fca7b2dd50"),
+        (&batch::SCRIPT, "95637b6b5d5025375ec0b9588fe4eb9c28ea4a86"),
+        (&raise::SCRIPT, "b4b98ed44b20a955d4edfc1efb9c2e451bacdd3e"),
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
         (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),
         (&release_hint::SCRIPT, "1c4bd18064bbe7158c25452e76ecc4bb3ea8aa5c"),

@@ -13,8 +13,9 @@ do
     -- MGET finds nothing in a key of another type, and GET fails.
     local of_slot = tonumber(last[1] or redis.call('GET', mark) or '0')
     local of_lock = tonumber(last[2] or '0')
-    local next = of_slot and of_lock and math.max(of_slot, of_lock) + 1
-    if next and next <= 9007199254740991 then
+    local limit = 9007199254740991
+    if of_slot and of_slot < limit and of_lock and of_lock < limit then
+      local next = math.max(of_slot, of_lock) + 1
       local token, life = math.max(next, now), 172800000 + math.max(0, next - now) / 1000
       local first = string.format('%.0f', token)
       -- The mark first, the lock last: a script that fails half-way is not rolled back.

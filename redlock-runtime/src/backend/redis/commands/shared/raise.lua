@@ -16,13 +16,19 @@ if not ends or tonumber(ends) <= now then
   return 0
 end
 local token = tonumber(ARGV[2])
-if tonumber(redis.call('GET', KEYS[2]) or '0') < token then
+local last = tonumber(redis.call('GET', KEYS[2]) or '0')
+-- No number, or `nan`, which equals nothing.
+if last ~= last or not last then
+  return redis.error_reply('FENCE no fencing token is left behind ' .. KEYS[2])
+end
+if last < token then
   local ahead = math.max(0, token - now) / 1000
   redis.call('SET', KEYS[2], ARGV[2], 'PX', string.format('%.0f', 172800000 + ahead))
 end
--- A counter, where there is one, is what the next fencing token comes behind.
+-- A counter, where there is one, is what the next fencing token comes behind. One that is no number
+-- is lifted as well.
 local counter = redis.pcall('GET', KEYS[3])
-if type(counter) == 'string' and (tonumber(counter) or 0) < token then
+if type(counter) == 'string' and not ((tonumber(counter) or 0) >= token) then
   redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[3])
 end
 return 1
