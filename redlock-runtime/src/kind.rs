@@ -75,9 +75,9 @@ impl Kind {
     /// May a call of this kind run inside of a hold of `outer`, which its own task has?
     pub(crate) fn may_run_inside(self, outer: Self) -> bool {
         match (self, outer) {
-            (Self::Exclusive | Self::Read, Self::Exclusive)
-            | (Self::Read, Self::Read)
-            | (Self::Permits(_), Self::Permits(_)) => true,
+            (Self::Exclusive | Self::Read, Self::Exclusive) | (Self::Read, Self::Read) => true,
+            // As many may be inside of the hold as it brings.
+            (Self::Permits(own), Self::Permits(outer)) => own >= outer,
             (Self::Exclusive, Self::Read | Self::Permits(_))
             | (Self::Read, Self::Permits(_))
             | (Self::Permits(_), Self::Exclusive | Self::Read) => false,
@@ -125,7 +125,8 @@ mod tests {
         let permits = |count| Kind::Permits(NonZeroU32::new(count).unwrap());
         assert!(Kind::Read.may_run_inside(Kind::Exclusive));
         assert!(!Kind::Exclusive.may_run_inside(Kind::Read));
-        assert!(permits(2).may_run_inside(permits(3)));
+        assert!(permits(3).may_run_inside(permits(3)) && permits(4).may_run_inside(permits(3)));
+        assert!(!permits(2).may_run_inside(permits(3)));
         for kind in [Kind::Exclusive, Kind::Read] {
             assert!(kind.may_run_inside(kind));
             assert!(!kind.may_run_inside(permits(3)) && !permits(3).may_run_inside(kind));
