@@ -45,7 +45,7 @@ pub(crate) struct ReleaseTask {
     pub(crate) late: Option<Late>,
     /// It leaves over the connection of a caller, who does not await it.
     pub(crate) leaving: Option<Leaving>,
-    /// Set if a body has finished, and nobody awaits what the release finds.
+    /// Set if a body has finished, and this task reports what the release finds.
     pub(crate) finished: Option<FinishedBody>,
 }
 

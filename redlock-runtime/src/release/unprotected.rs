@@ -11,7 +11,7 @@ use crate::shield::tell;
 use crate::state::Released;
 use crate::{executor, telemetry};
 
-/// The hold of a body that has finished, whose releases nobody awaits.
+/// The hold of a body that has finished. Its releases report what they find by themselves.
 #[derive(Debug, Clone)]
 pub(crate) struct FinishedBody {
     hold: Arc<Hold>,
