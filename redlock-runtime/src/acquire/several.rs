@@ -42,13 +42,23 @@ async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -
     let first_and_last = std::iter::once(&order.key).chain(further.last());
     nesting::note_order(&engine, order.template, first_and_last, wait);
     let attempt = CountedCall::begin(&order);
-    let call = Arc::new(SeveralKeys::new(engine, &order, further, started));
-    let granted = call.acquire().await;
+    let terms = order.terms(started, engine.shutdowns().begun());
+    let mut begun = started;
+    let granted = loop {
+        let call = SeveralKeys::new(&engine, &order, &further, terms, begun);
+        let granted = Arc::new(call).acquire().await;
+        // The keys were taken back because this task was not polled for too long: it waits again.
+        if granted.as_ref().map_or(true, Ownership::take) {
+            break granted;
+        }
+        drop(granted);
+        begun = engine.clock().now();
+    };
     attempt.end(&granted);
     if wait == Wait::Never { granted } else { granted.map_err(nesting::with_holds) }
 }
 
-/// A call that wants several keys.
+/// A call that wants several keys, from when it begins, or begins to wait again.
 pub(super) struct SeveralKeys {
     engine: Arc<Engine>,
     /// In the order of keys.
@@ -67,38 +77,37 @@ enum Ended {
 }
 
 impl SeveralKeys {
-    fn new(engine: Arc<Engine>, order: &Order, further: Vec<LockKey>, started: Moment) -> Self {
-        let terms = order.terms(started, engine.shutdowns().begun());
+    fn new(
+        engine: &Arc<Engine>,
+        order: &Order,
+        further: &[LockKey],
+        terms: Terms,
+        begun: Moment,
+    ) -> Self {
         let wait = order.policy.wait();
         let end = match wait {
-            Wait::AtMost(limit) => started.plus(limit),
-            Wait::Never => started,
+            // There is time for one more attempt in any case.
+            Wait::AtMost(limit) => terms.started.plus(limit).max(begun),
+            Wait::Never => begun,
             Wait::Forever => Moment::NEVER,
         };
-        let keys = std::iter::once(order.key.clone()).chain(further);
-        let orders = keys.map(|key| Order { key, ..*order }).collect();
-        Self { engine, orders, terms, wait, end }
+        let keys = std::iter::once(&order.key).chain(further);
+        let orders = keys.map(|key| Order { key: key.clone(), ..*order }).collect();
+        Self { engine: Arc::clone(engine), orders, terms, wait, end }
     }
 
     async fn acquire(self: Arc<Self>) -> Acquisition {
-        loop {
-            if self.engine.shutdowns().refuse(self.terms.shutdowns) {
-                return Err(self.shutting_down());
-            }
-            let route = self.engine.route();
-            let at_once = match &route {
-                Some(route) => self.at_once(&**route, true).await,
-                None => None,
-            };
-            let granted = match at_once {
-                Some(granted) => granted,
-                None => self.on_executor(route.is_some()).await,
-            };
-            // The keys were taken back because this task was not polled for too long: it waits
-            // again.
-            if granted.as_ref().map_or(true, Ownership::take) {
-                return granted;
-            }
+        if self.engine.shutdowns().refuse(self.terms.shutdowns) {
+            return Err(self.shutting_down());
+        }
+        let route = self.engine.route();
+        let at_once = match &route {
+            Some(route) => self.at_once(&**route, true).await,
+            None => None,
+        };
+        match at_once {
+            Some(granted) => granted,
+            None => self.on_executor(route.is_some()).await,
         }
     }
 

@@ -11,6 +11,7 @@ use crate::fencing::FencingToken;
 use crate::hold::{ConfirmedLease, FurtherKeys, Granted, Hold, NewHold};
 use crate::local_queue::Terms;
 use crate::shield::tell;
+use crate::validity;
 
 /// Makes one hold of keys that are held one by one, in the order of keys. No counter of them is
 /// below `fencing_token`. If the lease of one was lost, all are released.
@@ -40,8 +41,9 @@ pub(crate) fn hold_together(
     begin: Begin,
 ) -> Result<Ownership, NotGranted> {
     let Begin { granted, is_taken } = begin;
-    let ends = |confirmed: &ConfirmedLease| confirmed.sent.plus(confirmed.lease);
-    let confirmed = keys.iter().map(|(_, tenure)| tenure.confirmed).min_by_key(ends);
+    // Not the one that ends first: the margins of a longer lease are longer.
+    let stops = |confirmed: &ConfirmedLease| validity::stop(confirmed.sent, confirmed.lease);
+    let confirmed = keys.iter().map(|(_, tenure)| tenure.confirmed).min_by_key(stops);
     let server_end = keys.iter().map(|(_, tenure)| tenure.server_end()).max();
     let server_end = server_end.unwrap_or(Moment::ZERO);
     let mut keys = keys.into_iter();

@@ -293,3 +293,22 @@ async fn keys_of_a_stalled_caller_are_taken_back() {
     assert_eq!(taken(&fake, &["a", "b"]), [""; 0], "a second after they were had");
     assert_eq!(call.await.unwrap().keys(), ["a", "b"]);
 }
+
+/// There is one more attempt then, whose answer counts.
+#[tokio::test(start_paused = true)]
+async fn keys_that_were_taken_back_after_the_wait_are_asked_for_once_more() {
+    for is_busy in [false, true] {
+        let (redlock, fake) = fake();
+        fake.store.set("b", "somebody", SECOND / 2);
+        let mut call = pin!(redlock.lock_all(["a", "b"]).expire(EXPIRE).wait(SECOND).acquire());
+        assert!(tokio::time::timeout(Duration::ZERO, call.as_mut()).await.is_err());
+        tokio::time::sleep(3 * SECOND).await;
+        if is_busy {
+            fake.store.set("b", "another", 9 * SECOND);
+        }
+        match call.await {
+            Ok(guard) => assert_eq!((is_busy, guard.keys().len()), (false, 2)),
+            Err(error) => assert!(is_busy && error.is_busy(), "{error}"),
+        }
+    }
+}

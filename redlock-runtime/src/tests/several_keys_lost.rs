@@ -18,6 +18,26 @@ use crate::state::{LeaseState, LostReason, Released};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
+/// `b` is handed over for half a second, which ends earlier than the lease of `a`, and has shorter
+/// margins.
+#[tokio::test(start_paused = true)]
+async fn the_body_stops_with_the_lease_that_has_to_stop_first() {
+    for millis in (9_000..9_390).step_by(30) {
+        let (server, begun) = (Server::new(), Instant::now());
+        let held = server.set("b", 60 * SECOND);
+        server.next("renew", vec![Fate::Refused(NodeErrorKind::Unreachable, false); 1000]);
+        let redlock = server.client();
+        let call = redlock.lock_all(["a", "b"]).expire(EXPIRE).wait(Wait::Forever).acquire();
+        let call = tokio::spawn(call.into_future());
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+        server.free(&held);
+        let guard = call.await.unwrap().unwrap();
+        assert_eq!(guard.keys(), ["a", "b"]);
+        let stop = begun.elapsed() + guard.remaining();
+        assert!(stop <= Duration::from_millis(9_398), "{millis} ms: after that of `a`, {stop:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_loss_of_one_key_stops_the_body_and_frees_the_others() {
     for (key, is_stolen) in [("a", true), ("b", true), ("c", false)] {
