@@ -5,6 +5,8 @@ mod batches;
 mod cohort;
 mod crowd;
 #[cfg(feature = "metrics")]
+mod crowded_connection;
+#[cfg(feature = "metrics")]
 mod dashboards;
 mod down_nodes;
 mod fake;
