@@ -76,7 +76,7 @@ impl Kind {
     pub(crate) fn may_run_inside(self, outer: Self) -> bool {
         match (self, outer) {
             (Self::Exclusive | Self::Read, Self::Exclusive) | (Self::Read, Self::Read) => true,
-            // As many may be inside of the hold as it brings.
+            // A hold with more permits may have more callers inside than this call accepts.
             (Self::Permits(own), Self::Permits(outer)) => own >= outer,
             (Self::Exclusive, Self::Read | Self::Permits(_))
             | (Self::Read, Self::Permits(_))

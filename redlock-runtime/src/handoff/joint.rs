@@ -41,7 +41,7 @@ pub(crate) fn hold_together(
     begin: Begin,
 ) -> Result<Ownership, NotGranted> {
     let Begin { granted, is_taken } = begin;
-    // Not the one that ends first: the margins of a longer lease are longer.
+    // A lease that ends later may have to stop earlier: its margins grow with its length.
     let stops = |confirmed: &ConfirmedLease| validity::stop(confirmed.sent, confirmed.lease);
     let confirmed = keys.iter().map(|(_, tenure)| tenure.confirmed).min_by_key(stops);
     let server_end = keys.iter().map(|(_, tenure)| tenure.server_end()).max();

@@ -83,7 +83,7 @@ pub(crate) fn parse(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, Lock
             "`{shown}` is not a redis URL{why}; write `redis://user:password@host:6379/0`"
         ))
     })?;
-    // What was parsed, as the parser leaves white space out.
+    // The parser leaves white space out, so that the end of the text does not tell.
     if url.ends_with("#insecure")
         || matches!(info.addr(), ConnectionAddr::TcpTls { insecure: true, .. })
     {
