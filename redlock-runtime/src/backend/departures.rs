@@ -8,7 +8,8 @@ pub(crate) trait Departures: Send + Sync {
     /// next. It fails if the runtime ends before. `None`: there is no connection.
     fn next_departure(&self) -> Option<oneshot::Receiver<()>>;
 
-    /// Does a release leave at once? Otherwise it may wait for its place on the connection, and has
-    /// to be awaited. `is_plain`: it can be part of a batch.
+    /// Does a release leave at once, and among few others? Otherwise it may wait for its place on
+    /// the connection, or costs less if its caller awaits it, and has to be awaited. `is_plain`: it
+    /// can be part of a batch.
     fn has_room(&self, is_plain: bool) -> bool;
 }

@@ -36,6 +36,10 @@ const CROWD: usize = 4;
 /// Where more commands are on their way, another one may have to wait for a place on the
 /// connection: pools that others have made have 50 of them by default.
 const FULL: usize = 32;
+/// With so many references to a connection, two for each command in a batch, a release is awaited:
+/// what waits for its answer without a caller falls out of the processor's caches, and costs more
+/// than the round trip that its caller is spared.
+const MANY: usize = 448;
 /// The most commands in one batch. Its script takes the server 200 us at most.
 const LARGEST: usize = 32;
 
@@ -99,10 +103,12 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
         Self { batches: Some(Arc::new(batches)), ..self }
     }
 
-    /// Is there a place on the connection for one more command? `may_join`: in a batch there is.
+    /// Is there a place on the connection for one more release that nobody awaits? `may_join`: it
+    /// can be part of a batch.
     pub(crate) fn has_room(&self, may_join: bool) -> bool {
         let Some(batches) = &self.batches else { return true };
-        Arc::strong_count(batches) <= FULL || may_join && batches.is_crowded()
+        let references = Arc::strong_count(batches);
+        references <= FULL || may_join && references <= MANY && batches.is_crowded()
     }
 
     /// Told when all commands that were given to this connection have left, ahead of whatever their

@@ -217,6 +217,10 @@ async fn a_full_connection_has_room_for_what_may_join_a_batch() {
     assert!(crowd.connection.has_room(false));
     let others = vec![crowd.connection.clone(); FULL];
     assert!(!crowd.connection.has_room(false) && crowd.connection.has_room(true));
+    let many = vec![crowd.connection.clone(); MANY - FULL];
+    assert!(!crowd.connection.has_room(true), "it costs less to await a release than to keep it");
+    drop(many);
+    assert!(crowd.connection.has_room(true));
     drop(others);
     assert!(crowd.connection.has_room(false));
 }
