@@ -13,7 +13,6 @@ use crate::shield::tell;
 
 /// Polls steps of a body only while its lease holds.
 pub(crate) struct Watch {
-    hold: Arc<Hold>,
     link: Arc<HoldLink>,
     /// Wakes the task when the lease ends, though the body itself may never wake again. `None`: the
     /// body has not waited for anything yet.
@@ -22,17 +21,17 @@ pub(crate) struct Watch {
 
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Watch").field(&self.hold).finish()
+        f.debug_tuple("Watch").field(self.hold()).finish()
     }
 }
 
 impl Watch {
     pub(crate) fn new(link: Arc<HoldLink>) -> Self {
-        Self { hold: Arc::clone(link.hold()), link, over: None }
+        Self { link, over: None }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
-        &self.hold
+        self.link.hold()
     }
 
     /// Runs one step of the body, or says why no step may run any more.
@@ -48,7 +47,7 @@ impl Watch {
         let progress = self.link.enter(|| step(cx));
         if progress.is_ready() {
             // After a step that forked, both processes come here, and only the parent has the lock.
-            self.hold.check_process()?;
+            self.hold().check_process()?;
         } else if self.is_over(cx) {
             self.may_go_on()?;
         }
@@ -58,16 +57,16 @@ impl Watch {
     /// Registers the waker, after the body has registered its own.
     fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
         let over = self.over.get_or_insert_with(|| {
-            let hold = Arc::clone(&self.hold);
+            let hold = Arc::clone(self.link.hold());
             Box::pin(async move { hold.over().await })
         });
         over.as_mut().poll(cx).is_ready()
     }
 
     fn may_go_on(&self) -> Result<(), LockError> {
-        let verdict = self.hold.check();
+        let verdict = self.hold().check();
         if let Err(why) = &verdict {
-            tell!(debug, key = self.hold.claim.key.name(), %why, "body stopped");
+            tell!(debug, key = self.hold().claim.key.name(), %why, "body stopped");
         }
         verdict
     }
@@ -78,7 +77,7 @@ impl Drop for Watch {
     /// lock.
     fn drop(&mut self) {
         if let Some(over) = self.over.take()
-            && self.hold.is_forked()
+            && self.hold().is_forked()
         {
             std::mem::forget(over);
         }

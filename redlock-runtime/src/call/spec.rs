@@ -119,6 +119,10 @@ pub fn wait<W: Into<Wait>>(wait: W) -> Wait {
 pub struct Client(Option<Redlock>);
 
 impl Client {
+    pub(super) fn take(&mut self) -> Self {
+        Self(self.0.take())
+    }
+
     pub(crate) fn resolve(self) -> Result<Redlock, LockError> {
         self.0.map_or_else(crate::global::of_call, Ok)
     }

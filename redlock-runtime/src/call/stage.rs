@@ -43,7 +43,7 @@ pub(crate) enum Stage {
         entering: Entering,
     },
     Holding {
-        spec: Spec,
+        awaits_release: bool,
         watch: Watch,
         span: Span,
         /// `None`: the call re-entered, and an outer call owns the lock.
@@ -68,25 +68,22 @@ impl Stage {
         loop {
             match self {
                 Self::Holding { .. } => return Poll::Ready(Ok(())),
-                Self::Start { .. } => {
-                    let Self::Start { spec, key, client } = std::mem::replace(self, Self::Done)
-                    else {
-                        after_completion()
-                    };
-                    *self = begin(spec, key, client)?;
+                Self::Start { spec, key, client } => {
+                    let (spec, key, client) = (*spec, key.take(), client.take());
+                    *self = Self::Done;
+                    self.begin(spec, key, client)?;
                 }
                 Self::Acquiring { spec, answer } => {
                     let granted = ready!(Pin::new(answer).poll(cx));
                     let spec = *spec;
                     *self = Self::Done;
-                    let ownership = granted?;
-                    *self = hold(spec, ownership);
+                    self.hold(spec, granted?);
                 }
                 Self::Entering { spec, entering } => {
                     let entered = ready!(Pin::new(entering).poll(cx));
                     let spec = *spec;
                     *self = Self::Done;
-                    *self = reenter(spec, entered?);
+                    self.reenter(spec, entered?);
                 }
                 Self::Releasing { .. } | Self::Done => after_completion(),
             }
@@ -106,19 +103,19 @@ impl Stage {
     /// The body is done: begins the release. Returns whether the caller has to wait for it.
     /// `may_wait`: the output can be kept until then.
     pub(crate) fn begin_release(&mut self, may_wait: bool) -> bool {
-        let Self::Holding { spec, watch, ownership, .. } = std::mem::replace(self, Self::Done)
-        else {
+        let Self::Holding { awaits_release, watch, ownership, .. } = self else {
             after_completion()
         };
-        let Some(ownership) = ownership else { return false };
-        let answer = if spec.awaits_release {
-            ownership.release_after_body()
-        } else {
-            ownership.release_in_background(may_wait)
-        };
-        let Some(answer) = answer else { return false };
-        *self = Self::Releasing { hold: Arc::clone(watch.hold()), answer };
-        true
+        let answer = ownership.take().and_then(|ownership| {
+            if *awaits_release {
+                ownership.release_after_body()
+            } else {
+                ownership.release_in_background(may_wait)
+            }
+        });
+        let next = answer.map(|answer| Self::Releasing { hold: Arc::clone(watch.hold()), answer });
+        *self = next.unwrap_or(Self::Done);
+        matches!(self, Self::Releasing { .. })
     }
 
     /// Ready when the release is answered, or when the background continues it.
@@ -137,90 +134,108 @@ impl Stage {
     }
 }
 
-fn begin(spec: Spec, key: Key, client: Client) -> Result<Stage, LockError> {
-    let rendered = key.0?;
-    let redlock = client.resolve()?;
-    let engine = redlock.engine();
-    engine.check_process()?;
-    let min_hold = spec.min_hold.unwrap_or_default();
-    let kind = engine.check_kind(spec.kind()?, min_hold)?;
-    let text = match rendered {
-        Rendered::One(text) => text,
-        Rendered::Several(names) => {
-            kind.check_several(min_hold)?;
-            return begin_several(spec, &names, &redlock);
+/// The transitions write the next stage where it stays: a stage is large.
+impl Stage {
+    fn begin(&mut self, spec: Spec, key: Key, client: Client) -> Result<(), LockError> {
+        let rendered = key.0?;
+        let redlock = client.resolve()?;
+        let engine = redlock.engine();
+        engine.check_process()?;
+        let min_hold = spec.min_hold.unwrap_or_default();
+        let kind = engine.check_kind(spec.kind()?, min_hold)?;
+        let text = match rendered {
+            Rendered::One(text) => text,
+            Rendered::Several(names) => {
+                kind.check_several(min_hold)?;
+                return self.begin_several(spec, &names, &redlock);
+            }
+        };
+        // The key of a hold has been checked before.
+        if let Some(held) = reentrancy::find(engine.id, &text) {
+            return self.begin_within(spec, held, kind, &text, &redlock);
         }
-    };
-    // The key of a hold has been checked before.
-    if let Some(held) = reentrancy::find(engine.id, &text) {
-        return begin_within(spec, held, kind, &text, &redlock);
+        let key = LockKey::new(redlock.prefix(), &text)?;
+        let policy = policy(&redlock, spec)?;
+        let Spec { template, skips_busy, .. } = spec;
+        let answer = acquire::start(engine, Order { template, key, kind, policy, skips_busy });
+        *self = Self::Acquiring { spec, answer };
+        Ok(())
     }
-    let key = LockKey::new(redlock.prefix(), &text)?;
-    let policy = policy(&redlock, spec)?;
-    let Spec { template, skips_busy, .. } = spec;
-    let answer = acquire::start(engine, Order { template, key, kind, policy, skips_busy });
-    Ok(Stage::Acquiring { spec, answer })
-}
 
-#[cold]
-fn begin_several(
-    spec: Spec,
-    names: &[Cow<'static, str>],
-    redlock: &Redlock,
-) -> Result<Stage, LockError> {
-    let engine = redlock.engine();
-    let (key, further) = key::in_order(redlock.prefix(), names)?;
-    let names = std::iter::once(&key).chain(&further).map(LockKey::name);
-    let kind = Kind::Exclusive;
-    if let Some(held) = reentrancy::find_all(engine.id, names)? {
-        return begin_within(spec, held, kind, key.name(), redlock);
+    #[cold]
+    fn begin_several(
+        &mut self,
+        spec: Spec,
+        names: &[Cow<'static, str>],
+        redlock: &Redlock,
+    ) -> Result<(), LockError> {
+        let engine = redlock.engine();
+        let (key, further) = key::in_order(redlock.prefix(), names)?;
+        let names = std::iter::once(&key).chain(&further).map(LockKey::name);
+        let kind = Kind::Exclusive;
+        if let Some(held) = reentrancy::find_all(engine.id, names)? {
+            return self.begin_within(spec, held, kind, key.name(), redlock);
+        }
+        let policy = policy(redlock, spec)?;
+        let Spec { template, skips_busy, .. } = spec;
+        let order = Order { template, key, kind, policy, skips_busy };
+        let answer = if further.is_empty() {
+            acquire::start(engine, order)
+        } else {
+            acquire::start_all(engine, order, further)
+        };
+        *self = Self::Acquiring { spec, answer };
+        Ok(())
     }
-    let policy = policy(redlock, spec)?;
-    let Spec { template, skips_busy, .. } = spec;
-    let order = Order { template, key, kind, policy, skips_busy };
-    let answer = if further.is_empty() {
-        acquire::start(engine, order)
-    } else {
-        acquire::start_all(engine, order, further)
-    };
-    Ok(Stage::Acquiring { spec, answer })
-}
 
-/// The task holds what the call wants.
-fn begin_within(
-    spec: Spec,
-    held: Held,
-    kind: Kind,
-    key: &str,
-    redlock: &Redlock,
-) -> Result<Stage, LockError> {
-    if !spec.is_reentrant {
-        return Err(LockError::AlreadyHeld { key: key.to_owned(), with: Vec::new() });
+    /// The task holds what the call wants.
+    fn begin_within(
+        &mut self,
+        spec: Spec,
+        held: Held,
+        kind: Kind,
+        key: &str,
+        redlock: &Redlock,
+    ) -> Result<(), LockError> {
+        if !spec.is_reentrant {
+            return Err(LockError::AlreadyHeld { key: key.to_owned(), with: Vec::new() });
+        }
+        held.check_kind(kind)?;
+        if let Some(reentry) = held.enter_now() {
+            self.reenter(spec, reentry);
+        } else {
+            let entering = held.enter(redlock.engine(), policy(redlock, spec)?.wait());
+            *self = Self::Entering { spec, entering };
+        }
+        Ok(())
     }
-    held.check_kind(kind)?;
-    if let Some(reentry) = held.enter_now() {
-        return Ok(reenter(spec, reentry));
+
+    fn hold(&mut self, spec: Spec, ownership: Ownership) {
+        let hold = ownership.hold();
+        let span = span(spec, hold, hold.waited);
+        let watch = Watch::new(HoldLink::nested(Arc::clone(hold), None));
+        let Spec { awaits_release, .. } = spec;
+        *self = Self::Holding {
+            awaits_release,
+            watch,
+            span,
+            ownership: Some(ownership),
+            _reentry: None,
+        };
     }
-    let entering = held.enter(redlock.engine(), policy(redlock, spec)?.wait());
-    Ok(Stage::Entering { spec, entering })
+
+    fn reenter(&mut self, spec: Spec, reentry: Reentry) {
+        let span = span(spec, reentry.link().hold(), Duration::ZERO);
+        let watch = Watch::new(Arc::clone(reentry.link()));
+        let Spec { awaits_release, .. } = spec;
+        *self =
+            Self::Holding { awaits_release, watch, span, ownership: None, _reentry: Some(reentry) };
+    }
 }
 
 fn policy(redlock: &Redlock, spec: Spec) -> Result<Policy, LockError> {
     let Spec { expire, wait, max_renew, min_hold, .. } = spec;
     redlock.policy().with(expire, wait, max_renew)?.with_min_hold(min_hold)
-}
-
-fn hold(spec: Spec, ownership: Ownership) -> Stage {
-    let hold = ownership.hold();
-    let span = span(spec, hold, hold.waited);
-    let watch = Watch::new(HoldLink::nested(Arc::clone(hold), None));
-    Stage::Holding { spec, watch, span, ownership: Some(ownership), _reentry: None }
-}
-
-fn reenter(spec: Spec, reentry: Reentry) -> Stage {
-    let span = span(spec, reentry.link().hold(), Duration::ZERO);
-    let watch = Watch::new(Arc::clone(reentry.link()));
-    Stage::Holding { spec, watch, span, ownership: None, _reentry: Some(reentry) }
 }
 
 fn span(spec: Spec, hold: &Hold, waited: Duration) -> Span {

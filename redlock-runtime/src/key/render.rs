@@ -16,6 +16,13 @@ use crate::error::{InvalidKeyReason, LockError};
 #[derive(Debug)]
 pub struct Key(pub(crate) Result<Rendered, LockError>);
 
+impl Key {
+    /// Leaves an empty key.
+    pub(crate) fn take(&mut self) -> Self {
+        std::mem::replace(self, literal_key(""))
+    }
+}
+
 /// What the key or the keys of a call are.
 #[derive(Debug)]
 pub(crate) enum Rendered {
