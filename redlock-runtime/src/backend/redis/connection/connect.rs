@@ -4,10 +4,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use deadpool_redis::redis::{RedisError, RedisResult};
+use deadpool_redis::redis::{ErrorKind, RedisError, RedisResult};
 use tokio::time::{sleep, timeout};
 
-#[cfg(any(feature = "sentinel", feature = "cluster"))]
 use super::diagnosis::diagnose;
 use super::source::Source;
 use crate::backend::redis::commands::{Invocation, Script};
@@ -69,6 +68,8 @@ pub(crate) struct Race<'a, T> {
     attempts: Vec<ConnectAttempt<'a, T>>,
     /// The error so far that says most.
     failed: Option<RedisError>,
+    /// An error so far that is final for its server.
+    refusal: Option<RedisError>,
     /// How much an error says.
     weight: fn(&RedisError) -> u8,
 }
@@ -77,7 +78,7 @@ impl<'a, T> Race<'a, T> {
     /// What the server said tells more than a connection that broke.
     fn to_one_server(attempts: impl IntoIterator<Item = ConnectAttempt<'a, T>>) -> Self {
         let weight = |error: &RedisError| u8::from(!error.is_io_error());
-        Self { attempts: attempts.into_iter().collect(), failed: None, weight }
+        Self { attempts: attempts.into_iter().collect(), failed: None, refusal: None, weight }
     }
 
     /// An error is final only if it is so for each of the servers: another one may answer later.
@@ -88,7 +89,7 @@ impl<'a, T> Race<'a, T> {
             _ if error.is_io_error() => 1,
             _ => 2,
         };
-        Self { attempts: attempts.into_iter().collect(), failed: None, weight }
+        Self { attempts: attempts.into_iter().collect(), failed: None, refusal: None, weight }
     }
 
     /// The first success, or an error when all have failed. Cancel safe.
@@ -104,6 +105,9 @@ impl<'a, T> Race<'a, T> {
                 Poll::Ready(Ok(made)) => return Poll::Ready(Ok(made)),
                 Poll::Ready(Err(error)) => {
                     drop(self.attempts.swap_remove(at));
+                    if diagnose("", &error).is_final {
+                        self.refusal = Some(error.clone());
+                    }
                     let weight = self.weight;
                     if self.failed.as_ref().is_none_or(|first| weight(first) < weight(&error)) {
                         self.failed = Some(error);
@@ -114,8 +118,21 @@ impl<'a, T> Race<'a, T> {
         if !self.attempts.is_empty() {
             return Poll::Pending;
         }
-        Poll::Ready(Err(self.failed.take().unwrap_or_else(broken)))
+        let failed = self.failed.take().unwrap_or_else(broken);
+        Poll::Ready(Err(match self.refusal.take() {
+            Some(refusal) if failed.is_io_error() => beside(&failed, &refusal),
+            _ => failed,
+        }))
     }
+}
+
+/// A connection that failed, and what another server said, which does not make the error final.
+fn beside(failed: &RedisError, refusal: &RedisError) -> RedisError {
+    let said = diagnose("", refusal).error;
+    // The kind of a refusal, in the text of an error, would be taken for its own.
+    let said = said.message().replace("AuthenticationFailed", "authentication failed");
+    let detail = format!("{failed}; another server refuses: {said}");
+    (ErrorKind::Io, "no server can be used", detail).into()
 }
 
 #[cfg(test)]
@@ -182,10 +199,11 @@ mod tests {
     async fn one_of_several_servers_alone_makes_no_error_final() {
         let refused = || RedisError::from((ErrorKind::AuthenticationFailed, "no"));
         let no_master = || RedisError::from((ErrorKind::MasterNameNotFoundBySentinel, "none"));
-        let said = async |errors: [RedisError; 3]| {
+        let failed = async |errors: [RedisError; 3]| {
             let attempts = (1..).zip(errors).map(|(at, error)| after(at * SECOND, Err(error)));
-            Race::to_servers(attempts).won().await.unwrap_err().kind()
+            Race::to_servers(attempts).won().await.unwrap_err()
         };
+        let said = async |errors| failed(errors).await.kind();
         assert_eq!(said([broken(), refused(), broken()]).await, ErrorKind::Io);
         assert_eq!(said([refused(), broken(), refused()]).await, ErrorKind::Io);
         let kind = ErrorKind::MasterNameNotFoundBySentinel;
@@ -193,5 +211,12 @@ mod tests {
         assert_eq!(said([no_master(), refused(), broken()]).await, kind);
         let kind = ErrorKind::AuthenticationFailed;
         assert_eq!(said([refused(), refused(), refused()]).await, kind);
+
+        // The refusal is told all the same.
+        let both = diagnose("seed", &failed([refused(), broken(), broken()]).await);
+        assert!(!both.is_final && both.broke);
+        assert_eq!(both.error.kind(), crate::error::NodeErrorKind::Unreachable);
+        let text = both.error.to_string();
+        assert!(text.contains("another server refuses: no"), "{text}");
     }
 }
