@@ -75,9 +75,13 @@ pub(crate) struct Race<'a, T> {
 }
 
 impl<'a, T> Race<'a, T> {
-    /// What the server said tells more than a connection that broke.
+    /// An error that is final stays so, as all attempts reach the same server. Otherwise, what the
+    /// server said tells more than a connection that broke.
     fn to_one_server(attempts: impl IntoIterator<Item = ConnectAttempt<'a, T>>) -> Self {
-        let weight = |error: &RedisError| u8::from(!error.is_io_error());
+        let weight = |error: &RedisError| match error {
+            _ if diagnose("", error).is_final => 2,
+            _ => u8::from(!error.is_io_error()),
+        };
         Self { attempts: attempts.into_iter().collect(), failed: None, refusal: None, weight }
     }
 
@@ -119,8 +123,9 @@ impl<'a, T> Race<'a, T> {
             return Poll::Pending;
         }
         let failed = self.failed.take().unwrap_or_else(broken);
+        let is_final = diagnose("", &failed).is_final;
         Poll::Ready(Err(match self.refusal.take() {
-            Some(refusal) if failed.is_io_error() => beside(&failed, &refusal),
+            Some(refusal) if !is_final && failed.is_io_error() => beside(&failed, &refusal),
             _ => failed,
         }))
     }
@@ -191,6 +196,28 @@ mod tests {
             let attempts = [after(2 * SECOND, Err(broken())), after(second * SECOND, Err(said()))];
             let error = Race::to_one_server(attempts).won().await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::AuthenticationFailed);
+        }
+    }
+
+    /// As the client library tells what was wrong with a certificate.
+    #[cfg(feature = "tls")]
+    #[tokio::test(start_paused = true)]
+    async fn a_failed_handshake_stays_what_it_is_and_final() {
+        let expired = rustls::Error::InvalidCertificate(rustls::CertificateError::Expired);
+        let expired = || RedisError::from(std::io::Error::other(expired.clone()));
+        assert!(expired().is_io_error());
+        for second in [1, 3] {
+            let broken = after(2 * SECOND, Err(broken()));
+            let attempts = [broken, after(second * SECOND, Err(expired()))];
+            let error = Race::to_one_server(attempts).won().await.unwrap_err();
+            let told = diagnose("lock.internal", &error);
+            assert!(told.is_final && told.error.kind() == crate::error::NodeErrorKind::Tls);
+        }
+        #[cfg(any(feature = "sentinel", feature = "cluster"))]
+        {
+            let attempts = [after(SECOND, Err(expired())), after(SECOND, Err(expired()))];
+            let error = Race::to_servers(attempts).won().await.unwrap_err();
+            assert!(diagnose("lock.internal", &error).is_final, "both servers say it");
         }
     }
 

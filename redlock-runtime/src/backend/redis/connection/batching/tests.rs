@@ -1,3 +1,5 @@
+mod wire;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -5,82 +7,15 @@ use std::time::Duration;
 use deadpool_redis::redis::{Arg, ErrorKind, RedisError};
 use tokio::task::JoinHandle;
 
+use self::wire::{Wire, all};
 use super::*;
 use crate::backend::redis::commands::Invocation;
 use crate::backend::redis::commands::exclusive::{acquire, release};
 use crate::backend::redis::connection::value;
-use crate::backend::redis::pubsub::broken;
 use crate::backend::{Claim, Release};
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::owner::Owner;
-
-/// A connection whose replies the test gives.
-#[derive(Clone, Default)]
-struct Wire {
-    sent: Arc<Mutex<VecDeque<Sent>>>,
-}
-
-/// A command that has left.
-struct Sent {
-    words: Vec<String>,
-    reply: oneshot::Sender<RedisResult<Value>>,
-}
-
-impl Wire {
-    fn command(&self) -> Sent {
-        self.sent.lock().unwrap().pop_front().expect("a command has left")
-    }
-
-    fn count(&self) -> usize {
-        self.sent.lock().unwrap().len()
-    }
-}
-
-impl Sent {
-    fn answer(self, answer: &str) {
-        let _ = self.reply.send(value(answer));
-    }
-
-    /// The keys that it names, in their order.
-    fn keys(&self) -> Vec<&str> {
-        let count: usize = self.words[2].parse().unwrap();
-        self.words[3..3 + count].iter().map(String::as_str).collect()
-    }
-}
-
-/// The answer to a batch: a word for each command, and the refusals.
-fn all(words: &str, refusals: &[&str]) -> String {
-    let text = format!("*{}\r\n${}\r\n{words}", 1 + refusals.len(), words.len());
-    [&[&*text], refusals].concat().join("\r\n")
-}
-
-impl ConnectionLike for Wire {
-    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        Box::pin(async move {
-            let words = command.args_iter().map(|word| match word {
-                Arg::Simple(word) => String::from_utf8_lossy(word).into_owned(),
-                other => format!("{other:?}"),
-            });
-            let (reply, answer) = oneshot::channel();
-            self.sent.lock().unwrap().push_back(Sent { words: words.collect(), reply });
-            answer.await.unwrap_or_else(|_| Err(broken()))
-        })
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        _: &'a Pipeline,
-        _: usize,
-        _: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        unreachable!("no pipeline is sent")
-    }
-
-    fn get_db(&self) -> i64 {
-        0
-    }
-}
 
 /// A connection with so many commands on their way that others form batches.
 struct Crowd {
