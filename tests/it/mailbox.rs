@@ -174,10 +174,15 @@ async fn a_release_is_told_of_by_mailboxes_too() {
         monitors.push(Monitor::of(server).await);
     }
     guard.release().await.unwrap();
-    for monitor in &monitors {
-        eventually(secs(20), || async { monitor.messages().await == 1 }).await;
-        assert!(monitor.lines().await.iter().any(|line| line.contains("\"free ")));
-    }
+    // The waiter may have the lock, and its hints may be gone, before the release is everywhere.
+    eventually(secs(20), || async {
+        let mut told = 0;
+        for monitor in &monitors {
+            told += monitor.lines().await.iter().filter(|line| line.contains("\"free ")).count();
+        }
+        told >= 1
+    })
+    .await;
     waiting.await.unwrap().unwrap().release().await.unwrap();
 }
 
