@@ -24,7 +24,7 @@ enum Keys {
 
 fn form(name: &[u8]) -> Option<Form> {
     let (shortest, longest, keys) = match name {
-        b"GET" | b"PTTL" | b"LLEN" | b"LPOP" | b"ZCARD" => (2, 2, Keys::First),
+        b"GET" | b"PTTL" | b"LLEN" | b"LPOP" => (2, 2, Keys::First),
         b"MGET" | b"DEL" => (2, usize::MAX, Keys::All),
         b"PEXPIRE" | b"LINDEX" | b"ZSCORE" => (3, 3, Keys::First),
         b"SET" => (3, 6, Keys::First),
@@ -150,7 +150,6 @@ fn sorted(
             let (least, most) = (Bound::parse(least)?, Bound::parse(most)?);
             Reply::count(keys.change_sorted(key, |set| set.remove_range(least, most))?)
         }
-        (b"ZCARD", []) => Reply::count(keys.sorted(key)?.map_or(0, SortedSet::len)),
         (b"ZCOUNT", [least, most]) => {
             let (least, most) = (Bound::parse(least)?, Bound::parse(most)?);
             Reply::count(keys.sorted(key)?.map_or(0, |set| set.count(least, most)))

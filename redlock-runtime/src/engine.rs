@@ -21,6 +21,7 @@ use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::local_queue::{LocalQueues, QueueHandle, Shutdown, Shutdowns};
 use crate::lock_order::LockOrder;
+use crate::owner::ClientId;
 use crate::thread_exit;
 
 /// One client's backend, with its queues, schedulers and pending commands.
@@ -31,7 +32,7 @@ pub(crate) struct Engine {
     /// The process that made the engine. No other process can use it.
     pub(crate) process: u32,
     pub(crate) backend: Arc<dyn LockBackend>,
-    pub(crate) client_name: String,
+    pub(crate) client: ClientId,
     pub(crate) reply_timeout: Duration,
     /// How long a call waits for servers that do not answer; `None`: for its whole `wait`.
     pub(crate) outage_wait: Option<Duration>,
@@ -90,7 +91,7 @@ impl Engine {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             process,
             backend,
-            client_name,
+            client: ClientId::new(&client_name),
             reply_timeout,
             outage_wait,
             queues: LocalQueues::new(max_waiters),

@@ -10,7 +10,32 @@ use uuid::fmt::Simple;
 
 use super::process;
 
-/// The value of the lock's key in Redis while the lock is held: `<client name>:<random>`.
+/// What the owner values of one client begin with: `<client name>:<eight random digits>`.
+///
+/// The server takes the queue entries of a client out by it, when the client has not claimed a lock
+/// that was handed to it: the name alone may be that of several processes.
+#[derive(Debug)]
+pub(crate) struct ClientId {
+    text: Box<str>,
+}
+
+impl ClientId {
+    const DIGITS: usize = 8;
+
+    pub(crate) fn new(client_name: &str) -> Self {
+        let mut random = [0; Simple::LENGTH];
+        let random: &str = random_uuid().as_simple().encode_lower(&mut random);
+        let text = format!("{client_name}:{}", &random[..Self::DIGITS]);
+        Self { text: text.into() }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.text[..self.text.len() - Self::DIGITS - 1]
+    }
+}
+
+/// The value of the lock's key in Redis while the lock is held: `<client name>:<32 hexadecimal
+/// digits>`. The first eight are those of its client.
 ///
 /// Fresh for every acquisition, never used again: the proofs of the protocol rest on it, and a late
 /// command of an old acquisition can never touch a newer lock.
@@ -18,15 +43,21 @@ use super::process;
 pub(crate) struct Owner(Arc<str>);
 
 impl Owner {
-    /// A fresh owner value. The random part has 122 bits from the operating system.
-    pub(crate) fn fresh(client_name: &str) -> Self {
+    /// A fresh owner value. What follows the digits of the client has 90 bits from the operating
+    /// system.
+    pub(crate) fn fresh(client: &ClientId) -> Self {
         let mut random = [0; Simple::LENGTH];
         let random: &str = random_uuid().as_simple().encode_lower(&mut random);
-        let mut text = String::with_capacity(client_name.len() + 1 + Simple::LENGTH);
-        text.push_str(client_name);
-        text.push(':');
-        text.push_str(random);
+        let mut text = String::with_capacity(client.text.len() + Simple::LENGTH - ClientId::DIGITS);
+        text.push_str(&client.text);
+        text.push_str(&random[ClientId::DIGITS..]);
         Self(text.into())
+    }
+
+    /// An owner value of a client of its own.
+    #[cfg(any(test, feature = "test-util"))]
+    pub(crate) fn of_nobody(client_name: &str) -> Self {
+        Self::fresh(&ClientId::new(client_name))
     }
 
     /// Does a value look like an owner value of this library?
@@ -114,15 +145,25 @@ mod tests {
 
     #[test]
     fn every_owner_is_fresh_and_names_the_client() {
-        let (a, b) = (Owner::fresh("web-3"), Owner::fresh("web-3"));
+        let client = ClientId::new("web-3");
+        let (a, b) = (Owner::fresh(&client), Owner::fresh(&client));
         assert_ne!(a, b);
-        assert!(a.as_str().starts_with("web-3:"));
+        assert!(a.as_str().starts_with("web-3:") && client.name() == "web-3");
         assert_eq!(a.as_str().len(), "web-3:".len() + 32);
     }
 
     #[test]
+    fn the_owners_of_one_client_begin_alike_and_those_of_others_do_not() {
+        let (one, other) = (ClientId::new("web"), ClientId::new("web"));
+        let client = |owner: &Owner| owner.as_str()[..owner.as_str().len() - 24].to_owned();
+        let of = |id| client(&Owner::fresh(id));
+        assert_eq!(of(&one), of(&one));
+        assert_ne!(of(&one), of(&other));
+    }
+
+    #[test]
     fn owners_of_other_libraries_are_told_apart() {
-        assert!(Owner::is_likely(Owner::fresh("web-3:a").as_str()));
+        assert!(Owner::is_likely(Owner::of_nobody("web-3:a").as_str()));
         for foreign in ["", "1", "0123456789abcdef0123456789abcdef", "redsync:x", "a:b"] {
             assert!(!Owner::is_likely(foreign), "{foreign}");
         }
@@ -130,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_retained_lock_shows_who_has_let_go_of_it() {
-        let owner = Owner::fresh("web:3");
+        let owner = Owner::of_nobody("web:3");
         let retained = owner.retained();
         assert!(retained.starts_with("web:3:retained:"), "{retained}");
         assert!(retained != owner.as_str() && Owner::is_likely(&retained));

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use deadpool_redis::redis::from_redis_value;
 use redlock::{LockError, LockRequest, Redlock, Wait};
 
 use crate::support::{Raw, Server, eventually, secs, unique_prefix};
@@ -105,6 +106,29 @@ async fn a_dead_writer_in_the_queue_keeps_no_reader_out() {
         second.expect("the other one is gone").check().unwrap();
         first.check().unwrap();
     }
+}
+
+/// A process that is frozen hears what it is told, and claims nothing. Its other callers would be
+/// handed the permit one after the other, each in vain.
+#[tokio::test]
+async fn a_process_that_does_not_claim_a_permit_has_no_further_turns() {
+    let lock = Lock::new().await;
+    let (queue, mailbox) = (lock.helper("queue"), lock.helper("mailbox"));
+    let request = || lock.request().permits(1);
+    let held = request().acquire().await.unwrap();
+    for caller in 0..8 {
+        let entry = format!("30000 40000 p1 @{mailbox} ghost:00000000{caller:024}");
+        lock.raw.cmd(&["RPUSH", &queue, &entry]).await;
+    }
+    let next = tokio::spawn(request().acquire());
+    eventually(secs(10), || async { lock.raw.int(&["LLEN", &queue]).await == 9 }).await;
+    held.release().await.unwrap();
+    drop(next.await.unwrap().expect("within its 30 s"));
+    let told = lock.raw.cmd(&["LRANGE", &mailbox, "0", "-1"]).await;
+    let told: Vec<String> = from_redis_value(told).unwrap();
+    let looks = told.iter().filter(|message| message.starts_with("look ")).count();
+    assert_eq!(looks, 7, "they are to come anew: {told:?}");
+    lock.raw.cmd(&["DEL", &mailbox]).await;
 }
 
 /// A writer waits at the head of the queue all the time, and readers behind it.

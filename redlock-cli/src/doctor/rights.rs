@@ -116,7 +116,6 @@ fn commands(keys: &LockKeys) -> Vec<(&'static str, Need, Cmd)> {
     add("+publish and &redlock:*", Need::Queue, &["PUBLISH", CHANNEL, "free"]);
     add("+zadd and ~{<prefix>*}:holders", Need::Kinds, &["ZADD", holders, "1", "redlock doctor"]);
     add("+zscore", Need::Kinds, &["ZSCORE", holders, "redlock doctor"]);
-    add("+zcard", Need::Kinds, &["ZCARD", holders]);
     add("+zcount", Need::Kinds, &["ZCOUNT", holders, "-inf", "+inf"]);
     add("+zrange", Need::Kinds, &["ZRANGE", holders, "0", "-1"]);
     add("+zrem", Need::Kinds, &["ZREM", holders, "redlock doctor"]);

@@ -193,7 +193,7 @@ impl Order {
     fn claim(&self, engine: &Engine, terms: &Terms) -> Claim {
         Claim {
             key: self.key.clone(),
-            owner: Owner::fresh(&engine.client_name),
+            owner: Owner::fresh(&engine.client),
             expire: terms.lease(),
             kind: self.kind,
         }

@@ -124,7 +124,7 @@ impl AtOnce<'_> {
     }
 
     fn claim(&self, key: &LockKey) -> Claim {
-        let owner = Owner::fresh(&self.engine.client_name);
+        let owner = Owner::fresh(&self.engine.client);
         Claim { key: key.clone(), owner, expire: self.terms.expire, kind: KIND }
     }
 }

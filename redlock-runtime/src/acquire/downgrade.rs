@@ -54,7 +54,7 @@ async fn send(engine: &Arc<Engine>, ownership: Ownership) -> Result<Ownership, L
         return Err(stopped("a downgrade"));
     };
     let (writer, leftovers) = (tenure.claim.clone(), tenure.leftovers());
-    let owner = Owner::fresh(&engine.client_name);
+    let owner = Owner::fresh(&engine.client);
     let next = Claim { owner, kind: Kind::Read, ..writer.clone() };
     let claims = Some((writer, next));
     let undecided = Undecided { engine, hold: &hold, queue, leftovers, claims };

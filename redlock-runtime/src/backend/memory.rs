@@ -334,7 +334,7 @@ mod tests {
     fn take(memory: &Memory, key: &str) -> u64 {
         let key = LockKey::new("", key).unwrap();
         let claim =
-            Claim { key, owner: Owner::fresh("test"), expire: EXPIRE, kind: Kind::Exclusive };
+            Claim { key, owner: Owner::of_nobody("test"), expire: EXPIRE, kind: Kind::Exclusive };
         match memory.take(&claim) {
             Ok(Acquired::Granted { fencing_tokens, .. }) => fencing_tokens.first.into(),
             refused => panic!("{refused:?}"),

@@ -181,7 +181,7 @@ impl fmt::Debug for Redlock {
         f.debug_struct("Redlock")
             .field("backend", &self.engine().backend)
             .field("prefix", &self.inner.prefix)
-            .field("client_name", &self.engine().client_name)
+            .field("client_name", &self.engine().client.name())
             .finish_non_exhaustive()
     }
 }

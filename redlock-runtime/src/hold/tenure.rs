@@ -268,7 +268,7 @@ mod tests {
     fn tenure(lease: Duration, reserved: u64) -> Tenure {
         let key = LockKey::new("", "k").unwrap();
         let claim =
-            Claim { key, owner: Owner::fresh("web-3"), expire: EXPIRE, kind: Kind::Exclusive };
+            Claim { key, owner: Owner::of_nobody("web-3"), expire: EXPIRE, kind: Kind::Exclusive };
         let first = FencingToken::new(100).unwrap();
         let last = FencingToken::new(100 + reserved).unwrap();
         let confirmed = ConfirmedLease { sent: at(0), lease };

@@ -34,7 +34,7 @@ impl Pair {
         // The first two share a mark.
         let names = ["{a}1", "{a}2", "b", "c", "d", "e"];
         let keys = names.map(|name| LockKey::new("lock:", name).unwrap()).to_vec();
-        let owners = (0..4).map(|_| Owner::fresh("test")).collect();
+        let owners = (0..4).map(|_| Owner::of_nobody("test")).collect();
         let now = 1_795_000_000_000_000 + random.u64(..1_000_000);
         let mut pair =
             Self { batched: server(), single: server(), random, now, keys, owners, counts: [0; 2] };

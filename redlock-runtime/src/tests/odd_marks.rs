@@ -27,7 +27,7 @@ fn server(contents: &[(&str, &str)]) -> Server {
 
 fn claim(kind: Kind) -> Claim {
     let key = LockKey::new("lock:", "{k}").unwrap();
-    Claim { key, owner: Owner::fresh("test"), expire: Duration::from_secs(9), kind }
+    Claim { key, owner: Owner::of_nobody("test"), expire: Duration::from_secs(9), kind }
 }
 
 /// What each key of the server holds.

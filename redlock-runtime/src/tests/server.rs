@@ -128,7 +128,8 @@ impl Server {
     /// Takes a place in line, or the lock, for nobody.
     pub(super) fn set(&self, key: &str, expire: Duration) -> Claim {
         let key = LockKey::new("", key).unwrap();
-        let claim = Claim { key, owner: Owner::fresh("somebody"), expire, kind: Kind::Exclusive };
+        let claim =
+            Claim { key, owner: Owner::of_nobody("somebody"), expire, kind: Kind::Exclusive };
         self.run(&Command::Join(entry(&claim, 1)));
         claim
     }

@@ -88,7 +88,7 @@ impl World {
         let kind = kinds[self.random.usize(..kinds.len())];
         let expire = Duration::from_millis([300, 1000, 5000][self.random.usize(..3)]);
         let key = LockKey::new("lock:", "k").unwrap();
-        Claim { key, owner: Owner::fresh("model"), expire, kind }
+        Claim { key, owner: Owner::of_nobody("model"), expire, kind }
     }
 
     /// A client believes from now on that it holds the lock.
@@ -240,7 +240,7 @@ impl World {
         let writer = self.held.iter().position(|held| held.claim.kind == Kind::Exclusive);
         let Some(at) = writer else { return };
         let held = self.held.remove(at);
-        let owner = Owner::fresh("model");
+        let owner = Owner::of_nobody("model");
         let next = Claim { owner, kind: Kind::Read, ..held.claim.clone() };
         match self.ask(&simulated::downgrade(&held.claim, &next)) {
             Downgraded::Granted(fencing_token) => {

@@ -11,7 +11,7 @@ use crate::backend::{Acquired, Claim, Downgraded, Enqueued, Found, QueueSignal, 
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::kind::Kind;
-use crate::owner::Owner;
+use crate::owner::{ClientId, Owner};
 
 const WRITE: Kind = Kind::Exclusive;
 const READ: Kind = Kind::Read;
@@ -23,6 +23,8 @@ const PRESENT: &str = "redlock:present";
 const ABSENT: &str = "redlock:absent";
 const DYING: &str = "redlock:dying";
 const MAILBOX: &str = "@redlock:mailbox";
+/// A process that hears, and does nothing.
+const FROZEN: &str = "redlock:frozen";
 /// More than two scripts look at.
 const MANY: usize = 40;
 
@@ -90,12 +92,17 @@ impl Step {
 }
 
 fn claim(kind: Kind, expire: Duration) -> Claim {
-    let (key, owner) = (LockKey::new("lock:", "k").unwrap(), Owner::fresh("model"));
+    let (key, owner) = (LockKey::new("lock:", "k").unwrap(), Owner::of_nobody("model"));
     Claim { key, owner, expire, kind }
 }
 
 fn permit() -> Claim {
-    claim(Kind::Permits(NonZeroU32::new(2).unwrap()), MINUTE)
+    permit_of(&ClientId::new("model"), 2)
+}
+
+fn permit_of(client: &ClientId, permits: u32) -> Claim {
+    let kind = Kind::Permits(NonZeroU32::new(permits).unwrap());
+    Claim { owner: Owner::fresh(client), ..claim(kind, MINUTE) }
 }
 
 fn reader() -> Claim {
@@ -330,6 +337,55 @@ fn permits_of_the_gone_go_to_those_behind_them() {
         step.told().iter().filter_map(|one| simulated::signalled(one.as_bytes())).flatten().count();
     assert_eq!(told, 2, "there are two permits");
     assert!(step.looks(&waiting[3]) && step.looks(&waiting[4]) && !step.looks(&waiting[5]));
+}
+
+/// Each of its callers would be handed a permit in vain, for a second.
+#[test]
+fn a_client_that_does_not_claim_a_permit_loses_its_other_places() {
+    for permits in [1, 2, 3] {
+        let mut step = Step::new();
+        step.server.set_listeners(FROZEN.as_bytes(), 1);
+        let (frozen, alive) = (ClientId::new("model"), ClientId::new("model"));
+        let held: Vec<_> = (0..permits).map(|_| permit_of(&alive, permits)).collect();
+        let waiting: Vec<_> = (0..8).map(|_| permit_of(&frozen, permits)).collect();
+        let last = permit_of(&alive, permits);
+        assert!(held.iter().all(|claim| step.enters(claim)));
+        for claim in &waiting {
+            step.enqueues(claim, FROZEN);
+        }
+        step.enqueues(&last, PRESENT);
+        for claim in &held {
+            step.leaves(claim);
+        }
+        step.pass(SECOND / 2);
+        assert!(!step.looks(&last), "they may claim what they were handed");
+        step.server.take_published();
+        step.pass(SECOND);
+        assert!(step.looks(&last));
+        let told = step.server.take_published().into_iter();
+        let looks = told.filter(|(to, text)| to == FROZEN.as_bytes() && text.starts_with(b"look "));
+        assert_eq!(looks.count(), waiting.len() - permits as usize, "they are to enqueue anew");
+        assert!(step.server.keyspace().get(b"{lock:k}:queue").is_none());
+    }
+}
+
+#[test]
+fn a_client_keeps_its_places_when_a_lease_ends_that_was_claimed() {
+    let mut step = Step::new();
+    let alive = ClientId::new("model");
+    let [first, second, third, fourth] =
+        [(); 4].map(|()| Claim { expire: 2 * SECOND, ..permit_of(&alive, 1) });
+    assert!(step.enters(&first));
+    for claim in [&second, &third, &fourth] {
+        step.enqueues(claim, PRESENT);
+    }
+    step.leaves(&first);
+    // By its first renewal.
+    assert_eq!(step.ask(&simulated::renew(std::slice::from_ref(&second))), [Found::Ours]);
+    step.pass(2 * SECOND);
+    assert!(step.looks(&third));
+    step.pass(2 * SECOND);
+    assert!(step.looks(&fourth));
 }
 
 #[test]

@@ -52,7 +52,7 @@ struct Newcomer {
 
 impl Newcomer {
     fn new(cx: &Context, queue: &dyn FifoQueue, terms: Terms) -> Self {
-        let owner = Owner::fresh(&cx.engine.client_name);
+        let owner = Owner::fresh(&cx.engine.client);
         let LocalQueue { key, kind, .. } = cx.local_queue();
         let claim = Claim { key: key.clone(), owner, expire: terms.lease(), kind: *kind };
         let subscription = queue.subscribe(&claim);

@@ -60,14 +60,14 @@ impl Poll {
             Outcome::Granted(tenure) => {
                 local_holder.learn(cx.local_queue(), None);
                 // An owner value is used for one tenure only.
-                self.owner = Owner::fresh(&engine.client_name);
+                self.owner = Owner::fresh(&engine.client);
                 self.fairness.granted(cx.now());
                 self.hint = None;
                 Polled::Granted(tenure)
             }
             Outcome::Busy { holder, free_in, is_split, is_spent } => {
                 if is_spent {
-                    self.owner = Owner::fresh(&engine.client_name);
+                    self.owner = Owner::fresh(&engine.client);
                 }
                 if is_decisive {
                     local_holder.learn(cx.local_queue(), Some(&holder));
@@ -82,7 +82,7 @@ impl Poll {
             }
             Outcome::Failed(fault) => {
                 if fault.is_unknown {
-                    self.owner = Owner::fresh(&engine.client_name);
+                    self.owner = Owner::fresh(&engine.client);
                 }
                 Polled::Failed(cx.failed(fault))
             }
@@ -115,7 +115,7 @@ impl Poll {
 impl Strategy for Poll {
     fn new(engine: &Engine) -> Self {
         Self {
-            owner: Owner::fresh(&engine.client_name),
+            owner: Owner::fresh(&engine.client),
             fairness: Fairness::default(),
             hint: None,
             is_woken: false,

@@ -232,7 +232,7 @@ impl FaultyStore {
     #[track_caller]
     pub fn steal(&self, redis_key: &str) {
         self.assert_any_holder(redis_key);
-        self.set(redis_key, Owner::fresh("thief").as_str(), STOLEN_FOR);
+        self.set(redis_key, Owner::of_nobody("thief").as_str(), STOLEN_FOR);
     }
 
     /// The lease of `redis_key` (prefix included) ends now on the server, as if its clock had
@@ -287,7 +287,7 @@ impl FaultyStore {
 
     /// A process of the server begins, with a name of its own.
     fn begin(&self, cause: Cause) {
-        let (run_id, since) = (Owner::fresh("run").as_str().into(), Clock::Tokio.now());
+        let (run_id, since) = (Owner::of_nobody("run").as_str().into(), Clock::Tokio.now());
         self.node.state().memory_since = Some(MemorySince { run_id, since, cause });
     }
 

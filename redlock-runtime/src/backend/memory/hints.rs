@@ -85,7 +85,7 @@ mod tests {
 
     fn claim(kind: Kind) -> Claim {
         let key = LockKey::new("", "k").unwrap();
-        Claim { key, owner: Owner::fresh("test"), expire: EXPIRE, kind }
+        Claim { key, owner: Owner::of_nobody("test"), expire: EXPIRE, kind }
     }
 
     /// Nobody releases, so that nobody else tells the writer.

@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_node_is_not_asked_again_while_an_acquire_is_on_its_way() {
-        let (grants, owner) = (GrantTable::new(1), Owner::fresh("test"));
+        let (grants, owner) = (GrantTable::new(1), Owner::of_nobody("test"));
         let fault = |is_unknown| Err(Fault { nodes: Vec::new(), is_unknown, is_final: false });
         let granted = || {
             let fencing_token = crate::fencing::FencingToken::new(7).unwrap();
@@ -149,7 +149,7 @@ mod tests {
             Ok(Acquired::Refused { holder: String::new(), free_in: None, was_cut, is_split: false })
         };
         let answers = [refused(true), refused(false), fault(true), fault(false)];
-        let (grants, owner) = (GrantTable::new(answers.len()), Owner::fresh("test"));
+        let (grants, owner) = (GrantTable::new(answers.len()), Owner::of_nobody("test"));
         grants.begin(&owner);
         for (node, answer) in answers.iter().enumerate() {
             assert!(

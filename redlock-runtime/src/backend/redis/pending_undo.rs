@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn an_owner_waits_for_its_own_undo_to_land() {
         let undos = PendingUndos::default();
-        let (owner, other) = (Owner::fresh("test"), Owner::fresh("test"));
+        let (owner, other) = (Owner::of_nobody("test"), Owner::of_nobody("test"));
         assert!(!undos.is_pending(&owner));
         undos.sent(&owner);
         assert!(undos.is_pending(&owner));

@@ -42,8 +42,12 @@ fn waiter(id: u64, end: Moment) -> (Waiter, oneshot::Receiver<Answer>) {
 /// Two holds that could be of one key, one after the other, and the tenure of the first one.
 fn two_holds() -> (Arc<Hold>, Arc<Hold>, Tenure) {
     let backend: Arc<dyn LockBackend> = Arc::new(Memory::new(MemoryStore::new()));
-    let claim =
-        Claim { key: key("a"), owner: Owner::fresh("test"), expire: EXPIRE, kind: Kind::Exclusive };
+    let claim = Claim {
+        key: key("a"),
+        owner: Owner::of_nobody("test"),
+        expire: EXPIRE,
+        kind: Kind::Exclusive,
+    };
     let fencing_token = FencingToken::new(1).unwrap();
     let confirmed = ConfirmedLease { sent: at(100), lease: EXPIRE };
     let hold = || {

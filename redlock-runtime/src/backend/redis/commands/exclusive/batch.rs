@@ -138,7 +138,7 @@ mod tests {
     fn only_plain_commands_are_part_of_a_batch() {
         let claim = Claim {
             key: LockKey::new("lock:", "a").unwrap(),
-            owner: Owner::fresh("t"),
+            owner: Owner::of_nobody("t"),
             expire: Duration::from_secs(9),
             kind: Kind::Exclusive,
         };

@@ -37,11 +37,11 @@ fn the_digests_are_pinned() {
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
         (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),
         (&release_hint::SCRIPT, "1c4bd18064bbe7158c25452e76ecc4bb3ea8aa5c"),
-        (&enqueue::SCRIPT, "b01f22011e4abbddf7ab0fdf5809e8e4dd1b517a"),
-        (&rotate::SCRIPT, "8f639686373b032337150f8a30a49155759775a5"),
-        (&nudge::SCRIPT, "d95964a30fe904529003e110da5cac2b45b1efba"),
-        (&release_all::SCRIPT, "f4bd99d3120c7fe5e61692c7a4099e3986775290"),
-        (&release::SCRIPT, "5a804de06ccf755ede16df038187e4763d899f49"),
+        (&enqueue::SCRIPT, "1a86c819859151bd86229529d274651a49444f17"),
+        (&rotate::SCRIPT, "8e82224557aba6d15ea55d04ec4c0c91926ac674"),
+        (&nudge::SCRIPT, "e771a3bac37a9acd3be52df56ae4471caf6b3501"),
+        (&release_all::SCRIPT, "59dbe194d31aa0cf939179d683d7e13c3bab7fb6"),
+        (&release::SCRIPT, "d44aebd4c8242a3feb346d4255b45fe1ff16b7b1"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

@@ -19,12 +19,12 @@ pub(crate) fn scripts() -> [&'static str; 6] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "001a0ecfedd6976db108840d4391d4aa8915338d"),
-        (&enqueue::SCRIPT, "a4c896a601d8bc26ff1585496948904fee333ac0"),
-        (&release::SCRIPT, "327c2366b7cd32a8301ffc54218fa6676b67132e"),
-        (&renew::SCRIPT, "b63bfab2c2e7d58e12988eee908ed64879597436"),
+        (&acquire::SCRIPT, "7816731ec123f4cbd38995b1c35dc51e60912ce0"),
+        (&enqueue::SCRIPT, "f1b6881da2bd9acea669f2a9821b6dc6adab5118"),
+        (&release::SCRIPT, "d48bcac5321e8ee1d252707064367acd89a0c37f"),
+        (&renew::SCRIPT, "cb79320f242c0c5abd4250a816e456a26fde623a"),
         (&raise::SCRIPT, "742a0466ee4d64cef449588c3e40e2e0cb0786a0"),
-        (&downgrade::SCRIPT, "548845816708f635b8c93c6116f3c847b0dfb95c"),
+        (&downgrade::SCRIPT, "19c4570dceef7a64960d72c14e51302f77144846"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

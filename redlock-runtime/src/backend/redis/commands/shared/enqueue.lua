@@ -13,13 +13,12 @@ local owner, channel, now = ARGV[1], ARGV[5], clock()
 local shared = shared_lock(lock, mark, counter, line, ARGV[4])
 local entry, ahead
 if channel == '' then
+  local has_room, is_in = shared.has_room(), shared.has(owner)
   entry, ahead = shared.queue.find(owner)
-  local is_in = shared.has(owner)
   if not entry and not is_in then
     return {2, now}
   end
-  if is_in or not redis.call('GET', lock)
-    or shared.has_room() and shared.drop_dead(ahead) then
+  if is_in or not redis.call('GET', lock) or has_room and shared.drop_dead(ahead) then
     local granted = shared.join(owner, ARGV[2], ARGV[3])
     if not granted.err then
       if entry then

@@ -7,8 +7,19 @@ function group_of(queue, lock, line)
   -- So many are read at first: mostly there is no room for more.
   local most_alone = 4
   local group, digits = {}, queue.digits
-  -- Those who hold the lock: owners, and the ends of their leases, in microseconds since 1970.
+  -- Those who hold the lock: owners, and the ends of their leases, in microseconds since 1970. An end
+  -- is odd while its owner is invited: it was let in, and has not claimed the lock yet.
   local holders = string.sub(line, 1, -6) .. 'holders'
+  -- So long, in ms, are holders kept behind their leases, to show who has not claimed.
+  group.memory = 3 * claim_window
+  -- Were entries taken out whose process has not claimed?
+  group.has_dropped = false
+
+  -- How many leases are not over; nil: what stands there is no set of holders.
+  local function count_leases()
+    local count = redis.pcall('ZCOUNT', holders, '(' .. digits(clock()), '+inf')
+    return type(count) == 'number' and count or nil
+  end
 
   -- Is there room beside the holders, none of a new group, and `others`? Whoever asks for a permit
   -- brings the largest number of permits.
@@ -17,15 +28,50 @@ function group_of(queue, lock, line)
     if not permits or is_new then
       return tokens == 'r' or permits and others < permits
     end
-    redis.pcall('ZREMRANGEBYSCORE', holders, '-inf', digits(clock()))
-    local count = redis.pcall('ZCARD', holders)
-    return type(count) == 'number' and count + others < permits
+    local count = count_leases()
+    return count and count + others < permits
   end
 
-  -- Makes owners holders, each for a lease in ms. The first of a group remove what is left of an
-  -- older one. The marker lasts as long as the last of the leases.
+  -- The client of an owner: all but the 24 digits in which its owners differ.
+  local function client_of(owner)
+    return string.sub(owner, 1, -25)
+  end
+
+  -- Removes the leases that are over. A process that has not claimed an invitation is frozen, or its
+  -- host is gone: its other entries leave the queue, as each would be invited in vain. Their callers
+  -- are told to look, and enqueue anew.
+  function group.end_leases()
+    local now = digits(clock())
+    local count = redis.pcall('ZCOUNT', holders, '-inf', now)
+    if type(count) ~= 'number' or count == 0 then
+      return
+    end
+    local ended, silent = redis.pcall('ZRANGE', holders, 0, count - 1, 'WITHSCORES'), {}
+    redis.pcall('ZREMRANGEBYSCORE', holders, '-inf', now)
+    for place = 1, #ended, 2 do
+      if ended[place + 1] % 2 == 1 then
+        silent[client_of(ended[place])] = true
+      end
+    end
+    -- What is too short has no such digits.
+    silent[''] = nil
+    if not next(silent) then
+      return
+    end
+    for _, text in ipairs(redis.pcall('LRANGE', line, 0, -1)) do
+      local entry = queue.parse(text)
+      if entry and silent[client_of(entry.owner)] then
+        redis.pcall('LREM', line, 1, text)
+        queue.tell_of_lock(entry, 'look')
+        group.has_dropped = true
+      end
+    end
+  end
+
+  -- Makes owners holders, each for a lease in ms; or invites them. The first of a group remove what
+  -- is left of an older one. The marker lasts as long as the last of the leases.
   -- Returns what is wrong, if anything.
-  function group.enter(marker, entries)
+  function group.enter(marker, entries, is_invitation)
     local left, longest = -1, 0
     if redis.call('GET', lock) == marker then
       left = redis.call('PTTL', lock)
@@ -37,6 +83,7 @@ function group_of(queue, lock, line)
       end
     end
     local now, members, ends = clock(), {}, {}
+    now = now - now % 2 + (is_invitation and 1 or 0)
     for place, entry in ipairs(entries) do
       local lease = entry.lease
       -- Most leases are as long as each other, and numbers are slow to print.
@@ -48,7 +95,8 @@ function group_of(queue, lock, line)
     if type(added) ~= 'number' then
       return added.err
     end
-    redis.pcall('PEXPIRE', holders, digits(math.max(left, longest)))
+    local kept = math.max(left, longest) + (is_invitation and group.memory or 0)
+    redis.pcall('PEXPIRE', holders, digits(kept))
     -- The lock last: a script that fails half-way is not rolled back.
     return left < longest and redis.pcall('SET', lock, marker, 'PX', longest).err
   end
@@ -66,8 +114,7 @@ function group_of(queue, lock, line)
   end
 
   function group.count()
-    local count = redis.pcall('ZCOUNT', holders, '(' .. digits(clock()), '+inf')
-    return type(count) == 'number' and count or 0
+    return count_leases() or 0
   end
 
   -- Those at the head of the queue for whom there is room beside the holders, and `invited` others;
@@ -112,7 +159,7 @@ function group_of(queue, lock, line)
       entry.lease, life = math.min(entry.expire, claim_window), math.max(life, entry.life)
     end
     local first, last_one = queue.draw(#entries, digits(life), used, reserved, #entries)
-    if not first or group.enter(marker, entries) then
+    if not first or group.enter(marker, entries, true) then
       return nil
     end
     local channels, owners, messages, heard, is_denied = {}, {}, {}, 0, false
@@ -149,6 +196,7 @@ function group_of(queue, lock, line)
   -- Returns what let_in returns.
   function group.admit(new, used, reserved)
     local marker, invited, heard = new or redis.pcall('GET', lock), 0, 0
+    group.end_leases()
     while true do
       local entries, done, is_all, told
       entries, done, invited, is_all = next_together(marker, invited, new and heard == 0)

@@ -36,26 +36,27 @@ local function shared_lock(lock, mark, counter, line, tokens)
       and redis.pcall('LREM', line, 1, text) == 1
   end
 
-  -- Is the lock free, or held by a group in which there is room?
+  -- Is the lock free, or held by a group in which there is room? Entries may leave the queue.
   function shared.has_room()
     local holder = redis.call('GET', lock)
-    return not holder or holder == marker and group.has_room(tokens, 0)
+    if holder and holder ~= marker then
+      return false
+    end
+    group.end_leases()
+    return not holder or group.has_room(tokens, 0)
   end
 
   -- May an owner enter now that has no entry in the queue?
   function shared.may_enter()
-    local first = redis.call('LRANGE', line, 0, most_looked_at - 1)
-    if #first > 0 and not redis.call('GET', lock) then
-      if not queue.hand_over() then
-        -- Nobody was there to have it, or somebody was told to ask for it.
-        redis.call('DEL', lock)
-      end
-      first = redis.call('LRANGE', line, 0, most_looked_at - 1)
+    if redis.call('LLEN', line) > 0 and not redis.call('GET', lock) and not queue.hand_over() then
+      -- Nobody was there to have it, or somebody was told to ask for it.
+      redis.call('DEL', lock)
     end
     if not shared.has_room() then
       return false
     end
-    local were_gone = false
+    local first = redis.call('LRANGE', line, 0, most_looked_at - 1)
+    local were_gone = group.has_dropped
     for _, text in ipairs(first) do
       if keeps_out(text) then
         if not is_gone(text) then

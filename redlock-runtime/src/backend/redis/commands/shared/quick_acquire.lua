@@ -27,7 +27,8 @@ do
       if not holder then
         redis.call('ZREMRANGEBYSCORE', holders, '-inf', '+inf')
       end
-      redis.call('ZADD', holders, string.format('%.0f', now + expire * 1000), ARGV[1])
+      -- Even: nobody was invited.
+      redis.call('ZADD', holders, string.format('%.0f', now - now % 2 + expire * 1000), ARGV[1])
       local left = holder and redis.call('PTTL', lock) or 0
       -- Always: holders that were deleted by hand have just come back without an end.
       redis.call('PEXPIRE', holders, string.format('%.0f', math.max(left, expire)))

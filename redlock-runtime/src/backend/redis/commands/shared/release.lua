@@ -21,6 +21,11 @@ end
 local now = clock()
 redis.call('ZREM', holders, owner)
 local found = tonumber(ends) > now and 1 or 0
+if queue then
+  queue.group().end_leases()
+else
+  redis.call('ZREMRANGEBYSCORE', holders, '-inf', string.format('%.0f', now))
+end
 local last = tonumber(redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')[2] or '0')
 if last <= now then
   -- The marker first: whoever is next begins a new group, with leases of its own.
@@ -34,12 +39,11 @@ if last <= now then
   redis.call('DEL', lock)
   return found
 end
-redis.call('ZREMRANGEBYSCORE', holders, '-inf', string.format('%.0f', now))
 local left = math.ceil((last - now) / 1000)
 local is_earlier = left < redis.call('PTTL', lock)
 if is_earlier then
   redis.call('PEXPIRE', lock, left)
-  redis.call('PEXPIRE', holders, left)
+  redis.call('PEXPIRE', holders, left + (queue and queue.group().memory or 0))
 end
 if queue then
   queue.group().admit()

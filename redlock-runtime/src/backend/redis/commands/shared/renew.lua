@@ -14,7 +14,8 @@ for i = 1, #KEYS / 2 do
   local holder = redis.pcall('GET', lock)
   local ends = holder == marker and redis.pcall('ZSCORE', holders, owner)
   if type(ends) == 'string' and tonumber(ends) > now then
-    redis.call('ZADD', holders, 'XX', string.format('%.0f', now + expire * 1000), owner)
+    -- Even: the owner has claimed the lock.
+    redis.call('ZADD', holders, 'XX', string.format('%.0f', now - now % 2 + expire * 1000), owner)
     local left, longest = redis.call('PTTL', lock), tonumber(expire)
     if left > longest then
       -- Another lease is longer, or the clock has stepped back since.

@@ -68,7 +68,12 @@ impl Crowd {
 
 fn claim(name: &str) -> Claim {
     let key = LockKey::new("lock:", name).unwrap();
-    Claim { key, owner: Owner::fresh("t"), expire: Duration::from_secs(9), kind: Kind::Exclusive }
+    Claim {
+        key,
+        owner: Owner::of_nobody("t"),
+        expire: Duration::from_secs(9),
+        kind: Kind::Exclusive,
+    }
 }
 
 #[tokio::test]

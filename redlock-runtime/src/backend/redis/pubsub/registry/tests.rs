@@ -8,7 +8,7 @@ fn claim(client: &str) -> Claim {
     let key = LockKey::new("lock:", "stock 42").unwrap();
     Claim {
         key,
-        owner: Owner::fresh(client),
+        owner: Owner::of_nobody(client),
         expire: Duration::from_secs(10),
         kind: Kind::Exclusive,
     }
