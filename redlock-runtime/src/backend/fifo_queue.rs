@@ -109,7 +109,14 @@ pub(crate) trait FifoQueue: fmt::Debug + Send + Sync {
     ) -> Reply<'a, Enqueued>;
 
     /// Checks the entry of an owner that enqueued, with the same `reserve`. Never enqueues it anew.
-    fn look<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Enqueued>;
+    /// `ahead` is that of its last position; the search is quick if fewer are ahead of it by now.
+    fn look<'a>(
+        &'a self,
+        claim: &'a Claim,
+        reserve: u32,
+        ahead: u32,
+        within: Duration,
+    ) -> Reply<'a, Enqueued>;
 
     /// Gives other processes their turn: if any wait, the first of them has the lock, and `next`
     /// waits at the end of the queue (subscribe for it before). Otherwise `held` stays, with a full

@@ -23,6 +23,7 @@ mod odd_marks;
 mod options;
 mod panics;
 mod queue_lost;
+mod queue_search;
 mod quorum;
 mod reentrancy;
 mod release;

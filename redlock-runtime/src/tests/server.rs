@@ -373,8 +373,14 @@ impl FifoQueue for Server {
         self.send("join", claim, Command::Join(entry(claim, reserve)), within, enqueued)
     }
 
-    fn look<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Enqueued> {
-        self.send("look", claim, Command::Look(entry(claim, reserve)), within, enqueued)
+    fn look<'a>(
+        &'a self,
+        claim: &'a Claim,
+        reserve: u32,
+        ahead: u32,
+        within: Duration,
+    ) -> Reply<'a, Enqueued> {
+        self.send("look", claim, Command::Look(entry(claim, reserve), ahead), within, enqueued)
     }
 
     fn rotate<'a>(

@@ -201,7 +201,9 @@ impl World {
 
     fn look_of(&mut self, at: usize) {
         let (client, claim) = self.waiting[at].clone();
-        match self.ask(&simulated::look(&claim, 1)) {
+        // Whatever it believes of its place, it is found.
+        let ahead = self.random.u32(..8);
+        match self.ask(&simulated::look(&claim, 1, ahead)) {
             Enqueued::Granted(tokens) => {
                 // Others may have been let in with it: they came after.
                 self.waiting.remove(at);

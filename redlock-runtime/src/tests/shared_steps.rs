@@ -73,7 +73,7 @@ impl Step {
 
     /// An owner of the queue asks by itself.
     fn looks(&mut self, claim: &Claim) -> bool {
-        let answer = self.ask(&simulated::look(claim, 1));
+        let answer = self.ask(&simulated::look(claim, 1, 3));
         matches!(answer, Enqueued::Granted { .. })
     }
 

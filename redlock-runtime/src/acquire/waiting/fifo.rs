@@ -26,6 +26,8 @@ struct QueueEntry {
     claim: Claim,
     reserve: u32,
     subscription: Subscription,
+    /// How many were ahead of it when it was seen last.
+    ahead: u32,
     /// The lock was not handed over before this moment.
     since: Moment,
     /// A hand-over with a lower fencing token is an old one.
@@ -62,9 +64,10 @@ impl Newcomer {
         Self { claim, reserve, subscription }
     }
 
-    fn enqueued(self, since: Moment, token_floor: FencingToken) -> QueueEntry {
+    fn enqueued(self, since: Moment, position: Position) -> QueueEntry {
         let Self { claim, reserve, subscription } = self;
-        QueueEntry { claim, reserve, subscription, since, token_floor, look_at: since }
+        let Position { ahead, token_floor, .. } = position;
+        QueueEntry { claim, reserve, subscription, ahead, since, token_floor, look_at: since }
     }
 }
 
@@ -93,7 +96,7 @@ impl Fifo {
                 Some(Tenure::new(newcomer.claim, confirmed, fencing_tokens).alone())
             }
             Ok(Enqueued::Waiting { holder, position }) => {
-                let entry = newcomer.enqueued(since, position.token_floor);
+                let entry = newcomer.enqueued(since, position);
                 self.place(cx, entry, holder, position);
                 None
             }
@@ -121,7 +124,7 @@ impl Fifo {
         let within = cx.within();
         let local_holder = LocalHolder::of(cx.local_queue());
         let sent = cx.now();
-        match cx.patiently(queue.look(&entry.claim, entry.reserve, within)).await {
+        match cx.patiently(queue.look(&entry.claim, entry.reserve, entry.ahead, within)).await {
             Ok(Enqueued::Granted(fencing_tokens)) => {
                 local_holder.learn(cx.local_queue(), None);
                 let confirmed = ConfirmedLease { sent, lease: entry.claim.expire };
@@ -184,7 +187,7 @@ impl Fifo {
         } else {
             backoff::unsignalled(cx.observed.hold_age(now), free_in, ahead, fastrand::f64())
         };
-        entry.look_at = now.plus(pause);
+        (entry.ahead, entry.look_at) = (ahead, now.plus(pause));
         self.enter(cx, entry);
     }
 
@@ -328,7 +331,7 @@ impl Strategy for Fifo {
                 return Some(tenure.kept(expire, confirmed, fencing_tokens));
             }
             Ok(Rotated::Passed { holder, position }) => {
-                let entry = next.enqueued(sent, position.token_floor);
+                let entry = next.enqueued(sent, position);
                 self.place(cx, entry, holder, position);
             }
             // The lease ended during the last moments of its last holder. The poller starts again.

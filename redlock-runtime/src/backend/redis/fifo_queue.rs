@@ -50,11 +50,17 @@ impl<S: Source> FifoQueue for Route<S> {
         })
     }
 
-    fn look<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Enqueued> {
+    fn look<'a>(
+        &'a self,
+        claim: &'a Claim,
+        reserve: u32,
+        ahead: u32,
+        within: Duration,
+    ) -> Reply<'a, Enqueued> {
         Box::pin(async move {
             let call = match claim.kind {
-                Kind::Exclusive => exclusive::enqueue::look(claim, reserve),
-                Kind::Read | Kind::Permits(_) => shared::enqueue::look(claim),
+                Kind::Exclusive => exclusive::enqueue::look(claim, reserve, ahead),
+                Kind::Read | Kind::Permits(_) => shared::enqueue::look(claim, ahead),
             };
             send(self, &call, within, on_abandoned).await
         })

@@ -236,11 +236,11 @@ pub(crate) fn enqueue(
     SimulatedCall::new(call, untimed(enqueue::decode))
 }
 
-pub(crate) fn look(claim: &Claim, reserve: u32) -> SimulatedCall<Enqueued> {
+pub(crate) fn look(claim: &Claim, reserve: u32, ahead: u32) -> SimulatedCall<Enqueued> {
     let call = if claim.kind.is_shared() {
-        shared::enqueue::look(claim)
+        shared::enqueue::look(claim, ahead)
     } else {
-        enqueue::look(claim, reserve)
+        enqueue::look(claim, reserve, ahead)
     };
     SimulatedCall::new(call, untimed(enqueue::decode))
 }

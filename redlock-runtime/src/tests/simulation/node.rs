@@ -30,7 +30,8 @@ pub(crate) enum Command {
     /// Reads the founders, after this offer was written.
     Founders(Option<FoundersOffer>),
     Join(Entry),
-    Look(Entry),
+    /// With how many were ahead of it when it was seen last.
+    Look(Entry, u32),
     Leave(Claim),
     GiveBack(Claim, TokensUsed),
     /// Lets go of a lock that stays taken for so long.
@@ -181,8 +182,9 @@ impl Node {
                 let call = simulated::enqueue(&entry.claim, entry.reserve, channel.as_deref());
                 self.ask(&call, by, Answer::Enqueued)
             }
-            Command::Look(entry) => {
-                self.ask(&simulated::look(&entry.claim, entry.reserve), by, Answer::Enqueued)
+            Command::Look(entry, ahead) => {
+                let call = simulated::look(&entry.claim, entry.reserve, *ahead);
+                self.ask(&call, by, Answer::Enqueued)
             }
             Command::Rotate { held, drawn, next } => {
                 self.meet(next);
@@ -203,8 +205,8 @@ impl Node {
                         simulated::acquire_all(claims).introduce(&mut self.server);
                     }
                     Command::Join(Entry { claim, reserve, .. })
-                    | Command::Look(Entry { claim, reserve, .. }) => {
-                        simulated::look(claim, *reserve).introduce(&mut self.server);
+                    | Command::Look(Entry { claim, reserve, .. }, _) => {
+                        simulated::look(claim, *reserve, 0).introduce(&mut self.server);
                     }
                     _ => {}
                 }

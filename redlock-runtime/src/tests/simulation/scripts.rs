@@ -33,8 +33,8 @@ impl Command {
         let has_follower = match self {
             Command::Acquire(claim) => simulated::acquire(claim).has_follower(),
             Command::AcquireAll(claims) => simulated::acquire_all(claims).has_follower(),
-            Command::Join(entry) | Command::Look(entry) => {
-                simulated::look(&entry.claim, entry.reserve).has_follower()
+            Command::Join(entry) | Command::Look(entry, _) => {
+                simulated::look(&entry.claim, entry.reserve, 0).has_follower()
             }
             _ => false,
         };

@@ -78,7 +78,7 @@ pub(super) fn concerns(command: &Command, key: &str) -> bool {
         | Command::GiveBack(claim, _)
         | Command::Retain(claim, _)
         | Command::Rotate { held: claim, .. } => is(&claim.key),
-        Command::Join(entry) | Command::Look(entry) => is(&entry.claim.key),
+        Command::Join(entry) | Command::Look(entry, _) => is(&entry.claim.key),
         Command::Nudge(known) => is(known),
         Command::Founders(_) | Command::Introduce(_) => true,
     }

@@ -169,8 +169,14 @@ impl FifoQueue for Wire {
         Box::pin(self.enqueued(Command::Join(self.entry(claim, reserve)), within))
     }
 
-    fn look<'a>(&'a self, claim: &'a Claim, reserve: u32, within: Duration) -> Reply<'a, Enqueued> {
-        Box::pin(self.enqueued(Command::Look(self.entry(claim, reserve)), within))
+    fn look<'a>(
+        &'a self,
+        claim: &'a Claim,
+        reserve: u32,
+        ahead: u32,
+        within: Duration,
+    ) -> Reply<'a, Enqueued> {
+        Box::pin(self.enqueued(Command::Look(self.entry(claim, reserve), ahead), within))
     }
 
     fn rotate<'a>(

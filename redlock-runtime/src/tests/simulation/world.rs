@@ -357,7 +357,7 @@ impl State {
             Command::Release(claim) => format!("release {}", self.name(claim)),
             Command::Founders(offer) => format!("founders, or else {offer:?}"),
             Command::Join(Entry { claim, .. }) => format!("join {}", self.name(claim)),
-            Command::Look(Entry { claim, .. }) => format!("look {}", self.name(claim)),
+            Command::Look(Entry { claim, .. }, _) => format!("look {}", self.name(claim)),
             Command::Leave(claim) => format!("leave {}", self.name(claim)),
             Command::GiveBack(claim, drawn) => {
                 format!("give back {} behind {}", self.name(claim), drawn.used)

@@ -37,11 +37,11 @@ fn the_digests_are_pinned() {
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
         (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),
         (&release_hint::SCRIPT, "1c4bd18064bbe7158c25452e76ecc4bb3ea8aa5c"),
-        (&enqueue::SCRIPT, "1a86c819859151bd86229529d274651a49444f17"),
-        (&rotate::SCRIPT, "8e82224557aba6d15ea55d04ec4c0c91926ac674"),
-        (&nudge::SCRIPT, "e771a3bac37a9acd3be52df56ae4471caf6b3501"),
-        (&release_all::SCRIPT, "59dbe194d31aa0cf939179d683d7e13c3bab7fb6"),
-        (&release::SCRIPT, "d44aebd4c8242a3feb346d4255b45fe1ff16b7b1"),
+        (&enqueue::SCRIPT, "744feec53c3935afe01f96a98fe09df7c274d954"),
+        (&rotate::SCRIPT, "21ea86bd15a8a37a16c8aba4f73be5217d54b368"),
+        (&nudge::SCRIPT, "c7666bcc62260d9f9284ca2ea08a9268d16d4474"),
+        (&release_all::SCRIPT, "1fc5ec83a2d3ef1d3b26cc93fc4dc9f6d9293b7b"),
+        (&release::SCRIPT, "3c89e89f368b2044324b5e6969a4ebc63f793edb"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

@@ -5,7 +5,7 @@
 -- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot, KEYS[3] its fencing counter,
 -- KEYS[4] its queue
 -- ARGV[1] owner, ARGV[2] expire in ms, ARGV[3] life of the counter in ms, ARGV[4] fencing tokens,
--- ARGV[5] channel, or '' to look
+-- ARGV[5] channel, or '' to look, ARGV[6] how many were before it when it was seen last, or none
 -- Returns {1, first fencing token, last, time}: granted; {0, remaining ms of the holder, holder,
 -- time, how many before it, 1 if it is told}: in the queue; {2, time}: the queue has no such entry
 local lock, mark, counter, line, owner = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
@@ -22,7 +22,7 @@ local function grant(count)
 end
 
 if not holder and ARGV[5] == '' then
-  local own = queue.find(owner)
+  local own = queue.find(owner, ARGV[6])
   if not own then
     -- Nobody waits for what would be granted here.
     return {2, now}
@@ -41,7 +41,7 @@ if not holder then
 end
 if holder == owner then
   -- It was handed over meanwhile. Nobody has used any of its fencing tokens: the last is left.
-  local own = ARGV[5] == '' and queue.find(owner)
+  local own = ARGV[5] == '' and queue.find(owner, ARGV[6])
   if own then
     redis.call('LREM', line, 1, own)
   end
@@ -55,7 +55,7 @@ end
 local channel, ahead = ARGV[5], nil
 if channel == '' then
   local entry
-  entry, ahead = queue.find(owner)
+  entry, ahead = queue.find(owner, ARGV[6])
   if not entry then
     return {2, now}
   end

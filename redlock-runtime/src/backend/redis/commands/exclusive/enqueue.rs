@@ -13,17 +13,21 @@ pub(super) static SCRIPT: Script = with_hand_over!("enqueue.lua").before(&releas
 /// Enqueues an owner that is signalled on `channel`. An owner may enqueue only once, so this is not
 /// repeated.
 pub(crate) fn call(claim: &Claim, reserve: u32, channel: &str) -> ScriptCall {
-    let keys = claim.key.with_helpers();
-    let keys = keys.names();
-    let (expire, life) = (arguments::expire(claim), arguments::counter_life(claim));
-    let reserve = reserve.to_string();
-    let args = [claim.owner.as_str(), &expire, &life, &reserve, channel];
-    ScriptCall { may_repeat: channel.is_empty(), ..ScriptCall::new(&SCRIPT, &keys, &args) }
+    with(claim, reserve, &[channel])
 }
 
-/// Checks the entry of an owner that enqueued before.
-pub(crate) fn look(claim: &Claim, reserve: u32) -> ScriptCall {
-    call(claim, reserve, "")
+/// Checks the entry of an owner that enqueued before. `ahead`: how many were ahead of it when it
+/// was seen last. The server begins to search there.
+pub(crate) fn look(claim: &Claim, reserve: u32, ahead: u32) -> ScriptCall {
+    ScriptCall { may_repeat: true, ..with(claim, reserve, &["", &ahead.to_string()]) }
+}
+
+fn with(claim: &Claim, reserve: u32, place: &[&str]) -> ScriptCall {
+    let keys = claim.key.with_helpers();
+    let (expire, life) = (arguments::expire(claim), arguments::counter_life(claim));
+    let reserve = reserve.to_string();
+    let args = [&[claim.owner.as_str(), &expire, &life, &reserve], place].concat();
+    ScriptCall { may_repeat: false, ..ScriptCall::new(&SCRIPT, &keys.names(), &args) }
 }
 
 pub(crate) fn decode(value: &Value) -> Option<Timed<Enqueued>> {

@@ -42,6 +42,8 @@ local function queue_of(lock, mark, counter, line)
   local most_unread = 16
   -- So long, in ms, does a mailbox last behind its last message.
   local mailbox_life = 60000
+  -- So many entries are read at a time where one is looked for.
+  local most_read = 64
   -- So large is a number of an entry at most.
   local most = 10000000000000
   local queue = {}
@@ -109,13 +111,30 @@ local function queue_of(lock, mark, counter, line)
     return hint.life ~= '0' and clock() >= hint.life * 1000
   end
 
-  -- The entry of an owner, and how many stand before it.
-  function queue.find(owner)
-    for position, entry in ipairs(redis.pcall('LRANGE', line, 0, -1)) do
-      if string.sub(entry, -#owner - 1) == ' ' .. owner then
-        return entry, position - 1
+  -- The entry of an owner among those from `first` to `last`, and how many stand before it.
+  local function find_within(owner, first, last)
+    local entries = redis.pcall('LRANGE', line, first, last)
+    for place = #entries, 1, -1 do
+      if string.sub(entries[place], -#owner - 1) == ' ' .. owner then
+        return entries[place], first + place - 1
       end
     end
+  end
+
+  -- The entry of an owner, and how many stand before it. most_before: mostly not more than so many do,
+  -- and few less, so that few entries are read.
+  function queue.find(owner, most_before)
+    local length = redis.pcall('LLEN', line)
+    local last = math.min(tonumber(most_before) or -1, type(length) == 'number' and length - 1 or -1)
+    while last >= 0 do
+      local first = math.max(0, last - most_read + 1)
+      local entry, before = find_within(owner, first, last)
+      if entry then
+        return entry, before
+      end
+      last = first - 1
+    end
+    return find_within(owner, 0, -1)
   end
 
   -- Takes the entry of an owner out. Those that stood behind it are let in where a group has the lock

@@ -19,12 +19,12 @@ pub(crate) fn scripts() -> [&'static str; 6] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "7816731ec123f4cbd38995b1c35dc51e60912ce0"),
-        (&enqueue::SCRIPT, "f1b6881da2bd9acea669f2a9821b6dc6adab5118"),
-        (&release::SCRIPT, "d48bcac5321e8ee1d252707064367acd89a0c37f"),
+        (&acquire::SCRIPT, "fa03b12bdb7cd89250c9383042077f173868c863"),
+        (&enqueue::SCRIPT, "3aadaf1f491b9813713fc66b712906a597ecef15"),
+        (&release::SCRIPT, "a7eef9c2197cdf4b73c19c88da66630fce5aab97"),
         (&renew::SCRIPT, "cb79320f242c0c5abd4250a816e456a26fde623a"),
         (&raise::SCRIPT, "742a0466ee4d64cef449588c3e40e2e0cb0786a0"),
-        (&downgrade::SCRIPT, "19c4570dceef7a64960d72c14e51302f77144846"),
+        (&downgrade::SCRIPT, "c24c98c4d2b1eaab0eebde690b650b9f34cd4139"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

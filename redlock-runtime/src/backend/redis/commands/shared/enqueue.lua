@@ -5,7 +5,7 @@
 -- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot, KEYS[3] its fencing counter,
 -- KEYS[4] its queue, KEYS[5] its holders
 -- ARGV[1] owner, ARGV[2] expire in ms, ARGV[3] life of the counter in ms, ARGV[4] 'r' or 'p<n>',
--- ARGV[5] channel, or '' to look
+-- ARGV[5] channel, or '' to look, ARGV[6] how many were before it when it was seen last, or none
 -- Returns {1, fencing token, the same, time}: granted; {0, remaining ms of the holder, holder, time,
 -- how many before it, 1 if it is told}: in the queue; {2, time}: the queue has no such entry
 local lock, mark, counter, line = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -14,7 +14,7 @@ local shared = shared_lock(lock, mark, counter, line, ARGV[4])
 local entry, ahead
 if channel == '' then
   local has_room, is_in = shared.has_room(), shared.has(owner)
-  entry, ahead = shared.queue.find(owner)
+  entry, ahead = shared.queue.find(owner, ARGV[6])
   if not entry and not is_in then
     return {2, now}
   end
@@ -31,7 +31,7 @@ if channel == '' then
   if shared.has(owner) then
     return shared.join(owner, ARGV[2], ARGV[3])
   end
-  entry, ahead = shared.queue.find(owner)
+  entry, ahead = shared.queue.find(owner, ARGV[6])
   if not entry then
     return {2, now}
   end

@@ -13,14 +13,20 @@ pub(in crate::backend::redis::commands) static SCRIPT: Script =
 /// Enqueues an owner that is signalled on `channel`. An owner may enqueue only once, so this is not
 /// repeated. The reply is that of the exclusive kind.
 pub(crate) fn call(claim: &Claim, channel: &str) -> ScriptCall {
-    let keys = words::keys(claim);
-    let (expire, life) = (arguments::expire(claim), arguments::counter_life(claim));
-    let args = [claim.owner.as_str(), &expire, &life, &words::tokens(claim.kind), channel];
-    let keys = keys.each_ref().map(String::as_str);
-    ScriptCall { may_repeat: channel.is_empty(), ..ScriptCall::new(&SCRIPT, &keys, &args) }
+    with(claim, &[channel])
 }
 
-/// Checks the entry of an owner that enqueued before.
-pub(crate) fn look(claim: &Claim) -> ScriptCall {
-    call(claim, "")
+/// Checks the entry of an owner that enqueued before. `ahead`: how many were ahead of it when it
+/// was seen last. The server begins to search there.
+pub(crate) fn look(claim: &Claim, ahead: u32) -> ScriptCall {
+    ScriptCall { may_repeat: true, ..with(claim, &["", &ahead.to_string()]) }
+}
+
+fn with(claim: &Claim, place: &[&str]) -> ScriptCall {
+    let keys = words::keys(claim);
+    let (expire, life) = (arguments::expire(claim), arguments::counter_life(claim));
+    let tokens = words::tokens(claim.kind);
+    let args = [&[claim.owner.as_str(), &expire, &life, &tokens], place].concat();
+    let keys = keys.each_ref().map(String::as_str);
+    ScriptCall { may_repeat: false, ..ScriptCall::new(&SCRIPT, &keys, &args) }
 }

@@ -1,0 +1,62 @@
+//! An owner that looks for its entry is found, wherever it believes that it stands. On a model of a
+//! server that runs the shipped scripts.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use redis_model::{Script, Server};
+
+use crate::backend::simulated::{self, SimulatedReply};
+use crate::backend::{Claim, Enqueued};
+use crate::key::LockKey;
+use crate::kind::Kind;
+use crate::owner::Owner;
+
+const NOW: u64 = 1_795_000_000_000_000;
+/// More than the server reads at a time.
+const WAITING: u32 = 150;
+
+/// A lock that somebody holds, and those who wait for it, in their order.
+fn queue(kind: Kind) -> (Server, Vec<Claim>) {
+    let mut server = Server::new(simulated::scripts().map(Script::new));
+    server.set_clock(NOW, NOW / 1000);
+    let key = LockKey::new("lock:", "k").unwrap();
+    let claim = || Claim {
+        key: key.clone(),
+        owner: Owner::of_nobody("test"),
+        expire: Duration::from_secs(60),
+        kind,
+    };
+    simulated::acquire(&claim()).ask(&mut server, false);
+    let waiting: Vec<_> = (0..WAITING).map(|_| claim()).collect();
+    for claim in &waiting {
+        simulated::enqueue(claim, 1, None).ask(&mut server, false);
+    }
+    (server, waiting)
+}
+
+/// How many are ahead of an owner that believes it to be `believed`; `None`: it is not in the queue.
+fn ahead(server: &mut Server, claim: &Claim, believed: u32) -> Option<u32> {
+    match simulated::look(claim, 1, believed).ask(server, false) {
+        SimulatedReply::Answer(Enqueued::Waiting { position, .. }) => Some(position.ahead),
+        SimulatedReply::Answer(Enqueued::Unknown) => None,
+        _ => panic!("the lock is held"),
+    }
+}
+
+#[test]
+fn an_entry_is_found_whatever_its_owner_believes() {
+    for kind in [Kind::Exclusive, Kind::Permits(NonZeroU32::MIN)] {
+        let (mut server, waiting) = queue(kind);
+        for (place, claim) in (0_u32..).zip(&waiting) {
+            for believed in [0, place, place + 1, place + 64, place.saturating_sub(1), u32::MAX] {
+                let found = ahead(&mut server, claim, believed);
+                assert_eq!(found, Some(place), "{kind:?}, believed to be behind {believed}");
+            }
+        }
+        let gone = Claim { owner: Owner::of_nobody("test"), ..waiting[0].clone() };
+        for believed in [0, 70, u32::MAX] {
+            assert_eq!(ahead(&mut server, &gone, believed), None);
+        }
+    }
+}
