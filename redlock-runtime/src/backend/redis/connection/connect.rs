@@ -1,6 +1,6 @@
 //! Makes a connection in the background, with a time limit of its own.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -35,23 +35,25 @@ pub(crate) async fn connect<S: Source>(
             Ok(connection)
         })
     };
+    if S::LEADS_TO_ONE {
+        return first(attempt, COMPANY).await;
+    }
     // A client of many servers has a limit of its own for each of them.
-    let made = timeout(CONNECT, async {
-        if S::LEADS_TO_ONE { first(attempt, COMPANY).await } else { attempt().await }
-    });
-    made.await.unwrap_or_else(|_| Err(silent()))
+    timeout(CONNECT, attempt()).await.unwrap_or_else(|_| Err(silent()))
 }
 
-/// Begins one more attempt whenever no attempt has ended for a while.
+/// Begins one more attempt whenever no attempt has ended for a while. When its time is over, what
+/// an attempt was told counts more than the silence of the others.
 async fn first<'a, T>(
     mut begin: impl FnMut() -> ConnectAttempt<'a, T>,
     mut pause: Duration,
 ) -> RedisResult<T> {
-    let mut race = Race::to_one_server([begin()]);
+    let (mut race, mut end) = (Race::to_one_server([begin()]), pin!(sleep(CONNECT)));
     loop {
         tokio::select! {
             biased;
             made = race.won() => return made,
+            () = &mut end => return Err(race.failed.take().unwrap_or_else(silent)),
             () = sleep(pause) => {
                 race.attempts.push(begin());
                 pause *= 2;
@@ -75,13 +77,11 @@ pub(crate) struct Race<'a, T> {
 }
 
 impl<'a, T> Race<'a, T> {
-    /// An error that is final stays so, as all attempts reach the same server. Otherwise, what the
-    /// server said tells more than a connection that broke.
+    /// What the server said tells more than a connection that broke. A failed handshake is told as
+    /// an error of the connection, and says what the server has shown.
     fn to_one_server(attempts: impl IntoIterator<Item = ConnectAttempt<'a, T>>) -> Self {
-        let weight = |error: &RedisError| match error {
-            _ if diagnose("", error).is_final => 2,
-            _ => u8::from(!error.is_io_error()),
-        };
+        let weight =
+            |error: &RedisError| u8::from(!error.is_io_error() || diagnose("", error).is_final);
         Self { attempts: attempts.into_iter().collect(), failed: None, refusal: None, weight }
     }
 
@@ -180,6 +180,21 @@ mod tests {
             if count == 1 { after(3 * SECOND, Ok(1)) } else { after(SECOND, Err(broken())) }
         };
         assert_eq!(first(begin, COMPANY).await.unwrap(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_one_attempt_was_told_counts_more_than_the_silence_of_others() {
+        let (start, refused) = (Instant::now(), || (ErrorKind::AuthenticationFailed, "no").into());
+        let mut count = 0;
+        let begin = || {
+            count += 1;
+            if count == 1 { after(SECOND, Err(refused())) } else { after(1000 * SECOND, Ok(1)) }
+        };
+        let error = first(begin, COMPANY).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AuthenticationFailed);
+        assert_eq!(start.elapsed(), CONNECT);
+        let silence = first(|| after(1000 * SECOND, Ok(1)), COMPANY).await.unwrap_err();
+        assert!(silence.is_io_error(), "{silence}");
     }
 
     #[tokio::test(start_paused = true)]
