@@ -210,7 +210,7 @@ fn send_unawaited(task: ReleaseTask, may_wait: bool) -> Option<ReleaseFuture> {
         Some(route) if may_wait && !task.engine.is_embedded() => {
             let departures = route.abilities().departures;
             if departures.is_some_and(|departures| !departures.has_room(task.is_plain())) {
-                let released = release::awaited(task, route);
+                let released = release::awaited_for_a_while(task, route);
                 // What it finds is reported by the task: once, of a hold of several keys as well.
                 let told = async move { released.await.map(|_| Released::Released) };
                 return Some(ReleaseFuture::here(told));

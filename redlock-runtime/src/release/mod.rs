@@ -11,6 +11,6 @@ mod unprotected;
 pub(crate) use all_releases::{all, inline_all};
 pub(crate) use reaper::unawaited;
 pub(crate) use release_future::ReleaseFuture;
-pub(crate) use task::{ReleaseTask, awaited, free, in_background};
+pub(crate) use task::{ReleaseTask, awaited, awaited_for_a_while, free, in_background};
 pub(crate) use undo::{clean_up, leave};
 pub(crate) use unprotected::{FinishedBody, report, warn_unprotected};

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 
 use super::release_future::ReleaseFuture;
-use super::task::{ReleaseTask, inline};
+use super::task::{ReleaseTask, inline, patience};
 use crate::backend::{Departures, Fault, LockBackend};
 use crate::background_thread;
 use crate::clock::{Clock, Moment};
@@ -74,7 +74,7 @@ fn begin(mut task: ReleaseTask, route: Arc<dyn LockBackend>, over: oneshot::Send
     // The end of this thread waits for the answer, or until the background has the release.
     task.unsent = Some(Unsent::here());
     let process = task.engine.process;
-    let patience = task.engine.reply_timeout / 4;
+    let patience = patience(&task.engine);
     let release = Box::pin(inline(task, route));
     let now = Clock::Boot.now();
     let mut sent = UnawaitedRelease { release, deadline: now.plus(patience), _over: over };

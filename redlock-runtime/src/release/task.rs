@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::undo::{clean_up, leave};
 use super::unprotected::FinishedBody;
@@ -19,7 +22,7 @@ use crate::report::Topic;
 use crate::shield::{shielded, tell};
 use crate::state::Released;
 use crate::thread_exit::Unsent;
-use crate::{backoff, executor};
+use crate::{background_thread, backoff, executor};
 
 /// One release, retried until it is answered or until the lease would be over anyway.
 pub(crate) struct ReleaseTask {
@@ -332,6 +335,12 @@ impl Conclusion {
     }
 }
 
+/// For how long a release without an answer stays on the runtime of a caller who does not ask for
+/// that answer.
+pub(super) fn patience(engine: &Engine) -> Duration {
+    engine.reply_timeout / 4
+}
+
 /// Sends one release over `route`, with the first poll. The background continues it after a
 /// failure, or when the future is dropped.
 pub(super) fn inline(
@@ -342,6 +351,24 @@ pub(super) fn inline(
     async move {
         let answer = release.send(&*route).await;
         release.settle(answer)
+    }
+}
+
+/// The same for a caller who has no need of the answer, and awaits it for a while. The background has
+/// the release then. The timer works while the caller blocks its runtime.
+pub(crate) fn awaited_for_a_while(
+    task: ReleaseTask,
+    route: Arc<dyn LockBackend>,
+) -> impl Future<Output = Result<Released, Fault>> + Send + 'static {
+    let patience = patience(&task.engine);
+    let released = inline(task, route);
+    async move {
+        let within = {
+            let timer = background_thread::handle();
+            let _timer = timer.as_ref().ok().map(Handle::enter);
+            timeout(patience, released)
+        };
+        within.await.unwrap_or(Ok(Released::Released))
     }
 }
 

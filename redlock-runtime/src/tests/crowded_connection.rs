@@ -7,17 +7,21 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
-use super::fake::client_at;
+use super::fake::{Fate, client_at, client_of};
 use super::server::Server;
 use crate::acquire::{Order, start, start_all};
 use crate::backend::{
     Abilities, Acquired, Claim, Departures, Found, LocalConnection, LockBackend, Release, Reply,
 };
+use crate::clock::Clock;
+use crate::engine::Parts;
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::options::Policy;
+use crate::report::Reports;
 use crate::state::Released;
 
 /// A server over a connection that has room for so many releases.
@@ -88,6 +92,11 @@ fn key(name: &str) -> LockKey {
     LockKey::new("", name).unwrap()
 }
 
+fn order(name: &str) -> Order {
+    let (kind, policy) = (Kind::Exclusive, Policy::DEFAULT);
+    Order { template: "k", key: key(name), kind, policy, skips_busy: false }
+}
+
 #[test]
 fn a_lost_lock_is_counted_once() {
     for (names, rooms) in [(["a"].as_slice(), 0), (&["a"], 1), (&["a", "b"], 0), (&["a", "b"], 1)] {
@@ -99,13 +108,7 @@ fn a_lost_lock_is_counted_once() {
                 let crowded = Crowded::new(rooms);
                 let backend = Arc::clone(&crowded) as Arc<dyn LockBackend>;
                 let redlock = client_at(backend, 100, false);
-                let order = Order {
-                    template: "k",
-                    key: key(names[0]),
-                    kind: Kind::Exclusive,
-                    policy: Policy::DEFAULT,
-                    skips_busy: false,
-                };
+                let order = order(names[0]);
                 let further: Vec<LockKey> = names[1..].iter().map(|name| key(name)).collect();
                 let acquiring = if further.is_empty() {
                     start(redlock.engine(), order)
@@ -123,5 +126,30 @@ fn a_lost_lock_is_counted_once() {
         });
         let counted = "redlock_unprotected_total{template=\"k\"} 1\n";
         assert!(counts.render().contains(counted), "{names:?} {rooms}: {}", counts.render());
+    }
+}
+
+/// Its caller waits for a quarter of that, and the background has it then.
+#[tokio::test]
+async fn a_silent_server_does_not_keep_a_finished_body_for_its_reply_timeout() {
+    const REPLY_TIMEOUT: Duration = Duration::from_secs(4);
+    let crowded = Crowded::new(0);
+    let redlock = client_of(Parts {
+        backend: Arc::clone(&crowded) as Arc<dyn LockBackend>,
+        client_name: "crowded".to_owned(),
+        reply_timeout: REPLY_TIMEOUT,
+        outage_wait: None,
+        max_waiters: 100,
+        is_embedded: false,
+        reports: Arc::new(Reports::new(Clock::Boot)),
+    });
+    let ownership = start(redlock.engine(), order("a")).await.unwrap();
+    crowded.server.next("release", [Fate::LostRequest]);
+    let begun = Instant::now();
+    let told = ownership.release_in_background(true).unwrap().await;
+    assert_eq!(told.unwrap().unwrap(), Released::Released);
+    assert!(begun.elapsed() < REPLY_TIMEOUT, "{:?}", begun.elapsed());
+    while crowded.server.owner("a").is_some() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

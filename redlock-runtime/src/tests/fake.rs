@@ -64,7 +64,7 @@ pub(super) fn client_giving_up(backend: Arc<dyn LockBackend>, outage_wait: Durat
     })
 }
 
-fn client_of(parts: Parts) -> Redlock {
+pub(super) fn client_of(parts: Parts) -> Redlock {
     Redlock::new(Engine::new(parts).unwrap(), String::new(), Policy::DEFAULT)
 }
 
