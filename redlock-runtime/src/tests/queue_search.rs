@@ -35,7 +35,7 @@ fn queue(kind: Kind) -> (Server, Vec<Claim>) {
     (server, waiting)
 }
 
-/// How many are ahead of an owner that believes it to be `believed`; `None`: it is not in the queue.
+/// How many are ahead of an owner that believes in `believed`; `None`: it is not in the queue.
 fn ahead(server: &mut Server, claim: &Claim, believed: u32) -> Option<u32> {
     match simulated::look(claim, 1, believed).ask(server, false) {
         SimulatedReply::Answer(Enqueued::Waiting { position, .. }) => Some(position.ahead),

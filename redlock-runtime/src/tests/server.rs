@@ -130,7 +130,7 @@ impl Server {
         let key = LockKey::new("", key).unwrap();
         let claim =
             Claim { key, owner: Owner::of_nobody("somebody"), expire, kind: Kind::Exclusive };
-        self.run(&Command::Join(entry(&claim, 1)));
+        self.run(&Command::Join(Entry::told(&claim, 1)));
         claim
     }
 
@@ -242,18 +242,6 @@ impl Server {
     }
 }
 
-fn entry(claim: &Claim, reserve: u32) -> Entry {
-    Entry { claim: claim.clone(), reserve, process: 0, is_told: true }
-}
-
-fn freed(answer: &Answer) -> Option<Found> {
-    if let Answer::Freed(found, _) = answer { Some(*found) } else { None }
-}
-
-fn enqueued(answer: Answer) -> Option<Enqueued> {
-    if let Answer::Enqueued(enqueued) = answer { Some(enqueued) } else { None }
-}
-
 impl LockBackend for Server {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         self.send("acquire", claim, Command::Acquire(claim.clone()), within, |answer| {
@@ -279,7 +267,7 @@ impl LockBackend for Server {
             (None, Some(tokens)) => ("give_back", Command::GiveBack(claim.clone(), tokens)),
             (None, None) => ("release", Command::Release(claim.clone())),
         };
-        self.send(verb, claim, command, within, |answer| freed(&answer))
+        self.send(verb, claim, command, within, Answer::freed)
     }
 
     fn raise<'a>(
@@ -370,7 +358,8 @@ impl FifoQueue for Server {
         reserve: u32,
         within: Duration,
     ) -> Reply<'a, Enqueued> {
-        self.send("join", claim, Command::Join(entry(claim, reserve)), within, enqueued)
+        let command = Command::Join(Entry::told(claim, reserve));
+        self.send("join", claim, command, within, Answer::enqueued)
     }
 
     fn look<'a>(
@@ -380,7 +369,8 @@ impl FifoQueue for Server {
         ahead: u32,
         within: Duration,
     ) -> Reply<'a, Enqueued> {
-        self.send("look", claim, Command::Look(entry(claim, reserve), ahead), within, enqueued)
+        let command = Command::Look(Entry::told(claim, reserve), ahead);
+        self.send("look", claim, command, within, Answer::enqueued)
     }
 
     fn rotate<'a>(
@@ -391,7 +381,7 @@ impl FifoQueue for Server {
         reserve: u32,
         within: Duration,
     ) -> Reply<'a, Rotated> {
-        let next = entry(next, reserve);
+        let next = Entry::told(next, reserve);
         let command = Command::Rotate { held: held.clone(), drawn, next };
         self.send("rotate", held, command, within, |answer| {
             if let Answer::Rotated(rotated) = answer { Some(rotated) } else { None }

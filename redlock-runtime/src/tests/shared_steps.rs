@@ -1,108 +1,26 @@
 //! Who may enter a lock of a shared kind, step by step, on a model of a server that runs the
 //! shipped scripts.
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
-use redis_model::{Script, Server};
-
-use crate::backend::simulated::{self, SimulatedCall, SimulatedReply};
-use crate::backend::{Acquired, Claim, Downgraded, Enqueued, Found, QueueSignal, Release};
+use super::step::{DYING, MINUTE, PRESENT, SECOND, Step, claim, permit_of};
+use crate::backend::simulated::{self, SimulatedReply};
+use crate::backend::{Acquired, Claim, Downgraded, Found, QueueSignal, Release};
 use crate::fencing::FencingToken;
-use crate::key::LockKey;
 use crate::kind::Kind;
-use crate::owner::{ClientId, Owner};
+use crate::owner::ClientId;
 
 const WRITE: Kind = Kind::Exclusive;
 const READ: Kind = Kind::Read;
-const MINUTE: Duration = Duration::from_secs(60);
-const SECOND: Duration = Duration::from_secs(1);
 /// So long a request of a writer to be told keeps readers out.
 const STAYS: Duration = Duration::from_secs(2);
-const PRESENT: &str = "redlock:present";
 const ABSENT: &str = "redlock:absent";
-const DYING: &str = "redlock:dying";
 const MAILBOX: &str = "@redlock:mailbox";
-/// A process that hears, and does nothing.
-const FROZEN: &str = "redlock:frozen";
 /// More than two scripts look at.
 const MANY: usize = 40;
 
-struct Step {
-    server: Server,
-    /// The server's time, in microseconds.
-    now: u64,
-}
-
-impl Step {
-    fn new() -> Self {
-        let mut server = Server::new(simulated::scripts().map(Script::new));
-        server.set_listeners(PRESENT.as_bytes(), 1);
-        let mut step = Self { server, now: 1_795_000_000_000_000 };
-        step.pass(Duration::ZERO);
-        step
-    }
-
-    fn pass(&mut self, time: Duration) {
-        self.now += u64::try_from(time.as_micros()).unwrap();
-        self.server.set_clock(self.now, self.now / 1000);
-    }
-
-    fn ask<T: 'static>(&mut self, call: &SimulatedCall<T>) -> T {
-        match call.ask(&mut self.server, false) {
-            SimulatedReply::Answer(answer) => answer,
-            SimulatedReply::NoScript => panic!("a script is unknown"),
-            SimulatedReply::Error(error) => panic!("{error}"),
-            SimulatedReply::Nonsense(value) => panic!("{value:?}"),
-        }
-    }
-
-    fn enters(&mut self, claim: &Claim) -> bool {
-        let answer = self.ask(&simulated::acquire(claim));
-        matches!(answer, Acquired::Granted { .. })
-    }
-
-    fn leaves(&mut self, claim: &Claim) {
-        self.ask(&simulated::release(Release::of(claim), true));
-    }
-
-    fn enqueues(&mut self, claim: &Claim, channel: &str) {
-        let answer = self.ask(&simulated::enqueue(claim, 1, Some(channel)));
-        assert!(matches!(answer, Enqueued::Waiting { .. }), "{answer:?}");
-    }
-
-    /// An owner of the queue asks by itself.
-    fn looks(&mut self, claim: &Claim) -> bool {
-        let answer = self.ask(&simulated::look(claim, 1, 3));
-        matches!(answer, Enqueued::Granted { .. })
-    }
-
-    /// Does the process behind [`DYING`] live?
-    fn listens(&mut self, is_alive: bool) {
-        self.server.set_listeners(DYING.as_bytes(), i64::from(is_alive));
-    }
-
-    /// The messages since the last call, without the questions whether somebody is there.
-    fn told(&mut self) -> Vec<String> {
-        let published = self.server.take_published();
-        let heard = published.into_iter().filter(|(channel, _)| channel == PRESENT.as_bytes());
-        let heard = heard.map(|(_, message)| String::from_utf8(message).unwrap());
-        heard.filter(|message| !message.starts_with("ping ")).collect()
-    }
-}
-
-fn claim(kind: Kind, expire: Duration) -> Claim {
-    let (key, owner) = (LockKey::new("lock:", "k").unwrap(), Owner::of_nobody("model"));
-    Claim { key, owner, expire, kind }
-}
-
 fn permit() -> Claim {
     permit_of(&ClientId::new("model"), 2)
-}
-
-fn permit_of(client: &ClientId, permits: u32) -> Claim {
-    let kind = Kind::Permits(NonZeroU32::new(permits).unwrap());
-    Claim { owner: Owner::fresh(client), ..claim(kind, MINUTE) }
 }
 
 fn reader() -> Claim {
@@ -337,55 +255,6 @@ fn permits_of_the_gone_go_to_those_behind_them() {
         step.told().iter().filter_map(|one| simulated::signalled(one.as_bytes())).flatten().count();
     assert_eq!(told, 2, "there are two permits");
     assert!(step.looks(&waiting[3]) && step.looks(&waiting[4]) && !step.looks(&waiting[5]));
-}
-
-/// Each of its callers would be handed a permit in vain, for a second.
-#[test]
-fn a_client_that_does_not_claim_a_permit_loses_its_other_places() {
-    for permits in [1, 2, 3] {
-        let mut step = Step::new();
-        step.server.set_listeners(FROZEN.as_bytes(), 1);
-        let (frozen, alive) = (ClientId::new("model"), ClientId::new("model"));
-        let held: Vec<_> = (0..permits).map(|_| permit_of(&alive, permits)).collect();
-        let waiting: Vec<_> = (0..8).map(|_| permit_of(&frozen, permits)).collect();
-        let last = permit_of(&alive, permits);
-        assert!(held.iter().all(|claim| step.enters(claim)));
-        for claim in &waiting {
-            step.enqueues(claim, FROZEN);
-        }
-        step.enqueues(&last, PRESENT);
-        for claim in &held {
-            step.leaves(claim);
-        }
-        step.pass(SECOND / 2);
-        assert!(!step.looks(&last), "they may claim what they were handed");
-        step.server.take_published();
-        step.pass(SECOND);
-        assert!(step.looks(&last));
-        let told = step.server.take_published().into_iter();
-        let looks = told.filter(|(to, text)| to == FROZEN.as_bytes() && text.starts_with(b"look "));
-        assert_eq!(looks.count(), waiting.len() - permits as usize, "they are to enqueue anew");
-        assert!(step.server.keyspace().get(b"{lock:k}:queue").is_none());
-    }
-}
-
-#[test]
-fn a_client_keeps_its_places_when_a_lease_ends_that_was_claimed() {
-    let mut step = Step::new();
-    let alive = ClientId::new("model");
-    let [first, second, third, fourth] =
-        [(); 4].map(|()| Claim { expire: 2 * SECOND, ..permit_of(&alive, 1) });
-    assert!(step.enters(&first));
-    for claim in [&second, &third, &fourth] {
-        step.enqueues(claim, PRESENT);
-    }
-    step.leaves(&first);
-    // By its first renewal.
-    assert_eq!(step.ask(&simulated::renew(std::slice::from_ref(&second))), [Found::Ours]);
-    step.pass(2 * SECOND);
-    assert!(step.looks(&third));
-    step.pass(2 * SECOND);
-    assert!(step.looks(&fourth));
 }
 
 #[test]

@@ -13,6 +13,11 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// Of a process that is told.
+    pub(crate) fn told(claim: &Claim, reserve: u32) -> Self {
+        Self { claim: claim.clone(), reserve, process: 0, is_told: true }
+    }
+
     /// Where its process can be told.
     pub(super) fn channel(&self) -> Option<String> {
         self.is_told.then(|| channel(self.process))

@@ -71,6 +71,16 @@ pub(crate) enum Answer {
     Failed(String),
 }
 
+impl Answer {
+    pub(crate) fn freed(self) -> Option<Found> {
+        if let Self::Freed(found, _) = self { Some(found) } else { None }
+    }
+
+    pub(crate) fn enqueued(self) -> Option<Enqueued> {
+        if let Self::Enqueued(enqueued) = self { Some(enqueued) } else { None }
+    }
+}
+
 /// Microseconds of real time since the history began.
 pub(crate) type Micros = u64;
 

@@ -37,11 +37,11 @@ fn the_digests_are_pinned() {
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
         (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),
         (&release_hint::SCRIPT, "1c4bd18064bbe7158c25452e76ecc4bb3ea8aa5c"),
-        (&enqueue::SCRIPT, "744feec53c3935afe01f96a98fe09df7c274d954"),
-        (&rotate::SCRIPT, "21ea86bd15a8a37a16c8aba4f73be5217d54b368"),
-        (&nudge::SCRIPT, "c7666bcc62260d9f9284ca2ea08a9268d16d4474"),
-        (&release_all::SCRIPT, "1fc5ec83a2d3ef1d3b26cc93fc4dc9f6d9293b7b"),
-        (&release::SCRIPT, "3c89e89f368b2044324b5e6969a4ebc63f793edb"),
+        (&enqueue::SCRIPT, "3f0a2383dc4b72023df2ff92663c2dfe725858b2"),
+        (&rotate::SCRIPT, "eb69115bae01399da1d0366888b3731c36239bc9"),
+        (&nudge::SCRIPT, "59e0d6f85cb798b05053c560152e7aab75489c55"),
+        (&release_all::SCRIPT, "f30b04ea10217f2d629391828e10ce1aed7f5f16"),
+        (&release::SCRIPT, "9101eb215ca9b42881f3651102629b7bb5bdc15e"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

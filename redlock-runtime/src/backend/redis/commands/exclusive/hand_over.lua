@@ -291,6 +291,9 @@ local function queue_of(lock, mark, counter, line)
         if entry.marker and position == 0 then
           listeners, used, reserved = queue.group().admit(entry.marker, used, reserved)
           is_taken_out = true
+        elseif entry.marker and queue.group().end_leases() then
+          -- Perhaps it is among those that have left the queue.
+          is_taken_out = true
         elseif entry.marker then
           listeners, used, reserved =
             queue.group().let_in(entry.marker, {entry}, used, reserved)

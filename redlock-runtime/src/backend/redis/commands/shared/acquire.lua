@@ -7,7 +7,7 @@
 -- holder, time}
 local lock, mark, counter, line = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, now = ARGV[1], clock()
-local shared = shared_lock(lock, mark, counter, line, ARGV[4])
+local shared = shared_lock(lock, mark, counter, line, owner, ARGV[4])
 if shared.has(owner) or shared.may_enter() then
   return shared.join(owner, ARGV[2], ARGV[3])
 end

@@ -19,12 +19,12 @@ pub(crate) fn scripts() -> [&'static str; 6] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "fa03b12bdb7cd89250c9383042077f173868c863"),
-        (&enqueue::SCRIPT, "3aadaf1f491b9813713fc66b712906a597ecef15"),
-        (&release::SCRIPT, "a7eef9c2197cdf4b73c19c88da66630fce5aab97"),
+        (&acquire::SCRIPT, "b3b26948ab62a7f7cf0c5fcd6d777df983db6dd8"),
+        (&enqueue::SCRIPT, "f13745222a6408db525ef5c4c315ecad2c7350be"),
+        (&release::SCRIPT, "63475871c9aa532956015ac5ff07cbee41512b85"),
         (&renew::SCRIPT, "cb79320f242c0c5abd4250a816e456a26fde623a"),
         (&raise::SCRIPT, "742a0466ee4d64cef449588c3e40e2e0cb0786a0"),
-        (&downgrade::SCRIPT, "c24c98c4d2b1eaab0eebde690b650b9f34cd4139"),
+        (&downgrade::SCRIPT, "5ca9a242e76608558f558571ed8b7f672098822f"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

@@ -5,7 +5,7 @@
 -- ARGV[1] owner, ARGV[2] the reader, ARGV[3] expire in ms, ARGV[4] life of the counter in ms
 -- Returns {1, fencing token, the same, time}; {0, time} (gone) or {-1, time} (another owner)
 local lock, mark, counter, line = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local shared = shared_lock(lock, mark, counter, line, 'r')
+local shared = shared_lock(lock, mark, counter, line, ARGV[1], 'r')
 if not shared.has(ARGV[2]) then
   local holder = redis.call('GET', lock)
   if holder ~= ARGV[1] then

@@ -10,12 +10,13 @@
 -- how many before it, 1 if it is told}: in the queue; {2, time}: the queue has no such entry
 local lock, mark, counter, line = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, channel, now = ARGV[1], ARGV[5], clock()
-local shared = shared_lock(lock, mark, counter, line, ARGV[4])
+local shared = shared_lock(lock, mark, counter, line, owner, ARGV[4])
 local entry, ahead
 if channel == '' then
   local has_room, is_in = shared.has_room(), shared.has(owner)
   entry, ahead = shared.queue.find(owner, ARGV[6])
   if not entry and not is_in then
+    shared.admit_behind_dropped()
     return {2, now}
   end
   if is_in or not redis.call('GET', lock) or has_room and shared.drop_dead(ahead) then

@@ -8,11 +8,14 @@ function group_of(queue, lock, line)
   local most_alone = 4
   local group, digits = {}, queue.digits
   -- Those who hold the lock: owners, and the ends of their leases, in microseconds since 1970. An end
-  -- is odd while its owner is invited: it was let in, and has not claimed the lock yet.
+  -- is odd while its owner is invited: it was let in and told, for the whole claim window, and has not
+  -- claimed the lock yet.
   local holders = string.sub(line, 1, -6) .. 'holders'
   -- So long, in ms, are holders kept behind their leases, to show who has not claimed.
-  group.memory = 3 * claim_window
-  -- Were entries taken out whose process has not claimed?
+  group.memory = line_life
+  -- So many entries are searched for those of a client that has not claimed.
+  local most_searched = 256
+  -- Have entries left the queue whose client has not claimed?
   group.has_dropped = false
 
   -- How many leases are not over; nil: what stands there is no set of holders.
@@ -39,12 +42,13 @@ function group_of(queue, lock, line)
 
   -- Removes the leases that are over. A process that has not claimed an invitation is frozen, or its
   -- host is gone: its other entries leave the queue, as each would be invited in vain. Their callers
-  -- are told to look, and enqueue anew.
-  function group.end_leases()
+  -- are told to look, and enqueue anew. alive: an owner whose client has sent this command.
+  -- Has an entry left the queue?
+  function group.end_leases(alive)
     local now = digits(clock())
     local count = redis.pcall('ZCOUNT', holders, '-inf', now)
     if type(count) ~= 'number' or count == 0 then
-      return
+      return false
     end
     local ended, silent = redis.pcall('ZRANGE', holders, 0, count - 1, 'WITHSCORES'), {}
     redis.pcall('ZREMRANGEBYSCORE', holders, '-inf', now)
@@ -55,24 +59,30 @@ function group_of(queue, lock, line)
     end
     -- What is too short has no such digits.
     silent[''] = nil
-    if not next(silent) then
-      return
+    if alive then
+      silent[client_of(alive)] = nil
     end
-    for _, text in ipairs(redis.pcall('LRANGE', line, 0, -1)) do
+    local entries = next(silent) and redis.pcall('LRANGE', line, 0, most_searched - 1) or {}
+    local has_dropped = false
+    for _, text in ipairs(entries) do
       local entry = queue.parse(text)
-      if entry and silent[client_of(entry.owner)] then
+      if entry and not entry.is_hint and silent[client_of(entry.owner)] then
         redis.pcall('LREM', line, 1, text)
-        queue.tell_of_lock(entry, 'look')
-        group.has_dropped = true
+        if entry.channel ~= '-' then
+          queue.tell_of_lock(entry, 'look')
+        end
+        has_dropped = true
       end
     end
+    group.has_dropped = group.has_dropped or has_dropped
+    return has_dropped
   end
 
-  -- Makes owners holders, each for a lease in ms; or invites them. The first of a group remove what
-  -- is left of an older one. The marker lasts as long as the last of the leases.
-  -- Returns what is wrong, if anything.
-  function group.enter(marker, entries, is_invitation)
-    local left, longest = -1, 0
+  -- Makes owners holders, each for a lease in ms; or invites them, which `odd` shows, 1 or nil. The
+  -- first of a group remove what is left of an older one. The marker lasts as long as the last of the
+  -- leases. Returns what is wrong, if anything.
+  function group.enter(marker, entries)
+    local left, longest, memory = -1, 0, 0
     if redis.call('GET', lock) == marker then
       left = redis.call('PTTL', lock)
     else
@@ -83,20 +93,19 @@ function group_of(queue, lock, line)
       end
     end
     local now, members, ends = clock(), {}, {}
-    now = now - now % 2 + (is_invitation and 1 or 0)
+    now = now - now % 2
     for place, entry in ipairs(entries) do
-      local lease = entry.lease
+      local lasts, lease = entry.lease * 1000 + (entry.odd or 0), entry.lease
       -- Most leases are as long as each other, and numbers are slow to print.
-      ends[lease] = ends[lease] or digits(now + lease * 1000)
-      members[2 * place - 1], members[2 * place] = ends[lease], entry.owner
-      longest = math.max(longest, lease)
+      ends[lasts] = ends[lasts] or digits(now + lasts)
+      members[2 * place - 1], members[2 * place] = ends[lasts], entry.owner
+      longest, memory = math.max(longest, lease), entry.odd and group.memory or memory
     end
     local added = redis.pcall('ZADD', holders, unpack(members))
     if type(added) ~= 'number' then
       return added.err
     end
-    local kept = math.max(left, longest) + (is_invitation and group.memory or 0)
-    redis.pcall('PEXPIRE', holders, digits(kept))
+    redis.pcall('PEXPIRE', holders, digits(math.max(left, longest) + memory))
     -- The lock last: a script that fails half-way is not rolled back.
     return left < longest and redis.pcall('SET', lock, marker, 'PX', longest).err
   end
@@ -157,9 +166,11 @@ function group_of(queue, lock, line)
     local life = 0
     for _, entry in ipairs(entries) do
       entry.lease, life = math.min(entry.expire, claim_window), math.max(life, entry.life)
+      -- Who is not told, or has less time, may be late and alive.
+      entry.odd = entry.lease == claim_window and entry.channel ~= '-' and 1 or nil
     end
     local first, last_one = queue.draw(#entries, digits(life), used, reserved, #entries)
-    if not first or group.enter(marker, entries, true) then
+    if not first or group.enter(marker, entries) then
       return nil
     end
     local channels, owners, messages, heard, is_denied = {}, {}, {}, 0, false

@@ -4,8 +4,8 @@
 -- So many entries are looked at, to see whether somebody came before.
 local most_looked_at = 16
 
--- tokens: 'r' or 'p<n>'.
-local function shared_lock(lock, mark, counter, line, tokens)
+-- owner: of the client that has sent the command. tokens: 'r' or 'p<n>'.
+local function shared_lock(lock, mark, counter, line, owner, tokens)
   local queue = queue_of(lock, mark, counter, line)
   local shared, group = {queue = queue}, queue.group()
   local marker = tokens == 'r' and readers or permits
@@ -36,14 +36,24 @@ local function shared_lock(lock, mark, counter, line, tokens)
       and redis.pcall('LREM', line, 1, text) == 1
   end
 
+  -- Lets in those who stood behind entries that have left the queue.
+  function shared.admit_behind_dropped()
+    local holder = group.has_dropped and redis.call('GET', lock)
+    if holder == readers or holder == permits then
+      group.admit()
+    end
+  end
+
   -- Is the lock free, or held by a group in which there is room? Entries may leave the queue.
   function shared.has_room()
+    group.end_leases(owner)
     local holder = redis.call('GET', lock)
-    if holder and holder ~= marker then
-      return false
+    local has_room = not holder or holder == marker and group.has_room(tokens, 0)
+    if not has_room then
+      -- There may be room for others, who bring a larger number of permits.
+      shared.admit_behind_dropped()
     end
-    group.end_leases()
-    return not holder or group.has_room(tokens, 0)
+    return has_room
   end
 
   -- May an owner enter now that has no entry in the queue?
