@@ -106,7 +106,9 @@ async fn in_line(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
     // An empty channel: a look.
     let channel = if random.u8(..4) == 0 { "" } else { one(random, &CHANNELS) };
     let owner = one(random, &OWNERS);
-    let args = [owner, life(random), life(random), one(random, &TOKENS), channel];
+    // Only a look heeds how many were ahead.
+    let ahead = random.u8(..5).to_string();
+    let args = [owner, life(random), life(random), one(random, &TOKENS), channel, &ahead];
     call(pair, ("enqueue", script!("enqueue")), &keys(lock), &args, place).await;
 }
 
@@ -143,7 +145,8 @@ async fn shared(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
         }
         2..5 => {
             let channel = if random.u8(..3) == 0 { "" } else { one(random, &CHANNELS) };
-            let args = [owner, life(random), life(random), kind, channel];
+            let ahead = random.u8(..5).to_string();
+            let args = [owner, life(random), life(random), kind, channel, &ahead];
             let text = [&head, shared!("enqueue")].concat();
             call(pair, ("enqueue shared", &text), &keys, &args, place).await;
         }
