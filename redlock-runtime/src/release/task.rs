@@ -354,8 +354,8 @@ pub(super) fn inline(
     }
 }
 
-/// The same for a caller who has no need of the answer, and awaits it for a while. The background has
-/// the release then. The timer works while the caller blocks its runtime.
+/// The same for a caller who has no need of the answer, and awaits it for a while. Then the
+/// background has the release. The timer works while the caller blocks its runtime.
 pub(crate) fn awaited_for_a_while(
     task: ReleaseTask,
     route: Arc<dyn LockBackend>,
