@@ -103,7 +103,7 @@ impl Lock {
     }
 
     async fn nudge(&self) -> Vec<String> {
-        self.run(&[&self.head, NUDGE].concat(), &[]).await.unwrap()
+        self.run(&[&self.head, NUDGE].concat(), &["a"]).await.unwrap()
     }
 
     /// The fencing token.

@@ -225,7 +225,7 @@ async fn others(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
             let args = [&owner, &used, &reserved, next, expire, "20000", tokens, channel];
             call(pair, ("rotate", script!("rotate")), &keys, &args, place).await;
         }
-        2 => call(pair, ("nudge", script!("nudge")), &keys, &[], place).await,
+        2 => call(pair, ("nudge", script!("nudge")), &keys, &[owner.as_str()], place).await,
         3 => {
             let args = [owner.as_str(), reserved.as_str(), "20000"];
             call(pair, ("raise", script!("raise")), &keys[..3], &args, place).await;

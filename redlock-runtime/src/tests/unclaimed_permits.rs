@@ -59,7 +59,7 @@ impl Clients {
     }
 
     fn nudge(&mut self) {
-        self.step.ask(&simulated::nudge(&permit_of(&self.alive, 1).key));
+        self.step.ask(&simulated::nudge(&permit_of(&self.alive, 1)));
     }
 }
 
@@ -113,6 +113,37 @@ fn a_client_that_looks_by_itself_keeps_its_places() {
     clients.step.pass(SECOND + SECOND / 10);
     assert!(clients.step.looks(&second), "there is room for it");
     assert!(clients.is_queued(&third) && clients.is_queued(&behind));
+}
+
+/// Also when another of its callers finds the lock free, when one lets go of a permit, and when the
+/// client looks what became of one.
+#[test]
+fn a_client_that_sends_any_command_keeps_its_places() {
+    type Shows = fn(&mut Clients, &Claim);
+    let shows: [(Duration, Shows); 5] = [
+        (SECOND, |clients, _| assert!(!clients.step.enters(&permit_of(&clients.frozen, 1)))),
+        (SECOND, |clients, _| clients.step.enqueues(&permit_of(&clients.frozen, 1), FROZEN)),
+        (SECOND, |clients, _| {
+            let writer = Claim { kind: Kind::Exclusive, ..permit_of(&clients.frozen, 1) };
+            clients.step.enqueues(&writer, FROZEN);
+        }),
+        (SECOND, |clients, held| {
+            clients.step.ask(&simulated::nudge(held));
+        }),
+        (MINUTE, |clients, held| clients.step.leaves(held)),
+    ];
+    for (place, (expire, show)) in shows.into_iter().enumerate() {
+        let mut clients = Clients::new();
+        let held = Claim { expire, ..permit_of(&clients.frozen, 2) };
+        assert!(clients.step.enters(&held));
+        let other = clients.holder(2);
+        let [_unclaimed, second, third] = clients.freeze(2);
+        clients.step.leaves(&other);
+        clients.step.pass(SECOND + SECOND / 10);
+        show(&mut clients, &held);
+        assert!(clients.is_queued(&third), "{place}");
+        assert!(clients.step.looks(&second), "{place}: it was handed a permit");
+    }
 }
 
 /// Also while a writer has the lock.

@@ -92,7 +92,7 @@ impl<S: Source> FifoQueue for Route<S> {
             core.heard_time(answer.found.micros, answer.sent);
             Ok(match answer.found.found {
                 Rotated::Passed { holder, position } => {
-                    core.handovers.begin(&held.key);
+                    core.handovers.begin(&held.key, &held.owner);
                     let position = with_signals(self, &holder, position);
                     Rotated::Passed { holder, position }
                 }

@@ -13,6 +13,7 @@ use super::pubsub::Listening;
 use super::route::Route;
 use crate::backend::{BackgroundTask, CLAIM_WINDOW};
 use crate::key::LockKey;
+use crate::owner::Owner;
 
 /// How long a nudge may take.
 const REPLY: Duration = Duration::from_secs(1);
@@ -54,23 +55,24 @@ impl<S: Source> NodeTasks<S> {
 /// Nudges locks that were handed over to a process that may be dead.
 async fn nudge_overdue<S: Source>(Route { core, calls, .. }: &Route<S>) {
     loop {
-        for key in core.handovers.overdue().await {
-            let free_soon = nudge(core, calls, &key).await;
+        for (key, owner) in core.handovers.overdue().await {
+            let free_soon = nudge(core, calls, &key, &owner).await;
             if let Some(free_in) = free_soon {
-                core.handovers.look_again(&key, free_in);
+                core.handovers.look_again(&key, &owner, free_in);
             }
         }
     }
 }
 
 /// Hands the lock to the first process of its queue if it is free. Otherwise returns when it may be
-/// free, if processes wait and its receiver has not claimed it yet.
+/// free, if processes wait and its receiver has not claimed it yet. `owner` is one of this client.
 async fn nudge<S: Source>(
     core: &NodeCore<S>,
     calls: &SharedConnection<IdentifiedSource<S>>,
     key: &LockKey,
+    owner: &Owner,
 ) -> Option<Duration> {
-    let (call, decode) = (exclusive::nudge::call(key), exclusive::nudge::decode);
+    let (call, decode) = (exclusive::nudge::call(key, owner), exclusive::nudge::decode);
     // Waiters check by themselves if this fails.
     let nudged = send_script(&core.health, calls, &call, REPLY, decode, on_abandoned).await.ok()?;
     let (free_in, waiting) = nudged.found;

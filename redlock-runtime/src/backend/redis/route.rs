@@ -163,9 +163,10 @@ impl<S: Source> Route<S> {
             found => found,
         };
         if is_awaited || found == Found::Unclear {
+            let Claim { key, owner, .. } = release.claim;
             match release.retain {
-                Some(left) => self.core.handovers.look_again(&release.claim.key, left),
-                None => self.core.handovers.begin(&release.claim.key),
+                Some(left) => self.core.handovers.look_again(key, owner, left),
+                None => self.core.handovers.begin(key, owner),
             }
         }
         found

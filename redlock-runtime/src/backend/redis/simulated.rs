@@ -24,7 +24,6 @@ use crate::backend::{
 };
 use crate::error::NodeError;
 use crate::fencing::FencingToken;
-use crate::key::LockKey;
 
 /// The call of a script, and how its reply is read.
 pub(crate) struct SimulatedCall<T> {
@@ -256,8 +255,8 @@ pub(crate) fn rotate(
     SimulatedCall::new(call, untimed(rotate::decode))
 }
 
-pub(crate) fn nudge(key: &LockKey) -> SimulatedCall<(Option<Duration>, u64)> {
-    SimulatedCall::new(nudge::call(key), nudge::decode)
+pub(crate) fn nudge(claim: &Claim) -> SimulatedCall<(Option<Duration>, u64)> {
+    SimulatedCall::new(nudge::call(&claim.key, &claim.owner), nudge::decode)
 }
 
 /// Writes the offered founders, if any, and reads the list that is there.

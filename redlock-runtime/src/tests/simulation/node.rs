@@ -41,7 +41,7 @@ pub(crate) enum Command {
         drawn: TokensUsed,
         next: Entry,
     },
-    Nudge(LockKey),
+    Nudge(Claim),
     /// Tells the text of the script that follows another command, and does nothing else.
     Introduce(Box<Command>),
 }
@@ -203,7 +203,7 @@ impl Node {
                     simulated::rotate(held, *drawn, &next.claim, next.reserve, channel.as_deref());
                 self.ask(&call, by, Answer::Rotated)
             }
-            Command::Nudge(key) => self.ask(&simulated::nudge(key), by, |(left, waiting)| {
+            Command::Nudge(claim) => self.ask(&simulated::nudge(claim), by, |(left, waiting)| {
                 Answer::Nudged { left, waiting }
             }),
             Command::Introduce(command) => {

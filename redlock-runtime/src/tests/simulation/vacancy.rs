@@ -77,9 +77,9 @@ pub(super) fn concerns(command: &Command, key: &str) -> bool {
         | Command::Leave(claim)
         | Command::GiveBack(claim, _)
         | Command::Retain(claim, _)
+        | Command::Nudge(claim)
         | Command::Rotate { held: claim, .. } => is(&claim.key),
         Command::Join(entry) | Command::Look(entry, _) => is(&entry.claim.key),
-        Command::Nudge(known) => is(known),
         Command::Founders(_) | Command::Introduce(_) => true,
     }
 }

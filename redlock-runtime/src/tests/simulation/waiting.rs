@@ -35,7 +35,7 @@ impl Wire {
     pub(super) async fn free(
         &self,
         command: Command,
-        key: &LockKey,
+        claim: &Claim,
         within: Duration,
     ) -> Result<Found, Fault> {
         let departing = command.departing().cloned();
@@ -43,10 +43,10 @@ impl Wire {
         let taken_for = if let Command::Retain(_, left) = command { left } else { window };
         let answer = self.call(command, within).await;
         if !matches!(answer, Ok((Answer::Freed(_, false), false))) {
-            self.watch(key, taken_for);
+            self.watch(claim, taken_for);
         }
-        if let (Ok(_), Some(claim)) = (&answer, departing) {
-            self.departs(&claim);
+        if let (Ok(_), Some(departing)) = (&answer, departing) {
+            self.departs(&departing);
         }
         match answer? {
             // The try that broke off may have been the one that freed it.
@@ -77,14 +77,14 @@ impl Wire {
             }
             Err(fault) => {
                 for claim in &claims {
-                    self.watch(&claim.key, window);
+                    self.watch(claim, window);
                 }
                 return claims.iter().map(|_| Err(fault.clone())).collect();
             }
         };
         let freed = |(claim, (found, is_handed)): (&Claim, (Found, bool))| {
             if is_handed || was_cut {
-                self.watch(&claim.key, window);
+                self.watch(claim, window);
             }
             self.departs(claim);
             let is_lost = matches!(found, Found::Gone | Found::Stolen);
@@ -107,13 +107,14 @@ impl Wire {
         }
     }
 
-    fn watch(&self, key: &LockKey, taken_for: Duration) {
+    /// `claim`: one of this process.
+    fn watch(&self, claim: &Claim, taken_for: Duration) {
         let Some(line) = &self.world.plan.line else { return };
         let due = self.world.now() + millis(taken_for);
-        let before = self.watch.due.lock().unwrap().insert(key.clone(), due);
+        let before = self.watch.due.lock().unwrap().insert(claim.key.clone(), due);
         if before.is_none_or(|before| due < before) {
-            let (wire, key, window) = (self.clone(), key.clone(), millis(line.window));
-            tokio::spawn(async move { wire.keep_watch(&key, window).await });
+            let (wire, claim, window) = (self.clone(), claim.clone(), millis(line.window));
+            tokio::spawn(async move { wire.keep_watch(&claim, window).await });
         }
     }
 
@@ -122,7 +123,8 @@ impl Wire {
     }
 
     /// Whoever was to have the lock may have died meanwhile.
-    async fn keep_watch(&self, key: &LockKey, window: Tick) {
+    async fn keep_watch(&self, claim: &Claim, window: Tick) {
+        let key = &claim.key;
         while let Some(due) = self.due(key) {
             self.world.sleep_until(due + GRACE).await;
             let runs_at = self.world.runs_at(self.process, self.world.now());
@@ -134,7 +136,7 @@ impl Wire {
                 continue;
             }
             let within = self.world.plan.reply_timeout;
-            let answer = self.call(Command::Nudge(key.clone()), within).await;
+            let answer = self.call(Command::Nudge(claim.clone()), within).await;
             let mut watched = self.watch.due.lock().unwrap();
             let now = self.world.now();
             let left = match answer {
@@ -193,7 +195,7 @@ impl FifoQueue for Wire {
             let answer = self.call(command, within).await;
             if !matches!(answer, Ok((Answer::Rotated(Rotated::Kept(_) | Rotated::Lost(_)), _))) {
                 let window = self.world.plan.line.as_ref().map(|line| line.window);
-                self.watch(&held.key, window.unwrap_or_default());
+                self.watch(held, window.unwrap_or_default());
             }
             match answer? {
                 (Answer::Rotated(rotated), _) => {

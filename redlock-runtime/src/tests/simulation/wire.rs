@@ -254,7 +254,7 @@ impl LockBackend for Wire {
             (None, Some(tokens)) => Command::GiveBack(claim.clone(), tokens),
             (None, None) => Command::Release(claim.clone()),
         };
-        Box::pin(self.free(command, &claim.key, within))
+        Box::pin(self.free(command, claim, within))
     }
 
     fn raise<'a>(

@@ -367,7 +367,7 @@ impl State {
                 let (held, next) = (self.name(held), self.name(&next.claim));
                 format!("rotate {held} behind {} for {next}", drawn.used)
             }
-            Command::Nudge(key) => format!("nudge {}", key.name()),
+            Command::Nudge(claim) => format!("nudge {}", claim.key.name()),
             Command::Introduce(command) => format!("what follows {}", self.show(command)),
             Command::Renew(claims) => format!("renew {}", self.names(claims)),
             Command::ReleaseAll(claims) => format!("release all of {}", self.names(claims)),

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::backend::CLAIM_WINDOW;
 use crate::key::LockKey;
+use crate::owner::Owner;
 
 /// How much longer than its lease a hand-over may take.
 const GRACE: Duration = Duration::from_millis(5);
@@ -23,22 +24,29 @@ pub(crate) struct HandoverWatchdog {
 
 #[derive(Debug, Default)]
 struct Checks {
-    due: HashMap<LockKey, Instant>,
+    due: HashMap<LockKey, Check>,
     /// Until when the watchdog sleeps; `None`: until it is notified.
     wakes_at: Option<Instant>,
 }
 
+#[derive(Debug)]
+struct Check {
+    at: Instant,
+    /// Who let go of the lock here.
+    owner: Owner,
+}
+
 impl HandoverWatchdog {
-    /// The lock was handed over now.
-    pub(crate) fn begin(&self, key: &LockKey) {
-        self.look_again(key, CLAIM_WINDOW);
+    /// The lock was handed over now by its owner.
+    pub(crate) fn begin(&self, key: &LockKey, owner: &Owner) {
+        self.look_again(key, owner, CLAIM_WINDOW);
     }
 
     /// The lock may be free in `after`.
-    pub(crate) fn look_again(&self, key: &LockKey, after: Duration) {
+    pub(crate) fn look_again(&self, key: &LockKey, owner: &Owner, after: Duration) {
         let at = Instant::now() + after + GRACE;
         let mut checks = self.checks();
-        checks.due.insert(key.clone(), at);
+        checks.due.insert(key.clone(), Check { at, owner: owner.clone() });
         let is_first = checks.wakes_at.is_none_or(|wakes_at| at < wakes_at);
         if is_first {
             checks.wakes_at = Some(at);
@@ -49,12 +57,13 @@ impl HandoverWatchdog {
         }
     }
 
-    /// The locks that were not claimed in time, as far as this process knows. Cancel safe.
-    pub(crate) async fn overdue(&self) -> Vec<LockKey> {
+    /// The locks that were not claimed in time, as far as this process knows, and who let go of
+    /// each. Cancel safe.
+    pub(crate) async fn overdue(&self) -> Vec<(LockKey, Owner)> {
         loop {
             let next = {
                 let mut checks = self.checks();
-                checks.wakes_at = checks.due.values().min().copied();
+                checks.wakes_at = checks.due.values().map(|check| check.at).min();
                 checks.wakes_at
             };
             let Some(next) = next else {
@@ -67,8 +76,8 @@ impl HandoverWatchdog {
             }
             let now = Instant::now();
             let mut checks = self.checks();
-            let overdue = checks.due.extract_if(|_, at| *at <= now);
-            let overdue: Vec<_> = overdue.map(|(key, _)| key).collect();
+            let overdue = checks.due.extract_if(|_, check| check.at <= now);
+            let overdue: Vec<_> = overdue.map(|(key, check)| (key, check.owner)).collect();
             if !overdue.is_empty() {
                 return overdue;
             }
@@ -88,16 +97,28 @@ mod tests {
         LockKey::new("lock:", name).unwrap()
     }
 
+    fn begin(watch: &HandoverWatchdog, name: &str) {
+        look_again(watch, name, CLAIM_WINDOW);
+    }
+
+    fn look_again(watch: &HandoverWatchdog, name: &str, after: Duration) {
+        watch.look_again(&key(name), &Owner::of_nobody("a"), after);
+    }
+
+    async fn overdue(watch: &HandoverWatchdog) -> Vec<LockKey> {
+        watch.overdue().await.into_iter().map(|(key, _)| key).collect()
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_hand_over_is_overdue_when_its_claim_window_is_over() {
         let watch = HandoverWatchdog::default();
         let start = Instant::now();
-        let begin = async {
+        let begun = async {
             tokio::task::yield_now().await;
-            watch.begin(&key("a"));
+            begin(&watch, "a");
         };
-        let (overdue, ()) = tokio::join!(watch.overdue(), begin);
-        assert_eq!(overdue, [key("a")]);
+        let (found, ()) = tokio::join!(overdue(&watch), begun);
+        assert_eq!(found, [key("a")]);
         assert!(start.elapsed() > CLAIM_WINDOW && start.elapsed() < CLAIM_WINDOW + 2 * GRACE);
         assert!(watch.checks().due.is_empty(), "nothing is left behind");
     }
@@ -107,13 +128,13 @@ mod tests {
         let watch = HandoverWatchdog::default();
         let moving = async {
             for _ in 0..100 {
-                watch.begin(&key("a"));
+                begin(&watch, "a");
                 tokio::time::sleep(CLAIM_WINDOW * 9 / 10).await;
             }
         };
         tokio::select! {
             biased;
-            overdue = watch.overdue() => panic!("{overdue:?}"),
+            found = overdue(&watch) => panic!("{found:?}"),
             () = moving => {}
         }
     }
@@ -122,25 +143,25 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_lock_that_is_free_soon_is_looked_at_soon() {
         let watch = HandoverWatchdog::default();
-        watch.begin(&key("late"));
-        watch.look_again(&key("soon"), Duration::from_millis(10));
-        assert_eq!(watch.overdue().await, [key("soon")]);
-        assert_eq!(watch.overdue().await, [key("late")]);
+        begin(&watch, "late");
+        look_again(&watch, "soon", Duration::from_millis(10));
+        assert_eq!(overdue(&watch).await, [key("soon")]);
+        assert_eq!(overdue(&watch).await, [key("late")]);
     }
 
     /// One that stays taken for an hour keeps no other one waiting.
     #[tokio::test(start_paused = true)]
     async fn a_lock_that_is_due_before_the_others_wakes_the_watchdog() {
         let watch = HandoverWatchdog::default();
-        watch.look_again(&key("nightly"), Duration::from_secs(3600));
+        look_again(&watch, "nightly", Duration::from_secs(3600));
         let start = Instant::now();
-        let begin = async {
+        let begun = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            watch.begin(&key("a"));
+            begin(&watch, "a");
         };
-        let (overdue, ()) = tokio::join!(watch.overdue(), begin);
-        assert_eq!(overdue, [key("a")]);
+        let (found, ()) = tokio::join!(overdue(&watch), begun);
+        assert_eq!(found, [key("a")]);
         assert!(start.elapsed() < 2 * CLAIM_WINDOW + 2 * GRACE);
-        assert_eq!(watch.overdue().await, [key("nightly")]);
+        assert_eq!(overdue(&watch).await, [key("nightly")]);
     }
 }

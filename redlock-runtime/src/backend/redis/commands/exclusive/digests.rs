@@ -37,11 +37,11 @@ fn the_digests_are_pinned() {
         (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
         (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),
         (&release_hint::SCRIPT, "1c4bd18064bbe7158c25452e76ecc4bb3ea8aa5c"),
-        (&enqueue::SCRIPT, "3f0a2383dc4b72023df2ff92663c2dfe725858b2"),
-        (&rotate::SCRIPT, "eb69115bae01399da1d0366888b3731c36239bc9"),
-        (&nudge::SCRIPT, "59e0d6f85cb798b05053c560152e7aab75489c55"),
-        (&release_all::SCRIPT, "f30b04ea10217f2d629391828e10ce1aed7f5f16"),
-        (&release::SCRIPT, "9101eb215ca9b42881f3651102629b7bb5bdc15e"),
+        (&enqueue::SCRIPT, "32019abe94de353cc7b6956f7216675bcce5e79b"),
+        (&rotate::SCRIPT, "38e5fc313f8e2d9d02d8b1c2d7fb825dad0dfb4f"),
+        (&nudge::SCRIPT, "dfd466414072ab36611ae38cf8c8b9b2061f5af4"),
+        (&release_all::SCRIPT, "7a504f5be37fce6a332cc3347c0b10fffe430f38"),
+        (&release::SCRIPT, "76d708cc736d233bdc42a74160873e80100535b9"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

@@ -9,7 +9,7 @@
 -- Returns {1, first fencing token, last, time}: granted; {0, remaining ms of the holder, holder,
 -- time, how many before it, 1 if it is told}: in the queue; {2, time}: the queue has no such entry
 local lock, mark, counter, line, owner = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
-local now, queue = clock(), queue_of(lock, mark, counter, line)
+local now, queue = clock(), queue_of(lock, mark, counter, line, owner)
 local holder = redis.call('GET', lock)
 
 local function grant(count)

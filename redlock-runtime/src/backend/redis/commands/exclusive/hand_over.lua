@@ -30,7 +30,8 @@ local group_of
 -- What can be done with the queue of a lock. These functions are made when they are needed: making
 -- them costs the server more than the release of a lock for which nobody waits. The same is true of
 -- each constant outside of them that they use.
-local function queue_of(lock, mark, counter, line)
+-- sender: an owner of the client that has sent the command.
+local function queue_of(lock, mark, counter, line, sender)
   -- One hand-over in so many goes to the first entry though it cannot be told, and others behind
   -- it can: it would sleep while it has the lock. A prime number, so that no clock keeps missing it.
   local untold_share = 17
@@ -261,7 +262,7 @@ local function queue_of(lock, mark, counter, line)
   -- What the locks of shared kinds need besides: holders.lua.
   local group
   function queue.group()
-    group = group or group_of(queue, lock, line)
+    group = group or group_of(queue, lock, line, sender)
     return group
   end
 

@@ -6,11 +6,13 @@ use deadpool_redis::redis::Value;
 
 use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
 use crate::key::LockKey;
+use crate::owner::Owner;
 
 pub(super) static SCRIPT: Script = with_hand_over!("nudge.lua");
 
-pub(crate) fn call(key: &LockKey) -> ScriptCall {
-    ScriptCall::new(&SCRIPT, &key.with_helpers().names(), &[])
+/// `owner`: one of the client that sends it.
+pub(crate) fn call(key: &LockKey, owner: &Owner) -> ScriptCall {
+    ScriptCall::new(&SCRIPT, &key.with_helpers().names(), &[owner.as_str()])
 }
 
 /// When the lease of the holder ends, and how many processes wait.

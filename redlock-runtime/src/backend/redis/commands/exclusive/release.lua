@@ -9,7 +9,7 @@
 local lock, mark, counter, line = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, used, reserved = ARGV[1], ARGV[3], ARGV[4]
 if line and ARGV[2] == 'leave' then
-  queue_of(lock, mark, counter, line).leave(owner)
+  queue_of(lock, mark, counter, line, owner).leave(owner)
 end
 local holder = redis.call('GET', lock)
 if holder ~= owner then
@@ -20,7 +20,7 @@ if line then
   -- Otherwise somebody has drawn since.
   local is_given_back = used and redis.pcall('GET', counter) == reserved
   if redis.pcall('LLEN', line) ~= 0
-    and queue_of(lock, mark, counter, line).hand_over(owner, used, reserved) then
+    and queue_of(lock, mark, counter, line, owner).hand_over(owner, used, reserved) then
     return 2
   end
   if is_given_back then

@@ -11,7 +11,7 @@ for i, owner in ipairs(ARGV) do
   if holder ~= owner then
     found[i] = holder and -1 or 0
   elseif redis.pcall('LLEN', line) ~= 0
-    and queue_of(lock, mark, counter, line).hand_over(owner) then
+    and queue_of(lock, mark, counter, line, owner).hand_over(owner) then
     found[i] = 2
   else
     found[i], freed[#freed + 1] = 1, lock

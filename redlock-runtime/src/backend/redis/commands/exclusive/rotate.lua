@@ -14,7 +14,7 @@ local holder = redis.call('GET', lock)
 if holder ~= owner then
   return {holder and -1 or 0, now}
 end
-local queue = queue_of(lock, mark, counter, line)
+local queue = queue_of(lock, mark, counter, line, owner)
 if queue.hand_over(owner, ARGV[2], ARGV[3]) then
   local entry = table.concat({ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[4]}, ' ')
   local length = redis.call('RPUSH', line, entry)

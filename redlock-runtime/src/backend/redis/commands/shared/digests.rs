@@ -19,12 +19,12 @@ pub(crate) fn scripts() -> [&'static str; 6] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "b3b26948ab62a7f7cf0c5fcd6d777df983db6dd8"),
-        (&enqueue::SCRIPT, "f13745222a6408db525ef5c4c315ecad2c7350be"),
-        (&release::SCRIPT, "63475871c9aa532956015ac5ff07cbee41512b85"),
+        (&acquire::SCRIPT, "2a8a9ed50caa11303ece2bf6410b9aad97501062"),
+        (&enqueue::SCRIPT, "89af2ad7b8120dedb268f7e9ff6ed003b15304c1"),
+        (&release::SCRIPT, "0c044d1f904e23206491bb4a406adffad5d365a2"),
         (&renew::SCRIPT, "cb79320f242c0c5abd4250a816e456a26fde623a"),
         (&raise::SCRIPT, "742a0466ee4d64cef449588c3e40e2e0cb0786a0"),
-        (&downgrade::SCRIPT, "5ca9a242e76608558f558571ed8b7f672098822f"),
+        (&downgrade::SCRIPT, "77b80a46e6544327f38be0e8c4d8b8ce709a790c"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

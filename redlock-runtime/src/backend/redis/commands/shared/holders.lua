@@ -1,7 +1,8 @@
 -- holders: what scripts do with those who hold a lock of a shared kind together, after hand_over.lua.
 -- KEYS and ARGV are those of the script behind it; nothing here depends on them. Returns nothing.
 
-function group_of(queue, lock, line)
+-- sender: as for queue_of.
+function group_of(queue, lock, line, sender)
   -- So many entries come in together at most.
   local most_together = 64
   -- So many are read at first: mostly there is no room for more.
@@ -42,9 +43,9 @@ function group_of(queue, lock, line)
 
   -- Removes the leases that are over. A process that has not claimed an invitation is frozen, or its
   -- host is gone: its other entries leave the queue, as each would be invited in vain. Their callers
-  -- are told to look, and enqueue anew. alive: an owner whose client has sent this command.
+  -- are told to look, and enqueue anew. The sender shows that its own client lives.
   -- Has an entry left the queue?
-  function group.end_leases(alive)
+  function group.end_leases()
     local now = digits(clock())
     local count = redis.pcall('ZCOUNT', holders, '-inf', now)
     if type(count) ~= 'number' or count == 0 then
@@ -59,9 +60,7 @@ function group_of(queue, lock, line)
     end
     -- What is too short has no such digits.
     silent[''] = nil
-    if alive then
-      silent[client_of(alive)] = nil
-    end
+    silent[client_of(sender or '')] = nil
     local entries = next(silent) and redis.pcall('LRANGE', line, 0, most_searched - 1) or {}
     local has_dropped = false
     for _, text in ipairs(entries) do

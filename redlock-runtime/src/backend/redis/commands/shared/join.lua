@@ -4,9 +4,9 @@
 -- So many entries are looked at, to see whether somebody came before.
 local most_looked_at = 16
 
--- owner: of the client that has sent the command. tokens: 'r' or 'p<n>'.
+-- owner: as sender for queue_of. tokens: 'r' or 'p<n>'.
 local function shared_lock(lock, mark, counter, line, owner, tokens)
-  local queue = queue_of(lock, mark, counter, line)
+  local queue = queue_of(lock, mark, counter, line, owner)
   local shared, group = {queue = queue}, queue.group()
   local marker = tokens == 'r' and readers or permits
 
@@ -46,7 +46,7 @@ local function shared_lock(lock, mark, counter, line, owner, tokens)
 
   -- Is the lock free, or held by a group in which there is room? Entries may leave the queue.
   function shared.has_room()
-    group.end_leases(owner)
+    group.end_leases()
     local holder = redis.call('GET', lock)
     local has_room = not holder or holder == marker and group.has_room(tokens, 0)
     if not has_room then

@@ -6,7 +6,8 @@
 -- Returns 1 (released), 2 (handed over), 0 (gone) or -1 (another owner)
 local lock, holders, line = KEYS[1], KEYS[2], KEYS[5]
 local owner, marker = ARGV[1], ARGV[2]
-local queue = line and redis.pcall('LLEN', line) ~= 0 and queue_of(lock, KEYS[3], KEYS[4], line)
+local is_awaited = line and redis.pcall('LLEN', line) ~= 0
+local queue = is_awaited and queue_of(lock, KEYS[3], KEYS[4], line, owner)
 if queue and ARGV[3] == 'leave' then
   queue.leave(owner)
 end
