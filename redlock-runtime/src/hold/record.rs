@@ -242,8 +242,9 @@ impl Hold {
 
     /// Ends the hold because its holder releases. `false`: the hold had ended before.
     pub(crate) fn end(&self) -> bool {
-        self.stop_if_due(self.clock.now());
-        self.finish(End::Released)
+        let now = self.clock.now();
+        self.stop_if_due(now);
+        self.finish(now, End::Released)
     }
 
     /// Ends the hold because the lease was lost. `false`: the hold had ended before.
@@ -254,7 +255,7 @@ impl Hold {
     /// The same because the key at `place` was lost.
     pub(crate) fn lose_key(&self, place: usize, reason: LostReason) -> bool {
         let loss = Loss { reason, place };
-        let is_first = self.finish(End::Lost(loss));
+        let is_first = self.finish(self.clock.now(), End::Lost(loss));
         if is_first {
             self.tell_lost(loss);
             self.tell_news();
@@ -276,7 +277,7 @@ impl Hold {
     /// Takes the lock back from a caller that has not learned of it. `false`: the hold ended
     /// meanwhile, and the next holder may use its owner value already.
     fn withdraw(&self) -> bool {
-        if !self.finish(End::Withdrawn) {
+        if !self.finish(self.clock.now(), End::Withdrawn) {
             return false;
         }
         let key = self.claim.key.name();
@@ -378,12 +379,12 @@ impl Hold {
         validity::longest_hold(self.granted, self.expire, self.max_renew)
     }
 
-    fn finish(&self, how: End) -> bool {
+    fn finish(&self, now: Moment, how: End) -> bool {
         let mut ledger = self.ledger();
         if ledger.ended.is_some() {
             return false;
         }
-        ledger.end(self.clock.now(), how);
+        ledger.end(now, how);
         self.stop.store(Moment::ZERO.nanos(), Ordering::Release);
         drop(ledger);
         // Outside of the mutex: wakers may run code that uses this hold.

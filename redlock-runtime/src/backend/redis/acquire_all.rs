@@ -5,7 +5,7 @@ use std::time::Duration;
 use deadpool_redis::redis::Value;
 
 use super::clock::CLOCK;
-use super::commands::{exclusive, send_script};
+use super::commands::{Deadline, exclusive, send_script};
 use super::connection::{Batching, Loan, Source};
 use super::route::Route;
 use crate::backend::{AcquireAll, AllAcquired, Claim, Reply};
@@ -30,7 +30,8 @@ impl<S: Source> AcquireAll for Route<S> {
                 }
             };
             let decode = |value: &Value| exclusive::acquire_all::decode(value, claims.len());
-            let sent = send_script(&core.health, &self.calls, &call, within, decode, undo).await;
+            let deadline = Deadline::after(within);
+            let sent = send_script(&core.health, &self.calls, &call, deadline, decode, undo).await;
             let answer = sent.inspect_err(|failure| {
                 // A stricter user may not know this script.
                 if failure.error.kind() == NodeErrorKind::NoPermission {

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
-use super::commands::{Failure, ScriptCall, no_reply, send_script, shared};
+use super::commands::{Deadline, Failure, ScriptCall, no_reply, send_script, shared};
 use super::connection::{Batching, Loan, SharedConnection, Source};
 use super::health::IdentifiedSource;
 use super::route::Route;
@@ -16,7 +14,7 @@ impl<S: Source> Route<S> {
         connection: &SharedConnection<IdentifiedSource<S>>,
         held: &Claim,
         next: &Claim,
-        within: Duration,
+        deadline: Deadline,
     ) -> Result<Downgraded, Failure> {
         let (core, home) = (&self.core, self.home.as_ref());
         let replicas = core.replicated.as_ref().map(|(replicas, _)| *replicas);
@@ -26,7 +24,7 @@ impl<S: Source> Route<S> {
             core.undo_acquire(home, loan, held);
         };
         let decode = shared::downgrade::decode;
-        let answer = send_script(&core.health, connection, &call, within, decode, undo).await?;
+        let answer = send_script(&core.health, connection, &call, deadline, decode, undo).await?;
         core.heard_time(answer.found.micros, answer.sent);
         match (answer.found.found, self.shortage(replicas, answer.confirmed)) {
             // The master has a reader now, but too few replicas have it: it is given back.
@@ -47,16 +45,15 @@ impl<S: Source> Downgrade for Route<S> {
         within: Duration,
     ) -> Reply<'a, Downgraded> {
         Box::pin(async move {
+            let deadline = Deadline::after(within);
             let Some((_, connections)) = &self.core.replicated else {
-                return Ok(self.downgrade_over(&self.calls, held, next, within).await?);
+                return Ok(self.downgrade_over(&self.calls, held, next, deadline).await?);
             };
-            let end = Instant::now() + within;
-            let Ok(taken) = tokio::time::timeout_at(end, connections.take()).await else {
+            let Ok(taken) = tokio::time::timeout_at(deadline.end, connections.take()).await else {
                 let none = "no free connection";
                 return Err(no_reply(&self.core.name, none, within, false).into());
             };
-            let left = end - Instant::now();
-            Ok(Box::pin(self.downgrade_over(&taken.link, held, next, left)).await?)
+            Ok(Box::pin(self.downgrade_over(&taken.link, held, next, deadline)).await?)
         })
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::commands::{ScriptCall, exclusive, on_abandoned, send_script, shared};
+use super::commands::{Deadline, ScriptCall, exclusive, on_abandoned, send_script, shared};
 use super::connection::{Batching, Loan, Source};
 use super::route::Route;
 use crate::backend::{
@@ -75,7 +75,7 @@ impl<S: Source> FifoQueue for Route<S> {
         within: Duration,
     ) -> Reply<'a, Rotated> {
         Box::pin(async move {
-            let end = Instant::now() + within;
+            let deadline = Deadline::after(within);
             let (core, home) = (&self.core, self.home.as_ref());
             let channel = core.registry.channel_within(within / CONNECTING_PART).await;
             let call = exclusive::rotate::call(held, tokens, next, reserve, channel);
@@ -83,8 +83,9 @@ impl<S: Source> FifoQueue for Route<S> {
                 core.undo_enqueue(home, loan.clone(), next);
                 core.undo_acquire(home, loan, held);
             };
-            let (decode, left) = (exclusive::rotate::decode, end - Instant::now());
-            let rotated = send_script(&core.health, &self.calls, &call, left, decode, undo).await;
+            let decode = exclusive::rotate::decode;
+            let rotated =
+                send_script(&core.health, &self.calls, &call, deadline, decode, undo).await;
             if rotated.as_ref().is_err_and(|failure| failure.is_unknown) {
                 core.registry.gave_up(next);
             }
@@ -110,7 +111,8 @@ async fn send<S: Source>(
     undo: impl Fn(Loan<Batching<S::Connection>>),
 ) -> Result<Enqueued, Fault> {
     let (core, decode) = (&route.core, exclusive::enqueue::decode);
-    let answer = send_script(&core.health, &route.calls, call, within, decode, undo).await?;
+    let deadline = Deadline::after(within);
+    let answer = send_script(&core.health, &route.calls, call, deadline, decode, undo).await?;
     core.heard_time(answer.found.micros, answer.sent);
     Ok(match answer.found.found {
         Enqueued::Waiting { holder, position } => {

@@ -7,7 +7,7 @@ use deadpool_redis::redis::Value;
 use tokio::time::Instant;
 
 use super::clock::CLOCK;
-use super::commands::{Failure, exclusive, on_abandoned, send_script};
+use super::commands::{Deadline, Failure, exclusive, on_abandoned, send_script};
 use super::connection::Source;
 use super::route::Route;
 use crate::backend::{EachReleased, Fault, Found, Release, ReleaseAll};
@@ -30,14 +30,14 @@ impl<S: Source> ReleaseAll for Route<S> {
         within: Duration,
     ) -> EachReleased<'a> {
         Box::pin(async move {
-            let (core, end) = (&self.core, Instant::now() + within);
+            let (core, deadline) = (&self.core, Deadline::after(within));
             for release in releases {
                 core.pending_undos.over(&release.claim.owner);
             }
             let call = exclusive::release_all::call(releases);
             let decode = |value: &Value| exclusive::release_all::decode(value, releases.len());
             let health = &core.health;
-            match send_script(health, &self.calls, &call, within, decode, on_abandoned).await {
+            match send_script(health, &self.calls, &call, deadline, decode, on_abandoned).await {
                 Ok(answer) => {
                     core.release_all_denial.allowed();
                     let each = releases.iter().zip(answer.found);
@@ -48,7 +48,7 @@ impl<S: Source> ReleaseAll for Route<S> {
                     if failure.error.kind() == NodeErrorKind::NoPermission {
                         core.release_all_denial.denied(CLOCK.now());
                     }
-                    self.release_each(releases, failure.is_unknown, end).await
+                    self.release_each(releases, failure.is_unknown, deadline.end).await
                 }
                 Err(failure) => {
                     let fault = Fault::from(failure);

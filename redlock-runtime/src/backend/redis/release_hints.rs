@@ -3,10 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::commands::exclusive::release_hint::Noted;
-use super::commands::{exclusive, on_abandoned, send_script};
+use super::commands::{Deadline, exclusive, on_abandoned, send_script};
 use super::connection::Source;
 use super::pubsub::NOBODY;
 use super::route::Route;
@@ -24,7 +22,7 @@ impl<S: Source> ReleaseHints for Route<S> {
     ) -> Reply<'a, HintRegistration> {
         Box::pin(async move {
             let core = &self.core;
-            let end = Instant::now() + within;
+            let deadline = Deadline::after(within);
             let channel = core.registry.channel_within(within / CONNECTING_PART).await;
             if channel == NOBODY {
                 return Ok(HintRegistration::default());
@@ -32,9 +30,10 @@ impl<S: Source> ReleaseHints for Route<S> {
             // Registered before the command leaves: the hint may come before the answer.
             let registration = core.registry.expect(claim, Arc::clone(&on_release));
             let call = exclusive::release_hint::call(claim, channel);
-            let (decode, left) = (exclusive::release_hint::decode, end - Instant::now());
+            let decode = exclusive::release_hint::decode;
             let answer =
-                send_script(&core.health, &self.calls, &call, left, decode, on_abandoned).await?;
+                send_script(&core.health, &self.calls, &call, deadline, decode, on_abandoned)
+                    .await?;
             match answer.found {
                 Noted::Free => on_release(),
                 Noted::Once => {}

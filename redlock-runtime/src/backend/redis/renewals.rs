@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 
-use super::commands::{Failure, ScriptCall, exclusive, on_abandoned, send_script, shared};
+use super::commands::{
+    Deadline, Failure, ScriptCall, exclusive, on_abandoned, send_script, shared,
+};
 use super::connection::{MinReplicas, Source};
 use super::route::Route;
 use crate::backend::{Claim, Found};
@@ -26,8 +28,10 @@ impl<S: Source> Route<S> {
         });
         let call = ScriptCall { replicas, ..call };
         let decode = |value: &Value| exclusive::renew::decode(value, leases);
+        let deadline = Deadline::after(within);
         let answer =
-            send_script(&core.health, &core.renewals, &call, within, decode, on_abandoned).await?;
+            send_script(&core.health, &core.renewals, &call, deadline, decode, on_abandoned)
+                .await?;
         core.heard_time(answer.found.micros, answer.sent);
         let shortage = self.shortage(replicas, answer.confirmed);
         if let Some((error, _)) = &shortage {

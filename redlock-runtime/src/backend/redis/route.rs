@@ -12,10 +12,10 @@ use tokio::time::Instant;
 use super::clock::CLOCK;
 use super::commands::reply::Timed;
 use super::commands::{
-    Failure, ScriptCall, exclusive, is_passing, no_connection, no_reply, on_abandoned, send_script,
-    shared,
+    Deadline, Failure, ScriptCall, exclusive, is_passing, no_connection, no_reply, on_abandoned,
+    send_script, shared,
 };
-use super::connection::{MinReplicas, SharedConnection, Source, diagnose};
+use super::connection::{Batching, MinReplicas, SharedConnection, Source, diagnose};
 use super::health::{IdentifiedSource, startup_check};
 use super::node_core::{NodeCore, release_call};
 use crate::backend::{
@@ -64,19 +64,20 @@ impl<S: Source> Route<S> {
         &self,
         connection: &SharedConnection<IdentifiedSource<S>>,
         claim: &Claim,
-        within: Duration,
+        deadline: Deadline,
     ) -> Result<Acquired, Failure> {
         let replicas = self.core.replicated.as_ref().map(|(replicas, _)| *replicas);
-        let (call, decode): (_, Decode<_>) = match claim.kind {
+        let (mut call, decode): (_, Decode<_>) = match claim.kind {
             Kind::Exclusive => (exclusive::acquire::call(claim), exclusive::acquire::decode),
             Kind::Read | Kind::Permits(_) => {
                 (shared::acquire::call(claim), shared::acquire::decode)
             }
         };
-        let call = ScriptCall { replicas, ..call };
+        // Not another value: each of them would be a part of this future.
+        call.replicas = replicas;
         let undo = |loan| self.core.undo_acquire(self.home.as_ref(), loan, claim);
         let answer =
-            send_script(&self.core.health, connection, &call, within, decode, undo).await?;
+            send_script(&self.core.health, connection, &call, deadline, decode, undo).await?;
         self.core.heard_time(answer.found.micros, answer.sent);
         match answer.found.found {
             Acquired::Refused { holder, free_in, .. } => {
@@ -101,13 +102,13 @@ impl<S: Source> Route<S> {
     async fn raise_over(
         &self,
         connection: &SharedConnection<IdentifiedSource<S>>,
-        call: ScriptCall,
-        within: Duration,
+        mut call: ScriptCall,
+        deadline: Deadline,
     ) -> Result<Found, Failure> {
         let replicas = self.core.replicated.as_ref().map(|(replicas, _)| *replicas);
-        let (call, decode) = (ScriptCall { replicas, ..call }, exclusive::raise::decode);
-        let health = &self.core.health;
-        let answer = send_script(health, connection, &call, within, decode, on_abandoned).await?;
+        call.replicas = replicas;
+        let (health, decode) = (&self.core.health, exclusive::raise::decode);
+        let answer = send_script(health, connection, &call, deadline, decode, on_abandoned).await?;
         match self.shortage(replicas, answer.confirmed) {
             Some((error, is_final)) if answer.found == Found::Ours => {
                 Err(Failure::new(error, true, is_final))
@@ -122,14 +123,13 @@ impl<S: Source> Route<S> {
         release: &Release<'_>,
         within: Duration,
     ) -> Result<Found, Fault> {
-        let (core, end) = (&self.core, Instant::now() + within);
+        let (core, deadline) = (&self.core, Deadline::after(within));
         let mut has_queue = !core.queue_denial.lasts(|| CLOCK.now());
         let mut refused: Option<(NodeErrorKind, bool)> = None;
         let answer = loop {
             let call = release_call(*release, has_queue);
             let (health, decode) = (&core.health, exclusive::release::decode);
-            let left = end - Instant::now();
-            match send_script(health, &self.calls, &call, left, decode, on_abandoned).await {
+            match send_script(health, &self.calls, &call, deadline, decode, on_abandoned).await {
                 Err(failure) if has_queue && is_queue_out_of_reach::<S>(&failure.error) => {
                     has_queue = false;
                     refused = Some((failure.error.kind(), failure.is_unknown));
@@ -206,11 +206,12 @@ fn is_queue_out_of_reach<S: Source>(error: &NodeError) -> bool {
 
 impl<S: Source> Departures for Route<S> {
     fn next_departure(&self) -> Option<oneshot::Receiver<()>> {
-        self.calls.at_hand()?.connection.next_departure()
+        let batches = self.calls.inspect(Batching::batches).flatten()?;
+        Some(batches.next_departure())
     }
 
     fn has_room(&self, is_plain: bool) -> bool {
-        self.calls.at_hand().is_some_and(|loan| loan.connection.has_room(is_plain))
+        self.calls.inspect(|connection| connection.has_room(is_plain)).unwrap_or(false)
     }
 }
 
@@ -225,15 +226,12 @@ impl<S: Source> LockBackend for Route<S> {
                 let error = NodeError::new(&self.core.name, NodeErrorKind::Refused, message);
                 return Err(Failure::new(error, false, false).into());
             }
+            let deadline = Deadline::after(within);
             let Some((_, connections)) = &self.core.replicated else {
-                return Ok(self.acquire_over(&self.calls, claim, within).await?);
+                return Ok(self.acquire_over(&self.calls, claim, deadline).await?);
             };
-            let end = Instant::now() + within;
-            match tokio::time::timeout_at(end, connections.take()).await {
-                Ok(taken) => {
-                    let left = end - Instant::now();
-                    Ok(Box::pin(self.acquire_over(&taken.link, claim, left)).await?)
-                }
+            match tokio::time::timeout_at(deadline.end, connections.take()).await {
+                Ok(taken) => Ok(Box::pin(self.acquire_over(&taken.link, claim, deadline)).await?),
                 Err(_) => {
                     Err(no_reply(&self.core.name, "no free connection", within, false).into())
                 }
@@ -272,12 +270,12 @@ impl<S: Source> LockBackend for Route<S> {
             Kind::Read | Kind::Permits(_) => shared::raise::call(claim, fencing_token),
         };
         Box::pin(async move {
+            let deadline = Deadline::after(within);
             let Some((_, connections)) = &self.core.replicated else {
-                return Ok(self.raise_over(&self.calls, call, within).await?);
+                return Ok(self.raise_over(&self.calls, call, deadline).await?);
             };
-            let end = Instant::now() + within;
-            match tokio::time::timeout_at(end, connections.take()).await {
-                Ok(taken) => Ok(self.raise_over(&taken.link, call, end - Instant::now()).await?),
+            match tokio::time::timeout_at(deadline.end, connections.take()).await {
+                Ok(taken) => Ok(self.raise_over(&taken.link, call, deadline).await?),
                 Err(_) => {
                     Err(no_reply(&self.core.name, "no free connection", within, false).into())
                 }

@@ -68,7 +68,25 @@ impl ScriptCall {
     }
 }
 
-/// Runs one script within the time given. If the connection broke, perhaps long ago without being
+/// When the answer to a call must have come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline {
+    pub(crate) end: Instant,
+    /// How long the call may take in all, for those who are told that it has failed.
+    within: Duration,
+}
+
+impl Deadline {
+    pub(crate) fn after(within: Duration) -> Self {
+        Self { end: Instant::now() + within, within }
+    }
+
+    fn left(self) -> Duration {
+        self.end.saturating_duration_since(Instant::now())
+    }
+}
+
+/// Runs one script until the deadline. If the connection broke, perhaps long ago without being
 /// noticed, it is replaced and the call is repeated, unless `may_repeat` is false. When the
 /// script may still be carried out and its answer is lost, also because this future was dropped,
 /// `on_abandoned` gets its connection.
@@ -76,12 +94,12 @@ pub(crate) async fn send_script<S: Source, T>(
     health: &OutageLog,
     connection: &SharedConnection<S>,
     call: &ScriptCall,
-    within: Duration,
+    deadline: Deadline,
     decode: impl Fn(&Value) -> Option<T>,
     on_abandoned: impl Fn(Loan<S::Connection>),
 ) -> Result<ScriptAnswer<T, S::Connection>, Failure> {
     let node = health.node();
-    let end = Instant::now() + within;
+    let Deadline { end, within } = deadline;
     let (mut is_unknown, mut repeats) = (false, 0);
     let failure = loop {
         let loan = match connection.at_hand() {
@@ -145,7 +163,7 @@ pub(crate) async fn send_script<S: Source, T>(
             }
         }
     };
-    let took = within.saturating_sub(end.saturating_duration_since(Instant::now()));
+    let took = within.saturating_sub(deadline.left());
     Err(health.failed(failure, CLOCK.now().minus(took)))
 }
 

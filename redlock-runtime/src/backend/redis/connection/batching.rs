@@ -42,6 +42,11 @@ const FULL: usize = 32;
 const MANY: usize = 448;
 /// The most commands in one batch. Its script takes the server 200 us at most.
 const LARGEST: usize = 32;
+/// A batch has an eighth of the commands on their way at most, each of which has two references: if
+/// all left in one or two batches, client and server would wait for each other in turn.
+const REFERENCES: usize = 16;
+/// A smaller batch would cost the server more than that spares.
+const SMALL: usize = 8;
 
 /// A connection on which batches can form. Clones share the socket.
 #[derive(Clone)]
@@ -51,7 +56,8 @@ pub(crate) struct Batching<C> {
     batches: Option<Arc<Batches<C>>>,
 }
 
-struct Batches<C> {
+/// What forms and leaves on a connection.
+pub(crate) struct Batches<C> {
     connection: C,
     /// The runtime that drives the connection, and its process.
     home: Handle,
@@ -111,25 +117,29 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
         references <= FULL || may_join && references <= MANY && batches.is_crowded()
     }
 
+    /// `None`: the connection is not that of a caller's runtime.
+    pub(crate) fn batches(&self) -> Option<Arc<Batches<C>>> {
+        self.batches.clone()
+    }
+}
+
+impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
     /// Told when all commands that were given to this connection have left, ahead of whatever their
-    /// caller does next. `None`: the connection is not that of a caller's runtime.
+    /// caller does next.
     ///
     /// A command was given to the task that drives the connection, or is in the next batch. That
     /// task is woken, and must run before the caller goes on, computes or blocks: a worker thread
     /// that the caller keeps busy does not run it. Another task, woken later, tells that it did, as
     /// it lets other tasks run first. A second poll of the caller would not prove it: an executor
     /// inside of a task (`LocalSet`, `join!`) polls the caller again without letting others run.
-    pub(crate) fn next_departure(&self) -> Option<oneshot::Receiver<()>> {
-        let batches = self.batches.as_ref()?;
+    pub(crate) fn next_departure(self: &Arc<Self>) -> oneshot::Receiver<()> {
         let (tell, told) = oneshot::channel();
-        let mut next = batches.next();
+        let mut next = self.next();
         next.watchers.push(tell);
-        batches.need_sender(next);
-        Some(told)
+        self.need_sender(next);
+        told
     }
-}
 
-impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
     /// Does a command join a batch?
     fn is_crowded(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > CROWD && !self.denial.lasts(|| CLOCK.now())
@@ -173,9 +183,10 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
     /// Sends what has come so far. Under the mutex: whoever does not find its command in the next
     /// batch any more knows that it has left.
     fn send(self: &Arc<Self>, next: &mut NextBatch) -> Vec<SentBatch> {
+        let largest = (Arc::strong_count(self) / REFERENCES).clamp(SMALL, LARGEST);
         let mut sent = Vec::new();
         while !next.members.is_empty() {
-            let count = next.members.len().min(LARGEST);
+            let count = next.members.len().min(largest);
             let mut members: Vec<Member> = next.members.drain(..count).collect();
             members.sort_by_key(|member| member.part.verb());
             let invocation = batch::invocation(members.iter().map(|member| &member.part));

@@ -98,6 +98,11 @@ impl<S: Source> SharedConnection<S> {
         self.source.repeats_unseen()
     }
 
+    /// Looks at the shared connection, if there is one, without another reference to it.
+    pub(crate) fn inspect<T>(&self, look: impl FnOnce(&S::Connection) -> T) -> Option<T> {
+        self.current().loan.as_ref().map(|loan| look(&loan.connection))
+    }
+
     /// The shared connection, if there is one.
     pub(crate) fn at_hand(&self) -> Option<Loan<S::Connection>> {
         self.current().loan.clone()

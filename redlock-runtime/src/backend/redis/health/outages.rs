@@ -5,7 +5,7 @@ use std::time::Duration;
 use deadpool_redis::redis;
 use tokio::time::{sleep, timeout};
 
-use crate::backend::redis::commands::{exclusive, on_abandoned, send_script};
+use crate::backend::redis::commands::{Deadline, exclusive, on_abandoned, send_script};
 use crate::backend::redis::connection::Source;
 use crate::backend::redis::node_core::NodeCore;
 use crate::error::NodeError;
@@ -55,8 +55,9 @@ pub(crate) async fn ping<S: Source>(core: &NodeCore<S>, within: Duration) -> Res
     let none: [crate::backend::Claim; 0] = [];
     let call = exclusive::renew::call(&none);
     let decode = |value: &redis::Value| exclusive::renew::decode(value, 0);
+    let deadline = Deadline::after(within);
     let answer =
-        send_script(&core.health, &core.renewals, &call, within, decode, on_abandoned).await;
+        send_script(&core.health, &core.renewals, &call, deadline, decode, on_abandoned).await;
     answer.map(drop).map_err(|failure| {
         core.health.confirm();
         failure.error

@@ -98,17 +98,17 @@ pub(crate) fn invocation<'a>(parts: impl Iterator<Item = &'a Part> + Clone) -> I
 /// The answer to each of `count` commands, as its own script gives it. `None`: it was not done, and
 /// has to be sent by itself. The reply itself, if a batch is not answered like this.
 pub(crate) fn decode(reply: Value, count: usize) -> Result<Vec<Option<Value>>, Value> {
-    answers(&reply).filter(|answers| answers.len() == count).ok_or(reply)
+    answers(&reply, count).filter(|answers| answers.len() == count).ok_or(reply)
 }
 
-fn answers(reply: &Value) -> Option<Vec<Option<Value>>> {
+fn answers(reply: &Value, count: usize) -> Option<Vec<Option<Value>>> {
     let Value::Array(items) = reply else { return None };
     let (text, refusals) = items.split_first()?;
     let Value::BulkString(text) = text else { return None };
     let mut words = std::str::from_utf8(text).ok()?.split(' ');
     let now = words.next()?;
     let mut refusals = refusals.iter();
-    let answer = |word| match word {
+    let mut answer = |word| match word {
         "-" => Some(None),
         "1" => Some(Some(Value::Int(1))),
         "?" => refusals.next().cloned().map(Some),
@@ -118,7 +118,10 @@ fn answers(reply: &Value) -> Option<Vec<Option<Value>>> {
             Some(Some(Value::BulkString([fencing_token, " ", now].concat().into_bytes())))
         }
     };
-    let answers = words.map(answer).collect::<Option<Vec<_>>>()?;
+    let mut answers = Vec::with_capacity(count);
+    for word in words {
+        answers.push(answer(word)?);
+    }
     refusals.next().is_none().then_some(answers)
 }
 
