@@ -32,6 +32,14 @@ mod tests {
     }
 
     #[test]
+    fn a_nudge_says_whose_it_is() {
+        let (key, owner) = (LockKey::new("lock:", "a").unwrap(), Owner::of_nobody("t"));
+        let packed = call(&key, &owner).invocation.by_digest().get_packed_command();
+        let packed = String::from_utf8(packed).unwrap();
+        assert!(packed.ends_with(&format!("{}\r\n", owner.as_str())), "{packed}");
+    }
+
+    #[test]
     fn a_nudge_says_how_long_the_lock_is_held_and_who_waits() {
         let nudge = |millis, waiting| decode(&reply(vec![Value::Int(millis), Value::Int(waiting)]));
         assert_eq!(nudge(70, 2), Some((Some(Duration::from_millis(70)), 2)));
