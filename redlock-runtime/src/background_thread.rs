@@ -56,7 +56,7 @@ fn start(thread: Builder) -> Result<BackgroundThread, LockError> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let (handle, mut driven) = (runtime.handle().clone(), Driven(Some(runtime)));
     let thread = thread
-        .name("redlock-keeper".to_owned())
+        .name("redlock-bg".to_owned())
         // Tasks come through the handle; the thread itself only drives them, for ever.
         .spawn(move || driven.0.take().map(|runtime| runtime.block_on(std::future::pending())))
         .map_err(failed)?;

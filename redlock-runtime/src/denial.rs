@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::clock::Moment;
 
-/// A denied feature is tried again after this time, then after twice that, and so on ..
+/// A denied feature is tried again after this time, then after twice that, and so on.
 const SHORTEST: Duration = Duration::from_secs(2);
-/// .. and at this interval for as long as it stays denied.
+/// The longest pause, for as long as the feature stays denied.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// The pause after a feature was denied this many times before, in a row.

@@ -16,7 +16,7 @@ use super::shield::tell;
 use super::{background_thread, process};
 use crate::backend::{BackgroundWork, FifoQueue, LockBackend};
 use crate::error::LockError;
-use crate::hold::{Hold, Scheduler};
+use crate::hold::{Hold, HoldingClient, Scheduler};
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::local_queue::{LocalQueues, QueueHandle, Shutdown, Shutdowns};
@@ -34,6 +34,8 @@ pub(crate) struct Engine {
     pub(crate) backend: Arc<dyn LockBackend>,
     pub(crate) client: ClientId,
     pub(crate) reply_timeout: Duration,
+    /// The same as far as each hold needs it.
+    pub(crate) holding: Arc<HoldingClient>,
     /// How long a call waits for servers that do not answer; `None`: for its whole `wait`.
     pub(crate) outage_wait: Option<Duration>,
     queues: LocalQueues,
@@ -55,6 +57,15 @@ enum Placement {
     /// Keyed by the runtime of such a clock; `None` stands for real time, which the background
     /// thread serves.
     Callers(Mutex<HashMap<Option<runtime::Id>, Arc<Scheduler>>>),
+}
+
+impl Placement {
+    fn clock(&self) -> Clock {
+        match self {
+            Self::BackgroundThread(_) => Clock::Boot,
+            Self::Callers(_) => Clock::Tokio,
+        }
+    }
 }
 
 /// The parts from which an engine is made.
@@ -87,12 +98,22 @@ impl Engine {
         if let Some(task) = work.and_then(BackgroundWork::background_task) {
             background_thread::spawn(task)?;
         }
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let holding = HoldingClient {
+            id,
+            process,
+            backend: Arc::clone(&backend),
+            reply_timeout,
+            reports: Arc::clone(&reports),
+            clock: place.clock(),
+        };
         Ok(Arc::new(Self {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            id,
             process,
             backend,
             client: ClientId::new(&client_name),
             reply_timeout,
+            holding: Arc::new(holding),
             outage_wait,
             queues: LocalQueues::new(max_waiters),
             lock_order: LockOrder::default(),
@@ -137,10 +158,7 @@ impl Engine {
     }
 
     pub(crate) fn clock(&self) -> Clock {
-        match self.place {
-            Placement::BackgroundThread(_) => Clock::Boot,
-            Placement::Callers(_) => Clock::Tokio,
-        }
+        self.holding.clock
     }
 
     /// Where a task of this client runs that is started by the current caller.

@@ -19,13 +19,13 @@ pub(crate) fn admits(reports: &Arc<Reports>, kind: Topic, template: &'static str
         Admission::Count(summary_at) => summary_at,
     };
     if let Some(at) = summary_at {
-        let host = match reports.clock() {
+        let executor = match reports.clock() {
             Clock::Boot => Executor::BackgroundThread,
             Clock::Tokio => Executor::of_clock(),
         };
         let reports = Arc::clone(reports);
         // If the task cannot be spawned, its runtime has ended, and the summary is lost.
-        let _ = host.spawn(async move {
+        let _ = executor.spawn(async move {
             reports.clock().sleep_until(at).await;
             reports.summarize(kind);
         });

@@ -206,7 +206,7 @@ impl Lease {
     /// # Ok(()) }
     /// ```
     pub fn waited(&self) -> Duration {
-        self.hold.waited
+        self.hold.waited()
     }
 
     /// May another step be taken? Reads a clock, asks nobody.
@@ -300,6 +300,6 @@ impl<F: Future> Future for Scoped<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        this.link.enter(|| this.future.poll(cx))
+        this.link.run_within(|| this.future.poll(cx))
     }
 }

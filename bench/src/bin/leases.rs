@@ -61,7 +61,7 @@ async fn main() -> Outcome<ExitCode> {
     println!("server memory      {:.0} bytes a lease", each(server.info("used_memory")? - memory));
 
     let pings = Pings::start(&args.url)?;
-    let (client, keeper, redis) = (own_time("")?, own_time("redlock-keeper")?, server.time()?);
+    let (client, background, redis) = (own_time("")?, own_time("redlock-bg")?, server.time()?);
     let calls = server.info("total_commands_processed")?;
     let started = Instant::now();
     let held = watch(&guards, args.held).await;
@@ -70,7 +70,7 @@ async fn main() -> Outcome<ExitCode> {
     println!("held for           {elapsed:.1} s, {} renewals", held.renewals);
     println!("lost               {}", held.lost);
     println!("client             {:.2} % of a core", share(own_time("")? - client));
-    println!("  its keeper       {:.2} %", share(own_time("redlock-keeper")? - keeper));
+    println!("  its background   {:.2} %", share(own_time("redlock-bg")? - background));
     println!("server             {:.2} % of a core", share(server.time()? - redis));
     let calls = server.info("total_commands_processed")? - calls;
     println!("commands           {:.0} a second, those in scripts included", calls / elapsed);

@@ -19,9 +19,10 @@ use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::handoff::Ownership;
+use crate::hold::Terms;
 use crate::key::LockKey;
 use crate::kind::Kind;
-use crate::local_queue::{QueueHandle, Terms, Waiter};
+use crate::local_queue::{QueueHandle, Waiter};
 use crate::options::{Policy, Wait};
 use crate::owner::Owner;
 use crate::process;
@@ -107,15 +108,15 @@ impl fmt::Debug for Acquiring {
 async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
     let (started, wait_limit) = (engine.clock().now(), order.policy.wait());
     nesting::note_order(engine, order.template, [&order.key], wait_limit);
-    let attempt = CountedCall::begin(order);
+    let call = CountedCall::begin(order);
     let terms = order.terms(started, engine.shutdowns().begun());
-    let granted = grant(engine, order, &terms).await;
-    attempt.end(&granted);
+    let granted = acquire_one(engine, order, &terms).await;
+    call.end(&granted);
     if wait_limit == Wait::Never { granted } else { granted.map_err(nesting::with_holds) }
 }
 
 /// Acquires the lock for one call, or for one key of a call.
-pub(super) async fn grant(engine: &Arc<Engine>, order: &Order, terms: &Terms) -> Acquisition {
+pub(super) async fn acquire_one(engine: &Arc<Engine>, order: &Order, terms: &Terms) -> Acquisition {
     let mut begun = terms.started;
     loop {
         if engine.shutdowns().refuse(terms.shutdowns) {
@@ -147,7 +148,7 @@ pub(super) struct CountedCall<'a> {
 
 impl<'a> CountedCall<'a> {
     pub(super) fn begin(order: &'a Order) -> Self {
-        telemetry::attempt(order.labels());
+        telemetry::call(order.labels());
         Self { order, has_ended: false }
     }
 
@@ -156,7 +157,7 @@ impl<'a> CountedCall<'a> {
         let Order { policy, skips_busy, .. } = self.order;
         let labels = self.order.labels();
         match granted {
-            Ok(ownership) => telemetry::acquired(labels, ownership.hold().waited),
+            Ok(ownership) => telemetry::acquired(labels, ownership.hold().waited()),
             Err(LockError::Timeout { .. }) if *skips_busy => telemetry::skipped(labels),
             Err(error) => {
                 telemetry::not_acquired(labels, error, policy.wait() != Wait::Never);
@@ -277,7 +278,7 @@ fn enter(
 ) -> Result<WaitHandle, LockError> {
     static NEXT_ID: AtomicU64 = AtomicU64::new(1);
     let Some(count) = queue.wait() else {
-        return Err(LockError::TooManyWaiters { key: queue.queue.key.name().to_owned() });
+        return Err(LockError::TooManyWaiters { key: queue.key.name().to_owned() });
     };
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let (reply, answer) = oneshot::channel();

@@ -10,7 +10,6 @@ use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::fencing::FencingToken;
 use crate::handoff::Ownership;
-use crate::state::LostReason;
 use crate::together::together;
 
 /// The largest fencing token of these keys, once the counter of each key is not below it. So a
@@ -88,10 +87,8 @@ async fn raise_and_renew(
 }
 
 fn note_loss(one: &Ownership, found: Option<Found>) {
-    match found {
-        Some(Found::Gone) => _ = one.hold().lose(LostReason::Expired),
-        Some(Found::Stolen) => _ = one.hold().lose(LostReason::Stolen),
-        Some(Found::Ours | Found::Unclear) | None => {}
+    if let Some(reason) = found.and_then(Found::loss) {
+        one.hold().lose(reason);
     }
 }
 

@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquiring::Acquisition;
+use super::attempt::Unanswered;
 use super::observed::{Observed, Span};
 use crate::backend::{AcquireAll, AllAcquired, Claim, Fault, FencingTokens, LockBackend};
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::handoff::{Begin, hold_together};
-use crate::hold::{ConfirmedLease, Tenure};
+use crate::hold::{ConfirmedLease, Tenure, Terms};
 use crate::key::LockKey;
 use crate::kind::Kind;
-use crate::local_queue::{DirectAttemptGuard, QueueHandle, Terms};
+use crate::local_queue::{DirectAttemptGuard, QueueHandle};
 use crate::owner::Owner;
 use crate::{release, telemetry};
 
@@ -62,7 +63,7 @@ impl AtOnce<'_> {
                     if was_cut { tenure.cut() } else { tenure }
                 };
                 let keys = queues.into_iter().zip(claims.into_iter().map(tenure)).collect();
-                let begin = Begin { granted: sent, is_taken: is_polled };
+                let begin = Begin { at: sent, is_taken: is_polled };
                 // A lease that is over already is released; another try follows.
                 return hold_together(self.engine, keys, self.terms, begin).ok().map(Ok);
             }
@@ -72,7 +73,7 @@ impl AtOnce<'_> {
                 }
                 observed.busy(holder, free_in, self.engine.clock().now());
                 if self.engine.fifo_queue().is_some() {
-                    queues[place].queue.state().contend();
+                    queues[place].state().contend();
                 }
                 place
             }
@@ -99,7 +100,7 @@ impl AtOnce<'_> {
     ) -> Option<Vec<Option<DirectAttemptGuard>>> {
         let now = self.engine.clock().now();
         let first = |queue: &QueueHandle| match queue.attempt_first(now) {
-            _ if is_polled && queue.is_late() => None,
+            _ if is_polled && queue.has_background_release() => None,
             None if self.may_wait => None,
             attempt => Some(attempt),
         };
@@ -114,12 +115,12 @@ impl AtOnce<'_> {
         claims: &[Claim],
         within: Duration,
     ) -> (Moment, Result<AllAcquired, Fault>) {
-        telemetry::question(self.terms.template);
+        telemetry::acquire_sent(self.terms.template);
         let _pending = self.engine.pending.begin();
         let sent = self.engine.clock().now();
-        let mut unanswered = Unanswered { engine: self.engine, claims };
+        let unanswered = Unanswered::new(self.engine, claims);
         let answer = ability.acquire_all(claims, within).await;
-        unanswered.claims = &[];
+        unanswered.answered();
         (sent, answer)
     }
 
@@ -132,17 +133,5 @@ impl AtOnce<'_> {
 fn clean_up(engine: &Arc<Engine>, claims: &[Claim]) {
     for claim in claims {
         release::clean_up(engine, claim.clone(), false);
-    }
-}
-
-/// A command whose answer is not known yet. If its caller drops it, the command is cleaned up.
-struct Unanswered<'a> {
-    engine: &'a Arc<Engine>,
-    claims: &'a [Claim],
-}
-
-impl Drop for Unanswered<'_> {
-    fn drop(&mut self) {
-        clean_up(self.engine, self.claims);
     }
 }

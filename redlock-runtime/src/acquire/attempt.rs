@@ -29,14 +29,24 @@ pub(super) enum Outcome {
 }
 
 /// A command whose answer is not known yet. If its caller drops it, the command is cleaned up.
-struct Unanswered<'a> {
+pub(super) struct Unanswered<'a> {
     engine: &'a Arc<Engine>,
-    claim: Option<&'a Claim>,
+    claims: &'a [Claim],
+}
+
+impl<'a> Unanswered<'a> {
+    pub(super) fn new(engine: &'a Arc<Engine>, claims: &'a [Claim]) -> Self {
+        Self { engine, claims }
+    }
+
+    pub(super) fn answered(mut self) {
+        self.claims = &[];
+    }
 }
 
 impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
-        if let Some(claim) = self.claim.take() {
+        for claim in self.claims {
             release::clean_up(self.engine, claim.clone(), false);
         }
     }
@@ -52,14 +62,14 @@ pub(super) async fn attempt(
     template: &'static str,
     within: Duration,
 ) -> Outcome {
-    telemetry::question(template);
+    telemetry::acquire_sent(template);
     let _pending = engine.pending.begin();
     // The time is read before the command leaves: the server may begin the lease at any time after
     // it.
     let sent = engine.clock().now();
-    let mut unanswered = Unanswered { engine, claim: Some(claim) };
+    let unanswered = Unanswered::new(engine, std::slice::from_ref(claim));
     let answer = route.acquire(claim, within).await;
-    unanswered.claim = None;
+    unanswered.answered();
     match answer {
         Ok(Acquired::Granted { fencing_tokens, was_cut }) => {
             let confirmed = ConfirmedLease { sent, lease: claim.expire };

@@ -3,18 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
 use super::attempt::{Outcome, attempt};
-use super::caller::Caller;
+use super::caller::on_executor;
 use super::observed::{Observed, Span};
 use crate::backend::{Claim, LockBackend};
-use crate::background_thread::stopped;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::handoff::{Begin, NotGranted, Ownership, grant};
-use crate::local_queue::{DirectAttemptGuard, QueueHandle, Terms};
+use crate::hold::Terms;
+use crate::local_queue::{DirectAttemptGuard, QueueHandle};
 
 pub(super) struct DirectAttempt {
     queue: QueueHandle,
@@ -54,9 +52,9 @@ impl DirectAttempt {
     ) -> impl Future<Output = Result<DirectOutcome, LockError>> + Send {
         async move {
             if let Some(route) = engine.route()
-                && !self.queue.is_late()
+                && !self.queue.has_background_release()
             {
-                let found = self.over(engine, &*route, claim, within, true).await?;
+                let found = self.send(engine, &*route, claim, within, true).await?;
                 return Ok(self.outcome(found));
             }
             // Boxed to keep this future small: only the first calls of a runtime take this path.
@@ -72,23 +70,12 @@ impl DirectAttempt {
         claim: Claim,
         within: Duration,
     ) -> Result<DirectOutcome, LockError> {
-        let (reply, mut answer) = oneshot::channel();
         let own = Arc::clone(engine);
-        let caller = Caller::new(engine);
-        let gone = caller.gone();
-        // From here on: a shutdown may come before the task begins.
-        let pending = engine.pending.begin();
-        engine.executor().spawn(async move {
-            let backend = Arc::clone(&own.backend);
-            let found = self.over(&own, &*backend, &claim, within, false).await;
+        let outcome = on_executor(engine, |reply| async move {
+            let found = self.send(&own, &*own.backend, &claim, within, false).await;
             let _ = reply.send(found.map(|found| self.outcome(found)));
-            drop((gone, pending));
-        })?;
-        // `answer` is borrowed, not moved: `caller` notes that it is gone before the receiver is
-        // dropped.
-        let answer = (&mut answer).await;
-        caller.hears();
-        answer.unwrap_or_else(|_| Err(stopped("an acquire")))
+        });
+        outcome.await?
     }
 
     fn outcome(self, found: Result<Ownership, Observed>) -> DirectOutcome {
@@ -100,7 +87,7 @@ impl DirectAttempt {
 
     /// Makes the attempt. The inner `Err` says what was observed if the lock was not granted.
     /// `is_polled`: the caller itself polls this future.
-    async fn over(
+    async fn send(
         &self,
         engine: &Arc<Engine>,
         route: &dyn LockBackend,
@@ -113,7 +100,7 @@ impl DirectAttempt {
         let (terms, mut observed) = (self.terms, Observed::default());
         match outcome {
             Outcome::Granted(tenure) => {
-                let begin = Begin { granted: tenure.confirmed.sent, is_taken: is_polled };
+                let begin = Begin { at: tenure.confirmed.sent, is_taken: is_polled };
                 match grant(engine, &self.queue, tenure, terms, 1, begin) {
                     Ok(granted) => {
                         return Ok(Ok(Ownership::new(engine, self.queue.another(), granted)));
@@ -126,7 +113,7 @@ impl DirectAttempt {
                 observed.busy(holder, free_in, engine.clock().now());
                 observed.is_split = is_split;
                 if engine.fifo_queue().is_some() {
-                    self.queue.queue.state().contend();
+                    self.queue.state().contend();
                 }
             }
             Outcome::Failed(fault) => {

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use crate::backend::{Claim, Downgrade, Downgraded, FencingTokens, Found};
+use crate::backend::{Claim, Downgrade, Downgraded, FencingTokens};
 use crate::background_thread::stopped;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::handoff::{Begin, NotGranted, Ownership, grant};
-use crate::hold::{ConfirmedLease, Hold, Leftovers, Tenure};
+use crate::hold::{ConfirmedLease, Hold, Leftovers, Tenure, Terms};
 use crate::kind::Kind;
-use crate::local_queue::{QueueHandle, Terms};
+use crate::local_queue::QueueHandle;
 use crate::owner::Owner;
 use crate::release;
 use crate::state::LostReason;
@@ -92,8 +92,7 @@ impl Undecided<'_> {
                 begin(engine, hold, tenure)
             }
             Ok(Downgraded::Lost(found)) => {
-                let is_stolen = found == Found::Stolen;
-                let reason = if is_stolen { LostReason::Stolen } else { LostReason::Expired };
+                let reason = found.loss().unwrap_or(LostReason::Expired);
                 let (held_for, renewals) = (hold.held_for(), hold.renewals());
                 Err(LockError::Lost { key, reason, held_for, renewals })
             }
@@ -118,15 +117,14 @@ fn begin(engine: &Arc<Engine>, before: &Hold, tenure: Tenure) -> Result<Ownershi
     let claim = &tenure.claim;
     let queue = engine.local_queue(&claim.key, claim.kind);
     let terms = Terms {
-        template: before.template,
         expire: claim.expire,
-        max_renew: before.max_renew,
         min_hold: Duration::ZERO,
         started: tenure.confirmed.sent,
         shutdowns: engine.shutdowns().begun(),
+        ..before.terms
     };
     let (key, expire) = (claim.key.name().to_owned(), claim.expire);
-    let start = Begin { granted: tenure.confirmed.sent, is_taken: true };
+    let start = Begin { at: tenure.confirmed.sent, is_taken: true };
     match grant(engine, &queue, tenure, terms, 1, start) {
         Ok(granted) => Ok(Ownership::new(engine, queue, granted)),
         Err(NotGranted::Unscheduled(error)) => Err(error),

@@ -26,9 +26,11 @@ pub(super) fn note_order<'a>(
     }
     for key in keys {
         let held = reentrancy::holds(&top)
-            .filter(|hold| hold.client == engine.id && has_name(hold.template) && !hold.is_over())
+            .filter(|hold| {
+                hold.client.id == engine.id && has_name(hold.terms.template) && !hold.is_over()
+            })
             .flat_map(|hold| {
-                let template = hold.template;
+                let template = hold.terms.template;
                 hold.first_and_last().map(move |key| Ordered { template, key })
             });
         let conflicts = engine.lock_order.note(held, Ordered { template, key: key.name() });

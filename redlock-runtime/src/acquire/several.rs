@@ -11,28 +11,28 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
-use super::acquiring::{Acquiring, Acquisition, CountedCall, Order, grant};
+use super::acquiring::{Acquiring, Acquisition, CountedCall, Order, acquire_one, start};
 use super::agreement::agree;
 use super::at_once::AtOnce;
 use super::attempt::LAST_ATTEMPT;
-use super::caller::Caller;
+use super::caller::on_executor;
 use super::{nesting, not_all};
 use crate::backend::LockBackend;
-use crate::background_thread::stopped;
 use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::handoff::{NotGranted, Ownership, join};
+use crate::hold::Terms;
 use crate::key::LockKey;
-use crate::local_queue::Terms;
 use crate::options::Wait;
 
-/// Begins to acquire several locks: the key of `order`, and `further`, in the order of keys. The
+/// Begins to acquire the lock of `order`, and those of `further` with it, in the order of keys. The
 /// future does nothing before its first poll.
 pub(crate) fn start_all(engine: &Arc<Engine>, order: Order, further: Vec<LockKey>) -> Acquiring {
+    if further.is_empty() {
+        return start(engine, order);
+    }
     let own = Arc::clone(engine);
     Acquiring::new(engine, async move { acquire_all(own, order, further).await })
 }
@@ -41,12 +41,12 @@ async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -
     let (started, wait) = (engine.clock().now(), order.policy.wait());
     let first_and_last = std::iter::once(&order.key).chain(further.last());
     nesting::note_order(&engine, order.template, first_and_last, wait);
-    let attempt = CountedCall::begin(&order);
+    let call = CountedCall::begin(&order);
     let terms = order.terms(started, engine.shutdowns().begun());
     let mut begun = started;
     let granted = loop {
-        let call = SeveralKeys::new(&engine, &order, &further, terms, begun);
-        let granted = Arc::new(call).acquire().await;
+        let keys = SeveralKeys::new(&engine, &order, &further, terms, begun);
+        let granted = Arc::new(keys).acquire().await;
         // The keys were taken back because this task was not polled for too long: it waits again.
         if granted.as_ref().map_or(true, Ownership::take) {
             break granted;
@@ -54,7 +54,7 @@ async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -
         drop(granted);
         begun = engine.clock().now();
     };
-    attempt.end(&granted);
+    call.end(&granted);
     if wait == Wait::Never { granted } else { granted.map_err(nesting::with_holds) }
 }
 
@@ -136,12 +136,8 @@ impl SeveralKeys {
     /// while others could be had. If the caller goes away, the task drops what it has.
     /// `was_tried`: not with one command again.
     async fn on_executor(self: &Arc<Self>, was_tried: bool) -> Acquisition {
-        let (mut reply, mut answer) = oneshot::channel();
-        let caller = Caller::new(&self.engine);
-        let (gone, own) = (caller.gone(), Arc::clone(self));
-        // Until all keys are had, or released: between two commands it has some of them.
-        let pending = self.engine.pending.begin();
-        self.engine.executor().spawn(async move {
+        let own = Arc::clone(self);
+        let granted = on_executor(&self.engine, |mut reply| async move {
             let granted = {
                 let mut work = pin!(own.in_task(was_tried));
                 poll_fn(|cx| match reply.poll_closed(cx) {
@@ -153,13 +149,8 @@ impl SeveralKeys {
             if let Some(granted) = granted {
                 drop(reply.send(granted));
             }
-            drop((gone, pending));
-        })?;
-        // `answer` is borrowed, not moved: `caller` notes that it is gone before the receiver is
-        // dropped.
-        let answer = (&mut answer).await;
-        caller.hears();
-        answer.unwrap_or_else(|_| Err(stopped("an acquire")))
+        });
+        granted.await?
     }
 
     async fn in_task(&self, was_tried: bool) -> Acquisition {
@@ -199,7 +190,7 @@ impl SeveralKeys {
         let mut held = Vec::with_capacity(self.orders.len());
         for order in &self.orders {
             let (order, terms) = self.next(order).map_err(Ended::Failed)?;
-            let granted = unless_lost(&held, grant(&self.engine, &order, &terms)).await?;
+            let granted = unless_lost(&held, acquire_one(&self.engine, &order, &terms)).await?;
             held.push(granted.map_err(|error| Ended::Failed(self.of_call(error)))?);
         }
         let first = &self.orders[0].key;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::tokens::FencingTokens;
 use crate::error::NodeError;
 use crate::fencing::FencingToken;
+use crate::state::LostReason;
 
 /// The future answer of a backend.
 pub(crate) type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
@@ -56,6 +57,17 @@ pub(crate) enum Found {
     Unclear,
 }
 
+impl Found {
+    /// Why the lease is lost, if what a renewal or another command of the holder found says so.
+    pub(crate) fn loss(self) -> Option<LostReason> {
+        match self {
+            Self::Gone => Some(LostReason::Expired),
+            Self::Stolen => Some(LostReason::Stolen),
+            Self::Ours | Self::Unclear => None,
+        }
+    }
+}
+
 /// A command failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -64,4 +76,11 @@ pub(crate) struct Fault {
     pub(crate) is_unknown: bool,
     /// Retrying cannot help before a person has changed something.
     pub(crate) is_final: bool,
+}
+
+impl Fault {
+    /// What each node said, in one line.
+    pub(crate) fn nodes_text(&self) -> String {
+        self.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    }
 }

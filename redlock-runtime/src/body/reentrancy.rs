@@ -66,7 +66,7 @@ impl HoldLink {
     }
 
     /// Runs `step` as a part of the task that holds this link.
-    pub(crate) fn enter<T>(self: &Arc<Self>, step: impl FnOnce() -> T) -> T {
+    pub(crate) fn run_within<T>(self: &Arc<Self>, step: impl FnOnce() -> T) -> T {
         let _entered = Entered::new(Arc::clone(self));
         step()
     }
@@ -122,7 +122,7 @@ pub(crate) fn holds(top: &Arc<HoldLink>) -> impl Iterator<Item = &Arc<Hold>> {
 /// without the client's prefix.
 pub(crate) fn find(client: u64, name: &str) -> Option<Held> {
     let top = current()?;
-    let is_it = |link: &&Arc<HoldLink>| link.hold.client == client && link.hold.has_key(name);
+    let is_it = |link: &&Arc<HoldLink>| link.hold.client.id == client && link.hold.has_key(name);
     let parent = chain(Some(&top)).find(is_it).filter(|link| !link.hold.is_over())?;
     Some(Held { parent: Arc::clone(parent), top })
 }
@@ -194,16 +194,16 @@ impl Held {
         self.parent.children().try_take().map(|turn| self.reenter(turn))
     }
 
-    /// Re-enters once the siblings that came before are done. The timer runs on `host`, so that
-    /// neither a sibling that is not polled nor a caller without timers prolongs the wait.
-    pub(crate) fn enter(self, engine: &Arc<Engine>, wait: Wait) -> Entering {
+    /// Re-enters once the siblings that came before are done. The timer runs on the executor, so
+    /// that neither a sibling that is not polled nor a caller without timers prolongs the wait.
+    pub(crate) fn wait_for_turn(self, engine: &Arc<Engine>, wait: Wait) -> Entering {
         let engine = Arc::clone(engine);
         Entering(Box::pin(tokio::task::unconstrained(async move {
-            let (host, clock) = (engine.executor(), engine.clock());
+            let (executor, clock) = (engine.executor(), engine.clock());
             let started = clock.now();
             let hold = Arc::clone(&self.parent.hold);
             let mut turn = pin!(self.parent.children().take());
-            let (mut over, mut time_up) = (pin!(hold.over()), pin!(host.alarm(limit(wait))?));
+            let (mut over, mut time_up) = (pin!(hold.over()), pin!(executor.alarm(limit(wait))?));
             let mut shutdown = pin!(engine.shutdowns().begins());
             poll_fn(|cx| {
                 if let Poll::Ready(Some(turn)) = turn.as_mut().poll(cx) {

@@ -44,7 +44,7 @@ impl Watch {
         step: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<Result<T, LockError>> {
         self.may_go_on()?;
-        let progress = self.link.enter(|| step(cx));
+        let progress = self.link.run_within(|| step(cx));
         if progress.is_ready() {
             // After a step that forked, both processes come here, and only the parent has the lock.
             self.hold().check_process()?;

@@ -55,8 +55,8 @@ where
     F::Output: Send,
     H: FnOnce(LockError) -> F::Output,
 {
-    /// For an output that is `Send`: the release is awaited, so the lock is free when the call
-    /// returns.
+    /// For an output that is `Send`: it can wait in the future of the call until the release has
+    /// left, or, with `release = "await"`, until it was answered.
     #[inline]
     pub fn lock<'a>(self, spec: Spec, key: Key, client: Client) -> Locked<F, H, Kept<'a, F::Output>>
     where

@@ -179,12 +179,7 @@ impl Stage {
         let policy = policy(redlock, spec)?;
         let Spec { template, skips_busy, .. } = spec;
         let order = Order { template, key, kind, policy, skips_busy };
-        let answer = if further.is_empty() {
-            acquire::start(engine, order)
-        } else {
-            acquire::start_all(engine, order, further)
-        };
-        *self = Self::Acquiring { spec, answer };
+        *self = Self::Acquiring { spec, answer: acquire::start_all(engine, order, further) };
         Ok(())
     }
 
@@ -204,7 +199,7 @@ impl Stage {
         if let Some(reentry) = held.enter_now() {
             self.reenter(spec, reentry);
         } else {
-            let entering = held.enter(redlock.engine(), policy(redlock, spec)?.wait());
+            let entering = held.wait_for_turn(redlock.engine(), policy(redlock, spec)?.wait());
             *self = Self::Entering { spec, entering };
         }
         Ok(())
@@ -212,7 +207,7 @@ impl Stage {
 
     fn hold(&mut self, spec: Spec, ownership: Ownership) {
         let hold = ownership.hold();
-        let span = span(spec, hold, hold.waited);
+        let span = span(spec, hold, hold.waited());
         let watch = Watch::new(HoldLink::nested(Arc::clone(hold), None));
         let Spec { awaits_release, .. } = spec;
         *self = Self::Holding {

@@ -338,7 +338,7 @@ fn check_length(option: &str, length: Duration) -> Result<(), LockError> {
     Err(LockError::config(format!("`{option}` is {length:?}; it can be 365 days at most")))
 }
 
-/// Asks the backend on its own host, where its connections live.
+/// Asks the backend on its own executor, where its connections live.
 async fn verify(engine: &Arc<Engine>) -> Result<(), LockError> {
     let (reply, answer) = oneshot::channel::<Result<(), Fault>>();
     let asked = Arc::clone(engine);

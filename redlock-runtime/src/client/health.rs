@@ -37,7 +37,7 @@ impl Redlock {
         }
         let (reply, answer) = oneshot::channel();
         let engine = Arc::clone(self.engine());
-        // On the host of the client, where its connections live.
+        // On the executor of the client, where its connections live.
         let asked = self.engine().executor().spawn(async move {
             let health = match engine.backend.abilities().health {
                 Some(check) => check.check_health(engine.reply_timeout).await,

@@ -152,7 +152,7 @@ impl Redlock {
         let _shutdown = self.engine().shut_down();
         let (done, finished) = oneshot::channel();
         let engine = Arc::clone(self.engine());
-        // On the host of the client: the caller may have no timer.
+        // On the executor of the client: the caller may have no timer.
         let waiting = self.engine().executor().spawn(async move {
             let _ = tokio::time::timeout(within, engine.pending.settled()).await;
             let _ = done.send(());

@@ -293,16 +293,13 @@ impl LockRequest {
             held.check_kind(kind)?;
             let reentry = match held.enter_now() {
                 Some(reentry) => reentry,
-                None => held.enter(engine, policy.wait()).await?,
+                None => held.wait_for_turn(engine, policy.wait()).await?,
             };
             return Ok(LockGuard::reentered(reentry));
         }
         let order = Order { template: self.label, key, kind, policy, skips_busy: false };
-        let granting = match self.further {
-            Some(further) if !further.is_empty() => acquire::start_all(engine, order, further),
-            _ => acquire::start(engine, order),
-        };
-        granting.await.map(LockGuard::new)
+        let further = self.further.unwrap_or_default();
+        acquire::start_all(engine, order, further).await.map(LockGuard::new)
     }
 
     /// Takes the lock if it is free, with one attempt; `None`: somebody else holds it.

@@ -1,15 +1,13 @@
 //! One hold of several keys.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::local_handoff::{Begin, NotGranted};
 use super::ownership::{HeldKey, Ownership};
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::fencing::FencingToken;
-use crate::hold::{ConfirmedLease, FurtherKeys, Granted, Hold, NewHold};
-use crate::local_queue::Terms;
+use crate::hold::{ConfirmedLease, FurtherKeys, Granted, Hold, NewHold, Terms};
 use crate::shield::tell;
 use crate::validity;
 
@@ -21,15 +19,15 @@ pub(crate) fn join(
     fencing_token: FencingToken,
     terms: Terms,
 ) -> Result<Ownership, NotGranted> {
-    let granted = engine.clock().now();
+    let at = engine.clock().now();
     // All of them, also behind one that was lost.
     let lost =
         held.iter_mut().filter_map(|one| (!one.end_hold(fencing_token)).then_some(())).count();
     if lost > 0 {
-        return Err(NotGranted::TooLate { took: granted.since(terms.started) });
+        return Err(NotGranted::TooLate { took: at.since(terms.started) });
     }
     let keys = held.into_iter().filter_map(Ownership::into_held).collect();
-    hold_together(engine, keys, terms, Begin { granted, is_taken: false })
+    hold_together(engine, keys, terms, Begin { at, is_taken: false })
 }
 
 /// Makes the caller of `terms` the holder of all of these keys, which have the same fencing token.
@@ -40,7 +38,6 @@ pub(crate) fn hold_together(
     terms: Terms,
     begin: Begin,
 ) -> Result<Ownership, NotGranted> {
-    let Begin { granted, is_taken } = begin;
     // A lease that ends later may have to stop earlier: its margins grow with its length.
     let stops = |confirmed: &ConfirmedLease| validity::stop(confirmed.sent, confirmed.lease);
     let confirmed = keys.iter().map(|(_, tenure)| tenure.confirmed).min_by_key(stops);
@@ -52,26 +49,17 @@ pub(crate) fn hold_together(
     };
     let further: Vec<HeldKey> = keys.collect();
     let claims = further.iter().map(|(_, tenure)| tenure.claim.clone()).collect();
-    let news = further.iter().map(|(queue, _)| Arc::clone(&queue.queue.news)).collect();
+    let news = further.iter().map(|(queue, _)| Arc::clone(&queue.news)).collect();
     let hold = Arc::new(Hold::new(NewHold {
-        client: engine.id,
-        process: engine.process,
-        template: terms.template,
+        client: Arc::clone(&engine.holding),
+        terms,
         claim: tenure.claim.clone(),
         further: Some(Box::new(FurtherKeys { claims, news, server_end })),
-        expire: terms.expire,
-        min_hold: Duration::ZERO,
         fencing_token: tenure.fencing_token(),
-        max_renew: terms.max_renew,
-        backend: Arc::clone(&engine.backend),
-        reply_timeout: engine.reply_timeout,
-        clock: engine.clock(),
         confirmed,
-        granted,
-        waited: granted.since(terms.started),
-        is_taken,
-        reports: Arc::clone(&engine.reports),
-        news: Arc::clone(&queue.queue.news),
+        begun: begin.at,
+        is_taken: begin.is_taken,
+        news: Arc::clone(&queue.news),
     }));
     for queue in std::iter::once(&queue).chain(further.iter().map(|(queue, _)| queue)) {
         queue.now_holds(&hold);
@@ -84,7 +72,7 @@ pub(crate) fn hold_together(
         return Err(NotGranted::TooLate { took: hold.held_for() });
     }
     scheduler.register(&hold).map_err(NotGranted::Unscheduled)?;
-    let (keys, waited) = (hold.key_names(), hold.waited);
+    let (keys, waited) = (hold.key_names(), hold.waited());
     tell!(debug, ?keys, fencing_token = %hold.fencing_token, ?waited, "locks acquired together");
     Ok(ownership)
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
-use crate::hold::{Granted, Hold, NewHold, Tenure};
-use crate::local_queue::{QueueHandle, Successor, Terms, Waiter};
+use crate::hold::{Granted, Hold, NewHold, Tenure, Terms};
+use crate::local_queue::{QueueHandle, Successor, Waiter};
 use crate::release::{self, ReleaseTask};
 use crate::shield::tell;
 
@@ -23,7 +23,7 @@ pub(crate) enum NotGranted {
 /// How a hold begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Begin {
-    pub(crate) granted: Moment,
+    pub(crate) at: Moment,
     /// The caller is being polled. Otherwise it learns of the lock later, or never.
     pub(crate) is_taken: bool,
 }
@@ -38,26 +38,16 @@ pub(crate) fn grant(
     attempts: u32,
     begin: Begin,
 ) -> Result<Granted, NotGranted> {
-    let Begin { granted, is_taken } = begin;
     let hold = Arc::new(Hold::new(NewHold {
-        client: engine.id,
-        process: engine.process,
-        template: terms.template,
+        client: Arc::clone(&engine.holding),
+        terms,
         claim: tenure.claim.clone(),
         further: None,
-        expire: terms.expire,
-        min_hold: terms.min_hold,
         fencing_token: tenure.fencing_token(),
-        max_renew: terms.max_renew,
-        backend: Arc::clone(&engine.backend),
-        reply_timeout: engine.reply_timeout,
-        clock: engine.clock(),
         confirmed: tenure.confirmed,
-        granted,
-        waited: granted.since(terms.started),
-        is_taken,
-        reports: Arc::clone(&engine.reports),
-        news: Arc::clone(&queue.queue.news),
+        begun: begin.at,
+        is_taken: begin.is_taken,
+        news: Arc::clone(&queue.news),
     }));
     let scheduler = engine.scheduler();
     queue.now_holds(&hold);
@@ -74,7 +64,7 @@ pub(crate) fn grant(
                 debug,
                 key = hold.claim.key.name(),
                 fencing_token = %hold.fencing_token,
-                waited = ?hold.waited,
+                waited = ?hold.waited(),
                 attempts,
                 "lock acquired"
             );
@@ -120,17 +110,17 @@ pub(crate) enum Delivery {
     Returned(Tenure),
 }
 
-/// Makes a waiter the holder. `granted`: when its hold begins, if not with the lease.
+/// Makes a waiter the holder. `at`: when its hold begins, if not with the lease.
 pub(crate) fn deliver(
     engine: &Arc<Engine>,
     queue: &QueueHandle,
     tenure: Tenure,
     waiter: Waiter,
-    granted: Option<Moment>,
+    at: Option<Moment>,
 ) -> Delivery {
-    let granted = granted.unwrap_or(tenure.granted());
-    let attempts = queue.queue.attempts_for(&waiter);
-    let begin = Begin { granted, is_taken: false };
+    let at = at.unwrap_or(tenure.since());
+    let attempts = queue.attempts_for(&waiter);
+    let begin = Begin { at, is_taken: false };
     match grant(engine, queue, tenure, waiter.terms, attempts, begin) {
         Ok(granted) => {
             let unwanted = waiter.answer(Ok(granted));
@@ -164,7 +154,7 @@ pub(super) fn pass_on(
                     // The lease was over and is being released: the waiters start again.
                     Delivery::TooLate(waiter, _) => {
                         queue.put_back(waiter);
-                        queue.queue.news.notify_one();
+                        queue.news.notify_one();
                         return None;
                     }
                     Delivery::Returned(unwanted) => tenure = unwanted,

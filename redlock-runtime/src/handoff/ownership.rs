@@ -22,12 +22,8 @@ pub(crate) struct Ownership {
     scheduler: Arc<Scheduler>,
     /// `None`: the lock was released or handed on already.
     held: Option<HeldKey>,
-    /// The same of the further keys of the hold; `None`: it has one key.
-    further: Option<Box<FurtherHeld>>,
-}
-
-struct FurtherHeld {
-    keys: Vec<HeldKey>,
+    /// The same of the further keys of the hold; empty: it has one key.
+    further: Vec<HeldKey>,
 }
 
 /// One key that is held: its local queue, and the tenure of its owner.
@@ -37,13 +33,13 @@ impl Ownership {
     pub(crate) fn new(engine: &Arc<Engine>, queue: QueueHandle, granted: Granted) -> Self {
         let Granted { hold, scheduler, tenure } = granted;
         let (engine, held) = (Arc::clone(engine), Some((queue, tenure)));
-        Self { engine, hold, scheduler, held, further: None }
+        Self { engine, hold, scheduler, held, further: Vec::new() }
     }
 
     /// The same of a hold with several keys.
     pub(super) fn with_further(self, further: Vec<HeldKey>) -> Self {
         let mut several = self;
-        several.further = Some(Box::new(FurtherHeld { keys: further }));
+        several.further = further;
         several
     }
 
@@ -76,7 +72,7 @@ impl Ownership {
 
     /// Releases the lock. The release goes on even if its future is dropped.
     pub(crate) fn release(mut self) -> ReleaseFuture {
-        if self.further.is_some() {
+        if !self.further.is_empty() {
             return send_all(self.let_go_of_all().collect());
         }
         self.let_go().map_or(ReleaseFuture::Now(Released::Released), send)
@@ -88,16 +84,18 @@ impl Ownership {
         self.was_protected().then(|| self.release())
     }
 
-    /// Releases the lock after a finished body without waiting for an answer. When this returns
-    /// `None`, or when the returned future is ready, the command has left ahead of whatever the
-    /// caller sends next. `may_wait`: the caller can await that future.
+    /// Releases the lock after a finished body without waiting for an answer. `Some`: ready once
+    /// the command has left over the connection of the caller's runtime, or was answered. `None`:
+    /// there is nothing to wait for. The lease was lost, a caller of this process has the lock
+    /// next, or the background thread sends the release, behind which later attempts of this
+    /// process for the key go. `may_wait`: the caller can await the future.
     pub(crate) fn release_in_background(mut self, may_wait: bool) -> Option<ReleaseFuture> {
         if !self.was_protected() {
             return None;
         }
-        let body = FinishedBody::new(&self.hold, self.further.is_some());
+        let body = FinishedBody::new(&self.hold, !self.further.is_empty());
         let finished = |task| ReleaseTask { finished: Some(body.clone()), ..task };
-        if self.further.is_some() {
+        if !self.further.is_empty() {
             let tasks = self.let_go_of_all().map(finished);
             let leaving = tasks.filter_map(|task| send_unawaited(task, may_wait)).collect();
             return Some(release::all(leaving));
@@ -145,7 +143,7 @@ impl Ownership {
     /// Ends the hold of several keys. Returns what has to be freed on the server.
     fn let_go_of_all(&mut self) -> impl Iterator<Item = ReleaseTask> {
         let is_held = self.held.is_some() && self.scheduler.end(&self.hold);
-        let further = self.further.take().into_iter().flat_map(|further| further.keys);
+        let further = std::mem::take(&mut self.further);
         let tasks = self.held.take().into_iter().chain(further);
         tasks.filter_map(move |held| self.let_go_of(held, is_held))
     }
@@ -158,7 +156,7 @@ impl Ownership {
             let Some(left) = pass_on(&self.engine, &queue, &self.hold, tenure) else {
                 // The next caller has the lock: for its former holder, it counts as released.
                 let released = Released::Released;
-                tell!(debug, key = queue.queue.key.name(), ?released, "lock released");
+                tell!(debug, key = queue.key.name(), ?released, "lock released");
                 return None;
             };
             tenure = left;
@@ -173,10 +171,10 @@ impl Drop for Ownership {
         if self.held.is_some() && self.hold.is_forked() {
             // The parent has the lock, and another of its threads may hold a mutex that this drop
             // would lock.
-            return std::mem::forget((self.held.take(), self.further.take()));
+            return std::mem::forget((self.held.take(), std::mem::take(&mut self.further)));
         }
         // The background thread sends it: the runtime may be about to end, and its timers with it.
-        if self.further.is_some() {
+        if !self.further.is_empty() {
             return self.let_go_of_all().for_each(release::in_background);
         }
         if let Some(task) = self.let_go() {

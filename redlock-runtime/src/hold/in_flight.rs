@@ -15,7 +15,7 @@ const IN_FLIGHT: usize = 16;
 /// The limit of each backend that has batches in flight.
 #[derive(Debug, Default)]
 pub(crate) struct InFlightLimits {
-    gates: HashMap<usize, InFlightLimit>,
+    backends: HashMap<usize, InFlightLimit>,
 }
 
 /// Lets at most [`IN_FLIGHT`] batches through at a time.
@@ -27,23 +27,23 @@ impl InFlightLimits {
     /// the backend identifies it.
     pub(crate) fn of(&mut self, backend: &Arc<dyn LockBackend>) -> InFlightLimit {
         let address = Arc::as_ptr(backend).cast::<()>().addr();
-        let gate = || InFlightLimit(Arc::new(Semaphore::new(IN_FLIGHT)));
-        self.gates.entry(address).or_insert_with(gate).clone()
+        let limit = || InFlightLimit(Arc::new(Semaphore::new(IN_FLIGHT)));
+        self.backends.entry(address).or_insert_with(limit).clone()
     }
 
     /// Forgets the limits that no batch uses any more.
     pub(crate) fn tidy(&mut self) {
-        self.gates.retain(|_, InFlightLimit(gate)| Arc::strong_count(gate) > 1);
+        self.backends.retain(|_, InFlightLimit(permits)| Arc::strong_count(permits) > 1);
     }
 }
 
 impl InFlightLimit {
-    /// Waits for its turn, though never for longer than `patience`: a server that does not answer
-    /// must not make leases wait beyond their window. The turn ends when the returned permit is
-    /// dropped.
+    /// Waits for a permit, though never for longer than `patience`: a server that does not answer
+    /// must not make leases wait beyond their window. The batch is over
+    /// when the permit is dropped.
     pub(crate) async fn pass(&self, patience: Duration) -> Option<OwnedSemaphorePermit> {
-        let turn = Arc::clone(&self.0).acquire_owned();
-        tokio::time::timeout(patience, turn).await.ok().and_then(Result::ok)
+        let permit = Arc::clone(&self.0).acquire_owned();
+        tokio::time::timeout(patience, permit).await.ok().and_then(Result::ok)
     }
 }
 
@@ -60,31 +60,31 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nobody_waits_for_longer_than_its_patience() {
-        let mut gates = InFlightLimits::default();
+        let mut limits = InFlightLimits::default();
         let (silent, other) = (backend(), backend());
-        let gate = gates.of(&silent);
+        let limit = limits.of(&silent);
         let mut turns = Vec::new();
         for _ in 0..IN_FLIGHT {
-            turns.push(gate.pass(PATIENCE).await.unwrap());
+            turns.push(limit.pass(PATIENCE).await.unwrap());
         }
         // The batches of another backend do not wait at all.
-        assert!(gates.of(&other).pass(Duration::ZERO).await.is_some());
+        assert!(limits.of(&other).pass(Duration::ZERO).await.is_some());
         let start = tokio::time::Instant::now();
-        assert!(gates.of(&silent).pass(PATIENCE).await.is_none());
+        assert!(limits.of(&silent).pass(PATIENCE).await.is_none());
         assert!((PATIENCE..2 * PATIENCE).contains(&start.elapsed()));
         turns.pop();
-        assert!(gates.of(&silent).pass(Duration::ZERO).await.is_some());
+        assert!(limits.of(&silent).pass(Duration::ZERO).await.is_some());
     }
 
     #[tokio::test]
-    async fn only_gates_in_use_are_kept() {
-        let mut gates = InFlightLimits::default();
+    async fn only_limits_in_use_are_kept() {
+        let mut limits = InFlightLimits::default();
         let backend = backend();
-        let turn = gates.of(&backend).pass(PATIENCE).await;
-        gates.tidy();
-        assert_eq!(gates.gates.len(), 1);
+        let turn = limits.of(&backend).pass(PATIENCE).await;
+        limits.tidy();
+        assert_eq!(limits.backends.len(), 1);
         drop(turn);
-        gates.tidy();
-        assert_eq!(gates.gates.len(), 0);
+        limits.tidy();
+        assert_eq!(limits.backends.len(), 0);
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Ledger {
     /// claimed.
     pub(crate) confirmed: ConfirmedLease,
     /// When the last renewal was sent: it may have been carried out without an answer.
-    pub(crate) asked: Moment,
+    pub(crate) renewal_sent: Moment,
     pub(crate) renewals: u32,
     /// A renewal failed and none has been confirmed since.
     pub(crate) is_uncertain: bool,
@@ -49,17 +49,17 @@ pub(crate) struct Loss {
 
 impl Ledger {
     pub(crate) fn new(expire: Duration, confirmed: ConfirmedLease) -> Self {
-        let asked = confirmed.sent;
-        Self { confirmed, asked, renewals: 0, is_uncertain: false, ended: None, expire }
+        let renewal_sent = confirmed.sent;
+        Self { confirmed, renewal_sent, renewals: 0, is_uncertain: false, ended: None, expire }
     }
 
-    /// When the next renewal is, or was, due, for a hold that began at `granted`.
-    pub(crate) fn due(&self, granted: Moment) -> Moment {
+    /// When the next renewal is, or was, due, for a hold that began at `begun`.
+    pub(crate) fn due(&self, begun: Moment) -> Moment {
         if self.is_claimed() {
             validity::renewal_due(self.confirmed.sent, self.confirmed.lease)
         } else {
             // Most bodies are done before, and never need to claim.
-            granted.plus(CLAIM_AFTER)
+            begun.plus(CLAIM_AFTER)
         }
     }
 

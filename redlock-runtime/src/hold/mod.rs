@@ -3,6 +3,7 @@
 mod alarm;
 mod further_keys;
 mod granted;
+mod holding_client;
 mod in_flight;
 mod ledger;
 mod new_hold;
@@ -12,12 +13,15 @@ mod schedule;
 mod scheduler;
 mod step;
 mod tenure;
+mod terms;
 mod turns;
 
 pub(crate) use further_keys::FurtherKeys;
 pub(crate) use granted::Granted;
+pub(crate) use holding_client::HoldingClient;
 pub(crate) use new_hold::{ConfirmedLease, NewHold};
 pub(crate) use record::Hold;
 pub(crate) use scheduler::Scheduler;
 pub(crate) use tenure::{Leftovers, SMALL_RESERVE, Tenure};
+pub(crate) use terms::Terms;
 pub(crate) use turns::{Turn, Turns};

@@ -8,15 +8,16 @@ use once_cell::race::OnceBox;
 use tokio::sync::Notify;
 
 use super::further_keys::FurtherKeys;
+use super::holding_client::HoldingClient;
 use super::ledger::{End, Ledger, Loss};
 use super::new_hold::{ConfirmedLease, NewHold};
 use super::offer::{Offer, Take};
+use super::terms::Terms;
 use super::turns::Turns;
-use crate::backend::{Claim, LockBackend};
-use crate::clock::{Clock, Moment};
+use crate::backend::Claim;
+use crate::clock::Moment;
 use crate::error::LockError;
 use crate::fencing::FencingToken;
-use crate::report::Reports;
 use crate::shield::{shielded, tell};
 use crate::state::{LeaseState, LostReason};
 use crate::telemetry::{self, LockLabels};
@@ -32,32 +33,19 @@ mod shown;
 pub(crate) struct Hold {
     /// Unique in this process.
     pub(crate) id: u64,
-    /// The client that holds it.
-    pub(crate) client: u64,
-    /// The process that holds it. A child that it forks has a copy of this record, not the lock.
-    process: u32,
-    /// The template of the key: the label of metrics.
-    pub(crate) template: &'static str,
+    pub(crate) client: Arc<HoldingClient>,
+    pub(crate) terms: Terms,
     pub(crate) claim: Claim,
     /// `None`: it has one key.
     further: Option<Box<FurtherKeys>>,
     /// Filled when a caller asks for them.
     key_names: OnceBox<Vec<String>>,
-    /// What renewals and the stop go by.
-    expire: Duration,
     /// The end of `min_hold`.
     retained_until: Option<Moment>,
     pub(crate) fencing_token: FencingToken,
-    pub(crate) max_renew: Option<u32>,
-    pub(crate) backend: Arc<dyn LockBackend>,
-    pub(crate) reply_timeout: Duration,
-    pub(crate) reports: Arc<Reports>,
-    /// From the call to the attempt that succeeded.
-    pub(crate) waited: Duration,
-    clock: Clock,
     /// When the hold began: when the acquire command was sent, or when the lock was passed on in
     /// this process.
-    granted: Moment,
+    begun: Moment,
     /// The body is not polled from here on; zero once the lease is over. The hot path reads only
     /// this, without taking the mutex.
     stop: AtomicU64,
@@ -75,58 +63,44 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    pub(crate) fn new(grant: NewHold) -> Self {
+    pub(crate) fn new(new: NewHold) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-        let NewHold { client, process, template, claim, fencing_token, max_renew, .. } = grant;
-        let NewHold {
-            expire,
-            min_hold,
-            backend,
-            reply_timeout,
-            reports,
-            clock,
-            granted,
-            waited,
-            ..
-        } = grant;
-        let ConfirmedLease { sent, lease } = grant.confirmed;
+        let NewHold { client, terms, claim, further, fencing_token, .. } = new;
+        let NewHold { confirmed: ConfirmedLease { sent, lease }, begun, is_taken, news, .. } = new;
+        let Terms { template, expire, min_hold, max_renew, .. } = terms;
+        let now = || client.clock.now();
         let confirmed = ConfirmedLease { sent, lease: lease.min(expire) };
         telemetry::held(LockLabels { template, kind: claim.kind });
-        let longest = validity::longest_hold(granted, expire, max_renew);
+        let longest = validity::longest_hold(begun, expire, max_renew);
         let stop = validity::stop(sent, confirmed.lease).min(longest);
-        let ledger = Ledger::new(expire, confirmed);
-        let retained_until = (!min_hold.is_zero()).then(|| clock.now().plus(min_hold));
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            client,
-            process,
-            template,
-            claim,
-            further: grant.further,
             key_names: OnceBox::new(),
-            expire,
-            retained_until,
+            retained_until: (!min_hold.is_zero()).then(|| now().plus(min_hold)),
+            offer: Offer::new((!is_taken).then(now), stop),
+            client,
+            terms,
+            claim,
+            further,
             fencing_token,
-            max_renew,
-            backend,
-            reply_timeout,
-            reports,
-            waited,
-            clock,
-            granted,
+            begun,
             stop: AtomicU64::new(stop.nanos()),
-            ledger: Mutex::new(ledger),
+            ledger: Mutex::new(Ledger::new(expire, confirmed)),
             over: Notify::new(),
-            offer: Offer::new((!grant.is_taken).then(|| clock.now()), stop),
-            news: grant.news,
+            news,
             turns: Turns::default(),
             place: AtomicUsize::new(usize::MAX),
         }
     }
 
+    /// From the call to the attempt that succeeded.
+    pub(crate) fn waited(&self) -> Duration {
+        self.begun.since(self.terms.started)
+    }
+
     /// Fails in a process that was forked from the one that holds the lock.
     pub(crate) fn check_process(&self) -> Result<(), LockError> {
-        if self.process == process::id() { Ok(()) } else { Err(LockError::ForkedProcess) }
+        if self.client.process == process::id() { Ok(()) } else { Err(LockError::ForkedProcess) }
     }
 
     /// Is this a copy, in a process that was forked from the one that holds the lock?
@@ -142,7 +116,7 @@ impl Hold {
     /// May a step of the body run now? Checked before every poll.
     pub(crate) fn check(&self) -> Result<(), LockError> {
         self.check_process()?;
-        let now = self.clock.now();
+        let now = self.client.clock.now();
         if now < self.stop_at() { Ok(()) } else { self.check_ended(now) }
     }
 
@@ -156,7 +130,7 @@ impl Hold {
             End::Lost(loss) => loss,
         };
         let key = self.key_at(place).to_owned();
-        let held_for = ended.at.since(self.granted);
+        let held_for = ended.at.since(self.begun);
         Err(LockError::Lost { key, reason, held_for, renewals: ledger.renewals })
     }
 
@@ -164,7 +138,7 @@ impl Hold {
         if self.is_forked() {
             return LeaseState::Lost;
         }
-        self.stop_if_due(self.clock.now());
+        self.stop_if_due(self.client.clock.now());
         let ledger = self.ledger();
         match ledger.ended {
             Some(_) => LeaseState::Lost,
@@ -178,7 +152,7 @@ impl Hold {
         if self.is_forked() {
             return Duration::ZERO;
         }
-        let now = self.clock.now();
+        let now = self.client.clock.now();
         self.stop_at().since(now)
     }
 
@@ -188,8 +162,8 @@ impl Hold {
 
     pub(crate) fn held_for(&self) -> Duration {
         let ledger = self.ledger();
-        let until = ledger.ended.map_or_else(|| self.clock.now(), |ended| ended.at);
-        until.since(self.granted)
+        let until = ledger.ended.map_or_else(|| self.client.clock.now(), |ended| ended.at);
+        until.since(self.begun)
     }
 
     /// Is the lease known to be over? Reads no clock.
@@ -202,7 +176,7 @@ impl Hold {
         if self.is_forked() {
             return Some(LostReason::Forked);
         }
-        self.stop_if_due(self.clock.now());
+        self.stop_if_due(self.client.clock.now());
         match self.ledger().ended?.how {
             End::Lost(loss) => Some(loss.reason),
             End::Released | End::Withdrawn => None,
@@ -223,8 +197,8 @@ impl Hold {
     }
 
     /// When the hold began.
-    pub(crate) fn granted(&self) -> Moment {
-        self.granted
+    pub(crate) fn begun(&self) -> Moment {
+        self.begun
     }
 
     /// The last confirmed lease.
@@ -236,13 +210,13 @@ impl Hold {
     /// carried out.
     pub(crate) fn server_end(&self) -> Moment {
         let (expire, ledger) = (self.claim.expire, self.ledger());
-        let own = validity::server_end(ledger.confirmed.sent.max(ledger.asked), expire);
+        let own = validity::server_end(ledger.confirmed.sent.max(ledger.renewal_sent), expire);
         own.max(self.further.as_ref().map_or(Moment::ZERO, |further| further.server_end))
     }
 
     /// Ends the hold because its holder releases. `false`: the hold had ended before.
     pub(crate) fn end(&self) -> bool {
-        let now = self.clock.now();
+        let now = self.client.clock.now();
         self.stop_if_due(now);
         self.finish(now, End::Released)
     }
@@ -255,7 +229,7 @@ impl Hold {
     /// The same because the key at `place` was lost.
     pub(crate) fn lose_key(&self, place: usize, reason: LostReason) -> bool {
         let loss = Loss { reason, place };
-        let is_first = self.finish(self.clock.now(), End::Lost(loss));
+        let is_first = self.finish(self.client.clock.now(), End::Lost(loss));
         if is_first {
             self.tell_lost(loss);
             self.tell_news();
@@ -277,7 +251,7 @@ impl Hold {
     /// Takes the lock back from a caller that has not learned of it. `false`: the hold ended
     /// meanwhile, and the next holder may use its owner value already.
     fn withdraw(&self) -> bool {
-        if !self.finish(self.clock.now(), End::Withdrawn) {
+        if !self.finish(self.client.clock.now(), End::Withdrawn) {
             return false;
         }
         let key = self.claim.key.name();
@@ -293,7 +267,7 @@ impl Hold {
 
     /// A renewal sent at `sent` was confirmed. After the stop it does not bring the lease back.
     pub(crate) fn extend(&self, sent: Moment) {
-        if self.stop_if_due(self.clock.now()) {
+        if self.stop_if_due(self.client.clock.now()) {
             return;
         }
         let renewals = {
@@ -303,20 +277,20 @@ impl Hold {
             }
             // A claim of a lock that was handed over does not count as a renewal.
             ledger.renewals = ledger.renewals.saturating_add(ledger.is_claimed().into());
-            ledger.confirmed = ConfirmedLease { sent, lease: self.expire };
+            ledger.confirmed = ConfirmedLease { sent, lease: self.terms.expire };
             ledger.is_uncertain = false;
-            let stop = validity::stop(sent, self.expire).min(self.longest_hold());
+            let stop = validity::stop(sent, self.terms.expire).min(self.longest_hold());
             self.stop.store(stop.nanos(), Ordering::Release);
             ledger.renewals
         };
         // Outside of the mutex: recorders and subscribers run foreign code.
-        telemetry::renewal(self.template, true);
+        telemetry::renewal(self.terms.template, true);
         tell!(debug, key = self.claim.key.name(), renewals, "lease renewed");
     }
 
     /// A renewal failed, or was not answered. Reports this once until a renewal is confirmed again.
     pub(crate) fn doubt(&self, nodes: &str) {
-        telemetry::renewal(self.template, false);
+        telemetry::renewal(self.terms.template, false);
         let was_uncertain = {
             let mut ledger = self.ledger();
             if ledger.ended.is_some() {
@@ -338,9 +312,9 @@ impl Hold {
     /// By how much a renewal may be early. With `max_renew`, an early renewal would shorten the
     /// longest hold.
     pub(crate) fn leeway(&self) -> Duration {
-        match self.max_renew {
+        match self.terms.max_renew {
             Some(_) => Duration::ZERO,
-            None => validity::renewal_leeway(self.expire),
+            None => validity::renewal_leeway(self.terms.expire),
         }
     }
 
@@ -363,7 +337,7 @@ impl Hold {
             if ledger.ended.is_some() {
                 return true;
             }
-            if ledger.is_used_up(self.max_renew) || now >= self.longest_hold() {
+            if ledger.is_used_up(self.terms.max_renew) || now >= self.longest_hold() {
                 LostReason::RenewalLimit
             } else if ledger.is_uncertain {
                 LostReason::Unreachable
@@ -376,7 +350,7 @@ impl Hold {
     }
 
     fn longest_hold(&self) -> Moment {
-        validity::longest_hold(self.granted, self.expire, self.max_renew)
+        validity::longest_hold(self.begun, self.terms.expire, self.terms.max_renew)
     }
 
     fn finish(&self, now: Moment, how: End) -> bool {

@@ -25,13 +25,13 @@ use crate::{backoff, process, telemetry};
 /// Keys in one script: enough to save round trips, few enough not to block the server.
 const BATCH: usize = 100;
 
-/// Renews the leases of every client that shares its host and clock.
+/// Renews the leases of every client that shares its executor and clock.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     state: Mutex<SchedulerState>,
     /// Tells the driver that a lease is due before the end of its sleep.
     wake: Notify,
-    host: Executor,
+    executor: Executor,
     clock: Clock,
     /// Makes the driver panic, so that a test sees what follows.
     #[cfg(test)]
@@ -90,13 +90,13 @@ impl SchedulerState {
 }
 
 impl Scheduler {
-    pub(crate) fn new(host: Executor, clock: Clock) -> Arc<Self> {
+    pub(crate) fn new(executor: Executor, clock: Clock) -> Arc<Self> {
         let state =
             SchedulerState { schedule: Schedule::new(), is_driven: false, wakes_at: Moment::NEVER };
         Arc::new(Self {
             state: Mutex::new(state),
             wake: Notify::new(),
-            host,
+            executor,
             clock,
             #[cfg(test)]
             dies: std::sync::atomic::AtomicBool::new(false),
@@ -119,9 +119,9 @@ impl Scheduler {
         let is_driven = std::mem::replace(&mut state.is_driven, true);
         drop(state);
         if !is_driven {
-            let care = DriverGuard { scheduler: Arc::clone(self) };
-            // Should the spawn fail, dropping `care` tells the lease at once.
-            return self.host.spawn(async move { care.drive().await });
+            let guard = DriverGuard { scheduler: Arc::clone(self) };
+            // Should the spawn fail, dropping `guard` tells the lease at once.
+            return self.executor.spawn(async move { guard.drive().await });
         }
         if wakes {
             self.wake.notify_one();
@@ -156,7 +156,7 @@ impl Scheduler {
     /// The leases of one client.
     pub(crate) fn of_client(&self, client: u64) -> Vec<Arc<Hold>> {
         let state = self.state();
-        state.schedule.values().filter(|hold| hold.client == client).cloned().collect()
+        state.schedule.values().filter(|hold| hold.client.id == client).cloned().collect()
     }
 
     #[cfg(test)]
@@ -182,7 +182,7 @@ impl Scheduler {
                 // Outside of the mutex: a stop wakes tasks, and wakers run foreign code.
                 match shielded(|| hold.step(now, hold.leeway())).unwrap_or(Step::Forget) {
                     Step::Renew => {
-                        due.entry(Arc::as_ptr(&hold.backend).cast()).or_default().push(hold);
+                        due.entry(Arc::as_ptr(&hold.client.backend).cast()).or_default().push(hold);
                     }
                     Step::Withdraw => self.free(&hold),
                     Step::Sleep(_) | Step::Forget => others.push(hold),
@@ -196,8 +196,10 @@ impl Scheduler {
         (batches, state.wakes_at)
     }
 
-    /// Releases what was taken back from its caller, and repeats this until it is answered or the
-    /// lease is over. The lease is not renewed any more.
+    /// Frees a lock that was taken back from its caller, who may never be polled again: repeats the
+    /// release until it is answered or the lease is over. The lease is not renewed any more. When
+    /// the caller is polled or dropped after all, its ownership releases once more, with the
+    /// clean-up that may be due.
     fn free(&self, hold: &Arc<Hold>) {
         self.forget(hold);
         for claim in hold.claims() {
@@ -205,7 +207,12 @@ impl Scheduler {
             tokio::spawn(async move {
                 let mut failures = 0;
                 while clock.now() < hold.server_end()
-                    && hold.backend.release(Release::of(&claim), hold.reply_timeout).await.is_err()
+                    && hold
+                        .client
+                        .backend
+                        .release(Release::of(&claim), hold.client.reply_timeout)
+                        .await
+                        .is_err()
                 {
                     let pause = backoff::failed(failures, fastrand::f64());
                     clock.sleep_until(clock.now().plus(pause)).await;
@@ -216,9 +223,9 @@ impl Scheduler {
     }
 
     /// Renews one batch: sends one script, and plans each lease by its answer.
-    async fn renew(self: Arc<Self>, mut batch: Vec<Arc<Hold>>, gate: InFlightLimit) {
+    async fn renew(self: Arc<Self>, mut batch: Vec<Arc<Hold>>, limit: InFlightLimit) {
         let within = batch.iter().map(|hold| hold.renewal_reply()).min().unwrap_or_default();
-        let _turn = gate.pass(within).await;
+        let _permit = limit.pass(within).await;
         // A holder may have released since the batch was collected.
         batch.retain(|hold| !hold.is_over());
         let Some(first) = batch.first() else { return };
@@ -229,7 +236,7 @@ impl Scheduler {
         if let Some(due) = batch.iter().map(|hold| hold.due_at()).min() {
             telemetry::renewal_lag(sent.since(due));
         }
-        let answer = first.backend.renew(&claims, within).await;
+        let answer = first.client.backend.renew(&claims, within).await;
         settle(&batch, sent, &answer);
         let now = self.clock.now();
         // A full batch is renewed earlier than it must be, by a random share, so that leases that
@@ -311,7 +318,7 @@ fn settle(batch: &[Arc<Hold>], sent: Moment, answer: &Result<Vec<Option<Found>>,
             }
         }
         Err(fault) => {
-            let nodes = fault.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            let nodes = fault.nodes_text();
             for hold in batch {
                 shielded(|| hold.doubt(&nodes));
             }
@@ -321,11 +328,7 @@ fn settle(batch: &[Arc<Hold>], sent: Moment, answer: &Result<Vec<Option<Found>>,
 
 /// A hold is renewed if all of its keys are, and lost with any of them.
 fn settle_hold(hold: &Hold, sent: Moment, outcomes: &[Option<Found>]) {
-    let lost = |(place, found): (usize, &Option<Found>)| match found {
-        Some(Found::Gone) => Some((place, LostReason::Expired)),
-        Some(Found::Stolen) => Some((place, LostReason::Stolen)),
-        Some(Found::Ours | Found::Unclear) | None => None,
-    };
+    let lost = |(place, found): (usize, &Option<Found>)| Some((place, (*found)?.loss()?));
     if let Some((place, reason)) = outcomes.iter().enumerate().find_map(lost) {
         hold.lose_key(place, reason);
     } else if outcomes == vec![Some(Found::Ours); hold.key_count()] {
@@ -351,15 +354,15 @@ struct DriverGuard {
 impl DriverGuard {
     async fn drive(&self) {
         let scheduler = &self.scheduler;
-        let (mut gates, alarm) = (InFlightLimits::default(), Alarm::new(scheduler.clock));
+        let (mut limits, alarm) = (InFlightLimits::default(), Alarm::new(scheduler.clock));
         loop {
             #[cfg(test)]
             assert!(!scheduler.dies.swap(false, Ordering::Relaxed), "killed");
             let (batches, next) = scheduler.collect(scheduler.clock.now());
-            gates.tidy();
+            limits.tidy();
             for batch in batches {
-                let gate = gates.of(&batch[0].backend);
-                tokio::spawn(Arc::clone(scheduler).renew(batch, gate));
+                let limit = limits.of(&batch[0].client.backend);
+                tokio::spawn(Arc::clone(scheduler).renew(batch, limit));
             }
             tokio::select! {
                 () = scheduler.wake.notified() => {}

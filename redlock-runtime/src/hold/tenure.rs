@@ -54,7 +54,7 @@ pub(crate) struct Tenure {
     budget: Budget,
     /// How many callers have their turn with this tenure, however long that takes: the callers that
     /// waited when it was handed over. So each caller has its share, not each process.
-    turns: u32,
+    entitled_callers: u32,
     passes: u32,
     since: Moment,
 }
@@ -78,7 +78,7 @@ impl Tenure {
             used: first,
             reserved: last,
             budget: CONTESTED,
-            turns: 0,
+            entitled_callers: 0,
             passes: 0,
             since,
         }
@@ -113,7 +113,7 @@ impl Tenure {
     /// Handed over by another process, to a process with `callers` waiting callers.
     pub(crate) fn handed_over(mut self, now: Moment, callers: usize) -> Self {
         self.budget = CONTESTED;
-        self.turns = u32::try_from(callers).unwrap_or(u32::MAX);
+        self.entitled_callers = u32::try_from(callers).unwrap_or(u32::MAX);
         self.since = now;
         self
     }
@@ -180,7 +180,7 @@ impl Tenure {
     }
 
     /// When the first hold of this tenure begins.
-    pub(crate) fn granted(&self) -> Moment {
+    pub(crate) fn since(&self) -> Moment {
         self.since
     }
 
@@ -213,13 +213,13 @@ impl Tenure {
         let Budget { passes, time } = self.budget;
         let is_within = self.passes < passes && now.since(self.since) < time;
         let is_fit = self.claim.expire == expire && self.is_fresh(now);
-        is_fit && (is_within || self.has_turns()) && self.move_on()
+        is_fit && (is_within || self.has_entitled_callers()) && self.move_on()
     }
 
     /// Moves the tenure to the next caller, which has to claim it first: its lease is not full any
     /// more, but callers that waited when it was handed over have not had their turn.
     pub(crate) fn pass_for_claim(&mut self, now: Moment) -> bool {
-        let is_passed = self.has_turns() && self.move_on();
+        let is_passed = self.has_entitled_callers() && self.move_on();
         if is_passed {
             (self.is_answered, self.since) = (false, now);
         }
@@ -227,8 +227,8 @@ impl Tenure {
     }
 
     /// Have some of the callers that waited at the hand-over not had their turn?
-    fn has_turns(&self) -> bool {
-        self.passes + 1 < self.turns
+    fn has_entitled_callers(&self) -> bool {
+        self.passes + 1 < self.entitled_callers
     }
 
     fn move_on(&mut self) -> bool {

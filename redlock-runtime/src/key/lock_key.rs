@@ -297,7 +297,7 @@ mod tests {
         assert!(LockKey::new("lock:", &mailbox[..mailbox.len() - 1]).is_ok(), "no such list");
         assert_eq!(reason("a}b"), InvalidKeyReason::UnbalancedBrace);
         assert!(LockKey::new("lock:", &"x".repeat(1024)).is_ok());
-        assert!(LockKey::new("lock:", "print:queue").is_ok(), "no line is called like this");
+        assert!(LockKey::new("lock:", "print:queue").is_ok(), "no queue has this name");
     }
 
     #[test]

@@ -19,13 +19,13 @@ impl QueueHandle {
     /// Adds a waiter, at the front if it has made attempts of its own. Returns whether a poller has
     /// to be started. While the client shuts down, the waiter gets an error instead.
     pub(crate) fn enter(&self, mut waiter: Waiter, asked: u32) -> bool {
-        let mut state = self.queue.state();
+        let mut state = self.state();
         if self.shared.shutdowns.refuse(waiter.terms.shutdowns) {
             drop(state);
-            waiter.answer(Err(self.queue.shutting_down()));
+            waiter.answer(Err(self.shutting_down()));
             return false;
         }
-        waiter.attempts_before = self.queue.asked.load(Ordering::Relaxed).wrapping_sub(asked);
+        waiter.attempts_before = self.attempts.load(Ordering::Relaxed).wrapping_sub(asked);
         let end = waiter.end();
         if asked > 0 {
             state.waiters.push_front(waiter);
@@ -39,25 +39,25 @@ impl QueueHandle {
         }
         drop(state);
         if is_news && !is_absent {
-            self.queue.news.notify_one();
+            self.news.notify_one();
         }
         is_absent
     }
 
     /// Puts a waiter that could not be given the lock back to the front.
     pub(crate) fn put_back(&self, waiter: Waiter) {
-        let mut state = self.queue.state();
+        let mut state = self.state();
         if !self.shared.shutdowns.refuse(waiter.terms.shutdowns) {
             return state.waiters.push_front(waiter);
         }
         drop(state);
-        waiter.answer(Err(self.queue.shutting_down()));
+        waiter.answer(Err(self.shutting_down()));
     }
 
     /// A caller goes away. The poller keeps `unsent` until it has undone the caller's commands.
     pub(crate) fn leave(&self, id: u64, mut unsent: Option<Unsent>) {
         let gone = {
-            let mut state = self.queue.state();
+            let mut state = self.state();
             let gone = state.waiters.remove(id);
             let is_pollers = match state.poller {
                 PollerState::Absent => false,
@@ -71,7 +71,7 @@ impl QueueHandle {
         };
         // Outside of the mutex: the drop may run a foreign waker.
         if gone.is_some() {
-            self.queue.news.notify_one();
+            self.news.notify_one();
         }
     }
 }

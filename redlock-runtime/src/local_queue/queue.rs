@@ -2,6 +2,7 @@
 //! attempts for all of them.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -31,9 +32,9 @@ pub(super) struct AllQueues {
     pub(super) max_waiters: usize,
     pub(super) shutdowns: Arc<Shutdowns>,
     /// Releases that the background thread has still to send.
-    late: Arc<ReleaseCounts>,
+    pub(super) in_background: Arc<ReleaseCounts>,
     /// Releases that have left over the connection of a caller, and are not answered yet.
-    leaving: Arc<ReleaseCounts>,
+    pub(super) leaving: Arc<ReleaseCounts>,
 }
 
 /// A key, the clock of its queue (`None` for real time), and the caller that has the queue alone:
@@ -52,7 +53,7 @@ pub(crate) struct LocalQueue {
     handles: AtomicUsize,
     state: Mutex<QueueState>,
     /// How many attempts the poller has made.
-    pub(super) asked: AtomicU32,
+    pub(super) attempts: AtomicU32,
     /// Notified when the poller should look at the state again.
     pub(crate) news: Arc<Notify>,
 }
@@ -60,8 +61,8 @@ pub(crate) struct LocalQueue {
 impl LocalQueues {
     pub(crate) fn new(max_waiters: usize) -> Self {
         let (queues, waiting) = (Mutex::default(), AtomicUsize::new(0));
-        let (shutdowns, late, leaving) = (Arc::default(), Arc::default(), Arc::default());
-        let shared = AllQueues { queues, waiting, max_waiters, shutdowns, late, leaving };
+        let (shutdowns, in_background, leaving) = (Arc::default(), Arc::default(), Arc::default());
+        let shared = AllQueues { queues, waiting, max_waiters, shutdowns, in_background, leaving };
         Self { shared: Arc::new(shared) }
     }
 
@@ -120,19 +121,19 @@ impl LocalQueue {
             caller,
             handles: AtomicUsize::new(0),
             state: Mutex::default(),
-            asked: AtomicU32::new(0),
+            attempts: AtomicU32::new(0),
             news: Arc::default(),
         }
     }
 
     /// The poller makes an attempt.
     pub(crate) fn count_attempt(&self) {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.attempts.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many attempts were made for a waiter.
     pub(crate) fn attempts_for(&self, waiter: &Waiter) -> u32 {
-        self.asked.load(Ordering::Relaxed).wrapping_sub(waiter.attempts_before)
+        self.attempts.load(Ordering::Relaxed).wrapping_sub(waiter.attempts_before)
     }
 
     /// A release hint came: another process has released the lock.
@@ -154,7 +155,15 @@ impl LocalQueue {
 #[derive(Debug)]
 pub(crate) struct QueueHandle {
     pub(super) shared: Arc<AllQueues>,
-    pub(crate) queue: Arc<LocalQueue>,
+    queue: Arc<LocalQueue>,
+}
+
+impl Deref for QueueHandle {
+    type Target = Arc<LocalQueue>;
+
+    fn deref(&self) -> &Arc<LocalQueue> {
+        &self.queue
+    }
 }
 
 impl QueueHandle {
@@ -219,14 +228,6 @@ impl QueueHandle {
             self.queue.news.notify_one();
         }
         next
-    }
-
-    pub(super) fn late_releases(&self) -> &Arc<ReleaseCounts> {
-        &self.shared.late
-    }
-
-    pub(super) fn leaving_releases(&self) -> &Arc<ReleaseCounts> {
-        &self.shared.leaving
     }
 
     /// Another handle of the same queue.

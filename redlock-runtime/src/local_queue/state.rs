@@ -139,7 +139,7 @@ impl QueueState {
     /// Since when the lock is taken in this process, as far as that is known.
     pub(crate) fn taken_since(&self, now: Moment) -> Moment {
         let holder = self.holder.as_ref().filter(|hold| !hold.is_over());
-        holder.map_or(now, |hold| hold.granted())
+        holder.map_or(now, |hold| hold.begun())
     }
 
     /// The first waiter that has not gone.

@@ -1,36 +1,11 @@
 //! One waiting caller.
 
-use std::time::Duration;
-
 use tokio::sync::oneshot;
 
 use crate::clock::Moment;
 use crate::error::LockError;
-use crate::hold::Granted;
+use crate::hold::{Granted, Terms};
 use crate::shield::shielded;
-
-/// What a caller wants.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
-    /// The template of the key: the label of metrics.
-    pub(crate) template: &'static str,
-    pub(crate) expire: Duration,
-    /// For how long the lock stays taken at least; zero: until its holder lets go.
-    pub(crate) min_hold: Duration,
-    pub(crate) max_renew: Option<u32>,
-    /// When the call began.
-    pub(crate) started: Moment,
-    /// How many shutdowns of its client had begun before.
-    pub(crate) shutdowns: u64,
-}
-
-impl Terms {
-    /// For how long the server shall keep the lock without a renewal: a process that dies must not
-    /// free it before `min_hold` is over.
-    pub(crate) fn lease(&self) -> Duration {
-        self.expire.max(self.min_hold)
-    }
-}
 
 /// How a wait ends.
 pub(crate) type Answer = Result<Granted, LockError>;

@@ -24,10 +24,10 @@ const LOOK: Duration = Duration::from_millis(5);
 /// last release: to start it wakes the background thread, which would get in the way of a release
 /// that is about to leave.
 const LINGER: u32 = 20;
-/// How many pending releases it finds before it takes younger ones for pending as well: connections
-/// answer in order. One that is slower than another makes that wrong, for a few passes.
+/// A pass ends after so many releases that are not answered, as a connection answers in order.
 const PENDING: usize = 32;
-/// Each so many passes it checks all of them.
+/// Each third pass checks all releases: those of a slow connection may stand before those of a
+/// quick one.
 const WHOLE: u64 = 3;
 /// How many earlier releases a new release polls: more than one, so that their number falls.
 const REAPED: usize = 2;

@@ -15,8 +15,7 @@ use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::NodeErrorKind;
 use crate::hold::{Leftovers, Tenure};
-use crate::kind::Kind;
-use crate::local_queue::{Freeing, Late, Leaving, QueueHandle};
+use crate::local_queue::{BackgroundRelease, Freeing, Leaving, QueueHandle};
 use crate::pending::PendingCommand;
 use crate::report::Topic;
 use crate::shield::{shielded, tell};
@@ -45,7 +44,7 @@ pub(crate) struct ReleaseTask {
     /// Keeps the queue of waiters to which the server signals the release.
     pub(crate) queue: Option<QueueHandle>,
     /// The background thread sends this release.
-    pub(crate) late: Option<Late>,
+    pub(crate) in_background: Option<BackgroundRelease>,
     /// It leaves over the connection of a caller, who does not await it.
     pub(crate) leaving: Option<Leaving>,
     /// Set if a body has finished, and this task reports what the release finds.
@@ -77,7 +76,7 @@ impl ReleaseTask {
             unsent: None,
             freeing,
             queue,
-            late: None,
+            in_background: None,
             leaving: None,
             finished: None,
         }
@@ -85,8 +84,7 @@ impl ReleaseTask {
 
     /// Can it be sent as a part of a batch?
     pub(crate) fn is_plain(&self) -> bool {
-        let gives_back = self.unused.is_some() || self.leftovers.may_be_queued;
-        self.claim.kind == Kind::Exclusive && !gives_back && self.retain_until.is_none()
+        self.request().is_plain()
     }
 
     /// Nobody awaits this release, which leaves over the connection of a caller.
@@ -105,12 +103,12 @@ impl ReleaseTask {
             self.unsent = Some(Unsent::here());
         }
         // In this order: the release is counted at every moment.
-        let late = || match (self.queue.take(), &self.freeing) {
-            (Some(queue), _) => Some(queue.late()),
-            (None, Some(freeing)) => Some(freeing.late()),
+        let in_background = || match (self.queue.take(), &self.freeing) {
+            (Some(queue), _) => Some(queue.background_release()),
+            (None, Some(freeing)) => Some(freeing.background_release()),
             (None, None) => None,
         };
-        self.late = self.late.take().or_else(late);
+        self.in_background = self.in_background.take().or_else(in_background);
         self.leaving = None;
         self.run()
     }
@@ -177,16 +175,16 @@ impl ReleaseTask {
         };
         tell!(debug, key = self.claim.key.name(), ?released, "lock released");
         // `retain` leaves an entry of the owner in the queue of the server.
-        let leaves = self.retain_until.is_some() && self.leftovers.may_be_queued;
+        let must_leave_queue = self.retain_until.is_some() && self.leftovers.may_be_queued;
         if self.leftovers.was_cut {
-            clean_up(&self.engine, self.claim.clone(), leaves);
-        } else if leaves {
+            clean_up(&self.engine, self.claim.clone(), must_leave_queue);
+        } else if must_leave_queue {
             leave(&self.engine, self.claim.clone());
         }
         if let Some(finished) = &self.finished {
             finished.check(released);
         }
-        drop((self.freeing, self.late, self.leaving));
+        drop((self.freeing, self.in_background, self.leaving));
         if let Some(reply) = self.reply {
             shielded(|| reply.send(Ok(released)));
         }
@@ -195,7 +193,7 @@ impl ReleaseTask {
     }
 
     pub(crate) fn give_up(self, fault: Fault) {
-        let nodes = fault.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let nodes = fault.nodes_text();
         let key = self.claim.key.name();
         if executor::admits(&self.engine.reports, Topic::Unreleased, "") {
             tell!(warn, key, %nodes, "lock could not be released; it is free when its lease ends");

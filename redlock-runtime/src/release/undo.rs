@@ -37,7 +37,7 @@ fn free_until_answered(
 ) {
     let pending = engine.pending.begin();
     let unsent = (!engine.is_embedded()).then(Unsent::here);
-    let host = engine.executor();
+    let executor = engine.executor();
     let is_embedded = engine.is_embedded();
     let engine = Arc::clone(engine);
     let mut work = Box::pin(async move {
@@ -82,7 +82,7 @@ fn free_until_answered(
         return;
     }
     // Without a background thread, no command was sent that could still arrive.
-    let _ = host.spawn(work);
+    let _ = executor.spawn(work);
 }
 
 async fn free(engine: &Engine, claim: &Claim, may_be_queued: bool) -> Result<Found, Fault> {

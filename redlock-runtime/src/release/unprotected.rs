@@ -42,7 +42,7 @@ pub(crate) fn report(hold: &Hold, answer: Option<Result<Released, Fault>>) {
     match answer {
         Some(Ok(released)) => check_protection(hold, released),
         Some(Err(fault)) => {
-            let nodes = fault.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            let nodes = fault.nodes_text();
             // The background reports it if its own attempts fail as well.
             tell!(debug, key, %nodes, "release unanswered; it goes on in the background");
         }
@@ -64,10 +64,11 @@ fn check_protection(hold: &Hold, released: Released) {
 pub(crate) fn warn_unprotected(hold: &Hold, reason: &dyn Display) {
     const WHAT: &str =
         "the body finished, but its lock had been lost before; its last steps were not protected";
-    telemetry::unprotected(hold.template);
-    let (key, template, fencing_token) = (hold.claim.key.name(), hold.template, hold.fencing_token);
+    telemetry::unprotected(hold.terms.template);
+    let (key, template, fencing_token) =
+        (hold.claim.key.name(), hold.terms.template, hold.fencing_token);
     let (held_for, renewals) = (hold.held_for(), hold.renewals());
-    if executor::admits(&hold.reports, Topic::Unprotected, template) {
+    if executor::admits(&hold.client.reports, Topic::Unprotected, template) {
         tell!(warn, key, template, %reason, ?held_for, renewals, %fencing_token, "{WHAT}");
     } else {
         tell!(debug, key, template, %reason, ?held_for, renewals, %fencing_token, "{WHAT}");

@@ -7,12 +7,12 @@ use crate::error::LockError;
 use crate::state::LostReason;
 
 pub(crate) fn describe() {}
-pub(crate) fn attempt(_: LockLabels) {}
+pub(crate) fn call(_: LockLabels) {}
 pub(crate) fn acquired(_: LockLabels, _: Duration) {}
 pub(crate) fn not_acquired(_: LockLabels, _: &LockError, _: bool) {}
 pub(crate) fn skipped(_: LockLabels) {}
 pub(crate) fn gave_up(_: LockLabels) {}
-pub(crate) fn question(_: &'static str) {}
+pub(crate) fn acquire_sent(_: &'static str) {}
 pub(crate) fn held(_: LockLabels) {}
 pub(crate) fn ended(_: LockLabels, _: Duration) {}
 pub(crate) fn lost(_: LockLabels, _: LostReason) {}

@@ -18,7 +18,10 @@ pub(crate) fn describe() {
     describe_counter!("redlock_acquire_total", "Calls that ended, by what came of them.");
     describe_gauge!("redlock_waiting", "Calls that want a lock and have no answer yet.");
     describe_histogram!("redlock_wait_seconds", Unit::Seconds, "From a call to its lock.");
-    describe_counter!("redlock_questions_total", "Requests for a lock that were sent to Redis.");
+    describe_counter!(
+        "redlock_acquire_commands_total",
+        "Requests for a lock that were sent to Redis."
+    );
     describe_gauge!("redlock_held", "Locks that are held.");
     describe_histogram!("redlock_hold_seconds", Unit::Seconds, "From a lock to its end.");
     describe_counter!("redlock_renew_total", "Renewals, confirmed or not.");
@@ -30,7 +33,7 @@ pub(crate) fn describe() {
 }
 
 /// A call wants a lock. One of the next four functions ends it.
-pub(crate) fn attempt(of: LockLabels) {
+pub(crate) fn call(of: LockLabels) {
     shielded(|| {
         counter!("redlock_attempts_total", "template" => of.template, "kind" => of.kind.label())
             .increment(1);
@@ -42,7 +45,7 @@ pub(crate) fn attempt(of: LockLabels) {
 /// The lock was granted.
 pub(crate) fn acquired(of: LockLabels, waited: Duration) {
     shielded(|| {
-        end_attempt(of, "acquired");
+        end_call(of, "acquired");
         histogram!("redlock_wait_seconds", "template" => of.template, "kind" => of.kind.label())
             .record(waited.as_secs_f64());
     });
@@ -59,25 +62,25 @@ pub(crate) fn not_acquired(of: LockLabels, error: &LockError, has_waited: bool) 
             LockError::ShuttingDown { .. } => "shutting_down",
             _ => "error",
         };
-        end_attempt(of, result);
+        end_call(of, result);
     });
 }
 
 /// The lock was busy, and the call was skipped.
 pub(crate) fn skipped(of: LockLabels) {
     shielded(|| {
-        end_attempt(of, "skipped");
+        end_call(of, "skipped");
     });
 }
 
 /// The caller dropped the call.
 pub(crate) fn gave_up(of: LockLabels) {
     shielded(|| {
-        end_attempt(of, "cancelled");
+        end_call(of, "cancelled");
     });
 }
 
-fn end_attempt(of: LockLabels, result: &'static str) {
+fn end_call(of: LockLabels, result: &'static str) {
     let LockLabels { template, kind } = of;
     let kind = kind.label();
     gauge!("redlock_waiting", "template" => template, "kind" => kind).decrement(1.0);
@@ -86,9 +89,9 @@ fn end_attempt(of: LockLabels, result: &'static str) {
 }
 
 /// One acquire command to the backend.
-pub(crate) fn question(template: &'static str) {
+pub(crate) fn acquire_sent(template: &'static str) {
     shielded(|| {
-        counter!("redlock_questions_total", "template" => template).increment(1);
+        counter!("redlock_acquire_commands_total", "template" => template).increment(1);
     });
 }
 

@@ -25,12 +25,12 @@ fn exported() -> String {
     metrics::with_local_recorder(&recorder, || {
         let of = LockLabels { template: "t", kind: Kind::Read };
         telemetry::describe();
-        telemetry::attempt(of);
+        telemetry::call(of);
         telemetry::acquired(of, Duration::ZERO);
         telemetry::not_acquired(of, &LockError::ForkedProcess, true);
         telemetry::skipped(of);
         telemetry::gave_up(of);
-        telemetry::question("t");
+        telemetry::acquire_sent("t");
         telemetry::held(of);
         telemetry::ended(of, Duration::ZERO);
         telemetry::lost(of, LostReason::Expired);

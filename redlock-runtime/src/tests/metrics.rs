@@ -63,7 +63,7 @@ fn a_program_sees_what_its_locks_do() {
     let tk = "template=\"(programmatic)\",kind=\"write\"";
     for (name, expected) in [
         (format!("redlock_attempts_total{{{tk}}}"), 6.0),
-        (format!("redlock_questions_total{{{t}}}"), 6.0),
+        (format!("redlock_acquire_commands_total{{{t}}}"), 6.0),
         (format!("redlock_acquire_total{{{tk},result=\"acquired\"}}"), 3.0),
         (format!("redlock_acquire_total{{{tk},result=\"refused\"}}"), 1.0),
         (format!("redlock_acquire_total{{{tk},result=\"unavailable\"}}"), 1.0),
@@ -121,7 +121,7 @@ fn every_attempt_has_one_result() {
     assert_eq!(results, ["17", "1", "1", "4", "1"], "{seen:#?}");
     let sums = ["redlock_attempts_total", "redlock_acquire_total", "redlock_waiting"];
     assert_eq!(sums.map(|metric| sum(&seen, metric).to_string()), ["24", "24", "0"]);
-    assert!(sum(&seen, "redlock_questions_total") < 22.0, "most were passed on");
+    assert!(sum(&seen, "redlock_acquire_commands_total") < 22.0, "most were passed on");
 }
 
 /// A skip is an outcome of its own, and no refusal; a server that does not answer is no skip.

@@ -93,9 +93,9 @@ async fn a_notice_is_asked_for_once_a_second_and_not_for_a_lock_that_is_free_in_
     let guard = first.lock("k").acquire().await.unwrap();
     let waiting = tokio::spawn(second.lock("k").wait(60 * SECOND).acquire());
     tokio::time::sleep(Duration::from_millis(20)).await;
-    assert_eq!(count(&nodes, "notice"), 0, "the pauses are still shorter than a notice takes");
+    assert_eq!(count(&nodes, "request_hint"), 0, "the pauses are still shorter than a hint takes");
     tokio::time::sleep(10 * SECOND).await;
-    let asked = count(&nodes, "notice");
+    let asked = count(&nodes, "request_hint");
     assert!((9 * 3..=11 * 3).contains(&asked), "{asked}");
     drop(guard);
     drop(waiting.await.unwrap().unwrap());

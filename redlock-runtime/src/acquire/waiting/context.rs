@@ -31,7 +31,7 @@ impl Context {
     }
 
     pub(super) fn local_queue(&self) -> &LocalQueue {
-        &self.queue.queue
+        &self.queue
     }
 
     /// How many callers of this process wait.

@@ -8,8 +8,8 @@ use crate::acquire::observed::Observed;
 use crate::backend::Claim;
 use crate::clock::Moment;
 use crate::handoff::{self, Delivery};
-use crate::hold::Tenure;
-use crate::local_queue::{Terms, Waiter};
+use crate::hold::{Tenure, Terms};
+use crate::local_queue::Waiter;
 use crate::release;
 
 /// Which waiter gets the lock next.

@@ -16,8 +16,8 @@ use crate::clock::Moment;
 use crate::denial::Denial;
 use crate::engine::Engine;
 use crate::fencing::FencingToken;
-use crate::hold::{ConfirmedLease, SMALL_RESERVE, Tenure};
-use crate::local_queue::{LocalQueue, Terms};
+use crate::hold::{ConfirmedLease, SMALL_RESERVE, Tenure, Terms};
+use crate::local_queue::LocalQueue;
 use crate::owner::Owner;
 use crate::{release, telemetry};
 
@@ -79,7 +79,7 @@ impl Fifo {
         terms: Terms,
         queue: &dyn FifoQueue,
     ) -> Option<Tenure> {
-        telemetry::question(terms.template);
+        telemetry::acquire_sent(terms.template);
         cx.local_queue().count_attempt();
         let within = cx.within();
         let newcomer = Newcomer::new(cx, queue, terms);

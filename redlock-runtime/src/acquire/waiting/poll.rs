@@ -14,8 +14,7 @@ use crate::backend::{Claim, QueueSignal};
 use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
-use crate::hold::Tenure;
-use crate::local_queue::Terms;
+use crate::hold::{Tenure, Terms};
 use crate::owner::Owner;
 use crate::release;
 
@@ -104,9 +103,10 @@ impl Poll {
     /// Requests a release hint from other processes.
     fn await_release(&mut self, cx: &Context, terms: Terms) {
         let keeps_out = cx.observed.is_behind_group();
-        let is_due = self.hint.as_ref().is_some_and(|hint| hint.is_due(cx.now(), keeps_out));
-        if !is_due {
-            let queue = &cx.queue.queue;
+        let is_pending =
+            self.hint.as_ref().is_some_and(|hint| hint.is_pending(cx.now(), keeps_out));
+        if !is_pending {
+            let queue = &cx.queue;
             self.hint = ReleaseHint::request(&cx.engine, queue, terms.lease(), keeps_out);
         }
     }

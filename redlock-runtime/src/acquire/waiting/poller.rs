@@ -15,8 +15,8 @@ use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
-use crate::hold::Tenure;
-use crate::local_queue::{PollerState, QueueHandle, QueueState, RestReason, Terms};
+use crate::hold::{Tenure, Terms};
+use crate::local_queue::{PollerState, QueueHandle, QueueState, RestReason};
 use crate::release;
 
 /// How long a poller that can queue stays after its last waiter: callers often come back.
@@ -83,7 +83,7 @@ impl<S: Strategy> Poller<S> {
 
     fn next_step(&mut self) -> NextStep {
         let now = self.cx.now();
-        let queue = Arc::clone(&self.cx.queue.queue);
+        let queue = Arc::clone(&self.cx.queue);
         let mut state = queue.state();
         state.poller = PollerState::Busy;
         if let Some(tenure) = state.returned.take() {
@@ -134,7 +134,7 @@ impl<S: Strategy> Poller<S> {
 
     async fn rest(&mut self, until: Moment) {
         let clock = self.cx.engine.clock();
-        let queue = Arc::clone(&self.cx.queue.queue);
+        let queue = Arc::clone(&self.cx.queue);
         let signal = tokio::select! {
             biased;
             signal = self.strategy.signal() => Some(signal),
@@ -183,7 +183,7 @@ impl<S: Strategy> Drop for Poller<S> {
         let Context { engine, queue, .. } = &self.cx;
         self.strategy.leave(engine);
         let (returned, is_needed) = {
-            let mut state = queue.queue.state();
+            let mut state = queue.state();
             if state.poller == PollerState::Absent {
                 return;
             }
@@ -202,7 +202,7 @@ impl<S: Strategy> Drop for Poller<S> {
             return;
         }
         let orphans = {
-            let mut state = queue.queue.state();
+            let mut state = queue.state();
             (state.poller, state.left) = (PollerState::Absent, None);
             std::mem::take(&mut state.waiters)
         };

@@ -46,7 +46,7 @@ impl ReleaseHint {
     }
 
     /// Can the requested hint still come, and does it keep others out if it has to?
-    pub(super) fn is_due(&self, now: Moment, keeps_out: bool) -> bool {
+    pub(super) fn is_pending(&self, now: Moment, keeps_out: bool) -> bool {
         if keeps_out && !self.keeps_out {
             return false;
         }
@@ -94,10 +94,13 @@ mod tests {
         let keeps_out = false;
         let hint = ReleaseHint { asked_at, keeps_out, has_come: Arc::clone(&has_come), _end: end };
         let last = asked_at.plus(PATIENCE).minus(Duration::from_nanos(1));
-        assert!(hint.is_due(asked_at, false) && hint.is_due(last, false));
-        assert!(!hint.is_due(asked_at.plus(PATIENCE), false));
-        assert!(!hint.is_due(asked_at, true), "readers have the lock now, and others may follow");
+        assert!(hint.is_pending(asked_at, false) && hint.is_pending(last, false));
+        assert!(!hint.is_pending(asked_at.plus(PATIENCE), false));
+        assert!(
+            !hint.is_pending(asked_at, true),
+            "readers have the lock now, and others may follow"
+        );
         has_come.store(true, Ordering::Relaxed);
-        assert!(!hint.is_due(asked_at, false));
+        assert!(!hint.is_pending(asked_at, false));
     }
 }

@@ -6,8 +6,7 @@ use super::context::Context;
 use crate::backend::QueueSignal;
 use crate::clock::Moment;
 use crate::engine::Engine;
-use crate::hold::Tenure;
-use crate::local_queue::Terms;
+use crate::hold::{Tenure, Terms};
 
 pub(super) trait Strategy: Sized + Send + 'static {
     fn new(engine: &Engine) -> Self;

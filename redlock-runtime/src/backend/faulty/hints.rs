@@ -24,7 +24,7 @@ impl ReleaseHints for FaultyNode {
         on_release: OnRelease,
         within: Duration,
     ) -> Reply<'a, HintRegistration> {
-        self.note("notice", claim);
+        self.note("request_hint", claim);
         let fate = self.state().script.standing(Command::Any);
         Box::pin(meet(&self.name, fate, within, async move {
             if self.store.owner(claim.key.redis_key()).is_some() {
@@ -37,7 +37,7 @@ impl ReleaseHints for FaultyNode {
     }
 
     fn cancel_hint<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Found> {
-        self.note("forgo", claim);
+        self.note("cancel_hint", claim);
         let fate = self.state().script.standing(Command::Any);
         Box::pin(meet(&self.name, fate, within, async move {
             self.state().registry.remove(claim);

@@ -35,7 +35,7 @@ enum NodeGrant {
     /// An acquire was sent and not answered yet.
     Asked,
     /// The node granted an acquire that was sent at this moment.
-    ConfirmedLease(Moment),
+    Confirmed(Moment),
 }
 
 impl GrantTable {
@@ -75,7 +75,7 @@ impl GrantTable {
         let Some(known) = known.get_mut(owner) else { return false };
         known.late.extend(may_land_late(answer).then_some(node));
         known.grants[node] = match answer {
-            Ok(Acquired::Granted { .. }) => NodeGrant::ConfirmedLease(sent),
+            Ok(Acquired::Granted { .. }) => NodeGrant::Confirmed(sent),
             Ok(Acquired::Refused { .. }) | Err(_) => NodeGrant::Doubtful,
         };
         true
@@ -85,7 +85,7 @@ impl GrantTable {
     /// moment only.
     pub(crate) fn confirmed(&self, owner: &Owner, node: usize) -> Option<Moment> {
         match self.known().get(owner)?.grants[node] {
-            NodeGrant::ConfirmedLease(sent) => Some(sent),
+            NodeGrant::Confirmed(sent) => Some(sent),
             NodeGrant::Asked | NodeGrant::Doubtful => None,
         }
     }

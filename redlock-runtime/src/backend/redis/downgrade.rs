@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::commands::{Deadline, Failure, ScriptCall, no_reply, send_script, shared};
+use super::commands::{Deadline, Failure, ScriptCall, send_script, shared};
 use super::connection::{Batching, Loan, SharedConnection, Source};
 use super::health::IdentifiedSource;
 use super::route::Route;
@@ -17,7 +17,7 @@ impl<S: Source> Route<S> {
         deadline: Deadline,
     ) -> Result<Downgraded, Failure> {
         let (core, home) = (&self.core, self.home.as_ref());
-        let replicas = core.replicated.as_ref().map(|(replicas, _)| *replicas);
+        let replicas = core.min_replicas();
         let call = ScriptCall { replicas, ..shared::downgrade::call(held, next) };
         let undo = |loan: Loan<Batching<S::Connection>>| {
             core.undo_acquire(home, loan.clone(), next);
@@ -46,14 +46,8 @@ impl<S: Source> Downgrade for Route<S> {
     ) -> Reply<'a, Downgraded> {
         Box::pin(async move {
             let deadline = Deadline::after(within);
-            let Some((_, connections)) = &self.core.replicated else {
-                return Ok(self.downgrade_over(&self.calls, held, next, deadline).await?);
-            };
-            let Ok(taken) = tokio::time::timeout_at(deadline.end, connections.take()).await else {
-                let none = "no free connection";
-                return Err(no_reply(&self.core.name, none, within, false).into());
-            };
-            Ok(Box::pin(self.downgrade_over(&taken.link, held, next, deadline)).await?)
+            let connection = self.connection_by(deadline).await?;
+            Ok(self.downgrade_over(&connection, held, next, deadline).await?)
         })
     }
 }

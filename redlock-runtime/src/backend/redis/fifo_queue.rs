@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::commands::{Deadline, ScriptCall, exclusive, on_abandoned, send_script, shared};
+use super::commands::{Deadline, ScriptCall, exclusive, no_undo, send_script, shared};
 use super::connection::{Batching, Loan, Source};
 use super::route::Route;
 use crate::backend::{
@@ -62,7 +62,7 @@ impl<S: Source> FifoQueue for Route<S> {
                 Kind::Exclusive => exclusive::enqueue::look(claim, reserve, ahead),
                 Kind::Read | Kind::Permits(_) => shared::enqueue::look(claim, ahead),
             };
-            send(self, &call, within, on_abandoned).await
+            send(self, &call, within, no_undo).await
         })
     }
 

@@ -86,6 +86,11 @@ impl<S: Source> NodeCore<S> {
         }
     }
 
+    /// The replicas that have to confirm what a command writes.
+    pub(super) fn min_replicas(&self) -> Option<MinReplicas> {
+        self.replicated.as_ref().map(|(replicas, _)| *replicas)
+    }
+
     /// Learns from the server's time, which every answer to an acquire or a renewal brings.
     pub(crate) fn heard_time(&self, micros: i64, sent: Moment) {
         self.identity.hear(Sample { micros, sent, received: CLOCK.now() });

@@ -7,7 +7,7 @@ use deadpool_redis::redis::Value;
 use tokio::time::Instant;
 
 use super::clock::CLOCK;
-use super::commands::{Deadline, Failure, exclusive, on_abandoned, send_script};
+use super::commands::{Deadline, Failure, exclusive, no_undo, send_script};
 use super::connection::Source;
 use super::route::Route;
 use crate::backend::{EachReleased, Fault, Found, Release, ReleaseAll};
@@ -37,7 +37,7 @@ impl<S: Source> ReleaseAll for Route<S> {
             let call = exclusive::release_all::call(releases);
             let decode = |value: &Value| exclusive::release_all::decode(value, releases.len());
             let health = &core.health;
-            match send_script(health, &self.calls, &call, deadline, decode, on_abandoned).await {
+            match send_script(health, &self.calls, &call, deadline, decode, no_undo).await {
                 Ok(answer) => {
                     core.release_all_denial.allowed();
                     let each = releases.iter().zip(answer.found);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::commands::exclusive::release_hint::Noted;
-use super::commands::{Deadline, exclusive, on_abandoned, send_script};
+use super::commands::{Deadline, exclusive, no_undo, send_script};
 use super::connection::Source;
 use super::pubsub::NOBODY;
 use super::route::Route;
@@ -32,8 +32,7 @@ impl<S: Source> ReleaseHints for Route<S> {
             let call = exclusive::release_hint::call(claim, channel);
             let decode = exclusive::release_hint::decode;
             let answer =
-                send_script(&core.health, &self.calls, &call, deadline, decode, on_abandoned)
-                    .await?;
+                send_script(&core.health, &self.calls, &call, deadline, decode, no_undo).await?;
             match answer.found {
                 Noted::Free => on_release(),
                 Noted::Once => {}

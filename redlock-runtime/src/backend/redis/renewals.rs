@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 
-use super::commands::{
-    Deadline, Failure, ScriptCall, exclusive, on_abandoned, send_script, shared,
-};
+use super::commands::{Deadline, Failure, ScriptCall, exclusive, no_undo, send_script, shared};
 use super::connection::{MinReplicas, Source};
 use super::route::Route;
 use crate::backend::{Claim, Found};
@@ -22,16 +20,14 @@ impl<S: Source> Route<S> {
     ) -> Result<Vec<Option<Found>>, Failure> {
         // The time for replicas is part of the time for the answer.
         let core = &self.core;
-        let replicas = core.replicated.as_ref().map(|(replicas, _)| MinReplicas {
-            within: replicas.within.min(within / 2),
-            ..*replicas
-        });
+        let replicas = core
+            .min_replicas()
+            .map(|replicas| MinReplicas { within: replicas.within.min(within / 2), ..replicas });
         let call = ScriptCall { replicas, ..call };
         let decode = |value: &Value| exclusive::renew::decode(value, leases);
         let deadline = Deadline::after(within);
         let answer =
-            send_script(&core.health, &core.renewals, &call, deadline, decode, on_abandoned)
-                .await?;
+            send_script(&core.health, &core.renewals, &call, deadline, decode, no_undo).await?;
         core.heard_time(answer.found.micros, answer.sent);
         let shortage = self.shortage(replicas, answer.confirmed);
         if let Some((error, _)) = &shortage {

@@ -12,10 +12,12 @@ use tokio::time::Instant;
 use super::clock::CLOCK;
 use super::commands::reply::Timed;
 use super::commands::{
-    Deadline, Failure, ScriptCall, exclusive, is_passing, no_connection, no_reply, on_abandoned,
+    Deadline, Failure, ScriptCall, exclusive, is_passing, no_connection, no_reply, no_undo,
     send_script, shared,
 };
-use super::connection::{Batching, MinReplicas, SharedConnection, Source, diagnose};
+use super::connection::{
+    Batching, CommandConnection, MinReplicas, SharedConnection, Source, diagnose,
+};
 use super::health::{IdentifiedSource, startup_check};
 use super::node_core::{NodeCore, release_call};
 use crate::backend::{
@@ -43,7 +45,7 @@ impl<S: Source> Clone for Route<S> {
 
 impl<S: Source> fmt::Debug for Route<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisNode").field("name", &self.core.name).finish_non_exhaustive()
+        f.debug_struct("Route").field("name", &self.core.name).finish_non_exhaustive()
     }
 }
 
@@ -59,14 +61,29 @@ impl<S: Source> Route<S> {
         Self { core: Arc::clone(&self.core), calls, home: Some(home.clone()) }
     }
 
-    /// Acquires over `connection`, which is `calls`, or one for commands that replicas confirm.
+    /// The connection for a command that writes what replicas may have to confirm.
+    pub(super) async fn connection_by(
+        &self,
+        deadline: Deadline,
+    ) -> Result<CommandConnection<'_, IdentifiedSource<S>>, Failure> {
+        let Some((_, connections)) = &self.core.replicated else {
+            return Ok(CommandConnection::Shared(&self.calls));
+        };
+        // Boxed to keep the future of an acquire small.
+        let taken = Box::pin(tokio::time::timeout_at(deadline.end, connections.take())).await;
+        let none = "no free connection";
+        taken
+            .map(CommandConnection::Own)
+            .map_err(|_| no_reply(&self.core.name, none, deadline.within, false))
+    }
+
     async fn acquire_over(
         &self,
         connection: &SharedConnection<IdentifiedSource<S>>,
         claim: &Claim,
         deadline: Deadline,
     ) -> Result<Acquired, Failure> {
-        let replicas = self.core.replicated.as_ref().map(|(replicas, _)| *replicas);
+        let replicas = self.core.min_replicas();
         let (mut call, decode): (_, Decode<_>) = match claim.kind {
             Kind::Exclusive => (exclusive::acquire::call(claim), exclusive::acquire::decode),
             Kind::Read | Kind::Permits(_) => {
@@ -105,10 +122,10 @@ impl<S: Source> Route<S> {
         mut call: ScriptCall,
         deadline: Deadline,
     ) -> Result<Found, Failure> {
-        let replicas = self.core.replicated.as_ref().map(|(replicas, _)| *replicas);
+        let replicas = self.core.min_replicas();
         call.replicas = replicas;
         let (health, decode) = (&self.core.health, exclusive::raise::decode);
-        let answer = send_script(health, connection, &call, deadline, decode, on_abandoned).await?;
+        let answer = send_script(health, connection, &call, deadline, decode, no_undo).await?;
         match self.shortage(replicas, answer.confirmed) {
             Some((error, is_final)) if answer.found == Found::Ours => {
                 Err(Failure::new(error, true, is_final))
@@ -129,7 +146,7 @@ impl<S: Source> Route<S> {
         let answer = loop {
             let call = release_call(*release, has_queue);
             let (health, decode) = (&core.health, exclusive::release::decode);
-            match send_script(health, &self.calls, &call, deadline, decode, on_abandoned).await {
+            match send_script(health, &self.calls, &call, deadline, decode, no_undo).await {
                 Err(failure) if has_queue && is_queue_out_of_reach::<S>(&failure.error) => {
                     has_queue = false;
                     refused = Some((failure.error.kind(), failure.is_unknown));
@@ -227,15 +244,8 @@ impl<S: Source> LockBackend for Route<S> {
                 return Err(Failure::new(error, false, false).into());
             }
             let deadline = Deadline::after(within);
-            let Some((_, connections)) = &self.core.replicated else {
-                return Ok(self.acquire_over(&self.calls, claim, deadline).await?);
-            };
-            match tokio::time::timeout_at(deadline.end, connections.take()).await {
-                Ok(taken) => Ok(Box::pin(self.acquire_over(&taken.link, claim, deadline)).await?),
-                Err(_) => {
-                    Err(no_reply(&self.core.name, "no free connection", within, false).into())
-                }
-            }
+            let connection = self.connection_by(deadline).await?;
+            Ok(self.acquire_over(&connection, claim, deadline).await?)
         })
     }
 
@@ -271,15 +281,8 @@ impl<S: Source> LockBackend for Route<S> {
         };
         Box::pin(async move {
             let deadline = Deadline::after(within);
-            let Some((_, connections)) = &self.core.replicated else {
-                return Ok(self.raise_over(&self.calls, call, deadline).await?);
-            };
-            match tokio::time::timeout_at(deadline.end, connections.take()).await {
-                Ok(taken) => Ok(self.raise_over(&taken.link, call, deadline).await?),
-                Err(_) => {
-                    Err(no_reply(&self.core.name, "no free connection", within, false).into())
-                }
-            }
+            let connection = self.connection_by(deadline).await?;
+            Ok(self.raise_over(&connection, call, deadline).await?)
         })
     }
 

@@ -11,7 +11,7 @@ use crate::validity;
 impl Hold {
     /// When the next renewal is, or was, due.
     pub(crate) fn due_at(&self) -> Moment {
-        self.ledger().due(self.granted)
+        self.ledger().due(self.begun)
     }
 
     /// How long to wait for the answer to a renewal.
@@ -19,7 +19,7 @@ impl Hold {
         let ledger = self.ledger();
         let reply =
             if ledger.is_claimed() { validity::renewal_reply } else { validity::claim_reply };
-        reply(ledger.confirmed.lease, self.reply_timeout)
+        reply(ledger.confirmed.lease, self.client.reply_timeout)
     }
 
     /// When the scheduler checks the lease first.
@@ -51,8 +51,8 @@ impl Hold {
         if ledger.ended.is_some() {
             return Step::Forget;
         }
-        let due = ledger.due(self.granted);
-        if ledger.is_used_up(self.max_renew) {
+        let due = ledger.due(self.begun);
+        if ledger.is_used_up(self.terms.max_renew) {
             Step::Sleep(self.stop_at())
         } else if now < due.minus(leeway) {
             Step::Sleep(due.min(self.stop_at()))

@@ -12,15 +12,15 @@ impl Hold {
     /// took has protected nothing.
     pub(crate) fn retained_until(&self) -> Option<Moment> {
         let until = self.retained_until?;
-        (self.offer.is_taken() && self.clock.now() < until).then_some(until)
+        (self.offer.is_taken() && self.client.clock.now() < until).then_some(until)
     }
 
     /// Notes that a renewal is sent `now`. Returns what it asks for, for each key: `expire`, or
     /// what is left of `min_hold`.
     pub(in crate::hold) fn renewal(&self, now: Moment) -> impl Iterator<Item = Claim> {
-        self.ledger().asked = now;
+        self.ledger().renewal_sent = now;
         let left = self.retained_until.map_or(Duration::ZERO, |until| until.since(now));
-        let expire = self.expire.max(up_to_millis(left));
+        let expire = self.terms.expire.max(up_to_millis(left));
         self.claims().map(move |claim| Claim { expire, ..claim.clone() })
     }
 }

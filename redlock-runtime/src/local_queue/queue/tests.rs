@@ -9,13 +9,21 @@ use super::*;
 use crate::backend::{Claim, FencingTokens, LockBackend, Memory, MemoryStore};
 use crate::clock::Clock;
 use crate::fencing::FencingToken;
-use crate::hold::{ConfirmedLease, NewHold};
+use crate::hold::{ConfirmedLease, HoldingClient, NewHold, Terms};
 use crate::local_queue::state::{DIRECT_ATTEMPT, GRANTS_TO_FORGET, PollerState, RestReason};
-use crate::local_queue::waiter::{Answer, LOOKS, Terms};
+use crate::local_queue::waiter::{Answer, LOOKS};
 use crate::local_queue::waiters::Waiters;
 use crate::owner::Owner;
 
 const EXPIRE: Duration = Duration::from_secs(10);
+const TERMS: Terms = Terms {
+    template: "k",
+    expire: EXPIRE,
+    min_hold: Duration::ZERO,
+    max_renew: None,
+    started: Moment::ZERO,
+    shutdowns: 0,
+};
 
 fn key(name: &str) -> LockKey {
     LockKey::new("", name).unwrap()
@@ -28,15 +36,7 @@ fn at(seconds: u64) -> Moment {
 /// A caller that waits until `end`, for as long as the receiver is kept.
 fn waiter(id: u64, end: Moment) -> (Waiter, oneshot::Receiver<Answer>) {
     let (reply, answer) = oneshot::channel();
-    let terms = Terms {
-        template: "k",
-        expire: EXPIRE,
-        min_hold: Duration::ZERO,
-        max_renew: None,
-        started: Moment::ZERO,
-        shutdowns: 0,
-    };
-    (Waiter::new(id, terms, end, reply), answer)
+    (Waiter::new(id, TERMS, end, reply), answer)
 }
 
 /// Two holds that could be of one key, one after the other, and the tenure of the first one.
@@ -52,23 +52,21 @@ fn two_holds() -> (Arc<Hold>, Arc<Hold>, Tenure) {
     let confirmed = ConfirmedLease { sent: at(100), lease: EXPIRE };
     let hold = || {
         Arc::new(Hold::new(NewHold {
-            further: None,
-            client: 1,
-            process: crate::process::id(),
-            template: "a",
+            client: Arc::new(HoldingClient {
+                id: 1,
+                process: crate::process::id(),
+                backend: Arc::clone(&backend),
+                reply_timeout: EXPIRE,
+                reports: Arc::new(crate::report::Reports::new(Clock::Tokio)),
+                clock: Clock::Boot,
+            }),
+            terms: TERMS,
             claim: claim.clone(),
-            expire: EXPIRE,
-            min_hold: Duration::ZERO,
+            further: None,
             fencing_token,
-            max_renew: None,
-            backend: Arc::clone(&backend),
-            reply_timeout: EXPIRE,
-            clock: Clock::Boot,
             confirmed,
-            granted: at(100),
-            waited: Duration::ZERO,
+            begun: at(100),
             is_taken: true,
-            reports: Arc::new(crate::report::Reports::new(Clock::Tokio)),
             news: Arc::default(),
         }))
     };
@@ -272,19 +270,20 @@ fn a_lock_that_is_promised_or_being_released_is_taken() {
 }
 
 #[test]
-fn late_releases_are_counted_one_by_one() {
+fn background_releases_are_counted_one_by_one() {
     let queues = LocalQueues::new(9);
     let handle = queues.join(&key("a"), Kind::Exclusive, None);
     // Each reader has a queue of its own.
     let (reader, other) = (join_read(&queues, "a"), join_read(&queues, "b"));
-    let are_late = || [&handle, &reader].map(QueueHandle::is_late);
-    assert_eq!(are_late(), [false; 2]);
-    let (first, second) = (handle.another().late(), join_read(&queues, "a").late());
-    assert!(!other.is_late());
+    let have_releases = || [&handle, &reader].map(QueueHandle::has_background_release);
+    assert_eq!(have_releases(), [false; 2]);
+    let (first, second) =
+        (handle.another().background_release(), join_read(&queues, "a").background_release());
+    assert!(!other.has_background_release());
     drop(first);
-    assert_eq!(are_late(), [true; 2]);
+    assert_eq!(have_releases(), [true; 2]);
     drop(second);
-    assert_eq!(are_late(), [false; 2]);
+    assert_eq!(have_releases(), [false; 2]);
 }
 
 /// Others that begin meanwhile keep nobody waiting.

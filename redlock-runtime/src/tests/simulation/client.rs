@@ -141,7 +141,7 @@ impl Client {
                 world.state().witness.tally.lost += 1;
             }
         }
-        if hold.max_renew.is_some() {
+        if hold.terms.max_renew.is_some() {
             let kept = world.plan.habits.kept(&mut self.random);
             world.sleep(kept).await;
         }

@@ -96,7 +96,7 @@ impl LocalQueue {
         self.holders.retain(|hold| {
             let believes = !hold.remaining().is_zero();
             let ended = if !believes && hold.is_over() {
-                let ended = hold.granted().plus(hold.held_for()).since(origin);
+                let ended = hold.begun().plus(hold.held_for()).since(origin);
                 Tick::try_from(ended.as_millis()).unwrap_or(NEVER)
             } else {
                 now

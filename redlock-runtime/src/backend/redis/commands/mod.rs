@@ -9,4 +9,4 @@ pub(crate) mod shared;
 
 pub(crate) use failure::{Failure, no_connection, no_reply};
 pub(crate) use script::{Invocation, Script, with_hand_over};
-pub(crate) use send_script::{Deadline, ScriptCall, is_passing, on_abandoned, send_script};
+pub(crate) use send_script::{Deadline, ScriptCall, is_passing, no_undo, send_script};

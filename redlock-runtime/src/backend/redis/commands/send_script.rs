@@ -73,7 +73,7 @@ impl ScriptCall {
 pub(crate) struct Deadline {
     pub(crate) end: Instant,
     /// How long the call may take in all, for those who are told that it has failed.
-    within: Duration,
+    pub(crate) within: Duration,
 }
 
 impl Deadline {
@@ -185,7 +185,7 @@ fn bounded<S: Source, F: Future>(
 }
 
 /// For calls that need no clean-up.
-pub(crate) fn on_abandoned<C>(_: Loan<C>) {}
+pub(crate) fn no_undo<C>(_: Loan<C>) {}
 
 /// A cluster's error while it changes is not final.
 pub(crate) fn is_passing<S: Source>(kind: NodeErrorKind) -> bool {

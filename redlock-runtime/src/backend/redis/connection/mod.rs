@@ -13,7 +13,7 @@ pub(crate) mod source;
 pub(crate) use batching::Batching;
 pub(crate) use connect::CONNECT;
 pub(crate) use diagnosis::diagnose;
-pub(crate) use replicas::{MinReplicas, ReplicaConnections};
+pub(crate) use replicas::{CommandConnection, MinReplicas, ReplicaConnections};
 #[cfg(test)]
 pub(crate) use scripted::{Scripted, bulk, value};
 pub(crate) use shared::{Loan, SharedConnection};

@@ -4,6 +4,7 @@
 //! answered (<https://redis.io/docs/latest/commands/wait/>): it is sent right after the script, on
 //! a connection for one caller.
 
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -63,23 +64,41 @@ impl<S: Source> ReplicaConnections<S> {
     pub(crate) async fn take(&self) -> ReplicaConnection<'_, S> {
         let permit = self.permits.acquire().await.ok();
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let link =
+        let connection =
             idle.unwrap_or_else(|| Arc::new(SharedConnection::new(Arc::clone(&self.source))));
-        ReplicaConnection { connections: self, link, _permit: permit }
+        ReplicaConnection { connections: self, connection, _permit: permit }
     }
 }
 
 /// One of these connections. Dropping it gives it back.
 pub(crate) struct ReplicaConnection<'a, S: Source> {
     connections: &'a ReplicaConnections<S>,
-    pub(crate) link: Arc<SharedConnection<S>>,
+    pub(crate) connection: Arc<SharedConnection<S>>,
     _permit: Option<SemaphorePermit<'a>>,
+}
+
+/// The connection of one command.
+pub(crate) enum CommandConnection<'a, S: Source> {
+    Shared(&'a SharedConnection<S>),
+    /// Replicas have to confirm the command.
+    Own(ReplicaConnection<'a, S>),
+}
+
+impl<S: Source> Deref for CommandConnection<'_, S> {
+    type Target = SharedConnection<S>;
+
+    fn deref(&self) -> &SharedConnection<S> {
+        match self {
+            Self::Shared(connection) => connection,
+            Self::Own(own) => &own.connection,
+        }
+    }
 }
 
 impl<S: Source> Drop for ReplicaConnection<'_, S> {
     fn drop(&mut self) {
         let mut idle = self.connections.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.push(Arc::clone(&self.link));
+        idle.push(Arc::clone(&self.connection));
     }
 }
 
@@ -115,10 +134,10 @@ mod tests {
     async fn a_connection_is_for_one_caller_and_is_used_again_by_the_next() {
         let connections = ReplicaConnections::new(Arc::new(Scripted::default()));
         let first = connections.take().await;
-        let link = Arc::clone(&first.link);
-        assert!(!Arc::ptr_eq(&link, &connections.take().await.link));
+        let connection = Arc::clone(&first.connection);
+        assert!(!Arc::ptr_eq(&connection, &connections.take().await.connection));
         drop(first);
-        assert!(Arc::ptr_eq(&link, &connections.take().await.link));
+        assert!(Arc::ptr_eq(&connection, &connections.take().await.connection));
     }
 
     #[tokio::test(start_paused = true)]

@@ -263,22 +263,22 @@ impl OutageLog {
             return;
         }
         let (node, client) = (&self.node, &self.client);
-        match KeptLine::of(info) {
-            KeptLine::Nothing => tell!(
+        match KeptData::of(info) {
+            KeptData::Nothing => tell!(
                 warn,
                 node,
                 %client,
                 "restarted without its data, or replaced: leases that were granted before are \
                  gone, and others may be granted the same locks; see `restart_guard`"
             ),
-            KeptLine::Some => tell!(
+            KeptData::Snapshot => tell!(
                 warn,
                 node,
                 %client,
                 "restarted, or replaced: leases may be gone that were granted after it had saved \
                  its data last; see `restart_guard`"
             ),
-            KeptLine::Log => tell!(info, node, %client, "restarted with the data of its log"),
+            KeptData::Log => tell!(info, node, %client, "restarted with the data of its log"),
         }
     }
 
@@ -320,15 +320,15 @@ impl Outage {
 
 /// What a server has kept over a restart.
 #[derive(Debug, PartialEq, Eq)]
-enum KeptLine {
+enum KeptData {
     Nothing,
     /// The data that it had saved.
-    Some,
+    Snapshot,
     /// The data in its append-only file.
     Log,
 }
 
-impl KeptLine {
+impl KeptData {
     fn of(info: &str) -> Self {
         // Servers before 7.0 do not have the first field; keys may have been written since.
         let loaded_none = field(info, "rdb_last_load_keys_loaded") == Some("0");
@@ -338,7 +338,7 @@ impl KeptLine {
             (_, false) => Self::Nothing,
             (true, true) => Self::Log,
             (false, true) if loaded_none => Self::Nothing,
-            (false, true) => Self::Some,
+            (false, true) => Self::Snapshot,
         }
     }
 }

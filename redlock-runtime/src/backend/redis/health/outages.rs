@@ -5,7 +5,7 @@ use std::time::Duration;
 use deadpool_redis::redis;
 use tokio::time::{sleep, timeout};
 
-use crate::backend::redis::commands::{Deadline, exclusive, on_abandoned, send_script};
+use crate::backend::redis::commands::{Deadline, exclusive, no_undo, send_script};
 use crate::backend::redis::connection::Source;
 use crate::backend::redis::node_core::NodeCore;
 use crate::error::NodeError;
@@ -56,8 +56,7 @@ pub(crate) async fn ping<S: Source>(core: &NodeCore<S>, within: Duration) -> Res
     let call = exclusive::renew::call(&none);
     let decode = |value: &redis::Value| exclusive::renew::decode(value, 0);
     let deadline = Deadline::after(within);
-    let answer =
-        send_script(&core.health, &core.renewals, &call, deadline, decode, on_abandoned).await;
+    let answer = send_script(&core.health, &core.renewals, &call, deadline, decode, no_undo).await;
     answer.map(drop).map_err(|failure| {
         core.health.confirm();
         failure.error

@@ -53,7 +53,7 @@ struct Identity {
 enum Proof {
     Nothing,
     /// Clients have watched this process for this long.
-    IdentifiedSource(Duration),
+    Watched(Duration),
     /// It keeps every write over a restart. Clients have watched its data for this long; `None`:
     /// since its group began.
     Durable(Option<Duration>),
@@ -158,7 +158,7 @@ async fn prove(
     let Some(founders) = founders else { return Ok(Proof::Nothing) };
     let witness = Witness::find(&founders);
     if let Some(witness) = witness.as_ref().filter(|seen| seen.run_id == identity.name()) {
-        return Ok(Proof::IdentifiedSource(witness.so_long));
+        return Ok(Proof::Watched(witness.so_long));
     }
     // The data that it has kept must be those of the process that answered here before.
     let is_heir = known.is_none_or(|known| founders.contains(&*known.run_id));
@@ -277,7 +277,7 @@ impl IdentityState {
                 let gap = gap.filter(|gap| gap.since > since);
                 gap.map_or((since, Cause::Started), |gap| (gap.since, gap.cause))
             }
-            Proof::IdentifiedSource(so_long) => (now.minus(so_long), cause),
+            Proof::Watched(so_long) => (now.minus(so_long), cause),
             Proof::Nothing => (now, cause),
         };
         self.memory_since = Some(MemorySince { run_id, since, cause });

@@ -121,9 +121,12 @@ impl Registry {
     }
 
     pub(crate) fn subscribe(self: &Arc<Self>, Claim { key, owner, .. }: &Claim) -> Subscription {
-        let (sender, calls) = mpsc::unbounded_channel();
+        let (sender, signals) = mpsc::unbounded_channel();
         self.listeners().subscriptions.insert(owner.clone(), (key.clone(), sender));
-        Subscription::new(calls, Registration { registry: Arc::clone(self), owner: owner.clone() })
+        Subscription::new(
+            signals,
+            Registration { registry: Arc::clone(self), owner: owner.clone() },
+        )
     }
 
     /// `on_release` is called when the lock of this claim was released.

@@ -47,7 +47,7 @@ impl Callers {
         left_out
     }
 
-    /// `None`: all callers have gone. A connection that is silent is not kept for nobody.
+    /// `None`: all callers have gone. Dropping the reply then frees a connection that is silent.
     pub(super) fn poll_reply(
         &mut self,
         reply: &mut BatchReply,
@@ -79,7 +79,7 @@ pub(super) enum Knows {
 }
 
 /// Ready after the tasks have run that wait for the same worker thread now.
-pub(super) async fn one_turn() {
+pub(super) async fn yield_to_others() {
     let mut is_woken = false;
     poll_fn(move |cx| {
         if std::mem::replace(&mut is_woken, true) {

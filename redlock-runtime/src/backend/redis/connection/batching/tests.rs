@@ -1,13 +1,16 @@
 mod wire;
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use deadpool_redis::redis::{Arg, ErrorKind, RedisError};
+use deadpool_redis::redis::{Arg, ErrorKind, RedisError, RedisResult};
 use tokio::task::JoinHandle;
 
 use self::wire::{Wire, all};
+use super::batches::{CROWD, FULL, LARGEST, MANY, SMALL};
 use super::*;
 use crate::backend::redis::commands::Invocation;
 use crate::backend::redis::commands::exclusive::{acquire, release};

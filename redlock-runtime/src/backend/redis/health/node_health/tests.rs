@@ -91,11 +91,11 @@ fn an_outage_that_lasts_is_told_again_after_ever_longer_pauses() {
 #[test]
 fn what_a_restarted_server_kept_shows_in_what_it_tells() {
     let keyspace = "db0:keys=1,expires=1\r\n";
-    assert_eq!(KeptLine::of("aof_enabled:1\r\n"), KeptLine::Nothing);
-    assert_eq!(KeptLine::of(&format!("aof_enabled:1\r\n{keyspace}")), KeptLine::Log);
-    assert_eq!(KeptLine::of(&format!("aof_enabled:0\r\n{keyspace}")), KeptLine::Some);
+    assert_eq!(KeptData::of("aof_enabled:1\r\n"), KeptData::Nothing);
+    assert_eq!(KeptData::of(&format!("aof_enabled:1\r\n{keyspace}")), KeptData::Log);
+    assert_eq!(KeptData::of(&format!("aof_enabled:0\r\n{keyspace}")), KeptData::Snapshot);
     let new = format!("rdb_last_load_keys_loaded:0\r\naof_enabled:0\r\n{keyspace}");
-    assert_eq!(KeptLine::of(&new), KeptLine::Nothing);
+    assert_eq!(KeptData::of(&new), KeptData::Nothing);
 }
 
 #[test]

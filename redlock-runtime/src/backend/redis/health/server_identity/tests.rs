@@ -66,7 +66,7 @@ fn a_server_met_first_remembers_since_then_whatever_its_uptime() {
 #[test]
 fn a_server_that_others_have_watched_remembers_for_as_long() {
     let mut state = IdentityState::default();
-    let watched = Proof::IdentifiedSource(secs(70));
+    let watched = Proof::Watched(secs(70));
     assert_eq!(state.meet(&identity(&info("a", "h", "00")), watched, at(100)), None);
     assert_eq!(state.memory_since.as_ref().unwrap().since, at(30));
     let cause = state.meet(&identity(&info("b", "h", "00")), watched, at(200));

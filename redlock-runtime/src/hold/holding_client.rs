@@ -1,0 +1,22 @@
+//! What the holds of one client have in common.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::backend::LockBackend;
+use crate::clock::Clock;
+use crate::report::Reports;
+
+/// The client of a hold.
+#[derive(Debug)]
+pub(crate) struct HoldingClient {
+    /// Unique in this process.
+    pub(crate) id: u64,
+    /// The process that holds its locks. A child that it forks has a copy of this record, not the
+    /// locks.
+    pub(crate) process: u32,
+    pub(crate) backend: Arc<dyn LockBackend>,
+    pub(crate) reply_timeout: Duration,
+    pub(crate) reports: Arc<Reports>,
+    pub(crate) clock: Clock,
+}
