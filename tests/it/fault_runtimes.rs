@@ -8,7 +8,8 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::fault_kit::{LONG, NOISE, builder, client, nothing_left};
 use crate::support::process::block_on;
-use crate::support::{Server, eventually, ms, time_passes};
+use crate::support::proxy::{Then, command};
+use crate::support::{Proxy, Server, eventually, ms, time_passes};
 
 /// A client as programs keep it: in a static, connected by a runtime that is gone.
 static SHARED: LazyLock<(Redlock, String)> =
@@ -123,4 +124,31 @@ fn a_client_made_in_a_runtime_that_is_gone_still_renews_and_loses() {
     let guard = runtime().block_on(limited.acquire()).unwrap();
     let reason = runtime().block_on(guard.lost());
     assert_eq!(reason, redlock::LostReason::RenewalLimit);
+}
+
+/// Callers who go away before their time is up, each with a connection that has fallen silent.
+#[tokio::test]
+async fn a_silent_connection_is_given_up_though_no_caller_waits_for_long() {
+    let proxy = Proxy::start(Server::shared().await);
+    let (redlock, prefix) = client(&proxy.url()).await;
+    let connections = proxy.connections();
+    let has_own = || async {
+        drop(redlock.lock("warm").acquire().await?.release().await);
+        if proxy.connections() > connections { Ok(()) } else { Err(LockError::NotInitialized) }
+    };
+    // The runtime has a connection of its own after some commands.
+    eventually(NOISE, has_own).await;
+    for _ in 0..20 {
+        drop(redlock.lock("warm").acquire().await.unwrap().release().await);
+    }
+    let hits = proxy.when(command(&["EVALSHA"]), Then::LoseReply);
+    let call = redlock.lock("k").wait(LONG).acquire();
+    assert!(tokio::time::timeout(ms(100), call).await.is_err());
+    assert_eq!(hits.count(), 1);
+    let granted = || async {
+        let call = redlock.lock("k").wait(LONG).acquire();
+        tokio::time::timeout(ms(300), call).await.map_err(drop)?.map(drop).map_err(drop)
+    };
+    eventually(NOISE, granted).await;
+    nothing_left(&Server::shared().await.raw(), &prefix, NOISE).await;
 }

@@ -24,6 +24,7 @@ mod clock_jump;
 mod ends;
 mod ends_roles;
 mod executor;
+mod failover_in_place;
 mod fault_blocking;
 mod fault_crash;
 mod fault_drop;

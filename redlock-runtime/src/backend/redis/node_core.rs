@@ -1,13 +1,15 @@
 //! The state that a node and its local connections share.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 use super::clock::CLOCK;
 use super::commands::{ScriptCall, exclusive, shared};
 use super::connection::{
-    Batching, Loan, MinReplicas, ReplicaConnections, SharedConnection, Source,
+    Batching, LONGEST_SILENCE, Loan, MinReplicas, ReplicaConnections, SharedConnection, Source,
 };
 use super::health::{IdentifiedSource, OutageLog, Sample, ServerIdentity};
 use super::pending_undo::PendingUndos;
@@ -67,8 +69,7 @@ impl<S: Source> NodeCore<S> {
         let identity = Arc::new(ServerIdentity::new(name.clone(), founders_key));
         let registry = Arc::new(Registry::new(source.channel(&prefix)));
         let shown = connection_name(&client);
-        let source = IdentifiedSource { source, name: shown, identity: Arc::clone(&identity) };
-        let source = Arc::new(source);
+        let source = Arc::new(IdentifiedSource::new(source, shown, &identity));
         let connections = |replicas| (replicas, ReplicaConnections::new(Arc::clone(&source)));
         Self {
             health: OutageLog::new(&name, client, reports, S::LEADS_TO_ONE),
@@ -134,11 +135,20 @@ impl<S: Source> NodeCore<S> {
         home.spawn(async move {
             let release = Release { may_be_queued, ..Release::of(&claim) };
             let call = release_call(release, true);
-            let sent = call.invocation.run(&mut loan.connection);
+            let given_up = loan.clone();
+            let mut sent = pin!(call.invocation.run(&mut loan.connection));
+            let mut reply = timeout(LONGEST_SILENCE, sent.as_mut()).await;
+            if reply.is_err() {
+                // Callers that go away before their time is up do not notice that it is dead.
+                if S::LEADS_TO_ONE {
+                    given_up.give_up();
+                }
+                reply = timeout(claim.expire.saturating_sub(LONGEST_SILENCE), sent).await;
+            }
             // The outcome does not matter here: the engine releases once more, on a fresh
             // connection.
-            if let Ok(Ok(_)) = tokio::time::timeout(claim.expire, sent).await {
-                loan.heard();
+            if let Ok(Ok(_)) = reply {
+                given_up.heard();
                 undos.over(&claim.owner);
             }
         });

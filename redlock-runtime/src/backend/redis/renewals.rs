@@ -26,8 +26,16 @@ impl<S: Source> Route<S> {
         let call = ScriptCall { replicas, ..call };
         let decode = |value: &Value| exclusive::renew::decode(value, leases);
         let deadline = Deadline::after(within);
-        let answer =
-            send_script(&core.health, &core.renewals, &call, deadline, decode, no_undo).await?;
+        let made_at = core.renewals.made_at();
+        let send = || send_script(&core.health, &core.renewals, &call, deadline, decode, no_undo);
+        let mut answer = send().await?;
+        let is_lost = answer.found.found.iter().any(|found| found.loss().is_some());
+        // After a failover, commands may go to another server than renewals. What an older
+        // connection says of a lock is not believed before a new one says so, too.
+        if is_lost && S::LEADS_TO_ONE && made_at < core.source.last_made() {
+            core.renewals.forget_before(core.source.last_made());
+            answer = send().await?;
+        }
         core.heard_time(answer.found.micros, answer.sent);
         let shortage = self.shortage(replicas, answer.confirmed);
         if let Some((error, _)) = &shortage {

@@ -16,5 +16,5 @@ pub(crate) use diagnosis::diagnose;
 pub(crate) use replicas::{CommandConnection, MinReplicas, ReplicaConnections};
 #[cfg(test)]
 pub(crate) use scripted::{Scripted, bulk, value};
-pub(crate) use shared::{Loan, SharedConnection};
+pub(crate) use shared::{LONGEST_SILENCE, Loan, SharedConnection};
 pub(crate) use source::{Direct, Source};

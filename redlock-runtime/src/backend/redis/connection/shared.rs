@@ -1,6 +1,6 @@
 //! One shared connection to a node, made when it is needed and replaced when it is broken.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::clock::Moment;
 /// How long a connection may take to show that the server answers.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 /// A connection that is silent for this long is given up, however long it took to be made.
-const LONGEST_SILENCE: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(1);
 
 /// A connection on loan. Clones share the socket; commands are pipelined in the order of sending.
 #[derive(Clone)]
@@ -37,6 +37,8 @@ struct Silence {
     /// How long the silence may last. Making the connection took more than one round trip: a
     /// command that was awaited for less time has not shown that the connection is broken.
     longest: Duration,
+    /// A clean-up was not answered: the connection is not used any more.
+    is_given_up: AtomicBool,
 }
 
 pub(crate) struct SharedConnection<S: Source> {
@@ -60,6 +62,8 @@ struct Current<C> {
     loan: Option<Loan<C>>,
     generation: u64,
     is_being_replaced: bool,
+    /// When the last connection was made.
+    made_at: Moment,
     /// Where the last connection was made.
     made_on: Option<Handle>,
     /// The last connection was given up because it did not answer.
@@ -72,6 +76,7 @@ impl<S: Source> SharedConnection<S> {
             loan: None,
             generation: 0,
             is_being_replaced: false,
+            made_at: Moment::ZERO,
             made_on: None,
             fell_silent: false,
         };
@@ -100,12 +105,12 @@ impl<S: Source> SharedConnection<S> {
 
     /// Looks at the shared connection, if there is one, without another reference to it.
     pub(crate) fn inspect<T>(&self, look: impl FnOnce(&S::Connection) -> T) -> Option<T> {
-        self.current().loan.as_ref().map(|loan| look(&loan.connection))
+        self.current().usable().map(|loan| look(&loan.connection))
     }
 
     /// The shared connection, if there is one.
     pub(crate) fn at_hand(&self) -> Option<Loan<S::Connection>> {
-        self.current().loan.clone()
+        self.current().usable().cloned()
     }
 
     /// The shared connection, made now if there is none. Callers that come meanwhile wait for the
@@ -127,7 +132,7 @@ impl<S: Source> SharedConnection<S> {
         let (script, is_local) = (self.script, self.home.is_some());
         let made = self.connecting.join(&home, || async move {
             // Another caller may have made it since this one looked.
-            if let Some(loan) = lock(&current).loan.clone() {
+            if let Some(loan) = lock(&current).usable().cloned() {
                 return Ok(loan);
             }
             let begun = Instant::now();
@@ -159,16 +164,31 @@ impl<S: Source> SharedConnection<S> {
 
     /// Was the last connection given up because it did not answer?
     pub(crate) fn fell_silent(&self) -> bool {
-        self.current().fell_silent
+        let mut current = self.current();
+        current.usable();
+        current.fell_silent
     }
 
     pub(crate) fn is_connected(&self) -> bool {
-        self.current().loan.is_some()
+        self.current().usable().is_some()
     }
 
     /// Forgets a connection, unless it has been replaced already.
     pub(crate) fn discard(&self, loan: &Loan<S::Connection>) {
         self.current().forget(loan);
+    }
+
+    /// When the last connection was made.
+    pub(crate) fn made_at(&self) -> Moment {
+        self.current().made_at
+    }
+
+    /// Forgets a connection that was made before `moment`.
+    pub(crate) fn forget_before(&self, moment: Moment) {
+        let mut current = self.current();
+        if current.made_at < moment {
+            current.loan = None;
+        }
     }
 
     /// Makes another connection, while this one goes on serving the servers that still answer.
@@ -228,10 +248,15 @@ impl<C> Loan<C> {
         }
     }
 
+    /// The connection does not answer, as a clean-up has shown: whoever needs one makes another.
+    pub(crate) fn give_up(&self) {
+        self.silence.is_given_up.store(true, Ordering::Relaxed);
+    }
+
     /// Has the connection been silent for too long, now that the caller of a command that was
     /// `sent` has gone?
     fn is_silent(&self, sent: Moment, now: Moment) -> bool {
-        let Silence { since, longest } = &*self.silence;
+        let Silence { since, longest, .. } = &*self.silence;
         let first =
             match since.compare_exchange(0, sent.nanos(), Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => sent,
@@ -245,13 +270,26 @@ impl<C: Clone> Current<C> {
     /// Takes a connection into use that `took` so long to be made.
     fn install(&mut self, connection: C, took: Duration) -> Loan<C> {
         self.generation += 1;
-        let silence = Silence { since: AtomicU64::new(0), longest: took.min(LONGEST_SILENCE) };
-        let silence = Arc::new(silence);
+        let silence = Arc::new(Silence {
+            since: AtomicU64::new(0),
+            longest: took.min(LONGEST_SILENCE),
+            is_given_up: AtomicBool::new(false),
+        });
         let loan = Loan { connection, generation: self.generation, silence };
         self.loan = Some(loan.clone());
+        self.made_at = CLOCK.now();
         self.made_on = Handle::try_current().ok();
         self.fell_silent = false;
         loan
+    }
+
+    /// The connection, unless it was given up.
+    fn usable(&mut self) -> Option<&Loan<C>> {
+        let is_given_up = |loan: &Loan<C>| loan.silence.is_given_up.load(Ordering::Relaxed);
+        if self.loan.as_ref().is_some_and(is_given_up) {
+            (self.loan, self.fell_silent) = (None, true);
+        }
+        self.loan.as_ref()
     }
 
     fn is_now(&self, loan: &Loan<C>) -> bool {

@@ -1,5 +1,6 @@
 //! Which process answers at a node's address, since when, and whether its clock jumps.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -201,6 +202,20 @@ pub(crate) struct IdentifiedSource<S> {
     /// The name that CLIENT LIST shows.
     pub(crate) name: Arc<str>,
     pub(crate) identity: Arc<ServerIdentity>,
+    /// When the latest connection was made, in nanoseconds.
+    last_made: AtomicU64,
+}
+
+impl<S> IdentifiedSource<S> {
+    pub(crate) fn new(source: S, name: Arc<str>, identity: &Arc<ServerIdentity>) -> Self {
+        let identity = Arc::clone(identity);
+        Self { source, name, identity, last_made: AtomicU64::default() }
+    }
+
+    /// When the latest connection was made. It may lead to another server than an older one.
+    pub(crate) fn last_made(&self) -> Moment {
+        Moment::from_nanos(self.last_made.load(Ordering::Acquire))
+    }
 }
 
 impl<S: Source> Source for IdentifiedSource<S> {
@@ -212,6 +227,7 @@ impl<S: Source> Source for IdentifiedSource<S> {
             name(connection.clone(), &self.name);
         }
         self.identity.meet(&mut connection).await?;
+        self.last_made.fetch_max(CLOCK.now().nanos(), Ordering::AcqRel);
         Ok(Batching::new(connection))
     }
 

@@ -211,8 +211,7 @@ async fn every_new_connection_of_a_guarded_node_is_asked() {
         let is_guarded = founders_key.is_some();
         let presence = Arc::new(ServerIdentity::new("n".to_owned(), founders_key));
         let source = Scripted::new([&bulk(&info("a", "h", "00")), "$-1"]);
-        let watched =
-            IdentifiedSource { source, name: "n".into(), identity: Arc::clone(&presence) };
+        let watched = IdentifiedSource::new(source, "n".into(), &presence);
         for questions in [2, 1] {
             let asked = watched.connect().await.unwrap().inner().asked().len();
             assert_eq!(asked, if is_guarded { questions } else { 0 });
