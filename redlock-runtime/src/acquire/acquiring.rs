@@ -15,6 +15,7 @@ use super::observed::{Observed, Span};
 use super::wait_handle::WaitHandle;
 use super::{nesting, waiting};
 use crate::backend::Claim;
+use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
@@ -27,6 +28,10 @@ use crate::options::{Policy, Wait};
 use crate::owner::Owner;
 use crate::process;
 use crate::telemetry::{self, LockLabels};
+
+/// How many attempts a call that does not wait makes where votes are split each time. Each pause is
+/// random, so that competitors part.
+const SPLIT_VOTES: u32 = 8;
 
 /// Which lock to acquire, and on what terms.
 #[derive(Debug)]
@@ -201,15 +206,16 @@ impl Order {
     }
 }
 
-/// Makes one attempt, whether or not other callers wait. If it may have overtaken a release of this
-/// process that nobody awaits, another one follows.
+/// Makes one attempt, whether or not other callers wait. Another one follows if it may have
+/// overtaken a release of this process that nobody awaits, and some more after a split vote of
+/// several servers: otherwise all competitors would leave the lock to each other.
 async fn try_once(
     engine: &Arc<Engine>,
     order: &Order,
     terms: &Terms,
     begun: Moment,
 ) -> Acquisition {
-    let mut attempts = 0;
+    let (mut attempts, mut has_followed) = (0, false);
     loop {
         attempts += 1;
         let queue = engine.local_queue(&order.key, order.kind);
@@ -222,11 +228,19 @@ async fn try_once(
             DirectOutcome::NotNow(attempt, observed) => (attempt, observed),
         };
         let (queue, _) = attempt.into_parts();
-        if attempts > 1 || !observed.is_busy() || !is_leaving {
-            let span = Span { started: terms.started, now: engine.clock().now() };
+        let now = engine.clock().now();
+        if observed.is_split && attempts < SPLIT_VOTES {
+            let pause = backoff::split(fastrand::f64());
+            engine.executor().alarm(Some(pause))?.await;
+        } else if observed.is_nobodys() {
+            return Err(Observed::split_error(&order.key));
+        } else if has_followed || !observed.is_busy() || !is_leaving {
+            let span = Span { started: terms.started, now };
             return Err(observed.error(&order.key, span, attempts, None));
+        } else {
+            has_followed = true;
+            queue.has_left().await;
         }
-        queue.has_left().await;
     }
 }
 

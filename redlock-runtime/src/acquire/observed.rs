@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::backend::Fault;
 use crate::clock::Moment;
-use crate::error::LockError;
+use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::key::LockKey;
 use crate::kind::group_of;
 
@@ -20,7 +20,7 @@ pub(crate) struct Observed {
     ends: Option<Moment>,
     /// How many processes stand before this one in the queue of the server.
     pub(crate) ahead: Option<u32>,
-    /// No owner holds the lock: several competed at once.
+    /// Several competed at once, and none is known to have enough votes.
     pub(crate) is_split: bool,
     pub(crate) fault: Option<Fault>,
     /// How many attempts in a row have failed.
@@ -83,6 +83,19 @@ impl Observed {
         self.holder.as_deref().is_some_and(|holder| group_of(holder).is_some())
     }
 
+    /// Does nobody have the lock, as several competitors took each other's votes?
+    pub(crate) fn is_nobodys(&self) -> bool {
+        self.is_split && self.holder.as_deref() == Some("")
+    }
+
+    /// The error of a call that does not wait, and met such competitors again and again.
+    pub(crate) fn split_error(key: &LockKey) -> LockError {
+        let message = "several callers asked at the same moment, and none was granted the lock by \
+                       enough servers";
+        let nodes = vec![NodeError::new("quorum", NodeErrorKind::Refused, message)];
+        LockError::Unavailable { key: key.name().to_owned(), nodes }
+    }
+
     /// For how long the present holder has been observed.
     pub(crate) fn hold_age(&self, now: Moment) -> Duration {
         now.since(self.holder_since.unwrap_or(now))
@@ -110,7 +123,7 @@ impl Observed {
             key: name,
             waited: now.since(started),
             attempts,
-            holder: self.holder.clone(),
+            holder: self.holder.clone().filter(|holder| !holder.is_empty()),
             remaining: left.filter(|left| !left.is_zero()),
             position: places.map(|places| NonZeroU32::MIN.saturating_add(places)),
             while_holding: Box::default(),

@@ -46,7 +46,8 @@ async fn a_node_that_is_down_is_not_waited_for_while_the_others_are_enough() {
     for _ in ["asked whether it is back", "asked a moment ago"] {
         let start = Instant::now();
         assert!(redlock.lock("k").try_acquire().await.unwrap().is_none());
-        assert_eq!(start.elapsed(), Duration::ZERO);
+        // It asks some more times, as the vote is split.
+        assert!(start.elapsed() < Duration::from_millis(200), "{:?}", start.elapsed());
     }
 }
 

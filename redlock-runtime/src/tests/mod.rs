@@ -9,7 +9,7 @@ mod crowded_connection;
 #[cfg(feature = "metrics")]
 mod dashboards;
 mod down_nodes;
-mod fake;
+pub(crate) mod fake;
 mod fifo_queue;
 mod health;
 mod lead;
@@ -43,6 +43,7 @@ mod shared_steps;
 mod shutdown;
 mod siblings;
 mod simulation;
+mod split_votes;
 mod step;
 mod testing;
 mod timeouts;

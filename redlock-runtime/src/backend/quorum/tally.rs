@@ -16,6 +16,7 @@ pub(crate) enum Election {
     /// Too few nodes could vote.
     Unavailable(Fault),
     Refused {
+        /// Empty: nobody has the lock.
         holder: String,
         free_in: Option<Duration>,
         was_cut: bool,
@@ -23,12 +24,36 @@ pub(crate) enum Election {
     },
 }
 
-/// Is the outcome independent of all later answers?
+/// Is the outcome independent of all later answers? Where owners are named that have some votes
+/// each, they may show that one of them has the lock.
 pub(crate) fn is_elected(answers: &NodeAnswers<Acquired>, quorum: usize) -> bool {
     let is_granted = |answer: &&_| matches!(answer, Some(Ok(Acquired::Granted { .. })));
     let granted = answers.iter().filter(is_granted).count();
     let open = answers.iter().filter(|answer| answer.is_none()).count();
-    granted >= quorum || granted + open < quorum
+    let is_refused = granted + open < quorum;
+    granted >= quorum || is_refused && (open == 0 || may_have_it(answers, quorum))
+}
+
+/// May the owner that most nodes named have the lock, with the votes of nodes that failed?
+fn may_have_it(answers: &NodeAnswers<Acquired>, quorum: usize) -> bool {
+    let failed = answers.iter().filter(|answer| matches!(answer, Some(Err(_)))).count();
+    most_votes(answers).1 + failed >= quorum
+}
+
+/// The owner, or the group, that most nodes named, and how many they were.
+fn most_votes(answers: &NodeAnswers<Acquired>) -> (&str, usize) {
+    let mut holders: Vec<(&str, usize)> = Vec::new();
+    // Of a group, each node tells how many it knows of.
+    let is_same = |one: &str, other: &str| {
+        one == other || group_of(one).is_some_and(|group| group_of(other) == Some(group))
+    };
+    for (holder, _, _) in refusals(answers) {
+        match holders.iter_mut().find(|(known, _)| is_same(known, holder)) {
+            Some((_, count)) => *count += 1,
+            None => holders.push((holder, 1)),
+        }
+    }
+    holders.into_iter().max_by_key(|(_, votes)| *votes).unwrap_or_default()
 }
 
 pub(crate) fn elect(answers: &NodeAnswers<Acquired>, quorum: usize) -> Election {
@@ -55,20 +80,9 @@ pub(crate) fn elect(answers: &NodeAnswers<Acquired>, quorum: usize) -> Election 
     if answers.len() - faults.len() < quorum {
         return Election::Unavailable(Fault { is_unknown: was_cut, ..merge(&faults) });
     }
-    let mut holders: Vec<(&str, usize)> = Vec::new();
-    // Of a group, each node tells how many it knows of.
-    let is_same = |one: &str, other: &str| {
-        one == other || group_of(one).is_some_and(|group| group_of(other) == Some(group))
-    };
-    for (holder, _, _) in refusals(answers) {
-        match holders.iter_mut().find(|(known, _)| is_same(known, holder)) {
-            Some((_, count)) => *count += 1,
-            None => holders.push((holder, 1)),
-        }
-    }
-    let (holder, votes) = holders.into_iter().max_by_key(|(_, votes)| *votes).unwrap_or_default();
+    let (holder, votes) = most_votes(answers);
     Election::Refused {
-        holder: holder.to_owned(),
+        holder: if may_have_it(answers, quorum) { holder.to_owned() } else { String::new() },
         free_in: refusals(answers).filter_map(|(_, free_in, _)| free_in).min(),
         was_cut,
         is_split: votes < quorum,
