@@ -213,3 +213,22 @@ async fn a_turn_serves_as_many_callers_as_waited_when_it_began() {
         assert_eq!((server.owner("k"), server.waiting()), (None, 0));
     }
 }
+
+/// Its wait ends while the question of a caller before it is not answered.
+#[tokio::test(start_paused = true)]
+async fn a_wait_in_which_nothing_was_answered_does_not_end_as_if_the_lock_were_taken() {
+    let server = Server::new();
+    let redlock = server.client();
+    // That of the first caller, and that of the poller.
+    server.next("acquire", [Fate::LostRequest; 2]);
+    let patient = || tokio::spawn(redlock.lock("k").wait(5 * SECOND).acquire());
+    let first = patient();
+    tokio::time::sleep(MOMENT).await;
+    let second = patient();
+    tokio::time::sleep(2 * QUESTION).await;
+    let error = redlock.lock("k").wait(SECOND / 10).acquire().await.map(drop).unwrap_err();
+    assert!(error.is_unavailable() && error.to_string().contains("no reply"), "{error}");
+    for call in [first, second] {
+        call.await.unwrap().unwrap().release().await.unwrap();
+    }
+}

@@ -9,6 +9,7 @@ use crate::backend::Fault;
 use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
+use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::local_queue::{LocalQueue, QueueHandle, QueueState, Waiter};
 
 pub(super) struct Context {
@@ -23,7 +24,9 @@ pub(super) struct Context {
 impl Context {
     /// `observed`: by an attempt of the caller.
     pub(super) fn new(engine: Arc<Engine>, queue: QueueHandle, observed: Observed) -> Self {
-        Self { engine, queue, observed, asked_at: Moment::ZERO }
+        // What a caller has observed by itself was answered just now.
+        let asked_at = if observed.is_busy() { engine.clock().now() } else { Moment::ZERO };
+        Self { engine, queue, observed, asked_at }
     }
 
     pub(super) fn now(&self) -> Moment {
@@ -49,19 +52,25 @@ impl Context {
     /// Awaits a command, and meanwhile times out waiters that cannot wait for its answer.
     pub(super) async fn patiently<T>(&self, command: impl Future<Output = T>) -> T {
         let mut command = std::pin::pin!(command);
+        let sent = self.now();
         loop {
             let overdue = self.local_queue().state().waiters.earliest_end().plus(LAST_ATTEMPT);
             tokio::select! {
                 biased;
                 answer = &mut command => return answer,
                 () = self.local_queue().news.notified() => {}
-                () = self.engine.clock().sleep_until(overdue) => self.time_out_expired(),
+                () = self.engine.clock().sleep_until(overdue) => self.time_out(Some(sent)),
             }
         }
     }
 
     /// Times out expired waiters, once an attempt was made for them if there was time for it.
     pub(super) fn time_out_expired(&self) {
+        self.time_out(None);
+    }
+
+    /// `sent`: when a command left that is not answered yet.
+    fn time_out(&self, sent: Option<Moment>) {
         let now = self.now();
         let gone = {
             let mut state = self.local_queue().state();
@@ -76,8 +85,23 @@ impl Context {
             gone
         };
         for (waiter, before) in gone {
-            self.refuse(waiter, before);
+            let is_unasked = self.asked_at < waiter.terms.started && self.observed.fault.is_none();
+            let is_unasked = is_unasked && !self.local_queue().state().is_held_here();
+            match sent.map(|sent| now.since(sent)) {
+                Some(silence) if is_unasked && silence >= LAST_ATTEMPT => {
+                    waiter.answer(Err(self.unanswered(silence)));
+                }
+                _ => self.refuse(waiter, before),
+            }
         }
+    }
+
+    /// The error of a waiter for whom nothing was answered: nobody knows whether the lock is taken.
+    fn unanswered(&self, silence: Duration) -> LockError {
+        let key = self.local_queue().key.name().to_owned();
+        let message = format!("no reply within {silence:.1?}, and the caller waits no longer");
+        let nodes = vec![NodeError::new("redis", NodeErrorKind::NoReply, message)];
+        LockError::Unavailable { key, nodes }
     }
 
     /// When the first waiter gives up, if nothing is answered until then. Those behind it came

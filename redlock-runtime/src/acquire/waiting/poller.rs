@@ -41,6 +41,8 @@ struct Poller<S: Strategy> {
     cx: Context,
     strategy: S,
     lingers_until: Moment,
+    /// No caller waited any more. From then on the queue may have another poller.
+    has_retired: bool,
 }
 
 /// What a poller does next.
@@ -57,7 +59,7 @@ enum NextStep {
 impl<S: Strategy> Poller<S> {
     fn new(cx: Context) -> Self {
         let strategy = S::new(&cx.engine);
-        Self { cx, strategy, lingers_until: Moment::ZERO }
+        Self { cx, strategy, lingers_until: Moment::ZERO, has_retired: false }
     }
 
     async fn run(mut self) {
@@ -96,6 +98,7 @@ impl<S: Strategy> Poller<S> {
             state.left = None;
             if state.in_hand == 0 && now >= self.lingers_until {
                 state.poller = PollerState::Absent;
+                self.has_retired = true;
                 return NextStep::Retire;
             }
             let until = if state.in_hand == 0 { self.lingers_until } else { now.plus(LINGER) };
@@ -182,11 +185,11 @@ impl<S: Strategy> Drop for Poller<S> {
     fn drop(&mut self) {
         let Context { engine, queue, .. } = &self.cx;
         self.strategy.leave(engine);
+        if self.has_retired {
+            return;
+        }
         let (returned, is_needed) = {
             let mut state = queue.state();
-            if state.poller == PollerState::Absent {
-                return;
-            }
             let is_needed = state.first().is_some() && !std::thread::panicking();
             (state.returned.take(), is_needed)
         };
@@ -209,5 +212,27 @@ impl<S: Strategy> Drop for Poller<S> {
         for waiter in orphans.into_iter() {
             waiter.answer(Err(stopped("an acquire")));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::LockKey;
+    use crate::kind::Kind;
+    use crate::tests::fake::fake;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_poller_that_has_retired_takes_nothing_from_the_next_one() {
+        let (redlock, _fake) = fake();
+        let engine = redlock.engine();
+        let queue = engine.local_queue(&LockKey::new("", "k").unwrap(), Kind::Exclusive);
+        let cx = Context::new(Arc::clone(engine), queue.another(), Observed::default());
+        let mut retired = Poller::<Poll>::new(cx);
+        assert!(matches!(retired.next_step(), NextStep::Retire));
+        // A caller has come, and has started another one, before the first is dropped.
+        queue.state().poller = PollerState::Busy;
+        drop(retired);
+        assert_eq!(queue.state().poller, PollerState::Busy);
     }
 }
