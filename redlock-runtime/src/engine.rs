@@ -1,8 +1,10 @@
 //! The engine: the state that all locks of one client share.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::runtime;
@@ -172,6 +174,19 @@ impl Engine {
     /// Does the backend answer at once, without I/O?
     pub(crate) fn is_embedded(&self) -> bool {
         matches!(self.place, Placement::Callers(_))
+    }
+
+    /// Polls background work of an embedded backend once, on the thread of its caller: mostly it is
+    /// done then, before the caller goes on. What it spawns where there is no runtime goes to the
+    /// background thread. `false`: it has to be spawned.
+    pub(crate) fn is_done_here(&self, work: Pin<&mut impl Future<Output = ()>>) -> bool {
+        if !self.is_embedded() {
+            return false;
+        }
+        let is_outside = runtime::Handle::try_current().is_err();
+        let background = is_outside.then(background_thread::handle).and_then(Result::ok);
+        let _entered = background.as_ref().map(runtime::Handle::enter);
+        work.poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
 
     /// A handle of the local queue of a key. All callers of one queue have the same clock. Callers

@@ -56,9 +56,17 @@ impl HoldLink {
             return Arc::clone(top);
         }
         let innermost = chain(top.as_ref()).find(|link| link.hold.id == hold.id);
-        let call =
-            innermost.or(origin).map_or(Relation::First, |link| Relation::Of(Arc::clone(link)));
+        let call = innermost.or(origin).map_or(Relation::First, Self::same_call);
         Arc::new(Self { hold, call, outer: top })
+    }
+
+    /// The call to which this link belongs. It names no link between them: a lease that is passed
+    /// from task to task would make a long chain.
+    fn same_call(self: &Arc<Self>) -> Relation {
+        match &self.call {
+            Relation::Of(link) => Relation::Of(Arc::clone(link)),
+            Relation::First | Relation::Reentry(_) => Relation::Of(Arc::clone(self)),
+        }
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -241,5 +249,27 @@ fn limit(wait: Wait) -> Option<Duration> {
         Wait::AtMost(limit) => Some(limit),
         Wait::Never => None,
         Wait::Forever => Some(Duration::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::fake::fake;
+
+    /// As for a lease that each task passes on to the next one.
+    #[tokio::test(start_paused = true)]
+    async fn links_that_are_made_of_each_other_are_no_chain() {
+        let (redlock, _fake) = fake();
+        let guard = redlock.lock("k").acquire().await.unwrap();
+        let link = |origin| HoldLink::nested(Arc::clone(guard.lease().hold()), origin);
+        let first = link(None);
+        let second = link(Some(&first));
+        let gone = Arc::downgrade(&second);
+        let third = link(Some(&second));
+        drop(second);
+        assert!(gone.upgrade().is_none());
+        let turn = first.children().try_take();
+        assert!(turn.is_some() && third.children().try_take().is_none(), "the turns of one call");
     }
 }

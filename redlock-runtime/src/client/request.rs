@@ -264,7 +264,8 @@ impl LockRequest {
     /// [`LockError::Config`], [`LockError::ShuttingDown`] once
     /// [`shutdown`](crate::Redlock::shutdown) was called; [`LockError::TurnTaken`] when this task
     /// holds the lock, and another call inside of that hold was not done within `wait`;
-    /// [`LockError::AlreadyHeld`] when this task holds some of several keys, but not all.
+    /// [`LockError::AlreadyHeld`] when this task holds some of several keys, but not all, or holds
+    /// the lock in a form inside of which this one cannot run: a read lock, or fewer permits.
     ///
     /// # Cancel safety
     /// Safe: dropping the future gives up. A lock that was granted meanwhile is released, and a

@@ -123,9 +123,11 @@ pub enum LockError {
         key: String,
     },
 
-    /// The task holds this lock already and asked not to re-enter it (`reentrant = false`), or it
-    /// wants others with it ([`lock_all`](crate::Redlock::lock_all)) that its hold does not cover:
-    /// waiting for those could be a dead-lock.
+    /// The task holds this lock already, and would wait for itself. It asked not to re-enter it
+    /// (`reentrant = false`); or wants it for itself, to lead; or in a stronger form: to write
+    /// inside of a [read lock](crate::LockRequest::read), to have more
+    /// [permits](crate::LockRequest::permits), to downgrade the lock of an outer call. Or it wants
+    /// others with it ([`lock_all`](crate::Redlock::lock_all)) that its hold does not cover.
     #[non_exhaustive]
     AlreadyHeld {
         /// The key, without the client's prefix.

@@ -95,7 +95,9 @@ impl LockError {
             Self::AlreadyHeld { key, .. } => write!(
                 f,
                 "lock `{key}` is already held by this task; waiting for it would be a deadlock. \
-                 Allow re-entry, or take the lock once further out"
+                 Take it once, further out, and in its strongest form: the write lock before the \
+                 read lock (`downgrade` makes one of it), the larger number of permits before the \
+                 smaller; or allow re-entry where `reentrant = false` forbids it"
             ),
             Self::InTask { key } => write!(
                 f,

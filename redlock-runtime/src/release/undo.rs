@@ -1,7 +1,6 @@
 //! Undoes commands whose answer is unknown or unwanted: frees what they may have acquired.
 
 use std::sync::Arc;
-use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crate::backend::{Claim, Fault, Found, Release};
@@ -38,9 +37,9 @@ fn free_until_answered(
     let pending = engine.pending.begin();
     let unsent = (!engine.is_embedded()).then(Unsent::here);
     let executor = engine.executor();
-    let is_embedded = engine.is_embedded();
-    let engine = Arc::clone(engine);
+    let own = Arc::clone(engine);
     let mut work = Box::pin(async move {
+        let engine = own;
         let clock = engine.clock();
         let begun = clock.now();
         let lease_end = begun.plus(claim.expire);
@@ -78,7 +77,7 @@ fn free_until_answered(
         }
     });
     // An embedded backend runs the clean-up before the caller's next command.
-    if is_embedded && work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+    if engine.is_done_here(work.as_mut()) {
         return;
     }
     // Without a background thread, no command was sent that could still arrive.

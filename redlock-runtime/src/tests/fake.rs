@@ -14,7 +14,7 @@ use crate::options::Policy;
 use crate::report::Reports;
 
 /// A client on a fake, and the fake.
-pub(super) fn fake() -> (Redlock, Arc<Fake>) {
+pub(crate) fn fake() -> (Redlock, Arc<Fake>) {
     fake_with(100)
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::fake::{Fate, fake};
+use super::quorum::{nodes, on};
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;
 use crate::state::Released;
@@ -150,4 +151,19 @@ fn a_guard_can_be_dropped_without_a_runtime() {
     drop(runtime);
     drop(guard);
     assert_eq!(fake.store.owner("k"), None);
+}
+
+/// A client of several nodes asks each of them in a task.
+#[test]
+fn a_guard_of_several_nodes_can_be_dropped_without_a_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let nodes = nodes(3);
+    let redlock = on(&nodes);
+    let guard = runtime.block_on(redlock.lock("k").acquire()).unwrap();
+    drop(runtime);
+    drop(guard);
+    let is_free = || nodes.iter().all(|node| node.store.owner("k").is_none());
+    while !is_free() {
+        std::thread::yield_now();
+    }
 }
