@@ -37,7 +37,7 @@ impl Lock {
 
     /// Its fencing tokens run ahead of the clock without a bound.
     pub fn unbounded(self) -> Self {
-        Self { head: HEAD.replace("lead = 10000", "lead = 9e15"), ..self }
+        Self { head: HEAD.replace("max_lead = 10000", "max_lead = 9e15"), ..self }
     }
 
     pub async fn run(&self, text: &str, args: &[&str]) -> Result<Vec<String>, String> {

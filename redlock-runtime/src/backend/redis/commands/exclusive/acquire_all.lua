@@ -1,10 +1,10 @@
--- acquire_all: takes several locks that are free, all or none, with one fencing token that is above
--- the last of each. Idempotent per owners.
+-- acquire_all: grants several free locks, all or none, with one fencing token that is above the
+-- last of each lock. Idempotent per owners.
 -- KEYS[3i-2] the i-th lock, KEYS[3i-1] the fencing mark of its hash slot, KEYS[3i] its fencing
 -- counter
 -- ARGV[1] expire in ms, ARGV[i+1] owner of the i-th lock
--- Returns '<fencing token> <time>' or {0, remaining ms of the holder (-1: no expiry), holder, time,
--- i}; time: the server's, in microseconds since 1970, as text
+-- Returns '<fencing token> <time>': granted; {0, remaining ms of the holder (-1: no expiry),
+-- holder, time, i}: the i-th lock is taken; time: the server's, in microseconds since 1970, as text
 local time = redis.call('TIME')
 local now = time[1] .. string.format('%06d', time[2])
 local helpers = {}
@@ -15,36 +15,37 @@ for i = 1, #KEYS, 3 do
   end
   helpers[#helpers + 1], helpers[#helpers + 2] = KEYS[i + 1], KEYS[i + 2]
 end
-local last, next, marks, counters = redis.call('MGET', unpack(helpers)), 0, {}, {}
+local stored, next_token, marks, counters = redis.call('MGET', unpack(helpers)), 0, {}, {}
 for i, key in ipairs(helpers) do
-  local text, is_mark = last[i], i % 2 == 1
+  local text, is_mark = stored[i], i % 2 == 1
   if is_mark and not marks[key] then
     marks[key], marks[#marks + 1] = true, key
-    -- MGET finds nothing in a key of another type, and GET fails.
+    -- MGET returns nothing for a key of another type; GET fails.
     text = text or redis.call('GET', key)
   elseif not is_mark and text then
     counters[#counters + 1] = key
   end
-  local number = tonumber(text or '0')
-  if not (number and number < 9007199254740991) then
+  local last = tonumber(text or '0')
+  if not (last and last < 9007199254740991) then
     return redis.error_reply('FENCE no fencing token is left behind ' .. key)
   end
-  next = math.max(next, number + 1)
+  next_token = math.max(next_token, last + 1)
 end
-local token, life = now, 172800000
-if next > tonumber(now) then
-  token, life = string.format('%.0f', next), life + (next - now) / 1000
+local granted_token, mark_life = now, 172800000
+if next_token > tonumber(now) then
+  granted_token, mark_life = string.format('%.0f', next_token),
+    mark_life + (next_token - now) / 1000
 end
-life = string.format('%.0f', life)
+mark_life = string.format('%.0f', mark_life)
 -- The marks first, the locks last: a script that fails half-way is not rolled back.
 for _, mark in ipairs(marks) do
-  redis.call('SET', mark, token, 'PX', life)
+  redis.call('SET', mark, granted_token, 'PX', mark_life)
 end
 for _, counter in ipairs(counters) do
-  -- It would be below this fencing token.
+  -- The counter would be below this fencing token.
   redis.call('DEL', counter)
 end
 for i = 1, #KEYS, 3 do
   redis.call('SET', KEYS[i], ARGV[(i + 5) / 3], 'PX', ARGV[1])
 end
-return token .. ' ' .. now
+return granted_token .. ' ' .. now

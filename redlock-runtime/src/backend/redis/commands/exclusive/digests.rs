@@ -30,18 +30,18 @@ pub(crate) fn scripts() -> [&'static str; 12] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "864bf427e7439fac282b865030f3a7bf08911a70"),
-        (&acquire_all::SCRIPT, "2719aaf76d16c7335034b21d2fd718fca7b2dd50"),
-        (&batch::SCRIPT, "95637b6b5d5025375ec0b9588fe4eb9c28ea4a86"),
-        (&raise::SCRIPT, "b4b98ed44b20a955d4edfc1efb9c2e451bacdd3e"),
-        (&renew::SCRIPT, "e6f2822f93f95ec8bfc0f5296550c1f9008ecf13"),
-        (&retain::SCRIPT, "95180046b52ed91779fa3964c9e12d469154f811"),
-        (&release_hint::SCRIPT, "1c4bd18064bbe7158c25452e76ecc4bb3ea8aa5c"),
-        (&enqueue::SCRIPT, "32019abe94de353cc7b6956f7216675bcce5e79b"),
-        (&rotate::SCRIPT, "38e5fc313f8e2d9d02d8b1c2d7fb825dad0dfb4f"),
-        (&nudge::SCRIPT, "dfd466414072ab36611ae38cf8c8b9b2061f5af4"),
-        (&release_all::SCRIPT, "7a504f5be37fce6a332cc3347c0b10fffe430f38"),
-        (&release::SCRIPT, "76d708cc736d233bdc42a74160873e80100535b9"),
+        (&acquire::SCRIPT, "fea4f282d8ebb527762afe7bc94aef254274f2de"),
+        (&acquire_all::SCRIPT, "4b7acd50825218ab7b7951ef78b7e246b65d3abb"),
+        (&batch::SCRIPT, "29e56758a503fad0996636abb7a58f8e7ad0698c"),
+        (&raise::SCRIPT, "99d11f0389ae2286f224f789304a737cdd69c59e"),
+        (&renew::SCRIPT, "cbffba6b79098bc650c3b9e18a0b3398907670e0"),
+        (&retain::SCRIPT, "f627befe44556993e2cd57364c926c1851f9e60f"),
+        (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
+        (&enqueue::SCRIPT, "9fb34198db6bec570ba891377509e5cb64e81c38"),
+        (&rotate::SCRIPT, "fc1ebada8a8675b27bed1a8db17001dacac57e46"),
+        (&nudge::SCRIPT, "a215b4a5e2a77274f2c3bef2e052341b29f002d8"),
+        (&release_all::SCRIPT, "eac0b6b6d5cca7623099d1ee30a5ff639462b257"),
+        (&release::SCRIPT, "e1bc1d80352276dbb8429e70fc550f1e62ee8078"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }
@@ -55,6 +55,6 @@ fn the_scripts_know_the_claim_window() {
 
 #[test]
 fn fencing_tokens_are_reserved_for_the_shortest_lease_at_most() {
-    let said = format!("\nlocal lead = {}\n", MIN_EXPIRE.as_micros());
+    let said = format!("\nlocal max_lead = {}\n", MIN_EXPIRE.as_micros());
     assert!(enqueue::SCRIPT.text().contains(&said), "{said}");
 }

@@ -1,52 +1,57 @@
--- hand_over: the common head of the scripts that hand a lock to the first entry of its queue.
--- KEYS and ARGV are those of the script behind it; nothing here depends on them. Returns nothing.
--- An entry of the queue: "<expire in ms> <life of the counter in ms> <fencing tokens> <channel> <owner>".
--- In the place of fencing tokens, "r" stands for a reader, and "p<n>" for one of n permits at most.
--- Channel "-": its process is not told, and asks now and then. "@<key>": it is told by a mailbox, the
--- list of that name. Expire "0": it wants to be told that the lock is free, and nothing else; its
--- second number is the time in ms until which it stays when it was told, or 0.
--- A release must not fail because of the queue: what it needs for that, and an older user may be
--- denied, is called by pcall.
-local line_life = 60000
--- So long, in ms, has the next owner to claim the lock.
+-- hand_over: the functions that hand a lock to the first entry of its queue, ahead of the scripts
+-- that use them.
+-- KEYS and ARGV are those of the script after it; nothing here depends on them. Returns nothing.
+-- An entry of the queue has this form:
+--   "<expire in ms> <life of the counter in ms> <fencing tokens> <channel> <owner>"
+-- In place of the number of fencing tokens, "r" stands for a reader, and "p<n>" for one of n
+-- permits. Channel "-": the process gets no signals, and looks now and then. Channel "@<key>": its
+-- signals go to a mailbox, the list of that name. Expire "0": a release hint, whose process is told
+-- that the lock is free, and gets nothing else; its second number is the time (ms since 1970) until
+-- which the entry stays after that signal, or 0.
+-- A release must not fail because of the queue: the commands that it needs for the queue, which an
+-- older user may be denied, are called by pcall.
+
+-- How long a queue lasts after the last command of a waiter (ms).
+local queue_life = 60000
+-- The next owner has to claim the lock within this time (ms).
 local claim_window = 1000
--- So far, in microseconds, do fencing tokens that are reserved run ahead of the clock at most.
-local lead = 10000
--- So long, in ms, does a mark last behind the time of its fencing token.
+-- Reserved fencing tokens are ahead of the clock by at most this much (us).
+local max_lead = 10000
+-- How long a mark outlives the time of its fencing token (ms).
 local mark_life = 172800000
--- Above it, numbers do not count in ones.
-local last_token = 9007199254740991
--- What stands in the lock of a shared kind, in the place of an owner.
-local readers, permits = '<readers>', '<permits>'
+-- The largest fencing token: the largest integer that a Lua number holds exactly.
+local max_token = 9007199254740991
+-- What a lock of a shared kind holds in place of an owner.
+local readers_marker, permits_marker = '<readers>', '<permits>'
 
 local function clock()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
 end
 
--- In holders.lua.
+-- Defined in holders.lua.
 local group_of
 
--- What can be done with the queue of a lock. These functions are made when they are needed: making
--- them costs the server more than the release of a lock for which nobody waits. The same is true of
--- each constant outside of them that they use.
--- sender: an owner of the client that has sent the command.
-local function queue_of(lock, mark, counter, line, sender)
-  -- One hand-over in so many goes to the first entry though it cannot be told, and others behind
-  -- it can: it would sleep while it has the lock. A prime number, so that no clock keeps missing it.
-  local untold_share = 17
-  -- So many of them are passed over at most.
-  local most_passed_over = 16
-  -- So many messages lie in a mailbox at most. Whoever has fetched none of them is gone.
-  local most_messages = 1024
-  -- With so many of them, it is asked no more whether somebody is there.
-  local most_unread = 16
-  -- So long, in ms, does a mailbox last behind its last message.
+-- The functions for the queue of a lock. They are created when they are needed: creating them costs
+-- the server more than the release of a lock for which nobody waits. Each constant that they
+-- capture from outside adds to that cost.
+-- sender: an owner of the client that sent the command.
+local function queue_of(lock, mark, counter, queue_key, sender)
+  -- A waiter without a channel notices a hand-over late, so others are preferred. One hand-over in
+  -- 17 still goes to it. The number is prime, so that no coarse clock always misses it.
+  local no_channel_share = 17
+  -- At most this many waiters without a channel are passed over.
+  local max_passed_over = 16
+  -- A mailbox holds at most this many messages. A client that fetches none of them is gone.
+  local max_messages = 1024
+  -- A client with this many unread messages counts as gone, and is sent no further ping.
+  local max_unread = 16
+  -- How long a mailbox lasts after its last message (ms).
   local mailbox_life = 60000
-  -- So many entries are read at a time where one is looked for.
-  local most_read = 64
-  -- So large is a number of an entry at most.
-  local most = 10000000000000
+  -- A search reads this many entries at a time.
+  local search_batch = 64
+  -- The largest number that is valid in an entry.
+  local max_number = 10000000000000
   local queue = {}
 
   local function digits(number)
@@ -54,114 +59,117 @@ local function queue_of(lock, mark, counter, line, sender)
   end
   queue.digits = digits
 
-  -- Can fencing tokens come behind what stands in a key? Then the last that was drawn, 0 if nothing
-  -- stands there.
+  -- The last fencing token that was drawn, from the text of a mark or counter; 0 if there is no
+  -- text; nil or false if no fencing token can follow it.
   local function last_drawn(text)
-    local number = tonumber(text or '0')
-    return number and number >= 0 and number < last_token and number
+    local last = tonumber(text or '0')
+    return last and last >= 0 and last < max_token and last
   end
 
-  -- Draws up to `count` fencing tokens: behind the counter of the lock, or, where it is gone, behind
-  -- the mark, which is behind all of the slot. At least `needed`, or one; more only as far as they
-  -- run ahead of the clock by `lead`. With `used`, the last that was used of those until `reserved`:
-  -- behind that one, unless somebody has drawn since.
-  -- Returns the first and the last of them; or nil and what is wrong.
-  function queue.draw(count, life, used, reserved, needed)
-    local now, shown, highest = clock(), redis.pcall('GET', counter), redis.pcall('GET', mark)
-    local of_slot = last_drawn(highest)
-    local of_lock = not shown and of_slot or last_drawn(shown)
-    if not of_slot or not of_lock then
-      local reply, key = not of_slot and highest or shown, not of_slot and mark or counter
+  -- Draws up to `count` fencing tokens after the counter of the lock or, if there is none, after
+  -- the mark, which is never below a token of the slot. Draws at least `needed` (or one); more only
+  -- up to `max_lead` ahead of the clock. The counter lasts for `life` ms. If nobody has drawn since
+  -- `last_reserved`, draws after `last_used` instead: the tokens between them are unused.
+  -- Returns the first and the last token; or nil and an error message.
+  function queue.draw(count, life, last_used, last_reserved, needed)
+    local now, counter_text, mark_text =
+      clock(), redis.pcall('GET', counter), redis.pcall('GET', mark)
+    local slot_last = last_drawn(mark_text)
+    local lock_last = not counter_text and slot_last or last_drawn(counter_text)
+    if not slot_last or not lock_last then
+      local reply, key =
+        not slot_last and mark_text or counter_text, not slot_last and mark or counter
       return nil, reply.err or 'FENCE no fencing token is left behind ' .. key
     end
-    local last = shown and shown == reserved and used or math.max(of_lock, used or 0)
-    local first = math.max(last + 1, now)
-    local least = first + (needed or 1) - 1
-    if least > last_token then
+    local previous = counter_text and counter_text == last_reserved and last_used
+      or math.max(lock_last, last_used or 0)
+    local first = math.max(previous + 1, now)
+    local min_last = first + (needed or 1) - 1
+    if min_last > max_token then
       return nil, 'FENCE no fencing token is left behind ' .. mark
     end
-    local last_one = math.min(first + count - 1, math.max(least, now + lead), last_token)
-    local marked = math.max(of_slot, last_one)
-    local marked_life = mark_life + math.max(0, marked - now) / 1000
+    local last = math.min(first + count - 1, math.max(min_last, now + max_lead), max_token)
+    local new_mark = math.max(slot_last, last)
+    local new_mark_life = mark_life + math.max(0, new_mark - now) / 1000
     -- The mark first: a script that fails half-way is not rolled back.
-    local failure = redis.pcall('SET', mark, digits(marked), 'PX', digits(marked_life)).err
-      or redis.pcall('SET', counter, digits(last_one), 'PX', life).err
+    local failure = redis.pcall('SET', mark, digits(new_mark), 'PX', digits(new_mark_life)).err
+      or redis.pcall('SET', counter, digits(last), 'PX', life).err
     if failure then
       return nil, failure
     end
-    return digits(first), digits(last_one)
+    return digits(first), digits(last)
   end
 
-  -- The words of an entry; nil: it has another form.
+  -- The fields of an entry; nil if the text has another form.
   function queue.parse(text)
     local expire, life, tokens, channel, owner =
       string.match(text, '^(%d+) (%d+) (%S+) (%S+) (.+)$')
     if not owner then
       return nil
     end
-    local kind = string.sub(tokens, 1, 1)
-    local marker = kind == 'r' and readers or kind == 'p' and permits or nil
+    local letter = string.sub(tokens, 1, 1)
+    local marker = letter == 'r' and readers_marker or letter == 'p' and permits_marker or nil
     return {
       expire = expire, life = life, tokens = tokens, channel = channel, owner = owner,
       marker = marker, is_hint = expire == '0',
     }
   end
 
-  -- Has a hint stayed for as long as it may?
-  function queue.is_over(hint)
+  -- Is the time over for which a hint stays in the queue?
+  function queue.is_expired(hint)
     return hint.life ~= '0' and clock() >= hint.life * 1000
   end
 
-  -- The entry of an owner among those from `first` to `last`, and how many stand before it.
+  -- The entry of an owner between the positions `first` and `last`, and how many are ahead of it.
   local function find_within(owner, first, last)
-    local entries = redis.pcall('LRANGE', line, first, last)
-    for place = #entries, 1, -1 do
-      if string.sub(entries[place], -#owner - 1) == ' ' .. owner then
-        return entries[place], first + place - 1
+    local entries = redis.pcall('LRANGE', queue_key, first, last)
+    for index = #entries, 1, -1 do
+      if string.sub(entries[index], -#owner - 1) == ' ' .. owner then
+        return entries[index], first + index - 1
       end
     end
   end
 
-  -- The entry of an owner, and how many stand before it. most_before: mostly not more than so many do,
-  -- and few less, so that few entries are read.
-  function queue.find(owner, most_before)
-    local length = redis.pcall('LLEN', line)
-    local last = math.min(tonumber(most_before) or -1, type(length) == 'number' and length - 1 or -1)
+  -- The entry of an owner, and how many entries are ahead of it. max_ahead: where the search
+  -- begins. Usually the entry stands there or a little ahead, so that few entries are read.
+  function queue.find(owner, max_ahead)
+    local length = redis.pcall('LLEN', queue_key)
+    local last = math.min(tonumber(max_ahead) or -1, type(length) == 'number' and length - 1 or -1)
     while last >= 0 do
-      local first = math.max(0, last - most_read + 1)
-      local entry, before = find_within(owner, first, last)
+      local first = math.max(0, last - search_batch + 1)
+      local entry, ahead = find_within(owner, first, last)
       if entry then
-        return entry, before
+        return entry, ahead
       end
       last = first - 1
     end
     return find_within(owner, 0, -1)
   end
 
-  -- Takes the entry of an owner out. Those that stood behind it are let in where a group has the lock
-  -- that they may join.
+  -- Removes the entry of an owner. If a group holds the lock, lets in the entries behind it that
+  -- may join the group.
   function queue.leave(owner)
     local entry = queue.find(owner)
     if not entry then
       return
     end
-    redis.pcall('LREM', line, 1, entry)
+    redis.pcall('LREM', queue_key, 1, entry)
     local holder = redis.pcall('GET', lock)
-    if holder == readers or holder == permits then
+    if holder == readers_marker or holder == permits_marker then
       queue.group().admit()
     end
   end
 
-  -- Tells whoever listens to a channel. How many there are; nil: this user may not tell.
-  -- A mailbox that cannot be used belongs to nobody who could be told.
-  function queue.tell(channel, message)
+  -- Sends a message to a channel or mailbox. Returns how many listeners it has; nil if this user
+  -- may not publish. A mailbox that cannot be used has none.
+  function queue.signal(channel, message)
     if string.sub(channel, 1, 1) ~= '@' then
       local listeners = redis.pcall('PUBLISH', channel, message)
       return type(listeners) == 'number' and listeners or nil
     end
     local mailbox = string.sub(channel, 2)
     local length = redis.pcall('LLEN', mailbox)
-    if type(length) ~= 'number' or length >= most_messages
+    if type(length) ~= 'number' or length >= max_messages
       or type(redis.pcall('RPUSH', mailbox, message)) ~= 'number' then
       return 0
     end
@@ -169,9 +177,9 @@ local function queue_of(lock, mark, counter, line, sender)
     return 1
   end
 
-  -- Does somebody wait for what an entry asks for?
-  function queue.is_there(entry)
-    if not entry or entry.is_hint and queue.is_over(entry) then
+  -- Is there a process that waits with this entry, as far as the server can tell?
+  function queue.seems_alive(entry)
+    if not entry or entry.is_hint and queue.is_expired(entry) then
       return false
     end
     if entry.channel == '-' then
@@ -179,35 +187,35 @@ local function queue_of(lock, mark, counter, line, sender)
     end
     if string.sub(entry.channel, 1, 1) == '@' then
       local unread = redis.pcall('LLEN', string.sub(entry.channel, 2))
-      if type(unread) == 'number' and unread >= most_unread then
+      if type(unread) == 'number' and unread >= max_unread then
         return false
       end
     end
-    -- What counts is whether somebody hears it. A process whose caller has gone takes the entry out.
-    return queue.tell_of_lock(entry, 'ping') ~= 0
+    -- A listener is enough: a process whose caller has gone removes the entry itself.
+    return queue.signal_entry(entry, 'ping') ~= 0
   end
 
-  -- What the process of an entry is told about the lock.
+  -- The text of a signal about the lock for the process of an entry.
   function queue.message_of(entry, words)
     return words .. ' ' .. #entry.owner .. ' ' .. entry.owner .. lock
   end
 
-  -- Tells the process of an entry about the lock.
-  function queue.tell_of_lock(entry, words)
-    return queue.tell(entry.channel, queue.message_of(entry, words))
+  -- Signals the process of an entry about the lock. Returns what queue.signal returns.
+  function queue.signal_entry(entry, words)
+    return queue.signal(entry.channel, queue.message_of(entry, words))
   end
 
-  -- The entry of the one who is to have the lock next, and how many stand before it; nil: nobody.
-  -- Those who cannot be told are passed over where somebody behind them can be, mostly.
-  local function next_in()
-    local first, position = redis.pcall('LINDEX', line, 0), 0
+  -- The entry that gets the lock next, and how many entries are ahead of it; nil if there is none.
+  -- Entries without a channel are usually passed over if one with a channel follows.
+  local function next_entry()
+    local first, position = redis.pcall('LINDEX', queue_key, 0), 0
     local entry = first
     while type(entry) == 'string' and string.match(entry, '^%d+ %d+ %S+ %- ') do
-      if position == 0 and clock() % untold_share == 0 then
+      if position == 0 and clock() % no_channel_share == 0 then
         return first, 0
       end
       position = position + 1
-      entry = position <= most_passed_over and redis.pcall('LINDEX', line, position)
+      entry = position <= max_passed_over and redis.pcall('LINDEX', queue_key, position)
     end
     if type(entry) ~= 'string' then
       entry, position = first, 0
@@ -215,36 +223,37 @@ local function queue_of(lock, mark, counter, line, sender)
     return type(entry) == 'string' and entry or nil, position
   end
 
-  -- Takes an entry out; a queue that has not got it is deleted.
-  function queue.take_out(entry, position)
-    local is_out
+  -- Removes an entry, or deletes a queue that does not have it.
+  function queue.remove(entry, position)
+    local is_removed
     if position == 0 then
-      is_out = redis.pcall('LPOP', line) == entry
+      is_removed = redis.pcall('LPOP', queue_key) == entry
     else
-      is_out = redis.pcall('LREM', line, 1, entry) == 1
+      is_removed = redis.pcall('LREM', queue_key, 1, entry) == 1
     end
-    if not is_out then
-      redis.pcall('DEL', line)
+    if not is_removed then
+      redis.pcall('DEL', queue_key)
     end
-    return is_out
+    return is_removed
   end
 
-  local function is_number(text)
+  local function is_in_range(text)
     local number = tonumber(text)
-    return number and number >= 1 and number <= most
+    return number and number >= 1 and number <= max_number
   end
 
-  -- Can commands and fencing tokens do with an entry?
-  function queue.is_fit(entry)
-    local is_served = entry.tokens == 'r' or is_number(string.match(entry.tokens, '^p?(%d+)$'))
-    return is_served and is_number(entry.expire) and is_number(entry.life)
+  -- Can commands and draws use the numbers of an entry?
+  function queue.is_valid(entry)
+    local has_tokens = entry.tokens == 'r' or is_in_range(string.match(entry.tokens, '^p?(%d+)$'))
+    return has_tokens and is_in_range(entry.expire) and is_in_range(entry.life)
   end
 
-  -- Gives a lock of one holder to the owner of an entry for the claim window, and tells its process.
-  -- used, reserved: as for draw, where that is known.
-  -- Returns how many heard it, and the same two for the next to draw; nil: the lock cannot be given.
-  local function give(entry, used, reserved)
-    local first, last_one = queue.draw(entry.tokens, entry.life, used, reserved)
+  -- Hands an exclusive lock to the owner of an entry for the claim window, and signals its process.
+  -- last_used, last_reserved: as for draw, where known.
+  -- Returns how many listeners there are, and last_used and last_reserved for the next draw; nil if
+  -- the lock cannot be handed over.
+  local function grant(entry, last_used, last_reserved)
+    local first, last = queue.draw(entry.tokens, entry.life, last_used, last_reserved)
     if not first then
       return nil
     end
@@ -253,69 +262,72 @@ local function queue_of(lock, mark, counter, line, sender)
     if redis.pcall('SET', lock, entry.owner, 'PX', lease).err then
       return nil
     end
-    local words = string.format('%s %s %d', first, last_one, lease)
-    local listeners = entry.channel == '-' and 1 or queue.tell_of_lock(entry, words)
-    -- Nobody uses them if nobody listens.
-    return listeners, first - 1, last_one
+    local words = string.format('%s %s %d', first, last, lease)
+    local listeners = entry.channel == '-' and 1 or queue.signal_entry(entry, words)
+    -- Without a listener nobody uses these fencing tokens: the next draw may return them again.
+    return listeners, first - 1, last
   end
 
-  -- What the locks of shared kinds need besides: holders.lua.
+  -- The functions for locks of shared kinds, from holders.lua.
   local group
   function queue.group()
-    group = group or group_of(queue, lock, line, sender)
+    group = group or group_of(queue, lock, queue_key, sender)
     return group
   end
 
-  -- Who has the lock, for those who wait: of a group, how many there are.
-  function queue.shown(holder)
-    local is_group = holder == readers or holder == permits
+  -- The holder as waiters are told it: for a group, its marker and how many hold the lock.
+  function queue.describe_holder(holder)
+    local is_group = holder == readers_marker or holder == permits_marker
     return is_group and holder .. ' ' .. queue.group().count() or holder
   end
 
-  -- but: an owner whose entry is taken out, and not handed the lock: it has it, or lets go of it.
-  -- used, reserved: as for draw, where that is known.
-  -- True: the lock has the next owner, or a group of them, and their processes were told. False:
-  -- nobody is there to have it; the lock may have the name of somebody who is gone.
-  function queue.hand_over(but, used, reserved)
+  -- Hands the lock to the next entry, or to a group of entries, and removes them. except: an owner
+  -- whose entry is removed without a hand-over, as it has or releases the lock. last_used,
+  -- last_reserved: as for draw, where known.
+  -- Returns true if the lock has a next owner, or a group of them, whose processes were signalled;
+  -- false if there is none: the lock may then still name an owner that is gone.
+  function queue.hand_over(except, last_used, last_reserved)
     while true do
-      local text, position = next_in()
+      local text, position = next_entry()
       if not text then
         return false
       end
-      local entry, listeners, is_taken_out = queue.parse(text), 0, false
+      local entry, listeners, is_removed = queue.parse(text), 0, false
       if entry and entry.is_hint then
-        listeners = not queue.is_over(entry) and queue.tell_of_lock(entry, 'free') or 0
+        listeners = not queue.is_expired(entry) and queue.signal_entry(entry, 'free') or 0
         if listeners > 0 and entry.life ~= '0' then
           return false
         end
-      elseif entry and entry.owner ~= but and queue.is_fit(entry) then
+      elseif entry and entry.owner ~= except and queue.is_valid(entry) then
         if entry.marker and position == 0 then
-          listeners, used, reserved = queue.group().admit(entry.marker, used, reserved)
-          is_taken_out = true
+          listeners, last_used, last_reserved =
+            queue.group().admit(entry.marker, last_used, last_reserved)
+          is_removed = true
         elseif entry.marker and queue.group().end_leases() then
-          -- Perhaps it is among those that have left the queue.
-          is_taken_out = true
+          -- end_leases may have removed this entry, too.
+          is_removed = true
         elseif entry.marker then
-          listeners, used, reserved =
-            queue.group().let_in(entry.marker, {entry}, used, reserved)
+          listeners, last_used, last_reserved =
+            queue.group().let_in(entry.marker, {entry}, last_used, last_reserved)
         else
-          listeners, used, reserved = give(entry, used, reserved)
+          listeners, last_used, last_reserved = grant(entry, last_used, last_reserved)
         end
         if not listeners then
           return false
         end
       end
-      local is_handed = listeners > 0 and not entry.is_hint
-      if not is_taken_out and not queue.take_out(text, position) then
-        return is_handed
+      local is_handed_over = listeners > 0 and not entry.is_hint
+      if not is_removed and not queue.remove(text, position) then
+        return is_handed_over
       end
-      if is_handed then
+      if is_handed_over then
         if entry.marker and position > 0 then
           queue.group().admit()
         end
         return true
       end
-      -- The lock is free for whoever was told so. Readers do not keep each other out.
+      -- The process of this hint tries to take the lock. Others of a shared kind may enter beside
+      -- it.
       if listeners > 0 and not entry.marker then
         return false
       end

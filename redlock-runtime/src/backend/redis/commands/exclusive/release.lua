@@ -1,30 +1,31 @@
--- release: hands the lock to the first entry of its queue if it still has its owner; deletes it if
--- the queue is empty. An owner that is in the queue itself leaves it.
+-- release: hands the lock to the first entry of its queue if it still has its owner; deletes the
+-- lock if no process takes it. An owner that is in the queue leaves it.
 -- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot, KEYS[3] its fencing counter,
 -- KEYS[4] its queue; the lock alone: the queue is left out
--- ARGV[1] owner, ARGV[2] 'leave' for one in the queue, ARGV[3] the last fencing token that was used, or
--- '': all that were reserved, ARGV[4] the last that was reserved, ARGV[5] life of the counter in ms.
--- What is empty may be left out at the end.
+-- ARGV[1] owner, ARGV[2] 'leave' if the owner may be in the queue, ARGV[3] last fencing token used,
+-- '': all that were reserved, ARGV[4] last fencing token reserved, ARGV[5] life of the counter
+-- in ms. Empty arguments at the end may be left out.
 -- Returns 1 (released), 2 (handed over), 0 (gone) or -1 (another owner)
-local lock, mark, counter, line = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local owner, used, reserved = ARGV[1], ARGV[3], ARGV[4]
-if line and ARGV[2] == 'leave' then
-  queue_of(lock, mark, counter, line, owner).leave(owner)
+local lock, mark, counter, queue_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local owner, last_used, last_reserved = ARGV[1], ARGV[3], ARGV[4]
+if queue_key and ARGV[2] == 'leave' then
+  queue_of(lock, mark, counter, queue_key, owner).leave(owner)
 end
 local holder = redis.call('GET', lock)
 if holder ~= owner then
   return holder and -1 or 0
 end
-if line then
-  used = used ~= '' and used or nil
-  -- Otherwise somebody has drawn since.
-  local is_given_back = used and redis.pcall('GET', counter) == reserved
-  if redis.pcall('LLEN', line) ~= 0
-    and queue_of(lock, mark, counter, line, owner).hand_over(owner, used, reserved) then
+if queue_key then
+  last_used = last_used ~= '' and last_used or nil
+  -- Unused fencing tokens are given back only if nobody has drawn since.
+  local is_given_back = last_used and redis.pcall('GET', counter) == last_reserved
+  if redis.pcall('LLEN', queue_key) ~= 0
+    and queue_of(lock, mark, counter, queue_key, owner)
+      .hand_over(owner, last_used, last_reserved) then
     return 2
   end
   if is_given_back then
-    redis.pcall('SET', counter, used, 'PX', ARGV[5])
+    redis.pcall('SET', counter, last_used, 'PX', ARGV[5])
   end
 end
 redis.call('DEL', lock)

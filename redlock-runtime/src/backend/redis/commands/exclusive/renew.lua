@@ -1,15 +1,15 @@
--- renew: extends the leases that still have their owner. Never creates a key.
--- KEYS[i] the locks (in one hash slot on a cluster)
+-- renew: extends the leases of locks that still have their owners. Never creates a key.
+-- KEYS[i] the i-th lock (all in one hash slot on a cluster)
 -- ARGV[2i-1] owner, ARGV[2i] expire in ms
 -- Returns the server's time, in microseconds since 1970, and the failures only, flat:
 -- {time, i, 0 (gone) or 1 (another owner), ...}
 local time = redis.call('TIME')
 local reply = {time[1] * 1000000 + time[2]}
-for i, key in ipairs(KEYS) do
-  -- pcall: a key of another type is "not ours", and must not fail the rest of the batch.
-  local holder = redis.pcall('GET', key)
+for i, lock in ipairs(KEYS) do
+  -- pcall: a key of another type counts as "not ours", and must not fail the rest of the batch.
+  local holder = redis.pcall('GET', lock)
   if holder == ARGV[2 * i - 1] then
-    redis.call('PEXPIRE', key, ARGV[2 * i])
+    redis.call('PEXPIRE', lock, ARGV[2 * i])
   else
     reply[#reply + 1] = i
     reply[#reply + 1] = holder and 1 or 0

@@ -1,31 +1,32 @@
--- rotate: hands the lock to the first entry of its queue, and puts its process at the end with
--- another owner.
--- If nobody waits, the lock stays, with a full lease and more fencing tokens.
+-- rotate: hands the lock to the first entry of its queue, and puts the process of its owner at the
+-- end of the queue, with another owner. If nobody waits, the owner keeps the lock, with a full
+-- lease and more fencing tokens.
 -- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot, KEYS[3] its fencing counter,
 -- KEYS[4] its queue
--- ARGV[1] owner, ARGV[2] the last fencing token that was used, ARGV[3] the last that was reserved,
--- ARGV[4] the next owner, ARGV[5] expire in ms, ARGV[6] life of the counter in ms,
--- ARGV[7] fencing tokens, ARGV[8] channel
+-- ARGV[1] owner, ARGV[2] last fencing token used, ARGV[3] last fencing token reserved, ARGV[4] next
+-- owner, ARGV[5] expire in ms, ARGV[6] life of the counter in ms, ARGV[7] fencing tokens,
+-- ARGV[8] channel
 -- Returns {1, first fencing token, last, time}: kept; {2, remaining ms of the holder, holder, time,
--- how many before it, 1 if it is told}: passed on; {0, time} (gone) or {-1, time} (another owner)
-local lock, mark, counter, line, owner = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
+-- how many entries are ahead, 1 if it gets signals, or 0}: handed over; {0, time} (gone) or
+-- {-1, time} (another owner)
+local lock, mark, counter, queue_key, owner = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[1]
 local now = clock()
 local holder = redis.call('GET', lock)
 if holder ~= owner then
   return {holder and -1 or 0, now}
 end
-local queue = queue_of(lock, mark, counter, line, owner)
+local queue = queue_of(lock, mark, counter, queue_key, owner)
 if queue.hand_over(owner, ARGV[2], ARGV[3]) then
   local entry = table.concat({ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[4]}, ' ')
-  local length = redis.call('RPUSH', line, entry)
-  redis.call('PEXPIRE', line, line_life)
-  local is_told = ARGV[8] == '-' and 0 or 1
-  local next_holder = queue.shown(redis.call('GET', lock))
-  return {2, redis.call('PTTL', lock), next_holder, now, length - 1, is_told}
+  local length = redis.call('RPUSH', queue_key, entry)
+  redis.call('PEXPIRE', queue_key, queue_life)
+  local is_signalled = ARGV[8] == '-' and 0 or 1
+  local next_holder = queue.describe_holder(redis.call('GET', lock))
+  return {2, redis.call('PTTL', lock), next_holder, now, length - 1, is_signalled}
 end
-local first, last_one = queue.draw(ARGV[7], ARGV[6], ARGV[2], ARGV[3])
+local first, last = queue.draw(ARGV[7], ARGV[6], ARGV[2], ARGV[3])
 if not first then
-  return redis.error_reply(last_one)
+  return redis.error_reply(last)
 end
 redis.call('SET', lock, owner, 'PX', ARGV[5])
-return {1, first, last_one, now}
+return {1, first, last, now}

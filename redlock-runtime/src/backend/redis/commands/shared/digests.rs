@@ -19,12 +19,12 @@ pub(crate) fn scripts() -> [&'static str; 6] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "2a8a9ed50caa11303ece2bf6410b9aad97501062"),
-        (&enqueue::SCRIPT, "89af2ad7b8120dedb268f7e9ff6ed003b15304c1"),
-        (&release::SCRIPT, "0c044d1f904e23206491bb4a406adffad5d365a2"),
-        (&renew::SCRIPT, "cb79320f242c0c5abd4250a816e456a26fde623a"),
-        (&raise::SCRIPT, "742a0466ee4d64cef449588c3e40e2e0cb0786a0"),
-        (&downgrade::SCRIPT, "77b80a46e6544327f38be0e8c4d8b8ce709a790c"),
+        (&acquire::SCRIPT, "d93305755a4929bf6f0d080fe82ea2896d2c844a"),
+        (&enqueue::SCRIPT, "5e9d81424feaaecad192f8766d2ceff021ddffcd"),
+        (&release::SCRIPT, "3f0e4c2d3d9dee8b0e4b1de6ca5405aeccbd2c3b"),
+        (&renew::SCRIPT, "2c047dd386a24e35bf30782c5caeccd0facd4846"),
+        (&raise::SCRIPT, "6dd0787fab2a9b55c9eb46ef7a8b236150189328"),
+        (&downgrade::SCRIPT, "a6717472ade34130b81ca87e0e635886fb33af16"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

@@ -1,74 +1,76 @@
--- holders: what scripts do with those who hold a lock of a shared kind together, after hand_over.lua.
--- KEYS and ARGV are those of the script behind it; nothing here depends on them. Returns nothing.
+-- holders: the functions for the group of owners that hold a lock of a shared kind together, after
+-- hand_over.lua.
+-- KEYS and ARGV are those of the script after it; nothing here depends on them. Returns nothing.
 
 -- sender: as for queue_of.
-function group_of(queue, lock, line, sender)
-  -- So many entries come in together at most.
-  local most_together = 64
-  -- So many are read at first: mostly there is no room for more.
-  local most_alone = 4
+function group_of(queue, lock, queue_key, sender)
+  -- At most this many entries enter together.
+  local max_admitted = 64
+  -- This many entries are read at first: usually there is no room for more.
+  local first_read = 4
   local group, digits = {}, queue.digits
-  -- Those who hold the lock: owners, and the ends of their leases, in microseconds since 1970. An end
-  -- is odd while its owner is invited: it was let in and told, for the whole claim window, and has not
-  -- claimed the lock yet.
-  local holders = string.sub(line, 1, -6) .. 'holders'
-  -- So long, in ms, are holders kept behind their leases, to show who has not claimed.
-  group.memory = line_life
-  -- So many entries are searched for those of a client that has not claimed.
-  local most_searched = 256
-  -- Have entries left the queue whose client has not claimed?
+  -- The key of the holders: owners, and the ends of their leases in microseconds since 1970. The
+  -- end is odd while its owner is invited: it was let in for the whole claim window and signalled,
+  -- and has not claimed the lock yet.
+  local holders_key = string.sub(queue_key, 1, -6) .. 'holders'
+  -- How long holders are kept after their leases (ms), to show who has not claimed the lock.
+  group.extra_life = queue_life
+  -- This many entries are searched for those of a client that has not claimed the lock.
+  local max_searched = 256
+  -- Have entries left the queue because their client has not claimed the lock?
   group.has_dropped = false
 
-  -- How many leases are not over; nil: what stands there is no set of holders.
+  -- How many leases have not ended; nil if the key has no set of holders.
   local function count_leases()
-    local count = redis.pcall('ZCOUNT', holders, '(' .. digits(clock()), '+inf')
+    local count = redis.pcall('ZCOUNT', holders_key, '(' .. digits(clock()), '+inf')
     return type(count) == 'number' and count or nil
   end
 
-  -- Is there room beside the holders, none of a new group, and `others`? Whoever asks for a permit
-  -- brings the largest number of permits.
-  function group.has_room(tokens, others, is_new)
-    local permits = tonumber(string.sub(tokens, 2))
-    if not permits or is_new then
-      return tokens == 'r' or permits and others < permits
+  -- Is there room for an owner of a kind beside the holders and `others` more? A new group has no
+  -- holders yet. The kind of a permit says how many permits there are.
+  function group.has_room(kind, others, is_new_group)
+    local max_permits = tonumber(string.sub(kind, 2))
+    if not max_permits or is_new_group then
+      return kind == 'r' or max_permits and others < max_permits
     end
     local count = count_leases()
-    return count and count + others < permits
+    return count and count + others < max_permits
   end
 
-  -- The client of an owner: all but the 24 digits in which its owners differ.
+  -- The client of an owner: all but the last 24 digits, in which its owners differ.
   local function client_of(owner)
     return string.sub(owner, 1, -25)
   end
 
-  -- Removes the leases that are over. A process that has not claimed an invitation is frozen, or its
-  -- host is gone: its other entries leave the queue, as each would be invited in vain. Their callers
-  -- are told to look, and enqueue anew. The sender shows that its own client lives.
-  -- Has an entry left the queue?
+  -- Removes leases that have ended. A process that has not claimed the lock after an invitation is
+  -- frozen, or its host is gone: its other entries leave the queue, as each would be invited in
+  -- vain. Their callers are signalled to look, and enqueue again. The client of the sender is
+  -- alive. Returns whether an entry has left the queue.
   function group.end_leases()
     local now = digits(clock())
-    local count = redis.pcall('ZCOUNT', holders, '-inf', now)
+    local count = redis.pcall('ZCOUNT', holders_key, '-inf', now)
     if type(count) ~= 'number' or count == 0 then
       return false
     end
-    local ended, silent = redis.pcall('ZRANGE', holders, 0, count - 1, 'WITHSCORES'), {}
-    redis.pcall('ZREMRANGEBYSCORE', holders, '-inf', now)
-    for place = 1, #ended, 2 do
-      if ended[place + 1] % 2 == 1 then
-        silent[client_of(ended[place])] = true
+    local ended, silent_clients = redis.pcall('ZRANGE', holders_key, 0, count - 1, 'WITHSCORES'), {}
+    redis.pcall('ZREMRANGEBYSCORE', holders_key, '-inf', now)
+    for index = 1, #ended, 2 do
+      if ended[index + 1] % 2 == 1 then
+        silent_clients[client_of(ended[index])] = true
       end
     end
-    -- What is too short has no such digits.
-    silent[''] = nil
-    silent[client_of(sender or '')] = nil
-    local entries = next(silent) and redis.pcall('LRANGE', line, 0, most_searched - 1) or {}
+    -- An owner that is too short names no client.
+    silent_clients[''] = nil
+    silent_clients[client_of(sender or '')] = nil
+    local entries = next(silent_clients)
+      and redis.pcall('LRANGE', queue_key, 0, max_searched - 1) or {}
     local has_dropped = false
     for _, text in ipairs(entries) do
       local entry = queue.parse(text)
-      if entry and not entry.is_hint and silent[client_of(entry.owner)] then
-        redis.pcall('LREM', line, 1, text)
+      if entry and not entry.is_hint and silent_clients[client_of(entry.owner)] then
+        redis.pcall('LREM', queue_key, 1, text)
         if entry.channel ~= '-' then
-          queue.tell_of_lock(entry, 'look')
+          queue.signal_entry(entry, 'look')
         end
         has_dropped = true
       end
@@ -77,47 +79,48 @@ function group_of(queue, lock, line, sender)
     return has_dropped
   end
 
-  -- Makes owners holders, each for a lease in ms; or invites them, which `odd` shows, 1 or nil. The
-  -- first of a group remove what is left of an older one. The marker lasts as long as the last of the
-  -- leases. Returns what is wrong, if anything.
+  -- Adds owners to the holders, each for a lease in ms; invites those with `invited_bit` 1, not
+  -- nil. The first of a group remove what is left of an older group. The marker lasts as long as
+  -- the last of the leases. Returns an error message, if any.
   function group.enter(marker, entries)
-    local left, longest, memory = -1, 0, 0
+    local marker_left, longest, extra_life = -1, 0, 0
     if redis.call('GET', lock) == marker then
-      left = redis.call('PTTL', lock)
+      marker_left = redis.call('PTTL', lock)
     else
-      -- pcall: what is no set of holders is left alone, and told.
-      local cleared = redis.pcall('ZREMRANGEBYSCORE', holders, '-inf', '+inf')
+      -- pcall: a key that is no set of holders stays as it is, and the error is returned.
+      local cleared = redis.pcall('ZREMRANGEBYSCORE', holders_key, '-inf', '+inf')
       if type(cleared) ~= 'number' then
         return cleared.err
       end
     end
-    local now, members, ends = clock(), {}, {}
+    local now, zadd_args, lease_ends = clock(), {}, {}
     now = now - now % 2
-    for place, entry in ipairs(entries) do
-      local lasts, lease = entry.lease * 1000 + (entry.odd or 0), entry.lease
-      -- Most leases are as long as each other, and numbers are slow to print.
-      ends[lasts] = ends[lasts] or digits(now + lasts)
-      members[2 * place - 1], members[2 * place] = ends[lasts], entry.owner
-      longest, memory = math.max(longest, lease), entry.odd and group.memory or memory
+    for index, entry in ipairs(entries) do
+      local lease_micros, lease = entry.lease * 1000 + (entry.invited_bit or 0), entry.lease
+      -- Most leases have the same length, and numbers are slow to format.
+      lease_ends[lease_micros] = lease_ends[lease_micros] or digits(now + lease_micros)
+      zadd_args[2 * index - 1], zadd_args[2 * index] = lease_ends[lease_micros], entry.owner
+      longest, extra_life = math.max(longest, lease),
+        entry.invited_bit and group.extra_life or extra_life
     end
-    local added = redis.pcall('ZADD', holders, unpack(members))
+    local added = redis.pcall('ZADD', holders_key, unpack(zadd_args))
     if type(added) ~= 'number' then
       return added.err
     end
-    redis.pcall('PEXPIRE', holders, digits(math.max(left, longest) + memory))
+    redis.pcall('PEXPIRE', holders_key, digits(math.max(marker_left, longest) + extra_life))
     -- The lock last: a script that fails half-way is not rolled back.
-    return left < longest and redis.pcall('SET', lock, marker, 'PX', longest).err
+    return marker_left < longest and redis.pcall('SET', lock, marker, 'PX', longest).err
   end
 
-  -- When does the lease of an owner end? nil: it has none.
-  function group.ends(owner)
-    local ends = redis.pcall('ZSCORE', holders, owner)
-    return type(ends) == 'string' and tonumber(ends) or nil
+  -- The end of the lease of an owner (us since 1970); nil if it has none.
+  function group.lease_end(owner)
+    local lease_end = redis.pcall('ZSCORE', holders_key, owner)
+    return type(lease_end) == 'string' and tonumber(lease_end) or nil
   end
 
-  -- The rest of the first lease to end, in ms.
-  function group.first_end()
-    local first = redis.pcall('ZRANGE', holders, 0, 0, 'WITHSCORES')[2]
+  -- How long until the first lease ends (ms).
+  function group.time_to_first_end()
+    local first = redis.pcall('ZRANGE', holders_key, 0, 0, 'WITHSCORES')[2]
     return first and math.max(0, math.ceil((first - clock()) / 1000))
   end
 
@@ -125,112 +128,118 @@ function group_of(queue, lock, line, sender)
     return count_leases() or 0
   end
 
-  -- Those at the head of the queue for whom there is room beside the holders, and `invited` others;
-  -- the entries of the queue that are done with, how many were invited, and whether the queue has no
-  -- further entries.
-  local function next_together(marker, invited, is_new)
-    local entries, done, texts = {}, {}, redis.pcall('LRANGE', line, 0, most_alone - 1)
-    while #done < most_together do
-      if #done == most_alone then
-        for _, text in ipairs(redis.pcall('LRANGE', line, most_alone, most_together - 1)) do
+  -- The entries at the head of the queue for which there is room beside the holders, and beside
+  -- `hinted` waiters, who were told that the lock is free. Returns these entries, the texts of all
+  -- entries that can be removed, the new number of hinted waiters, and whether the queue ends
+  -- there.
+  local function next_entrants(marker, hinted, is_new_group)
+    local entries, finished, texts = {}, {}, redis.pcall('LRANGE', queue_key, 0, first_read - 1)
+    while #finished < max_admitted do
+      if #finished == first_read then
+        for _, text in ipairs(redis.pcall('LRANGE', queue_key, first_read, max_admitted - 1)) do
           texts[#texts + 1] = text
         end
       end
-      local text = texts[#done + 1]
+      local text = texts[#finished + 1]
       if not text then
-        return entries, done, invited, #done > 0
+        return entries, finished, hinted, #finished > 0
       end
       local entry = queue.parse(text)
-      -- A hint that is over keeps nobody out.
-      if not entry or not entry.is_hint or not queue.is_over(entry) then
+      -- An expired hint keeps nobody out.
+      if not entry or not entry.is_hint or not queue.is_expired(entry) then
         if not entry or entry.marker ~= marker
-          or not group.has_room(entry.tokens, invited + #entries, is_new) then
+          or not group.has_room(entry.tokens, hinted + #entries, is_new_group) then
           break
         end
         if entry.is_hint then
-          invited = invited + math.min(queue.tell_of_lock(entry, 'free') or 0, 1)
-        elseif queue.is_fit(entry) then
+          hinted = hinted + math.min(queue.signal_entry(entry, 'free') or 0, 1)
+        elseif queue.is_valid(entry) then
           entries[#entries + 1] = entry
         end
       end
-      done[#done + 1] = text
+      finished[#finished + 1] = text
     end
-    return entries, done, invited, false
+    return entries, finished, hinted, false
   end
 
-  -- Enters the owners of entries for the claim window, each with a fencing token of its own, and
-  -- tells their processes: what one of them has to be told is one message.
-  -- Returns how many owners heard it, and what give returns besides; nil: they cannot enter.
-  function group.let_in(marker, entries, used, reserved)
+  -- Adds the owners of entries to the holders for the claim window, each with a fencing token of
+  -- its own, and signals their processes: those of one channel with one message.
+  -- Returns how many owners have a listener, and the other results of grant; nil if they cannot
+  -- enter.
+  function group.let_in(marker, entries, last_used, last_reserved)
     local life = 0
     for _, entry in ipairs(entries) do
       entry.lease, life = math.min(entry.expire, claim_window), math.max(life, entry.life)
-      -- Who is not told, or has less time, may be late and alive.
-      entry.odd = entry.lease == claim_window and entry.channel ~= '-' and 1 or nil
+      -- An owner that gets no signal, or has a shorter lease, may be alive and late: it is not
+      -- invited.
+      entry.invited_bit = entry.lease == claim_window and entry.channel ~= '-' and 1 or nil
     end
-    local first, last_one = queue.draw(#entries, digits(life), used, reserved, #entries)
+    local first, last = queue.draw(#entries, digits(life), last_used, last_reserved, #entries)
     if not first or group.enter(marker, entries) then
       return nil
     end
-    local channels, owners, messages, heard, is_denied = {}, {}, {}, 0, false
-    for place, entry in ipairs(entries) do
-      local channel, token = entry.channel, digits(first + place - 1)
-      local message = queue.message_of(entry, token .. ' ' .. token .. ' ' .. entry.lease)
-      local told = owners[channel]
-      if not told then
-        told, messages[channel] = {}, {}
-        channels[#channels + 1], owners[channel] = channel, told
+    local channels, owners, messages, reached, is_denied = {}, {}, {}, 0, false
+    for index, entry in ipairs(entries) do
+      local channel, fencing_token = entry.channel, digits(first + index - 1)
+      local message =
+        queue.message_of(entry, fencing_token .. ' ' .. fencing_token .. ' ' .. entry.lease)
+      local channel_owners = owners[channel]
+      if not channel_owners then
+        channel_owners, messages[channel] = {}, {}
+        channels[#channels + 1], owners[channel] = channel, channel_owners
       end
-      told[#told + 1] = entry.owner
-      messages[channel][#told] = #message .. ' ' .. message
+      channel_owners[#channel_owners + 1] = entry.owner
+      messages[channel][#channel_owners] = #message .. ' ' .. message
     end
     for _, channel in ipairs(channels) do
       local message = 'all ' .. table.concat(messages[channel])
-      local listeners = channel == '-' and 1 or queue.tell(channel, message)
+      local listeners = channel == '-' and 1 or queue.signal(channel, message)
       if (listeners or 0) > 0 then
-        heard = heard + #owners[channel]
+        reached = reached + #owners[channel]
       else
-        redis.pcall('ZREM', holders, unpack(owners[channel]))
+        redis.pcall('ZREM', holders_key, unpack(owners[channel]))
         is_denied = is_denied or not listeners
       end
     end
-    if heard == 0 and is_denied then
+    if reached == 0 and is_denied then
       return nil
     end
-    -- Nobody uses them if nobody listens.
-    return heard, first - 1, last_one
+    -- Without a listener nobody uses these fencing tokens: the next draw may return them again.
+    return reached, first - 1, last
   end
 
-  -- Lets in those at the head of the queue for whom there is room; with `new`, a marker, as the
-  -- first of a group. used, reserved: as for draw, where that is known.
-  -- Returns what let_in returns.
-  function group.admit(new, used, reserved)
-    local marker, invited, heard = new or redis.pcall('GET', lock), 0, 0
+  -- Lets in the entries at the head of the queue for which there is room; as the first of a group
+  -- if `new_marker` is given. last_used, last_reserved: as for draw, where known. Returns what
+  -- let_in returns.
+  function group.admit(new_marker, last_used, last_reserved)
+    local marker, hinted, reached = new_marker or redis.pcall('GET', lock), 0, 0
     group.end_leases()
     while true do
-      local entries, done, is_all, told
-      entries, done, invited, is_all = next_together(marker, invited, new and heard == 0)
+      local entries, finished, is_whole_queue, newly_reached
+      entries, finished, hinted, is_whole_queue =
+        next_entrants(marker, hinted, new_marker and reached == 0)
       if #entries > 0 then
-        told, used, reserved = group.let_in(marker, entries, used, reserved)
-        if not told then
-          return heard > 0 and heard or nil
+        newly_reached, last_used, last_reserved =
+          group.let_in(marker, entries, last_used, last_reserved)
+        if not newly_reached then
+          return reached > 0 and reached or nil
         end
-        heard = heard + told
-        if heard > 0 then
-          used, reserved = nil, nil
-        end
-      end
-      if is_all then
-        redis.pcall('DEL', line)
-        return heard, used, reserved
-      end
-      for _, text in ipairs(done) do
-        if not queue.take_out(text, 0) then
-          return heard, used, reserved
+        reached = reached + newly_reached
+        if reached > 0 then
+          last_used, last_reserved = nil, nil
         end
       end
-      if #done == 0 then
-        return heard, used, reserved
+      if is_whole_queue then
+        redis.pcall('DEL', queue_key)
+        return reached, last_used, last_reserved
+      end
+      for _, text in ipairs(finished) do
+        if not queue.remove(text, 0) then
+          return reached, last_used, last_reserved
+        end
+      end
+      if #finished == 0 then
+        return reached, last_used, last_reserved
       end
     end
   end

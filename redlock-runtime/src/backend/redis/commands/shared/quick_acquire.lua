@@ -1,41 +1,42 @@
--- quick_acquire: what most calls of acquire find: nobody waits, and the lock is free, or a reader comes
--- to readers. It stands ahead of all other parts of that script, as making their functions costs the
--- server as much as this. What it does not decide, they decide.
+-- quick_acquire: the usual case of acquire: nobody waits, and the lock is free, or a reader joins
+-- readers. It comes first in that script, because creating the functions of the other parts costs
+-- the server as much as this part. They handle all other cases.
 -- KEYS[1] .. KEYS[5], ARGV[1] .. ARGV[4] and Returns: those of acquire
 do
   local lock, mark, counter, holders = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
-  local expire, tokens = tonumber(ARGV[2]), ARGV[4]
+  local expire, kind = tonumber(ARGV[2]), ARGV[4]
   local holder = redis.call('GET', lock)
-  local is_simple = not holder or holder == '<readers>' and tokens == 'r'
+  local is_simple = not holder or holder == '<readers>' and kind == 'r'
   if is_simple and redis.call('LLEN', KEYS[4]) == 0 then
-    local last, time = redis.call('MGET', mark, counter), redis.call('TIME')
+    local stored, time = redis.call('MGET', mark, counter), redis.call('TIME')
     local now = time[1] * 1000000 + time[2]
-    -- MGET finds nothing in a key of another type, and GET fails.
-    local of_slot = tonumber(last[1] or redis.call('GET', mark) or '0')
-    local of_lock = tonumber(last[2] or '0')
-    local limit = 9007199254740991
-    if of_slot and of_slot < limit and of_lock and of_lock < limit then
-      local next = math.max(of_slot, of_lock) + 1
-      local token, life = math.max(next, now), 172800000 + math.max(0, next - now) / 1000
-      local first = string.format('%.0f', token)
+    -- MGET returns nothing for a key of another type; GET fails.
+    local slot_last = tonumber(stored[1] or redis.call('GET', mark) or '0')
+    local lock_last = tonumber(stored[2] or '0')
+    local max_token = 9007199254740991
+    if slot_last and slot_last < max_token and lock_last and lock_last < max_token then
+      local next_token = math.max(slot_last, lock_last) + 1
+      local fencing_token, mark_life =
+        math.max(next_token, now), 172800000 + math.max(0, next_token - now) / 1000
+      local token_text = string.format('%.0f', fencing_token)
       -- The mark first, the lock last: a script that fails half-way is not rolled back.
-      redis.call('SET', mark, first, 'PX', string.format('%.0f', life))
-      if last[2] then
-        -- It would be below this fencing token.
+      redis.call('SET', mark, token_text, 'PX', string.format('%.0f', mark_life))
+      if stored[2] then
+        -- The counter would be below this fencing token.
         redis.call('DEL', counter)
       end
       if not holder then
         redis.call('ZREMRANGEBYSCORE', holders, '-inf', '+inf')
       end
-      -- Even: nobody was invited.
+      -- An even end: the owner was not invited.
       redis.call('ZADD', holders, string.format('%.0f', now - now % 2 + expire * 1000), ARGV[1])
-      local left = holder and redis.call('PTTL', lock) or 0
-      -- Always: holders that were deleted by hand have just come back without an end.
-      redis.call('PEXPIRE', holders, string.format('%.0f', math.max(left, expire)))
-      if left < expire then
-        redis.call('SET', lock, tokens == 'r' and '<readers>' or '<permits>', 'PX', ARGV[2])
+      local remaining = holder and redis.call('PTTL', lock) or 0
+      -- Always set: a set of holders that was deleted by hand is new, and has no expiry.
+      redis.call('PEXPIRE', holders, string.format('%.0f', math.max(remaining, expire)))
+      if remaining < expire then
+        redis.call('SET', lock, kind == 'r' and '<readers>' or '<permits>', 'PX', ARGV[2])
       end
-      return {1, first, first, now}
+      return {1, token_text, token_text, now}
     end
   end
 end

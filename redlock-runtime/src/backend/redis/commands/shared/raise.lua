@@ -1,8 +1,8 @@
--- raise: lifts the fencing mark behind a lock of a shared kind that an owner still holds, and its
--- fencing counter if it has one.
+-- raise: raises the fencing mark of a lock of a shared kind that an owner still holds, and its
+-- fencing counter if there is one, to a fencing token.
 -- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot, KEYS[3] its fencing counter,
 -- KEYS[4] its holders
--- ARGV[1] owner, ARGV[2] fencing token, ARGV[3] life of the counter in ms, ARGV[4] what stands in the
+-- ARGV[1] owner, ARGV[2] fencing token, ARGV[3] life of the counter in ms, ARGV[4] marker in the
 -- lock
 -- Returns 1 (both are at least the token), 0 (lock gone) or -1 (another owner)
 local holder = redis.call('GET', KEYS[1])
@@ -11,24 +11,24 @@ if holder ~= ARGV[4] then
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local ends = redis.call('ZSCORE', KEYS[4], ARGV[1])
-if not ends or tonumber(ends) <= now then
+local lease_end = redis.call('ZSCORE', KEYS[4], ARGV[1])
+if not lease_end or tonumber(lease_end) <= now then
   return 0
 end
-local token = tonumber(ARGV[2])
+local fencing_token = tonumber(ARGV[2])
 local last = tonumber(redis.call('GET', KEYS[2]) or '0')
--- No number, or `nan`, which equals nothing.
+-- The mark is no number, or `nan`, which does not equal itself.
 if last ~= last or not last then
   return redis.error_reply('FENCE no fencing token is left behind ' .. KEYS[2])
 end
-if last < token then
-  local ahead = math.max(0, token - now) / 1000
-  redis.call('SET', KEYS[2], ARGV[2], 'PX', string.format('%.0f', 172800000 + ahead))
+if last < fencing_token then
+  local ahead_ms = math.max(0, fencing_token - now) / 1000
+  redis.call('SET', KEYS[2], ARGV[2], 'PX', string.format('%.0f', 172800000 + ahead_ms))
 end
--- A counter, where there is one, is what the next fencing token comes behind. One that is no number
--- is lifted as well.
+-- If there is a counter, the next fencing token comes after it. A counter that is no number is
+-- raised, too.
 local counter = redis.pcall('GET', KEYS[3])
-if type(counter) == 'string' and not ((tonumber(counter) or 0) >= token) then
+if type(counter) == 'string' and not ((tonumber(counter) or 0) >= fencing_token) then
   redis.call('SET', KEYS[3], ARGV[2], 'PX', ARGV[3])
 end
 return 1

@@ -1,13 +1,13 @@
--- release: an owner leaves the holders of a lock of a shared kind. The last of them hands the lock to
--- the first entry of the queue, or deletes it. An owner that is in the queue itself leaves it.
--- KEYS[1] the lock, KEYS[2] its holders, KEYS[3] the fencing mark of its hash slot, KEYS[4] its fencing
--- counter, KEYS[5] its queue; the first two alone: the queue is left out
--- ARGV[1] owner, ARGV[2] what stands in the lock, ARGV[3] 'leave' for one in the queue
+-- release: removes an owner from the holders of a lock of a shared kind. The last of them hands the
+-- lock to the first entry of the queue, or deletes it. An owner that is in the queue leaves it.
+-- KEYS[1] the lock, KEYS[2] its holders, KEYS[3] the fencing mark of its hash slot,
+-- KEYS[4] its fencing counter, KEYS[5] its queue; the first two alone: the queue is left out
+-- ARGV[1] owner, ARGV[2] marker in the lock, ARGV[3] 'leave' if the owner may be in the queue
 -- Returns 1 (released), 2 (handed over), 0 (gone) or -1 (another owner)
-local lock, holders, line = KEYS[1], KEYS[2], KEYS[5]
+local lock, holders, queue_key = KEYS[1], KEYS[2], KEYS[5]
 local owner, marker = ARGV[1], ARGV[2]
-local is_awaited = line and redis.pcall('LLEN', line) ~= 0
-local queue = is_awaited and queue_of(lock, KEYS[3], KEYS[4], line, owner)
+local has_waiters = queue_key and redis.pcall('LLEN', queue_key) ~= 0
+local queue = has_waiters and queue_of(lock, KEYS[3], KEYS[4], queue_key, owner)
 if queue and ARGV[3] == 'leave' then
   queue.leave(owner)
 end
@@ -15,44 +15,44 @@ local holder = redis.call('GET', lock)
 if holder ~= marker then
   return holder and -1 or 0
 end
-local ends = redis.call('ZSCORE', holders, owner)
-if not ends then
+local lease_end = redis.call('ZSCORE', holders, owner)
+if not lease_end then
   return 0
 end
 local now = clock()
 redis.call('ZREM', holders, owner)
-local found = tonumber(ends) > now and 1 or 0
+local reply = tonumber(lease_end) > now and 1 or 0
 if queue then
   queue.group().end_leases()
 else
   redis.call('ZREMRANGEBYSCORE', holders, '-inf', string.format('%.0f', now))
 end
-local last = tonumber(redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')[2] or '0')
-if last <= now then
-  -- The marker first: whoever is next begins a new group, with leases of its own.
+local last_end = tonumber(redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')[2] or '0')
+if last_end <= now then
+  -- The marker first: the next owner begins a new group, with leases of its own.
   redis.call('DEL', lock, holders)
   if not queue then
-    return found
+    return reply
   end
   if queue.hand_over() then
-    return found * 2
+    return reply * 2
   end
   redis.call('DEL', lock)
-  return found
+  return reply
 end
-local left = math.ceil((last - now) / 1000)
-local is_earlier = left < redis.call('PTTL', lock)
-if is_earlier then
-  redis.call('PEXPIRE', lock, left)
-  redis.call('PEXPIRE', holders, left + (queue and queue.group().memory or 0))
+local remaining = math.ceil((last_end - now) / 1000)
+local ends_earlier = remaining < redis.call('PTTL', lock)
+if ends_earlier then
+  redis.call('PEXPIRE', lock, remaining)
+  redis.call('PEXPIRE', holders, remaining + (queue and queue.group().extra_life or 0))
 end
 if queue then
   queue.group().admit()
-  -- Whoever is first now may have to look earlier than it thought.
-  local text = is_earlier and redis.pcall('LINDEX', line, 0)
-  local first = type(text) == 'string' and queue.parse(text)
+  -- The first waiter may have to look earlier than it was told.
+  local first_text = ends_earlier and redis.pcall('LINDEX', queue_key, 0)
+  local first = type(first_text) == 'string' and queue.parse(first_text)
   if first and first.channel ~= '-' then
-    queue.tell_of_lock(first, 'look')
+    queue.signal_entry(first, 'look')
   end
 end
-return found
+return reply

@@ -1,7 +1,7 @@
--- renew: extends the leases of holders of locks of shared kinds. Never enters one, and never makes a
--- lock.
+-- renew: extends the leases of holders of locks of shared kinds. Never adds a holder, and never
+-- creates a lock.
 -- KEYS[2i-1] the locks, KEYS[2i] their holders (in one hash slot on a cluster)
--- ARGV[3i-2] owner, ARGV[3i-1] expire in ms, ARGV[3i] what stands in the lock
+-- ARGV[3i-2] owner, ARGV[3i-1] expire in ms, ARGV[3i] marker in the lock
 -- Returns the server's time, in microseconds since 1970, and the failures only, flat:
 -- {time, i, 0 (gone) or 1 (another owner), ...}
 local time = redis.call('TIME')
@@ -10,19 +10,19 @@ local reply = {now}
 for i = 1, #KEYS / 2 do
   local lock, holders = KEYS[2 * i - 1], KEYS[2 * i]
   local owner, expire, marker = ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i]
-  -- pcall: a key of another type is "not ours", and must not fail the rest of the batch.
+  -- pcall: a key of another type counts as "not ours", and must not fail the rest of the batch.
   local holder = redis.pcall('GET', lock)
-  local ends = holder == marker and redis.pcall('ZSCORE', holders, owner)
-  if type(ends) == 'string' and tonumber(ends) > now then
-    -- Even: the owner has claimed the lock.
+  local lease_end = holder == marker and redis.pcall('ZSCORE', holders, owner)
+  if type(lease_end) == 'string' and tonumber(lease_end) > now then
+    -- An even end: the owner has claimed the lock.
     redis.call('ZADD', holders, 'XX', string.format('%.0f', now - now % 2 + expire * 1000), owner)
-    local left, longest = redis.call('PTTL', lock), tonumber(expire)
-    if left > longest then
-      -- Another lease is longer, or the clock has stepped back since.
-      local last = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')[2]
-      longest = math.ceil((last - now) / 1000)
+    local remaining, longest = redis.call('PTTL', lock), tonumber(expire)
+    if remaining > longest then
+      -- Another lease is longer, or the clock has stepped back since the marker got its expiry.
+      local last_end = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')[2]
+      longest = math.ceil((last_end - now) / 1000)
     end
-    if left < longest or left > longest + 1 then
+    if remaining < longest or remaining > longest + 1 then
       redis.call('PEXPIRE', lock, longest)
       redis.call('PEXPIRE', holders, longest)
     end
