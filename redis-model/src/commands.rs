@@ -32,7 +32,7 @@ fn form(name: &[u8]) -> Option<Form> {
         b"LRANGE" | b"LREM" | b"ZCOUNT" | b"ZREMRANGEBYSCORE" => (4, 4, Keys::First),
         b"ZADD" => (4, usize::MAX, Keys::First),
         b"ZRANGE" => (4, 5, Keys::First),
-        b"PUBLISH" => (3, 3, Keys::None),
+        b"PUBLISH" | b"PUBSUB" => (3, 3, Keys::None),
         b"TIME" => (1, 1, Keys::None),
         _ => return None,
     };
@@ -66,6 +66,8 @@ impl Data {
         let done = match (*name, arguments) {
             (b"TIME", _) => Ok(self.time()),
             (b"PUBLISH", [channel, message]) => Ok(self.publish(channel, message)),
+            (b"PUBSUB", [b"NUMSUB", channel]) => Ok(self.count_listeners(channel)),
+            (b"PUBSUB", _) => Err(Reply::error("ERR unknown subcommand")),
             (name, arguments) => carry_out(&mut self.keyspace, name, arguments),
         };
         Ok(done.unwrap_or_else(|failure| failure))

@@ -145,7 +145,15 @@ impl Data {
 
     pub(crate) fn publish(&mut self, channel: &[u8], message: &[u8]) -> Reply {
         self.published.push((channel.to_vec(), message.to_vec()));
-        Reply::Int(self.listeners.get(channel).copied().unwrap_or_default())
+        Reply::Int(self.listeners_of(channel))
+    }
+
+    pub(crate) fn count_listeners(&self, channel: &[u8]) -> Reply {
+        Reply::Array(vec![Reply::Bulk(channel.to_vec()), Reply::Int(self.listeners_of(channel))])
+    }
+
+    fn listeners_of(&self, channel: &[u8]) -> i64 {
+        self.listeners.get(channel).copied().unwrap_or_default()
     }
 
     pub(crate) fn denies(&self, key: &[u8]) -> bool {

@@ -1,10 +1,15 @@
 //! A planned failover behind one address: another server is the master from one moment to the next,
 //! and no connection breaks.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use redlock::{LeaseState, Redlock};
 
 use crate::support::proxy::{Then, command};
-use crate::support::{Masters, Proxy, eventually, secs, unique_prefix};
+use crate::support::{
+    Masters, Proxy, Replicated, eventually, ms, secs, time_passes, unique_prefix,
+};
 
 /// The connection for renewals leads to the old server, where the lock never was.
 #[tokio::test]
@@ -23,4 +28,53 @@ async fn a_lock_is_not_lost_by_what_an_older_connection_says() {
     eventually(secs(20), is_renewed).await;
     assert_eq!(guard.state(), LeaseState::Held);
     assert!(masters[1].raw().get(guard.redis_key()).await.is_some());
+}
+
+/// A subscription stays where it is, with a server that is a replica now: what is published at the
+/// new master is heard there, too, but not counted. Whoever is not counted must not take the lock for
+/// its own, as the next one has it.
+#[tokio::test]
+async fn who_listens_at_the_master_of_before_does_not_believe_that_it_was_handed_the_lock() {
+    let servers = Replicated::start(1).await;
+    let proxy = Proxy::start(servers.server(0));
+    let prefix = unique_prefix();
+    let client = async |url: String| {
+        Redlock::builder().url(url).prefix(prefix.clone()).build().await.unwrap()
+    };
+    let moved = client(proxy.url()).await;
+    // It listens from its first wait on.
+    let first = moved.lock("k").acquire().await.unwrap();
+    let second = tokio::spawn(moved.lock("k").acquire());
+    time_passes(ms(50)).await;
+    first.release().await.unwrap();
+    second.await.unwrap().unwrap().release().await.unwrap();
+
+    servers.promote(1).await;
+    servers.linked().await;
+    proxy.lead_to(servers.server(1));
+    let others = [client(servers.server(1).url()).await, client(servers.server(1).url()).await];
+    let inside = Arc::new(AtomicUsize::new(0));
+    let body = |inside: Arc<AtomicUsize>| async move {
+        let others = inside.fetch_add(1, Ordering::SeqCst);
+        time_passes(ms(20)).await;
+        inside.fetch_sub(1, Ordering::SeqCst);
+        others
+    };
+    for _ in 0..10 {
+        let holder = others[0].lock("k").acquire().await.unwrap();
+        let entries = || async { servers.server(1).raw().int(&["LLEN", &queue(&prefix)]).await };
+        let before = moved.lock("k").wait(secs(20)).run(body(Arc::clone(&inside)));
+        let before = tokio::spawn(before);
+        eventually(secs(10), || async { entries().await == 1 }).await;
+        let behind = others[1].lock("k").wait(secs(20)).run(body(Arc::clone(&inside)));
+        let behind = tokio::spawn(behind);
+        eventually(secs(10), || async { entries().await == 2 }).await;
+        holder.release().await.unwrap();
+        let met = [before.await.unwrap().unwrap(), behind.await.unwrap().unwrap()];
+        assert_eq!(met, [0, 0], "two holders at once");
+    }
+}
+
+fn queue(prefix: &str) -> String {
+    format!("{{{prefix}k}}:queue")
 }

@@ -58,6 +58,7 @@ async fn a_user_without_the_words_of_a_line_releases_and_is_told() {
         ("+lindex", true),
         ("+rpush", false),
         ("+publish", true),
+        ("+pubsub|numsub", true),
         ("+lpop", true),
         ("&redlock:*", true),
     ] {

@@ -13,7 +13,7 @@ const SCRIPTS: [&str; 3] = [
     concat!(script!("hand_over.lua"), shared!("holders.lua"), script!("release.lua")),
 ];
 /// The words that a line of waiters needs, and a lock does not: `line_denied` takes them away.
-const OF_LINES: [&str; 10] = [
+const OF_LINES: [&str; 11] = [
     "~{lock:*}:queue",
     "&redlock:*",
     "+lindex",
@@ -23,6 +23,7 @@ const OF_LINES: [&str; 10] = [
     "+lrem",
     "+rpush",
     "+publish",
+    "+pubsub|numsub",
     "+subscribe",
 ];
 

@@ -32,7 +32,8 @@ async fn the_model_answers_what_a_real_server_answers() {
     // Most kinds of answers were there to be compared.
     let least = SEQUENCES;
     assert!(tally.granted > least && tally.refused > least, "{tally:?}");
-    assert!(tally.handed_over > least && tally.told > least, "{tally:?}");
+    // Nothing is published on the channels to which nobody listens.
+    assert!(tally.handed_over > least && tally.told > least / 2, "{tally:?}");
     assert!(tally.failed > least && tally.denied > least, "{tally:?}");
 }
 

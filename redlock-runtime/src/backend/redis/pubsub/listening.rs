@@ -1,5 +1,6 @@
 //! Receives what the server publishes for this client, over a connection of its own.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use deadpool_redis::redis;
@@ -100,15 +101,16 @@ impl<S: Source> Listening<S> {
 
     /// Sends a test message, and waits until it is received.
     async fn show(&self, heard: &mut Heard) -> RedisResult<()> {
-        let channel = &self.route.core.registry.channel;
-        let connection = &mut self.route.calls.borrow().await?.connection;
-        if let Some(key) = mailbox::key_of(channel) {
+        if let Some(key) = mailbox::key_of(&self.route.core.registry.channel) {
+            let connection = &mut self.route.calls.borrow().await?.connection;
             let put = mailbox::put(key, OWN_MESSAGE);
             put.query_async::<Value>(connection).await.map_err(founders::first)?;
         } else {
-            let mut publish = redis::cmd("PUBLISH");
-            publish.arg(channel).arg(OWN_MESSAGE);
-            publish.query_async::<Value>(connection).await?;
+            // Heard through a replica, it would not be counted, and neither would signals. In a
+            // cluster, any server may have it.
+            if !self.is_counted().await? && S::LEADS_TO_ONE {
+                return Err(broken());
+            }
         }
         loop {
             match heard.recv().await {
@@ -121,8 +123,26 @@ impl<S: Source> Listening<S> {
         }
     }
 
+    /// Publishes a test message over the connection for commands. Does the server count a listener?
+    /// Otherwise the subscription is not with the server that hands locks over.
+    async fn is_counted(&self) -> RedisResult<bool> {
+        let connection = &mut self.route.calls.borrow().await?.connection;
+        let mut publish = redis::cmd("PUBLISH");
+        publish.arg(&self.route.core.registry.channel).arg(OWN_MESSAGE);
+        Ok(publish.query_async::<i64>(connection).await? > 0)
+    }
+
+    /// A signal seems to have been missed. Is the subscription known to be with another server?
+    async fn is_misled(&self) -> bool {
+        let registry = &self.route.core.registry;
+        registry.doubted().await;
+        let counted = timeout(REPLY, self.is_counted()).await;
+        mailbox::key_of(&registry.channel).is_none() && matches!(counted, Ok(Ok(false)))
+    }
+
     /// Passes on received messages, until the connection breaks.
     async fn hear(&self, mut subscription: PubsubStream, mut heard: Heard) {
+        let mut misled = pin!(self.is_misled());
         loop {
             tokio::select! {
                 biased;
@@ -131,6 +151,14 @@ impl<S: Source> Listening<S> {
                     break;
                 }
                 Some(news) = heard.recv() => self.pass_on(&news),
+                is_misled = &mut misled, if S::LEADS_TO_ONE => {
+                    if is_misled {
+                        let node = &self.route.core.name;
+                        tell!(debug, node, "the subscription is not with the server of the commands");
+                        break;
+                    }
+                    misled.set(self.is_misled());
+                }
             }
         }
         while let Ok(news) = heard.try_recv() {

@@ -78,6 +78,11 @@ impl Registry {
         self.doubts.notify_one();
     }
 
+    /// Returns when a signal seems to have been missed. Cancel safe.
+    pub(crate) async fn doubted(&self) {
+        self.doubts.notified().await;
+    }
+
     /// The channel for signals, once it is listened to; [`NOBODY`] if that takes longer than
     /// `within`. Cancel safe.
     pub(crate) async fn channel_within(&self, within: Duration) -> &str {

@@ -37,11 +37,11 @@ fn the_digests_are_pinned() {
         (&renew::SCRIPT, "cbffba6b79098bc650c3b9e18a0b3398907670e0"),
         (&retain::SCRIPT, "f627befe44556993e2cd57364c926c1851f9e60f"),
         (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
-        (&enqueue::SCRIPT, "9fb34198db6bec570ba891377509e5cb64e81c38"),
-        (&rotate::SCRIPT, "fc1ebada8a8675b27bed1a8db17001dacac57e46"),
-        (&nudge::SCRIPT, "a215b4a5e2a77274f2c3bef2e052341b29f002d8"),
-        (&release_all::SCRIPT, "eac0b6b6d5cca7623099d1ee30a5ff639462b257"),
-        (&release::SCRIPT, "e1bc1d80352276dbb8429e70fc550f1e62ee8078"),
+        (&enqueue::SCRIPT, "7f5d27fd0cafc8603a8de9dffc00b67c7ed9c3f2"),
+        (&rotate::SCRIPT, "761be765bbfed644598ddbfcf37914ce83d5ad97"),
+        (&nudge::SCRIPT, "873082623f7a43974eb34d33ccb4d296e1bed125"),
+        (&release_all::SCRIPT, "7290b77676f136a5098501dadf42d1d8ce3040c1"),
+        (&release::SCRIPT, "895e264a40210c4a746e346e4e2f42759c574565"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

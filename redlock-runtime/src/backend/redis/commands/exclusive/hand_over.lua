@@ -160,11 +160,24 @@ local function queue_of(lock, mark, counter, queue_key, sender)
     end
   end
 
+  -- Returns how many listeners a channel has at this server; nil if this user may not publish.
+  local function count_listeners(channel)
+    local counted = redis.pcall('PUBSUB', 'NUMSUB', channel)
+    -- A user who may not ask counts them by an empty message.
+    local count = counted.err and redis.pcall('PUBLISH', channel, '') or counted[2]
+    return type(count) == 'number' and count or nil
+  end
+
   -- Sends a message to a channel or mailbox. Returns how many listeners it has; nil if this user
   -- may not publish. A mailbox that cannot be used has none.
   function queue.signal(channel, message)
     if string.sub(channel, 1, 1) ~= '@' then
-      local listeners = redis.pcall('PUBLISH', channel, message)
+      local listeners = count_listeners(channel)
+      -- Replicas pass on what is published, and PUBLISH does not count who hears it there. Whoever
+      -- is not counted does not have the lock, and must not hear that it has.
+      if (listeners or 0) > 0 then
+        listeners = redis.pcall('PUBLISH', channel, message)
+      end
       return type(listeners) == 'number' and listeners or nil
     end
     local mailbox = string.sub(channel, 2)

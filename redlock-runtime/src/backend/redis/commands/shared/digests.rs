@@ -19,12 +19,12 @@ pub(crate) fn scripts() -> [&'static str; 6] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "d93305755a4929bf6f0d080fe82ea2896d2c844a"),
-        (&enqueue::SCRIPT, "5e9d81424feaaecad192f8766d2ceff021ddffcd"),
-        (&release::SCRIPT, "3f0e4c2d3d9dee8b0e4b1de6ca5405aeccbd2c3b"),
+        (&acquire::SCRIPT, "d36557c6c3c7fb0569d6291691d1dc11626a3bd1"),
+        (&enqueue::SCRIPT, "5b823d7948a111862cd203407860457387ca4b0d"),
+        (&release::SCRIPT, "c9daf1740398e39c9691d14b2a092755937ce880"),
         (&renew::SCRIPT, "2c047dd386a24e35bf30782c5caeccd0facd4846"),
         (&raise::SCRIPT, "6dd0787fab2a9b55c9eb46ef7a8b236150189328"),
-        (&downgrade::SCRIPT, "a6717472ade34130b81ca87e0e635886fb33af16"),
+        (&downgrade::SCRIPT, "37d6a1951ae302bb74fbc462a00499fdcee71f43"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }
