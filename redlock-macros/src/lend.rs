@@ -28,9 +28,10 @@ pub(crate) fn lent(key: &KeyPlan, function: &Function) -> Option<Lent> {
     let reads = |expr: &Expr, name: &Ident| {
         hygiene::mentions(expr.to_token_stream(), std::slice::from_ref(name))
     };
-    // A method may consume an argument that the body does not need afterwards.
-    let comes_back = |Binding { name, .. }: &Binding| {
-        hygiene::mentions(body.clone(), std::slice::from_ref(name))
+    // A method may consume an argument that the body does not need afterwards. And it may change a
+    // `mut` argument: `mut` in the pattern of the closure would be a warning wherever it does not.
+    let comes_back = |Binding { name, mutability, .. }: &Binding| {
+        mutability.is_none() && hygiene::mentions(body.clone(), std::slice::from_ref(name))
             || exprs.iter().all(|expr| is_place(expr) || !reads(expr, name))
     };
     let (this, bindings): (Vec<_>, Vec<_>) = function
@@ -71,7 +72,7 @@ fn is_place(expr: &Expr) -> bool {
         Expr::Field(field) => is_place(&field.base),
         Expr::Index(index) => is_place(&index.expr) && is_place(&index.index),
         Expr::Paren(inner) => is_place(&inner.expr),
-        Expr::Reference(inner) => is_place(&inner.expr),
+        Expr::Reference(inner) => inner.mutability.is_none() && is_place(&inner.expr),
         _ => false,
     }
 }

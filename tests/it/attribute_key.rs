@@ -9,6 +9,9 @@ use tokio::sync::Barrier;
 use crate::clients::{client, global, key_here, raw};
 use crate::support::{Server, secs};
 
+/// The key of a call, and what its body had.
+type Found<T> = Result<(String, T), LockError>;
+
 struct Order {
     id: u64,
     items: Vec<String>,
@@ -163,6 +166,52 @@ async fn a_hash_tag_stays_and_its_helper_keys_share_it() {
 async fn a_value_cannot_forge_a_hash_tag() {
     global().await;
     assert_eq!(one_value("{x}%").await.unwrap(), "stock-%7Bx%7D%25");
+}
+
+#[derive(Clone, Copy)]
+struct Counter(u64);
+
+impl Counter {
+    fn next(&mut self) -> u64 {
+        self.0 += 1;
+        self.0
+    }
+}
+
+/// The key is evaluated once, and the body has what it left of a `mut` argument.
+#[tokio::test]
+#[deny(unused_mut)]
+async fn the_body_sees_an_argument_as_the_key_left_it() {
+    type Ids = std::vec::IntoIter<u64>;
+
+    #[redis_lock(key = "<ids.next().unwrap_or_default()>-<name>", client = redlock)]
+    async fn only_read(redlock: &Redlock, mut ids: Ids, name: String) -> Found<Vec<u64>> {
+        let key = format!("{name}: {}", key_here().await);
+        Ok((key, ids.collect()))
+    }
+    #[redis_lock(key = "<ids.as_slice().len()>-<name>", client = redlock)]
+    async fn changed(redlock: &Redlock, mut ids: Ids, mut name: String) -> Found<Option<u64>> {
+        name.push_str(": ");
+        name.push_str(&key_here().await);
+        Ok((name, ids.next()))
+    }
+    #[redis_lock(key = format!("{}-{name}", count.next()), client = redlock)]
+    async fn copied(redlock: &Redlock, mut count: Counter, name: String) -> Found<u64> {
+        Ok((format!("{name}: {}", key_here().await), count.0))
+    }
+    #[redis_lock(key = "<count.next()>-<&mut name>", client = redlock)]
+    async fn borrowed(redlock: &Redlock, mut count: Counter, mut name: String) -> Found<u64> {
+        Ok((format!("{name}: {}", key_here().await), count.0))
+    }
+    let (client, ids, name) = (client().await, || vec![7, 8, 9].into_iter(), || "a".to_owned());
+    let (key, left) = only_read(&client, ids(), name()).await.unwrap();
+    assert_eq!((&*key, left), ("a: 7-a", vec![8, 9]));
+    let (key, next) = changed(&client, ids(), name()).await.unwrap();
+    assert_eq!((&*key, next), ("a: 3-a", Some(7)));
+    let (key, count) = copied(&client, Counter(0), name()).await.unwrap();
+    assert_eq!((&*key, count), ("a: 1-a", 1));
+    let (key, count) = borrowed(&client, Counter(4), name()).await.unwrap();
+    assert_eq!((&*key, count), ("a: 5-a", 5));
 }
 
 struct Broken;

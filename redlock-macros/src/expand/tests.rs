@@ -222,3 +222,29 @@ fn arguments_are_lent_to_the_key() {
         assert!(found.contains(part), "{part}\n{found}");
     }
 }
+
+/// A method may change a `mut` argument, but not a variable that the closure binds without `mut`.
+#[test]
+fn what_a_call_may_change_is_not_lent() {
+    let item = quote!(
+        async fn f(mut a: A, b: B) -> R {
+            a + b
+        }
+    );
+    for key in [
+        quote!("<a.next()>-<b>"),
+        quote!("<a.0[1].next()>-<b>"),
+        quote!("<next(&mut a)>-<b>"),
+        quote!("<&mut a>-<b>"),
+        quote!(format!("{b}-{}", a.next())),
+        quote!(format!("{b}-{}", &mut a)),
+    ] {
+        let found = flat(lock(quote!(key = #key), item.clone()));
+        for part in ["asyncfnf(muta:A,b:B)", "let(__key,b)=", "lend((b,),|(b,)|{"] {
+            assert!(found.contains(part), "{key}: {part}\n{found}");
+        }
+    }
+    let found = flat(lock(quote!(key = "<a.0[1]>-<&a>-<b.len()>"), item));
+    assert!(found.contains("asyncfnf(a:A,b:B)"), "{found}");
+    assert!(found.contains("let(__key,muta,b)="), "{found}");
+}

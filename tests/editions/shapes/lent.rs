@@ -75,6 +75,29 @@ pub async fn mutable_parts(mut b: String, (mut c, d): (String, u32)) -> Locked<u
     Ok(b.len() + c.len() + d as usize)
 }
 
+#[redis_lock(key = "<ids.next().unwrap_or_default()>-<b>")]
+pub async fn changed_by_the_key(mut ids: std::vec::IntoIter<u64>, b: String) -> Locked<usize> {
+    pause().await;
+    Ok(b.len() + ids.by_ref().count())
+}
+
+#[redis_lock(key = "<b.len()>-<c.as_mut_str()>-<&mut d>")]
+pub async fn mutable_in_calls(mut b: String, mut c: String, mut d: String) -> Locked<usize> {
+    pause().await;
+    for text in [&mut b, &mut c, &mut d] {
+        text.push('b');
+    }
+    Ok(b.len() + c.len() + d.len())
+}
+
+#[redis_lock(key = format!("{b}-{}", ids.next().unwrap_or_default()))]
+pub async fn mutable_and_formatted(
+    mut ids: impl Iterator<Item = u64>,
+    b: String,
+) -> Locked<Option<u64>> {
+    Ok(ids.next().map(|id| id + b.len() as u64))
+}
+
 #[redis_lock(key = "<b>-<c>")]
 pub async fn by_reference((ref b, ref mut c): (String, String)) -> Locked<usize> {
     pause().await;

@@ -127,6 +127,9 @@ parity! { lent:
     [upper_case] (any(), any());
     [twins] (any(), any());
     [mutable_parts] (any(), any());
+    [changed_by_the_key] (any(), any());
+    [mutable_in_calls] (any(), any(), any());
+    [mutable_and_formatted] (any::<std::vec::IntoIter<u64>>(), any());
     [by_reference] (any());
     [consumed] (any(), any());
     [formatted] (any(), any());
