@@ -96,12 +96,15 @@ pub(crate) fn raw_keywords(tokens: TokenStream) -> TokenStream {
 /// when function and attribute come from different `macro_rules!`. All other names keep their own
 /// hygiene. `this` replaces `self` where async-trait has moved it.
 pub(crate) fn adopt(tokens: TokenStream, names: &[Ident], this: Option<&Ident>) -> TokenStream {
-    let mut after_dot = false;
-    let adopt_one = |token: TokenTree| {
-        let dot = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == '.');
-        let field = std::mem::replace(&mut after_dot, dot);
-        match token {
-            TokenTree::Ident(ident) if !field => {
+    let mut dots = 0;
+    let mut adopted = TokenStream::new();
+    for token in tokens {
+        // One dot precedes a field, two dots the end of a range.
+        let is_field = dots == 1;
+        let is_dot = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == '.');
+        dots = if is_dot { dots + 1 } else { 0 };
+        let token: TokenTree = match token {
+            TokenTree::Ident(ident) if !is_field => {
                 let known = || names.iter().find(|name| **name == ident);
                 let owner = this.filter(|_| ident == "self").or_else(known);
                 let adopted = owner.map(|name| {
@@ -118,9 +121,10 @@ pub(crate) fn adopt(tokens: TokenStream, names: &[Ident], this: Option<&Ident>) 
                 adopted.into()
             }
             other => other,
-        }
-    };
-    tokens.into_iter().map(adopt_one).collect()
+        };
+        adopted.extend([token]);
+    }
+    adopted
 }
 
 /// Why an expression cannot be in a placeholder, which may only read a value.

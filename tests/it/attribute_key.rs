@@ -214,6 +214,17 @@ async fn the_body_sees_an_argument_as_the_key_left_it() {
     assert_eq!((&*key, count), ("a: 5-a", 5));
 }
 
+#[redis_lock(key = "<hash[..n]>/<hash[n..]>")]
+async fn halves(hash: String, n: usize) -> Result<String, LockError> {
+    Ok(key_here().await)
+}
+
+#[tokio::test]
+async fn an_argument_may_be_the_end_of_a_range() {
+    global().await;
+    assert_eq!(halves("abcdef".to_owned(), 2).await.unwrap(), "ab/cdef");
+}
+
 struct Broken;
 
 impl Display for Broken {

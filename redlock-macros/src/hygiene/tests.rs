@@ -33,3 +33,17 @@ fn fields_keep_their_hygiene() {
     let adopted = adopt(quote!(self.id + id.self_), &[id], Some(&format_ident!("__self")));
     assert_eq!(adopted.to_string(), quote!(__self.id + id.self_).to_string());
 }
+
+#[test]
+fn only_a_single_dot_makes_a_field() {
+    let this = format_ident!("__self");
+    for (source, adopted) in [
+        (quote!(text[..self.n]), quote!(text[..__self.n])),
+        (quote!(text[self.a..self.b]), quote!(text[__self.a..__self.b])),
+        (quote!(text[a.self_..=self.n]), quote!(text[a.self_..=__self.n])),
+        (quote!(S { id, ..self.rest() }), quote!(S { id, ..__self.rest() })),
+    ] {
+        let id = Ident::new("id", Span::call_site());
+        assert_eq!(adopt(source, &[id], Some(&this)).to_string(), adopted.to_string());
+    }
+}

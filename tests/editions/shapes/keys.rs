@@ -33,6 +33,11 @@ pub async fn operators(id: u64, offset: i64, flag: bool, text: &&str) -> Locked<
     Ok(id)
 }
 
+#[redis_lock(key = "<hash[..n]>-<hash[n..]>-<hash[n..n + m]>-<hash[n..=m]>-<hash[..]>")]
+pub async fn ranges(hash: String, n: usize, m: usize) -> Locked<usize> {
+    Ok(hash.len() + n + m)
+}
+
 #[redis_lock(key = "<ids.iter().sum::<u64>()>-<ids.len()>")]
 pub async fn turbofish(ids: &[u64]) -> Locked<usize> {
     Ok(ids.len())

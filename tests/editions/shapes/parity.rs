@@ -105,6 +105,7 @@ parity! { keys:
     [function_calls] (any());
     [formats] (any(), any());
     [operators] (any(), any(), any(), any());
+    [ranges] (any(), any(), any());
     [turbofish] (any());
     [quotes] (any());
     [raw_string] (any());

@@ -48,6 +48,7 @@ pub trait Boxed {
     async fn generic<T: std::fmt::Display + Send>(&self, value: T) -> Locked<String>;
     async fn unit(&self);
     async fn associated(id: u64) -> Locked<u64>;
+    async fn ranges(&self, hash: &str, n: usize) -> Locked<usize>;
     async fn changed_by_the_key(&self, ids: std::vec::IntoIter<u64>) -> Locked<usize>;
 }
 
@@ -95,6 +96,12 @@ impl Boxed for Order {
     #[redis_lock(key = "boxed-<id>")]
     async fn associated(id: u64) -> Locked<u64> {
         Ok(id)
+    }
+
+    #[redis_lock(key = "<hash[..self.items.len()]>-<hash[..n]>")]
+    async fn ranges(&self, hash: &str, n: usize) -> Locked<usize> {
+        pause().await;
+        Ok(hash.len() + n)
     }
 
     #[redis_lock(key = "<ids.next().unwrap_or_default()>-<self.id>")]
