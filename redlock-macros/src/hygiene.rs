@@ -1,6 +1,6 @@
 //! Names: which ones a function binds, which ones an expression reads, and whose hygiene they get.
 
-use proc_macro2::{Group, Ident, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, Punct, Spacing, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::punctuated::Punctuated;
@@ -97,14 +97,15 @@ pub(crate) fn raw_keywords(tokens: TokenStream) -> TokenStream {
 /// hygiene. `this` replaces `self` where async-trait has moved it.
 pub(crate) fn adopt(tokens: TokenStream, names: &[Ident], this: Option<&Ident>) -> TokenStream {
     let mut dots = 0;
+    let mut tokens = tokens.into_iter().peekable();
     let mut adopted = TokenStream::new();
-    for token in tokens {
+    while let Some(token) = tokens.next() {
         // One dot precedes a field, two dots the end of a range.
         let is_field = dots == 1;
         let is_dot = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == '.');
         dots = if is_dot { dots + 1 } else { 0 };
         let token: TokenTree = match token {
-            TokenTree::Ident(ident) if !is_field => {
+            TokenTree::Ident(ident) if !is_field && !begins_path(tokens.peek()) => {
                 let known = || names.iter().find(|name| **name == ident);
                 let owner = this.filter(|_| ident == "self").or_else(known);
                 let adopted = owner.map(|name| {
@@ -125,6 +126,14 @@ pub(crate) fn adopt(tokens: TokenStream, names: &[Ident], this: Option<&Ident>) 
         adopted.extend([token]);
     }
     adopted
+}
+
+/// Is `next` the first half of a `::`? A name before it is a module or a type: the `self` of
+/// `self::shard()` is no receiver.
+fn begins_path(next: Option<&TokenTree>) -> bool {
+    let is_joint_colon =
+        |punct: &Punct| punct.as_char() == ':' && punct.spacing() == Spacing::Joint;
+    matches!(next, Some(TokenTree::Punct(punct)) if is_joint_colon(punct))
 }
 
 /// Why an expression cannot be in a placeholder, which may only read a value.

@@ -47,3 +47,10 @@ fn only_a_single_dot_makes_a_field() {
         assert_eq!(adopt(source, &[id], Some(&this)).to_string(), adopted.to_string());
     }
 }
+
+#[test]
+fn the_self_of_a_path_is_a_module() {
+    let this = format_ident!("__self");
+    let adopted = adopt(quote!(self::name(self.id) + self), &[], Some(&this));
+    assert_eq!(adopted.to_string(), quote!(self::name(__self.id) + __self).to_string());
+}

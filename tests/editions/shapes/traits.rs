@@ -48,8 +48,14 @@ pub trait Boxed {
     async fn generic<T: std::fmt::Display + Send>(&self, value: T) -> Locked<String>;
     async fn unit(&self);
     async fn associated(id: u64) -> Locked<u64>;
-    async fn ranges(&self, hash: &str, n: usize) -> Locked<usize>;
+    async fn ranges_and_paths(&self, hash: &str, n: usize) -> Locked<usize>;
     async fn changed_by_the_key(&self, ids: std::vec::IntoIter<u64>) -> Locked<usize>;
+}
+
+const SHARDS: usize = 8;
+
+pub fn wait() -> std::time::Duration {
+    std::time::Duration::from_secs(1)
 }
 
 #[async_trait]
@@ -98,10 +104,11 @@ impl Boxed for Order {
         Ok(id)
     }
 
-    #[redis_lock(key = "<hash[..self.items.len()]>-<hash[..n]>")]
-    async fn ranges(&self, hash: &str, n: usize) -> Locked<usize> {
+    #[redis_lock(key = "<hash[..self.items.len()]>-<hash[..n]>-<n % self::SHARDS>",
+        wait = self::wait() + std::time::Duration::from_secs(self.id))]
+    async fn ranges_and_paths(&self, hash: &str, n: usize) -> Locked<usize> {
         pause().await;
-        Ok(hash.len() + n)
+        Ok(hash.len() + n + self::SHARDS)
     }
 
     #[redis_lock(key = "<ids.next().unwrap_or_default()>-<self.id>")]
