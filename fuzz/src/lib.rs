@@ -32,6 +32,8 @@ mod kind;
 #[path = "../../redlock-macros/src/lend.rs"]
 mod lend;
 mod lengths;
+#[path = "../../redlock-macros/src/macro_body.rs"]
+mod macro_body;
 mod options;
 mod owner;
 #[path = "../../redlock-macros/src/part.rs"]

@@ -7,7 +7,7 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::{Block, Expr, Pat, Stmt};
 
-use crate::hygiene;
+use crate::{hygiene, macro_body};
 
 /// The first `.await`, `?` or `return` that belongs to the function itself.
 pub(crate) fn leaves(expr: &Expr) -> Option<(&'static str, TokenStream)> {
@@ -41,7 +41,7 @@ fn within(expr: &Expr) -> Option<(&'static str, TokenStream)> {
         Expr::Let(inner) => leaves(&inner.expr),
         Expr::Assign(inner) => leaves(&inner.left).or_else(|| leaves(&inner.right)),
         Expr::Break(inner) => inner.expr.as_deref().and_then(leaves),
-        Expr::Macro(call) => hygiene::arguments(&call.mac).iter().find_map(leaves),
+        Expr::Macro(call) => macro_body::evaluated(&call.mac).iter().find_map(leaves),
         other => hygiene::children(other).into_iter().find_map(leaves),
     }
 }
@@ -61,7 +61,7 @@ fn block(block: &Block) -> Option<(&'static str, TokenStream)> {
             leaves(&init.expr).or_else(|| otherwise.and_then(leaves))
         }
         Stmt::Expr(expr, _) => leaves(expr),
-        Stmt::Macro(call) => hygiene::arguments(&call.mac).iter().find_map(leaves),
+        Stmt::Macro(call) => macro_body::evaluated(&call.mac).iter().find_map(leaves),
         Stmt::Item(_) => None,
     })
 }
@@ -93,6 +93,17 @@ mod tests {
             ("{ println!(\"{}\", f().await); 1 }", "`.await`"),
             ("unsafe { f()? }", "`?`"),
             ("S { a: [1, f()?] }", "`?`"),
+            ("S { a, ..f()? }", "`?`"),
+            ("S { a, ..f().await }", "`.await`"),
+            ("&raw const f()?.x", "`?`"),
+            ("json!({\"id\": f(id)?})", "`?`"),
+            ("vec![f().await; 2]", "`.await`"),
+            ("matches!(f()?, Some(x) if x > 1)", "`?`"),
+            ("matches!(x, Some(x) if g(x)?)", "`?`"),
+            ("{ map! { \"a\" => return Ok(1) }; 1 }", "`return`"),
+            ("json!({ \"a\": ids.map(|id| id?), \"b\": b? })", "`?`"),
+            ("json!({ \"a\": async { a? }, \"b\": b? })", "`?`"),
+            ("json!({ \"a\": a | b?, \"c\": a || b })", "`?`"),
         ] {
             assert_eq!(found(value), Some(what), "{value}");
         }
@@ -106,6 +117,11 @@ mod tests {
             "drop(async { f().await? })",
             "{ fn g() -> u8 { return 1; } g() }",
             "loop { break 1; }",
+            "json!({ \"a\": ids.map(|id| -> R { id? }), \"b\": ids.map(move || id?) })",
+            "json!({ \"a\": async move { f().await? }, \"b\": b })",
+            "json!({ \"a\": { fn g() -> u8 { return 1; } g() } })",
+            "sql!(SELECT x FROM t WHERE id = ?)",
+            "bounds!(T: ?Sized, .., x..await_)",
         ] {
             assert!(syn::parse_str::<Expr>(value).is_ok(), "{value}");
             assert_eq!(found(value), None, "{value}");

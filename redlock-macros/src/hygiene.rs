@@ -3,8 +3,9 @@
 use proc_macro2::{Group, Ident, Punct, Spacing, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
-use syn::punctuated::Punctuated;
-use syn::{Expr, ExprPath, Macro, Pat, PatIdent, Token};
+use syn::{Expr, ExprPath, Pat, PatIdent};
+
+use crate::macro_body;
 
 /// The names that `pattern` binds.
 pub(crate) fn bound(pattern: &Pat, out: &mut Vec<Ident>) {
@@ -157,7 +158,7 @@ pub(crate) fn forbidden_in_template(expr: &Expr) -> Option<&'static str> {
         Expr::Binary(binary) if is_assignment(&binary.op) => "an assignment",
         Expr::Closure(_) => "a closure",
         Expr::Macro(call) => {
-            return arguments(&call.mac).iter().find_map(forbidden_in_template);
+            return macro_body::evaluated(&call.mac).iter().find_map(forbidden_in_template);
         }
         _ => return children(expr).into_iter().find_map(forbidden_in_template),
     };
@@ -171,17 +172,6 @@ fn is_assignment(op: &syn::BinOp) -> bool {
 fn is_comparison(op: &syn::BinOp) -> bool {
     use syn::BinOp::{Eq, Ge, Le, Ne};
     matches!(op, Eq(_) | Le(_) | Ge(_) | Ne(_))
-}
-
-/// The arguments of a macro that is called like a function. Those of other macros stay unknown.
-pub(crate) fn arguments(call: &Macro) -> Vec<Expr> {
-    let arguments = call.parse_body_with(Punctuated::<Expr, Token![,]>::parse_terminated);
-    let value = |argument| match argument {
-        // `name = value`, as in `format!`.
-        Expr::Assign(named) => *named.right,
-        value => value,
-    };
-    arguments.map(|all| all.into_iter().map(value).collect()).unwrap_or_default()
 }
 
 /// The direct parts of an expression that is evaluated as a whole, without deferred code and
@@ -199,6 +189,7 @@ pub(crate) fn children(expr: &Expr) -> Vec<&Expr> {
         Expr::Group(inner) => vec![&inner.expr],
         Expr::Unary(inner) => vec![&inner.expr],
         Expr::Reference(inner) => vec![&inner.expr],
+        Expr::RawAddr(inner) => vec![&inner.expr],
         Expr::Cast(inner) => vec![&inner.expr],
         Expr::Await(inner) => vec![&inner.base],
         Expr::Try(inner) => vec![&inner.expr],
@@ -209,7 +200,9 @@ pub(crate) fn children(expr: &Expr) -> Vec<&Expr> {
         Expr::Range(range) => {
             [&range.start, &range.end].into_iter().flatten().map(|end| &**end).collect()
         }
-        Expr::Struct(fields) => fields.fields.iter().map(|field| &field.expr).collect(),
+        Expr::Struct(all) => {
+            all.fields.iter().map(|field| &field.expr).chain(all.rest.as_deref()).collect()
+        }
         _ => Vec::new(),
     }
 }

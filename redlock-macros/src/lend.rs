@@ -9,10 +9,10 @@ use proc_macro2::Ident;
 use quote::ToTokens;
 use syn::{Expr, FnArg, Receiver, ReceiverKind, Signature};
 
-use crate::hygiene;
 use crate::item::{Binding, Function};
 use crate::part::Part;
 use crate::plan::KeyPlan;
+use crate::{hygiene, macro_body};
 
 /// The arguments that go through the closure.
 pub(crate) struct Lent {
@@ -54,7 +54,7 @@ fn borrowing(key: &KeyPlan) -> Option<Vec<Expr>> {
             Some(template.parts.iter().filter_map(Part::expr).cloned().collect())
         }
         KeyPlan::Value(Expr::Macro(call)) if call.mac.path.is_ident("format") => {
-            Some(hygiene::arguments(&call.mac))
+            macro_body::arguments(&call.mac)
         }
         KeyPlan::Value(expr) => is_place(expr).then(|| vec![expr.clone()]),
         KeyPlan::Several(keys) => {

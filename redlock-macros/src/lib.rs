@@ -13,6 +13,7 @@ mod expand;
 mod hygiene;
 mod item;
 mod lend;
+mod macro_body;
 mod part;
 mod plan;
 mod quoting;

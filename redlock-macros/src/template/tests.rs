@@ -108,6 +108,8 @@ fn statements_are_refused() {
         ("x = 1", "an assignment"),
         ("x += 1", "an assignment"),
         ("!(x = 1)", "an assignment"),
+        ("S { x, ..y? }.x", "`?`"),
+        ("vec![x?; 2].len()", "`?`"),
     ] {
         let (_, errors) = parsed(&format!("<{source}>"));
         let start = format!("{what} is not allowed in a lock key");
