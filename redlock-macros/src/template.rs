@@ -269,8 +269,11 @@ const LONGEST_TEXT: usize = 1024;
 const FENCE: &str = ":fence";
 
 /// Keys with these ends hold the runtime's own data.
-const RESERVED_ENDS: [(&str, &str); 2] =
-    [(FENCE, "the fencing tokens"), (":queue", "the waiting queues")];
+const RESERVED_ENDS: [(&str, &str); 3] = [
+    (FENCE, "the fencing tokens"),
+    (":queue", "the waiting queues"),
+    (":holders", "the sets of holders"),
+];
 
 #[cfg(test)]
 mod tests;

@@ -50,6 +50,8 @@ fn mistakes_are_drawn() {
         ("<x:y>", "invalid format after `:`", "   ^"),
         ("<type>", "`type` is a keyword; write `<r#type>`", " ^^^^"),
         ("a:fence", "cannot end in `:fence`", " ^^^^^^"),
+        ("{a}:queue", "cannot end in `:queue`", "   ^^^^^^"),
+        ("{a}:holders", "cannot end in `:holders`", "   ^^^^^^^^"),
     ] {
         let (_, errors) = parsed(template);
         assert_eq!(errors.len(), 1, "{template}: {errors:?}");
@@ -72,6 +74,21 @@ fn text_is_checked_as_a_whole() {
     assert!(parsed(&"a".repeat(1024)).1.is_empty());
     assert!(parsed(":fence-<id>").1.is_empty());
     assert!(parsed("a:fence<id>").1.is_empty());
+}
+
+/// The runtime refuses every key with a hash tag that ends like a helper key.
+#[test]
+fn the_ends_of_helper_keys_are_refused() {
+    const RUNTIME: &str = include_str!("../../../redlock-runtime/src/key/lock_key.rs");
+    let is_suffix = |line: &&str| line.contains("const ") && line.contains("_SUFFIX: &str = \"");
+    let suffixes: Vec<_> =
+        RUNTIME.lines().filter(is_suffix).filter_map(|line| line.split('"').nth(1)).collect();
+    assert!(suffixes.contains(&":queue"), "{suffixes:?}");
+    for suffix in suffixes {
+        let (_, errors) = parsed(&format!("{{stock}}-<id>{suffix}"));
+        let is_refused = errors.iter().any(|error| error.contains("cannot end in"));
+        assert!(is_refused, "{suffix}: {errors:?}");
+    }
 }
 
 #[test]

@@ -5,6 +5,11 @@ async fn deduct(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
+#[redis_lock(key = "{stock}-<id>:holders")]
+async fn restock(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
 fn main() {
-    drop(deduct(1));
+    drop((deduct(1), restock(1)));
 }
