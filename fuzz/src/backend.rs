@@ -52,6 +52,9 @@ pub(crate) fn released(value: &Value) -> Option<(Found, bool)> {
 /// Decoders of several keys and of shared kinds that only must not panic.
 pub(crate) fn of_others(value: &Value, locks: usize) -> Option<AllAcquired> {
     let _ = shared::acquire::decode(value);
+    if let Ok(answers) = exclusive::batch::decode(value.clone(), locks) {
+        assert_eq!(answers.len(), locks, "each caller has an answer: {value:?}");
+    }
     let _ = shared::downgrade::decode(value);
     exclusive::acquire_all::decode(value, locks).map(|answer| answer.found)
 }

@@ -31,8 +31,8 @@ async fn a_lock_is_not_lost_by_what_an_older_connection_says() {
 }
 
 /// A subscription stays where it is, with a server that is a replica now: what is published at the
-/// new master is heard there, too, but not counted. Whoever is not counted must not take the lock for
-/// its own, as the next one has it.
+/// new master is heard there, too, but not counted. Whoever is not counted must not take the lock
+/// for its own, as the next one has it.
 #[tokio::test]
 async fn who_listens_at_the_master_of_before_does_not_believe_that_it_was_handed_the_lock() {
     let servers = Replicated::start(1).await;

@@ -154,7 +154,7 @@ impl<S: Source> Listening<S> {
                 is_misled = &mut misled, if S::LEADS_TO_ONE => {
                     if is_misled {
                         let node = &self.route.core.name;
-                        tell!(debug, node, "the subscription is not with the server of the commands");
+                        tell!(debug, node, "the subscription is with another server");
                         break;
                     }
                     misled.set(self.is_misled());
