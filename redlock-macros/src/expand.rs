@@ -216,11 +216,20 @@ fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
     } else {
         quote_spanned!(Span::mixed_site()=> #private::global())
     };
+    let locked = if plan.args.awaits_release {
+        // An output that cannot be kept meanwhile is reported at the return type.
+        let lock = quote_spanned!(at=> lock_until_released);
+        quote_spanned!(Span::mixed_site()=> #pending.#lock(#spec, __key, #client))
+    } else {
+        quote_spanned! {Span::mixed_site()=>
+            {
+                use #private::LockLocal as _;
+                #pending.lock(#spec, __key, #client)
+            }
+        }
+    };
     quote_spanned! {Span::mixed_site()=>
-        let __locked = {
-            use #private::LockLocal as _;
-            #pending.lock(#spec, __key, #client)
-        };
+        let __locked = #locked;
         #[allow(clippy::implicit_return)]
         { __locked.await }
     }

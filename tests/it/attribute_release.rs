@@ -27,8 +27,8 @@ async fn background(redlock: &Redlock, cut: &Proxy) -> Result<String, LockError>
     Ok(Lease::current().unwrap().redis_key().to_owned())
 }
 
-/// An output that is not `Send`: the release is in the background whatever is asked for.
-#[redis_lock(key = "k", client = redlock, release = "await")]
+/// An output that is not `Send`.
+#[redis_lock(key = "k", client = redlock)]
 async fn local(redlock: &Redlock, cut: &Proxy) -> Result<String, Box<dyn Error>> {
     cut.black_hole();
     Ok(Lease::current().unwrap().redis_key().to_owned())

@@ -56,11 +56,32 @@ where
     H: FnOnce(LockError) -> F::Output,
 {
     /// For an output that is `Send`: it can wait in the future of the call until the release has
-    /// left, or, with `release = "await"`, until it was answered.
+    /// left.
     #[inline]
     pub fn lock<'a>(self, spec: Spec, key: Key, client: Client) -> Locked<F, H, Kept<'a, F::Output>>
     where
         F::Output: 'a,
+    {
+        Locked::new(self.body, self.on_error, spec, key, client)
+    }
+}
+
+impl<F, H> Pending<F, H>
+where
+    F: Future,
+    H: FnOnce(LockError) -> F::Output,
+{
+    /// For `release = "await"`: the output waits in the future of the call until the release was
+    /// answered.
+    #[inline]
+    pub fn lock_until_released<'a>(
+        self,
+        spec: Spec,
+        key: Key,
+        client: Client,
+    ) -> Locked<F, H, Kept<'a, F::Output>>
+    where
+        F::Output: Send + 'a,
     {
         Locked::new(self.body, self.on_error, spec, key, client)
     }
