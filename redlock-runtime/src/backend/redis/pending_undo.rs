@@ -1,13 +1,17 @@
 //! The releases that were sent after unanswered commands, to undo what these may still do.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::owner::Owner;
 
+/// The process of a server; `None`: not known.
+pub(crate) type RunId = Option<Arc<str>>;
+
 /// The owners whose lock such a release may still take away. None of them may acquire again before
-/// the release has arrived: it would lose what it was just granted.
+/// the release has arrived: it would lose what it was just granted. When another process answers at
+/// the address of the server, it cannot arrive any more.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PendingUndos {
     shared: Arc<PendingOwners>,
@@ -15,14 +19,15 @@ pub(crate) struct PendingUndos {
 
 #[derive(Debug, Default)]
 struct PendingOwners {
-    owners: Mutex<HashSet<Owner>>,
+    /// To which process each release was sent.
+    owners: Mutex<HashMap<Owner, RunId>>,
     /// The number of owners: mostly none, which every command can see without the mutex.
     count: AtomicUsize,
 }
 
 impl PendingUndos {
-    pub(crate) fn sent(&self, owner: &Owner) {
-        self.change(|owners| owners.insert(owner.clone()));
+    pub(crate) fn sent(&self, owner: &Owner, to: RunId) {
+        self.change(|owners| owners.insert(owner.clone(), to));
     }
 
     /// The undo was answered, or its owner releases and is never used again.
@@ -32,15 +37,20 @@ impl PendingUndos {
         }
     }
 
-    pub(crate) fn is_pending(&self, owner: &Owner) -> bool {
-        !self.is_empty() && self.change(|owners| owners.contains(owner))
+    /// `now`: the process that answers at the server's address.
+    pub(crate) fn is_pending(&self, owner: &Owner, now: impl FnOnce() -> RunId) -> bool {
+        !self.is_empty()
+            && self.change(|owners| match owners.get(owner) {
+                Some(to) => to.is_none() || now().is_none_or(|now| Some(now) == *to),
+                None => false,
+            })
     }
 
     fn is_empty(&self) -> bool {
         self.shared.count.load(Ordering::Acquire) == 0
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut HashSet<Owner>) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut HashMap<Owner, RunId>) -> T) -> T {
         let mut owners = self.shared.owners.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = change(&mut owners);
         self.shared.count.store(owners.len(), Ordering::Release);
@@ -56,11 +66,20 @@ mod tests {
     fn an_owner_waits_for_its_own_undo_to_land() {
         let undos = PendingUndos::default();
         let (owner, other) = (Owner::of_nobody("test"), Owner::of_nobody("test"));
-        assert!(!undos.is_pending(&owner));
-        undos.sent(&owner);
-        assert!(undos.is_pending(&owner));
-        assert!(!undos.is_pending(&other));
+        assert!(!undos.is_pending(&owner, || None));
+        undos.sent(&owner, None);
+        assert!(undos.is_pending(&owner, || Some("run 1".into())));
+        assert!(!undos.is_pending(&other, || None));
         undos.clone().over(&owner);
-        assert!(!undos.is_pending(&owner));
+        assert!(!undos.is_pending(&owner, || None));
+    }
+
+    #[test]
+    fn what_was_sent_to_a_process_that_is_gone_does_not_land_at_the_next_one() {
+        let (undos, owner) = (PendingUndos::default(), Owner::of_nobody("test"));
+        undos.sent(&owner, Some("run 1".into()));
+        for (now, is_pending) in [(None, true), (Some("run 1"), true), (Some("run 2"), false)] {
+            assert_eq!(undos.is_pending(&owner, || now.map(Arc::from)), is_pending, "{now:?}");
+        }
     }
 }

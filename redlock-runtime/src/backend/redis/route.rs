@@ -238,7 +238,8 @@ type Decode<T> = fn(&Value) -> Option<Timed<T>>;
 impl<S: Source> LockBackend for Route<S> {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         Box::pin(async move {
-            if self.core.pending_undos.is_pending(&claim.owner) {
+            let run_id = || self.core.identity.run_id();
+            if self.core.pending_undos.is_pending(&claim.owner, run_id) {
                 let message = "the clean-up of an unanswered acquire is still on its way";
                 let error = NodeError::new(&self.core.name, NodeErrorKind::Refused, message);
                 return Err(Failure::new(error, false, false).into());

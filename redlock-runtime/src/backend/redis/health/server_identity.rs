@@ -70,6 +70,11 @@ impl ServerIdentity {
         self.founders_key.is_some()
     }
 
+    /// The process that answers; `None`: servers are not identified, or none was met yet.
+    pub(crate) fn run_id(&self) -> Option<Arc<str>> {
+        self.state().identity.as_ref().map(|identity| Arc::clone(&identity.run_id))
+    }
+
     pub(crate) fn memory_since(&self) -> Option<MemorySince> {
         self.state().memory_since.clone()
     }
