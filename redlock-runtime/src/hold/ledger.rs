@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::new_hold::ConfirmedLease;
+use super::terms::Terms;
 use crate::clock::Moment;
 use crate::state::LostReason;
 use crate::validity;
@@ -21,7 +22,6 @@ pub(crate) struct Ledger {
     /// A renewal failed and none has been confirmed since.
     pub(crate) is_uncertain: bool,
     pub(crate) ended: Option<Ended>,
-    expire: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,14 +48,14 @@ pub(crate) struct Loss {
 }
 
 impl Ledger {
-    pub(crate) fn new(expire: Duration, confirmed: ConfirmedLease) -> Self {
+    pub(crate) fn new(confirmed: ConfirmedLease) -> Self {
         let renewal_sent = confirmed.sent;
-        Self { confirmed, renewal_sent, renewals: 0, is_uncertain: false, ended: None, expire }
+        Self { confirmed, renewal_sent, renewals: 0, is_uncertain: false, ended: None }
     }
 
     /// When the next renewal is, or was, due, for a hold that began at `begun`.
-    pub(crate) fn due(&self, begun: Moment) -> Moment {
-        if self.is_claimed() {
+    pub(crate) fn due(&self, terms: &Terms, begun: Moment) -> Moment {
+        if self.is_claimed(terms) {
             validity::renewal_due(self.confirmed.sent, self.confirmed.lease)
         } else {
             // Most bodies are done before, and never need to claim.
@@ -64,13 +64,13 @@ impl Ledger {
     }
 
     /// A lock that was handed over has a short lease only, until its new holder claims a full one.
-    pub(crate) fn is_claimed(&self) -> bool {
-        self.confirmed.lease >= self.expire
+    pub(crate) fn is_claimed(&self, terms: &Terms) -> bool {
+        self.confirmed.lease >= terms.expire
     }
 
     /// Are there no renewals left?
-    pub(crate) fn is_used_up(&self, max_renew: Option<u32>) -> bool {
-        self.is_claimed() && max_renew.is_some_and(|limit| self.renewals >= limit)
+    pub(crate) fn is_used_up(&self, terms: &Terms) -> bool {
+        self.is_claimed(terms) && terms.max_renew.is_some_and(|limit| self.renewals >= limit)
     }
 
     pub(crate) fn end(&mut self, at: Moment, how: End) {

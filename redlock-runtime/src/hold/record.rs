@@ -85,7 +85,7 @@ impl Hold {
             fencing_token,
             begun,
             stop: AtomicU64::new(stop.nanos()),
-            ledger: Mutex::new(Ledger::new(expire, confirmed)),
+            ledger: Mutex::new(Ledger::new(confirmed)),
             over: Notify::new(),
             news,
             turns: Turns::default(),
@@ -276,7 +276,7 @@ impl Hold {
                 return;
             }
             // A claim of a lock that was handed over does not count as a renewal.
-            ledger.renewals = ledger.renewals.saturating_add(ledger.is_claimed().into());
+            ledger.renewals = ledger.renewals.saturating_add(ledger.is_claimed(&self.terms).into());
             ledger.confirmed = ConfirmedLease { sent, lease: self.terms.expire };
             ledger.is_uncertain = false;
             let stop = validity::stop(sent, self.terms.expire).min(self.longest_hold());
@@ -337,7 +337,7 @@ impl Hold {
             if ledger.ended.is_some() {
                 return true;
             }
-            if ledger.is_used_up(self.terms.max_renew) || now >= self.longest_hold() {
+            if ledger.is_used_up(&self.terms) || now >= self.longest_hold() {
                 LostReason::RenewalLimit
             } else if ledger.is_uncertain {
                 LostReason::Unreachable

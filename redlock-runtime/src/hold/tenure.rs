@@ -18,9 +18,9 @@ struct Budget {
 }
 
 /// The budget while another process waits, or may wait.
-const CONTESTED: Budget = Budget { passes: 256, time: Duration::from_millis(2) };
+static CONTESTED: Budget = Budget { passes: 256, time: Duration::from_millis(2) };
 /// The budget where the server found no other process waiting.
-const ALONE: Budget = Budget { passes: MAX_RESERVE, time: Duration::from_millis(10) };
+static ALONE: Budget = Budget { passes: MAX_RESERVE, time: Duration::from_millis(10) };
 
 /// How many fencing tokens a single waiter reserves, as more callers may come before its turn: so
 /// few that unused ones need not be given back.
@@ -51,7 +51,7 @@ pub(crate) struct Tenure {
     leftovers: Leftovers,
     used: FencingToken,
     reserved: FencingToken,
-    budget: Budget,
+    budget: &'static Budget,
     /// How many callers have their turn with this tenure, however long that takes: the callers that
     /// waited when it was handed over. So each caller has its share, not each process.
     entitled_callers: u32,
@@ -77,7 +77,7 @@ impl Tenure {
             leftovers: Leftovers::default(),
             used: first,
             reserved: last,
-            budget: CONTESTED,
+            budget: &CONTESTED,
             entitled_callers: 0,
             passes: 0,
             since,
@@ -86,7 +86,7 @@ impl Tenure {
 
     /// No other process waited when it was acquired.
     pub(crate) fn alone(self) -> Self {
-        Self { budget: ALONE, ..self }
+        Self { budget: &ALONE, ..self }
     }
 
     /// Handed over by another process, as a signal said, to a process with `callers` waiting
@@ -112,7 +112,7 @@ impl Tenure {
 
     /// Handed over by another process, to a process with `callers` waiting callers.
     pub(crate) fn handed_over(mut self, now: Moment, callers: usize) -> Self {
-        self.budget = CONTESTED;
+        self.budget = &CONTESTED;
         self.entitled_callers = u32::try_from(callers).unwrap_or(u32::MAX);
         self.since = now;
         self
@@ -210,7 +210,7 @@ impl Tenure {
     /// Moves the tenure to the next caller if that caller gets a full lease and a fencing token of
     /// its own, and no other process has to have its turn first.
     pub(crate) fn pass(&mut self, expire: Duration, now: Moment) -> bool {
-        let Budget { passes, time } = self.budget;
+        let Budget { passes, time } = *self.budget;
         let is_within = self.passes < passes && now.since(self.since) < time;
         let is_fit = self.claim.expire == expire && self.is_fresh(now);
         is_fit && (is_within || self.has_entitled_callers()) && self.move_on()

@@ -1,7 +1,7 @@
 //! The waiters of one key in this process, in their order. Adding, removing and timing out a waiter
 //! takes logarithmic time.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::waiter::Waiter;
 use crate::clock::Moment;
@@ -15,7 +15,7 @@ pub(crate) struct Waiters {
     in_order: BTreeMap<i64, Waiter>,
     /// The numbers of all waiters, ordered by the ends of their waits.
     by_end: BTreeSet<(Moment, i64)>,
-    by_id: HashMap<u64, i64>,
+    by_id: BTreeMap<u64, i64>,
 }
 
 impl Waiters {

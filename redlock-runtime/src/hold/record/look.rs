@@ -11,14 +11,17 @@ use crate::validity;
 impl Hold {
     /// When the next renewal is, or was, due.
     pub(crate) fn due_at(&self) -> Moment {
-        self.ledger().due(self.begun)
+        self.ledger().due(&self.terms, self.begun)
     }
 
     /// How long to wait for the answer to a renewal.
     pub(crate) fn renewal_reply(&self) -> Duration {
         let ledger = self.ledger();
-        let reply =
-            if ledger.is_claimed() { validity::renewal_reply } else { validity::claim_reply };
+        let reply = if ledger.is_claimed(&self.terms) {
+            validity::renewal_reply
+        } else {
+            validity::claim_reply
+        };
         reply(ledger.confirmed.lease, self.client.reply_timeout)
     }
 
@@ -51,8 +54,8 @@ impl Hold {
         if ledger.ended.is_some() {
             return Step::Forget;
         }
-        let due = ledger.due(self.begun);
-        if ledger.is_used_up(self.terms.max_renew) {
+        let due = ledger.due(&self.terms, self.begun);
+        if ledger.is_used_up(&self.terms) {
             Step::Sleep(self.stop_at())
         } else if now < due.minus(leeway) {
             Step::Sleep(due.min(self.stop_at()))
