@@ -132,12 +132,15 @@ impl<S: Source> Listening<S> {
         Ok(publish.query_async::<i64>(connection).await? > 0)
     }
 
-    /// A signal seems to have been missed. Is the subscription known to be with another server?
+    /// A signal seems to have been missed. Is the subscription known to be with another server? A
+    /// mailbox is where the commands are.
     async fn is_misled(&self) -> bool {
         let registry = &self.route.core.registry;
         registry.doubted().await;
-        let counted = timeout(REPLY, self.is_counted()).await;
-        mailbox::key_of(&registry.channel).is_none() && matches!(counted, Ok(Ok(false)))
+        if mailbox::key_of(&registry.channel).is_some() {
+            return false;
+        }
+        matches!(timeout(REPLY, self.is_counted()).await, Ok(Ok(false)))
     }
 
     /// Passes on received messages, until the connection breaks.
