@@ -30,7 +30,7 @@ async fn a_node_that_is_won_back_while_its_owner_lets_go_is_freed() {
     // Of three keys: an acquire.
     let asks = proxy.when(contains("$1\r\n3\r\n"), Then::call(|| ()));
     asks.fired().await;
-    let asks_again = proxy.when(contains("acquire: takes a free lock"), Then::call(|| ()));
+    let asks_again = proxy.when(contains("acquire: grants a free lock"), Then::call(|| ()));
     assert_eq!(guard.release().await, Ok(Released::Released));
     asks_again.fired().await;
     time_passes(ms(300)).await;

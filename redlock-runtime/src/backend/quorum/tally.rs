@@ -30,14 +30,15 @@ pub(crate) fn is_elected(answers: &NodeAnswers<Acquired>, quorum: usize) -> bool
     let is_granted = |answer: &&_| matches!(answer, Some(Ok(Acquired::Granted { .. })));
     let granted = answers.iter().filter(is_granted).count();
     let open = answers.iter().filter(|answer| answer.is_none()).count();
-    let is_refused = granted + open < quorum;
-    granted >= quorum || is_refused && (open == 0 || may_have_it(answers, quorum))
+    let votes = most_votes(answers).1;
+    let may_settle = votes < quorum && votes + open >= quorum;
+    granted >= quorum || granted + open < quorum && !may_settle
 }
 
-/// May the owner that most nodes named have the lock, with the votes of nodes that failed?
+/// May the owner that most nodes named have the lock, with the votes of nodes that did not answer?
 fn may_have_it(answers: &NodeAnswers<Acquired>, quorum: usize) -> bool {
-    let failed = answers.iter().filter(|answer| matches!(answer, Some(Err(_)))).count();
-    most_votes(answers).1 + failed >= quorum
+    let unknown = answers.iter().filter(|answer| !matches!(answer, Some(Ok(_)))).count();
+    most_votes(answers).1 + unknown >= quorum
 }
 
 /// The owner, or the group, that most nodes named, and how many they were.

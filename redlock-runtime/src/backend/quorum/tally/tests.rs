@@ -27,8 +27,9 @@ fn a_quorum_of_all_nodes_decides_as_soon_as_it_can() {
     assert!(!is_elected(&vec![granted(1), None, None], 2));
     assert!(!is_elected(&vec![granted(1), refused("x"), None], 2));
     assert!(is_elected(&vec![refused("x"), refused("x"), None], 2));
-    assert!(is_elected(&vec![refused("x"), down(false), None], 2));
+    assert!(!is_elected(&vec![refused("x"), down(false), None], 2), "does x have the lock?");
     assert!(!is_elected(&vec![refused("x"), refused("y"), None], 2), "one of them may have it");
+    assert!(is_elected(&vec![refused("x"), refused("y"), refused("z"), None, None], 4));
 }
 
 #[test]
