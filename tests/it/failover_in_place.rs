@@ -8,7 +8,7 @@ use redlock::{LeaseState, Redlock};
 
 use crate::support::proxy::{Then, command};
 use crate::support::{
-    Masters, Proxy, Replicated, eventually, ms, secs, time_passes, unique_prefix,
+    Masters, Proxy, Replicated, Server, eventually, ms, secs, time_passes, unique_prefix,
 };
 
 /// The connection for renewals leads to the old server, where the lock never was.
@@ -28,6 +28,26 @@ async fn a_lock_is_not_lost_by_what_an_older_connection_says() {
     eventually(secs(20), is_renewed).await;
     assert_eq!(guard.state(), LeaseState::Held);
     assert!(masters[1].raw().get(guard.redis_key()).await.is_some());
+}
+
+/// A lock that is gone costs the others nothing, though no new connection can be made to ask again.
+#[tokio::test]
+async fn the_leases_beside_a_lost_one_are_renewed_although_nobody_can_connect() {
+    let proxy = Proxy::start(Server::shared().await);
+    let builder = Redlock::builder().url(proxy.url()).prefix(unique_prefix()).expire(secs(3));
+    let redlock = builder.build().await.unwrap();
+    drop(redlock.lock("warm").acquire().await.unwrap().release().await);
+    // From here on the connection for renewals is not the latest.
+    let hits = proxy.when(command(&["EVALSHA"]), Then::CutRequest);
+    let (kept, gone) = tokio::join!(redlock.lock("a").acquire(), redlock.lock("b").acquire());
+    let (kept, gone) = (kept.unwrap(), gone.unwrap());
+    assert_eq!(hits.count(), 1);
+    proxy.refuse();
+    Server::shared().await.raw().del(gone.redis_key()).await;
+    let is_renewed = || async { if kept.renewals() > 1 { Ok(()) } else { Err(kept.state()) } };
+    eventually(secs(20), is_renewed).await;
+    assert_eq!(kept.state(), LeaseState::Held);
+    gone.lost().await;
 }
 
 /// A subscription stays where it is, with a server that is a replica now: what is published at the

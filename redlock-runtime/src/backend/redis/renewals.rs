@@ -27,14 +27,21 @@ impl<S: Source> Route<S> {
         let decode = |value: &Value| exclusive::renew::decode(value, leases);
         let deadline = Deadline::after(within);
         let made_at = core.renewals.made_at();
-        let send = || send_script(&core.health, &core.renewals, &call, deadline, decode, no_undo);
-        let mut answer = send().await?;
+        let mut answer =
+            send_script(&core.health, &core.renewals, &call, deadline, decode, no_undo).await?;
+        let mut is_loss_believed = true;
         let is_lost = answer.found.found.iter().any(|found| found.loss().is_some());
-        // After a failover, commands may go to another server than renewals. What an older
-        // connection says of a lock is not believed before a new one says so, too.
+        // After a failover, commands may go to another server than renewals. That a lock is lost is
+        // not believed of an older connection before a new one says so, too.
         if is_lost && S::LEADS_TO_ONE && made_at < core.source.last_made() {
-            core.renewals.forget_before(core.source.last_made());
-            answer = send().await?;
+            let fresh = core.renewals.beside();
+            match send_script(&core.health, &fresh, &call, deadline, decode, no_undo).await {
+                Ok(newer) => {
+                    core.renewals.adopt(&fresh);
+                    answer = newer;
+                }
+                Err(_) => is_loss_believed = false,
+            }
         }
         core.heard_time(answer.found.micros, answer.sent);
         let shortage = self.shortage(replicas, answer.confirmed);
@@ -42,7 +49,10 @@ impl<S: Source> Route<S> {
             tell!(debug, %error, "renewals were not replicated, they are tried again");
         }
         // A renewal that a failover may forget must not be relied on.
-        let relied_on = |found| (shortage.is_none() || found != Found::Ours).then_some(found);
+        let relied_on = |found: Found| match found.loss() {
+            Some(_) => is_loss_believed.then_some(found),
+            None => (shortage.is_none() || found != Found::Ours).then_some(found),
+        };
         Ok(answer.found.found.into_iter().map(relied_on).collect())
     }
 

@@ -183,11 +183,16 @@ impl<S: Source> SharedConnection<S> {
         self.current().made_at
     }
 
-    /// Forgets a connection that was made before `moment`.
-    pub(crate) fn forget_before(&self, moment: Moment) {
-        let mut current = self.current();
-        if current.made_at < moment {
-            current.loan = None;
+    /// Another one to the same source, beside this one, without a connection yet.
+    pub(crate) fn beside(&self) -> Self {
+        Self { script: self.script, ..Self::new(Arc::clone(&self.source)) }
+    }
+
+    /// Takes the connection of another one into use, in place of its own.
+    pub(crate) fn adopt(&self, other: &Self) {
+        if let Some(loan) = other.at_hand() {
+            let took = loan.silence.longest;
+            self.current().install(loan.connection, took);
         }
     }
 
