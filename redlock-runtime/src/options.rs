@@ -27,7 +27,7 @@ pub(crate) const MAX_EXPIRE: Duration = Duration::from_secs(365 * 24 * 3600);
 pub enum Wait {
     /// Wait at most this long, then fail with [`LockError::Timeout`].
     AtMost(Duration),
-    /// One attempt, no waiting. Some more within a fifth of a second where several callers
+    /// One attempt, no waiting. Some more within a fifth of a second where several callers may have
     /// split the votes of N masters: otherwise all of them would leave the lock to each other.
     Never,
     /// Wait until the lock is free, however long it takes.

@@ -241,6 +241,9 @@ async fn try_once(
             has_followed = true;
             queue.has_left().await;
         }
+        if engine.shutdowns().refuse(terms.shutdowns) {
+            return Err(LockError::ShuttingDown { key: order.key.name().to_owned() });
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::fake::Fate;
 use super::quorum::{held, later, nodes, on};
 use crate::client::Redlock;
+use crate::error::LockError;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -57,4 +58,22 @@ async fn a_vote_that_stays_split_is_no_skip() {
     // With a majority, one of them has it.
     nodes[2].store.set("k", "another", 3600 * SECOND);
     assert!(on(&nodes).lock("k").try_acquire().await.unwrap().is_none());
+}
+
+/// Such a call does not stand in a queue, where a shutdown would find it.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_a_call_between_two_split_votes() {
+    let nodes = nodes(3);
+    for (node, rival) in nodes.iter().zip(["one", "another"]) {
+        node.store.set("k", rival, SECOND / 100);
+    }
+    let redlock = on(&nodes);
+    let call = tokio::spawn(redlock.lock("k").try_acquire());
+    tokio::task::yield_now().await;
+    while redlock.engine().pending.count() > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(redlock.shutdown(SECOND).await, 0);
+    let error = call.await.unwrap().map(drop).unwrap_err();
+    assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
 }
