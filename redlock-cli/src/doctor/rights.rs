@@ -22,6 +22,8 @@ enum Need {
     Lock,
     /// Waiters are not told of their turn.
     Queue,
+    /// A hand-over publishes one more message, and leaves a line in `ACL LOG`.
+    Count,
     /// No read lock and no permit can be taken.
     Kinds,
     /// `redlock ls` and `redlock top` do not work.
@@ -76,6 +78,9 @@ fn tell(missing: &[(&'static str, Need)], report: &mut Report) {
             text += "; read locks and permits would need ";
             text += &kinds;
         }
+        if !words(Need::Count).is_empty() {
+            text += "; +pubsub|numsub would spare each hand-over a message";
+        }
         if !operator.is_empty() {
             text += "; `ls` and `top` would need +scan";
         }
@@ -114,6 +119,7 @@ fn commands(keys: &LockKeys) -> Vec<(&'static str, Need, Cmd)> {
     add("+lrem", Need::Queue, &["LREM", queue, "1", "nobody"]);
     add("+lpop", Need::Queue, &["LPOP", queue]);
     add("+publish and &redlock:*", Need::Queue, &["PUBLISH", CHANNEL, "free"]);
+    add("+pubsub|numsub", Need::Count, &["PUBSUB", "NUMSUB", CHANNEL]);
     add("+zadd and ~{<prefix>*}:holders", Need::Kinds, &["ZADD", holders, "1", "redlock doctor"]);
     add("+zscore", Need::Kinds, &["ZSCORE", holders, "redlock doctor"]);
     add("+zcount", Need::Kinds, &["ZCOUNT", holders, "-inf", "+inf"]);
@@ -145,6 +151,7 @@ mod tests {
         assert_eq!(grade(&[]), Grade::Good);
         assert_eq!(grade(&[("+scan", Need::Operator)]), Grade::Good);
         assert_eq!(grade(&[("+zadd", Need::Kinds)]), Grade::Good);
+        assert_eq!(grade(&[("+pubsub|numsub", Need::Count)]), Grade::Good);
         assert_eq!(grade(&[("+llen", Need::Queue)]), Grade::Doubtful);
         assert_eq!(grade(&[("+set", Need::Lock), ("+llen", Need::Queue)]), Grade::Bad);
     }
