@@ -68,7 +68,10 @@ impl SchedulerState {
             && let Some((at, hold)) = self.schedule.next()
         {
             let stop = hold.stop_at();
-            let comes_along = || !due.is_empty() && at < stop && at <= now.plus(company(hold));
+            let is_alike =
+                |first: &Arc<Hold>| magnitude(first.terms.expire) == magnitude(hold.terms.expire);
+            let comes_along =
+                || due.first().is_some_and(is_alike) && at < stop && at <= now.plus(company(hold));
             if now < at && !comes_along() {
                 break;
             }
@@ -169,9 +172,10 @@ impl Scheduler {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The leases that are due at `now`, in batches of one backend each, and when to check again.
+    /// The leases that are due at `now`, in batches of one backend and of like times for an answer,
+    /// and when to check again.
     fn collect(&self, now: Moment) -> (Vec<Vec<Arc<Hold>>>, Moment) {
-        let mut due: HashMap<*const (), Vec<Arc<Hold>>> = HashMap::new();
+        let mut due: HashMap<(*const (), u32), Vec<Arc<Hold>>> = HashMap::new();
         loop {
             let found = self.state().take_due(now);
             if found.is_empty() {
@@ -182,7 +186,11 @@ impl Scheduler {
                 // Outside of the mutex: a stop wakes tasks, and wakers run foreign code.
                 match shielded(|| hold.step(now, hold.leeway())).unwrap_or(Step::Forget) {
                     Step::Renew => {
-                        due.entry(Arc::as_ptr(&hold.client.backend).cast()).or_default().push(hold);
+                        // A batch is answered in the time of its shortest lease: a long one that
+                        // is renewed with it could be lost to a server that is a little slow.
+                        let backend = Arc::as_ptr(&hold.client.backend).cast();
+                        let alike = (backend, magnitude(hold.renewal_reply()));
+                        due.entry(alike).or_default().push(hold);
                     }
                     Step::Withdraw => self.free(&hold),
                     Step::Sleep(_) | Step::Forget => others.push(hold),
@@ -281,6 +289,11 @@ impl Scheduler {
             self.wake.notify_one();
         }
     }
+}
+
+/// Equal for times of which the longer one is less than twice the shorter one, mostly.
+fn magnitude(time: Duration) -> u32 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1).ilog2()
 }
 
 /// By how much a renewal may be early in order to join a batch of others.

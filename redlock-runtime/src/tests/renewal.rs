@@ -269,3 +269,23 @@ async fn a_released_lock_is_never_renewed_again() {
     tokio::time::sleep(10 * EXPIRE).await;
     assert_eq!(fake.take_log(), Vec::<String>::new());
 }
+
+/// The short lease is too short for such a server. The long one is not.
+#[tokio::test(start_paused = true)]
+async fn a_long_lease_is_not_renewed_in_the_time_of_a_short_one() {
+    let (redlock, fake) = fake();
+    let long = redlock.lock("long").expire(3 * EXPIRE).acquire().await.unwrap();
+    fake.always(Some(Fate::Slow(Duration::from_millis(30))));
+    let short = tokio::spawn(async move {
+        loop {
+            let request = redlock.lock("short").expire(Duration::from_millis(200));
+            if let Ok(guard) = request.acquire().await {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                drop(guard);
+            }
+        }
+    });
+    tokio::time::sleep(12 * EXPIRE).await;
+    assert_eq!(long.state(), LeaseState::Held);
+    short.abort();
+}
