@@ -5,8 +5,13 @@ use std::time::{Duration, SystemTime};
 use once_cell::race::OnceBox;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
+/// What real time is ahead of the system's clock, in nanoseconds: two years, more than the longest
+/// lease. A server may have been watched for longer than this machine has been up, and a moment of
+/// that time must not be cut to the machine's start.
+const ORIGIN: u64 = 2 * 365 * 24 * 3600 * 1_000_000_000;
+
 /// A point in time, as a [`Clock`] showed it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Moment(u64);
 
 impl Moment {
@@ -20,6 +25,12 @@ impl Moment {
 
     pub(crate) const fn nanos(self) -> u64 {
         self.0
+    }
+
+    /// What the system's own clock shows then, in nanoseconds; zero: before it began.
+    #[cfg_attr(not(any(target_os = "linux", target_os = "android")), expect(dead_code))]
+    pub(crate) const fn on_system_clock(self) -> u64 {
+        self.0.saturating_sub(ORIGIN)
     }
 
     /// Zero when `earlier` is in fact later.
@@ -121,13 +132,14 @@ fn boot_time() -> Moment {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
-    Moment(seconds.saturating_mul(1_000_000_000).saturating_add(nanos))
+    Moment(seconds.saturating_mul(1_000_000_000).saturating_add(nanos).saturating_add(ORIGIN))
 }
 
 /// On other systems: the standard library's monotonic clock, which may stop in suspend.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn boot_time() -> Moment {
-    Moment(saturating_nanos(std::time::Instant::now().saturating_duration_since(tokio_origin())))
+    let shown = std::time::Instant::now().saturating_duration_since(tokio_origin());
+    Moment(saturating_nanos(shown).saturating_add(ORIGIN))
 }
 
 #[cfg(test)]
@@ -146,6 +158,12 @@ mod tests {
     fn the_boot_clock_moves_forward() {
         let first = Clock::Boot.now();
         assert!(Clock::Boot.now() >= first);
+    }
+
+    #[test]
+    fn a_year_ago_is_a_moment_of_its_own_however_short_the_machine_is_up() {
+        let (now, year) = (Clock::Boot.now(), Duration::from_secs(365 * 24 * 3600));
+        assert_eq!(now.since(now.minus(year)), year);
     }
 
     /// The real time that went by before its first use does not count.

@@ -60,8 +60,10 @@ mod boot_timer {
         /// safe.
         pub(crate) async fn rings_at(&self, moment: Moment) -> io::Result<()> {
             let out_of_range = |_| io::Error::from(io::ErrorKind::InvalidInput);
-            let seconds = (moment.nanos() / NANOS).try_into().map_err(out_of_range)?;
-            let nanos = (moment.nanos() % NANOS).try_into().map_err(out_of_range)?;
+            // Zero would switch it off.
+            let shown = moment.on_system_clock().max(1);
+            let seconds = (shown / NANOS).try_into().map_err(out_of_range)?;
+            let nanos = (shown % NANOS).try_into().map_err(out_of_range)?;
             let never = Timespec { tv_sec: 0, tv_nsec: 0 };
             let at = Timespec { tv_sec: seconds, tv_nsec: nanos };
             let once = Itimerspec { it_interval: never, it_value: at };
