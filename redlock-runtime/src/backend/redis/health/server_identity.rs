@@ -32,6 +32,8 @@ pub(crate) struct ServerIdentity {
 #[derive(Debug, Default)]
 struct IdentityState {
     identity: Option<Identity>,
+    /// When it was met or heard last.
+    heard: Moment,
     memory_since: Option<MemorySince>,
     offset: ClockJumps,
     /// It was reported that the server does not identify itself.
@@ -128,6 +130,7 @@ impl ServerIdentity {
     pub(crate) fn hear(&self, sample: Sample) {
         let millis = {
             let mut state = self.state();
+            state.heard = state.heard.max(sample.received);
             let Some(jump) = state.offset.observe(sample) else { return };
             let run_id = state.identity.as_ref().map(Identity::name);
             let (run_id, millis) = (run_id.unwrap_or_default(), jump / 1000);
@@ -279,12 +282,14 @@ impl IdentityState {
     fn meet(&mut self, identity: &Identity, proof: Proof, now: Moment) -> Option<Cause> {
         let run_id = identity.name();
         let known = self.identity.replace(identity.clone());
+        let heard = std::mem::replace(&mut self.heard, now);
         if let Some(known) = known.as_ref().filter(|known| known.run_id == identity.run_id) {
             // A new history without a promotion: only the backlog for replicas was given up.
             if known.history == identity.history || !identity.was_promoted {
                 return None;
             }
         }
+        let is_other = known.as_ref().is_some_and(|known| known.run_id != identity.run_id);
         let cause = match known {
             None => Cause::Started,
             Some(_) if identity.was_promoted => Cause::Replaced,
@@ -298,6 +303,9 @@ impl IdentityState {
                 let gap = gap.filter(|gap| gap.since > since);
                 gap.map_or((since, Cause::Started), |gap| (gap.since, gap.cause))
             }
+            // Clients have not watched it here while another process answered: the address has
+            // moved there and back, and what was granted meanwhile is not known to this one.
+            Proof::Watched(so_long) if is_other && now.minus(so_long) < heard => (now, cause),
             Proof::Watched(so_long) => (now.minus(so_long), cause),
             Proof::Nothing => (now, cause),
         };

@@ -73,6 +73,17 @@ fn a_server_that_others_have_watched_remembers_for_as_long() {
     assert_eq!((cause, state.memory_since.unwrap().since), (Some(Cause::Restarted), at(130)));
 }
 
+/// An address that moves to another server and back, while the first one lives on.
+#[test]
+fn a_server_is_not_believed_to_have_been_watched_while_another_one_answered() {
+    let mut state = IdentityState::default();
+    meet(&mut state, &info("a", "h", "00"), at(100));
+    meet(&mut state, &info("b", "h", "00"), at(130));
+    state.heard = at(190);
+    let cause = state.meet(&identity(&info("a", "h", "00")), Proof::Watched(secs(100)), at(200));
+    assert_eq!((cause, state.memory_since.unwrap().since), (Some(Cause::Restarted), at(200)));
+}
+
 #[test]
 fn a_restart_is_another_process() {
     let mut state = IdentityState::default();
@@ -109,7 +120,8 @@ async fn meet_on_the_wire<const N: usize>(
     answers: [&str; N],
 ) -> (RedisResult<ServerIdentity>, Scripted) {
     let presence = ServerIdentity::new("n".to_owned(), Some("founders".into()));
-    presence.state().meet(&identity(&info("a", "h", "00")), Proof::Nothing, CLOCK.now());
+    let hour_ago = CLOCK.now().minus(secs(3600));
+    presence.state().meet(&identity(&info("a", "h", "00")), Proof::Nothing, hour_ago);
     let mut server = Scripted::new(answers);
     let met = presence.meet(&mut server).await;
     (met.map(|()| presence), server)
