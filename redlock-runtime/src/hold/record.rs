@@ -157,10 +157,13 @@ impl Hold {
     }
 
     pub(crate) fn renewals(&self) -> u32 {
-        self.ledger().renewals
+        if self.is_forked() { 0 } else { self.ledger().renewals }
     }
 
     pub(crate) fn held_for(&self) -> Duration {
+        if self.is_forked() {
+            return Duration::ZERO;
+        }
         let ledger = self.ledger();
         let until = ledger.ended.map_or_else(|| self.client.clock.now(), |ended| ended.at);
         until.since(self.begun)

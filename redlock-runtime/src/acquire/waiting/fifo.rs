@@ -121,6 +121,8 @@ impl Fifo {
             return Err(());
         };
         cx.local_queue().count_attempt();
+        // A shutdown waits for the answer: the lock may be free, and granted.
+        let _pending = engine.pending.begin();
         let within = cx.within();
         let local_holder = LocalHolder::of(cx.local_queue());
         let sent = cx.now();
