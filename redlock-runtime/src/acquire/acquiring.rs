@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
@@ -29,9 +30,10 @@ use crate::owner::Owner;
 use crate::process;
 use crate::telemetry::{self, LockLabels};
 
-/// How many attempts a call that does not wait makes where votes are split each time. Each pause is
-/// random, so that competitors part.
+/// How many attempts a call that does not wait makes where votes are split each time, and for how
+/// long. Each pause is random, so that competitors part.
 const SPLIT_VOTES: u32 = 8;
+pub(crate) const SPLIT_TIME: Duration = Duration::from_millis(200);
 
 /// Which lock to acquire, and on what terms.
 #[derive(Debug)]
@@ -229,7 +231,8 @@ async fn try_once(
         };
         let (queue, _) = attempt.into_parts();
         let now = engine.clock().now();
-        if observed.is_split && attempts < SPLIT_VOTES {
+        let may_part = attempts < SPLIT_VOTES && now.since(begun) < SPLIT_TIME;
+        if observed.is_split && may_part {
             let pause = backoff::split(fastrand::f64());
             engine.executor().alarm(Some(pause))?.await;
         } else if observed.is_nobodys() {

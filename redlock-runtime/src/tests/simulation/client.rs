@@ -11,6 +11,7 @@ use fastrand::Rng;
 use super::plan::{KEYS, Tick, millis};
 use super::siblings;
 use super::world::{Waits, World};
+use crate::acquire::SPLIT_TIME;
 use crate::client::{LockRequest, Redlock};
 use crate::error::{LockError, NodeErrorKind};
 use crate::guard::LockGuard;
@@ -189,7 +190,8 @@ impl Client {
         };
         let bound = match wait {
             Wait::AtMost(limit) => limit,
-            Wait::Never => Duration::ZERO,
+            // Some more attempts where votes are split.
+            Wait::Never => SPLIT_TIME,
             Wait::Forever => Duration::MAX,
         };
         let (_, schedule) = &self.world.plan.processes[self.process];
