@@ -5,9 +5,9 @@ use std::time::{Duration, SystemTime};
 use once_cell::race::OnceBox;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// What real time is ahead of the system's clock, in nanoseconds: two years, more than the longest
-/// lease. A server may have been watched for longer than this machine has been up, and a moment of
-/// that time must not be cut to the machine's start.
+/// By how much moments of real time are ahead of the system's clock, in nanoseconds: two years,
+/// more than the longest lease. Clients may have watched a server for longer than this machine has
+/// been up, and the moment at which they began must not be cut to the machine's start.
 const ORIGIN: u64 = 2 * 365 * 24 * 3600 * 1_000_000_000;
 
 /// A point in time, as a [`Clock`] showed it.

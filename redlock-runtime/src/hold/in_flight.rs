@@ -39,8 +39,8 @@ impl InFlightLimits {
 
 impl InFlightLimit {
     /// Waits for a permit, though never for longer than `patience`: a server that does not answer
-    /// must not make leases wait beyond their window. The batch is over
-    /// when the permit is dropped.
+    /// must not make leases wait beyond their window. Dropping the permit lets the next batch
+    /// through.
     pub(crate) async fn pass(&self, patience: Duration) -> Option<OwnedSemaphorePermit> {
         let permit = Arc::clone(&self.0).acquire_owned();
         tokio::time::timeout(patience, permit).await.ok().and_then(Result::ok)

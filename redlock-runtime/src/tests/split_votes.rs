@@ -1,8 +1,9 @@
 //! Split votes: several callers ask several nodes at the same moment, and none gets enough votes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::fake::Fate;
+use super::fake::{Fake, Fate};
 use super::quorum::{held, later, nodes, on};
 use crate::client::Redlock;
 use crate::error::LockError;
@@ -31,14 +32,19 @@ async fn rivals_that_split_the_vote_come_to_an_end() {
     assert_eq!(held(&nodes, "k"), 0);
 }
 
+/// Two rivals have the vote of a node each, for so long.
+fn split(nodes: &[Arc<Fake>], lease: Duration) {
+    for (node, rival) in nodes.iter().zip(["one", "another"]) {
+        node.store.set("k", rival, lease);
+    }
+}
+
 /// Nobody has the lock, so a call that asks once, as a job that runs on one of several machines
 /// does, asks again: otherwise each machine would leave the job to another one.
 #[tokio::test(start_paused = true)]
 async fn a_split_vote_is_not_taken_for_a_lock_that_somebody_has() {
     let nodes = nodes(3);
-    for (node, rival) in nodes.iter().zip(["one", "another"]) {
-        node.store.set("k", rival, SECOND / 50);
-    }
+    split(&nodes, SECOND / 50);
     let guard = on(&nodes).lock("k").try_acquire().await.unwrap();
     drop(guard.expect("the votes of the others were given back meanwhile"));
     later().await;
@@ -48,9 +54,7 @@ async fn a_split_vote_is_not_taken_for_a_lock_that_somebody_has() {
 #[tokio::test(start_paused = true)]
 async fn a_vote_that_stays_split_is_no_skip() {
     let nodes = nodes(3);
-    for (node, rival) in nodes.iter().zip(["one", "another"]) {
-        node.store.set("k", rival, 3600 * SECOND);
-    }
+    split(&nodes, 3600 * SECOND);
     let error = on(&nodes).lock("k").try_acquire().await.map(drop).unwrap_err();
     assert!(error.is_unavailable() && error.to_string().contains("same moment"), "{error}");
     let error = on(&nodes).lock("k").wait(SECOND).acquire().await.map(drop).unwrap_err();
@@ -64,9 +68,7 @@ async fn a_vote_that_stays_split_is_no_skip() {
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_ends_a_call_between_two_split_votes() {
     let nodes = nodes(3);
-    for (node, rival) in nodes.iter().zip(["one", "another"]) {
-        node.store.set("k", rival, SECOND / 100);
-    }
+    split(&nodes, SECOND / 100);
     let redlock = on(&nodes);
     let call = tokio::spawn(redlock.lock("k").try_acquire());
     tokio::task::yield_now().await;

@@ -165,6 +165,7 @@ impl<S: Source> SharedConnection<S> {
     /// Was the last connection given up because it did not answer?
     pub(crate) fn fell_silent(&self) -> bool {
         let mut current = self.current();
+        // This notes whether the connection was given up since.
         current.usable();
         current.fell_silent
     }
