@@ -3,6 +3,7 @@
 use redlock::{LockError, LockGuard, NodeErrorKind, Redlock, RedlockBuilder, Wait};
 
 use crate::busy;
+use crate::support::proxy::{Then, contains};
 use crate::support::{Proxy, Replicated, Server, capture, eventually, ms, secs, unique_prefix};
 
 async fn masters() -> Vec<Server> {
@@ -162,6 +163,30 @@ async fn a_promoted_replica_in_place_of_a_voter_makes_no_second_holder() {
             }
         }
     }
+}
+
+/// The address moves to another server, and the first one lives on. Only the connection for
+/// renewals breaks, and meets the second server. When that one votes, no call may ask the first.
+#[tokio::test]
+async fn an_old_connection_to_a_server_that_another_one_replaced_gives_no_vote() {
+    let (masters, successor) = (masters().await, Server::start().await);
+    let proxy = Proxy::start(&masters[0]);
+    let (urls, prefix) = ([proxy.url(), masters[1].url(), masters[2].url()], unique_prefix());
+    let redlock = Redlock::builder().urls(urls).prefix(&prefix).build().await.unwrap();
+    let held = redlock.lock("held").expire(secs(1)).acquire().await.unwrap();
+    eventually(secs(30), || async { held.renewals() > 0 }).await;
+    // Both others have to vote from now on.
+    masters[2].kill9();
+    proxy.lead_to(&successor);
+    proxy.when(contains("held"), Then::CutRequest).fired().await;
+    held.lost().await;
+
+    let request = redlock.lock("k").expire(secs(1)).wait(secs(60));
+    let guard = request.acquire().await.unwrap();
+    let key = format!("{prefix}k");
+    assert!(masters[0].raw().get(&key).await.is_none());
+    assert!(successor.raw().get(&key).await.is_some());
+    guard.release().await.unwrap();
 }
 
 #[tokio::test]

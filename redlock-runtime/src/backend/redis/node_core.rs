@@ -131,7 +131,10 @@ impl<S: Source> NodeCore<S> {
         // Without a runtime, as at the end of one, the connection ends as well.
         let Some(home) = home.cloned().or_else(|| Handle::try_current().ok()) else { return };
         let (undos, claim) = (self.pending_undos.clone(), claim.clone());
-        undos.sent(&claim.owner, self.identity.run_id());
+        // What comes to a server that another one replaced harms no grant of that one.
+        if !loan.is_superseded() {
+            undos.sent(&claim.owner, self.identity.run_id());
+        }
         home.spawn(async move {
             let release = Release { may_be_queued, ..Release::of(&claim) };
             let call = release_call(release, true);

@@ -57,6 +57,14 @@ pub(crate) fn nonsense(node: &str, value: &Value) -> Failure {
     Failure::new(NodeError::new(node, NodeErrorKind::Protocol, message), true, false)
 }
 
+/// The answer came from a server that has no vote any more. What the command did there is undone
+/// where it could do harm.
+pub(crate) fn superseded(node: &str) -> Failure {
+    let message = "another server answers at this address now; the answer of the first one does \
+                   not count, and the command is sent to the new one when it is tried again";
+    Failure::new(NodeError::new(node, NodeErrorKind::Unreachable, message), true, false)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

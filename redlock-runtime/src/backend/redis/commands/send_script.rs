@@ -7,7 +7,7 @@ use deadpool_redis::redis::{RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, Timeout, sleep, timeout_at};
 
-use super::failure::{Failure, no_connection, no_reply, nonsense};
+use super::failure::{Failure, no_connection, no_reply, nonsense, superseded};
 use super::script::{Invocation, Script};
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::connection::{Loan, MinReplicas, SharedConnection, Source, diagnose};
@@ -118,6 +118,7 @@ pub(crate) async fn send_script<S: Source, T>(
         let mut sending = Sending { loan, is_over: false, on_abandoned: &on_abandoned };
         let sent = CLOCK.now();
         match bounded(connection, end, call.send(&mut sending.loan)).await {
+            Ok(Ok(_)) if sending.loan.is_superseded() => break superseded(node),
             Ok(Ok((value, confirmed))) => {
                 sending.loan.heard();
                 let Some(found) = decode(&value) else {
@@ -219,4 +220,71 @@ pub(crate) struct ScriptAnswer<T, C> {
     pub(crate) confirmed: RedisResult<u32>,
     /// Set if replicas were asked: commands that follow may need the same connection.
     pub(crate) loan: Option<Loan<C>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use deadpool_redis::redis::{Cmd, Pipeline, RedisFuture};
+
+    use super::*;
+    use crate::backend::redis::commands::exclusive::release::SCRIPT;
+    use crate::backend::redis::connection::Superseded;
+    use crate::report::Reports;
+
+    /// A server whose place another one takes while it answers.
+    #[derive(Clone, Default)]
+    struct Replaced(Superseded);
+
+    impl Source for Replaced {
+        type Connection = Self;
+
+        async fn connect(&self) -> RedisResult<Self> {
+            Ok(Self::default())
+        }
+
+        fn superseded(connection: &Self) -> Superseded {
+            connection.0.clone()
+        }
+    }
+
+    impl ConnectionLike for Replaced {
+        fn req_packed_command<'a>(&'a mut self, _: &'a Cmd) -> RedisFuture<'a, Value> {
+            Box::pin(async {
+                self.0.set();
+                Ok(Value::Okay)
+            })
+        }
+
+        fn req_packed_commands<'a>(
+            &'a mut self,
+            _: &'a Pipeline,
+            _: usize,
+            _: usize,
+        ) -> RedisFuture<'a, Vec<Value>> {
+            unreachable!("no pipeline is sent")
+        }
+
+        fn get_db(&self) -> i64 {
+            0
+        }
+    }
+
+    #[tokio::test]
+    async fn the_answer_of_a_server_that_another_one_replaced_meanwhile_does_not_count() {
+        let health = OutageLog::new("n", "client".into(), Arc::new(Reports::new(CLOCK)), true);
+        let connection = SharedConnection::new(Arc::new(Replaced::default()));
+        let call = ScriptCall::new(&SCRIPT, &["k"], &["owner"]);
+        let deadline = Deadline::after(Duration::from_secs(60));
+        let undone = AtomicU32::new(0);
+        let undo = |_| _ = undone.fetch_add(1, Ordering::Relaxed);
+        let sent = send_script(&health, &connection, &call, deadline, |_| Some(()), undo).await;
+        let failure = sent.err().expect("the answer does not count");
+        assert!(failure.is_unknown && !failure.is_final);
+        assert_eq!(failure.error.kind(), NodeErrorKind::Unreachable);
+        assert_eq!(undone.into_inner(), 1);
+        assert!(!connection.is_connected() && !connection.fell_silent());
+    }
 }

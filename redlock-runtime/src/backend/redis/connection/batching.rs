@@ -17,19 +17,26 @@ use deadpool_redis::redis::{Cmd, Pipeline, RedisFuture, Value};
 
 pub(crate) use self::batches::Batches;
 use self::sent::BatchAnswer;
+use super::superseded::Superseded;
 use crate::backend::redis::commands::exclusive::batch::Part;
 
 /// A connection on which batches can form. Clones share the socket.
 #[derive(Clone)]
 pub(crate) struct Batching<C> {
     connection: C,
+    superseded: Superseded,
     /// `None`: every command leaves by itself. Each command on its way has a clone.
     batches: Option<Arc<Batches<C>>>,
 }
 
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
-    pub(crate) fn new(connection: C) -> Self {
-        Self { connection, batches: None }
+    /// `superseded`: has another server taken the place of this one?
+    pub(crate) fn new(connection: C, superseded: Superseded) -> Self {
+        Self { connection, superseded, batches: None }
+    }
+
+    pub(crate) fn superseded(&self) -> &Superseded {
+        &self.superseded
     }
 
     /// The connection on which every command leaves by itself.
@@ -57,7 +64,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
 
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> ConnectionLike for Batching<C> {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        let Self { connection, batches: Some(batches) } = self else {
+        let Self { connection, batches: Some(batches), .. } = self else {
             return self.connection.req_packed_command(command);
         };
         let part = if batches.is_crowded() { Part::of(command) } else { None };

@@ -9,6 +9,7 @@ pub(crate) mod replicas;
 pub(crate) mod scripted;
 pub(crate) mod shared;
 pub(crate) mod source;
+pub(crate) mod superseded;
 
 pub(crate) use batching::Batching;
 pub(crate) use connect::CONNECT;
@@ -18,3 +19,4 @@ pub(crate) use replicas::{CommandConnection, MinReplicas, ReplicaConnections};
 pub(crate) use scripted::{Scripted, bulk, value};
 pub(crate) use shared::{LONGEST_SILENCE, Loan, SharedConnection};
 pub(crate) use source::{Direct, Source};
+pub(crate) use superseded::Superseded;

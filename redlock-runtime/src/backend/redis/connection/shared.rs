@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::connect::connect;
 use super::source::Source;
+use super::superseded::Superseded;
 use crate::backend::SharedWork;
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::Script;
@@ -39,6 +40,7 @@ struct Silence {
     longest: Duration,
     /// A clean-up was not answered: the connection is not used any more.
     is_given_up: AtomicBool,
+    superseded: Superseded,
 }
 
 pub(crate) struct SharedConnection<S: Source> {
@@ -138,7 +140,7 @@ impl<S: Source> SharedConnection<S> {
             let begun = Instant::now();
             let connection = connect(&*source, script).await?;
             let connection = if is_local { S::shared_by_many(connection) } else { connection };
-            Ok(lock(&current).install(connection, begun.elapsed()))
+            Ok(lock(&current).install::<S>(connection, begun.elapsed()))
         });
         made.await
     }
@@ -193,7 +195,7 @@ impl<S: Source> SharedConnection<S> {
     pub(crate) fn adopt(&self, other: &Self) {
         if let Some(loan) = other.at_hand() {
             let took = loan.silence.longest;
-            self.current().install(loan.connection, took);
+            self.current().install::<S>(loan.connection, took);
         }
     }
 
@@ -227,7 +229,7 @@ impl<S: Source> SharedConnection<S> {
                 current.forget(&loan);
             }
             if let Some(connection) = made.filter(|_| is_better || is_dead) {
-                current.install(connection, took);
+                current.install::<S>(connection, took);
             }
         });
     }
@@ -259,6 +261,15 @@ impl<C> Loan<C> {
         self.silence.is_given_up.store(true, Ordering::Relaxed);
     }
 
+    /// Does another server answer at the address of this one by now?
+    pub(crate) fn is_superseded(&self) -> bool {
+        self.silence.superseded.is_set()
+    }
+
+    fn is_usable(&self) -> bool {
+        !self.silence.is_given_up.load(Ordering::Relaxed) && !self.is_superseded()
+    }
+
     /// Has the connection been silent for too long, now that the caller of a command that was
     /// `sent` has gone?
     fn is_silent(&self, sent: Moment, now: Moment) -> bool {
@@ -274,12 +285,13 @@ impl<C> Loan<C> {
 
 impl<C: Clone> Current<C> {
     /// Takes a connection into use that `took` so long to be made.
-    fn install(&mut self, connection: C, took: Duration) -> Loan<C> {
+    fn install<S: Source<Connection = C>>(&mut self, connection: C, took: Duration) -> Loan<C> {
         self.generation += 1;
         let silence = Arc::new(Silence {
             since: AtomicU64::new(0),
             longest: took.min(LONGEST_SILENCE),
             is_given_up: AtomicBool::new(false),
+            superseded: S::superseded(&connection),
         });
         let loan = Loan { connection, generation: self.generation, silence };
         self.loan = Some(loan.clone());
@@ -289,11 +301,10 @@ impl<C: Clone> Current<C> {
         loan
     }
 
-    /// The connection, unless it was given up.
+    /// The connection, unless it was given up, or leads to a server that another one replaced.
     fn usable(&mut self) -> Option<&Loan<C>> {
-        let is_given_up = |loan: &Loan<C>| loan.silence.is_given_up.load(Ordering::Relaxed);
-        if self.loan.as_ref().is_some_and(is_given_up) {
-            (self.loan, self.fell_silent) = (None, true);
+        if let Some(loan) = self.loan.take_if(|loan| !loan.is_usable()) {
+            self.fell_silent |= !loan.is_superseded();
         }
         self.loan.as_ref()
     }
@@ -363,7 +374,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_given_as_long_to_answer_as_it_took_to_be_made() {
         let link = SharedConnection::new(Arc::new(Scripted::default()));
-        let install = |took| lock(&link.current).install(Scripted::default(), took);
+        let install = |took| lock(&link.current).install::<Scripted>(Scripted::default(), took);
         let before = |silence| CLOCK.now().minus(silence);
         let loan = install(SECOND);
         let now = CLOCK.now();

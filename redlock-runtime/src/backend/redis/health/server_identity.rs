@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::clock_jump::{ClockJumps, Sample};
 use super::info::field;
 use crate::backend::redis::clock::CLOCK;
-use crate::backend::redis::connection::{Batching, CONNECT, Source};
+use crate::backend::redis::connection::{Batching, CONNECT, Source, Superseded};
 use crate::backend::redis::pubsub::{Listener, PubsubStream};
 use crate::backend::{Cause, ClockOffset, MemorySince, Witness};
 use crate::clock::Moment;
@@ -35,6 +35,8 @@ struct IdentityState {
     /// When it was met or heard last.
     heard: Moment,
     memory_since: Option<MemorySince>,
+    /// Set when another process is met. Connections to this one have a clone.
+    superseded: Superseded,
     offset: ClockJumps,
     /// It was reported that the server does not identify itself.
     is_reported: bool,
@@ -88,8 +90,9 @@ impl ServerIdentity {
     /// Identifies the server of a new connection, if a restart guard needs it. A server that does
     /// not identify itself might have been restarted at any time: it is not used. Nor is a replica:
     /// it has the data of its master, and its promotion shows on new connections only.
-    async fn meet(&self, connection: &mut (impl ConnectionLike + Send)) -> RedisResult<()> {
-        let Some(founders_key) = &self.founders_key else { return Ok(()) };
+    /// The answer will tell whether another server has taken its place.
+    async fn meet(&self, connection: &mut (impl ConnectionLike + Send)) -> RedisResult<Superseded> {
+        let Some(founders_key) = &self.founders_key else { return Ok(Superseded::default()) };
         let info: RedisResult<String> = redis::cmd("INFO").query_async(connection).await;
         let now = CLOCK.now();
         let info = match info {
@@ -108,16 +111,22 @@ impl ServerIdentity {
             let kind = ErrorKind::Server(ServerErrorKind::ReadOnly);
             return Err(RedisError::from((kind, "a replica", REPLICA.to_owned())));
         }
-        let known = self.state().identity.clone();
-        if known.as_ref() == Some(&identity) {
-            return Ok(());
-        }
+        let known = {
+            let state = self.state();
+            if state.identity.as_ref() == Some(&identity) {
+                return Ok(state.superseded.clone());
+            }
+            state.identity.clone()
+        };
         let proof = prove(&info, &identity, known.as_ref(), founders_key, connection).await?;
-        let doubt = self.state().meet(&identity, proof, now);
+        let (doubt, superseded) = {
+            let mut state = self.state();
+            (state.meet(&identity, proof, now), state.superseded.clone())
+        };
         if let Some(cause) = doubt {
             telemetry::node_doubted(&self.node, cause.label());
         }
-        Ok(())
+        Ok(superseded)
     }
 
     fn tell_unknown(&self) {
@@ -234,9 +243,9 @@ impl<S: Source> Source for IdentifiedSource<S> {
         if self.source.may_be_named() {
             name(connection.clone(), &self.name);
         }
-        self.identity.meet(&mut connection).await?;
+        let superseded = self.identity.meet(&mut connection).await?;
         self.last_made.fetch_max(CLOCK.now().nanos(), Ordering::AcqRel);
-        Ok(Batching::new(connection))
+        Ok(Batching::new(connection, superseded))
     }
 
     fn may_be_named(&self) -> bool {
@@ -249,6 +258,10 @@ impl<S: Source> Source for IdentifiedSource<S> {
 
     fn repeats_unseen(&self) -> bool {
         self.source.repeats_unseen()
+    }
+
+    fn superseded(connection: &Self::Connection) -> Superseded {
+        connection.superseded().clone()
     }
 
     fn leads(
@@ -290,6 +303,9 @@ impl IdentityState {
             }
         }
         let is_other = known.as_ref().is_some_and(|known| known.run_id != identity.run_id);
+        if is_other {
+            self.supersede();
+        }
         let cause = match known {
             None => Cause::Started,
             Some(_) if identity.was_promoted => Cause::Replaced,
@@ -313,10 +329,16 @@ impl IdentityState {
         (cause != Cause::Started).then_some(cause)
     }
 
+    /// Connections to the server that was known are not used any more.
+    fn supersede(&mut self) {
+        std::mem::take(&mut self.superseded).set();
+    }
+
     /// The server that was known is a replica now. It grants nothing, and has forgotten what it
     /// granted before. Connections that outlive its promotion show neither.
     fn meet_replica(&mut self, now: Moment) {
         let Some(run_id) = self.identity.as_ref().map(Identity::name) else { return };
+        self.supersede();
         self.memory_since = Some(MemorySince { run_id, since: now, cause: Cause::Replaced });
     }
 }

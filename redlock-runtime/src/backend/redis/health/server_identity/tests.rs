@@ -124,7 +124,7 @@ async fn meet_on_the_wire<const N: usize>(
     presence.state().meet(&identity(&info("a", "h", "00")), Proof::Nothing, hour_ago);
     let mut server = Scripted::new(answers);
     let met = presence.meet(&mut server).await;
-    (met.map(|()| presence), server)
+    (met.map(|_| presence), server)
 }
 
 fn memory_since(met: RedisResult<ServerIdentity>) -> MemorySince {
@@ -230,6 +230,25 @@ async fn every_new_connection_of_a_guarded_node_is_asked() {
             assert_eq!(presence.memory_since().is_some(), is_guarded);
         }
     }
+}
+
+#[tokio::test]
+async fn a_connection_to_a_server_that_another_one_replaced_is_not_used() {
+    let presence = ServerIdentity::new("n".to_owned(), Some("founders".into()));
+    let meet = async |info: &str| {
+        let mut server = Scripted::new([&bulk(info), "$-1"]);
+        presence.meet(&mut server).await
+    };
+    let first = meet(&info("a", "h", "00")).await.unwrap();
+    let same = meet(&info("a", "h", "00")).await.unwrap();
+    // The same process with a new history, and as a master that was promoted.
+    meet(&info("a", "i", "h")).await.unwrap();
+    assert!(!first.is_set() && !same.is_set());
+    let second = meet(&info("b", "h", "00")).await.unwrap();
+    assert!(first.is_set() && same.is_set() && !second.is_set());
+    meet(&format!("{}role:slave\r\n", info("b", "h", "00"))).await.unwrap_err();
+    assert!(second.is_set());
+    assert!(!meet(&info("b", "h", "00")).await.unwrap().is_set());
 }
 
 #[test]
