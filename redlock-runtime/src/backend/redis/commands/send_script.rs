@@ -105,14 +105,9 @@ pub(crate) async fn send_script<S: Source, T>(
         let loan = match connection.at_hand() {
             Some(loan) => loan,
             // Boxed: it is large, and seldom needed.
-            None => match bounded(connection, end, Box::pin(connection.borrow())).await {
-                Ok(Ok(loan)) => loan,
-                Ok(Err(error)) => {
-                    let why = diagnose(node, &error);
-                    let is_final = why.is_final && !is_passing::<S>(why.error.kind());
-                    break Failure::new(why.error, is_unknown, is_final);
-                }
-                Err(_) => break no_connection(node, within, is_unknown),
+            None => match Box::pin(connect(node, connection, deadline)).await {
+                Ok(loan) => loan,
+                Err(failure) => break failure.unknown_if(is_unknown),
             },
         };
         let mut sending = Sending { loan, is_over: false, on_abandoned: &on_abandoned };
@@ -166,6 +161,23 @@ pub(crate) async fn send_script<S: Source, T>(
     };
     let took = within.saturating_sub(deadline.left());
     Err(health.failed(failure, CLOCK.now().minus(took)))
+}
+
+/// Waits for a connection until the deadline.
+async fn connect<S: Source>(
+    node: &str,
+    connection: &SharedConnection<S>,
+    deadline: Deadline,
+) -> Result<Loan<S::Connection>, Failure> {
+    match bounded(connection, deadline.end, connection.borrow()).await {
+        Ok(Ok(loan)) => Ok(loan),
+        Ok(Err(error)) => {
+            let why = diagnose(node, &error);
+            let is_final = why.is_final && !is_passing::<S>(why.error.kind());
+            Err(Failure::new(why.error, false, is_final))
+        }
+        Err(_) => Err(no_connection(node, deadline.within, false)),
+    }
 }
 
 /// Waits before the next repetition, after so many `repeats`. The first one comes at once.
