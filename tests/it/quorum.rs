@@ -2,7 +2,7 @@
 
 use redlock::{LockError, LockGuard, LostReason, Redlock, Wait};
 
-use crate::support::{Server, eventually, secs, unique_prefix};
+use crate::support::{Proxy, Server, eventually, secs, unique_prefix};
 
 async fn masters() -> Vec<Server> {
     let mut masters = Vec::new();
@@ -99,6 +99,28 @@ async fn a_node_that_was_frozen_at_the_acquire_counts_later() {
     let renewals = guard.renewals();
     eventually(secs(30), || async { guard.renewals() > renewals + 1 }).await;
     guard.check().unwrap();
+}
+
+/// The unanswered acquire and its clean-up arrive when the network is whole again, long after the
+/// lease that was asked for would have ended.
+#[tokio::test]
+async fn a_node_that_was_out_of_reach_for_longer_than_the_lease_counts_later() {
+    let masters = [Server::start().await, Server::start().await, Server::start().await];
+    let away = Proxy::start(&masters[2]);
+    let urls = [masters[0].url(), masters[1].url(), away.url()];
+    let redlock = Redlock::builder().urls(urls).prefix(unique_prefix()).build().await.unwrap();
+    away.black_hole();
+    let guard = redlock.lock("k").expire(secs(1)).acquire().await.unwrap();
+    let renewed = async |times: u32| {
+        let until = guard.renewals() + times;
+        eventually(secs(60), || async { guard.renewals() >= until }).await;
+    };
+    renewed(4).await;
+    away.pass();
+    renewed(2).await;
+    eventually(secs(60), || async { held(&masters, &guard).await == 3 }).await;
+    masters[0].kill9();
+    renewed(2).await;
 }
 
 #[tokio::test]

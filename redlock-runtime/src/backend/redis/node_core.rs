@@ -120,7 +120,8 @@ impl<S: Source> NodeCore<S> {
 
     /// Sends a release on the connection of the command, because only there the order of the two is
     /// certain. The connection stays open until the server has read both, or the lease would be
-    /// over.
+    /// over; and for as long as the owner holds the lock on other servers, since this one is not
+    /// asked again before the answer has come.
     fn undo(
         self: &Arc<Self>,
         home: Option<&Handle>,
@@ -132,9 +133,8 @@ impl<S: Source> NodeCore<S> {
         let Some(home) = home.cloned().or_else(|| Handle::try_current().ok()) else { return };
         let (undos, claim) = (self.pending_undos.clone(), claim.clone());
         // What comes to a server that another one replaced harms no grant of that one.
-        if !loan.is_superseded() {
-            undos.sent(&claim.owner, self.identity.run_id());
-        }
+        let is_awaited = !loan.is_superseded();
+        let over = is_awaited.then(|| undos.sent(&claim.owner, self.identity.run_id()));
         home.spawn(async move {
             let release = Release { may_be_queued, ..Release::of(&claim) };
             let call = release_call(release, true);
@@ -146,7 +146,14 @@ impl<S: Source> NodeCore<S> {
                 if S::LEADS_TO_ONE {
                     given_up.give_up();
                 }
-                reply = timeout(claim.expire.saturating_sub(LONGEST_SILENCE), sent).await;
+                let left = claim.expire.saturating_sub(LONGEST_SILENCE);
+                reply = timeout(left, sent.as_mut()).await;
+            }
+            if let (Err(_), Some(over)) = (&reply, over) {
+                reply = Ok(tokio::select! {
+                    answer = sent => answer,
+                    () = over.cancelled() => return,
+                });
             }
             // The outcome does not matter here: the engine releases once more, on a fresh
             // connection.

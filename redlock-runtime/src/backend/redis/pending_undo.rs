@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio_util::sync::{CancellationToken, DropGuard};
+
 use crate::owner::Owner;
 
 /// The process of a server; `None`: not known.
@@ -19,21 +21,34 @@ pub(crate) struct PendingUndos {
 
 #[derive(Debug, Default)]
 struct PendingOwners {
-    /// To which process each release was sent.
-    owners: Mutex<HashMap<Owner, RunId>>,
+    owners: Mutex<HashMap<Owner, PendingUndo>>,
     /// The number of owners: mostly none, which every command can see without the mutex.
     count: AtomicUsize,
 }
 
+#[derive(Debug)]
+struct PendingUndo {
+    /// The process to which the release was sent.
+    to: RunId,
+    /// Ends the wait for its answer.
+    _over: DropGuard,
+}
+
 impl PendingUndos {
-    pub(crate) fn sent(&self, owner: &Owner, to: RunId) {
-        self.change(|owners| owners.insert(owner.clone(), to));
+    /// The token is cancelled when it does not matter any more whether the release arrives.
+    pub(crate) fn sent(&self, owner: &Owner, to: RunId) -> CancellationToken {
+        let over = CancellationToken::new();
+        let undo = PendingUndo { to, _over: over.clone().drop_guard() };
+        let before = self.change(|owners| owners.insert(owner.clone(), undo));
+        drop(before);
+        over
     }
 
     /// The undo was answered, or its owner releases and is never used again.
     pub(crate) fn over(&self, owner: &Owner) {
         if !self.is_empty() {
-            self.change(|owners| owners.remove(owner));
+            let undo = self.change(|owners| owners.remove(owner));
+            drop(undo);
         }
     }
 
@@ -41,7 +56,9 @@ impl PendingUndos {
     pub(crate) fn is_pending(&self, owner: &Owner, now: impl FnOnce() -> RunId) -> bool {
         !self.is_empty()
             && self.change(|owners| match owners.get(owner) {
-                Some(to) => to.is_none() || now().is_none_or(|now| Some(now) == *to),
+                Some(PendingUndo { to, .. }) => {
+                    to.is_none() || now().is_none_or(|now| Some(now) == *to)
+                }
                 None => false,
             })
     }
@@ -50,7 +67,7 @@ impl PendingUndos {
         self.shared.count.load(Ordering::Acquire) == 0
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut HashMap<Owner, RunId>) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut HashMap<Owner, PendingUndo>) -> T) -> T {
         let mut owners = self.shared.owners.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = change(&mut owners);
         self.shared.count.store(owners.len(), Ordering::Release);
@@ -67,10 +84,11 @@ mod tests {
         let undos = PendingUndos::default();
         let (owner, other) = (Owner::of_nobody("test"), Owner::of_nobody("test"));
         assert!(!undos.is_pending(&owner, || None));
-        undos.sent(&owner, None);
+        let over = undos.sent(&owner, None);
         assert!(undos.is_pending(&owner, || Some("run 1".into())));
-        assert!(!undos.is_pending(&other, || None));
+        assert!(!undos.is_pending(&other, || None) && !over.is_cancelled());
         undos.clone().over(&owner);
+        assert!(over.is_cancelled());
         assert!(!undos.is_pending(&owner, || None));
     }
 
