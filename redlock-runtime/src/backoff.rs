@@ -68,10 +68,24 @@ pub(crate) fn unsignalled(
     busy(SPINS, hold_age, free_in, random) * (1 + ahead.min(3))
 }
 
-/// The pause after a split vote: random and not short, so that one of the competitors comes first
-/// next time, as the pattern of the distributed lock recommends.
-pub(crate) fn split(random: f64) -> Duration {
-    SHORTEST + Duration::from_millis(20).mul_f64(random)
+/// How long an attempt on several servers takes at most, unless one of them does not answer.
+pub(crate) const LONGEST_ATTEMPT: Duration = Duration::from_millis(100);
+
+/// The pause after an attempt that `took` so long and met a split vote: random, so that one of the
+/// competitors comes first next time, as the pattern of the distributed lock recommends.
+pub(crate) fn split(took: Duration, random: f64) -> Duration {
+    SHORTEST + split_width(took).mul_f64(random)
+}
+
+/// For how long a call that does not wait makes attempts that meet split votes.
+pub(crate) fn split_time(took: Duration) -> Duration {
+    10 * split_width(took)
+}
+
+/// A competitor has all votes if it asks between two attempts of the others: their pauses have to
+/// be longer than its attempt, which takes as long as theirs.
+fn split_width(took: Duration) -> Duration {
+    (2 * took.min(LONGEST_ATTEMPT)).max(Duration::from_millis(20))
 }
 
 /// The pause after `failures` failures in a row of a node that may recover.
@@ -124,8 +138,13 @@ mod tests {
 
     #[test]
     fn rivals_of_a_split_vote_come_back_apart() {
-        assert_eq!(split(0.0), SHORTEST);
-        assert_eq!(split(0.5), SHORTEST + Duration::from_millis(10));
+        let millis = Duration::from_millis;
+        assert_eq!(split(millis(9), 0.0), SHORTEST);
+        assert_eq!(split(millis(9), 0.5), SHORTEST + millis(10));
+        // The rivals are far from the servers, and may be on their way for this long.
+        assert_eq!(split(millis(60), 0.5), SHORTEST + millis(60));
+        assert_eq!(split(millis(3_000), 0.5), SHORTEST + LONGEST_ATTEMPT);
+        assert_eq!((split_time(millis(1)), split_time(millis(60))), (millis(200), millis(1_200)));
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
@@ -29,11 +28,6 @@ use crate::options::{Policy, Wait};
 use crate::owner::Owner;
 use crate::process;
 use crate::telemetry::{self, LockLabels};
-
-/// How many attempts a call that does not wait makes where votes are split each time, and for how
-/// long. Each pause is random, so that competitors part.
-const SPLIT_VOTES: u32 = 8;
-pub(crate) const SPLIT_TIME: Duration = Duration::from_millis(200);
 
 /// Which lock to acquire, and on what terms.
 #[derive(Debug)]
@@ -210,7 +204,8 @@ impl Order {
 
 /// Makes one attempt, whether or not other callers wait. Another one follows if it may have
 /// overtaken a release of this process that nobody awaits, and some more after a split vote of
-/// several servers: otherwise all competitors would leave the lock to each other.
+/// several servers, with random pauses: otherwise all competitors would leave the lock to each
+/// other.
 async fn try_once(
     engine: &Arc<Engine>,
     order: &Order,
@@ -218,6 +213,7 @@ async fn try_once(
     begun: Moment,
 ) -> Acquisition {
     let (mut attempts, mut has_followed) = (0, false);
+    let (mut asked, mut seen) = (begun, Observed::default());
     loop {
         attempts += 1;
         let queue = engine.local_queue(&order.key, order.kind);
@@ -231,19 +227,19 @@ async fn try_once(
         };
         let (queue, _) = attempt.into_parts();
         let now = engine.clock().now();
-        let may_part = attempts < SPLIT_VOTES && now.since(begun) < SPLIT_TIME;
-        if observed.is_split && may_part {
-            let pause = backoff::split(fastrand::f64());
+        seen = observed.after(seen, now);
+        let took = now.since(asked);
+        if seen.is_nobodys() && now.since(begun) < backoff::split_time(took) {
+            let pause = backoff::split(took, fastrand::f64());
             engine.executor().alarm(Some(pause))?.await;
-        } else if observed.is_nobodys() {
-            return Err(Observed::split_error(&order.key));
-        } else if has_followed || !observed.is_busy() || !is_leaving {
+        } else if has_followed || !seen.is_busy() || !is_leaving {
             let span = Span { started: terms.started, now };
-            return Err(observed.error(&order.key, span, attempts, None));
+            return Err(seen.error(&order.key, span, attempts, None));
         } else {
             has_followed = true;
             queue.has_left().await;
         }
+        asked = engine.clock().now();
         if engine.shutdowns().refuse(terms.shutdowns) {
             return Err(LockError::ShuttingDown { key: order.key.name().to_owned() });
         }

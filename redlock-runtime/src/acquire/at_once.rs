@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::acquiring::Acquisition;
 use super::attempt::Unanswered;
-use super::observed::{Observed, Span};
+use super::observed::{Busy, Observed, Span};
 use crate::backend::{AcquireAll, AllAcquired, Claim, Fault, FencingTokens, LockBackend};
 use crate::clock::Moment;
 use crate::engine::Engine;
@@ -71,7 +71,7 @@ impl AtOnce<'_> {
                 if was_cut {
                     clean_up(self.engine, &claims);
                 }
-                observed.busy(holder, free_in, self.engine.clock().now());
+                observed.busy(Busy::decided(holder, free_in), self.engine.clock().now());
                 if self.engine.fifo_queue().is_some() {
                     queues[place].state().contend();
                 }

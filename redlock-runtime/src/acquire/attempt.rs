@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::observed::Busy;
 use crate::backend::{Acquired, Claim, Fault, LockBackend};
 use crate::engine::Engine;
 use crate::hold::{ConfirmedLease, Tenure};
@@ -16,10 +17,7 @@ pub(super) enum Outcome {
     Granted(Tenure),
     /// Another owner has the lock.
     Busy {
-        holder: String,
-        free_in: Option<Duration>,
-        /// No owner has the lock: several competed at once, and none was granted enough nodes.
-        is_split: bool,
+        answer: Busy,
         /// The owner value must not be used again: its clean-up is under way.
         is_spent: bool,
     },
@@ -80,7 +78,7 @@ pub(super) async fn attempt(
             if was_cut {
                 release::clean_up(engine, claim.clone(), false);
             }
-            Outcome::Busy { holder, free_in, is_split, is_spent: was_cut }
+            Outcome::Busy { answer: Busy { holder, free_in, is_split }, is_spent: was_cut }
         }
         Err(fault) => {
             // The outcome is unknown: a command of this owner may still arrive, so the owner is

@@ -109,9 +109,8 @@ impl DirectAttempt {
                     Err(NotGranted::TooLate { took }) => observed.too_late(took, terms.expire),
                 }
             }
-            Outcome::Busy { holder, free_in, is_split, .. } => {
-                observed.busy(holder, free_in, engine.clock().now());
-                observed.is_split = is_split;
+            Outcome::Busy { answer, .. } => {
+                observed.busy(answer, engine.clock().now());
                 if engine.fifo_queue().is_some() {
                     self.queue.state().contend();
                 }

@@ -15,8 +15,6 @@ mod several;
 mod wait_handle;
 mod waiting;
 
-#[cfg(test)]
-pub(crate) use acquiring::SPLIT_TIME;
 pub(crate) use acquiring::{Acquiring, Order, start};
 pub(crate) use downgrade::downgrade;
 pub(crate) use several::start_all;

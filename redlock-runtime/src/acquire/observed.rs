@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::backend::Fault;
+use crate::backoff;
 use crate::clock::Moment;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::key::LockKey;
@@ -22,12 +23,31 @@ pub(crate) struct Observed {
     pub(crate) ahead: Option<u32>,
     /// Several competed at once, and none is known to have enough votes.
     pub(crate) is_split: bool,
+    /// Somebody had the lock, now or before. An owner that keeps a vote for longer than an attempt
+    /// takes has it, even if not all of its votes can be seen.
+    pub(crate) was_held: bool,
     pub(crate) fault: Option<Fault>,
     /// How many attempts in a row have failed.
     pub(crate) failures: u32,
     /// Since when no attempt was answered.
     pub(crate) failing_since: Option<Moment>,
     too_late: Option<(Duration, Duration)>,
+}
+
+/// An answer that another owner has the lock, or may have it.
+#[derive(Debug, Clone)]
+pub(crate) struct Busy {
+    pub(crate) holder: String,
+    pub(crate) free_in: Option<Duration>,
+    /// Several competed at once, and none is known to have enough votes.
+    pub(crate) is_split: bool,
+}
+
+impl Busy {
+    /// The answer of a server that decides alone.
+    pub(crate) fn decided(holder: String, free_in: Option<Duration>) -> Self {
+        Self { holder, free_in, is_split: false }
+    }
 }
 
 /// From the beginning of a call until now.
@@ -38,25 +58,38 @@ pub(crate) struct Span {
 }
 
 impl Observed {
-    pub(crate) fn busy(&mut self, holder: String, free_in: Option<Duration>, now: Moment) {
+    pub(crate) fn busy(&mut self, answer: Busy, now: Moment) {
+        let Busy { holder, free_in, is_split } = answer;
         // A group stays the same one while its members change.
         let is_same = self.holder.as_ref().is_some_and(|before| {
             *before == holder || group_of(before).is_some() && group_of(before) == group_of(&holder)
         });
         let holder_since = self.holder_since.filter(|_| is_same).or(Some(now));
+        let age = now.since(holder_since.unwrap_or(now));
+        let is_held = !is_split || !holder.is_empty() && age >= backoff::LONGEST_ATTEMPT;
         let (holder, ends) = (Some(holder), free_in.map(|free_in| now.plus(free_in)));
-        *self = Self { holder, holder_since, free_in, ends, ..Self::default() };
+        let was_held = self.was_held || is_held;
+        *self = Self { holder, holder_since, free_in, ends, is_split, was_held, ..Self::default() };
+    }
+
+    /// What the last attempt showed, in the light of those before it.
+    pub(crate) fn after(mut self, mut before: Self, now: Moment) -> Self {
+        let Some(holder) = self.holder.take() else { return self };
+        before.busy(Busy { holder, free_in: self.free_in, is_split: self.is_split }, now);
+        before
     }
 
     /// An attempt failed, the first in a row since this moment.
     pub(crate) fn failed(&mut self, fault: Fault, since: Moment) {
         let (failures, failing_since) = (self.failures + 1, self.failing_since.or(Some(since)));
-        *self = Self { fault: Some(fault), failures, failing_since, ..Self::default() };
+        let was_held = self.was_held;
+        *self = Self { fault: Some(fault), failures, failing_since, was_held, ..Self::default() };
     }
 
     /// The lock was granted: what has failed before is over.
     pub(crate) fn granted(&mut self) {
         (self.fault, self.failures, self.failing_since) = (None, 0, None);
+        (self.is_split, self.was_held) = (false, true);
     }
 
     /// When a call that began at `started` gives up, if nothing is answered until then. `limit`:
@@ -70,7 +103,8 @@ impl Observed {
 
     /// The lock was granted after `took`, with nothing left of `expire`.
     pub(crate) fn too_late(&mut self, took: Duration, expire: Duration) {
-        *self = Self { too_late: Some((took, expire)), ..Self::default() };
+        let was_held = self.was_held;
+        *self = Self { too_late: Some((took, expire)), was_held, ..Self::default() };
     }
 
     /// Was the last answer that another owner has the lock?
@@ -83,13 +117,14 @@ impl Observed {
         self.holder.as_deref().is_some_and(|holder| group_of(holder).is_some())
     }
 
-    /// Does nobody have the lock, as several competitors took each other's votes?
+    /// Does nobody have the lock, for all that is known, as several competitors took each other's
+    /// votes?
     pub(crate) fn is_nobodys(&self) -> bool {
-        self.is_split && self.holder.as_deref() == Some("")
+        self.is_split && !self.was_held
     }
 
-    /// The error of a call that does not wait, and met such competitors again and again.
-    pub(crate) fn split_error(key: &LockKey) -> LockError {
+    /// The error of a call that met such competitors, and no holder.
+    fn split_error(key: &LockKey) -> LockError {
         let message = "several callers asked at the same moment, and none was granted the lock by \
                        enough servers";
         let nodes = vec![NodeError::new("quorum", NodeErrorKind::Refused, message)];
@@ -116,6 +151,9 @@ impl Observed {
         }
         if let Some((took, expire)) = self.too_late {
             return LockError::ExpireTooShort { key: name, took, expire };
+        }
+        if self.is_nobodys() {
+            return Self::split_error(key);
         }
         let left = self.ends.map(|ends| ends.since(now));
         let places = self.ahead.zip(before).map(|(ahead, before)| ahead.saturating_add(before));

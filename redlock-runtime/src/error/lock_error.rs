@@ -99,7 +99,8 @@ pub enum LockError {
     },
 
     /// Redis could not be reached: nothing is known about the lock. Or it has lost one of several
-    /// keys while others were waited for.
+    /// keys while others were waited for. Or, with several servers, callers took each other's
+    /// votes again and again, and none of them was seen to get the lock.
     #[non_exhaustive]
     Unavailable {
         /// The key, without the client's prefix; empty while a client starts up.

@@ -10,6 +10,7 @@ mod crowded_connection;
 mod dashboards;
 mod down_nodes;
 pub(crate) mod fake;
+mod far;
 mod fifo_queue;
 mod health;
 mod lead;

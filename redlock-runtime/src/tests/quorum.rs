@@ -14,7 +14,7 @@ use crate::state::{LeaseState, LostReason, Released};
 
 const SECOND: Duration = Duration::from_secs(1);
 const EXPIRE: Duration = Duration::from_secs(10);
-const DOWN: Fate = Fate::Refused(NodeErrorKind::Unreachable, false);
+pub(super) const DOWN: Fate = Fate::Refused(NodeErrorKind::Unreachable, false);
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 pub(super) fn nodes(count: usize) -> Vec<Arc<Fake>> {
@@ -31,14 +31,27 @@ pub(super) fn with_guard(nodes: &[Arc<Fake>], guard: Option<Arc<RestartGuard>>) 
     client(quorum(nodes, guard, Duration::ZERO), 100)
 }
 
+/// A client on other nodes than fakes.
+pub(super) fn over(nodes: Vec<Arc<dyn QuorumMember>>) -> Redlock {
+    client(Arc::new(quorum_of(nodes, None, Duration::ZERO)), 100)
+}
+
 fn quorum(
     nodes: &[Arc<Fake>],
     guard: Option<Arc<RestartGuard>>,
     replica_wait: Duration,
 ) -> Arc<Quorum> {
     let voters = nodes.iter().map(|node| Arc::clone(node) as Arc<dyn QuorumMember>).collect();
-    let quorum = majority(nodes.len());
-    Arc::new(Quorum::new(voters, Rules { quorum, guard, replica_wait }))
+    Arc::new(quorum_of(voters, guard, replica_wait))
+}
+
+fn quorum_of(
+    voters: Vec<Arc<dyn QuorumMember>>,
+    guard: Option<Arc<RestartGuard>>,
+    replica_wait: Duration,
+) -> Quorum {
+    let quorum = majority(voters.len());
+    Quorum::new(voters, Rules { quorum, guard, replica_wait })
 }
 
 /// On how many nodes the key is held.

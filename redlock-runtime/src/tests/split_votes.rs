@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::fake::{Fake, Fate};
-use super::quorum::{held, later, nodes, on};
+use super::far::Far;
+use super::quorum::{DOWN, held, later, nodes, on, over};
+use crate::backend::QuorumMember;
 use crate::client::Redlock;
 use crate::error::LockError;
+use crate::options::Wait;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -58,10 +61,62 @@ async fn a_vote_that_stays_split_is_no_skip() {
     let error = on(&nodes).lock("k").try_acquire().await.map(drop).unwrap_err();
     assert!(error.is_unavailable() && error.to_string().contains("same moment"), "{error}");
     let error = on(&nodes).lock("k").wait(SECOND).acquire().await.map(drop).unwrap_err();
-    assert!(error.is_busy() && !error.to_string().contains("held by"), "{error}");
+    assert!(error.is_unavailable() && error.to_string().contains("same moment"), "{error}");
     // With a majority, one of them has it.
     nodes[2].store.set("k", "another", 3600 * SECOND);
     assert!(on(&nodes).lock("k").try_acquire().await.unwrap().is_none());
+}
+
+/// The third node does not tell whose its vote is. A rival asks with another owner each time, and
+/// who has the lock stays the same one.
+#[tokio::test(start_paused = true)]
+async fn a_rival_with_the_vote_of_a_node_that_is_down_is_no_holder() {
+    let nodes = nodes(3);
+    nodes[2].always(Some(DOWN));
+    let store = Arc::clone(&nodes[0]);
+    let rival = tokio::spawn(async move {
+        for attempt in 0.. {
+            store.store.remove("k");
+            store.store.set("k", &format!("rival {attempt}"), SECOND);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    for wait in [Wait::Never, Wait::AtMost(SECOND)] {
+        let error = on(&nodes).lock("k").wait(wait).acquire().await.map(drop).unwrap_err();
+        assert!(error.is_unavailable() && error.to_string().contains("same moment"), "{error}");
+    }
+    rival.abort();
+    let _ = rival.await;
+    nodes[0].store.remove("k");
+    nodes[0].store.set("k", "holder", 3600 * SECOND);
+    assert!(on(&nodes).lock("k").try_acquire().await.unwrap().is_none());
+    for wait in [Wait::Never, Wait::AtMost(SECOND)] {
+        let error = on(&nodes).lock("k").wait(wait).acquire().await.map(drop).unwrap_err();
+        assert!(error.is_busy() && error.to_string().contains("holder"), "{error}");
+    }
+}
+
+/// Each of them is near one node, and far from the others.
+#[tokio::test(start_paused = true)]
+async fn rivals_far_from_each_other_come_to_an_end_without_waiting() {
+    let nodes = nodes(3);
+    let rival = |near: usize| {
+        let distance = |at| Duration::from_millis(if at == near { 0 } else { 30 });
+        let far = |(at, node)| Far::new(node, distance(at)) as Arc<dyn QuorumMember>;
+        over(nodes.iter().enumerate().map(far).collect())
+    };
+    let rivals = [0, 1, 2].map(rival);
+    for round in 0..10 {
+        let call = |rival: &Redlock| {
+            let request = rival.lock(format!("k{round}")).expire(60 * SECOND);
+            tokio::spawn(request.try_acquire())
+        };
+        let mut winners = Vec::new();
+        for call in rivals.each_ref().map(call) {
+            winners.extend(call.await.unwrap().ok().flatten());
+        }
+        assert_eq!(winners.len(), 1, "round {round}");
+    }
 }
 
 /// Such a call does not stand in a queue, where a shutdown would find it.

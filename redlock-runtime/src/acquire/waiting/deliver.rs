@@ -82,10 +82,10 @@ async fn claim(cx: &mut Context, tenure: Tenure, terms: Terms) -> Result<Tenure,
     let attempt = attempt(&engine, &*engine.backend, &claim, terms.template, within);
     match cx.patiently(attempt).await {
         Outcome::Granted(granted) => Ok(tenure.claimed(granted)),
-        Outcome::Busy { holder, free_in, .. } => {
+        Outcome::Busy { answer, .. } => {
             // This owner did not hold the lock any more: the poller starts again with an attempt.
             let now = cx.now();
-            cx.observed.busy(holder, free_in, now);
+            cx.observed.busy(answer, now);
             // A replica that became the master may still have its entry in the queue.
             release::leave(&engine, claim);
             Err(None)

@@ -7,6 +7,7 @@ use super::context::Context;
 use super::local_holder::LocalHolder;
 use super::poll::{Poll, Polled};
 use super::strategy::Strategy;
+use crate::acquire::observed::Busy;
 use crate::backend::{
     Claim, Enqueued, Fault, FencingTokens, FifoQueue, MAX_RESERVE, Position, QueueDenial,
     QueueSignal, Rotated, Subscription,
@@ -182,7 +183,7 @@ impl Fifo {
     ) {
         let now = cx.now();
         let Position { free_in, ahead, is_signalled, .. } = position;
-        cx.observed.busy(holder, free_in, now);
+        cx.observed.busy(Busy::decided(holder, free_in), now);
         cx.observed.ahead = Some(ahead);
         let pause = if is_signalled {
             backoff::queued(free_in, ahead)

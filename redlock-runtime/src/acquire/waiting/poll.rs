@@ -27,6 +27,8 @@ pub(super) struct Poll {
     is_woken: bool,
     /// Attempts since the last grant.
     attempts: u32,
+    /// How long the last attempt took that found the lock busy.
+    took: Duration,
     ask_at: Moment,
 }
 
@@ -54,6 +56,7 @@ impl Poll {
         let claim = Claim { key, owner, expire: terms.lease(), kind };
         let engine = Arc::clone(&cx.engine);
         let local_holder = LocalHolder::of(cx.local_queue());
+        let begun = cx.now();
         let attempt = attempt(&engine, &*engine.backend, &claim, terms.template, within);
         match cx.patiently(attempt).await {
             Outcome::Granted(tenure) => {
@@ -64,16 +67,16 @@ impl Poll {
                 self.hint = None;
                 Polled::Granted(tenure)
             }
-            Outcome::Busy { holder, free_in, is_split, is_spent } => {
+            Outcome::Busy { answer, is_spent } => {
                 if is_spent {
                     self.owner = Owner::fresh(&engine.client);
                 }
                 if is_decisive {
-                    local_holder.learn(cx.local_queue(), Some(&holder));
+                    local_holder.learn(cx.local_queue(), Some(&answer.holder));
                 }
                 let now = cx.now();
-                cx.observed.busy(holder, free_in, now);
-                cx.observed.is_split = is_split;
+                self.took = now.since(begun);
+                cx.observed.busy(answer, now);
                 if !cx.local_queue().state().is_held_here() {
                     self.fairness.remote_holder(now);
                 }
@@ -91,7 +94,7 @@ impl Poll {
     /// The pause after an attempt found the lock busy.
     pub(super) fn pause(&self, cx: &Context) -> Duration {
         if cx.observed.is_split {
-            return backoff::split(fastrand::f64());
+            return backoff::split(self.took, fastrand::f64());
         }
         let age = cx.observed.hold_age(cx.now());
         let pause = backoff::busy(self.attempts, age, cx.observed.free_in, fastrand::f64());
@@ -120,6 +123,7 @@ impl Strategy for Poll {
             hint: None,
             is_woken: false,
             attempts: 0,
+            took: Duration::ZERO,
             ask_at: Moment::ZERO,
         }
     }

@@ -11,7 +11,7 @@ use fastrand::Rng;
 use super::plan::{KEYS, Tick, millis};
 use super::siblings;
 use super::world::{Waits, World};
-use crate::acquire::SPLIT_TIME;
+use crate::backoff;
 use crate::client::{LockRequest, Redlock};
 use crate::error::{LockError, NodeErrorKind};
 use crate::guard::LockGuard;
@@ -191,7 +191,7 @@ impl Client {
         let bound = match wait {
             Wait::AtMost(limit) => limit,
             // Some more attempts where votes are split.
-            Wait::Never => SPLIT_TIME,
+            Wait::Never => backoff::split_time(backoff::LONGEST_ATTEMPT),
             Wait::Forever => Duration::MAX,
         };
         let (_, schedule) = &self.world.plan.processes[self.process];
