@@ -77,6 +77,16 @@ async fn a_call_that_is_cancelled_is_the_last_thing_a_process_does() {
     }
 }
 
+/// Neither the lock that it had nor the read lock is left.
+#[tokio::test]
+async fn a_downgrade_that_is_cancelled_is_the_last_thing_a_process_does() {
+    let _turn = busy::turn().await;
+    let far = slow_proxy(Server::shared().await, 20);
+    for millis in ["10", "30"] {
+        children_leave_nothing(3, "downgrade-and-end", &far.url(), &[millis]).await;
+    }
+}
+
 /// A lock that is released afterwards is not handed to it.
 #[tokio::test]
 async fn a_waiter_that_is_cancelled_is_the_last_thing_a_process_does() {

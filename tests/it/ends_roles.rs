@@ -59,6 +59,15 @@ pub fn cancel_and_end(args: &Args) {
     });
 }
 
+/// Ends after a downgrade that was cancelled: after how many milliseconds.
+pub fn downgrade_and_end(args: &Args) {
+    run(args, |redlock, words| async move {
+        let guard = redlock.lock(&words[2]).acquire().await.expect("it is free");
+        let time = Duration::from_millis(words[4].parse().expect("a number"));
+        let _ = tokio::time::timeout(time, guard.downgrade()).await;
+    });
+}
+
 /// Ends after it has stood in line.
 pub fn wait_and_end(args: &Args) {
     run(args, |redlock, words| async move {

@@ -19,6 +19,7 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("wait-in-a-cluster", crate::cluster_line::wait),
         ("call-and-end", ends_roles::call_and_end),
         ("cancel-and-end", ends_roles::cancel_and_end),
+        ("downgrade-and-end", ends_roles::downgrade_and_end),
         ("wait-and-end", ends_roles::wait_and_end),
         ("drop-many-and-end", ends_roles::drop_many_and_end),
         ("fork-with-a-lock", forks_roles::with_a_lock),

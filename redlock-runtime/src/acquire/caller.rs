@@ -9,34 +9,35 @@ use crate::engine::Engine;
 use crate::error::LockError;
 use crate::thread_exit::Unsent;
 
-/// Runs an attempt on the executor of the client, and returns what it sends. It goes on if the
-/// caller goes away.
+/// Runs a command on the executor of the client, and returns what it sends. It goes on if the
+/// caller goes away. `what`: the command, for an error.
 pub(super) async fn on_executor<T: Send + 'static, F: Future<Output = ()> + Send + 'static>(
     engine: &Engine,
-    attempt: impl FnOnce(oneshot::Sender<T>) -> F,
+    what: &'static str,
+    command: impl FnOnce(oneshot::Sender<T>) -> F,
 ) -> Result<T, LockError> {
     let (reply, mut answer) = oneshot::channel();
     let caller = Caller::new(engine);
     // From here on: a shutdown may come before the task begins.
     let (gone, pending) = (Arc::clone(&caller.gone), engine.pending.begin());
     // Boxed: the task would have it twice, as its argument and while it awaits it.
-    let attempt = Box::pin(attempt(reply));
+    let command = Box::pin(command(reply));
     engine.executor().spawn(async move {
-        attempt.await;
+        command.await;
         drop((gone, pending));
     })?;
     // `answer` is borrowed, not moved: `caller` notes that it is gone before the receiver is
     // dropped.
     let answer = (&mut answer).await;
     caller.hears();
-    answer.map_err(|_| stopped("an acquire"))
+    answer.map_err(|_| stopped(what))
 }
 
 /// A caller that waits for an answer from the executor. If it goes away before the answer, the end
-/// of its thread waits until the attempt is completed.
+/// of its thread waits until the command is completed.
 struct Caller {
     is_answered: bool,
-    /// Shared with the task that makes the attempt, until it is completed.
+    /// Shared with the task that sends the command, until it is completed.
     gone: Arc<OnceLock<Unsent>>,
 }
 

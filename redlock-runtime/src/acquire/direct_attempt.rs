@@ -71,7 +71,7 @@ impl DirectAttempt {
         within: Duration,
     ) -> Result<DirectOutcome, LockError> {
         let own = Arc::clone(engine);
-        let outcome = on_executor(engine, |reply| async move {
+        let outcome = on_executor(engine, "an acquire", |reply| async move {
             let found = self.send(&own, &*own.backend, &claim, within, false).await;
             let _ = reply.send(found.map(|found| self.outcome(found)));
         });

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-
+use super::caller::on_executor;
 use crate::backend::{Claim, Downgrade, Downgraded, FencingTokens};
 use crate::background_thread::stopped;
 use crate::engine::Engine;
@@ -23,13 +22,14 @@ use crate::state::LostReason;
 /// gone is released.
 pub(crate) async fn downgrade(ownership: Ownership) -> Result<Ownership, LockError> {
     let engine = Arc::clone(ownership.engine());
-    let (reply, answer) = oneshot::channel();
     let own = Arc::clone(&engine);
-    engine.executor().spawn(async move {
+    on_executor(&engine, DOWNGRADE, |reply| async move {
         let _ = reply.send(send(&own, ownership).await);
-    })?;
-    answer.await.unwrap_or_else(|_| Err(stopped("a downgrade")))
+    })
+    .await?
 }
+
+const DOWNGRADE: &str = "a downgrade";
 
 async fn send(engine: &Arc<Engine>, ownership: Ownership) -> Result<Ownership, LockError> {
     let Some(downgrade) = engine.backend.abilities().downgrade else {
@@ -46,12 +46,11 @@ async fn send(engine: &Arc<Engine>, ownership: Ownership) -> Result<Ownership, L
                        them, and take read locks one by one";
         return Err(LockError::config(message));
     }
-    let _pending = engine.pending.begin();
     // From here on the lease is not renewed any more: the server would find another owner.
     let hold = Arc::clone(ownership.hold());
     let Some((queue, tenure)) = ownership.give_up() else {
         hold.check()?;
-        return Err(stopped("a downgrade"));
+        return Err(stopped(DOWNGRADE));
     };
     let (writer, leftovers) = (tenure.claim.clone(), tenure.leftovers());
     let owner = Owner::fresh(&engine.client);
@@ -74,7 +73,7 @@ struct Undecided<'a> {
 impl Undecided<'_> {
     async fn ask(mut self, downgrade: &dyn Downgrade) -> Result<Ownership, LockError> {
         let (engine, hold) = (self.engine, self.hold);
-        let Some((writer, next)) = &self.claims else { return Err(stopped("a downgrade")) };
+        let Some((writer, next)) = &self.claims else { return Err(stopped(DOWNGRADE)) };
         let sent = engine.clock().now();
         let key = writer.key.name().to_owned();
         match downgrade.downgrade(writer, next, engine.reply_timeout).await {

@@ -137,7 +137,7 @@ impl SeveralKeys {
     /// `was_tried`: not with one command again.
     async fn on_executor(self: &Arc<Self>, was_tried: bool) -> Acquisition {
         let own = Arc::clone(self);
-        let granted = on_executor(&self.engine, |mut reply| async move {
+        let granted = on_executor(&self.engine, "an acquire", |mut reply| async move {
             let granted = {
                 let mut work = pin!(own.in_task(was_tried));
                 poll_fn(|cx| match reply.poll_closed(cx) {

@@ -75,6 +75,21 @@ async fn a_node_that_is_down_is_waited_for_when_the_others_are_not_enough() {
     assert!(redlock.lock("k").wait(Wait::Never).acquire().await.is_ok());
 }
 
+/// One node went down and came back unnoticed, and then another one did not come back.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_down_is_waited_for_when_one_that_was_up_is_down() {
+    let nodes = nodes(3);
+    nodes[2].always(Some(DOWN));
+    let redlock = on(&nodes);
+    touch(&redlock).await;
+    tokio::time::sleep(SECOND).await;
+    nodes[2].always(Some(Fate::Slow(10 * MILLI)));
+    nodes[1].always(Some(DOWN));
+    let guard = redlock.lock("k").wait(Wait::Never).acquire().await.unwrap();
+    assert!(is_held(&nodes[2]));
+    guard.release().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_down_is_asked_ten_times_a_second_at_most() {
     let nodes = nodes(3);

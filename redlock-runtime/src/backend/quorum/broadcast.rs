@@ -16,7 +16,8 @@ pub(crate) type NodeQuestion<T> = Pin<Box<dyn Future<Output = Result<T, Fault>> 
 /// The answers so far, by node; `None`: none yet.
 pub(crate) type NodeAnswers<T> = Vec<Option<Result<T, Fault>>>;
 
-/// Which nodes get the command. Only nodes that are up are waited for, if they are enough.
+/// Which nodes get the command. Only nodes that are up are waited for, if they are enough. When too
+/// few of these have answered, one that may be up again is waited for, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// A node that is down gets a command from time to time only.
@@ -45,13 +46,16 @@ pub(crate) async fn broadcast<T: Send + 'static>(
     let is_desperate = healthy < enough;
     let (sender, mut receiver) = mpsc::unbounded_channel();
     let mut answers: NodeAnswers<T> = Vec::new();
-    let mut awaited = 0;
+    let (mut awaited, mut probed) = (0, Vec::new());
     for (index, (member, admission)) in members.iter().zip(admissions).enumerate() {
         let stand_in = match admission {
             NodeAdmission::Ask => None,
             NodeAdmission::Probe(_) | NodeAdmission::Skip(_) if is_desperate => None,
-            // The node may carry the command out, and this call does not wait for its answer.
-            NodeAdmission::Probe(fault) => Some((Fault { is_unknown: true, ..fault }, true)),
+            // The node may carry the command out.
+            NodeAdmission::Probe(fault) => {
+                probed.push(index);
+                Some((Fault { is_unknown: true, ..fault }, true))
+            }
             // A node that is down gets the command only if every node does, and is not waited for.
             NodeAdmission::Skip(fault) => {
                 let is_asked = reach != Reach::Admitted;
@@ -75,9 +79,14 @@ pub(crate) async fn broadcast<T: Send + 'static>(
     drop(sender);
     let begun = Instant::now();
     let mut limit = None;
-    while awaited > 0 && !is_decided(&answers) {
+    loop {
+        let has_enough = answers.iter().flatten().flatten().count() >= enough;
+        let needs_probes = !has_enough && !probed.is_empty();
+        if !needs_probes && (awaited == 0 || is_decided(&answers)) {
+            break;
+        }
         if let Reach::AllFor(patience) = reach
-            && answers.iter().flatten().flatten().count() >= enough
+            && has_enough
         {
             limit = limit.or(Some(begun + patience.max(2 * begun.elapsed())));
         }
@@ -87,6 +96,7 @@ pub(crate) async fn broadcast<T: Send + 'static>(
         };
         let Some((index, answer)) = next else { break };
         awaited -= usize::from(answers[index].is_none());
+        probed.retain(|probed| *probed != index);
         answers[index] = Some(answer);
     }
     answers
