@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use redlock::{LeaseState, Redlock};
+use redlock::{LeaseState, LostReason, Redlock};
 
-use crate::support::proxy::{Then, command};
+use crate::support::proxy::{Then, command, contains};
 use crate::support::{
     Masters, Proxy, Replicated, Server, eventually, ms, secs, time_passes, unique_prefix,
 };
@@ -48,6 +48,23 @@ async fn the_leases_beside_a_lost_one_are_renewed_although_nobody_can_connect() 
     eventually(secs(20), is_renewed).await;
     assert_eq!(kept.state(), LeaseState::Held);
     gone.lost().await;
+}
+
+/// To connect takes longer than a renewal may. The connection is made all the same, and the next
+/// renewal is sent over it.
+#[tokio::test]
+async fn a_lost_lock_is_told_though_it_takes_long_to_connect_and_ask_again() {
+    let proxy = Proxy::start(Server::shared().await);
+    let builder = Redlock::builder().url(proxy.url()).prefix(unique_prefix()).expire(secs(6));
+    let redlock = builder.build().await.unwrap();
+    drop(redlock.lock("warm").acquire().await.unwrap().release().await);
+    // From here on the connection for renewals is not the latest.
+    let hits = proxy.when(command(&["EVALSHA"]), Then::CutRequest);
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    assert_eq!(hits.count(), 1);
+    proxy.always(contains("SETINFO"), Then::DelayReply(ms(800)));
+    Server::shared().await.raw().del(guard.redis_key()).await;
+    assert_eq!(guard.lost().await, LostReason::Expired);
 }
 
 /// A subscription stays where it is, with a server that is a replica now: what is published at the

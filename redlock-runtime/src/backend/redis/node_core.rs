@@ -51,6 +51,8 @@ pub(crate) struct NodeCore<S: Source> {
     pub(crate) source: Arc<IdentifiedSource<S>>,
     /// Renewals have a connection of their own: they never queue after the commands of callers.
     pub(crate) renewals: SharedConnection<IdentifiedSource<S>>,
+    /// Takes its place when another connection was made since.
+    pub(crate) next_renewals: SharedConnection<IdentifiedSource<S>>,
     pub(crate) replicated: Option<(MinReplicas, ReplicaConnections<IdentifiedSource<S>>)>,
     pub(crate) pending_undos: PendingUndos,
     pub(crate) registry: Arc<Registry>,
@@ -70,12 +72,14 @@ impl<S: Source> NodeCore<S> {
         let registry = Arc::new(Registry::new(source.channel(&prefix)));
         let shown = connection_name(&client);
         let source = Arc::new(IdentifiedSource::new(source, shown, &identity));
+        let renewals = || SharedConnection::of(Arc::clone(&source), &exclusive::renew::SCRIPT);
         let connections = |replicas| (replicas, ReplicaConnections::new(Arc::clone(&source)));
         Self {
             health: OutageLog::new(&name, client, reports, S::LEADS_TO_ONE),
             name,
             identity,
-            renewals: SharedConnection::of(Arc::clone(&source), &exclusive::renew::SCRIPT),
+            renewals: renewals(),
+            next_renewals: renewals(),
             replicated: min_replicas.map(connections),
             source,
             pending_undos: PendingUndos::default(),

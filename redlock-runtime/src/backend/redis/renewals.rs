@@ -32,12 +32,14 @@ impl<S: Source> Route<S> {
         let mut is_loss_believed = true;
         let is_lost = answer.found.found.iter().any(|found| found.loss().is_some());
         // After a failover, commands may go to another server than renewals. That a lock is lost is
-        // not believed of an older connection before a new one says so, too.
+        // not believed of an older connection before a new one says so, too. If it cannot be made
+        // in time, the next renewal finds it.
         if is_lost && S::LEADS_TO_ONE && made_at < core.source.last_made() {
-            let fresh = core.renewals.beside();
-            match send_script(&core.health, &fresh, &call, deadline, decode, no_undo).await {
+            let next = &core.next_renewals;
+            next.discard_older(core.source.last_made());
+            match send_script(&core.health, next, &call, deadline, decode, no_undo).await {
                 Ok(newer) => {
-                    core.renewals.adopt(&fresh);
+                    core.renewals.adopt(next);
                     answer = newer;
                 }
                 Err(_) => is_loss_believed = false,

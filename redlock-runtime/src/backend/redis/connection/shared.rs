@@ -186,14 +186,18 @@ impl<S: Source> SharedConnection<S> {
         self.current().made_at
     }
 
-    /// Another one to the same source, beside this one, without a connection yet.
-    pub(crate) fn beside(&self) -> Self {
-        Self { script: self.script, ..Self::new(Arc::clone(&self.source)) }
+    /// Forgets a connection that was made before this moment.
+    pub(crate) fn discard_older(&self, than: Moment) {
+        let mut current = self.current();
+        if current.made_at < than {
+            current.loan = None;
+        }
     }
 
     /// Takes the connection of another one into use, in place of its own.
     pub(crate) fn adopt(&self, other: &Self) {
-        if let Some(loan) = other.at_hand() {
+        let adopted = other.current().loan.take();
+        if let Some(loan) = adopted {
             let took = loan.silence.longest;
             self.current().install::<S>(loan.connection, took);
         }
