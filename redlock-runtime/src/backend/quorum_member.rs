@@ -16,6 +16,19 @@ pub(crate) struct MemorySince {
     /// The node may have forgotten what it granted before this.
     pub(crate) since: Moment,
     pub(crate) cause: Cause,
+    /// It has kept the keys that it had then, although its clock may have jumped since.
+    pub(crate) kept_since: Moment,
+}
+
+impl MemorySince {
+    pub(crate) fn new(run_id: Arc<str>, since: Moment, cause: Cause) -> Self {
+        Self { run_id, since, cause, kept_since: since }
+    }
+
+    /// Its clock jumped, or may have: it has its keys, but leases may have ended early.
+    pub(crate) fn doubted(self, since: Moment, cause: Cause) -> Self {
+        Self { since, cause, ..self }
+    }
 }
 
 /// Why the memory of a node begins where it does.

@@ -205,7 +205,7 @@ async fn a_silent_node_without_a_vote_stays_down_until_it_answers() {
     let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
     let cause = Cause::Restarted;
     let since = Clock::Tokio.now();
-    nodes[2].recalls(MemorySince { run_id: "run2b".into(), since, cause });
+    nodes[2].recalls(MemorySince::new("run2b".into(), since, cause));
     nodes[2].always(Some(Fate::LostRequest));
     // The answer of the node to this release does not come.
     touch(&redlock).await;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::backend::{Command, LockBackend, MemorySince};
+use crate::backend::{Cause, Command, LockBackend, MemorySince};
 pub(super) use crate::backend::{Fate, FaultyNode as Fake, meet};
 use crate::client::Redlock;
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::engine::{Engine, Parts};
 use crate::options::Policy;
 use crate::report::Reports;
@@ -103,6 +103,12 @@ impl Fake {
     /// Since when it remembers its leases.
     pub(super) fn recalls(&self, memory_since: MemorySince) {
         self.state().memory_since = Some(memory_since);
+    }
+
+    /// Its clock jumped.
+    pub(super) fn doubted(&self, since: Moment, cause: Cause) {
+        let mut state = self.state();
+        state.memory_since = state.memory_since.take().map(|known| known.doubted(since, cause));
     }
 
     /// Its clock against that of the clients; `None`: its answers do not tell.

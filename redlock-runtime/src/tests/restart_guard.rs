@@ -24,7 +24,7 @@ pub(super) fn client(nodes: &[Arc<Fake>]) -> Redlock {
 
 pub(super) fn started(node: &Fake, run_id: &str, ago: Duration) {
     let since = now().minus(ago);
-    node.recalls(MemorySince { run_id: run_id.into(), since, cause: Cause::Started });
+    node.recalls(MemorySince::new(run_id.into(), since, Cause::Started));
 }
 
 fn now() -> Moment {
@@ -67,8 +67,7 @@ fn restart(node: &Fake, run_id: &str) {
 /// The same, seen by a client that was there before.
 fn restart_seen(node: &Fake, run_id: &str) {
     restart(node, run_id);
-    let cause = Cause::Restarted;
-    node.recalls(MemorySince { run_id: run_id.into(), since: now(), cause });
+    node.recalls(MemorySince::new(run_id.into(), now(), Cause::Restarted));
 }
 
 async fn attempt(redlock: &Redlock) -> Result<(), LockError> {
@@ -134,8 +133,7 @@ async fn a_node_whose_answer_tells_of_a_restart_keeps_nothing() {
     let attempt = tokio::spawn(async move { attempt(&redlock).await });
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert!(nodes[0].store.owner("k").is_some());
-    let cause = Cause::Restarted;
-    nodes[0].recalls(MemorySince { run_id: "run0b".into(), since: now(), cause });
+    nodes[0].recalls(MemorySince::new("run0b".into(), now(), Cause::Restarted));
     assert_eq!(quarantined(&attempt.await.unwrap().unwrap_err()), 1);
     tokio::time::sleep(SECOND).await;
     assert_eq!(nodes[0].store.owner("k"), None);
@@ -322,13 +320,27 @@ async fn a_clock_that_jumped_takes_no_vote_from_a_lease_that_it_left_standing() 
     let redlock = client(&nodes);
     let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
     tokio::time::sleep(SECOND).await;
-    for (index, node) in nodes.iter().enumerate() {
-        let cause = Cause::ClockJumped(-60_000);
-        node.recalls(MemorySince { run_id: format!("run{index}").into(), since: now(), cause });
+    for node in &nodes {
+        node.doubted(now(), Cause::ClockJumped(-60_000));
     }
     tokio::time::sleep(EXPIRE * 3).await;
     assert!(guard.check().is_ok());
     assert!(guard.renewals() > 2);
+}
+
+/// It came back with older data, which have the lease, and with a clock that is off.
+#[tokio::test(start_paused = true)]
+async fn a_jump_of_the_clock_right_after_a_restart_gives_no_vote_to_older_leases() {
+    let nodes = group(3).await;
+    let redlock = client(&nodes);
+    let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    tokio::time::sleep(SECOND).await;
+    nodes[2].recalls(MemorySince::new("run2b".into(), now(), Cause::Restarted));
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    nodes[2].doubted(now(), Cause::ClockJumped(60_000));
+    nodes[1].always(Some(Fate::Refused(NodeErrorKind::Unreachable, false)));
+    tokio::time::sleep(EXPIRE).await;
+    assert!(guard.check().is_err());
 }
 
 #[tokio::test(start_paused = true)]
@@ -341,8 +353,9 @@ async fn a_lease_that_was_lost_and_won_back_does_not_count_at_first() {
         redlock.lock("long").expire(6 * EXPIRE).acquire().await.unwrap().release().await.unwrap();
         let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
         tokio::time::sleep(SECOND).await;
-        let recalls = |cause| {
-            nodes[2].recalls(MemorySince { run_id: "run2".into(), since: now(), cause });
+        let recalls = |cause| match cause {
+            Cause::Restarted => nodes[2].recalls(MemorySince::new("run2".into(), now(), cause)),
+            _ => nodes[2].doubted(now(), cause),
         };
         nodes[2].store.remove("k");
         recalls(cause);

@@ -288,7 +288,7 @@ impl FaultyStore {
     /// A process of the server begins, with a name of its own.
     fn begin(&self, cause: Cause) {
         let (run_id, since) = (Owner::of_nobody("run").as_str().into(), Clock::Tokio.now());
-        self.node.state().memory_since = Some(MemorySince { run_id, since, cause });
+        self.node.state().memory_since = Some(MemorySince::new(run_id, since, cause));
     }
 
     #[track_caller]

@@ -94,8 +94,7 @@ mod tests {
     use crate::clock::Moment;
 
     fn memory_since(run_id: &str) -> MemorySince {
-        let since = Moment::from_nanos(1_000_000_000);
-        MemorySince { run_id: run_id.into(), since, cause: Cause::Started }
+        MemorySince::new(run_id.into(), Moment::from_nanos(1_000_000_000), Cause::Started)
     }
 
     fn seen(run_id: &str, secs: u64) -> Witness {

@@ -173,10 +173,8 @@ impl RestartGuard {
         for (index, (member, _)) in known {
             let off = odd.iter().find_map(|(other, millis)| (*other == index).then_some(*millis));
             let cause = off.map(Cause::ClockDiffers);
-            let run_id =
-                member.backend.memory_since().map_or_else(|| "".into(), |known| known.run_id);
-            let suspicion =
-                cause.map(|cause| MemorySince { run_id, since: self.clock.now(), cause });
+            let known = member.backend.memory_since();
+            let suspicion = cause.and_then(|cause| Some(known?.doubted(self.clock.now(), cause)));
             if let (true, Some(cause)) = (member.compared(suspicion), cause) {
                 let node = member.backend.name();
                 tell!(warn, node, "{cause}: set the clocks of all servers by NTP");
@@ -247,7 +245,7 @@ impl RestartGuard {
     pub(crate) fn remembers(&self, member: &Member, granted: Moment) -> bool {
         let kept_its_keys = |memory_since: MemorySince| {
             matches!(memory_since.cause, Cause::ClockJumped(_) | Cause::ClockDiffers(_))
-                && granted < memory_since.since
+                && (memory_since.kept_since..memory_since.since).contains(&granted)
         };
         let is_sure = self.twin(member).or_else(|| untold_clock(member)).is_none();
         is_sure && (self.gap(member).is_none() || member.memory_since().is_some_and(kept_its_keys))

@@ -198,7 +198,7 @@ impl Wire {
         let watched = witness.filter(|witness| witness.run_id == run_id);
         let so_long = watched.map_or(Duration::ZERO, |witness| witness.so_long);
         let since = self.world.moment(self.world.now()).minus(so_long);
-        *memory_since = Some(MemorySince { run_id, since, cause });
+        *memory_since = Some(MemorySince::new(run_id, since, cause));
     }
 
     fn denied(&self) -> Fault {

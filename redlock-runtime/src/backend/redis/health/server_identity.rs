@@ -141,10 +141,11 @@ impl ServerIdentity {
             let mut state = self.state();
             state.heard = state.heard.max(sample.received);
             let Some(jump) = state.offset.observe(sample) else { return };
-            let run_id = state.identity.as_ref().map(Identity::name);
-            let (run_id, millis) = (run_id.unwrap_or_default(), jump / 1000);
-            let cause = Cause::ClockJumped(millis);
-            state.memory_since = Some(MemorySince { run_id, since: sample.received, cause });
+            let (since, millis) = (sample.received, jump / 1000);
+            let memory_since = state.memory_since.take();
+            // Without a restart guard nobody asks who the server is.
+            state.memory_since =
+                memory_since.map(|known| known.doubted(since, Cause::ClockJumped(millis)));
             millis
         };
         // Outside of the mutex: recorders and subscribers run foreign code.
@@ -325,7 +326,7 @@ impl IdentityState {
             Proof::Watched(so_long) => (now.minus(so_long), cause),
             Proof::Nothing => (now, cause),
         };
-        self.memory_since = Some(MemorySince { run_id, since, cause });
+        self.memory_since = Some(MemorySince::new(run_id, since, cause));
         (cause != Cause::Started).then_some(cause)
     }
 
@@ -339,7 +340,7 @@ impl IdentityState {
     fn meet_replica(&mut self, now: Moment) {
         let Some(run_id) = self.identity.as_ref().map(Identity::name) else { return };
         self.supersede();
-        self.memory_since = Some(MemorySince { run_id, since: now, cause: Cause::Replaced });
+        self.memory_since = Some(MemorySince::new(run_id, now, Cause::Replaced));
     }
 }
 

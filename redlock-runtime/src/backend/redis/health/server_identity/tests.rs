@@ -43,7 +43,7 @@ fn a_restart_does_not_mend_what_a_jump_of_the_clock_has_ended() {
     let mut state = IdentityState::default();
     meet(&mut state, &info("a", "h", "00"), at(100));
     let cause = Cause::ClockJumped(60_000);
-    state.memory_since = Some(MemorySince { run_id: "a".into(), since: at(125), cause });
+    state.memory_since = Some(MemorySince::new("a".into(), at(125), cause));
     state.meet(&identity(&info("b", "i", "00")), Proof::Durable(None), at(130));
     let memory_since = state.memory_since.unwrap();
     assert_eq!(
@@ -261,8 +261,9 @@ fn a_clock_that_jumped_is_a_gap_from_that_answer_on() {
     presence.hear(sample(102, 502_000_000));
     assert_eq!(presence.memory_since().unwrap(), started);
     presence.hear(sample(103, 563_000_000));
-    let MemorySince { run_id, since, cause } = presence.memory_since().unwrap();
+    let MemorySince { run_id, since, cause, kept_since } = presence.memory_since().unwrap();
     assert_eq!((&*run_id, since, cause), ("a", at(103), Cause::ClockJumped(60_000)));
+    assert_eq!(kept_since, at(100));
 }
 
 #[test]
