@@ -67,7 +67,7 @@ async fn raise_and_renew(
     let mut questions: Vec<Answer<'_>> = below.iter().map(raise).collect();
     let now = engine.clock().now();
     if !held.iter().all(|one| is_full(one, now)) {
-        let claims: Vec<Claim> = held.iter().map(|one| one.hold().claim.clone()).collect();
+        let claims: Vec<Claim> = held.iter().flat_map(|one| one.hold().renewal(now)).collect();
         questions.push(Box::pin(async move { backend.renew(&claims, within).await }));
     }
     let mut answers = together(questions).await;
