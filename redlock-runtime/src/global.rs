@@ -4,7 +4,7 @@ use std::env::VarError;
 
 use super::process;
 use super::process::PerProcess;
-use crate::backend::Tls;
+use crate::backend::{Tls, check_url};
 use crate::client::{IntoRedlock, Redlock, in_scope};
 use crate::error::LockError;
 
@@ -83,14 +83,25 @@ fn from_variables(
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<crate::client::RedlockBuilder, LockError> {
     let set = |name| variable(name).filter(|value| !value.trim().is_empty());
-    let one = || set("REDIS_URL").map(|url| vec![url.trim().to_owned()]);
-    let Some(urls) = set("REDLOCK_URLS").map(|urls| split(&urls)).or_else(one) else {
+    let many = set("REDLOCK_URLS").map(|urls| ("REDLOCK_URLS", split(&urls)));
+    let one = || set("REDIS_URL").map(|url| ("REDIS_URL", vec![url.trim().to_owned()]));
+    let Some((name, urls)) = many.or_else(one) else {
         return Err(LockError::config(
             "no server is named; set REDIS_URL (or REDLOCK_URLS), for example to \
              redis://127.0.0.1:6379",
         ));
     };
-    let builder = Redlock::builder().urls(urls).with_tls(Tls::from_variables(set)?);
+    let tls = Tls::from_variables(set)?;
+    for (place, url) in (1..).zip(&urls) {
+        // The error may show nothing of a URL that could hold a password.
+        check_url(url, tls.as_ref()).map_err(|error| match error {
+            LockError::Config { message } => {
+                LockError::config(format!("URL {place} of {} in {name}: {message}", urls.len()))
+            }
+            other => other,
+        })?;
+    }
+    let builder = Redlock::builder().urls(urls).with_tls(tls);
     Ok(match variable("REDLOCK_PREFIX") {
         Some(prefix) => builder.prefix(prefix),
         None => builder,
@@ -184,6 +195,17 @@ mod tests {
         let list = format!(" {one} ,rediss://u:,@b:1/2,,\n unix:///c , ");
         assert_eq!(split(&list), [one, "rediss://u:,@b:1/2", "unix:///c"]);
         assert_eq!(split(" , ,"), [""; 0]);
+    }
+
+    #[test]
+    fn a_url_that_cannot_work_is_told_by_its_place() {
+        for (name, value, place) in [
+            ("REDIS_URL", "secret@host:6379", "URL 1 of 1 in REDIS_URL: "),
+            ("REDLOCK_URLS", "redis://a,redis://b#insecure", "URL 2 of 2 in REDLOCK_URLS: "),
+        ] {
+            let text = builder(&[(name, value)]).unwrap_err().to_string();
+            assert!(text.contains(place) && !text.contains("secret"), "{text}");
+        }
     }
 
     #[test]

@@ -29,6 +29,11 @@ impl ClientId {
         Self { text: text.into() }
     }
 
+    /// Is it an owner value of this client?
+    pub(crate) fn is_of(&self, owner: &str) -> bool {
+        owner.starts_with(&*self.text)
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.text[..self.text.len() - Self::DIGITS - 1]
     }
@@ -70,13 +75,16 @@ impl Owner {
     /// `web-3:retained:9f0c`.
     pub(crate) fn retained(&self) -> String {
         let (name, random) = self.0.rsplit_once(':').unwrap_or(("", &self.0));
-        format!("{name}:retained:{random}")
+        format!("{name}{RETAINED}:{random}")
     }
 
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
+
+/// What the name of a client has at its end in the value of a lock that it has let go of.
+pub(crate) const RETAINED: &str = ":retained";
 
 impl Borrow<str> for Owner {
     fn borrow(&self) -> &str {
@@ -157,6 +165,9 @@ mod tests {
         let (one, other) = (ClientId::new("web"), ClientId::new("web"));
         let client = |owner: &Owner| owner.as_str()[..owner.as_str().len() - 24].to_owned();
         let of = |id| client(&Owner::fresh(id));
+        assert!(
+            one.is_of(Owner::fresh(&one).as_str()) && !one.is_of(Owner::fresh(&other).as_str())
+        );
         assert_eq!(of(&one), of(&one));
         assert_ne!(of(&one), of(&other));
     }

@@ -51,7 +51,7 @@ impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::RenewalLimit => "the lease ran out, and no renewals are left",
-            Self::Expired => "the lease expired",
+            Self::Expired => "the lease is over, or its key is gone",
             Self::Stolen => "another owner holds the key",
             Self::Unreachable => "no renewal was confirmed in time",
             Self::Forked => "the process that holds it was forked",

@@ -166,7 +166,8 @@ async fn another_client_is_not_re_entered() {
     let two = builder().await.prefix(&prefix).build().await.unwrap();
     let body = async {
         let owner = Lease::current().unwrap().owner().to_owned();
-        assert_eq!(holder(inner(&two, 1).await), owner);
+        let error = inner(&two, 1).await.unwrap_err();
+        assert!(error.to_string().contains(&format!("held by {owner}")), "{error}");
         assert_eq!(holder(two.lock("account-1").wait(ms(30)).acquire().await), owner);
     };
     one.lock("account-1").run(body).await.unwrap();
@@ -178,5 +179,7 @@ async fn a_guard_beside_the_call_is_no_re_entry() {
     let redlock = client().await;
     let guard = redlock.lock("account-1").acquire().await.unwrap();
     assert_eq!(holder(inner(&redlock, 1).await), guard.owner());
+    let told = inner(&redlock, 1).await.unwrap_err().to_string();
+    assert!(told.contains("held by this client itself"), "{told}");
     assert!(guard.protect(inner(&redlock, 1)).await.unwrap().is_ok(), "inside of it, it is");
 }

@@ -109,7 +109,7 @@ async fn lose_key() -> Duration {
     let end = job.end_of_lease_with("redis.call('DEL', KEYS[1])").await;
     let (ended, margin) = job.ends_before(end).await;
     assert_eq!(ended.code, 76, "{ended:?}");
-    assert!(ended.stderr.contains("the lease expired"), "{ended:?}");
+    assert!(ended.stderr.contains("its key is gone"), "{ended:?}");
     assert!(ended.stderr.contains("SIGTERM"), "{ended:?}");
     margin
 }

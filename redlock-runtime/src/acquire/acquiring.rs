@@ -113,7 +113,7 @@ async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
     let terms = order.terms(started, engine.shutdowns().begun());
     let granted = acquire_one(engine, order, &terms).await;
     call.end(&granted);
-    if wait_limit == Wait::Never { granted } else { granted.map_err(nesting::with_holds) }
+    granted.map_err(|error| nesting::with_holds(engine, wait_limit, error))
 }
 
 /// Acquires the lock for one call, or for one key of a call.

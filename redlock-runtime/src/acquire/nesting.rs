@@ -61,9 +61,14 @@ fn warn(conflict: OrderConflict) {
     }
 }
 
-/// Adds to the error of a call that waited in vain what its task holds meanwhile.
-pub(super) fn with_holds(mut error: LockError) -> LockError {
-    if let LockError::Timeout { while_holding, .. } = &mut error
+/// Adds to the error of a call that found its lock busy whether this client has the lock, and, if
+/// the call waited, what its task holds meanwhile.
+pub(super) fn with_holds(engine: &Engine, wait: Wait, mut error: LockError) -> LockError {
+    let LockError::Timeout { holder, is_own, while_holding, .. } = &mut error else {
+        return error;
+    };
+    *is_own = holder.as_deref().is_some_and(|holder| engine.client.is_of(holder));
+    if wait != Wait::Never
         && let Some(top) = reentrancy::current()
     {
         for hold in reentrancy::holds(&top).filter(|hold| !hold.is_over()) {

@@ -38,6 +38,7 @@ fn taken(key: &LockKey) -> LockError {
         waited: Duration::ZERO,
         attempts: 1,
         holder: None,
+        is_own: false,
         remaining: None,
         position: None,
         while_holding: Box::default(),

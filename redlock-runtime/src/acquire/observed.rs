@@ -162,6 +162,7 @@ impl Observed {
             waited: now.since(started),
             attempts,
             holder: self.holder.clone().filter(|holder| !holder.is_empty()),
+            is_own: false,
             remaining: left.filter(|left| !left.is_zero()),
             position: places.map(|places| NonZeroU32::MIN.saturating_add(places)),
             while_holding: Box::default(),

@@ -55,7 +55,7 @@ async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -
         begun = engine.clock().now();
     };
     call.end(&granted);
-    if wait == Wait::Never { granted } else { granted.map_err(nesting::with_holds) }
+    granted.map_err(|error| nesting::with_holds(&engine, wait, error))
 }
 
 /// A call that wants several keys, from when it begins, or begins to wait again.

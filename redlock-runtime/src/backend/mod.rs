@@ -49,7 +49,7 @@ pub(crate) use redis::RedisCluster;
 pub(crate) use redis::operator;
 #[cfg(test)]
 pub(crate) use redis::simulated;
-pub(crate) use redis::{MinReplicas, NodeOptions, RedisNode};
+pub(crate) use redis::{MinReplicas, NodeOptions, RedisNode, check_url};
 pub(crate) use release_all::{EachReleased, ReleaseAll};
 pub(crate) use release_hints::{HintRegistration, OnRelease, ReleaseHints};
 pub(crate) use shared_work::SharedWork;

@@ -71,7 +71,7 @@ impl Stage {
                 Self::Start { spec, key, client } => {
                     let (spec, key, client) = (*spec, key.take(), client.take());
                     *self = Self::Done;
-                    self.begin(spec, key, client)?;
+                    self.begin(spec, key, client).map_err(|error| error.about(spec.template))?;
                 }
                 Self::Acquiring { spec, answer } => {
                     let granted = ready!(Pin::new(answer).poll(cx));

@@ -320,6 +320,13 @@ impl RedlockBuilder {
 
     fn checked_client_name(&self) -> Result<String, LockError> {
         let Some(name) = &self.client_name else { return Ok(owner::default_client_name()) };
+        if name.ends_with(owner::RETAINED) {
+            return Err(LockError::config(format!(
+                "`client_name` {name:?} cannot be used: `{}` at its end marks locks that nobody \
+                 holds",
+                owner::RETAINED
+            )));
+        }
         if !name.is_empty() && name.len() <= LONGEST_NAME && !name.chars().any(char::is_control) {
             return Ok(name.clone());
         }

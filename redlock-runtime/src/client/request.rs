@@ -281,13 +281,9 @@ impl LockRequest {
     /// # Ok(()) }
     /// ```
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
-        let policy = self.policy()?;
+        let (policy, kind) = self.options().map_err(|error| error.about(self.name()))?;
         let key = self.key?;
         let engine = &self.engine;
-        let kind = engine.check_kind(self.kind?, policy.min_hold())?;
-        if self.further.is_some() {
-            kind.check_several(policy.min_hold())?;
-        }
         engine.check_process()?;
         let names = std::iter::once(&key).chain(self.further.iter().flatten()).map(LockKey::name);
         if let Some(held) = reentrancy::find_all(engine.id, names)? {
@@ -357,9 +353,18 @@ impl LockRequest {
         self.policy.with(self.expire, self.wait, self.max_renew)?.with_min_hold(self.min_hold)
     }
 
+    fn options(&self) -> Result<(Policy, Kind), LockError> {
+        let policy = self.policy()?;
+        let kind = self.engine.check_kind(self.kind.clone()?, policy.min_hold())?;
+        if self.further.is_some() {
+            kind.check_several(policy.min_hold())?;
+        }
+        Ok((policy, kind))
+    }
+
     /// Finds the mistakes that every attempt would meet.
     pub(super) fn check(&self) -> Result<(), LockError> {
-        self.policy()?;
+        self.policy().map_err(|error| error.about(self.name()))?;
         self.key.as_ref().map_err(LockError::clone)?;
         self.engine.check_process()
     }

@@ -69,6 +69,9 @@ pub enum LockError {
         /// The owner that held the lock when it was last observed; of a shared kind what the
         /// holders are: `3 readers`, `2 permits`.
         holder: Option<String>,
+        /// That owner is of the client that waited: another call, or a guard, of this process. If
+        /// it waits for this call, neither of them goes on.
+        is_own: bool,
         /// How long the holder's lease would last on from now, unless it is renewed: as the last
         /// answer had it, less the time since. Of several readers the last lease, of several
         /// permits mostly the first. `None`: it is not known, or over.
@@ -183,6 +186,16 @@ impl LockError {
         Self::Config { message: message.into() }
     }
 
+    /// A mistake in the options of a call says which lock it is about.
+    pub(crate) fn about(self, lock: &str) -> Self {
+        match self {
+            Self::Config { message } if !lock.is_empty() => {
+                Self::Config { message: format!("lock `{lock}`: {message}") }
+            }
+            other => other,
+        }
+    }
+
     /// The key that the failure is about, without the client's prefix; `None` where it is about no
     /// key.
     ///
@@ -209,11 +222,12 @@ impl LockError {
         }
     }
 
-    /// Does another owner have the lock? Nothing was done; the same call may succeed later. In a
-    /// web service: 409 or 423.
+    /// Is the lock taken? Nothing was done; the same call may succeed later. In a web service: 409
+    /// or 423.
     ///
-    /// True for [`Timeout`](Self::Timeout), [`TurnTaken`](Self::TurnTaken) and
-    /// [`AlreadyHeld`](Self::AlreadyHeld).
+    /// True for [`Timeout`](Self::Timeout) and [`TurnTaken`](Self::TurnTaken), and for
+    /// [`AlreadyHeld`](Self::AlreadyHeld), where the task itself has it: a mistake in the program,
+    /// which no later try mends.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::lock_error::LockError;
-use super::show::{HeldBy, NodeList, On, Place, Seconds, Wanted, WhileHolding};
+use super::show::{Count, HeldBy, NodeList, On, Place, Seconds, Wanted, WhileHolding};
 use crate::state::LostReason;
 
 impl fmt::Display for LockError {
@@ -46,15 +46,27 @@ impl fmt::Display for LockError {
 impl LockError {
     fn write_about_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Timeout { key, waited, attempts, holder, remaining, position, while_holding } => {
+            Self::Timeout {
+                key,
+                waited,
+                attempts,
+                holder,
+                is_own,
+                remaining,
+                position,
+                while_holding,
+            } => {
+                let holder = HeldBy(holder.as_deref(), *is_own, *remaining);
+                let (place, holding) = (Place(*position), WhileHolding(while_holding));
+                if waited.as_millis() == 0 {
+                    return write!(f, "lock `{key}` is not free{holder}{holding}; try again later");
+                }
                 write!(
                     f,
-                    "lock `{key}` was not free within {} ({attempts} attempts){}{}{}; wait longer, \
-                     or let the caller try again later",
+                    "lock `{key}` was not free within {} ({}){holder}{place}{holding}; wait \
+                     longer, or let the caller try again later",
                     Seconds(*waited),
-                    HeldBy(holder.as_deref(), *remaining),
-                    Place(*position),
-                    WhileHolding(while_holding)
+                    Count(*attempts, "attempt"),
                 )
             }
             Self::Lost { key, reason: LostReason::Released, held_for, .. } => write!(
@@ -64,8 +76,9 @@ impl LockError {
             ),
             Self::Lost { key, reason, held_for, renewals } => write!(
                 f,
-                "lock `{key}` was lost after {}: {reason} ({renewals} renewals); {}",
+                "lock `{key}` was lost after {}: {reason} ({}); {}",
                 Seconds(*held_for),
+                Count(*renewals, "renewal"),
                 advice(*reason)
             ),
             _ => self.write_about_call(f),
@@ -148,12 +161,13 @@ impl LockError {
                 format!("too many calls wait for locks such as `{key}`")
             }
             Self::ShuttingDown { .. } => "the service is shutting down; try again later".to_owned(),
-            Self::Lost { .. }
-            | Self::InvalidKey { .. }
-            | Self::AlreadyHeld { .. }
-            | Self::InTask { .. }
-            | Self::TurnTaken { .. }
-            | Self::ExpireTooShort { .. } => self.to_string(),
+            Self::AlreadyHeld { key, .. } | Self::TurnTaken { key, .. } => {
+                format!("lock `{key}` is in use by this request already")
+            }
+            Self::InvalidKey { .. } => self.to_string(),
+            Self::Lost { key, .. } | Self::InTask { key } | Self::ExpireTooShort { key, .. } => {
+                format!("lock `{key}` cannot be used like this")
+            }
             Self::Unavailable { .. }
             | Self::NotInitialized
             | Self::AlreadyInitialized
@@ -175,7 +189,8 @@ fn advice(reason: LostReason) -> &'static str {
     match reason {
         LostReason::RenewalLimit => "raise `max_renew` or `expire` if the work may take longer",
         LostReason::Expired => {
-            "the process was frozen or the server lost the key; check its pauses and persistence"
+            "the process was frozen, somebody deleted the key (`redlock release --force`, `DEL`, \
+             `FLUSHALL`), or the server lost its data"
         }
         LostReason::Stolen => "another owner took the key over; fencing tokens tell the two apart",
         LostReason::Unreachable => "check the connection to redis, or choose a longer `expire`",
@@ -194,11 +209,18 @@ mod tests {
 
     #[test]
     fn main_prints_the_message() {
-        let node = NodeError::new("redis://db:1", NodeErrorKind::Unreachable, "refused");
-        let at_startup = LockError::Unavailable { key: String::new(), nodes: vec![node.clone()] };
-        let seen = format!("Error: {at_startup:?}");
-        assert!(seen.starts_with("Error: redis is unavailable: redis://db:1: refused"), "{seen}");
+        let node = |name| NodeError::new(name, NodeErrorKind::Unreachable, "refused");
+        let at_startup = |name| {
+            format!("{:?}", LockError::Unavailable { key: String::new(), nodes: vec![node(name)] })
+        };
+        let seen = at_startup("redis://127.0.0.1:6379");
+        assert!(
+            seen.starts_with("redis is unavailable: redis://127.0.0.1:6379: refused"),
+            "{seen}"
+        );
         assert!(seen.contains("start one with `redis-server`"), "{seen}");
+        assert!(!at_startup("redis://db.prod:1").contains("redis-server"));
+        let node = node("redis://localhost:6379");
         let later = LockError::Unavailable { key: "stock-42".into(), nodes: vec![node] };
         assert!(!later.to_string().contains("redis-server"), "{later}");
     }
@@ -210,6 +232,7 @@ mod tests {
             waited: Duration::from_millis(5_012),
             attempts: 31,
             holder: Some(holder.into()),
+            is_own: holder.starts_with("me:"),
             remaining,
             position: NonZeroU32::new(position),
             while_holding: Box::default(),
@@ -226,6 +249,7 @@ mod tests {
                 3,
                 "; held by web-3:abc, whose lease has 12.0 s left; place 3 of the queue; ",
             ),
+            ("me:abc", 0, "; held by this client itself (me:abc), whose lease has 12.0 s left; w"),
             ("3 readers", 0, "; held by 3 readers, of whose leases the last has 12.0 s left; wait"),
             ("1 reader", 0, "; held by 1 reader, whose lease has 12.0 s left; wait"),
             ("2 permits", 0, "; held by 2 permits, of whose leases one has 12.0 s left; wait"),

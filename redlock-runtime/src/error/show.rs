@@ -19,13 +19,28 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// Who has the lock, and for how long at least, unless it is renewed.
-pub(super) struct HeldBy<'a>(pub(super) Option<&'a str>, pub(super) Option<Duration>);
+/// So many of something.
+pub(super) struct Count(pub(super) u32, pub(super) &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(count, what) = self;
+        write!(f, "{count} {what}{}", if *count == 1 { "" } else { "s" })
+    }
+}
+
+/// Who has the lock, whether that is the client itself, and for how long at least, unless it is
+/// renewed.
+pub(super) struct HeldBy<'a>(
+    pub(super) Option<&'a str>,
+    pub(super) bool,
+    pub(super) Option<Duration>,
+);
 
 impl fmt::Display for HeldBy<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(holder) = self.0 else { return Ok(()) };
-        match self.1.map(Seconds) {
+        match self.2.map(Seconds) {
             None if is_retained(holder) => {
                 write!(f, "; nobody holds it: its `min_hold` is not over ({holder})")
             }
@@ -35,8 +50,14 @@ impl fmt::Display for HeldBy<'_> {
                     "; nobody holds it: its `min_hold` is not over for another {left} ({holder})"
                 )
             }
-            None => write!(f, "; held by {holder}"),
-            Some(left) => write!(f, "; held by {holder}, {} {left} left", whose_lease(holder)),
+            left => {
+                if self.1 {
+                    write!(f, "; held by this client itself ({holder})")?;
+                } else {
+                    write!(f, "; held by {holder}")?;
+                }
+                left.map_or(Ok(()), |left| write!(f, ", {} {left} left", whose_lease(holder)))
+            }
         }
     }
 }
@@ -93,8 +114,13 @@ impl fmt::Display for NodeList<'_> {
             let separator = if i == 0 { "" } else { "; " };
             write!(f, "{separator}{node}")?;
         }
-        if key.is_empty() && nodes.iter().any(|node| node.kind() == NodeErrorKind::Unreachable) {
-            f.write_str("; to try it out, start one with `redis-server`, or set REDIS_URL")?;
+        let is_here = |node: &NodeError| {
+            let hosts = ["//127.0.0.1", "//localhost", "//[::1]"];
+            node.kind() == NodeErrorKind::Unreachable
+                && hosts.iter().any(|host| node.node().contains(host))
+        };
+        if key.is_empty() && nodes.iter().any(is_here) {
+            f.write_str("; to try it out, start one with `redis-server`")?;
         }
         Ok(())
     }

@@ -48,9 +48,28 @@ async fn a_client_name_is_a_short_plain_text_too() {
     for name in ["", "a\u{7}", &format!("{longest}x")] {
         refuse(one().client_name(name), "`client_name`").await;
     }
+    // It would make a held lock look like one that nobody holds.
+    accept(one().client_name("web:retained:1")).await;
+    refuse(one().client_name("web:retained"), "locks that nobody holds").await;
     let redlock = Redlock::builder().memory().client_name("web-1").build().await.unwrap();
     let guard = redlock.lock("k").acquire().await.unwrap();
     assert!(guard.owner().starts_with("web-1"), "{}", guard.owner());
+}
+
+#[tokio::test]
+async fn a_mistake_in_the_options_of_a_call_names_the_lock() {
+    let redlock = Redlock::builder().memory().build().await.unwrap();
+    let nanos = Duration::from_nanos(1);
+    for request in [
+        redlock.lock("stock-42").expire(nanos),
+        redlock.lock("stock-42").permits(0),
+        redlock.lock("stock-42").read().min_hold(nanos),
+        redlock.lock_all(["stock-42", "a"]).permits(2),
+    ] {
+        let error = request.acquire().await.map(drop).unwrap_err().to_string();
+        let name = if error.contains("several") { "lock `a`: " } else { "lock `stock-42`: " };
+        assert!(error.contains(name), "{error}");
+    }
 }
 
 #[tokio::test]

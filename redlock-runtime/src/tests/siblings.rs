@@ -204,7 +204,7 @@ async fn a_sibling_that_is_cancelled_or_panics_ends_its_turn() {
         let (cut, gone, bad, last) = tokio::join!(cut, gone, bad, call().run(async {}));
         assert!(cut.is_err() && gone.is_err() && bad.is_err() && last.is_ok());
     };
-    redlock.lock("k").run(inside).await.unwrap();
+    redlock.lock("k").run(Box::pin(inside)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -34,6 +34,18 @@ async fn attempt(redlock: &Redlock) -> Result<(), NodeErrorKind> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_store_has_permits_and_meets_its_faults_with_them() {
+    let store = FaultyStore::new();
+    let redlock = store.client().await.unwrap();
+    let permit = || redlock.lock("k").permits(2).wait(Wait::Never).acquire();
+    let (first, second) = (permit().await.unwrap(), permit().await.unwrap());
+    assert!(permit().await.is_err_and(|error| error.is_busy()));
+    drop((first, second));
+    store.down();
+    assert!(permit().await.is_err_and(|error| error.is_unavailable()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn faults_of_a_kind_come_first_then_those_of_any_then_the_standing_ones() {
     use NodeErrorKind::{Busy, Loading, NoReplicas, OutOfMemory, ReadOnly, Unreachable};
     let store = FaultyStore::new();

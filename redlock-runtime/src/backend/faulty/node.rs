@@ -145,7 +145,13 @@ impl LockBackend for FaultyNode {
         let gives_hints = self.state().registry.is_on;
         let release_hints = gives_hints.then_some(self as _);
         let downgrade = Some(self as _);
-        Abilities { release_hints, downgrade, health: Some(self), ..Abilities::default() }
+        Abilities {
+            release_hints,
+            downgrade,
+            health: Some(self),
+            has_permits: true,
+            ..Abilities::default()
+        }
     }
 }
 

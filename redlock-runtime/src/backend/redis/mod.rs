@@ -25,7 +25,7 @@ mod route;
 pub(crate) mod simulated;
 mod topology;
 
-pub(crate) use connection::MinReplicas;
+pub(crate) use connection::{MinReplicas, check_url};
 pub(crate) use node::RedisNode;
 pub(crate) use node_core::NodeOptions;
 #[cfg(feature = "cluster")]

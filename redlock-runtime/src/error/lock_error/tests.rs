@@ -7,7 +7,7 @@ fn bounds<T: Error + Send + Sync + UnwindSafe + RefUnwindSafe + Clone + 'static>
 #[test]
 fn the_error_can_be_shared_cloned_and_boxed() {
     bounds::<LockError>();
-    assert!(size_of::<LockError>() <= 96, "{}", size_of::<LockError>());
+    assert!(size_of::<LockError>() <= 104, "{}", size_of::<LockError>());
 }
 
 fn lost(reason: LostReason) -> LockError {
@@ -25,6 +25,7 @@ fn busy_after(waited: Duration) -> LockError {
         waited,
         attempts: 1,
         holder: None,
+        is_own: false,
         remaining: None,
         position: None,
         while_holding: Box::default(),

@@ -46,6 +46,11 @@ pub(crate) fn settings() -> AsyncConnectionConfig {
         .set_pipeline_buffer_size(PIPELINE_DEPTH)
 }
 
+/// Fails for a URL that cannot work.
+pub(crate) fn check_url(url: &str, tls: Option<&Tls>) -> Result<(), LockError> {
+    parse(url, tls).map(drop)
+}
+
 pub(crate) fn parse(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
     let shown = without_credentials(url);
     let Some((scheme, rest)) = url.split_once("://") else {

@@ -11,6 +11,7 @@ pub(crate) mod shared;
 pub(crate) mod source;
 pub(crate) mod superseded;
 
+pub(crate) use address::check_url;
 pub(crate) use batching::Batching;
 pub(crate) use connect::CONNECT;
 pub(crate) use diagnosis::diagnose;
