@@ -5,7 +5,6 @@
 //! runtime that first used it), renewals (a blocked runtime must not starve them) and releases (a
 //! dropped guard may have no runtime at all).
 
-use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use tokio::runtime;
@@ -14,6 +13,7 @@ use tokio::runtime::{Handle, Runtime};
 use super::process;
 use super::process::PerProcess;
 use crate::error::LockError;
+use crate::mutex::Mutex;
 
 static BACKGROUND_THREAD: PerProcess<Mutex<Option<BackgroundThread>>> = PerProcess::new();
 
@@ -30,7 +30,7 @@ struct BackgroundThread {
 /// [`LockError::ForkedProcess`] after too many generations of forks.
 pub(crate) fn handle() -> Result<Handle, LockError> {
     let background = BACKGROUND_THREAD.of(process::id(), Mutex::default)?;
-    serving(&mut background.lock().unwrap_or_else(PoisonError::into_inner))
+    serving(&mut background.lock())
 }
 
 /// The runtime of `background`, whose thread is replaced if it has died.

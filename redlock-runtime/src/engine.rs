@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::local_queue::{LocalQueues, QueueHandle, Shutdown, Shutdowns};
 use crate::lock_order::LockOrder;
+use crate::mutex::Mutex;
 use crate::owner::ClientId;
 use crate::thread_exit;
 
@@ -236,7 +237,7 @@ impl Engine {
             Placement::Callers(schedulers) => {
                 let executor = Executor::of_clock();
                 let id = executor.runtime_id();
-                let mut schedulers = schedulers.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut schedulers = schedulers.lock();
                 // The scheduler of a runtime that has ended has no other reference.
                 schedulers.retain(|known, shared| *known == id || Arc::strong_count(shared) > 1);
                 let new = || Scheduler::new(executor, Clock::Tokio);
@@ -250,7 +251,7 @@ impl Engine {
         let mut held: Vec<_> = match &self.place {
             Placement::BackgroundThread(scheduler) => scheduler.of_client(self.id),
             Placement::Callers(schedulers) => {
-                let schedulers = schedulers.lock().unwrap_or_else(PoisonError::into_inner);
+                let schedulers = schedulers.lock();
                 schedulers.values().flat_map(|known| known.of_client(self.id)).collect()
             }
         };
@@ -303,7 +304,7 @@ mod tests {
             drop(on_a_runtime());
         }
         let Placement::Callers(schedulers) = &engine.place else { unreachable!("it is embedded") };
-        let count = || schedulers.lock().unwrap().len();
+        let count = || schedulers.lock().len();
         assert_eq!(count(), 2, "that of the last runtime, and the one that is held");
         drop((held, on_a_runtime()));
         drop(on_a_runtime());

@@ -24,6 +24,7 @@ mod kind;
 mod lease;
 mod local_queue;
 mod lock_order;
+mod mutex;
 mod options;
 mod owner;
 mod pending;

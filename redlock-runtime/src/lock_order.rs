@@ -3,7 +3,8 @@
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Mutex, PoisonError};
+
+use crate::mutex::Mutex;
 
 /// How many orders are remembered. A program has as many as its source code nests templates.
 const MOST: usize = 1024;
@@ -46,7 +47,7 @@ impl LockOrder {
         held: impl Iterator<Item = Ordered<'a>>,
         wanted: Ordered<'_>,
     ) -> Vec<OrderConflict> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         let note = |held: Ordered<'a>| {
             if held.template == wanted.template {
                 seen.nested_within(held.template, held.key, wanted.key)
@@ -274,7 +275,7 @@ mod tests {
             order.note([lock("a")].into_iter(), lock(template));
             order.note([lock(template)].into_iter(), lock(template));
         }
-        let seen = order.seen.lock().unwrap();
+        let seen = order.seen.lock();
         let all = seen.under.values().map(BTreeSet::len).sum::<usize>() + seen.within.len();
         assert_eq!(all, MOST);
     }

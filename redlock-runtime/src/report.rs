@@ -2,11 +2,12 @@
 //! counted, and a summary says how many they were.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use super::clock::{Clock, Moment};
 use super::shield::tell;
+use crate::mutex::Mutex;
 
 /// How many lines of a topic are written in full, in each window.
 const IN_FULL: u32 = 3;
@@ -86,7 +87,7 @@ impl Reports {
     }
 
     fn lines(&self, topic: Topic) -> MutexGuard<'_, Lines> {
-        self.topics[topic as usize].lock().unwrap_or_else(PoisonError::into_inner)
+        self.topics[topic as usize].lock()
     }
 }
 

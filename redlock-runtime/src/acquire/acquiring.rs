@@ -3,8 +3,8 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use tokio::sync::oneshot;
@@ -24,6 +24,7 @@ use crate::hold::Terms;
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::local_queue::{QueueHandle, Waiter};
+use crate::mutex::Mutex;
 use crate::options::{Policy, Wait};
 use crate::owner::Owner;
 use crate::process;
@@ -81,7 +82,7 @@ impl Future for Acquiring {
     type Output = Acquisition;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Acquisition> {
-        let work = self.work.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let work = self.work.get_mut();
         let Some(running) = work else { unreachable!("polled after completion") };
         let granted = ready!(running.as_mut().poll(cx));
         *work = None;
@@ -93,7 +94,7 @@ impl Drop for Acquiring {
     /// The child of a fork has nothing to abandon: the acquisition goes on in the parent. Another
     /// thread of the parent may hold the mutexes that this drop would lock.
     fn drop(&mut self) {
-        let work = self.work.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let work = self.work.get_mut().take();
         if work.is_some() && self.process != process::id() {
             std::mem::forget(work);
         }

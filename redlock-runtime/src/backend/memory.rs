@@ -1,7 +1,7 @@
 //! The embedded backend: locks in the memory of this process, on a clock that tests can pause.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use self::tables::{Holder, Record, Tables, clock_here};
@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 use crate::kind::Kind;
+use crate::mutex::Mutex;
 
 mod health_check;
 mod hints;
@@ -116,7 +117,7 @@ impl MemoryStore {
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tables.lock()
     }
 }
 

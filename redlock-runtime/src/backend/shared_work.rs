@@ -1,12 +1,13 @@
 //! Background work whose outcome several callers wait for.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock};
 
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use crate::mutex::Mutex;
 use crate::shield::shielded;
 
 /// One piece of work at a time. A caller that wants its outcome begins the work, or joins the
@@ -89,7 +90,7 @@ impl<T: Clone + Send + Sync + 'static> SharedWork<T> {
 
 impl<T> SharedWork<T> {
     fn lock(&self) -> MutexGuard<'_, Option<UnderWay<T>>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+        self.under_way.lock()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The record of one held lock, shared by its guard, the scheduler and the body's wrapper.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use once_cell::race::OnceBox;
@@ -18,6 +18,7 @@ use crate::backend::Claim;
 use crate::clock::Moment;
 use crate::error::LockError;
 use crate::fencing::FencingToken;
+use crate::mutex::Mutex;
 use crate::shield::{shielded, tell};
 use crate::state::{LeaseState, LostReason};
 use crate::telemetry::{self, LockLabels};
@@ -371,6 +372,6 @@ impl Hold {
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.lock()
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -17,6 +17,7 @@ use crate::backend::{Claim, Fault, Found, Release};
 use crate::clock::{Clock, Moment};
 use crate::error::LockError;
 use crate::executor::Executor;
+use crate::mutex::Mutex;
 use crate::process::PerProcess;
 use crate::shield::shielded;
 use crate::state::LostReason;
@@ -169,7 +170,7 @@ impl Scheduler {
     }
 
     fn state(&self) -> MutexGuard<'_, SchedulerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The leases that are due at `now`, in batches of one backend and of like times for an answer,

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use tokio::runtime;
 use tokio::sync::Notify;
@@ -18,6 +18,7 @@ use crate::error::LockError;
 use crate::hold::{Hold, Tenure};
 use crate::key::LockKey;
 use crate::kind::Kind;
+use crate::mutex::Mutex;
 
 /// The queues of one client.
 #[derive(Debug)]
@@ -108,7 +109,7 @@ impl LocalQueues {
 
 impl AllQueues {
     fn queues(&self) -> MutexGuard<'_, HashMap<QueueId, Arc<LocalQueue>>> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queues.lock()
     }
 }
 
@@ -147,7 +148,7 @@ impl LocalQueue {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

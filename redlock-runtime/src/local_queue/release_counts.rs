@@ -1,11 +1,12 @@
 //! The releases that are under way, by key.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
+use crate::mutex::Mutex;
 use crate::shield::shielded;
 
 /// The releases of one sort, by key, whatever its kind.
@@ -48,7 +49,7 @@ impl ReleaseCounts {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Releases) -> T) -> T {
-        let mut releases = self.releases.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut releases = self.releases.lock();
         let changed = change(&mut releases);
         self.keys.store(releases.of_keys.len(), Ordering::Release);
         changed

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use super::task::{ReleaseTask, inline, patience};
 use crate::backend::{Departures, Fault, LockBackend};
 use crate::background_thread;
 use crate::clock::{Clock, Moment};
+use crate::mutex::Mutex;
 use crate::process::PerProcess;
 use crate::state::Released;
 use crate::thread_exit::{self, Unsent};
@@ -174,5 +175,5 @@ fn look(all: &Mutex<Unawaited>, is_whole: bool) -> MutexGuard<'_, Unawaited> {
 }
 
 fn lock(unawaited: &Mutex<Unawaited>) -> MutexGuard<'_, Unawaited> {
-    unawaited.lock().unwrap_or_else(PoisonError::into_inner)
+    unawaited.lock()
 }

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::pin::{Pin, pin};
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 
 use crate::backend::Fault;
+use crate::mutex::Mutex;
 use crate::state::Released;
 
 pub(super) type ReleaseOutcome = Result<Released, Fault>;
@@ -56,7 +56,7 @@ impl Future for ReleaseFuture {
                 if has_left { Poll::Ready(Some(Ok(Released::Released))) } else { Poll::Pending }
             }
             Self::Here(sending) => {
-                let sending = sending.get_mut().unwrap_or_else(PoisonError::into_inner);
+                let sending = sending.get_mut();
                 pin!(unconstrained(sending)).poll(cx).map(Some)
             }
             Self::All(releases) => releases.as_mut().poll(cx),

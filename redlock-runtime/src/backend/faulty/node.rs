@@ -1,6 +1,6 @@
 //! A store in memory as a server: every command meets the fate that the script has for it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use super::fate::{Fate, meet};
@@ -11,6 +11,7 @@ use crate::backend::{
     LockBackend, Memory, MemorySince, MemoryStore, QuorumMember, Release, Reply,
 };
 use crate::fencing::FencingToken;
+use crate::mutex::Mutex;
 
 /// A backend that plays faults: alone, or as one of N.
 #[derive(Debug)]
@@ -61,7 +62,7 @@ impl FaultyNode {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, NodeState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(super) fn note(&self, verb: &str, claim: &Claim) {

@@ -4,10 +4,11 @@
 //! show the lock in one moment and have lost it in the next. Such a node must not count.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use crate::backend::{Acquired, Fault};
 use crate::clock::Moment;
+use crate::mutex::Mutex;
 use crate::owner::Owner;
 
 /// The owners that hold a lock on this quorum, or try to.
@@ -96,7 +97,7 @@ impl GrantTable {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<Owner, KnownOwner>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

@@ -1,6 +1,6 @@
 //! One node of a quorum, and whether it is worth waiting for.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -9,6 +9,7 @@ use super::founders;
 use crate::backend::{Claim, Fault, MemorySince, QuorumMember, Release};
 use crate::clock::Moment;
 use crate::error::NodeErrorKind;
+use crate::mutex::Mutex;
 
 /// How often a node that is down gets a command.
 const PROBE_EVERY: Duration = Duration::from_millis(100);
@@ -189,10 +190,10 @@ impl Member {
     }
 
     fn memory(&self) -> MutexGuard<'_, GuardMemory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.lock()
     }
 
     fn down(&self) -> MutexGuard<'_, Option<Down>> {
-        self.down.lock().unwrap_or_else(PoisonError::into_inner)
+        self.down.lock()
     }
 }

@@ -1,12 +1,13 @@
 //! Tells a waiter that the lock was released on so many nodes that a quorum may be free.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::backend::Quorum;
 use super::broadcast::{NodeQuestion, Reach};
 use super::member::Member;
 use crate::backend::{Claim, Found, HintRegistration, OnRelease, ReleaseHints, Reply};
+use crate::mutex::Mutex;
 
 impl ReleaseHints for Quorum {
     fn request_hint<'a>(
@@ -25,7 +26,7 @@ impl ReleaseHints for Quorum {
                 let (claim, number) = (claim.clone(), member.number);
                 let (on_release, free) = (Arc::clone(&on_release), Arc::clone(&free));
                 let on_release_here: OnRelease = Arc::new(move || {
-                    let mut free = free.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut free = free.lock();
                     let is_news = !std::mem::replace(&mut free[number], true);
                     let count = free.iter().filter(|is_free| **is_free).count();
                     drop(free);

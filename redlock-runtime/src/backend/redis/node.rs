@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
 use deadpool_redis::Pool;
@@ -25,6 +25,7 @@ use crate::backend::{
 use crate::clock::paused_runtime;
 use crate::error::LockError;
 use crate::fencing::FencingToken;
+use crate::mutex::Mutex;
 use crate::process;
 
 /// After how many commands over the background thread a runtime gets a connection. A runtime that
@@ -225,7 +226,7 @@ impl<S: Source> Default for Runtimes<S> {
 
 impl<S: Source> Runtimes<S> {
     fn lock(&self) -> MutexGuard<'_, HashMap<runtime::Id, RuntimeState<S>>> {
-        self.by_runtime.lock().unwrap_or_else(PoisonError::into_inner)
+        self.by_runtime.lock()
     }
 }
 

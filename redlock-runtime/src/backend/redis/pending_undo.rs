@@ -1,11 +1,12 @@
 //! The releases that were sent after unanswered commands, to undo what these may still do.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::mutex::Mutex;
 use crate::owner::Owner;
 
 /// The process of a server; `None`: not known.
@@ -68,7 +69,7 @@ impl PendingUndos {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut HashMap<Owner, PendingUndo>) -> T) -> T {
-        let mut owners = self.shared.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut owners = self.shared.owners.lock();
         let changed = change(&mut owners);
         self.shared.count.store(owners.len(), Ordering::Release);
         changed

@@ -5,7 +5,7 @@
 //! a connection for one caller.
 
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_redis::redis;
@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::shared::SharedConnection;
 use super::source::Source;
+use crate::mutex::Mutex;
 
 /// The most connections for acquires that wait for replicas; more callers queue for one.
 const MOST_CONNECTIONS: usize = 32;
@@ -63,7 +64,7 @@ impl<S: Source> ReplicaConnections<S> {
     /// A connection for the caller alone. Cancel safe.
     pub(crate) async fn take(&self) -> ReplicaConnection<'_, S> {
         let permit = self.permits.acquire().await.ok();
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle.lock().pop();
         let connection =
             idle.unwrap_or_else(|| Arc::new(SharedConnection::new(Arc::clone(&self.source))));
         ReplicaConnection { connections: self, connection, _permit: permit }
@@ -97,7 +98,7 @@ impl<S: Source> Deref for CommandConnection<'_, S> {
 
 impl<S: Source> Drop for ReplicaConnection<'_, S> {
     fn drop(&mut self) {
-        let mut idle = self.connections.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.connections.idle.lock();
         idle.push(Arc::clone(&self.connection));
     }
 }

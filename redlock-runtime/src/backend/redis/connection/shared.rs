@@ -1,7 +1,7 @@
 //! One shared connection to a node, made when it is needed and replaced when it is broken.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use deadpool_redis::redis::RedisResult;
@@ -16,6 +16,7 @@ use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::Script;
 use crate::backend::redis::pubsub::broken;
 use crate::clock::Moment;
+use crate::mutex::Mutex;
 
 /// How long a connection may take to show that the server answers.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
@@ -134,13 +135,13 @@ impl<S: Source> SharedConnection<S> {
         let (script, is_local) = (self.script, self.home.is_some());
         let made = self.connecting.join(&home, || async move {
             // Another caller may have made it since this one looked.
-            if let Some(loan) = lock(&current).usable().cloned() {
+            if let Some(loan) = current.lock().usable().cloned() {
                 return Ok(loan);
             }
             let begun = Instant::now();
             let connection = connect(&*source, script).await?;
             let connection = if is_local { S::shared_by_many(connection) } else { connection };
-            Ok(lock(&current).install::<S>(connection, begun.elapsed()))
+            Ok(current.lock().install::<S>(connection, begun.elapsed()))
         });
         made.await
     }
@@ -225,7 +226,7 @@ impl<S: Source> SharedConnection<S> {
             // If one part of the cluster is silent on both connections, the old one serves the
             // others better: it does not look for servers that it already knows.
             let is_dead = !is_better && !leads::<S>(&mut loan.connection, None).await;
-            let mut current = lock(&current);
+            let mut current = current.lock();
             if !current.is_now(&loan) {
                 return;
             }
@@ -239,7 +240,7 @@ impl<S: Source> SharedConnection<S> {
     }
 
     fn current(&self) -> MutexGuard<'_, Current<S::Connection>> {
-        lock(&self.current)
+        self.current.lock()
     }
 }
 
@@ -248,7 +249,7 @@ struct Replacing<C>(Arc<Mutex<Current<C>>>);
 
 impl<C> Drop for Replacing<C> {
     fn drop(&mut self) {
-        lock(&self.0).is_being_replaced = false;
+        self.0.lock().is_being_replaced = false;
     }
 }
 
@@ -329,10 +330,6 @@ async fn leads<S: Source>(connection: &mut S::Connection, key: Option<&str>) -> 
     matches!(answer.await, Ok(true))
 }
 
-fn lock<C>(current: &Mutex<Current<C>>) -> MutexGuard<'_, Current<C>> {
-    current.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicU32;
@@ -378,7 +375,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_given_as_long_to_answer_as_it_took_to_be_made() {
         let link = SharedConnection::new(Arc::new(Scripted::default()));
-        let install = |took| lock(&link.current).install::<Scripted>(Scripted::default(), took);
+        let install = |took| link.current.lock().install::<Scripted>(Scripted::default(), took);
         let before = |silence| CLOCK.now().minus(silence);
         let loan = install(SECOND);
         let now = CLOCK.now();

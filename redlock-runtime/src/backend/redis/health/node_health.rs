@@ -2,7 +2,7 @@
 //! that lasts, and one when it is back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::Notify;
@@ -12,6 +12,7 @@ use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::Failure;
 use crate::clock::Moment;
 use crate::error::{NodeError, NodeErrorKind};
+use crate::mutex::Mutex;
 use crate::report::Reports;
 use crate::shield::tell;
 use crate::telemetry;
@@ -287,7 +288,7 @@ impl OutageLog {
     }
 
     fn state(&self) -> MutexGuard<'_, HealthState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which process answers at a node's address, since when, and whether its clock jumps.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use deadpool_redis::redis;
@@ -16,6 +16,7 @@ use crate::backend::redis::connection::{Batching, CONNECT, Source, Superseded};
 use crate::backend::redis::pubsub::{Listener, PubsubStream};
 use crate::backend::{Cause, ClockOffset, MemorySince, Witness};
 use crate::clock::Moment;
+use crate::mutex::Mutex;
 use crate::shield::tell;
 use crate::telemetry;
 
@@ -159,7 +160,7 @@ impl ServerIdentity {
     }
 
     fn state(&self) -> MutexGuard<'_, IdentityState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The watchdog of hand-overs: a process that was handed a lock may have died.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::backend::CLAIM_WINDOW;
 use crate::key::LockKey;
+use crate::mutex::Mutex;
 use crate::owner::Owner;
 
 /// How much longer than its lease a hand-over may take.
@@ -85,7 +86,7 @@ impl HandoverWatchdog {
     }
 
     fn checks(&self) -> MutexGuard<'_, Checks> {
-        self.checks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.checks.lock()
     }
 }
 

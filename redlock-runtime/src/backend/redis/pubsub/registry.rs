@@ -1,7 +1,7 @@
 //! The registry of a node's channel: passes each received signal to the waiter that it is for.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 use std::{fmt, str};
 
@@ -13,6 +13,7 @@ use crate::backend::{
 };
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
+use crate::mutex::Mutex;
 use crate::owner::Owner;
 
 /// The channel of waiters that cannot be signalled.
@@ -201,7 +202,7 @@ impl Registry {
     }
 
     fn listeners(&self) -> MutexGuard<'_, Listeners> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+        self.listeners.lock()
     }
 }
 

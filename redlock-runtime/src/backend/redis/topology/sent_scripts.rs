@@ -8,10 +8,11 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use deadpool_redis::redis::{Arg, Cmd, ErrorKind, RedisError, RedisResult, Value};
 
+use crate::mutex::Mutex;
 use crate::process::{self, PerProcess};
 
 /// The scripts of all callers. The client library makes the connections to the single servers, and
@@ -55,7 +56,7 @@ impl SentScript {
     /// What the `error` of all tries means: an I/O error is that of a script whose outcome is
     /// unknown; any other, of one that was refused, or has not left.
     pub(super) fn meant(&self, error: RedisError) -> RedisError {
-        match &*lock(&self.progress) {
+        match &*self.progress.lock() {
             Progress::Failed(first) => first.clone(),
             Progress::Sent if !error.is_io_error() => unknown(error),
             Progress::Unsent if error.is_io_error() => {
@@ -94,7 +95,7 @@ pub(super) fn script_key(command: &Cmd) -> Option<&[u8]> {
 /// A command is about to leave.
 pub(super) fn leaves(command: &Cmd) -> RedisResult<()> {
     let Some(progress) = progress_of(command) else { return Ok(()) };
-    let mut progress = lock(&progress);
+    let mut progress = progress.lock();
     if !matches!(*progress, Progress::Unsent) {
         return Err(unknown("it was sent before, and its answer is lost"));
     }
@@ -106,9 +107,9 @@ pub(super) fn leaves(command: &Cmd) -> RedisResult<()> {
 pub(super) fn answered(command: &Cmd, answer: &RedisResult<Value>) {
     let Some(progress) = progress_of(command) else { return };
     match answer {
-        Ok(Value::ServerError(_)) => *lock(&progress) = Progress::Unsent,
+        Ok(Value::ServerError(_)) => *progress.lock() = Progress::Unsent,
         Ok(_) => {}
-        Err(error) => *lock(&progress) = Progress::Failed(error.clone()),
+        Err(error) => *progress.lock() = Progress::Failed(error.clone()),
     }
 }
 
@@ -134,11 +135,7 @@ fn identity(command: &Cmd) -> Identity {
 
 /// `None`: this process was forked too often to have a client.
 fn scripts() -> Option<MutexGuard<'static, Scripts>> {
-    SCRIPTS.of(process::id(), Mutex::default).ok().map(lock)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    SCRIPTS.of(process::id(), Mutex::default).ok().map(Mutex::lock)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use deadpool_redis::redis::aio::ConnectionLike;
@@ -19,6 +19,7 @@ use crate::backend::redis::commands::exclusive::batch::{self, Part, Verb};
 use crate::backend::redis::connection::diagnose;
 use crate::denial::Denial;
 use crate::error::NodeErrorKind;
+use crate::mutex::Mutex;
 use crate::process;
 use crate::shield::shielded;
 
@@ -126,7 +127,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
     }
 
     fn next(&self) -> MutexGuard<'_, NextBatch> {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+        self.next.lock()
     }
 
     pub(super) fn join(self: &Arc<Self>, part: Part) -> Membership<C> {
@@ -290,7 +291,7 @@ struct BatchSender<C>(Option<Arc<Batches<C>>>);
 impl<C> Drop for BatchSender<C> {
     fn drop(&mut self) {
         if let Some(batches) = self.0.take() {
-            let mut next = batches.next.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut next = batches.next.lock();
             let (members, watchers) =
                 (std::mem::take(&mut next.members), std::mem::take(&mut next.watchers));
             next.has_sender = false;
@@ -325,7 +326,7 @@ impl<C> Drop for Membership<C> {
         if self.is_answered || self.batches.process != process::id() {
             return;
         }
-        let mut next = self.batches.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.batches.next.lock();
         if let Ok(place) = next.members.binary_search_by_key(&self.id, |member| member.id) {
             let member = next.members.remove(place);
             self.batches.waiting.store(next.members.len(), Ordering::Release);
