@@ -7,7 +7,8 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Error, Expr, Ident, Path, Token};
 
 use crate::diagnostics::{Errors, closest, list};
-use crate::values::{self, Key, Mode, OnError, Permits, Time};
+use crate::keys::{self, Key};
+use crate::values::{self, Count, Mode, OnError, Time};
 
 /// The options of the attribute. Options that were left out stay `None`: the client's defaults
 /// apply.
@@ -15,10 +16,10 @@ pub(crate) struct Args {
     pub(crate) key: Option<Key>,
     pub(crate) expire: Option<Time>,
     pub(crate) wait: Option<Time>,
-    pub(crate) max_renew: Option<u32>,
+    pub(crate) max_renew: Option<Count>,
     pub(crate) min_hold: Option<Time>,
     pub(crate) mode: Mode,
-    pub(crate) permits: Option<Permits>,
+    pub(crate) permits: Option<Count>,
     pub(crate) on_error: OnError,
     /// `on_busy = "skip"`
     pub(crate) skips_busy: bool,
@@ -214,11 +215,11 @@ impl Args {
 
     fn set(&mut self, name: &'static str, value: Expr, errors: &mut Errors) {
         match name {
-            "key" => self.key = values::key(value, errors),
-            "keys" => self.key = values::keys(value, errors),
+            "key" => self.key = keys::key(value, errors),
+            "keys" => self.key = keys::keys(value, errors),
             "expire" => self.expire = values::expire(value, errors),
             "wait" => self.wait = values::wait(value, errors),
-            "max_renew" => self.max_renew = values::max_renew(&value, errors),
+            "max_renew" => self.max_renew = values::max_renew(value, errors),
             "min_hold" => self.min_hold = values::min_hold(value, errors),
             "mode" => self.mode = values::mode(&value, errors).unwrap_or(Mode::Write),
             "permits" => self.permits = values::permits(value, errors),

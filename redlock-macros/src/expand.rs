@@ -19,7 +19,7 @@ use crate::returns::{self, Returns};
 use crate::shape::{Built, Shape};
 use crate::spec::{spec, template_name};
 use crate::template::Template;
-use crate::values::{OnError, Permits, Time};
+use crate::values::{Count, OnError, Time};
 
 pub(crate) fn expand(plan: &Plan) -> TokenStream {
     let function = &plan.function;
@@ -216,20 +216,17 @@ fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
     } else {
         quote_spanned!(Span::mixed_site()=> #private::global())
     };
-    let locked = if plan.args.awaits_release {
+    let lock = if plan.args.awaits_release {
         // An output that cannot be kept meanwhile is reported at the return type.
-        let lock = quote_spanned!(at=> lock_until_released);
-        quote_spanned!(Span::mixed_site()=> #pending.#lock(#spec, __key, #client))
+        quote_spanned!(at=> lock_until_released)
     } else {
-        quote_spanned! {Span::mixed_site()=>
-            {
-                use #private::LockLocal as _;
-                #pending.lock(#spec, __key, #client)
-            }
-        }
+        quote_spanned!(Span::mixed_site()=> lock)
     };
     quote_spanned! {Span::mixed_site()=>
-        let __locked = #locked;
+        let __locked = {
+            use #private::LockLocal as _;
+            #pending.#lock(#spec, __key, #client)
+        };
         #[allow(clippy::implicit_return)]
         { __locked.await }
     }
@@ -246,10 +243,11 @@ fn called(handler: &Expr) -> TokenStream {
 }
 
 fn is_constant(plan: &Plan) -> bool {
-    let is_value = |time: &Option<Time>| matches!(time, Some(Time::Value(_)));
-    let Args { expire, wait, min_hold, permits, .. } = &plan.args;
-    !matches!(permits, Some(Permits::Value(_)))
-        && ![expire, wait, min_hold].into_iter().any(is_value)
+    let is_time = |time: &Option<Time>| matches!(time, Some(Time::Value(_)));
+    let is_count = |count: &Option<Count>| matches!(count, Some(Count::Value(_)));
+    let Args { expire, wait, min_hold, max_renew, permits, .. } = &plan.args;
+    ![expire, wait, min_hold].into_iter().any(is_time)
+        && ![max_renew, permits].into_iter().any(is_count)
 }
 
 fn key(plan: &Plan, key: &KeyPlan) -> TokenStream {
@@ -262,7 +260,7 @@ fn key(plan: &Plan, key: &KeyPlan) -> TokenStream {
         }
         KeyPlan::Several(keys) => {
             let at = Span::mixed_site();
-            let (private, keys) = (private(plan, at), keys.iter().map(|one| self::key(plan, one)));
+            let (private, keys) = (private(plan, at), keys.iter().map(|one| listed(plan, one)));
             quote_spanned!(at=> #private::several([#(#keys),*]))
         }
         KeyPlan::Values(values) => {
@@ -271,6 +269,14 @@ fn key(plan: &Plan, key: &KeyPlan) -> TokenStream {
             quote_spanned!(at=> #private::display_keys(#values))
         }
     }
+}
+
+/// A key of a list; errors of its type say so.
+fn listed(plan: &Plan, key: &KeyPlan) -> TokenStream {
+    let KeyPlan::Value(value) = key else { return self::key(plan, key) };
+    let at = mixed(value.span());
+    let (private, value) = (private(plan, at), adopt(plan, value));
+    quote_spanned!(at=> #private::Key::listed(&(#value)))
 }
 
 fn rendered(plan: &Plan, template: &Template) -> TokenStream {

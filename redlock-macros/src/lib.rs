@@ -12,6 +12,7 @@ mod duration;
 mod expand;
 mod hygiene;
 mod item;
+mod keys;
 mod lend;
 mod macro_body;
 mod part;

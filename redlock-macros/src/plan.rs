@@ -8,10 +8,11 @@ use crate::args::Args;
 use crate::diagnostics::{Errors, closest, list};
 use crate::hygiene;
 use crate::item::Function;
+use crate::keys::Key;
 use crate::part::{Part, Value};
 use crate::shape::{self, Hoisted, Shape};
 use crate::template::{self, Template};
-use crate::values::{Key, Permits, Time};
+use crate::values::{Count, Time};
 use crate::{traps, values};
 
 /// Everything that the expansion quotes.
@@ -108,8 +109,10 @@ fn read_by(args: &Args, key: Option<&KeyPlan>) -> TokenStream {
         }
     }
     args.client.to_tokens(&mut tokens);
-    if let Some(Permits::Value(value)) = &args.permits {
-        value.to_tokens(&mut tokens);
+    for count in [&args.max_renew, &args.permits].into_iter().flatten() {
+        if let Count::Value(value) = count {
+            value.to_tokens(&mut tokens);
+        }
     }
     for time in [&args.expire, &args.wait, &args.min_hold].into_iter().flatten() {
         if let Time::Value(value) = time {
@@ -145,11 +148,18 @@ fn check_names(template: &Template, function: &Function, names: &[Ident], errors
 /// `wait = forever` would be a name that rustc does not find.
 fn check_words(args: &Args, names: &[Ident], errors: &mut Errors) {
     let times = [("expire", &args.expire), ("wait", &args.wait), ("min_hold", &args.min_hold)];
-    for (option, time) in times {
-        let Some(Time::Value(Expr::Path(path))) = time else { continue };
-        let Some(word) = path.path.get_ident().filter(|word| !names.contains(word)) else {
-            continue;
-        };
+    let times = times.into_iter().filter_map(|(option, time)| match time {
+        Some(Time::Value(value)) => Some((option, value)),
+        _ => None,
+    });
+    let count = match &args.max_renew {
+        Some(Count::Value(value)) => Some(("max_renew", value)),
+        _ => None,
+    };
+    for (option, value) in times.chain(count) {
+        let Expr::Path(path) = value else { continue };
+        let is_word = |word: &&Ident| !names.contains(word) && !hygiene::is_constant(word);
+        let Some(word) = path.path.get_ident().filter(is_word) else { continue };
         if let Some(message) = values::instead_of_word(option, &word.to_string()) {
             errors.at(word.span(), message);
         }

@@ -7,7 +7,7 @@ use syn::spanned::Spanned;
 
 use crate::plan::{KeyPlan, Plan};
 use crate::quoting::{adopt, mixed, private};
-use crate::values::{Mode, Permits, Time};
+use crate::values::{Count, Mode, Time};
 
 /// Options that were left out are not set: the client's defaults apply.
 pub(crate) fn spec(plan: &Plan) -> TokenStream {
@@ -19,6 +19,10 @@ pub(crate) fn spec(plan: &Plan) -> TokenStream {
         Time::Value(value) => adopt(plan, value),
         Time::Millis(ms) => millis(ms),
         Time::Never | Time::Forever => unreachable!("refused when it was parsed"),
+    };
+    let count = |count: &Count| match count {
+        Count::Value(value) => adopt(plan, value),
+        Count::Known(count) => count.to_token_stream(),
     };
     let mut spec = quote_spanned!(at=> #private::Spec::new(#template));
     if let Some(expire) = &args.expire {
@@ -41,7 +45,7 @@ pub(crate) fn spec(plan: &Plan) -> TokenStream {
         };
         spec.extend(quote_spanned!(at=> .wait(#wait)));
     }
-    if let Some(renewals) = args.max_renew {
+    if let Some(renewals) = args.max_renew.as_ref().map(count) {
         spec.extend(quote_spanned!(at=> .max_renew(#renewals)));
     }
     if let Some(min_hold) = &args.min_hold {
@@ -51,13 +55,8 @@ pub(crate) fn spec(plan: &Plan) -> TokenStream {
     if args.mode == Mode::Read {
         spec.extend(quote_spanned!(at=> .read()));
     }
-    match &args.permits {
-        Some(Permits::Count(count)) => spec.extend(quote_spanned!(at=> .permits(#count))),
-        Some(Permits::Value(value)) => {
-            let value = adopt(plan, value);
-            spec.extend(quote_spanned!(at=> .permits(#value)));
-        }
-        None => {}
+    if let Some(permits) = args.permits.as_ref().map(count) {
+        spec.extend(quote_spanned!(at=> .permits(#permits)));
     }
     if !args.reentrant {
         spec.extend(quote_spanned!(at=> .not_reentrant()));

@@ -1,19 +1,10 @@
 //! The value of each option: what it may be, and the error if it is something else.
 
 use quote::ToTokens;
-use syn::{Expr, ExprLit, ExprUnary, Lit, LitStr, Path, UnOp};
+use syn::{Expr, ExprLit, ExprUnary, Lit, Path, UnOp};
 
 use crate::diagnostics::Errors;
 use crate::{control, duration};
-
-pub(crate) enum Key {
-    Template(LitStr),
-    Value(Expr),
-    /// `keys = [..]`
-    Several(Vec<Key>),
-    /// `keys = <expression>`: something to iterate over.
-    Values(Expr),
-}
 
 pub(crate) enum Time {
     Millis(u64),
@@ -29,9 +20,9 @@ pub(crate) enum Mode {
     Read,
 }
 
-/// `permits = ..`
-pub(crate) enum Permits {
-    Count(u32),
+/// `max_renew = ..` or `permits = ..`
+pub(crate) enum Count {
+    Known(u32),
     Value(Expr),
 }
 
@@ -48,61 +39,6 @@ pub(crate) fn ungroup(mut value: Expr) -> Expr {
         value = *group.expr;
     }
     value
-}
-
-pub(crate) fn key(value: Expr, errors: &mut Errors) -> Option<Key> {
-    match value {
-        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(Key::Template(text)),
-        Expr::Lit(other) => {
-            let message = "`key` must be a string literal such as \"stock-<id>\", or an \
-                           expression that implements `Display`";
-            errors.over(other, message);
-            None
-        }
-        other => plain("key", other, errors).map(Key::Value),
-    }
-}
-
-pub(crate) fn keys(value: Expr, errors: &mut Errors) -> Option<Key> {
-    match value {
-        Expr::Array(list) if list.elems.is_empty() => {
-            let message = "`keys` names no key, so that nothing would be locked; write \
-                           `keys = [\"acct-<from>\", \"acct-<to>\"]`";
-            errors.over(list, message);
-            None
-        }
-        Expr::Array(list) => {
-            let count = list.elems.len();
-            let keys = list.elems.into_iter().filter_map(|value| key(ungroup(value), errors));
-            let keys: Vec<Key> = keys.collect();
-            check_twice(&keys, errors);
-            (keys.len() == count).then_some(Key::Several(keys))
-        }
-        Expr::Lit(other) => {
-            let message = "`keys` takes a list, `keys = [\"acct-<from>\", \"acct-<to>\"]`, or an \
-                           expression to iterate over; for one key write `key = ..`";
-            errors.over(other, message);
-            None
-        }
-        other => plain("keys", other, errors).map(Key::Values),
-    }
-}
-
-/// The same template twice is one key, and probably another one was meant.
-fn check_twice(keys: &[Key], errors: &mut Errors) {
-    let mut seen = Vec::new();
-    for key in keys {
-        let Key::Template(template) = key else { continue };
-        let text = template.value();
-        if seen.contains(&text) {
-            let message = format!(
-                "the template `{text}` is in the list twice, and would be one key; name another \
-                 argument, or leave it out"
-            );
-            errors.over(template, message);
-        }
-        seen.push(text);
-    }
 }
 
 pub(crate) fn expire(value: Expr, errors: &mut Errors) -> Option<Time> {
@@ -154,16 +90,36 @@ pub(crate) fn wait(value: Expr, errors: &mut Errors) -> Option<Time> {
     time("wait", value, errors)
 }
 
-pub(crate) fn max_renew(value: &Expr, errors: &mut Errors) -> Option<u32> {
-    let Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) = value else {
-        errors.over(value, "`max_renew` must be a whole number such as 5");
+pub(crate) fn max_renew(value: Expr, errors: &mut Errors) -> Option<Count> {
+    count("max_renew", 5, value, errors)
+}
+
+pub(crate) fn permits(value: Expr, errors: &mut Errors) -> Option<Count> {
+    let shown = value.to_token_stream();
+    let count = count("permits", 3, value, errors)?;
+    if matches!(count, Count::Known(0)) {
+        let message = "`permits` must be at least 1: with 0 nobody could ever hold the lock";
+        errors.over(shown, message);
         return None;
-    };
-    let parsed = number.base10_parse().ok().filter(|_| matches!(number.suffix(), "" | "u32"));
-    if parsed.is_none() {
-        errors.over(number, "`max_renew` must be a whole number that fits in u32");
     }
-    parsed
+    Some(count)
+}
+
+fn count(name: &str, example: u32, value: Expr, errors: &mut Errors) -> Option<Count> {
+    let problem = match &value {
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
+            match number.base10_parse().ok().filter(|_| matches!(number.suffix(), "" | "u32")) {
+                Some(count) => return Some(Count::Known(count)),
+                None => format!("`{name}` must be a whole number that fits in u32"),
+            }
+        }
+        Expr::Lit(_) | Expr::Unary(ExprUnary { op: UnOp::Neg(_), .. }) => format!(
+            "`{name}` must be a whole number such as {example}, or an expression of type `u32`"
+        ),
+        _ => return plain(name, value, errors).map(Count::Value),
+    };
+    errors.over(value, problem);
+    None
 }
 
 pub(crate) fn mode(value: &Expr, errors: &mut Errors) -> Option<Mode> {
@@ -182,25 +138,6 @@ pub(crate) fn mode(value: &Expr, errors: &mut Errors) -> Option<Mode> {
     None
 }
 
-pub(crate) fn permits(value: Expr, errors: &mut Errors) -> Option<Permits> {
-    const WHOLE: &str =
-        "`permits` must be a whole number such as 3, or an expression of type `u32`";
-    let shown = value.to_token_stream();
-    let problem = match value {
-        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
-            match number.base10_parse().ok().filter(|_| matches!(number.suffix(), "" | "u32")) {
-                Some(0) => "`permits` must be at least 1: with 0 nobody could ever hold the lock",
-                Some(count) => return Some(Permits::Count(count)),
-                None => "`permits` must be a whole number that fits in u32",
-            }
-        }
-        Expr::Lit(_) | Expr::Unary(ExprUnary { op: UnOp::Neg(_), .. }) => WHOLE,
-        other => return plain("permits", other, errors).map(Permits::Value),
-    };
-    errors.over(shown, problem);
-    None
-}
-
 pub(crate) fn on_error(value: Expr, errors: &mut Errors) -> Option<OnError> {
     match value {
         Expr::Path(path) if path.path.is_ident("panic") => Some(OnError::Panic),
@@ -215,8 +152,8 @@ pub(crate) fn on_error(value: Expr, errors: &mut Errors) -> Option<OnError> {
         }
         Expr::Closure(_) | Expr::Path(_) => Some(OnError::With(value)),
         other => {
-            let message = "`on_error` takes `panic`, a closure `|error| ..` or the path of a \
-                           function";
+            let message = "`on_error` takes `panic` (without quotes), a closure `|error| ..` or \
+                           the path of a function";
             errors.over(other, message);
             None
         }
@@ -282,7 +219,7 @@ pub(crate) fn plain(name: &str, value: Expr, errors: &mut Errors) -> Option<Expr
     None
 }
 
-/// What to write instead of a word that is no duration.
+/// What to write instead of a word that is no duration and no number.
 pub(crate) fn instead_of_word(name: &str, word: &str) -> Option<String> {
     const ENDLESS: [&str; 6] = ["forever", "never", "always", "infinite", "unlimited", "none"];
     if !ENDLESS.contains(&word.to_lowercase().as_str()) {
@@ -296,6 +233,10 @@ pub(crate) fn instead_of_word(name: &str, word: &str) -> Option<String> {
         "min_hold" => format!(
             "`{word}` is not a duration: write for how long the lock stays taken at least, as in \
              `min_hold = \"5s\"`, or leave it out"
+        ),
+        "max_renew" => format!(
+            "`{word}` is not a number; leave `max_renew` out: the lease is renewed for as long as \
+             the body runs then, unless the client has a limit"
         ),
         _ => format!(
             "`{word}` is not a duration, and a lock has to expire: write `{name} = \"30s\"`. It is \

@@ -27,7 +27,7 @@ fn all_options_are_read() {
     assert!(matches!(args.key, Some(Key::Template(text)) if text.value() == "stock-<id>"));
     assert!(matches!(args.expire, Some(Time::Millis(90_000))));
     assert!(matches!(args.wait, Some(Time::Forever)));
-    assert_eq!(args.max_renew, Some(5));
+    assert!(matches!(args.max_renew, Some(Count::Known(5))));
     assert!(matches!(args.on_error, OnError::Panic));
     assert!(args.client.is_some() && args.krate.is_some());
     assert!(args.awaits_release && !args.reentrant && args.skips_busy && args.mode == Mode::Read);
@@ -48,11 +48,62 @@ fn what_is_left_out_stays_unset() {
 fn values_may_be_expressions() {
     let (args, errors) = parsed(quote! {
         key = format!("stock-{id}"), expire = self.lease * 2, wait = WAIT, on_error = |_| None,
+        max_renew = RENEWALS, permits = self.permits(),
     });
     assert!(errors.is_empty(), "{errors:?}");
     assert!(matches!(args.key, Some(Key::Value(_))));
     assert!(matches!((args.expire, args.wait), (Some(Time::Value(_)), Some(Time::Value(_)))));
     assert!(matches!(args.on_error, OnError::With(Expr::Closure(_))));
+    let counts = (args.max_renew, args.permits);
+    assert!(matches!(counts, (Some(Count::Value(_)), Some(Count::Value(_)))));
+}
+
+#[test]
+fn max_renew_is_a_number() {
+    for (tokens, part) in [
+        (quote!(max_renew = "5"), "a whole number such as 5, or an expression of type `u32`"),
+        (quote!(max_renew = -1), "a whole number such as 5"),
+        (quote!(max_renew = 2.5), "a whole number such as 5"),
+        (quote!(max_renew = 5u64), "fits in u32"),
+        (quote!(max_renew = 4_294_967_296), "fits in u32"),
+        (quote!(max_renew = n()?), "`?` is not allowed in `max_renew`"),
+    ] {
+        let errors = problems(tokens);
+        assert!(errors.len() == 1 && errors[0].contains(part), "{errors:?}");
+    }
+    for tokens in [quote!(max_renew = 0), quote!(max_renew = 4_294_967_295), quote!(max_renew = n)]
+    {
+        assert!(problems(tokens).is_empty());
+    }
+}
+
+/// The good templates of the list are kept: their placeholders are checked too.
+#[test]
+fn every_mistake_in_a_list_is_reported() {
+    let (args, errors) =
+        parsed(quote!(keys = ["a-<id>", 5, "b-<idd>", f().await, ["c"], "a-<id>"]));
+    assert!(matches!(args.key, Some(Key::Several(keys)) if keys.len() == 3));
+    let expected = [
+        "a key of `keys` must be a string literal",
+        "`.await` is not allowed in `keys`",
+        "a key of `keys` is one key, not a list",
+        "is in the list twice",
+    ];
+    assert_eq!(errors.len(), expected.len(), "{errors:?}");
+    for (error, part) in errors.iter().zip(expected) {
+        assert!(error.contains(part), "{part}: {errors:?}");
+    }
+}
+
+#[test]
+fn a_list_is_no_key() {
+    for list in [quote!(["a", "b"]), quote!(["a"; 3]), quote!(&["a"]), quote!(vec![a, b])] {
+        let (_, errors) = parsed(quote!(key = #list));
+        assert!(errors.len() == 1 && errors[0].contains("write `keys = [..]`"), "{errors:?}");
+    }
+    let (args, errors) = parsed(quote!(key = ["a", 5]));
+    assert_eq!(errors.len(), 2, "{errors:?}");
+    assert!(matches!(args.key, Some(Key::Several(keys)) if keys.len() == 1));
 }
 
 #[test]

@@ -106,10 +106,18 @@ fn each_option_changes_its_part() {
         (quote!(min_hold = "0s"), ".min_hold(::redlock::__private::Duration::from_millis(0u64))}"),
         (quote!(mode = "read"), "Spec::new(\"k\").read()}"),
         (quote!(mode = "write"), "Spec::new(\"k\")},"),
+        (quote!(max_renew = 3), "Spec::new(\"k\").max_renew(3u32)}"),
+        (
+            quote!(max_renew = self.n()),
+            "let__spec=::redlock::__private::Spec::new(\"k\").max_renew(",
+        ),
+        (quote!(max_renew = self.n()), ".max_renew(self.n());"),
         (quote!(permits = 3), "Spec::new(\"k\").permits(3u32)}"),
         (quote!(permits = self.n()), "Spec::new(\"k\").permits(self.n());"),
         (quote!(expire = e), ".lock(__spec,__key,"),
         (quote!(release = "await"), "Spec::new(\"k\").awaited_release()}"),
+        (quote!(release = "await"), "LockLocalas_;::redlock::__private::convert::<R,_>("),
+        (quote!(release = "await"), ".lock_until_released(const{"),
         (quote!(reentrant = false), "Spec::new(\"k\").not_reentrant()}"),
         (quote!(release = "background", reentrant = true), "Spec::new(\"k\")},"),
         (quote!(client = &c), "let__client=::redlock::__private::client(&c);"),
@@ -138,6 +146,8 @@ fn each_kind_of_key_is_rendered() {
         (quote!(key = "<id><id>"), ".text(\":\")"),
         (quote!(key = name(id)), "display_key(&(name(id)))"),
         (quote!(key = name(id)), "Spec::new(\"name(id)\")"),
+        (quote!(keys = ["k", name(id)]), "several([::redlock::__private::literal_key(\"k\"),"),
+        (quote!(keys = ["k", name(id)]), "::redlock::__private::Key::listed(&(name(id)))]);"),
     ] {
         let found = expanded(args);
         assert!(found.contains(part), "{part}\n{found}");
@@ -179,6 +189,10 @@ fn hoisted_keys_come_after_the_patterns() {
         rest = rest.split_once(part).unwrap_or_default().1;
     }
     assert!(rest.contains("asyncmove{let__ret:R={body};__ret}"), "{found}");
+    for option in [quote!(max_renew = a), quote!(permits = a), quote!(min_hold = a)] {
+        let found = flat(lock(quote!(key = "k", #option), item.clone()));
+        assert!(found.contains("let(a,b)=__arg1;let__key="), "{found}");
+    }
     let outside = flat(lock(quote!(key = "<self.id>"), item));
     assert!(outside.contains("{let__key=::redlock::__private::Render::new()"), "{outside}");
     assert!(outside.contains("part(&&(self.id))"), "{outside}");

@@ -1,6 +1,7 @@
 //! The future of a locked call: acquire, body under the lease, release.
 
 use std::fmt;
+use std::future;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
@@ -64,13 +65,7 @@ where
     {
         Locked::new(self.body, self.on_error, spec, key, client)
     }
-}
 
-impl<F, H> Pending<F, H>
-where
-    F: Future,
-    H: FnOnce(LockError) -> F::Output,
-{
     /// For `release = "await"`: the output waits in the future of the call until the release was
     /// answered.
     #[inline]
@@ -81,16 +76,16 @@ where
         client: Client,
     ) -> Locked<F, H, Kept<'a, F::Output>>
     where
-        F::Output: Send + 'a,
+        F::Output: 'a,
     {
         Locked::new(self.body, self.on_error, spec, key, client)
     }
 }
 
-/// For any other output. Method lookup finds this trait only where the inherent `lock` does not
+/// For any other output. Method lookup finds this trait only where the inherent methods do not
 /// apply. The output is returned at once and the lock is released in the background, so that a
 /// value that is not `Send` never lives in the future across an `.await`.
-pub trait LockLocal {
+pub trait LockLocal: Sized {
     /// The body.
     type Body: Future;
     /// The handler of failures.
@@ -103,6 +98,21 @@ pub trait LockLocal {
         key: Key,
         client: Client,
     ) -> Locked<Self::Body, Self::OnError, Handed>;
+
+    /// Is never called: the inherent method applies to every output that is `Send`. It makes any
+    /// other output one compile error; the future of the inherent method would be a second one
+    /// where it is awaited.
+    fn lock_until_released(
+        self,
+        _: Spec,
+        _: Key,
+        _: Client,
+    ) -> Locked<Self::Body, Self::OnError, Handed>
+    where
+        <Self::Body as Future>::Output: Send,
+    {
+        unreachable!("the inherent method applies to an output that is `Send`")
+    }
 }
 
 impl<F, H> LockLocal for Pending<F, H>
@@ -116,6 +126,17 @@ where
     #[inline]
     fn lock(self, spec: Spec, key: Key, client: Client) -> Locked<F, H, Handed> {
         Locked::new(self.body, self.on_error, spec, key, client)
+    }
+}
+
+/// For a handler that does not fit, which [`handle`] has reported: without this a second error
+/// would say that there is no method `lock`. Method lookup tries references last.
+impl<F: Future, H> LockLocal for &Pending<F, H> {
+    type Body = future::Pending<F::Output>;
+    type OnError = fn(LockError) -> F::Output;
+
+    fn lock(self, _: Spec, _: Key, _: Client) -> Locked<Self::Body, Self::OnError, Handed> {
+        unreachable!("a handler that does not fit is a compile error")
     }
 }
 

@@ -64,8 +64,20 @@ pub fn literal_key(text: &'static str) -> Key {
     Key(Ok(Rendered::One(Cow::Borrowed(text))))
 }
 
+/// The types that `key = <expression>` can have.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a lock key because it does not implement `Display`",
+    label = "`key` has type `{Self}`",
+    note = "format it, as in `key = format!(\"stock-{{:?}}\", ..)`, or name something printable of \
+            it in a template, as in `key = \"stock-<arg.id>\"`",
+    note = "for several keys write `keys = [..]`, or `keys = ..` for something to iterate over"
+)]
+pub trait WholeKey: Display {}
+
+impl<T: Display + ?Sized> WholeKey for T {}
+
 /// `key = <expression>`: the value without escapes.
-pub fn display_key<T: KeyPart + ?Sized>(value: &T) -> Key {
+pub fn display_key<T: WholeKey + ?Sized>(value: &T) -> Key {
     Key(display(value).map(Rendered::One))
 }
 
@@ -74,6 +86,25 @@ fn display<T: Display + ?Sized>(value: &T) -> Result<Cow<'static, str>, LockErro
     match write!(text, "{value}") {
         Ok(()) => Ok(Cow::Owned(text)),
         Err(fmt::Error) => Err(invalid(&text, InvalidKeyReason::Display)),
+    }
+}
+
+/// The types that an expression in the list of `keys` can have.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a key of `keys` because it does not implement `Display`",
+    label = "this key of `keys` has type `{Self}`",
+    note = "format it, as in `format!(\"stock-{{:?}}\", ..)`, or name something printable of it in \
+            a template, as in `\"stock-<arg.id>\"`",
+    note = "for the keys in a collection write `keys = ..` without brackets around it"
+)]
+pub trait ListedKey: Display {}
+
+impl<T: Display + ?Sized> ListedKey for T {}
+
+impl Key {
+    /// An expression in the list of `keys`: the value without escapes.
+    pub fn listed<T: ListedKey + ?Sized>(value: &T) -> Self {
+        Self(display(value).map(Rendered::One))
     }
 }
 
@@ -214,6 +245,8 @@ mod tests {
             Rendered::Several(names) => names,
         };
         assert_eq!(names(several([literal_key("a"), display_key(&7)])), ["a", "7"]);
+        assert_eq!(names(several([Key::listed("b"), Key::listed(&7)])), ["b", "7"]);
+        assert_eq!(reason(several([Key::listed(&Broken)])), InvalidKeyReason::Display);
         assert_eq!(names(display_keys([3, 4].iter())), ["3", "4"]);
         assert_eq!(names(display_keys(Vec::<String>::new())), [""; 0]);
         let empty = Render::new().value("id", format_args!("")).finish();

@@ -3,7 +3,7 @@ use std::fmt::Display;
 use std::future::Future;
 use std::pin::Pin;
 
-use redlock::{LockError, redis_lock};
+use redlock::{LockError, Wait, redis_lock};
 
 type Answer = Result<u64, LockError>;
 
@@ -67,6 +67,13 @@ async fn an_argument_of_that_name(forever: std::time::Duration) -> Answer {
     Ok(forever.as_secs())
 }
 
+const FOREVER: Wait = Wait::Forever;
+
+#[redis_lock(key = "k", wait = FOREVER)]
+async fn a_constant_of_that_name() -> Answer {
+    Ok(1)
+}
+
 // `Result<u64, String>`
 #[redis_lock(key = "k", on_error = |error: LockError| Err(error.to_string()))]
 async fn reported() -> Result<u64, String> {
@@ -116,11 +123,35 @@ async fn closures_return_for_themselves(id: u64) -> Answer {
     Ok(id)
 }
 
+// `key = ["acct-<from>", ..]`, `key = ids`, `keys = [ids]`, `key = id` with an `Option`
+#[redis_lock(keys = ["acct-<from>", "acct-<to>", format!("order-{order:?}")])]
+async fn listed(from: u64, to: u64, order: Option<u64>) -> Answer {
+    Ok(from + to + order.unwrap_or_default())
+}
+
+#[redis_lock(keys = ids)]
+async fn in_a_collection(ids: &[u64]) -> Answer {
+    Ok(ids.iter().sum())
+}
+
+#[redis_lock(key = format!("stock-{id:?}"))]
+async fn formatted_for_debug(id: Option<u64>) -> Answer {
+    Ok(id.unwrap_or_default())
+}
+
+// `on_error = "panic"`
+#[redis_lock(key = "k", on_error = panic)]
+async fn panics() -> u64 {
+    1
+}
+
 fn main() {
     drop(placeholders(1, "pen"));
     drop((braces_are_meant(1), brackets_are_meant(1), hash_tag(&mut 1, 1), formatted(1)));
     drop((parentheses(1), padded(1), quoted(), forever()));
-    drop((an_argument_of_that_name(std::time::Duration::ZERO), reported()));
+    drop((an_argument_of_that_name(std::time::Duration::ZERO), a_constant_of_that_name()));
+    drop(reported());
     drop((boxed(1), made_async(1), in_a_function(1), closures_return_for_themselves(1)));
+    drop((listed(1, 2, None), in_a_collection(&[1]), formatted_for_debug(None), panics()));
     let _ = converted;
 }

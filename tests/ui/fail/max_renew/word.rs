@@ -1,6 +1,6 @@
 use redlock::{LockError, redis_lock};
 
-#[redis_lock(key = "stock-<id>", max_renew = id as u32)]
+#[redis_lock(key = "stock-<id>", max_renew = unlimited)]
 async fn deduct(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
