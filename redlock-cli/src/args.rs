@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
+use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
@@ -32,13 +33,25 @@ impl Cli {
     /// Reads the command line, and the variables that stand for options.
     pub(crate) fn read(line: &[OsString]) -> Result<Self, clap::Error> {
         let mut command = Self::command();
-        let matches = command.try_get_matches_from_mut(line)?;
+        let matches = command.try_get_matches_from_mut(line).map_err(without_wrong_tip)?;
         let cli = Self::from_arg_matches(&matches);
         let mut cli = cli.map_err(|error| error.format(&mut command))?;
         let source = matches.value_source("sentinel");
         cli.servers.is_sentinel_on_line = source == Some(ValueSource::CommandLine);
         Ok(cli)
     }
+}
+
+/// Without the advice to write `--` before an option that does not exist: what follows would be
+/// the command to run, or a key.
+fn without_wrong_tip(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|tip| !tip.to_string().contains("as a value, use"));
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
+    error
 }
 
 #[derive(Debug, Args)]
@@ -75,10 +88,10 @@ pub(crate) enum Command {
     ///
     /// The lock is renewed while the command runs. Should it be lost, the command gets SIGTERM, and
     /// SIGKILL after --grace, both before the lease can end on the server. The exit code is that of
-    /// the command; or 75: another process has the lock; 69: Redis cannot be reached; 76: the lock
-    /// was lost; 64: wrong usage; 126 and 127: the command cannot be run, or is not found; 128 + n:
-    /// signal n ended it. A signal that asks redlock to end, or Ctrl-C, ends the command and then
-    /// redlock itself, after the lock was released.
+    /// the command; or 75: another process has the lock; 69: Redis cannot be reached, or refuses;
+    /// 76: the lock was lost; 64: wrong usage; 126 and 127: the command cannot be run, or is not
+    /// found; 128 + n: signal n ended it. A signal that asks redlock to end, or Ctrl-C, ends the
+    /// command and then redlock itself, after the lock was released.
     ///
     /// The command finds REDLOCK_KEY, REDLOCK_OWNER and REDLOCK_FENCING_TOKEN in its environment.
     Run(RunArgs),
@@ -121,7 +134,8 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 #[command(override_usage = "redlock run [OPTIONS] --key KEY [--] COMMAND [ARG]..\n       \
                             redlock run [OPTIONS] KEY COMMAND [ARG]..\n       \
-                            redlock run [OPTIONS] KEY -c SHELL_COMMAND")]
+                            redlock run [OPTIONS] KEY -c 'SHELL_COMMAND'\n       \
+                            redlock run [OPTIONS] --key KEY -c 'SHELL_COMMAND'")]
 pub(crate) struct RunArgs {
     /// The lock, without the prefix. Without this option the first word is the key, as in flock
     #[arg(short, long)]
@@ -158,8 +172,11 @@ pub(crate) struct RunArgs {
     /// Do not say on stderr that another process has the lock
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// Run this by $SHELL, or /bin/sh where there is none: one word, in quotes. Also behind the key
+    #[arg(short = 'c', long = "command", value_name = "SHELL_COMMAND")]
+    pub(crate) script: Option<OsString>,
     /// What to run
-    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, required_unless_present = "script", value_name = "COMMAND")]
     pub(crate) words: Vec<OsString>,
 }
 

@@ -18,11 +18,12 @@ pub(crate) async fn doctor(args: &DoctorArgs, servers: &Servers) -> Result<u8, F
     let paint = Paint::for_stdout();
     let mut last = String::new();
     let findings = checks::all(servers).await?;
-    for Finding { place, what, grade, text } in &findings {
+    for Finding { place, is_about_one, what, grade, text } in &findings {
         worst = worst.max(*grade);
         if args.json {
             let line = serde_json::json!({
-                "server": place, "check": what, "grade": grade.name(), "text": text,
+                "server": is_about_one.then_some(place), "check": what, "grade": grade.name(),
+                "text": text,
             });
             say(&format!("{line}\n"))?;
             continue;

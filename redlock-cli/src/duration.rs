@@ -1,30 +1,54 @@
-//! Durations as people type them: `5` (seconds), `0.5`, `1500ms`, `5s`, `2m`, `1h`, `1d`.
+//! Durations as people type them: `5` (seconds), `0.5`, and what the attribute takes: `1500ms`,
+//! `5s`, `2m`, `1h`, `1d`, `1m30s`, `2h 5m`.
 
 use std::time::Duration;
 
 use redlock::Wait;
 
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+const ADVICE: &str =
+    "write seconds, as in `5`, or numbers with units: `500ms`, `5s`, `2m`, `1h`, `1m30s`";
 
 /// A duration of at most a year.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
-    let advice = "write seconds, as in `5`, or a number with a unit: `500ms`, `5s`, `2m`, `1h`";
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let seconds = match unit {
-        "ms" => 0.001,
-        "" | "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3_600.0,
-        "d" => 86_400.0,
-        _ => return Err(format!("`{unit}` is no unit; {advice}")),
-    };
-    let number: f64 = number.parse().map_err(|_| advice.to_owned())?;
-    let found = Duration::try_from_secs_f64(number * seconds).unwrap_or(Duration::MAX);
+    let (mut seconds, mut rest) = number(text.trim())?;
+    if !rest.is_empty() {
+        (seconds, rest) = (0.0, text.trim());
+    }
+    while !rest.is_empty() {
+        let (count, after) = number(rest)?;
+        let (unit, after) = split(after.trim_start(), char::is_alphabetic);
+        seconds += count * seconds_of(unit)?;
+        rest = after.trim_start();
+    }
+    let found = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     if found > LONGEST {
         return Err("it is longer than 365 days".to_owned());
     }
     Ok(found)
+}
+
+/// The number at the start, and what follows.
+fn number(text: &str) -> Result<(f64, &str), String> {
+    let (number, rest) = split(text, |c| c.is_ascii_digit() || c == '.');
+    number.parse().map(|number| (number, rest)).map_err(|_| ADVICE.to_owned())
+}
+
+fn seconds_of(unit: &str) -> Result<f64, String> {
+    match unit {
+        "ms" => Ok(0.001),
+        "s" => Ok(1.0),
+        "m" => Ok(60.0),
+        "h" => Ok(3_600.0),
+        "d" => Ok(86_400.0),
+        "" => Err(format!("a number without a unit stands alone; {ADVICE}")),
+        _ => Err(format!("`{unit}` is no unit; {ADVICE}")),
+    }
+}
+
+/// The longest start whose characters satisfy `keep`, and what follows.
+fn split(text: &str, keep: impl Fn(char) -> bool) -> (&str, &str) {
+    text.split_at(text.find(|c| !keep(c)).unwrap_or(text.len()))
 }
 
 /// A duration, or `forever`.
@@ -61,6 +85,23 @@ mod tests {
             ("2m", 120_000),
             ("1h", 3_600_000),
             ("1d", 86_400_000),
+            ("0.5m", 30_000),
+        ] {
+            assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+    }
+
+    /// `redlock-macros/src/duration.rs` has the same list.
+    #[test]
+    fn what_the_attribute_takes_is_a_duration_here() {
+        for (text, millis) in [
+            ("10s", 10_000),
+            ("1500ms", 1_500),
+            ("1m30s", 90_000),
+            ("2h 5m", 7_500_000),
+            (" 1d ", 86_400_000),
+            ("0s", 0),
+            ("10 s", 10_000),
         ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
         }
@@ -68,8 +109,11 @@ mod tests {
 
     #[test]
     fn what_is_no_duration_says_what_to_write() {
-        for text in ["", "s", "-1", "5 s", "5x", "1.2.3", "forever", "ms5", "inf", "NaN"] {
-            assert!(parse(text).is_err(), "{text}");
+        for text in ["", "s", "-1", "5x", "1.2.3", "forever", "ms5", "inf", "NaN", "5s!", "5s,1s"] {
+            assert!(parse(text).unwrap_err().contains("`500ms`"), "{text}");
+        }
+        for text in ["1m30", "1 2", "5 5s"] {
+            assert!(parse(text).unwrap_err().contains("stands alone"), "{text}");
         }
         assert!(parse("5min").unwrap_err().contains("`2m`"));
         assert!(parse("9000d").unwrap_err().contains("365 days"));

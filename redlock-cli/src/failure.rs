@@ -4,7 +4,7 @@ use redlock::LockError;
 
 /// The lock is held by another process (`EX_TEMPFAIL`); `-E` names another code.
 pub(crate) const BUSY: u8 = 75;
-/// Redis cannot be reached (`EX_UNAVAILABLE`).
+/// Redis cannot be reached, or refuses (`EX_UNAVAILABLE`).
 pub(crate) const UNAVAILABLE: u8 = 69;
 /// The lock was lost, and the command was ended (`EX_PROTOCOL`).
 pub(crate) const LOST: u8 = 76;

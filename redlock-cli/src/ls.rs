@@ -13,6 +13,9 @@ use crate::survey::Survey;
 pub(crate) async fn ls(args: &LsArgs, servers: &Servers) -> Result<u8, Failure> {
     let mut survey = Survey::of_servers(servers).await?;
     let locks = survey.list(&args.pattern).await?;
+    if locks.is_empty() {
+        servers.advise(&args.pattern);
+    }
     if args.json {
         for (key, holder) in &locks {
             let line = json!({
@@ -71,6 +74,17 @@ pub(crate) fn as_json(owners: &[Owner]) -> Vec<Value> {
 pub(crate) fn time_left(holder: &Holder) -> String {
     holder.left.map_or_else(|| "no expiry".to_owned(), duration::show)
 }
+
+/// The same in a sentence.
+pub(crate) fn time_left_unless_renewed(holder: &Holder) -> String {
+    match holder.left {
+        Some(left) => format!("{}, unless it is renewed", duration::show(left)),
+        None => NO_END.to_owned(),
+    }
+}
+
+/// What is said of a key without an expiry.
+pub(crate) const NO_END: &str = "no end; this is no lock of redlock, and stays until it is deleted";
 
 fn votes(holder: &Holder) -> String {
     let note = if holder.is_majority() { "" } else { ", no majority" };

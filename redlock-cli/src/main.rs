@@ -25,12 +25,13 @@ mod top;
 mod watch;
 
 use std::ffi::OsString;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use args::{Cli, Command};
 use ending::End;
 use failure::Failure;
-use output::complain;
+use output::{complain, write_stderr};
 use servers::Servers;
 
 fn main() -> ExitCode {
@@ -40,10 +41,7 @@ fn main() -> ExitCode {
     }
     let cli = match Cli::read(&line) {
         Ok(cli) => cli,
-        Err(error) => {
-            let code = if error.use_stderr() { failure::USAGE } else { 0 };
-            return error.print().map_or(failure::SYSTEM, |()| code).into();
-        }
+        Err(error) => return tell(&error).into(),
     };
     // One thread: the kernel ends the command with the thread that started it.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -55,6 +53,19 @@ fn main() -> ExitCode {
         End::Code(failure.code)
     });
     end.carry_out()
+}
+
+/// Tells what is wrong with the command line, or helps. The exit code.
+fn tell(error: &clap::Error) -> u8 {
+    if !error.use_stderr() {
+        return error.print().map_or(failure::SYSTEM, |()| 0);
+    }
+    let told = if io::stderr().is_terminal() {
+        error.print()
+    } else {
+        write_stderr(&error.render().to_string())
+    };
+    told.map_or(failure::SYSTEM, |()| failure::USAGE)
 }
 
 async fn execute(cli: Cli) -> Result<End, Failure> {

@@ -14,7 +14,7 @@ That of the command, 128 + n where signal n ended it, or
 The command line or a setting is wrong.
 .TP
 \fB69\fR
-Redis cannot be reached.
+Redis cannot be reached, or refuses.
 .TP
 \fB75\fR
 Another process has the lock; \fB\-E\fR names another code.

@@ -7,7 +7,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 /// A line about a problem, on stderr.
 #[allow(clippy::let_underscore_must_use, reason = "there is nowhere else to say it")]
 pub(crate) fn complain(message: &str) {
-    let _ = writeln!(io::stderr(), "redlock: {message}");
+    let _ = write_stderr(&format!("redlock: {message}\n"));
+}
+
+/// Text on stderr with one write, so that it stays whole in a log that several processes share.
+pub(crate) fn write_stderr(text: &str) -> io::Result<()> {
+    io::stderr().write_all(text.as_bytes())
 }
 
 /// Text on stdout, at once.

@@ -1,6 +1,6 @@
 //! `redlock release --force`: takes a lock away from its holder.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use redlock::__operator::{self as operator, LockKeys};
 use redlock::deadpool_redis::redis;
@@ -8,8 +8,8 @@ use redlock::deadpool_redis::redis;
 use crate::args::ReleaseArgs;
 use crate::failure::{self, Failure};
 use crate::holder::{Holder, Kind, retained_by};
-use crate::ls::time_left;
-use crate::output::{complain, plain, say};
+use crate::ls::time_left_unless_renewed;
+use crate::output::{complain, plain, say, write_stderr};
 use crate::servers::Servers;
 use crate::survey::Survey;
 
@@ -29,6 +29,7 @@ pub(crate) async fn release(args: &ReleaseArgs, servers: &Servers) -> Result<u8,
     let key = plain(&args.key);
     let (holder, _) = survey.holder(&args.key).await?;
     let Some(holder) = holder else {
+        servers.advise(&args.key);
         say(&format!("lock {key} is free; there is nothing to release\n"))?;
         return Ok(LEFT_ALONE);
     };
@@ -100,15 +101,12 @@ fn is_confirmed(key: &str, holder: &Holder, owners: &[&str]) -> Result<bool, Fai
             "lock `{key}` is held by {owners}; stdin is no terminal on which to ask: add --yes"
         )));
     }
-    let mut stderr = io::stderr();
-    write!(
-        stderr,
-        "lock {key} is held by {owners}\n  {} left unless it is renewed; waiting: {}\n\
+    write_stderr(&format!(
+        "lock {key} is held by {owners}\n  time left: {}; waiting: {}\n\
          Its holder may be at work: two would work at once. Take the lock away? [y/N] ",
-        time_left(holder),
+        time_left_unless_renewed(holder),
         holder.waiting
-    )?;
-    stderr.flush()?;
+    ))?;
     let mut answer = String::new();
     io::stdin().read_line(&mut answer)?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))

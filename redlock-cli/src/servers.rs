@@ -9,6 +9,7 @@ use redlock::{LockError, Redlock, RedlockBuilder, Tls};
 
 use crate::args::ServerArgs;
 use crate::failure::Failure;
+use crate::output::{complain, plain};
 
 /// How long the only server may take to answer. A cron job that is refused here is not tried again
 /// for an hour or a day.
@@ -45,13 +46,17 @@ impl Servers {
     pub(crate) fn from_args(args: &ServerArgs) -> Result<Self, Failure> {
         let variable = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
         let tls = tls(variable)?;
-        let urls = urls(args, tls.as_ref(), variable)?;
+        let written = Written::find(args, variable)?;
+        written.check(args, tls.as_ref())?;
+        let urls = written.urls;
         // A name without a login is no URL.
-        if let Some(master) = &args.sentinel
-            && args.is_sentinel_on_line
-            && master.contains("://")
-        {
-            refuse_password("--sentinel", master, tls.as_ref(), "REDLOCK_SENTINEL")?;
+        if let Some(master) = args.sentinel.as_ref().filter(|master| master.contains("://")) {
+            let on_line = args.is_sentinel_on_line;
+            let option = if on_line { "--sentinel" } else { "REDLOCK_SENTINEL" };
+            let server = server_at(&format!("the value of {option}"), master, None)?;
+            if on_line {
+                refuse_password(option, &server, "REDLOCK_SENTINEL")?;
+            }
         }
         let topology = match &args.sentinel {
             Some(master) => Topology::Sentinel { urls, master: master.clone() },
@@ -78,52 +83,100 @@ impl Servers {
         }
     }
 
+    /// Advice about a key that was copied with its prefix, as it stands in Redis. It may be meant.
+    pub(crate) fn advise(&self, key: &str) {
+        if let Some(advice) = about_prefix(&self.prefix, key) {
+            complain(&advice);
+        }
+    }
+
     /// What to call the server at a URL, and a client of the Redis library for it.
     pub(crate) fn client(&self, url: &str) -> Result<(String, Client), LockError> {
         operator::server(url, self.tls.as_ref())
     }
 }
 
-fn urls(
-    args: &ServerArgs,
-    tls: Option<&Tls>,
-    variable: impl Fn(&'static str) -> Option<String>,
-) -> Result<Vec<String>, Failure> {
-    if !args.url.is_empty() {
-        for url in &args.url {
-            refuse_password("--url", url, tls, "REDLOCK_URLS or --url-file")?;
+fn about_prefix(prefix: &str, key: &str) -> Option<String> {
+    let bare = key.strip_prefix(prefix)?;
+    if prefix.is_empty() || bare.is_empty() {
+        return None;
+    }
+    let (prefix, key, bare) = (plain(prefix), plain(key), plain(bare));
+    Some(format!(
+        "`{key}` begins with `{prefix}`, the prefix, which redlock adds: this names \
+         `{prefix}{key}` in Redis; for `{key}` there, write `{bare}`"
+    ))
+}
+
+/// Where the URLs of the servers are written. No message may show a URL: it can hold a password.
+struct Written {
+    urls: Vec<String>,
+    place: String,
+}
+
+impl Written {
+    fn find(
+        args: &ServerArgs,
+        variable: impl Fn(&'static str) -> Option<String>,
+    ) -> Result<Self, Failure> {
+        let written = |urls, place: &str| Self { urls, place: place.to_owned() };
+        let found = if !args.url.is_empty() {
+            written(args.url.clone(), "--url")
+        } else if let Some(path) = &args.url_file {
+            let place = format!("--url-file {}", path.display());
+            let text = fs::read_to_string(path)
+                .map_err(|error| Failure::usage(format!("{place} cannot be read: {error}")))?;
+            let lines = text.lines().map(str::trim);
+            let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+            written(lines.flat_map(operator::split_urls).collect(), &place)
+        } else if let Some(list) = variable("REDLOCK_URLS") {
+            written(operator::split_urls(&list), "REDLOCK_URLS")
+        } else {
+            let url = variable("REDIS_URL").map(|url| url.trim().to_owned());
+            written(url.into_iter().collect(), "REDIS_URL")
+        };
+        if found.urls.is_empty() {
+            return Err(Failure::usage(
+                "no server is named; set REDIS_URL (or REDLOCK_URLS for several), for example to \
+                 redis://127.0.0.1:6379, or give --url or --url-file",
+            ));
         }
-        return Ok(args.url.clone());
+        Ok(found)
     }
-    let urls = if let Some(path) = &args.url_file {
-        let text = fs::read_to_string(path).map_err(|error| {
-            Failure::usage(format!("--url-file {} cannot be read: {error}", path.display()))
-        })?;
-        let lines = text.lines().map(str::trim);
-        let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
-        lines.flat_map(operator::split_urls).collect()
-    } else if let Some(list) = variable("REDLOCK_URLS") {
-        operator::split_urls(&list)
-    } else {
-        variable("REDIS_URL").map(|url| url.trim().to_owned()).into_iter().collect()
-    };
-    if urls.is_empty() {
-        return Err(Failure::usage(
-            "no server is named; set REDIS_URL (or REDLOCK_URLS for several), for example to \
-             redis://127.0.0.1:6379, or give --url or --url-file",
-        ));
+
+    /// Can the URLs be read, and has none of the command line a password?
+    fn check(&self, args: &ServerArgs, tls: Option<&Tls>) -> Result<(), Failure> {
+        // Sentinels are asked without the files for TLS.
+        let tls = tls.filter(|_| args.sentinel.is_none());
+        let count = self.urls.len();
+        for (number, url) in (1..).zip(&self.urls) {
+            let place = match count {
+                1 if args.url_file.is_none() => format!("the value of {}", self.place),
+                _ => format!("URL {number} of {count} in {}", self.place),
+            };
+            let server = server_at(&place, url, tls)?;
+            if !args.url.is_empty() {
+                refuse_password("--url", &server, "REDLOCK_URLS or --url-file")?;
+            }
+        }
+        Ok(())
     }
-    Ok(urls)
+}
+
+/// The name of a server, and a client for it. An error says where the URL is written.
+fn server_at(place: &str, url: &str, tls: Option<&Tls>) -> Result<(String, Client), Failure> {
+    operator::server(url, tls).map_err(|error| match error {
+        LockError::Config { message, .. } => Failure::usage(format!("{place}: {message}")),
+        other => other.into(),
+    })
 }
 
 /// Everybody on this machine can read the command line.
 fn refuse_password(
     option: &str,
-    url: &str,
-    tls: Option<&Tls>,
+    (name, client): &(String, Client),
     instead: &str,
 ) -> Result<(), Failure> {
-    let (name, client) = operator::server(url, tls)?;
     if client.get_connection_info().redis_settings().password().is_some() {
         return Err(Failure::usage(format!(
             "the {option} of {name} has a password, which everybody on this machine can read in \
@@ -153,4 +206,23 @@ fn tls(variable: impl Fn(&'static str) -> Option<String>) -> Result<Option<Tls>,
         Some((chain, key)) => tls.client_cert_files(chain, key)?,
         None => tls,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_with_its_prefix_is_doubted() {
+        let advice = about_prefix("lock:", "lock:busy").unwrap();
+        assert!(
+            advice.contains("`lock:lock:busy`") && advice.ends_with("write `busy`"),
+            "{advice}"
+        );
+        for (prefix, key) in
+            [("lock:", "busy"), ("shop:", "lock:busy"), ("", "lock:busy"), ("lock:", "lock:")]
+        {
+            assert_eq!(about_prefix(prefix, key), None, "{prefix} {key}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use crate::duration;
 use crate::failure::Failure;
 use crate::holder::{Holder, Kind, Record, client, retained_by};
 use crate::locks::{Details, Waiter};
-use crate::ls::{self, time_left};
+use crate::ls::{self, NO_END, time_left, time_left_unless_renewed};
 use crate::output::{Paint, plain, say};
 use crate::servers::Servers;
 use crate::survey::{Survey, View};
@@ -19,6 +19,9 @@ pub(crate) async fn show(args: &ShowArgs, servers: &Servers) -> Result<u8, Failu
     let mut survey = Survey::of_keys(servers)?;
     let redis_key = survey.keys(&args.key)?.lock;
     let (holder, views) = survey.holder(&args.key).await?;
+    if holder.is_none() {
+        servers.advise(&args.key);
+    }
     if args.json {
         say(&format!("{}\n", as_json(&args.key, &redis_key, holder.as_ref(), &views)))?;
     } else {
@@ -114,16 +117,15 @@ fn as_text(key: &str, redis_key: &str, holder: Option<&Holder>, views: &[View]) 
 
 /// What is told of who has a lock.
 fn of_holder(holder: &Holder) -> Vec<(&'static str, String)> {
-    let left = time_left(holder);
     if let Some(client) = retained_by(&holder.value) {
         let who = format!("nobody holds it; {} has let go of it", plain(client));
         return vec![
             ("retained", who),
-            ("time left", format!("{left}, until its min_hold is over")),
+            ("time left", format!("{}, until its min_hold is over", time_left(holder))),
         ];
     }
     if let Some(owner) = holder.sole_owner() {
-        let left = format!("{left}, unless it is renewed");
+        let left = time_left_unless_renewed(holder);
         return vec![("held by", plain(owner)), ("time left", left)];
     }
     let mut lines = vec![("held by", holder.shown())];
@@ -131,7 +133,8 @@ fn of_holder(holder: &Holder) -> Vec<(&'static str, String)> {
         let left = owner.left.map_or_else(|| "no expiry".to_owned(), duration::show);
         lines.push(("", format!("     {}, {left}", plain(&owner.value))));
     }
-    lines.push(("time left", format!("{left}, in the last of these leases")));
+    let last = |left| format!("{}, in the last of these leases", duration::show(left));
+    lines.push(("time left", holder.left.map_or_else(|| NO_END.to_owned(), last)));
     lines
 }
 

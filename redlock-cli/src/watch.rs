@@ -114,6 +114,9 @@ pub(crate) async fn watch(args: &WatchArgs, servers: &Servers) -> Result<u8, Fai
     let mut survey = Survey::of_keys(servers)?;
     let asked = Instant::now();
     let mut before = look(survey.holder(&args.key).await?, asked);
+    if before.owners.is_empty() {
+        servers.advise(&args.key);
+    }
     for (event, owner) in before.events() {
         tell(args, event, owner, &before)?;
     }

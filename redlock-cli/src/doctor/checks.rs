@@ -15,7 +15,7 @@ pub(super) async fn all(servers: &Servers) -> Result<Vec<Finding>, Failure> {
     let nodes = match Node::of_servers(servers).await {
         // A cluster of which no server answers.
         Err(error) if error.code != crate::failure::USAGE => {
-            let mut report = Report::of("the cluster");
+            let mut report = Report::of_all("the cluster");
             report.bad("reachable", error.message);
             return Ok(report.findings);
         }
@@ -31,7 +31,7 @@ pub(super) async fn all(servers: &Servers) -> Result<Vec<Finding>, Failure> {
         }
         findings.append(&mut report.findings);
     }
-    let mut together = Report::of(match &servers.topology {
+    let mut together = Report::of_all(match &servers.topology {
         Topology::Masters(urls) if urls.len() == 1 => "the lock",
         Topology::Cluster(_) => "the cluster",
         _ => "all together",

@@ -29,8 +29,9 @@ impl Grade {
 /// What was found, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Finding {
-    /// A server, or all of them.
+    /// A server, or what they are together.
     pub(super) place: String,
+    pub(super) is_about_one: bool,
     pub(super) what: &'static str,
     pub(super) grade: Grade,
     pub(super) text: String,
@@ -40,12 +41,19 @@ pub(super) struct Finding {
 #[derive(Debug)]
 pub(super) struct Report {
     place: String,
+    is_about_one: bool,
     pub(super) findings: Vec<Finding>,
 }
 
 impl Report {
-    pub(super) fn of(place: &str) -> Self {
-        Self { place: place.to_owned(), findings: Vec::new() }
+    /// About one server.
+    pub(super) fn of(server: &str) -> Self {
+        Self { place: server.to_owned(), is_about_one: true, findings: Vec::new() }
+    }
+
+    /// About all servers together.
+    pub(super) fn of_all(place: &str) -> Self {
+        Self { is_about_one: false, ..Self::of(place) }
     }
 
     pub(super) fn good(&mut self, what: &'static str, text: impl Into<String>) {
@@ -61,6 +69,7 @@ impl Report {
     }
 
     fn add(&mut self, what: &'static str, grade: Grade, text: String) {
-        self.findings.push(Finding { place: self.place.clone(), what, grade, text });
+        let (place, is_about_one) = (self.place.clone(), self.is_about_one);
+        self.findings.push(Finding { place, is_about_one, what, grade, text });
     }
 }

@@ -141,7 +141,7 @@ fn role(info: Info<'_>, topology: &Topology, report: &mut Report) {
 
 /// A replica lags behind, and may take over.
 fn master(replicas: u64, topology: &Topology, report: &mut Report) {
-    let text = format!("master, {replicas} replicas");
+    let text = format!("master, {replicas} {}", if replicas == 1 { "replica" } else { "replicas" });
     let advice = match topology {
         Topology::Masters(urls) if urls.len() > 1 || replicas == 0 => {
             return report.good("role", text);

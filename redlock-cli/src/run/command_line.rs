@@ -12,7 +12,11 @@ pub(super) fn key_and_command(
 ) -> Result<(String, Vec<OsString>), Failure> {
     let words = &args.words;
     if let Some(key) = &args.key {
-        return Ok((key.clone(), words.clone()));
+        let command = match &args.script {
+            Some(script) => shell(script, words)?,
+            None => words.clone(),
+        };
+        return Ok((key.clone(), command));
     }
     let [key, rest @ ..] = &words[..] else { return Err(missing_key()) };
     // `redlock run -- backup --all`: the first word is the command, and no key.
@@ -22,13 +26,23 @@ pub(super) fn key_and_command(
     }
     let key = key.to_str().ok_or_else(|| Failure::usage("the key is no UTF-8 text"))?;
     let rest = rest.strip_prefix(&[OsString::from("--")][..]).unwrap_or(rest);
+    if let Some(script) = &args.script {
+        return Ok((key.to_owned(), shell(script, rest)?));
+    }
+    let is_shell = |flag: &OsString| flag == "-c" || flag == "--command";
     let command = match rest {
         [] => {
             return Err(Failure::usage(format!(
                 "there is a key, `{key}`, and nothing to run; write `redlock run {key} COMMAND`"
             )));
         }
-        [flag, script] if flag == "-c" || flag == "--command" => shell(script),
+        [flag] if is_shell(flag) => {
+            return Err(Failure::usage(format!(
+                "nothing follows `{}`; {ONE_WORD}",
+                flag.display()
+            )));
+        }
+        [flag, script, rest @ ..] if is_shell(flag) => shell(script, rest)?,
         [flag, ..] if flag.to_str().is_some_and(|flag| flag.starts_with('-')) => {
             let flag = flag.to_string_lossy();
             return Err(Failure::usage(format!(
@@ -40,9 +54,18 @@ pub(super) fn key_and_command(
     Ok((key.to_owned(), command))
 }
 
-fn shell(script: &OsStr) -> Vec<OsString> {
+const ONE_WORD: &str = "quote the whole shell command, as in `redlock run KEY -c 'COMMAND ARG ..'`";
+
+/// The shell that runs this; `rest` is what follows it.
+fn shell(script: &OsStr, rest: &[OsString]) -> Result<Vec<OsString>, Failure> {
+    if let [word, ..] = rest {
+        let word = word.to_string_lossy();
+        return Err(Failure::usage(format!(
+            "`-c` takes one word, and `{word}` follows it; {ONE_WORD}"
+        )));
+    }
     let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
-    vec![shell.unwrap_or_else(|| "/bin/sh".into()), "-c".into(), script.to_owned()]
+    Ok(vec![shell.unwrap_or_else(|| "/bin/sh".into()), "-c".into(), script.to_owned()])
 }
 
 fn missing_key() -> Failure {
@@ -76,11 +99,33 @@ mod tests {
         ] {
             assert_eq!(parsed(line), expected, "{line:?}");
         }
-        let (key, command) = parsed(&["redlock", "run", "k", "-c", "exit 3"]).unwrap();
-        assert_eq!(
-            (key.as_str(), command[1..].to_vec()),
-            ("k", vec!["-c".into(), "exit 3".into()])
-        );
+        for line in [
+            &["redlock", "run", "k", "-c", "exit 3"][..],
+            &["redlock", "run", "k", "--command", "exit 3"],
+            &["redlock", "run", "--key", "k", "-c", "exit 3"],
+            &["redlock", "run", "-n", "-c", "exit 3", "-k", "k"],
+            &["redlock", "run", "-c", "exit 3", "k"],
+        ] {
+            let (key, command) = parsed(line).unwrap();
+            let expected = ["-c".into(), "exit 3".into()];
+            assert_eq!((key.as_str(), &command[1..]), ("k", &expected[..]), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_shell_command_is_one_word() {
+        for line in [
+            &["redlock", "run", "k", "-c", "echo a", "b", "c"][..],
+            &["redlock", "run", "--key", "k", "-c", "echo a", "b", "c"],
+            &["redlock", "run", "-k", "k", "-c", "echo a", "--", "b"],
+            &["redlock", "run", "-c", "echo a", "k", "b"],
+        ] {
+            let error = parsed(line).unwrap_err();
+            assert!(error.contains("takes one word, and `b` follows it; quote"), "{error}");
+        }
+        let error = parsed(&["redlock", "run", "k", "-c"]).unwrap_err();
+        assert!(error.contains("nothing follows `-c`; quote"), "{error}");
+        assert!(parsed(&["redlock", "run", "-c", "echo a"]).unwrap_err().contains("--key KEY"));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::os::unix::process::CommandExt;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process_group, test_kill_process_group, waitpgid,
-    waitpid,
+    Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, test_kill_process_group,
+    wait, waitpid,
 };
 
 use super::{gate, program};
@@ -50,12 +50,15 @@ pub(super) enum Change {
 impl Group {
     /// Starts the process that will become the command, and returns when it stands at its gate.
     pub(super) fn at_gate(words: &[OsString], envs: &[(&str, String)]) -> io::Result<Self> {
+        adopt_orphans();
         let mut command = program::in_role(gate::ROLE)?;
         command.arg(getpid().as_raw_nonzero().to_string()).args(words);
         command.envs(envs.iter().map(|(name, value)| (name, value)));
         let child = command.process_group(0).spawn()?;
         let mut group = Self { id: Pid::from_child(&child), exit: None };
-        match group.wait(WaitOptions::UNTRACED)? {
+        let wait = || waitpid(Some(group.id), WaitOptions::UNTRACED);
+        let status = rustix::io::retry_on_intr(wait)?;
+        match status.and_then(|(_, status)| group.note(status)) {
             Some(Change::Stopped(_)) => Ok(group),
             other => Err(io::Error::other(format!("the command was not started: {other:?}"))),
         }
@@ -78,38 +81,51 @@ impl Group {
         }
     }
 
-    /// Has the command ended, and left no process of its group behind?
+    /// Has the command ended, and left no process of its group behind? A process that has ended
+    /// counts until it is reaped: [`Self::change`] has to come first.
     pub(super) fn is_empty(&self) -> bool {
-        if self.exit.is_none() {
-            return false;
-        }
-        // The first process of a container is the parent of those that were left behind.
-        while matches!(waitpgid(self.id, WaitOptions::NOHANG), Ok(Some(_))) {}
-        test_kill_process_group(self.id) == Err(Errno::SRCH)
+        self.exit.is_some() && test_kill_process_group(self.id) == Err(Errno::SRCH)
     }
 
-    /// What has happened since this was asked last.
+    /// What has happened since this was asked last. Reaps every child of this process that has
+    /// ended: nothing else waits for the watchdog, nor for orphans.
     pub(super) fn change(&mut self) -> io::Result<Option<Change>> {
-        if self.exit.is_some() {
-            return Ok(None);
+        let options = WaitOptions::UNTRACED | WaitOptions::NOHANG;
+        loop {
+            let change = match rustix::io::retry_on_intr(|| wait(options)) {
+                Ok(Some((id, status))) if id == self.id => self.note(status),
+                Ok(Some(_)) => None,
+                Ok(None) => return Ok(None),
+                // There are no children any more.
+                Err(Errno::CHILD) if self.exit.is_some() => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            if change.is_some() {
+                return Ok(change);
+            }
         }
-        self.wait(WaitOptions::UNTRACED | WaitOptions::NOHANG)
     }
 
-    fn wait(&mut self, options: WaitOptions) -> io::Result<Option<Change>> {
-        let status = loop {
-            match waitpid(Some(self.id), options) {
-                Err(Errno::INTR) => {}
-                status => break status?,
-            }
-        };
-        let Some((_, status)) = status else { return Ok(None) };
+    /// What a status of the command says.
+    fn note(&mut self, status: WaitStatus) -> Option<Change> {
         if let Some(signal) = status.stopping_signal().filter(|_| status.stopped()) {
-            return Ok(Some(Change::Stopped(signal)));
+            return Some(Change::Stopped(signal));
         }
         let code = status.exit_status().map(|code| u8::try_from(code).unwrap_or(u8::MAX));
-        let exit = code.map(Exit::Code).or(status.terminating_signal().map(Exit::Signal));
-        self.exit = exit;
-        Ok(exit.map(Change::Exited))
+        let exit = code.map(Exit::Code).or(status.terminating_signal().map(Exit::Signal))?;
+        self.exit = Some(exit);
+        Some(Change::Exited(exit))
     }
 }
+
+/// Makes this process the parent of every process below it whose own parent ends. Otherwise they
+/// go to process 1, which reaps late or never where it is no init system (in a container), and an
+/// orphan that has ended would look like a process that the command has left behind.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn adopt_orphans() {
+    let _ = rustix::process::set_child_subreaper(Some(getpid()));
+}
+
+/// Elsewhere process 1 reaps.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn adopt_orphans() {}

@@ -11,6 +11,7 @@ mod gate;
 mod group;
 mod moment;
 mod program;
+mod refusal;
 mod roles;
 mod start;
 mod supervisor;

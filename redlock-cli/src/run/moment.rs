@@ -14,6 +14,8 @@ const CLOCK: ClockId = ClockId::Monotonic;
 pub(super) struct Moment(pub(super) u64);
 
 impl Moment {
+    pub(super) const NEVER: Self = Self(u64::MAX);
+
     pub(super) fn now() -> Self {
         let time = clock_gettime(CLOCK);
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

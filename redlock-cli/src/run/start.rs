@@ -10,6 +10,7 @@ use super::command_line::key_and_command;
 use super::deadline::Deadline;
 use super::group::Group;
 use super::moment::Moment;
+use super::refusal::{KEY, OWNER, refused, warn_of_deadlock};
 use super::supervisor::{Outcome, Phase, Supervisor};
 use super::terminal::{self, Terminal};
 use super::watchdog::Watchdog;
@@ -17,7 +18,7 @@ use crate::args::RunArgs;
 use crate::duration::show;
 use crate::ending::End;
 use crate::failure::{self, Failure};
-use crate::output::{complain, plain};
+use crate::output::complain;
 use crate::servers::Servers;
 use crate::signals::{Signals, is_ending};
 
@@ -37,16 +38,14 @@ pub(crate) async fn run(
     let (key, words) = key_and_command(args, &line)?;
     let grace = checked_grace(args.expire, args.grace)?;
     let servers = servers()?;
+    servers.advise(&key);
     let mut signals = Signals::listen()?;
     let redlock = tokio::select! {
         built = client(args, &servers) => built?,
         signal = given_up(&mut signals) => return Ok(End::Signal(signal)),
     };
     let guard = tokio::select! {
-        taken = take(&redlock, &key, args) => match taken {
-            Err(error) => return Err(refused(args, error)),
-            Ok(guard) => guard,
-        },
+        taken = take(&redlock, &servers, &key, args) => taken?,
         signal = given_up(&mut signals) => {
             // A signal ends this process without the wait at the end of `main`.
             redlock.shutdown(FAREWELL).await;
@@ -97,7 +96,13 @@ async fn client(args: &RunArgs, servers: &Servers) -> Result<Redlock, LockError>
     builder.build().await
 }
 
-async fn take(redlock: &Redlock, key: &str, args: &RunArgs) -> Result<LockGuard, LockError> {
+async fn take(
+    redlock: &Redlock,
+    servers: &Servers,
+    key: &str,
+    args: &RunArgs,
+) -> Result<LockGuard, Failure> {
+    warn_of_deadlock(args, servers, key).await;
     let mut request = redlock.lock(key).expire(args.expire);
     request = request.wait(if args.nonblock { Wait::Never } else { args.wait });
     if let Some(max_renew) = args.max_renew {
@@ -109,36 +114,10 @@ async fn take(redlock: &Redlock, key: &str, args: &RunArgs) -> Result<LockGuard,
     if let Some(permits) = args.permits {
         request = request.permits(permits);
     }
-    request.acquire().await
-}
-
-fn refused(args: &RunArgs, error: LockError) -> Failure {
-    if !error.is_busy() {
-        return error.into();
+    match request.acquire().await {
+        Err(error) => Err(refused(args, servers, key, error).await),
+        Ok(guard) => Ok(guard),
     }
-    let message = match &error {
-        _ if args.quiet => String::new(),
-        LockError::Timeout { key, waited, holder, .. } => {
-            let holder = holder.as_deref().map_or_else(|| "another process".to_owned(), plain);
-            // What holds a read lock up is a reader only where a writer waits behind it.
-            let is_behind_writer = args.read && is_reader(&holder);
-            let note = if is_behind_writer { ", and a writer waits for it" } else { "" };
-            if args.nonblock || args.wait == Wait::Never {
-                format!("lock `{key}` is held by {holder}{note}")
-            } else {
-                let waited = show(*waited);
-                format!("lock `{key}` was not free within {waited}: it is held by {holder}{note}")
-            }
-        }
-        other => other.to_string(),
-    };
-    Failure::new(args.conflict_exit_code, message)
-}
-
-/// Is the holder a group of readers, as the library tells it: `3 readers`, or `readers`?
-fn is_reader(holder: &str) -> bool {
-    let (count, name) = holder.split_once(' ').unwrap_or(("", holder));
-    count.bytes().all(|byte| byte.is_ascii_digit()) && matches!(name, "reader" | "readers")
 }
 
 /// Waits for a signal that ends the waiting for a lock.
@@ -164,8 +143,8 @@ async fn under(
     let until = Moment::now().plus(guard.remaining());
     let watchdog = Watchdog::start()?;
     let envs = [
-        ("REDLOCK_KEY", guard.key().to_owned()),
-        ("REDLOCK_OWNER", guard.owner().to_owned()),
+        (KEY, guard.key().to_owned()),
+        (OWNER, guard.owner().to_owned()),
         ("REDLOCK_FENCING_TOKEN", guard.fencing_token().to_string()),
     ];
     let group = Group::at_gate(words, &envs)?;

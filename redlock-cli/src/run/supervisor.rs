@@ -102,7 +102,8 @@ impl Supervisor<'_> {
         let now = Moment::now();
         let (left, state) = (self.guard.remaining(), self.guard.state());
         let until = now.plus(left);
-        if state != LeaseState::Lost && until > self.deadline.until().plus(POLL) {
+        let is_extended = state != LeaseState::Lost && until > self.deadline.until().plus(POLL);
+        if is_extended && self.phase.killed.is_none() {
             self.deadline.extend(until);
             self.watchdog.until(until);
         }
@@ -137,14 +138,16 @@ impl Supervisor<'_> {
     }
 
     fn kill(&mut self, now: Moment) {
-        if self.phase.killed.is_none() {
-            self.phase.killed = Some(now);
-            if !self.phase.is_lost && self.group.exit().is_none() {
-                self.phase.is_lost = true;
-                complain(&format!("lock `{}` was lost; the command is killed", self.guard.key()));
-            }
-        }
         self.signal(Signal::KILL);
+        if self.phase.killed.is_some() {
+            return;
+        }
+        self.phase.killed = Some(now);
+        self.watchdog.after_kill();
+        if !self.phase.is_lost && self.group.exit().is_none() {
+            self.phase.is_lost = true;
+            complain(&format!("lock `{}` was lost; the command is killed", self.guard.key()));
+        }
     }
 
     /// Ends the processes that the command has left behind, some time after it: they must not run

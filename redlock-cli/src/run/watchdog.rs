@@ -62,6 +62,11 @@ impl Watchdog {
         self.tell(&format!("until {}", until.plus(DELAY).0));
     }
 
+    /// redlock has killed the group in time: it need not be gone at any time.
+    pub(super) fn after_kill(&mut self) {
+        self.tell(&format!("until {}", Moment::NEVER.0));
+    }
+
     /// There is nothing left to watch.
     pub(super) fn end(mut self) {
         self.tell("end");
@@ -112,7 +117,7 @@ async fn obey() -> io::Result<()> {
     let pipe = rustix::io::dup(io::stdin())?;
     let mut orders = BufReader::new(Receiver::from_owned_fd(pipe)?).lines();
     say(READY)?;
-    let (mut group, mut until) = (None, Moment(u64::MAX));
+    let (mut group, mut until) = (None, Moment::NEVER);
     loop {
         tokio::select! {
             biased;
@@ -128,7 +133,7 @@ async fn obey() -> io::Result<()> {
             },
             () = until.sleep() => if Moment::now() >= until {
                 kill(group, "redlock stood still until its lease was about to end");
-                until = Moment(u64::MAX);
+                until = Moment::NEVER;
             },
         }
     }

@@ -41,6 +41,13 @@ async fn a_good_server() {
     }
     let doctor = run(&server, &["doctor", "--json"]).await;
     assert_eq!(not_good(&doctor), [Value::Null; 0], "{doctor:?}");
+    let lines = doctor.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    for line in lines {
+        // What concerns one server names it.
+        let server = Value::from(server.url());
+        let expected = if line["check"] == "locking" { Value::Null } else { server };
+        assert_eq!(line["server"], expected, "{line}");
+    }
     assert_eq!(server.raw().keys("*doctor*").await, [""; 0]);
 }
 
@@ -62,7 +69,7 @@ async fn a_master_with_a_replica() {
     servers.linked().await;
     let doctor = run(servers.master(), &["doctor", "--json"]).await;
     let (grade, text) = finding(&doctor, "role");
-    assert!(grade == "doubtful" && text.starts_with("master, 1 replicas: a failover"), "{text}");
+    assert!(grade == "doubtful" && text.starts_with("master, 1 replica: a failover"), "{text}");
     let replica = run(servers.server(1), &["doctor", "--json"]).await;
     assert_eq!(finding(&replica, "role").0, "bad");
 }

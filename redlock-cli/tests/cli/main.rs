@@ -8,6 +8,8 @@ mod pace;
 mod run_codes;
 mod run_kinds;
 mod run_loss;
+#[cfg(target_os = "linux")]
+mod run_orphans;
 mod run_signals;
 #[cfg(target_os = "linux")]
 mod run_terminal;

@@ -183,6 +183,42 @@ async fn watch_ends_when_its_reader_has_gone() {
     assert_eq!((ended.code, ended.stderr.as_str()), (71, ""));
 }
 
+/// As it stands in Redis, from which it was copied.
+#[tokio::test]
+async fn a_key_with_its_prefix_is_taken_as_it_is_with_advice() {
+    let server = Server::shared().await;
+    let (raw, key) = (server.raw(), unique_prefix());
+    let copied = format!("lock:{key}");
+    assert!(raw.set_foreign_lock(&copied, "web-3:x", SOON * 10).await);
+    for (args, code) in [
+        (&["show", &copied][..], 1),
+        (&["release", "--force", "-y", &copied], 1),
+        (&["ls", &copied], 0),
+        (&["run", "-k", &copied, "true"], 0),
+    ] {
+        let ended = run(server, args).await;
+        assert_eq!(ended.code, code, "{args:?}: {ended:?}");
+        assert!(ended.stderr.ends_with(&format!("write `{key}`\n")), "{args:?}: {ended:?}");
+    }
+    assert_eq!(raw.get(&copied).await.as_deref(), Some("web-3:x"));
+    let bare = run(server, &["show", &key]).await;
+    assert_eq!((bare.code, bare.stderr.as_str()), (0, ""));
+    // A lock can be called so.
+    assert!(raw.set_foreign_lock(&format!("lock:{copied}"), "web-3:x", SOON * 10).await);
+    let held = run(server, &["show", &copied]).await;
+    assert_eq!((held.code, held.stderr.as_str()), (0, ""));
+}
+
+#[tokio::test]
+async fn a_key_without_an_expiry_has_no_end() {
+    let server = Server::shared().await;
+    let key = unique_prefix();
+    server.raw().cmd(&["SET", &format!("lock:{key}"), "me"]).await;
+    let shown = run(server, &["show", &key]).await;
+    let told = "time left      no end; this is no lock of redlock, and stays until it is deleted";
+    assert!(shown.code == 0 && shown.stdout.contains(told), "{shown:?}");
+}
+
 #[tokio::test]
 async fn top_wants_a_terminal() {
     let server = Server::shared().await;

@@ -2,10 +2,11 @@
 
 use std::process::Stdio;
 
-use fault_kit::{Server, counted, eventually, full, secs, time_passes, unique_prefix};
-use tokio::io::AsyncWriteExt;
+use fault_kit::{Server, counted, eventually, full, secs, time_passes, unique_prefix, within};
+use rustix::process::Signal;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 
-use crate::support::{Ended, Marks, SOON, ended, run, start, tool};
+use crate::support::{Ended, Marks, SOON, ended, run, send, start, tool};
 
 async fn sh(server: &Server, key: &str, script: &str) -> Ended {
     run(server, &["run", "--key", key, "--", "sh", "-c", script]).await
@@ -120,6 +121,53 @@ async fn a_lock_that_is_held_says_by_whom_with_the_code_that_was_asked_for() {
     assert!(later.stderr.contains("was not free within"), "{later:?}");
     let quiet = run(server, &["run", "-nq", &key, "true"]).await;
     assert_eq!((quiet.code, quiet.stderr.as_str()), (75, ""));
+}
+
+#[tokio::test]
+async fn a_run_inside_of_a_run_that_has_the_lock_says_so() {
+    let server = Server::shared().await;
+    let key = unique_prefix();
+    let tool = env!("CARGO_BIN_EXE_redlock");
+    let inside = async |outer: &[&str], inner: &[&str]| {
+        let begin = [&["run"], outer, &["-k", &key, "--", tool, "run"]].concat();
+        run(server, &[&begin[..], inner, &["-k", &key, "true"]].concat()).await
+    };
+    let around = "the `redlock run` that runs this one";
+    let refused = inside(&[], &["-w", "1"]).await;
+    assert_eq!(refused.code, 75, "{refused:?}");
+    assert!(refused.stderr.contains(&format!(", {around}")), "{refused:?}");
+    let refused = inside(&["--read"], &["-n"]).await;
+    assert!(refused.stderr.contains(&format!("1 reader, one of them {around}")), "{refused:?}");
+    let both = inside(&["--read"], &["--read", "-w", "forever"]).await;
+    assert_eq!((both.code, both.stderr.as_str()), (0, ""));
+    let quiet = inside(&[], &["-qn"]).await;
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (75, ""));
+}
+
+/// The wait itself has no end, and no error.
+#[tokio::test]
+async fn a_run_that_waits_for_the_run_around_it_warns() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let tool = env!("CARGO_BIN_EXE_redlock");
+    let args = ["-k", &key, "--", tool, "run", "-w", "forever", "-k", &key, "true"];
+    let mut child = start(server, &marks, &args);
+    let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+    let said = within(SOON, stderr.next_line()).await.unwrap().unwrap();
+    assert!(said.contains("without end") && said.contains("that runs this one"), "{said}");
+    send(&child, Signal::TERM);
+    assert_eq!(ended(child).await.code, 143);
+}
+
+#[tokio::test]
+async fn a_shell_command_is_run_in_each_way() {
+    let server = Server::shared().await;
+    let key = unique_prefix();
+    let script = "echo $REDLOCK_KEY; exit 3";
+    for args in [["run", &key, "-c", script].as_slice(), &["run", "--key", &key, "-c", script]] {
+        let ended = run(server, args).await;
+        assert_eq!((ended.code, ended.stdout), (3, format!("{key}\n")), "{}", ended.stderr);
+    }
 }
 
 #[tokio::test]

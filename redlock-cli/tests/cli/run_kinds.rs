@@ -23,7 +23,7 @@ async fn readers_run_together_and_a_writer_waits_for_them() {
     assert!(first < second, "each reader has a fencing token of its own");
     let refused = run(server, &["run", "-n", &key, "true"]).await;
     assert_eq!(refused.code, 75, "{refused:?}");
-    assert_eq!(refused.stderr, format!("redlock: lock `{key}` is held by readers\n"));
+    assert_eq!(refused.stderr, format!("redlock: lock `{key}` is held by 2 readers\n"));
 
     let script = "echo $REDLOCK_FENCING_TOKEN >writer";
     let writer = start(server, &marks, &["-w", "forever", "-k", &key, "sh", "-c", script]);
@@ -75,6 +75,8 @@ async fn of_four_three_have_a_permit() {
     let refused = run(server, &fourth).await;
     assert_eq!(refused.code, 75, "{refused:?}");
     assert_eq!(refused.stderr, format!("redlock: lock `{key}` is held by 3 permits\n"));
+    let writer = run(server, &["run", "-n", &key, "true"]).await;
+    assert_eq!(writer.stderr, refused.stderr);
     marks.make("go");
     for child in children {
         assert_eq!(ended(child).await.code, 0);

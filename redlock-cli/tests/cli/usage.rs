@@ -1,5 +1,9 @@
 //! Help, completions, the manual page, and errors of the command line.
 
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::process::Stdio;
+
 use fault_kit::Server;
 
 use crate::support::{Ended, ended, run, tool};
@@ -34,6 +38,12 @@ async fn wrong_usage_says_what_to_write() {
         (&["run"], "--key KEY"),
         (&["run", "k"], "nothing to run"),
         (&["run", "--", "backup", "--all"], "--key KEY"),
+        (&["run", "k", "-c", "echo a", "b", "c"], "`-c` takes one word, and `b` follows it; quote"),
+        (
+            &["run", "-k", "k", "-c", "echo a", "b"],
+            "`-c` takes one word, and `b` follows it; quote",
+        ),
+        (&["run", "-w", "1m30", "k", "true"], "`1m30s`"),
         (&["run", "-w", "soon", "k", "true"], "`500ms`"),
         (&["run", "-n", "-w", "5", "k", "true"], "cannot be used with"),
         (&["run", "--read", "--permits", "2", "k", "true"], "cannot be used with"),
@@ -52,6 +62,69 @@ async fn wrong_usage_says_what_to_write() {
         assert_eq!(ended.code, 64, "{args:?}: {ended:?}");
         assert!(ended.stderr.contains(said), "{args:?}: {ended:?}");
         assert!(ended.stdout.is_empty() && !ended.stderr.contains("s3cret"), "{ended:?}");
+    }
+}
+
+/// `--` would make the option a part of the command, or a pattern.
+#[tokio::test]
+async fn an_option_that_does_not_exist_is_no_value() {
+    for (args, tip) in [
+        (&["run", "--ttl", "5", "k", "true"][..], None),
+        (&["ls", "--foo"], None),
+        (&["run", "--waitt", "5", "k", "true"], Some("a similar argument exists: '--wait'")),
+    ] {
+        let ended = without_server(args).await;
+        let tips: Vec<&str> =
+            ended.stderr.lines().filter_map(|line| line.trim().strip_prefix("tip: ")).collect();
+        assert_eq!((ended.code, tips), (64, tip.into_iter().collect()), "{ended:?}");
+    }
+}
+
+/// In a log that several processes share, the lines of two of them must not mix.
+#[tokio::test]
+async fn what_goes_to_stderr_is_one_write() {
+    for (args, begin, end) in [
+        (&["run", "k", "true"][..], "redlock: no server is named", "--url-file\n"),
+        (&["run", "--ttl", "5"], "error: unexpected argument", "try '--help'.\n"),
+    ] {
+        let (log, stderr) = UnixDatagram::pair().unwrap();
+        let mut command = tool("", args);
+        command.env_remove("REDLOCK_URLS").stderr(Stdio::from(OwnedFd::from(stderr)));
+        let mut child = command.spawn().unwrap();
+        drop(command);
+        assert_eq!(child.wait().await.unwrap().code(), Some(64));
+        let mut text = [0; 4096];
+        let length = log.recv(&mut text).unwrap();
+        let text = str::from_utf8(&text[..length]).unwrap();
+        assert!(text.starts_with(begin) && text.ends_with(end), "{text:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_bad_url_is_named_by_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("urls");
+    std::fs::write(&file, "# locks\nredis://a\nnonsense-s3cret\n").unwrap();
+    let place = format!("URL 2 of 2 in --url-file {}: ", file.display());
+    let file = file.to_str().unwrap();
+    for (variable, value, args, place) in [
+        ("REDIS_URL", "nonsense-s3cret", &["ls"][..], "the value of REDIS_URL: "),
+        ("REDLOCK_URLS", "redis://:s3cret@a:x", &["ls"], "the value of REDLOCK_URLS: "),
+        (
+            "REDLOCK_URLS",
+            "redis://a,redis://s3cret@b,redis://c",
+            &["run", "k", "true"],
+            "URL 2 of 3 in REDLOCK_URLS: ",
+        ),
+        ("REDIS_URL", "redis://a", &["ls", "--url-file", file], &place),
+        ("REDIS_URL", "redis://a", &["ls", "--url", "nonsense"], "the value of --url: "),
+        ("REDLOCK_SENTINEL", "http://:s3cret@m", &["ls", "--url", "redis://a"], "REDLOCK_SENTINEL"),
+    ] {
+        let mut command = tool("", args);
+        let ended = ended(command.env(variable, value).spawn().unwrap()).await;
+        assert_eq!(ended.code, 64, "{args:?}: {ended:?}");
+        assert!(ended.stderr.contains(place), "{args:?}: {ended:?}");
+        assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
     }
 }
 

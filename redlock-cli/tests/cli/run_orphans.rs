@@ -1,0 +1,74 @@
+//! `redlock run` and orphans: processes below the command whose parent has ended.
+
+use fault_kit::{Server, secs, unique_prefix, within};
+use rustix::process::{Pid, Signal, getpid, kill_process, set_child_subreaper};
+use tokio::process::Command;
+
+use crate::support::{Marks, ended, gone, start};
+
+/// Set where a test runs in a process of its own.
+const ALONE: &str = "REDLOCK_TEST_ALONE";
+
+/// Runs a test of this file again, in a process of its own. `false`: this is that process.
+async fn elsewhere(test: &str) -> bool {
+    if std::env::var_os(ALONE).is_some() {
+        return false;
+    }
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let name = format!("run_orphans::{test}");
+    command.args(["--exact", &name, "--nocapture"]).env(ALONE, "1").kill_on_drop(true);
+    let output = within(secs(120), command.output()).await.unwrap();
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && stdout.contains("1 passed"), "{output:?}");
+    true
+}
+
+/// As in a container whose first process does not reap.
+#[tokio::test]
+async fn an_orphan_that_has_ended_is_no_process_left_behind() {
+    if elsewhere("an_orphan_that_has_ended_is_no_process_left_behind").await {
+        return;
+    }
+    // Orphans below this process are its children now, and it does not reap them.
+    set_child_subreaper(Some(getpid())).unwrap();
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let script = "(sleep 0.2 &); exit 0";
+    let args = ["--grace", "20s", "-k", &key, "sh", "-c", script];
+    let ended = ended(start(server, &marks, &args)).await;
+    assert_eq!((ended.code, ended.stderr.as_str()), (0, ""));
+    assert_eq!(server.raw().get(&format!("lock:{key}")).await, None);
+}
+
+/// A service would collect them for as long as it runs.
+#[tokio::test]
+async fn an_orphan_that_has_left_the_group_is_reaped_while_the_command_runs() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let script = "(setsid sh -c 'echo $$ >orphan' &); until [ -e go ]; do sleep 0.02; done; exit 3";
+    let child = start(server, &marks, &["-k", &key, "sh", "-c", script]);
+    gone(&marks.there("orphan").await).await;
+    marks.make("go");
+    let ended = ended(child).await;
+    assert_eq!((ended.code, ended.stderr.as_str()), (3, ""));
+}
+
+/// A process of the group that has ended stays in it until it is reaped: here its parent, outside
+/// of the group, does not do that before the lease is about to end.
+#[tokio::test]
+async fn the_watchdog_is_silent_after_redlock_has_killed_the_command() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let apart = "exec setsid sh -c 'echo $$ >parent; exec sleep 60'";
+    let script =
+        format!("trap '' TERM; (sleep 60 & {apart}) >log 2>&1 & while :; do sleep 0.02; done");
+    let args = ["--expire", "6s", "--grace", "1500ms", "-k", &key, "sh", "-c", &script];
+    let child = start(server, &marks, &args);
+    let parent = marks.there("parent").await;
+    server.raw().cmd(&["DEL", &format!("lock:{key}")]).await;
+    let ended = ended(child).await;
+    kill_process(Pid::from_raw(parent.parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(ended.code, 76, "{ended:?}");
+    assert!(ended.stderr.contains("the command gets SIGTERM"), "{ended:?}");
+    assert!(!ended.stderr.contains("stood still"), "{ended:?}");
+}
