@@ -25,6 +25,7 @@ mod lease;
 mod local_queue;
 mod lock_order;
 mod mutex;
+mod notify_all;
 mod options;
 mod owner;
 mod pending;

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::Notify;
-
-use super::shield::shielded;
+use super::notify_all::NotifyAll;
 
 /// The commands of one client that are in flight and would leave a lock behind if they were
 /// aborted.
@@ -17,8 +15,8 @@ pub(crate) struct PendingCommands {
 #[derive(Debug, Default)]
 struct PendingCount {
     count: AtomicUsize,
-    /// Notified when no command is pending any more.
-    settled: Notify,
+    /// No command is pending any more.
+    settled: NotifyAll,
 }
 
 impl PendingCommands {
@@ -33,14 +31,8 @@ impl PendingCommands {
 
     /// Waits until no command is pending. Cancel safe.
     pub(crate) async fn settled(&self) {
-        loop {
-            // Registered before the check: a command that ends after it wakes this future.
-            let mut settled = std::pin::pin!(self.shared.settled.notified());
-            settled.as_mut().enable();
-            if self.count() == 0 {
-                return;
-            }
-            settled.await;
+        while self.count() > 0 {
+            self.shared.settled.unless(|| self.count() == 0).await;
         }
     }
 }
@@ -54,7 +46,7 @@ pub(crate) struct PendingCommand {
 impl Drop for PendingCommand {
     fn drop(&mut self) {
         if self.shared.count.fetch_sub(1, Ordering::AcqRel) == 1 {
-            shielded(|| self.shared.settled.notify_waiters());
+            self.shared.settled.tell();
         }
     }
 }

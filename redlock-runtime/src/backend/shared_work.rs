@@ -4,11 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
 
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use crate::mutex::Mutex;
-use crate::shield::shielded;
+use crate::notify_all::NotifyAll;
 
 /// One piece of work at a time. A caller that wants its outcome begins the work, or joins the
 /// callers that wait for it. The work goes on when all of them have gone, and ends with this value.
@@ -29,7 +28,7 @@ struct End<T> {
     /// Stays empty if the work is aborted.
     outcome: OnceLock<T>,
     is_over: AtomicBool,
-    over: Notify,
+    over: NotifyAll,
 }
 
 /// Signals the end of the work, however its task ends.
@@ -38,7 +37,7 @@ struct Telling<T>(Arc<End<T>>);
 impl<T> Drop for Telling<T> {
     fn drop(&mut self) {
         self.0.is_over.store(true, Ordering::Release);
-        shielded(|| self.0.over.notify_waiters());
+        self.0.over.tell();
     }
 }
 
@@ -57,12 +56,7 @@ impl<T: Clone + Send + Sync + 'static> SharedWork<T> {
         F: Future<Output = T> + Send + 'static,
     {
         let end = self.enqueued(home, begin);
-        // Registered before the check: an end after it wakes this future.
-        let mut over = std::pin::pin!(end.over.notified());
-        over.as_mut().enable();
-        if !end.is_over.load(Ordering::Acquire) {
-            over.await;
-        }
+        end.over.unless(|| end.is_over.load(Ordering::Acquire)).await;
         end.outcome.get().cloned()
     }
 
@@ -76,7 +70,7 @@ impl<T: Clone + Send + Sync + 'static> SharedWork<T> {
         {
             return Arc::clone(&work.end);
         }
-        let (outcome, over) = (OnceLock::new(), Notify::new());
+        let (outcome, over) = (OnceLock::new(), NotifyAll::default());
         let end = Arc::new(End { outcome, is_over: AtomicBool::new(false), over });
         let (telling, work) = (Telling(Arc::clone(&end)), begin());
         let task = home.spawn(async move {

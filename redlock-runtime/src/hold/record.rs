@@ -19,7 +19,8 @@ use crate::clock::Moment;
 use crate::error::LockError;
 use crate::fencing::FencingToken;
 use crate::mutex::Mutex;
-use crate::shield::{shielded, tell};
+use crate::notify_all::NotifyAll;
+use crate::shield::tell;
 use crate::state::{LeaseState, LostReason};
 use crate::telemetry::{self, LockLabels};
 use crate::{process, validity};
@@ -52,7 +53,7 @@ pub(crate) struct Hold {
     stop: AtomicU64,
     ledger: Mutex<Ledger>,
     /// Wakes the futures that wait for the end of the hold.
-    over: Notify,
+    over: NotifyAll,
     /// Open until the caller learns of the lock.
     offer: Offer,
     /// Wakes waiters of this process when the lock is lost.
@@ -87,7 +88,7 @@ impl Hold {
             begun,
             stop: AtomicU64::new(stop.nanos()),
             ledger: Mutex::new(Ledger::new(confirmed)),
-            over: Notify::new(),
+            over: NotifyAll::default(),
             news,
             turns: Turns::default(),
             place: AtomicUsize::new(usize::MAX),
@@ -192,12 +193,7 @@ impl Hold {
         if self.is_forked() {
             return;
         }
-        let mut end = std::pin::pin!(self.over.notified());
-        // Registered before the check: an end after it wakes this future.
-        end.as_mut().enable();
-        if !self.is_over() {
-            end.await;
-        }
+        self.over.unless(|| self.is_over()).await;
     }
 
     /// When the hold began.
@@ -366,7 +362,7 @@ impl Hold {
         self.stop.store(Moment::ZERO.nanos(), Ordering::Release);
         drop(ledger);
         // Outside of the mutex: wakers may run code that uses this hold.
-        shielded(|| self.over.notify_waiters());
+        self.over.tell();
         telemetry::ended(self.labels(), self.held_for());
         true
     }

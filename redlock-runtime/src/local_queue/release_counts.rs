@@ -4,10 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::Notify;
-
 use crate::mutex::Mutex;
-use crate::shield::shielded;
+use crate::notify_all::NotifyAll;
 
 /// The releases of one sort, by key, whatever its kind.
 #[derive(Debug, Default)]
@@ -15,8 +13,8 @@ pub(super) struct ReleaseCounts {
     releases: Mutex<Releases>,
     /// The number of keys: mostly none, which every attempt can see without the mutex.
     keys: AtomicUsize,
-    /// Notified when a release has ended.
-    ended: Notify,
+    /// A release has ended.
+    ended: NotifyAll,
 }
 
 #[derive(Debug, Default)]
@@ -34,17 +32,14 @@ impl ReleaseCounts {
     /// Waits until those of a key have ended that are under way now. Others may begin meanwhile.
     pub(super) async fn ends(&self, key: &str) {
         let last = self.change(|all| all.last);
-        let is_earlier = |all: &mut Releases| {
-            let numbers = all.of_keys.get(key).and_then(|numbers| numbers.first());
-            numbers.is_some_and(|first| *first <= last)
+        let have_ended = || {
+            self.change(|all| {
+                let numbers = all.of_keys.get(key).and_then(|numbers| numbers.first());
+                numbers.is_none_or(|first| *first > last)
+            })
         };
-        loop {
-            // Before the look: no end is missed after it.
-            let ended = self.ended.notified();
-            if !self.change(is_earlier) {
-                return;
-            }
-            ended.await;
+        while !have_ended() {
+            self.ended.unless(have_ended).await;
         }
     }
 
@@ -85,6 +80,6 @@ impl Drop for CountedRelease {
                 }
             }
         });
-        shielded(|| self.all.ended.notify_waiters());
+        self.all.ended.tell();
     }
 }

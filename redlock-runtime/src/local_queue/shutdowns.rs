@@ -3,16 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use tokio::sync::Notify;
-
-use crate::shield::shielded;
+use crate::notify_all::NotifyAll;
 
 /// The shutdowns of one client: those that have begun, and those under way.
 #[derive(Debug, Default)]
 pub(crate) struct Shutdowns {
     begun: AtomicU64,
     under_way: AtomicUsize,
-    news: Notify,
+    news: NotifyAll,
 }
 
 impl Shutdowns {
@@ -28,21 +26,12 @@ impl Shutdowns {
 
     /// Resolves when a shutdown is under way. Cancel safe.
     pub(crate) async fn begins(&self) {
-        let mut news = std::pin::pin!(self.news.notified());
-        // Registered before the check: a shutdown that begins after it wakes this future.
-        news.as_mut().enable();
-        if self.under_way.load(Ordering::Relaxed) == 0 {
-            news.await;
-        }
+        self.news.unless(|| self.under_way.load(Ordering::Relaxed) > 0).await;
     }
 
     /// Resolves when a call has to end that noted `begun_before`. Cancel safe.
     pub(crate) async fn begins_after(&self, begun_before: u64) {
-        let mut news = std::pin::pin!(self.news.notified());
-        news.as_mut().enable();
-        if !self.refuse(begun_before) {
-            news.await;
-        }
+        self.news.unless(|| self.refuse(begun_before)).await;
     }
 
     pub(crate) fn begin(self: &Arc<Self>) -> Shutdown {
@@ -63,7 +52,7 @@ pub(crate) struct Shutdown {
 
 impl Shutdown {
     pub(crate) fn tell(&self) {
-        shielded(|| self.shutdowns.news.notify_waiters());
+        self.shutdowns.news.tell();
     }
 }
 
