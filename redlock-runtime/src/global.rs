@@ -91,17 +91,16 @@ fn from_variables(
              redis://127.0.0.1:6379",
         ));
     };
-    let tls = Tls::from_variables(set)?;
     for (place, url) in (1..).zip(&urls) {
         // The error may show nothing of a URL that could hold a password.
-        check_url(url, tls.as_ref()).map_err(|error| match error {
+        check_url(url).map_err(|error| match error {
             LockError::Config { message } => {
                 LockError::config(format!("URL {place} of {} in {name}: {message}", urls.len()))
             }
             other => other,
         })?;
     }
-    let builder = Redlock::builder().urls(urls).with_tls(tls);
+    let builder = Redlock::builder().urls(urls).with_tls(Tls::from_variables(set)?);
     Ok(match variable("REDLOCK_PREFIX") {
         Some(prefix) => builder.prefix(prefix),
         None => builder,

@@ -116,7 +116,7 @@ async fn panic_panics_with_the_whole_message() {
     let panicked = tokio::spawn(async move { panics(&inside).await }).await.unwrap_err();
     let payload = panicked.into_panic();
     let message = payload.downcast_ref::<String>().unwrap();
-    assert!(message.contains("lock `k` is not free"), "{message}");
+    assert!(message.contains("lock `k` was not free"), "{message}");
     guard.release().await.unwrap();
     assert_eq!(panics(&redlock).await, 1, "no poison");
 }

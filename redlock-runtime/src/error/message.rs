@@ -58,9 +58,6 @@ impl LockError {
             } => {
                 let holder = HeldBy(holder.as_deref(), *is_own, *remaining);
                 let (place, holding) = (Place(*position), WhileHolding(while_holding));
-                if waited.as_millis() == 0 {
-                    return write!(f, "lock `{key}` is not free{holder}{holding}; try again later");
-                }
                 write!(
                     f,
                     "lock `{key}` was not free within {} ({}){holder}{place}{holding}; wait \

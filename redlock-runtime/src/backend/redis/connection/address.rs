@@ -46,9 +46,9 @@ pub(crate) fn settings() -> AsyncConnectionConfig {
         .set_pipeline_buffer_size(PIPELINE_DEPTH)
 }
 
-/// Fails for a URL that cannot work.
-pub(crate) fn check_url(url: &str, tls: Option<&Tls>) -> Result<(), LockError> {
-    parse(url, tls).map(drop)
+/// Fails for a URL that cannot work, whatever `Tls` comes with it.
+pub(crate) fn check_url(url: &str) -> Result<(), LockError> {
+    parse(url, None).map(drop)
 }
 
 pub(crate) fn parse(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
