@@ -77,7 +77,8 @@ pub(crate) fn split(took: Duration, random: f64) -> Duration {
     SHORTEST + split_width(took).mul_f64(random)
 }
 
-/// For how long a call that does not wait makes attempts that meet split votes.
+/// For how long after its first answer a call that does not wait makes attempts that meet split
+/// votes: two seconds at most.
 pub(crate) fn split_time(took: Duration) -> Duration {
     10 * split_width(took)
 }

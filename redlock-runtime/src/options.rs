@@ -25,10 +25,14 @@ pub(crate) const MAX_EXPIRE: Duration = Duration::from_secs(365 * 24 * 3600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Wait {
-    /// Wait at most this long, then fail with [`LockError::Timeout`].
+    /// Wait at most this long, then fail with [`LockError::Timeout`]; with
+    /// [`LockError::Unavailable`] if nobody could be asked, or callers took each other's votes on N
+    /// masters all the time.
     AtMost(Duration),
-    /// One attempt, no waiting. Some more within a fifth of a second where several callers may have
-    /// split the votes of N masters: otherwise all of them would leave the lock to each other.
+    /// One attempt, no waiting. Some more where several callers may have split the votes of N
+    /// masters: otherwise all of them would leave the lock to each other. For a fifth of a second
+    /// then, and for ten times the time that their attempts take where servers are far, which is
+    /// two seconds at most.
     Never,
     /// Wait until the lock is free, however long it takes.
     Forever,

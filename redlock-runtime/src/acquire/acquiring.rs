@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
@@ -215,6 +216,7 @@ async fn try_once(
 ) -> Acquisition {
     let (mut attempts, mut has_followed) = (0, false);
     let (mut asked, mut seen) = (begun, Observed::default());
+    let (mut answered, mut longest) = (None, Duration::ZERO);
     loop {
         attempts += 1;
         let queue = engine.local_queue(&order.key, order.kind);
@@ -230,7 +232,10 @@ async fn try_once(
         let now = engine.clock().now();
         seen = observed.after(seen, now);
         let took = now.since(asked);
-        if seen.is_nobodys() && now.since(begun) < backoff::split_time(took) {
+        longest = longest.max(took);
+        // From the first answer on: whoever keeps a vote is known as the holder by then.
+        let split_for = now.since(*answered.get_or_insert(now));
+        if seen.is_nobodys() && split_for < backoff::split_time(longest) {
             let pause = backoff::split(took, fastrand::f64());
             engine.executor().alarm(Some(pause))?.await;
         } else if has_followed || !seen.is_busy() || !is_leaving {

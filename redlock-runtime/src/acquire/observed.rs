@@ -23,8 +23,9 @@ pub(crate) struct Observed {
     pub(crate) ahead: Option<u32>,
     /// Several competed at once, and none is known to have enough votes.
     pub(crate) is_split: bool,
-    /// Somebody had the lock, now or before. An owner that keeps a vote for longer than an attempt
-    /// takes has it, even if not all of its votes can be seen.
+    /// Somebody had the lock, in an answer since this began. Where not all votes of an owner can
+    /// be seen, this is a guess: one that keeps a vote for longer than an attempt takes is no
+    /// competitor any more.
     pub(crate) was_held: bool,
     pub(crate) fault: Option<Fault>,
     /// How many attempts in a row have failed.

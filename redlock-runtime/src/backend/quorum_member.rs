@@ -16,7 +16,8 @@ pub(crate) struct MemorySince {
     /// The node may have forgotten what it granted before this.
     pub(crate) since: Moment,
     pub(crate) cause: Cause,
-    /// It has kept the keys that it had then, although its clock may have jumped since.
+    /// Like `since`, but as if its clock had not jumped: a lease that it granted later than this is
+    /// still on it, if it has not ended.
     pub(crate) kept_since: Moment,
 }
 

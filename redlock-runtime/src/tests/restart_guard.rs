@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::fake::{Fake, Fate};
 use super::quorum::{nodes, with_guard};
-use crate::backend::{Cause, MemorySince, RestartGuard};
+use crate::backend::{Cause, Member, MemorySince, QuorumMember, RestartGuard};
 use crate::client::Redlock;
 use crate::clock::{Clock, Moment};
 use crate::error::{LockError, NodeErrorKind};
@@ -341,6 +341,20 @@ async fn a_jump_of_the_clock_right_after_a_restart_gives_no_vote_to_older_leases
     nodes[1].always(Some(Fate::Refused(NodeErrorKind::Unreachable, false)));
     tokio::time::sleep(EXPIRE).await;
     assert!(guard.check().is_err());
+}
+
+/// What the comparison of the clocks shows is later than the restart, and was found out before.
+#[tokio::test(start_paused = true)]
+async fn a_doubt_of_the_process_before_says_nothing_of_what_the_next_one_kept() {
+    let nodes = group(3).await;
+    let restarted = now();
+    tokio::time::sleep(SECOND).await;
+    nodes[2].doubted(now(), Cause::ClockDiffers(60_000));
+    let member = Member::new(2, Arc::clone(&nodes[2]) as Arc<dyn QuorumMember>);
+    assert!(member.compared(member.memory_since()));
+    nodes[2].recalls(MemorySince::new("run2b".into(), restarted, Cause::Restarted));
+    let MemorySince { cause, kept_since, .. } = member.memory_since().unwrap();
+    assert_eq!((cause, kept_since), (Cause::ClockDiffers(60_000), restarted));
 }
 
 #[tokio::test(start_paused = true)]

@@ -96,6 +96,18 @@ async fn a_rival_with_the_vote_of_a_node_that_is_down_is_no_holder() {
     }
 }
 
+/// A node that is silent at first takes longer than competitors may.
+#[tokio::test(start_paused = true)]
+async fn a_holder_is_known_however_long_the_first_attempt_took() {
+    let nodes = nodes(3);
+    nodes[0].store.set("k", "holder", 3600 * SECOND);
+    nodes[1].next_acquires([Fate::Slow(SECOND * 9 / 10)]);
+    nodes[2].always(Some(DOWN));
+    let request = on(&nodes).lock("k").expire(60 * SECOND).wait(Wait::Never);
+    let error = request.acquire().await.map(drop).unwrap_err();
+    assert!(error.is_busy() && error.to_string().contains("holder"), "{error}");
+}
+
 /// Each of them is near one node, and far from the others.
 #[tokio::test(start_paused = true)]
 async fn rivals_far_from_each_other_come_to_an_end_without_waiting() {

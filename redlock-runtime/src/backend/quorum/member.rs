@@ -60,7 +60,7 @@ struct Down {
 pub(crate) enum NodeAdmission {
     /// Send the command, and wait for its answer.
     Ask,
-    /// The node was down: send the command, but do not wait.
+    /// The node was down: send the command, and wait only if the others are too few.
     Probe(Fault),
     /// The node is down, and got a command a moment ago.
     Skip(Fault),
@@ -137,7 +137,10 @@ impl Member {
     pub(crate) fn memory_since(&self) -> Option<MemorySince> {
         let own = self.backend.memory_since();
         let suspicion = self.memory().suspicion.clone();
-        own.into_iter().chain(suspicion).max_by_key(|memory_since| memory_since.since)
+        let known = || own.iter().chain(&suspicion);
+        let kept_since = known().map(|known| known.kept_since).max()?;
+        let latest = known().max_by_key(|known| known.since)?;
+        Some(MemorySince { kept_since, ..latest.clone() })
     }
 
     /// Was its clock compared with those of the others?

@@ -51,7 +51,9 @@ pub(crate) struct NodeCore<S: Source> {
     pub(crate) source: Arc<IdentifiedSource<S>>,
     /// Renewals have a connection of their own: they never queue after the commands of callers.
     pub(crate) renewals: SharedConnection<IdentifiedSource<S>>,
-    /// Takes its place when another connection was made since.
+    /// Made when a renewal finds a lock lost over a connection that is not the latest, to ask
+    /// again: the connection for renewals may lead to the master before a failover. It takes the
+    /// place of that one when it answers.
     pub(crate) next_renewals: SharedConnection<IdentifiedSource<S>>,
     pub(crate) replicated: Option<(MinReplicas, ReplicaConnections<IdentifiedSource<S>>)>,
     pub(crate) pending_undos: PendingUndos,
@@ -135,10 +137,9 @@ impl<S: Source> NodeCore<S> {
     ) {
         // Without a runtime, as at the end of one, the connection ends as well.
         let Some(home) = home.cloned().or_else(|| Handle::try_current().ok()) else { return };
-        let (undos, claim) = (self.pending_undos.clone(), claim.clone());
-        // What comes to a server that another one replaced harms no grant of that one.
-        let is_awaited = !loan.is_superseded();
-        let over = is_awaited.then(|| undos.sent(&claim.owner, self.identity.run_id()));
+        let claim = claim.clone();
+        // To the server of this connection, which may not be the one that answers now.
+        let undo = self.pending_undos.sent(&claim.owner, loan.connection.met().run_id.clone());
         home.spawn(async move {
             let release = Release { may_be_queued, ..Release::of(&claim) };
             let call = release_call(release, true);
@@ -153,17 +154,17 @@ impl<S: Source> NodeCore<S> {
                 let left = claim.expire.saturating_sub(LONGEST_SILENCE);
                 reply = timeout(left, sent.as_mut()).await;
             }
-            if let (Err(_), Some(over)) = (&reply, over) {
+            if reply.is_err() {
                 reply = Ok(tokio::select! {
                     answer = sent => answer,
-                    () = over.cancelled() => return,
+                    () = undo.over.cancelled() => return,
                 });
             }
             // The outcome does not matter here: the engine releases once more, on a fresh
             // connection.
             if let Ok(Ok(_)) = reply {
                 given_up.heard();
-                undos.over(&claim.owner);
+                undo.answered();
             }
         });
     }

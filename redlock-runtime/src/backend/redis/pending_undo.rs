@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -22,45 +22,71 @@ pub(crate) struct PendingUndos {
 
 #[derive(Debug, Default)]
 struct PendingOwners {
-    owners: Mutex<HashMap<Owner, PendingUndo>>,
+    owners: Mutex<HashMap<Owner, Vec<PendingUndo>>>,
     /// The number of owners: mostly none, which every command can see without the mutex.
     count: AtomicUsize,
 }
 
+/// One of the releases of an owner: there are several where its node has met several processes.
 #[derive(Debug)]
 struct PendingUndo {
+    id: u64,
     /// The process to which the release was sent.
     to: RunId,
     /// Ends the wait for its answer.
     _over: DropGuard,
 }
 
+/// A release that was sent.
+pub(crate) struct SentUndo {
+    undos: PendingUndos,
+    owner: Owner,
+    id: u64,
+    /// Cancelled when it does not matter any more whether the release arrives.
+    pub(crate) over: CancellationToken,
+}
+
+impl SentUndo {
+    /// Other releases of the owner may still be on their way.
+    pub(crate) fn answered(self) {
+        let undo = self.undos.change(|owners| {
+            let undos = owners.get_mut(&self.owner)?;
+            let at = undos.iter().position(|undo| undo.id == self.id)?;
+            let undo = undos.swap_remove(at);
+            if undos.is_empty() {
+                owners.remove(&self.owner);
+            }
+            Some(undo)
+        });
+        drop(undo);
+    }
+}
+
 impl PendingUndos {
-    /// The token is cancelled when it does not matter any more whether the release arrives.
-    pub(crate) fn sent(&self, owner: &Owner, to: RunId) -> CancellationToken {
+    pub(crate) fn sent(&self, owner: &Owner, to: RunId) -> SentUndo {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let over = CancellationToken::new();
-        let undo = PendingUndo { to, _over: over.clone().drop_guard() };
-        let before = self.change(|owners| owners.insert(owner.clone(), undo));
-        drop(before);
-        over
+        let undo = PendingUndo { id, to, _over: over.clone().drop_guard() };
+        self.change(|owners| owners.entry(owner.clone()).or_default().push(undo));
+        SentUndo { undos: self.clone(), owner: owner.clone(), id, over }
     }
 
-    /// The undo was answered, or its owner releases and is never used again.
+    /// The owner releases, and is never used again.
     pub(crate) fn over(&self, owner: &Owner) {
         if !self.is_empty() {
-            let undo = self.change(|owners| owners.remove(owner));
-            drop(undo);
+            let undos = self.change(|owners| owners.remove(owner));
+            drop(undos);
         }
     }
 
     /// `now`: the process that answers at the server's address.
     pub(crate) fn is_pending(&self, owner: &Owner, now: impl FnOnce() -> RunId) -> bool {
         !self.is_empty()
-            && self.change(|owners| match owners.get(owner) {
-                Some(PendingUndo { to, .. }) => {
-                    to.is_none() || now().is_none_or(|now| Some(now) == *to)
-                }
-                None => false,
+            && self.change(|owners| {
+                let Some(undos) = owners.get(owner) else { return false };
+                let now = now();
+                undos.iter().any(|undo| undo.to.is_none() || now.is_none() || now == undo.to)
             })
     }
 
@@ -68,7 +94,7 @@ impl PendingUndos {
         self.shared.count.load(Ordering::Acquire) == 0
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut HashMap<Owner, PendingUndo>) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut HashMap<Owner, Vec<PendingUndo>>) -> T) -> T {
         let mut owners = self.shared.owners.lock();
         let changed = change(&mut owners);
         self.shared.count.store(owners.len(), Ordering::Release);
@@ -85,12 +111,27 @@ mod tests {
         let undos = PendingUndos::default();
         let (owner, other) = (Owner::of_nobody("test"), Owner::of_nobody("test"));
         assert!(!undos.is_pending(&owner, || None));
-        let over = undos.sent(&owner, None);
+        let SentUndo { over, .. } = undos.sent(&owner, None);
         assert!(undos.is_pending(&owner, || Some("run 1".into())));
         assert!(!undos.is_pending(&other, || None) && !over.is_cancelled());
         undos.clone().over(&owner);
         assert!(over.is_cancelled());
         assert!(!undos.is_pending(&owner, || None));
+    }
+
+    /// The answer to one says nothing of another one that was sent to another process.
+    #[test]
+    fn an_answer_is_that_to_one_of_them() {
+        let (undos, owner) = (PendingUndos::default(), Owner::of_nobody("test"));
+        let is_pending = |now: &str| undos.is_pending(&owner, || Some(now.into()));
+        let first = undos.sent(&owner, Some("run 1".into()));
+        let second = undos.sent(&owner, Some("run 2".into()));
+        assert!(is_pending("run 1") && is_pending("run 2") && !is_pending("run 3"));
+        let over = second.over.clone();
+        first.answered();
+        assert!(!is_pending("run 1") && is_pending("run 2") && !over.is_cancelled());
+        second.answered();
+        assert!(!is_pending("run 2") && over.is_cancelled());
     }
 
     #[test]

@@ -57,11 +57,11 @@ pub(crate) fn nonsense(node: &str, value: &Value) -> Failure {
     Failure::new(NodeError::new(node, NodeErrorKind::Protocol, message), true, false)
 }
 
-/// The answer came from a server that has no vote any more. What the command did there is undone
-/// where it could do harm.
+/// The answer came over a connection whose server has no vote any more. What the command did there
+/// is undone where it could do harm.
 pub(crate) fn superseded(node: &str) -> Failure {
-    let message = "another server answers at this address now; the answer of the first one does \
-                   not count, and the command is sent to the new one when it is tried again";
+    let message = "another server answers at this address now, or this one has become a replica: \
+                   its answer does not count; the next try is sent over a new connection";
     Failure::new(NodeError::new(node, NodeErrorKind::Unreachable, message), true, false)
 }
 

@@ -243,21 +243,21 @@ mod tests {
 
     use super::*;
     use crate::backend::redis::commands::exclusive::release::SCRIPT;
-    use crate::backend::redis::connection::Superseded;
+    use crate::backend::redis::connection::MetServer;
     use crate::report::Reports;
 
     /// A server whose place another one takes while it answers.
-    #[derive(Clone, Default)]
-    struct Replaced(Superseded);
+    #[derive(Clone)]
+    struct Replaced(MetServer);
 
     impl Source for Replaced {
         type Connection = Self;
 
         async fn connect(&self) -> RedisResult<Self> {
-            Ok(Self::default())
+            Ok(Self(MetServer::unknown()))
         }
 
-        fn superseded(connection: &Self) -> Superseded {
+        fn met(connection: &Self) -> MetServer {
             connection.0.clone()
         }
     }
@@ -265,7 +265,7 @@ mod tests {
     impl ConnectionLike for Replaced {
         fn req_packed_command<'a>(&'a mut self, _: &'a Cmd) -> RedisFuture<'a, Value> {
             Box::pin(async {
-                self.0.set();
+                self.0.superseded.set();
                 Ok(Value::Okay)
             })
         }
@@ -287,7 +287,7 @@ mod tests {
     #[tokio::test]
     async fn the_answer_of_a_server_that_another_one_replaced_meanwhile_does_not_count() {
         let health = OutageLog::new("n", "client".into(), Arc::new(Reports::new(CLOCK)), true);
-        let connection = SharedConnection::new(Arc::new(Replaced::default()));
+        let connection = SharedConnection::new(Arc::new(Replaced(MetServer::unknown())));
         let call = ScriptCall::new(&SCRIPT, &["k"], &["owner"]);
         let deadline = Deadline::after(Duration::from_secs(60));
         let undone = AtomicU32::new(0);

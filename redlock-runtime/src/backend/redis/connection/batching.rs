@@ -17,26 +17,26 @@ use deadpool_redis::redis::{Cmd, Pipeline, RedisFuture, Value};
 
 pub(crate) use self::batches::Batches;
 use self::sent::BatchAnswer;
-use super::superseded::Superseded;
+use super::met_server::MetServer;
 use crate::backend::redis::commands::exclusive::batch::Part;
 
 /// A connection on which batches can form. Clones share the socket.
 #[derive(Clone)]
 pub(crate) struct Batching<C> {
     connection: C,
-    superseded: Superseded,
+    met: MetServer,
     /// `None`: every command leaves by itself. Each command on its way has a clone.
     batches: Option<Arc<Batches<C>>>,
 }
 
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
-    /// `superseded`: has another server taken the place of this one?
-    pub(crate) fn new(connection: C, superseded: Superseded) -> Self {
-        Self { connection, superseded, batches: None }
+    /// `met`: the server that the connection leads to.
+    pub(crate) fn new(connection: C, met: MetServer) -> Self {
+        Self { connection, met, batches: None }
     }
 
-    pub(crate) fn superseded(&self) -> &Superseded {
-        &self.superseded
+    pub(crate) fn met(&self) -> &MetServer {
+        &self.met
     }
 
     /// The connection on which every command leaves by itself.

@@ -4,20 +4,20 @@ pub(crate) mod address;
 pub(crate) mod batching;
 pub(crate) mod connect;
 pub(crate) mod diagnosis;
+pub(crate) mod met_server;
 pub(crate) mod replicas;
 #[cfg(test)]
 pub(crate) mod scripted;
 pub(crate) mod shared;
 pub(crate) mod source;
-pub(crate) mod superseded;
 
 pub(crate) use address::check_url;
 pub(crate) use batching::Batching;
 pub(crate) use connect::CONNECT;
 pub(crate) use diagnosis::diagnose;
+pub(crate) use met_server::{MetServer, Superseded};
 pub(crate) use replicas::{CommandConnection, MinReplicas, ReplicaConnections};
 #[cfg(test)]
 pub(crate) use scripted::{Scripted, bulk, value};
 pub(crate) use shared::{LONGEST_SILENCE, Loan, SharedConnection};
 pub(crate) use source::{Direct, Source};
-pub(crate) use superseded::Superseded;

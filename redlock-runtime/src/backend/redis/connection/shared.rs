@@ -9,8 +9,8 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::connect::connect;
+use super::met_server::{MetServer, Superseded};
 use super::source::Source;
-use super::superseded::Superseded;
 use crate::backend::SharedWork;
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::Script;
@@ -65,7 +65,7 @@ struct Current<C> {
     loan: Option<Loan<C>>,
     generation: u64,
     is_being_replaced: bool,
-    /// When the last connection was made.
+    /// When the last connection began to be made.
     made_at: Moment,
     /// Where the last connection was made.
     made_on: Option<Handle>,
@@ -182,12 +182,12 @@ impl<S: Source> SharedConnection<S> {
         self.current().forget(loan);
     }
 
-    /// When the last connection was made.
+    /// When the last connection began to be made.
     pub(crate) fn made_at(&self) -> Moment {
         self.current().made_at
     }
 
-    /// Forgets a connection that was made before this moment.
+    /// Forgets a connection that began to be made before this moment.
     pub(crate) fn discard_older(&self, than: Moment) {
         let mut current = self.current();
         if current.made_at < than {
@@ -266,7 +266,7 @@ impl<C> Loan<C> {
         self.silence.is_given_up.store(true, Ordering::Relaxed);
     }
 
-    /// Does another server answer at the address of this one by now?
+    /// Does what it brings count for nothing any more?
     pub(crate) fn is_superseded(&self) -> bool {
         self.silence.superseded.is_set()
     }
@@ -292,15 +292,16 @@ impl<C: Clone> Current<C> {
     /// Takes a connection into use that `took` so long to be made.
     fn install<S: Source<Connection = C>>(&mut self, connection: C, took: Duration) -> Loan<C> {
         self.generation += 1;
+        let MetServer { begun, superseded, .. } = S::met(&connection);
         let silence = Arc::new(Silence {
             since: AtomicU64::new(0),
             longest: took.min(LONGEST_SILENCE),
             is_given_up: AtomicBool::new(false),
-            superseded: S::superseded(&connection),
+            superseded,
         });
         let loan = Loan { connection, generation: self.generation, silence };
         self.loan = Some(loan.clone());
-        self.made_at = CLOCK.now();
+        self.made_at = begun;
         self.made_on = Handle::try_current().ok();
         self.fell_silent = false;
         loan

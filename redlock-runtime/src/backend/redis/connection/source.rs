@@ -7,7 +7,7 @@ use deadpool_redis::Pool;
 use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection};
 use deadpool_redis::redis::{Client, RedisResult};
 
-use super::superseded::Superseded;
+use super::met_server::MetServer;
 use crate::backend::redis::pubsub::{Listener, PubsubStream, mailbox, subscription};
 
 /// Longer than any timeout of this library: the timeouts that the owner of a pool has set must not
@@ -44,10 +44,9 @@ pub(crate) trait Source: Send + Sync + 'static {
         std::future::ready(true)
     }
 
-    /// Has another server taken the place of the server of this connection? A source that does not
-    /// identify servers cannot tell.
-    fn superseded(_connection: &Self::Connection) -> Superseded {
-        Superseded::default()
+    /// What the connection met. A source that does not identify servers cannot tell.
+    fn met(_connection: &Self::Connection) -> MetServer {
+        MetServer::unknown()
     }
 
     /// A fresh channel for a client: of publish and subscribe, or a mailbox below `prefix`.

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::clock_jump::{ClockJumps, Sample};
 use super::info::field;
 use crate::backend::redis::clock::CLOCK;
-use crate::backend::redis::connection::{Batching, CONNECT, Source, Superseded};
+use crate::backend::redis::connection::{Batching, CONNECT, MetServer, Source, Superseded};
 use crate::backend::redis::pubsub::{Listener, PubsubStream};
 use crate::backend::{Cause, ClockOffset, MemorySince, Witness};
 use crate::clock::Moment;
@@ -36,7 +36,7 @@ struct IdentityState {
     /// When it was met or heard last.
     heard: Moment,
     memory_since: Option<MemorySince>,
-    /// Set when another process is met. Connections to this one have a clone.
+    /// Set when another process is met, or this one as a replica. Its connections have a clone.
     superseded: Superseded,
     offset: ClockJumps,
     /// It was reported that the server does not identify itself.
@@ -75,9 +75,10 @@ impl ServerIdentity {
         self.founders_key.is_some()
     }
 
-    /// The process that answers; `None`: servers are not identified, or none was met yet.
+    /// The process that answers, whether it was promoted since or not; `None`: servers are not
+    /// identified, or none was met yet.
     pub(crate) fn run_id(&self) -> Option<Arc<str>> {
-        self.state().identity.as_ref().map(|identity| Arc::clone(&identity.run_id))
+        self.state().run_id()
     }
 
     pub(crate) fn memory_since(&self) -> Option<MemorySince> {
@@ -91,9 +92,9 @@ impl ServerIdentity {
     /// Identifies the server of a new connection, if a restart guard needs it. A server that does
     /// not identify itself might have been restarted at any time: it is not used. Nor is a replica:
     /// it has the data of its master, and its promotion shows on new connections only.
-    /// The answer will tell whether another server has taken its place.
-    async fn meet(&self, connection: &mut (impl ConnectionLike + Send)) -> RedisResult<Superseded> {
-        let Some(founders_key) = &self.founders_key else { return Ok(Superseded::default()) };
+    async fn meet(&self, connection: &mut (impl ConnectionLike + Send)) -> RedisResult<MetServer> {
+        let begun = CLOCK.now();
+        let Some(founders_key) = &self.founders_key else { return Ok(MetServer::unknown()) };
         let info: RedisResult<String> = redis::cmd("INFO").query_async(connection).await;
         let now = CLOCK.now();
         let info = match info {
@@ -115,19 +116,19 @@ impl ServerIdentity {
         let known = {
             let state = self.state();
             if state.identity.as_ref() == Some(&identity) {
-                return Ok(state.superseded.clone());
+                return Ok(state.met(begun));
             }
             state.identity.clone()
         };
         let proof = prove(&info, &identity, known.as_ref(), founders_key, connection).await?;
-        let (doubt, superseded) = {
+        let (doubt, met) = {
             let mut state = self.state();
-            (state.meet(&identity, proof, now), state.superseded.clone())
+            (state.meet(&identity, proof, now), state.met(begun))
         };
         if let Some(cause) = doubt {
             telemetry::node_doubted(&self.node, cause.label());
         }
-        Ok(superseded)
+        Ok(met)
     }
 
     fn tell_unknown(&self) {
@@ -221,7 +222,7 @@ pub(crate) struct IdentifiedSource<S> {
     /// The name that CLIENT LIST shows.
     pub(crate) name: Arc<str>,
     pub(crate) identity: Arc<ServerIdentity>,
-    /// When the latest connection was made, in nanoseconds.
+    /// When the latest connection began to be made, in nanoseconds.
     last_made: AtomicU64,
 }
 
@@ -231,7 +232,8 @@ impl<S> IdentifiedSource<S> {
         Self { source, name, identity, last_made: AtomicU64::default() }
     }
 
-    /// When the latest connection was made. It may lead to another server than an older one.
+    /// When the latest connection began to be made. It may lead to another server than one that
+    /// began before.
     pub(crate) fn last_made(&self) -> Moment {
         Moment::from_nanos(self.last_made.load(Ordering::Acquire))
     }
@@ -241,13 +243,14 @@ impl<S: Source> Source for IdentifiedSource<S> {
     type Connection = Batching<S::Connection>;
 
     async fn connect(&self) -> RedisResult<Self::Connection> {
+        let begun = CLOCK.now();
         let mut connection = self.source.connect().await?;
         if self.source.may_be_named() {
             name(connection.clone(), &self.name);
         }
-        let superseded = self.identity.meet(&mut connection).await?;
-        self.last_made.fetch_max(CLOCK.now().nanos(), Ordering::AcqRel);
-        Ok(Batching::new(connection, superseded))
+        let met = self.identity.meet(&mut connection).await?;
+        self.last_made.fetch_max(begun.nanos(), Ordering::AcqRel);
+        Ok(Batching::new(connection, MetServer { begun, ..met }))
     }
 
     fn may_be_named(&self) -> bool {
@@ -262,8 +265,8 @@ impl<S: Source> Source for IdentifiedSource<S> {
         self.source.repeats_unseen()
     }
 
-    fn superseded(connection: &Self::Connection) -> Superseded {
-        connection.superseded().clone()
+    fn met(connection: &Self::Connection) -> MetServer {
+        connection.met().clone()
     }
 
     fn leads(
@@ -313,22 +316,34 @@ impl IdentityState {
             Some(_) if identity.was_promoted => Cause::Replaced,
             Some(_) => Cause::Restarted,
         };
-        let (since, cause) = match proof {
+        let memory = |since, cause| MemorySince::new(Arc::clone(&run_id), since, cause);
+        let memory_since = match proof {
             Proof::Durable(so_long) => {
                 let since = so_long.map_or(Moment::ZERO, |so_long| now.minus(so_long));
                 // A gap from before the restart remains: leases that had ended early were not kept.
                 let gap = self.memory_since.take().filter(|gap| gap.cause != Cause::Started);
                 let gap = gap.filter(|gap| gap.since > since);
-                gap.map_or((since, Cause::Started), |gap| (gap.since, gap.cause))
+                let gap = gap.map(|gap| MemorySince { run_id: Arc::clone(&run_id), ..gap });
+                gap.unwrap_or_else(|| memory(since, Cause::Started))
             }
             // Clients have not watched it here while another process answered: the address has
             // moved there and back, and what was granted meanwhile is not known to this one.
-            Proof::Watched(so_long) if is_other && now.minus(so_long) < heard => (now, cause),
-            Proof::Watched(so_long) => (now.minus(so_long), cause),
-            Proof::Nothing => (now, cause),
+            Proof::Watched(so_long) if is_other && now.minus(so_long) < heard => memory(now, cause),
+            Proof::Watched(so_long) => memory(now.minus(so_long), cause),
+            Proof::Nothing => memory(now, cause),
         };
-        self.memory_since = Some(MemorySince::new(run_id, since, cause));
+        let cause = memory_since.cause;
+        self.memory_since = Some(memory_since);
         (cause != Cause::Started).then_some(cause)
+    }
+
+    fn run_id(&self) -> Option<Arc<str>> {
+        self.identity.as_ref().map(|identity| Arc::clone(&identity.run_id))
+    }
+
+    /// What a connection that `begun` then has met.
+    fn met(&self, begun: Moment) -> MetServer {
+        MetServer { begun, run_id: self.run_id(), superseded: self.superseded.clone() }
     }
 
     /// Connections to the server that was known are not used any more.

@@ -43,7 +43,7 @@ fn acquiring(crowd: &Crowd, name: &str) -> Pin<Box<impl Future<Output = RedisRes
 impl Crowd {
     fn new() -> Self {
         let wire = Wire::default();
-        let connection = Batching::new(wire.clone(), Superseded::default()).with_batches();
+        let connection = Batching::new(wire.clone(), MetServer::unknown()).with_batches();
         let others = vec![connection.clone(); CROWD];
         Self { wire, connection, _others: others }
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::backend::redis::connection::{Scripted, bulk, diagnose};
+use crate::backend::redis::connection::{Scripted, SharedConnection, bulk, diagnose};
 use crate::error::NodeErrorKind;
 
 fn at(seconds: u64) -> Moment {
@@ -43,13 +43,14 @@ fn a_restart_does_not_mend_what_a_jump_of_the_clock_has_ended() {
     let mut state = IdentityState::default();
     meet(&mut state, &info("a", "h", "00"), at(100));
     let cause = Cause::ClockJumped(60_000);
-    state.memory_since = Some(MemorySince::new("a".into(), at(125), cause));
+    state.memory_since = state.memory_since.take().map(|known| known.doubted(at(125), cause));
     state.meet(&identity(&info("b", "i", "00")), Proof::Durable(None), at(130));
     let memory_since = state.memory_since.unwrap();
     assert_eq!(
         (memory_since.since, memory_since.cause, &*memory_since.run_id),
         (at(125), cause, "b")
     );
+    assert_eq!(memory_since.kept_since, at(100), "nor does it take away what that has left");
 }
 
 /// The server counts its uptime by a clock that may have been off.
@@ -243,12 +244,21 @@ async fn a_connection_to_a_server_that_another_one_replaced_is_not_used() {
     let same = meet(&info("a", "h", "00")).await.unwrap();
     // The same process with a new history, and as a master that was promoted.
     meet(&info("a", "i", "h")).await.unwrap();
-    assert!(!first.is_set() && !same.is_set());
+    assert!(!first.superseded.is_set() && !same.superseded.is_set());
     let second = meet(&info("b", "h", "00")).await.unwrap();
-    assert!(first.is_set() && same.is_set() && !second.is_set());
+    assert!(first.superseded.is_set() && same.superseded.is_set() && !second.superseded.is_set());
     meet(&format!("{}role:slave\r\n", info("b", "h", "00"))).await.unwrap_err();
-    assert!(second.is_set());
-    assert!(!meet(&info("b", "h", "00")).await.unwrap().is_set());
+    assert!(second.superseded.is_set());
+    let third = meet(&info("b", "h", "00")).await.unwrap();
+    assert!(!third.superseded.is_set());
+    assert_eq!(
+        [&first, &second, &third].map(|met| met.run_id.as_deref().unwrap()),
+        ["a", "b", "b"]
+    );
+    assert!(first.begun < second.begun);
+    // Its promotion makes no other process of it.
+    meet(&info("b", "i", "h")).await.unwrap();
+    assert_eq!(presence.run_id().as_deref(), Some("b"));
 }
 
 #[test]
@@ -274,4 +284,36 @@ fn the_doubt_is_told_and_a_server_seen_first_is_none() {
     assert_eq!(meet(&info("b", "h", "00"), Proof::Durable(None), at(130)), None);
     assert_eq!(meet(&info("c", "h", "00"), Proof::Nothing, at(160)), Some(Cause::Restarted));
     assert_eq!(meet(&info("d", "i", "h"), Proof::Nothing, at(190)), Some(Cause::Replaced));
+}
+
+/// The first connect takes longer than the second one.
+#[derive(Default)]
+struct Overtaken(AtomicU64);
+
+impl Source for Overtaken {
+    type Connection = Scripted;
+
+    const LEADS_TO_ONE: bool = false;
+
+    async fn connect(&self) -> RedisResult<Scripted> {
+        if self.0.fetch_add(1, Ordering::Relaxed) == 0 {
+            tokio::time::sleep(secs(3)).await;
+        }
+        Ok(Scripted::default())
+    }
+}
+
+/// A connection leads to the server that had the address when it began, as far as anybody knows.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_began_first_is_the_older_one() {
+    let presence = Arc::new(ServerIdentity::new("n".to_owned(), None));
+    let source = Arc::new(IdentifiedSource::new(Overtaken::default(), "n".into(), &presence));
+    let links = [(); 2].map(|()| SharedConnection::new(Arc::clone(&source)));
+    let (first, second) = tokio::join!(links[0].borrow(), links[1].borrow());
+    assert!(first.is_ok() && second.is_ok());
+    let [older, newer] = links.each_ref().map(SharedConnection::made_at);
+    assert!(older < newer && newer == source.last_made());
+    links[0].discard_older(source.last_made());
+    links[1].discard_older(source.last_made());
+    assert_eq!(links.map(|link| link.is_connected()), [false, true]);
 }
