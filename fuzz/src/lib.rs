@@ -27,6 +27,8 @@ mod input;
 mod item;
 #[path = "../../redlock-runtime/src/key/mod.rs"]
 mod key;
+#[path = "../../redlock-macros/src/keys.rs"]
+mod keys;
 #[path = "../../redlock-runtime/src/kind.rs"]
 mod kind;
 #[path = "../../redlock-macros/src/lend.rs"]
