@@ -31,6 +31,7 @@ impl NotifyAll {
         if has_come() {
             return;
         }
+        // The waker of the last poll, and its shield.
         let mut known: Option<(Waker, Waker)> = None;
         poll_fn(|cx| {
             let same = known.take().filter(|(waker, _)| waker.will_wake(cx.waker()));

@@ -30,9 +30,9 @@ pub enum Wait {
     /// masters all the time.
     AtMost(Duration),
     /// One attempt, no waiting. Some more where several callers may have split the votes of N
-    /// masters: otherwise all of them would leave the lock to each other. For a fifth of a second
-    /// then, and for ten times the time that their attempts take where servers are far, which is
-    /// two seconds at most.
+    /// masters: otherwise all of them would leave the lock to each other. They begin within a fifth
+    /// of a second after the first answer; where servers are far, within twenty times as long as
+    /// an attempt takes, which is two seconds at most.
     Never,
     /// Wait until the lock is free, however long it takes.
     Forever,

@@ -11,7 +11,8 @@ use crate::clock::Moment;
 /// Since when a node remembers every lease it granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MemorySince {
-    /// Names the process of the server, from its start or its promotion to its end.
+    /// Names the process of the server, from its start or its promotion to its end: not only the
+    /// `run_id` of its INFO.
     pub(crate) run_id: Arc<str>,
     /// The node may have forgotten what it granted before this.
     pub(crate) since: Moment,

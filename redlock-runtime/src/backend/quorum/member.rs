@@ -133,7 +133,7 @@ impl Member {
     }
 
     /// Since when the node remembers what it granted, by its own answer or by comparison with
-    /// others.
+    /// others: the later of the two in each respect, which doubts more.
     pub(crate) fn memory_since(&self) -> Option<MemorySince> {
         let own = self.backend.memory_since();
         let suspicion = self.memory().suspicion.clone();

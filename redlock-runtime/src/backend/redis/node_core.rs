@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use deadpool_redis::redis::RedisError;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
@@ -10,6 +11,7 @@ use super::clock::CLOCK;
 use super::commands::{ScriptCall, exclusive, shared};
 use super::connection::{
     Batching, LONGEST_SILENCE, Loan, MinReplicas, ReplicaConnections, SharedConnection, Source,
+    diagnose,
 };
 use super::health::{IdentifiedSource, OutageLog, Sample, ServerIdentity};
 use super::pending_undo::PendingUndos;
@@ -17,6 +19,7 @@ use super::pubsub::{HandoverWatchdog, Registry};
 use crate::backend::{Claim, Release};
 use crate::clock::Moment;
 use crate::denial::Denial;
+use crate::error::NodeErrorKind;
 use crate::kind::Kind;
 use crate::report::Reports;
 
@@ -160,14 +163,29 @@ impl<S: Source> NodeCore<S> {
                     () = undo.over.cancelled() => return,
                 });
             }
-            // The outcome does not matter here: the engine releases once more, on a fresh
-            // connection.
-            if let Ok(Ok(_)) = reply {
+            if matches!(&reply, Ok(Err(error)) if kind(error) == NodeErrorKind::NoPermission) {
+                // The user may not use the queue of the lock: only the lock itself is released.
+                let (again, mut behind) =
+                    (release_call(release, false), given_up.connection.clone());
+                reply = timeout(claim.expire, again.invocation.run(&mut behind)).await;
+            }
+            // What the release found does not matter here: the engine releases once more, on a
+            // fresh connection. A refusal is an answer, too: nothing is on its way any more.
+            let is_refused = |error: &RedisError| {
+                matches!(kind(error), NodeErrorKind::NoPermission | NodeErrorKind::ReadOnly)
+            };
+            if let Ok(answer) = &reply
+                && answer.as_ref().err().is_none_or(is_refused)
+            {
                 given_up.heard();
                 undo.answered();
             }
         });
     }
+}
+
+fn kind(error: &RedisError) -> NodeErrorKind {
+    diagnose("", error).error.kind()
 }
 
 /// The command that releases a lock of this kind. `has_queue`: it may use the queue of the lock.
@@ -183,3 +201,6 @@ fn connection_name(client: &str) -> Arc<str> {
     let fitting = |c: char| if c.is_ascii_graphic() { c } else { '_' };
     format!("redlock:{}", client.chars().map(fitting).collect::<String>()).into()
 }
+
+#[cfg(test)]
+mod tests;

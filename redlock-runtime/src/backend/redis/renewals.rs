@@ -35,14 +35,15 @@ impl<S: Source> Route<S> {
         // not believed of an older connection before a new one says so, too. If it cannot be made
         // in time, the next renewal finds it.
         if is_lost && S::LEADS_TO_ONE && made_at < core.source.last_made() {
-            let next = &core.next_renewals;
-            next.discard_older(core.source.last_made());
+            let (next, latest) = (&core.next_renewals, core.source.last_made());
+            next.discard_older(latest);
             match send_script(&core.health, next, &call, deadline, decode, no_undo).await {
-                Ok(newer) => {
+                // Not over one that was under way before the latest.
+                Ok(newer) if next.made_at() >= latest => {
                     core.renewals.adopt(next);
                     answer = newer;
                 }
-                Err(_) => is_loss_believed = false,
+                _ => is_loss_believed = false,
             }
         }
         core.heard_time(answer.found.micros, answer.sent);

@@ -115,6 +115,19 @@ impl<S: Source> Route<S> {
         }
     }
 
+    /// Fails while the clean-up of an earlier command of the same owner is on its way to the
+    /// process that answers: it would take away what is granted now. `has_run`: the acquire was
+    /// answered.
+    fn check_undone(&self, claim: &Claim, has_run: bool) -> Result<(), Failure> {
+        let run_id = || self.core.identity.run_id();
+        if !self.core.pending_undos.is_pending(&claim.owner, run_id) {
+            return Ok(());
+        }
+        let message = "the clean-up of an unanswered acquire is still on its way";
+        let error = NodeError::new(&self.core.name, NodeErrorKind::Refused, message);
+        Err(Failure::new(error, has_run, false))
+    }
+
     /// A counter that a failover may forget does not count.
     async fn raise_over(
         &self,
@@ -238,15 +251,13 @@ type Decode<T> = fn(&Value) -> Option<Timed<T>>;
 impl<S: Source> LockBackend for Route<S> {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         Box::pin(async move {
-            let run_id = || self.core.identity.run_id();
-            if self.core.pending_undos.is_pending(&claim.owner, run_id) {
-                let message = "the clean-up of an unanswered acquire is still on its way";
-                let error = NodeError::new(&self.core.name, NodeErrorKind::Refused, message);
-                return Err(Failure::new(error, false, false).into());
-            }
+            self.check_undone(claim, false)?;
             let deadline = Deadline::after(within);
             let connection = self.connection_by(deadline).await?;
-            Ok(self.acquire_over(&connection, claim, deadline).await?)
+            let acquired = self.acquire_over(&connection, claim, deadline).await?;
+            // The address may have led to another process when this was checked first.
+            self.check_undone(claim, true)?;
+            Ok(acquired)
         })
     }
 

@@ -257,7 +257,7 @@ mod tests {
             Ok(Self(MetServer::unknown()))
         }
 
-        fn met(connection: &Self) -> MetServer {
+        fn used(&self, connection: &Self) -> MetServer {
             connection.0.clone()
         }
     }

@@ -141,7 +141,7 @@ impl<S: Source> SharedConnection<S> {
             let begun = Instant::now();
             let connection = connect(&*source, script).await?;
             let connection = if is_local { S::shared_by_many(connection) } else { connection };
-            Ok(current.lock().install::<S>(connection, begun.elapsed()))
+            Ok(current.lock().install(&*source, connection, begun.elapsed()))
         });
         made.await
     }
@@ -200,7 +200,7 @@ impl<S: Source> SharedConnection<S> {
         let adopted = other.current().loan.take();
         if let Some(loan) = adopted {
             let took = loan.silence.longest;
-            self.current().install::<S>(loan.connection, took);
+            self.current().install(&*self.source, loan.connection, took);
         }
     }
 
@@ -234,7 +234,7 @@ impl<S: Source> SharedConnection<S> {
                 current.forget(&loan);
             }
             if let Some(connection) = made.filter(|_| is_better || is_dead) {
-                current.install::<S>(connection, took);
+                current.install(&*source, connection, took);
             }
         });
     }
@@ -271,10 +271,6 @@ impl<C> Loan<C> {
         self.silence.superseded.is_set()
     }
 
-    fn is_usable(&self) -> bool {
-        !self.silence.is_given_up.load(Ordering::Relaxed) && !self.is_superseded()
-    }
-
     /// Has the connection been silent for too long, now that the caller of a command that was
     /// `sent` has gone?
     fn is_silent(&self, sent: Moment, now: Moment) -> bool {
@@ -290,9 +286,12 @@ impl<C> Loan<C> {
 
 impl<C: Clone> Current<C> {
     /// Takes a connection into use that `took` so long to be made.
-    fn install<S: Source<Connection = C>>(&mut self, connection: C, took: Duration) -> Loan<C> {
+    fn install<S>(&mut self, source: &S, connection: C, took: Duration) -> Loan<C>
+    where
+        S: Source<Connection = C>,
+    {
+        let MetServer { begun, superseded, .. } = source.used(&connection);
         self.generation += 1;
-        let MetServer { begun, superseded, .. } = S::met(&connection);
         let silence = Arc::new(Silence {
             since: AtomicU64::new(0),
             longest: took.min(LONGEST_SILENCE),
@@ -309,7 +308,8 @@ impl<C: Clone> Current<C> {
 
     /// The connection, unless it was given up, or leads to a server that another one replaced.
     fn usable(&mut self) -> Option<&Loan<C>> {
-        if let Some(loan) = self.loan.take_if(|loan| !loan.is_usable()) {
+        let is_given_up = |loan: &Loan<C>| loan.silence.is_given_up.load(Ordering::Relaxed);
+        if let Some(loan) = self.loan.take_if(|loan| is_given_up(loan) || loan.is_superseded()) {
             self.fell_silent |= !loan.is_superseded();
         }
         self.loan.as_ref()
@@ -376,7 +376,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_connection_is_given_as_long_to_answer_as_it_took_to_be_made() {
         let link = SharedConnection::new(Arc::new(Scripted::default()));
-        let install = |took| link.current.lock().install::<Scripted>(Scripted::default(), took);
+        let install =
+            |took| link.current.lock().install(&Scripted::default(), Scripted::default(), took);
         let before = |silence| CLOCK.now().minus(silence);
         let loan = install(SECOND);
         let now = CLOCK.now();

@@ -44,8 +44,9 @@ pub(crate) trait Source: Send + Sync + 'static {
         std::future::ready(true)
     }
 
-    /// What the connection met. A source that does not identify servers cannot tell.
-    fn met(_connection: &Self::Connection) -> MetServer {
+    /// The connection is taken into use, as not all are that were made: one of several attempts to
+    /// connect is enough. Returns what it met; a source that does not identify servers cannot tell.
+    fn used(&self, _connection: &Self::Connection) -> MetServer {
         MetServer::unknown()
     }
 

@@ -222,7 +222,7 @@ pub(crate) struct IdentifiedSource<S> {
     /// The name that CLIENT LIST shows.
     pub(crate) name: Arc<str>,
     pub(crate) identity: Arc<ServerIdentity>,
-    /// When the latest connection began to be made, in nanoseconds.
+    /// When the latest connection in use began to be made, in nanoseconds.
     last_made: AtomicU64,
 }
 
@@ -232,8 +232,8 @@ impl<S> IdentifiedSource<S> {
         Self { source, name, identity, last_made: AtomicU64::default() }
     }
 
-    /// When the latest connection began to be made. It may lead to another server than one that
-    /// began before.
+    /// When the latest connection in use began to be made. It may lead to another server than one
+    /// that began before.
     pub(crate) fn last_made(&self) -> Moment {
         Moment::from_nanos(self.last_made.load(Ordering::Acquire))
     }
@@ -249,7 +249,6 @@ impl<S: Source> Source for IdentifiedSource<S> {
             name(connection.clone(), &self.name);
         }
         let met = self.identity.meet(&mut connection).await?;
-        self.last_made.fetch_max(begun.nanos(), Ordering::AcqRel);
         Ok(Batching::new(connection, MetServer { begun, ..met }))
     }
 
@@ -265,7 +264,8 @@ impl<S: Source> Source for IdentifiedSource<S> {
         self.source.repeats_unseen()
     }
 
-    fn met(connection: &Self::Connection) -> MetServer {
+    fn used(&self, connection: &Self::Connection) -> MetServer {
+        self.last_made.fetch_max(connection.met().begun.nanos(), Ordering::AcqRel);
         connection.met().clone()
     }
 

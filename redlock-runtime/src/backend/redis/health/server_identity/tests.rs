@@ -1,4 +1,5 @@
 use super::*;
+use crate::backend::redis::commands::exclusive::release;
 use crate::backend::redis::connection::{Scripted, SharedConnection, bulk, diagnose};
 use crate::error::NodeErrorKind;
 
@@ -316,4 +317,50 @@ async fn a_connection_that_began_first_is_the_older_one() {
     links[0].discard_older(source.last_made());
     links[1].discard_older(source.last_made());
     assert_eq!(links.map(|link| link.is_connected()), [false, true]);
+}
+
+/// Connects, and answers, slowly, so that a second attempt to connect joins the first one.
+#[derive(Clone, Default)]
+struct Slow;
+
+impl Source for Slow {
+    type Connection = Self;
+
+    async fn connect(&self) -> RedisResult<Self> {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        Ok(Self)
+    }
+}
+
+impl ConnectionLike for Slow {
+    fn req_packed_command<'a>(&'a mut self, _: &'a redis::Cmd) -> redis::RedisFuture<'a, Value> {
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            Ok(Value::Nil)
+        })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        _: &'a redis::Pipeline,
+        _: usize,
+        _: usize,
+    ) -> redis::RedisFuture<'a, Vec<Value>> {
+        unreachable!("no pipeline is sent")
+    }
+
+    fn get_db(&self) -> i64 {
+        0
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_to_connect_that_is_not_used_makes_no_other_one_older() {
+    let presence = Arc::new(ServerIdentity::new("n".to_owned(), None));
+    let source = Arc::new(IdentifiedSource::new(Slow, "n".into(), &presence));
+    let link = SharedConnection::of(Arc::clone(&source), &release::SCRIPT);
+    assert!(link.borrow().await.is_ok());
+    assert_eq!(link.made_at(), source.last_made());
+    link.discard_older(source.last_made());
+    assert!(link.is_connected());
 }

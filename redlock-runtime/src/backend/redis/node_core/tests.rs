@@ -1,0 +1,73 @@
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use deadpool_redis::redis::RedisResult;
+
+use super::*;
+use crate::backend::LockBackend;
+use crate::backend::redis::connection::{Scripted, bulk};
+use crate::backend::redis::route::Route;
+use crate::key::LockKey;
+use crate::owner::Owner;
+
+fn claim() -> Claim {
+    Claim {
+        key: LockKey::new("lock:", "k").unwrap(),
+        owner: Owner::of_nobody("test"),
+        expire: Duration::from_secs(60),
+        kind: Kind::Exclusive,
+    }
+}
+
+/// Is the clean-up of an acquire on its way after these answers to it?
+async fn is_pending<const N: usize>(answers: [&str; N]) -> bool {
+    let core =
+        Arc::new(NodeCore::new("n".to_owned(), Scripted::new(answers), NodeOptions::default()));
+    let connection = SharedConnection::new(Arc::clone(&core.source));
+    let (claim, loan) = (claim(), connection.borrow().await.unwrap());
+    core.undo_acquire(None, loan, &claim);
+    assert!(core.pending_undos.is_pending(&claim.owner, || None));
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    core.pending_undos.is_pending(&claim.owner, || None)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clean_up_that_is_answered_is_on_its_way_no_more() {
+    assert!(!is_pending([":0"]).await);
+    // The server has become a replica, or the user may not release.
+    assert!(!is_pending(["-READONLY You can't write against a read only replica."]).await);
+    // Without the queue of the lock, which the user may not use, it is sent once more.
+    let denied = "-NOPERM No permissions to access a key";
+    assert!(!is_pending([denied, ":1"]).await);
+    // Others may have said this in the place of the server, which may still run the script.
+    assert!(is_pending(["-ERR upstream failure"]).await);
+}
+
+/// While it connects, it turns out that a clean-up is on its way to the process that it meets.
+struct Late {
+    undo: Arc<OnceLock<(PendingUndos, Owner)>>,
+}
+
+impl Source for Late {
+    type Connection = Scripted;
+
+    async fn connect(&self) -> RedisResult<Scripted> {
+        let (undos, owner) = self.undo.get().unwrap();
+        undos.sent(owner, None);
+        Ok(Scripted::new([&bulk("1795000000000000 17")]))
+    }
+}
+
+#[tokio::test]
+async fn what_a_clean_up_on_its_way_would_take_away_is_not_granted() {
+    let undo = Arc::<OnceLock<_>>::default();
+    let core =
+        NodeCore::new("n".to_owned(), Late { undo: Arc::clone(&undo) }, NodeOptions::default());
+    let claim = claim();
+    undo.set((core.pending_undos.clone(), claim.owner.clone())).unwrap_or_default();
+    let fault = Route::new(core).acquire(&claim, Duration::from_secs(60)).await.unwrap_err();
+    assert!(fault.is_unknown && !fault.is_final);
+    assert_eq!(fault.nodes[0].kind(), NodeErrorKind::Refused);
+}
