@@ -123,6 +123,33 @@ async fn a_node_that_was_out_of_reach_for_longer_than_the_lease_counts_later() {
     renewed(2).await;
 }
 
+/// The clean-up is refused as a whole where the user may not use the queue of a lock; then it is
+/// sent for the lock alone.
+#[tokio::test]
+async fn a_node_whose_user_has_no_queue_counts_after_a_clean_up() {
+    let masters = [Server::start().await, Server::start().await, Server::start().await];
+    let prefix = unique_prefix();
+    let (locks, counters) = (format!("~{prefix}*"), format!("~{{{prefix}*}}:fence"));
+    for master in &masters {
+        let user = ["ACL", "SETUSER", "app", "on", ">secret", &locks, &counters, "&*", "+@all"];
+        master.raw().cmd(&user).await;
+    }
+    let away = Proxy::start(&masters[2]);
+    let addresses = [masters[0].addr(), masters[1].addr(), away.addr()];
+    let urls = addresses.map(|address| format!("redis://app:secret@{address}"));
+    let redlock = Redlock::builder().urls(urls).prefix(&prefix).build().await.unwrap();
+    away.black_hole();
+    let guard = redlock.lock("k").expire(secs(3)).acquire().await.unwrap();
+    away.pass();
+    let renewed = async |times: u32| {
+        let until = guard.renewals() + times;
+        eventually(secs(60), || async { guard.renewals() >= until }).await;
+    };
+    renewed(2).await;
+    masters[0].kill9();
+    renewed(2).await;
+}
+
 #[tokio::test]
 async fn a_node_that_lost_its_data_is_won_back_by_a_renewal() {
     let masters = masters().await;
