@@ -139,12 +139,13 @@ async fn a_node_whose_user_has_no_queue_counts_after_a_clean_up() {
     let urls = addresses.map(|address| format!("redis://app:secret@{address}"));
     let redlock = Redlock::builder().urls(urls).prefix(&prefix).build().await.unwrap();
     away.black_hole();
-    let guard = redlock.lock("k").expire(secs(3)).acquire().await.unwrap();
-    away.pass();
+    let guard = redlock.lock("k").expire(secs(2)).acquire().await.unwrap();
     let renewed = async |times: u32| {
         let until = guard.renewals() + times;
         eventually(secs(60), || async { guard.renewals() >= until }).await;
     };
+    renewed(1).await;
+    away.pass();
     renewed(2).await;
     masters[0].kill9();
     renewed(2).await;
