@@ -1,12 +1,13 @@
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_redis::redis::RedisResult;
 
 use super::*;
-use crate::backend::LockBackend;
 use crate::backend::redis::connection::{Scripted, bulk};
 use crate::backend::redis::route::Route;
+use crate::backend::{Found, LockBackend};
 use crate::key::LockKey;
 use crate::owner::Owner;
 
@@ -70,4 +71,40 @@ async fn what_a_clean_up_on_its_way_would_take_away_is_not_granted() {
     let fault = Route::new(core).acquire(&claim, Duration::from_secs(60)).await.unwrap_err();
     assert!(fault.is_unknown && !fault.is_final);
     assert_eq!(fault.nodes[0].kind(), NodeErrorKind::Refused);
+}
+
+/// All of its servers say that a lease is gone. While it is slow, a connect takes longer than a
+/// second.
+struct Gone {
+    is_slow: Arc<AtomicBool>,
+}
+
+impl Source for Gone {
+    type Connection = Scripted;
+
+    async fn connect(&self) -> RedisResult<Scripted> {
+        if self.is_slow.load(Ordering::Relaxed) {
+            tokio::time::sleep(Duration::from_millis(1_500)).await;
+        }
+        Ok(Scripted::new(["*3\r\n:17\r\n:1\r\n:0"; 4]))
+    }
+}
+
+/// It may lead to the master before a failover, as a connection in use may.
+#[tokio::test(start_paused = true)]
+async fn a_connect_that_began_before_the_latest_connection_proves_no_loss() {
+    let (claims, is_slow) = ([claim()], Arc::new(AtomicBool::new(false)));
+    let gone = Gone { is_slow: Arc::clone(&is_slow) };
+    let route = Route::new(NodeCore::new("n".to_owned(), gone, NodeOptions::default()));
+    let renew = async |seconds| route.renew(&claims, Duration::from_secs(seconds)).await;
+    assert!(route.core.renewals.borrow().await.is_ok());
+    let calls = route.calls.borrow().await.unwrap();
+    is_slow.store(true, Ordering::Relaxed);
+    assert_eq!(renew(1).await.unwrap(), [None], "no other connection has said so yet");
+    // A failover: callers connect anew, while that connect is under way.
+    is_slow.store(false, Ordering::Relaxed);
+    route.calls.discard(&calls);
+    assert!(route.calls.borrow().await.is_ok());
+    assert_eq!(renew(60).await.unwrap(), [None]);
+    assert_eq!(renew(60).await.unwrap(), [Some(Found::Gone)], "over one that began later");
 }
