@@ -126,7 +126,8 @@ pub(super) async fn acquire_one(engine: &Arc<Engine>, order: &Order, terms: &Ter
             return Err(LockError::ShuttingDown { key: order.key.name().to_owned() });
         }
         let granted = match order.policy.wait() {
-            Wait::Never => try_once(engine, order, terms, begun).await,
+            // Boxed: the futures of callers that wait would be larger.
+            Wait::Never => Box::pin(try_once(engine, order, terms, begun)).await,
             Wait::AtMost(limit) => {
                 // There is time for one more attempt in any case.
                 let end = terms.started.plus(limit).max(begun);

@@ -66,11 +66,25 @@ impl LockKey {
         let mut helpers = String::with_capacity(3 * self.full.len() + HELPERS_LENGTH);
         self.push_mark(&mut helpers);
         let mark_end = helpers.len();
-        let has_tag = hash_tag(&self.full).is_some();
-        self.push_helper(&mut helpers, has_tag, FENCE_SUFFIX);
+        self.push_fence(&mut helpers);
         let counter_end = helpers.len();
-        self.push_helper(&mut helpers, has_tag, QUEUE_SUFFIX);
+        self.push_queue(&mut helpers);
         WithHelpers { lock: &self.full, helpers, mark_end, counter_end }
+    }
+
+    /// Appends the key of the fencing mark.
+    pub(crate) fn push_mark(&self, names: &mut String) {
+        push_neighbour(names, &self.full, &self.full[..self.prefix_length], MARK_SUFFIX);
+    }
+
+    /// Appends the key of the fencing counter.
+    pub(crate) fn push_fence(&self, names: &mut String) {
+        self.push_helper(names, FENCE_SUFFIX);
+    }
+
+    /// Appends the key of the queue.
+    pub(crate) fn push_queue(&self, names: &mut String) {
+        self.push_helper(names, QUEUE_SUFFIX);
     }
 
     /// The key of the fencing mark, which all locks of a hash slot and a prefix share.
@@ -98,17 +112,14 @@ impl LockKey {
 
     fn helper_key(&self, suffix: &str) -> String {
         let mut name = String::with_capacity(self.full.len() + 2 + suffix.len());
-        self.push_helper(&mut name, hash_tag(&self.full).is_some(), suffix);
+        self.push_helper(&mut name, suffix);
         name
-    }
-
-    fn push_mark(&self, names: &mut String) {
-        push_neighbour(names, &self.full, &self.full[..self.prefix_length], MARK_SUFFIX);
     }
 
     /// No two lock keys share a helper key. Where the key has a tag of its own, two colons follow:
     /// `{stock}::fence` belongs to the key `{stock}`, and `{stock}:fence` to `stock`.
-    fn push_helper(&self, names: &mut String, has_tag: bool, suffix: &str) {
+    fn push_helper(&self, names: &mut String, suffix: &str) {
+        let has_tag = hash_tag(&self.full).is_some();
         let parts =
             if has_tag { ["", &*self.full, ":", suffix] } else { ["{", &*self.full, "}", suffix] };
         for part in parts {

@@ -85,19 +85,21 @@ fn begin(mut task: ReleaseTask, route: Arc<dyn LockBackend>, over: oneshot::Send
     let Ok(unawaited) = UNAWAITED.of(process, Mutex::default) else { return };
     // Where releases follow each other, earlier ones have been answered meanwhile. Ending them here
     // costs less than on the background thread: their state is in this core's cache.
-    let mut oldest = add(unawaited, |releases| {
-        let count = REAPED.min(releases.len());
-        let oldest: VecDeque<_> = releases.drain(..count).collect();
+    let mut oldest: [_; REAPED] = add(unawaited, |releases| {
+        let oldest = std::array::from_fn(|_| releases.pop_front());
         releases.push_back(sent);
         oldest
     });
-    while oldest.front_mut().is_some_and(|release| release.is_over(now)) {
-        oldest.pop_front();
+    for place in &mut oldest {
+        if place.as_mut().is_some_and(|release| !release.is_over(now)) {
+            break;
+        }
+        *place = None;
     }
-    if !oldest.is_empty() {
+    if oldest.iter().any(Option::is_some) {
         add(unawaited, |releases| {
             // One by one: there may be hundreds behind them, which stay where they are.
-            while let Some(release) = oldest.pop_back() {
+            for release in oldest.into_iter().flatten().rev() {
                 releases.push_front(release);
             }
         });

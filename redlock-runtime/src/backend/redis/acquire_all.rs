@@ -31,7 +31,7 @@ impl<S: Source> AcquireAll for Route<S> {
             };
             let decode = |value: &Value| exclusive::acquire_all::decode(value, claims.len());
             let deadline = Deadline::after(within);
-            let sent = send_script(&core.health, &self.calls, &call, deadline, decode, undo).await;
+            let sent = send_script(&core.health, &self.calls, &call, &deadline, decode, undo).await;
             let answer = sent.inspect_err(|failure| {
                 // A stricter user may not know this script.
                 if failure.error.kind() == NodeErrorKind::NoPermission {

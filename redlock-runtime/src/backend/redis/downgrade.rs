@@ -14,7 +14,7 @@ impl<S: Source> Route<S> {
         connection: &SharedConnection<IdentifiedSource<S>>,
         held: &Claim,
         next: &Claim,
-        deadline: Deadline,
+        deadline: &Deadline,
     ) -> Result<Downgraded, Failure> {
         let (core, home) = (&self.core, self.home.as_ref());
         let replicas = core.min_replicas();
@@ -46,8 +46,8 @@ impl<S: Source> Downgrade for Route<S> {
     ) -> Reply<'a, Downgraded> {
         Box::pin(async move {
             let deadline = Deadline::after(within);
-            let connection = self.connection_by(deadline).await?;
-            Ok(self.downgrade_over(&connection, held, next, deadline).await?)
+            let connection = self.connection_by(&deadline).await?;
+            Ok(self.downgrade_over(&connection, held, next, &deadline).await?)
         })
     }
 }

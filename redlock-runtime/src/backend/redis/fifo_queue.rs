@@ -85,7 +85,7 @@ impl<S: Source> FifoQueue for Route<S> {
             };
             let decode = exclusive::rotate::decode;
             let rotated =
-                send_script(&core.health, &self.calls, &call, deadline, decode, undo).await;
+                send_script(&core.health, &self.calls, &call, &deadline, decode, undo).await;
             if rotated.as_ref().is_err_and(|failure| failure.is_unknown) {
                 core.registry.gave_up(next);
             }
@@ -112,7 +112,7 @@ async fn send<S: Source>(
 ) -> Result<Enqueued, Fault> {
     let (core, decode) = (&route.core, exclusive::enqueue::decode);
     let deadline = Deadline::after(within);
-    let answer = send_script(&core.health, &route.calls, call, deadline, decode, undo).await?;
+    let answer = send_script(&core.health, &route.calls, call, &deadline, decode, undo).await?;
     core.heard_time(answer.found.micros, answer.sent);
     Ok(match answer.found.found {
         Enqueued::Waiting { holder, position } => {

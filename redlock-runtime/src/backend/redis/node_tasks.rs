@@ -75,7 +75,7 @@ async fn nudge<S: Source>(
     let (call, decode) = (exclusive::nudge::call(key, owner), exclusive::nudge::decode);
     let deadline = Deadline::after(REPLY);
     // Waiters check by themselves if this fails.
-    let nudged = send_script(&core.health, calls, &call, deadline, decode, no_undo).await.ok()?;
+    let nudged = send_script(&core.health, calls, &call, &deadline, decode, no_undo).await.ok()?;
     let (free_in, waiting) = nudged.found;
     free_in.filter(|free_in| waiting > 0 && *free_in <= CLAIM_WINDOW)
 }

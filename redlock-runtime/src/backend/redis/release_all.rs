@@ -37,7 +37,7 @@ impl<S: Source> ReleaseAll for Route<S> {
             let call = exclusive::release_all::call(releases);
             let decode = |value: &Value| exclusive::release_all::decode(value, releases.len());
             let health = &core.health;
-            match send_script(health, &self.calls, &call, deadline, decode, no_undo).await {
+            match send_script(health, &self.calls, &call, &deadline, decode, no_undo).await {
                 Ok(answer) => {
                     core.release_all_denial.allowed();
                     let each = releases.iter().zip(answer.found);

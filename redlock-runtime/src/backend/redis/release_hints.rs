@@ -32,7 +32,7 @@ impl<S: Source> ReleaseHints for Route<S> {
             let call = exclusive::release_hint::call(claim, channel);
             let decode = exclusive::release_hint::decode;
             let answer =
-                send_script(&core.health, &self.calls, &call, deadline, decode, no_undo).await?;
+                send_script(&core.health, &self.calls, &call, &deadline, decode, no_undo).await?;
             match answer.found {
                 Noted::Free => on_release(),
                 Noted::Once => {}

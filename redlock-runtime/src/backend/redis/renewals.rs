@@ -28,7 +28,7 @@ impl<S: Source> Route<S> {
         let deadline = Deadline::after(within);
         let made_at = core.renewals.made_at();
         let mut answer =
-            send_script(&core.health, &core.renewals, &call, deadline, decode, no_undo).await?;
+            send_script(&core.health, &core.renewals, &call, &deadline, decode, no_undo).await?;
         let mut is_loss_believed = true;
         let is_lost = answer.found.found.iter().any(|found| found.loss().is_some());
         // After a failover, commands may go to another server than renewals. That a lock is lost is
@@ -37,7 +37,7 @@ impl<S: Source> Route<S> {
         if is_lost && S::LEADS_TO_ONE && made_at < core.source.last_made() {
             let (next, latest) = (&core.next_renewals, core.source.last_made());
             next.discard_older(latest);
-            match send_script(&core.health, next, &call, deadline, decode, no_undo).await {
+            match send_script(&core.health, next, &call, &deadline, decode, no_undo).await {
                 // Not over one that was under way before the latest.
                 Ok(newer) if next.made_at() >= latest => {
                     core.renewals.adopt(next);

@@ -64,7 +64,7 @@ impl<S: Source> Route<S> {
     /// The connection for a command that writes what replicas may have to confirm.
     pub(super) async fn connection_by(
         &self,
-        deadline: Deadline,
+        deadline: &Deadline,
     ) -> Result<CommandConnection<'_, IdentifiedSource<S>>, Failure> {
         let Some((_, connections)) = &self.core.replicated else {
             return Ok(CommandConnection::Shared(&self.calls));
@@ -81,7 +81,7 @@ impl<S: Source> Route<S> {
         &self,
         connection: &SharedConnection<IdentifiedSource<S>>,
         claim: &Claim,
-        deadline: Deadline,
+        deadline: &Deadline,
     ) -> Result<Acquired, Failure> {
         let replicas = self.core.min_replicas();
         let (mut call, decode): (_, Decode<_>) = match claim.kind {
@@ -133,7 +133,7 @@ impl<S: Source> Route<S> {
         &self,
         connection: &SharedConnection<IdentifiedSource<S>>,
         mut call: ScriptCall,
-        deadline: Deadline,
+        deadline: &Deadline,
     ) -> Result<Found, Failure> {
         let replicas = self.core.min_replicas();
         call.replicas = replicas;
@@ -159,7 +159,7 @@ impl<S: Source> Route<S> {
         let answer = loop {
             let call = release_call(*release, has_queue);
             let (health, decode) = (&core.health, exclusive::release::decode);
-            match send_script(health, &self.calls, &call, deadline, decode, no_undo).await {
+            match send_script(health, &self.calls, &call, &deadline, decode, no_undo).await {
                 Err(failure) if has_queue && is_queue_out_of_reach::<S>(&failure.error) => {
                     has_queue = false;
                     refused = Some((failure.error.kind(), failure.is_unknown));
@@ -253,8 +253,8 @@ impl<S: Source> LockBackend for Route<S> {
         Box::pin(async move {
             self.check_undone(claim, false)?;
             let deadline = Deadline::after(within);
-            let connection = self.connection_by(deadline).await?;
-            let acquired = self.acquire_over(&connection, claim, deadline).await?;
+            let connection = self.connection_by(&deadline).await?;
+            let acquired = self.acquire_over(&connection, claim, &deadline).await?;
             // The address may have led to another process when this was checked first.
             self.check_undone(claim, true)?;
             Ok(acquired)
@@ -293,8 +293,8 @@ impl<S: Source> LockBackend for Route<S> {
         };
         Box::pin(async move {
             let deadline = Deadline::after(within);
-            let connection = self.connection_by(deadline).await?;
-            Ok(self.raise_over(&connection, call, deadline).await?)
+            let connection = self.connection_by(&deadline).await?;
+            Ok(self.raise_over(&connection, call, &deadline).await?)
         })
     }
 

@@ -6,15 +6,15 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use deadpool_redis::redis::aio::ConnectionLike;
-use deadpool_redis::redis::{Cmd, Pipeline, RedisError, RedisFuture, Value};
+use deadpool_redis::redis::{RedisError, RedisResult, Value};
 
-use super::commands::exclusive::batch::{self, Part};
+use super::commands::exclusive::batch;
 use super::commands::exclusive::release_hint::{self, Noted};
 use super::commands::exclusive::{
     self, acquire, acquire_all, enqueue, nudge, raise, release, release_all, renew, rotate,
 };
 use super::commands::reply::Timed;
-use super::commands::{ScriptCall, shared};
+use super::commands::{Part, ScriptCall, shared};
 use super::connection::diagnose;
 use super::founders;
 use super::pubsub::{NOBODY, handed_over};
@@ -54,12 +54,36 @@ impl<T: 'static> SimulatedCall<T> {
         server: &mut (impl ConnectionLike + Send),
         is_by_text: bool,
     ) -> SimulatedReply<T> {
-        let invocation = &self.call.invocation;
+        let invocation = self.call.invocation();
         let reply = if is_by_text {
             at_once(invocation.run_text(server)).map(Some)
         } else {
             at_once(invocation.run_known(server))
         };
+        self.read(reply)
+    }
+
+    /// As [`ask`](Self::ask), in a batch of its own where the call can be part of one.
+    pub(crate) fn ask_in_batch(
+        &self,
+        server: &mut (impl ConnectionLike + Send),
+    ) -> SimulatedReply<T> {
+        let Some(part) = self.call.part() else { return self.ask(server, false) };
+        let batch = batch::invocation(&[part]);
+        let reply = match at_once(batch.run_known(server)) {
+            Ok(Some(reply)) => {
+                batch::decode(reply, 1).expect("the answer of a batch").pop().flatten()
+            }
+            Ok(None) => None,
+            Err(error) => return self.read(Err(error)),
+        };
+        match reply {
+            Some(answer) => self.read(Ok(Some(answer))),
+            None => self.ask(server, false),
+        }
+    }
+
+    fn read(&self, reply: RedisResult<Option<Value>>) -> SimulatedReply<T> {
         match reply {
             Ok(Some(value)) => match (self.decode)(&value) {
                 Some(answer) => SimulatedReply::Answer(answer),
@@ -72,48 +96,15 @@ impl<T: 'static> SimulatedCall<T> {
 
     /// Is another script made known before this one?
     pub(crate) fn has_follower(&self) -> bool {
-        self.call.invocation.follower().is_some()
+        self.call.invocation().follower().is_some()
     }
 
     /// Makes the follower of the script known.
     pub(crate) fn introduce(&self, server: &mut (impl ConnectionLike + Send)) {
-        if let Some(follower) = self.call.invocation.follower() {
+        if let Some(follower) = self.call.invocation().follower() {
             // What it replies does not matter.
             let _ = at_once(follower.run_text(server));
         }
-    }
-}
-
-/// A server to which each acquire and each release comes in a batch of its own, where it can be
-/// part of one.
-pub(crate) struct InBatches<'a, S>(pub(crate) &'a mut S);
-
-impl<S: ConnectionLike + Send> ConnectionLike for InBatches<'_, S> {
-    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        let Some(part) = Part::of(command) else { return self.0.req_packed_command(command) };
-        let batch = batch::invocation(std::iter::once(&part));
-        Box::pin(async move {
-            if let Some(reply) = batch.run_known(self.0).await? {
-                let mut answers = batch::decode(reply, 1).expect("the answer of a batch");
-                if let Some(Some(answer)) = answers.pop() {
-                    return Ok(answer);
-                }
-            }
-            self.0.req_packed_command(command).await
-        })
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        pipeline: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        self.0.req_packed_commands(pipeline, offset, count)
-    }
-
-    fn get_db(&self) -> i64 {
-        self.0.get_db()
     }
 }
 
@@ -127,13 +118,10 @@ pub(crate) fn ask_batch(
     releases: &[SimulatedCall<(Found, bool)>],
     acquires: &[SimulatedCall<Acquired>],
 ) -> BatchAnswers {
-    let part = |call: &ScriptCall| {
-        Part::of(call.invocation.by_digest()).expect("it can be part of a batch")
-    };
     let calls = releases.iter().map(|release| &release.call);
-    let parts: Vec<Part> =
-        calls.chain(acquires.iter().map(|asked| &asked.call)).map(part).collect();
-    let reply = at_once(batch::invocation(parts.iter()).run(server));
+    let calls = calls.chain(acquires.iter().map(|acquire| &acquire.call));
+    let parts: Vec<&Part> = calls.filter_map(ScriptCall::part).collect();
+    let reply = at_once(batch::invocation(&parts).run(server));
     let answers = batch::decode(reply.expect("a reply"), parts.len()).expect("all answers");
     let (first, then) = answers.split_at(releases.len());
     let first =

@@ -8,7 +8,7 @@ use redis_model::{Content, Keyspace, Server};
 use super::line::{Entry, ReleaseHint, channel, process};
 use super::plan::{KEYS, LinePlan, NodePlan, Tick, Upheaval};
 use super::scripts::{By, scripts};
-use crate::backend::simulated::{self, InBatches, SimulatedCall, SimulatedReply};
+use crate::backend::simulated::{self, SimulatedCall, SimulatedReply};
 use crate::backend::{
     Acquired, AllAcquired, CLAIM_WINDOW, Claim, Enqueued, Found, FoundersOffer, Release, Rotated,
     TokensUsed,
@@ -234,7 +234,7 @@ impl Node {
         // Half of what can be part of a batch comes in one: the outcome is the same.
         self.asked += 1;
         let reply = if by == By::Digest && self.asked.is_multiple_of(2) {
-            call.ask(&mut InBatches(&mut self.server), false)
+            call.ask_in_batch(&mut self.server)
         } else {
             call.ask(&mut self.server, by == By::Text)
         };

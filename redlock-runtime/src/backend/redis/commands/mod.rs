@@ -2,11 +2,15 @@
 
 pub(crate) mod exclusive;
 mod failure;
+mod part;
 pub(crate) mod reply;
 mod script;
+mod script_call;
 mod send_script;
 pub(crate) mod shared;
 
 pub(crate) use failure::{Failure, no_connection, no_reply};
+pub(crate) use part::{Part, PartAnswer, Verb};
 pub(crate) use script::{Invocation, Script, with_hand_over};
-pub(crate) use send_script::{Deadline, ScriptCall, is_passing, no_undo, send_script};
+pub(crate) use script_call::ScriptCall;
+pub(crate) use send_script::{Deadline, is_passing, no_undo, send_script};

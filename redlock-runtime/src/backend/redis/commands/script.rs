@@ -53,6 +53,7 @@ impl Script {
 }
 
 /// A script with its keys and arguments. It can be sent more than once.
+#[derive(Clone)]
 pub(crate) struct Invocation {
     script: &'static Script,
     by_digest: Cmd,
@@ -64,10 +65,22 @@ impl Invocation {
         keys: &[T],
         args: &[T],
     ) -> Self {
-        let words = WORDS_AHEAD + keys.len() + args.len();
-        let length = keys.iter().chain(args).map(|word| word.as_ref().len()).sum::<usize>();
-        let mut by_digest = Cmd::with_capacity(words, BYTES_AHEAD + length);
-        by_digest.arg("EVALSHA").arg(script.digest()).arg(keys.len()).arg(keys).arg(args);
+        let bytes = keys.iter().chain(args).map(|word| word.as_ref().len()).sum();
+        let words = |command: &mut Cmd| _ = command.arg(keys).arg(args);
+        Self::with(script, [keys.len(), args.len()], bytes, words)
+    }
+
+    /// As [`new`](Self::new), for keys and arguments that are written where they are sent from:
+    /// so many of each, and about so many `bytes` of them.
+    pub(crate) fn with(
+        script: &'static Script,
+        [keys, args]: [usize; 2],
+        bytes: usize,
+        write: impl FnOnce(&mut Cmd),
+    ) -> Self {
+        let mut by_digest = Cmd::with_capacity(WORDS_AHEAD + keys + args, BYTES_AHEAD + bytes);
+        by_digest.arg("EVALSHA").arg(script.digest()).arg(keys);
+        write(&mut by_digest);
         Self { script, by_digest }
     }
 

@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, Timeout, sleep, timeout_at};
 
 use super::failure::{Failure, no_connection, no_reply, nonsense, superseded};
-use super::script::{Invocation, Script};
+use super::script_call::ScriptCall;
 use crate::backend::redis::clock::CLOCK;
-use crate::backend::redis::connection::{Loan, MinReplicas, SharedConnection, Source, diagnose};
+use crate::backend::redis::connection::{Loan, SharedConnection, Source, diagnose};
 use crate::backend::redis::health::OutageLog;
 use crate::clock::Moment;
 use crate::error::NodeErrorKind;
@@ -18,55 +17,6 @@ use crate::error::NodeErrorKind;
 /// The pause before a second repetition, in which a connection is made. Each further pause is twice
 /// as long.
 const PAUSE: Duration = Duration::from_millis(5);
-
-/// A script call: the script, its keys, its arguments, and the replicas that have to confirm it.
-pub(crate) struct ScriptCall {
-    pub(crate) invocation: Invocation,
-    pub(crate) replicas: Option<MinReplicas>,
-    /// Running it twice has the effect of running it once.
-    pub(crate) may_repeat: bool,
-}
-
-impl ScriptCall {
-    pub(crate) fn new(script: &'static Script, keys: &[&str], args: &[&str]) -> Self {
-        let invocation = Invocation::new(script, keys, args);
-        Self { invocation, replicas: None, may_repeat: true }
-    }
-
-    /// The script's reply, and how many replicas confirmed it, if that was requested.
-    async fn send(
-        &self,
-        loan: &mut Loan<impl ConnectionLike + Clone + Send>,
-    ) -> RedisResult<(Value, RedisResult<u32>)> {
-        match self.replicas {
-            None => Ok((self.invocation.run(&mut loan.connection).await?, Ok(0))),
-            Some(replicas) => Box::pin(self.send_and_confirm(replicas, loan)).await,
-        }
-    }
-
-    async fn send_and_confirm(
-        &self,
-        replicas: MinReplicas,
-        loan: &mut Loan<impl ConnectionLike + Clone + Send>,
-    ) -> RedisResult<(Value, RedisResult<u32>)> {
-        let mut behind = loan.connection.clone();
-        let (first, confirmed) = tokio::join!(
-            biased;
-            self.invocation.run_known(&mut loan.connection),
-            replicas.confirm(&mut behind)
-        );
-        if let Some(value) = first? {
-            return Ok((value, confirmed));
-        }
-        // The server did not know the script: WAIT counted the writes before it.
-        let (value, confirmed) = tokio::join!(
-            biased;
-            self.invocation.run_text(&mut loan.connection),
-            replicas.confirm(&mut behind)
-        );
-        Ok((value?, confirmed))
-    }
-}
 
 /// When the answer to a call must have come.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +31,7 @@ impl Deadline {
         Self { end: Instant::now() + within, within }
     }
 
-    fn left(self) -> Duration {
+    fn left(&self) -> Duration {
         self.end.saturating_duration_since(Instant::now())
     }
 }
@@ -94,12 +44,11 @@ pub(crate) async fn send_script<S: Source, T>(
     health: &OutageLog,
     connection: &SharedConnection<S>,
     call: &ScriptCall,
-    deadline: Deadline,
+    deadline: &Deadline,
     decode: impl Fn(&Value) -> Option<T>,
     on_abandoned: impl Fn(Loan<S::Connection>),
 ) -> Result<ScriptAnswer<T, S::Connection>, Failure> {
     let node = health.node();
-    let Deadline { end, within } = deadline;
     let (mut is_unknown, mut repeats) = (false, 0);
     let failure = loop {
         let loan = match connection.at_hand() {
@@ -112,13 +61,13 @@ pub(crate) async fn send_script<S: Source, T>(
         };
         let mut sending = Sending { loan, is_over: false, on_abandoned: &on_abandoned };
         let sent = CLOCK.now();
-        match bounded(connection, end, call.send(&mut sending.loan)).await {
+        match bounded(connection, deadline, call.send::<S>(&mut sending.loan)).await {
             Ok(Ok(_)) if sending.loan.is_superseded() => break superseded(node),
             Ok(Ok((value, confirmed))) => {
                 sending.loan.heard();
                 let Some(found) = decode(&value) else {
                     // The next reply on this connection may be just as wrong.
-                    connection.failed(&sending.loan, &call.invocation.key());
+                    connection.failed(&sending.loan, &call.key());
                     break nonsense(node, &value);
                 };
                 sending.is_over = true;
@@ -141,11 +90,11 @@ pub(crate) async fn send_script<S: Source, T>(
                 // has not helped, the whole client is replaced.
                 let mends_itself = is_repeated && !S::LEADS_TO_ONE;
                 if (why.discard || has_no_answer) && !mends_itself {
-                    connection.failed(&sending.loan, &call.invocation.key());
+                    connection.failed(&sending.loan, &call.key());
                 }
                 if is_repeated {
                     is_unknown = true;
-                    let _ = bounded(connection, end, pause_after(repeats)).await;
+                    let _ = bounded(connection, deadline, pause_after(repeats)).await;
                     repeats += 1;
                     continue;
                 }
@@ -154,12 +103,12 @@ pub(crate) async fn send_script<S: Source, T>(
                 break Failure::new(why.error, is_unknown || may_have_run, is_final);
             }
             Err(_) => {
-                connection.gave_no_answer(&sending.loan, sent, &call.invocation.key());
-                break no_reply(node, "no reply", within, true);
+                connection.gave_no_answer(&sending.loan, sent, &call.key());
+                break no_reply(node, "no reply", deadline.within, true);
             }
         }
     };
-    let took = within.saturating_sub(deadline.left());
+    let took = deadline.within.saturating_sub(deadline.left());
     Err(health.failed(failure, CLOCK.now().minus(took)))
 }
 
@@ -167,9 +116,9 @@ pub(crate) async fn send_script<S: Source, T>(
 async fn connect<S: Source>(
     node: &str,
     connection: &SharedConnection<S>,
-    deadline: Deadline,
+    deadline: &Deadline,
 ) -> Result<Loan<S::Connection>, Failure> {
-    match bounded(connection, deadline.end, connection.borrow()).await {
+    match bounded(connection, deadline, connection.borrow()).await {
         Ok(Ok(loan)) => Ok(loan),
         Ok(Err(error)) => {
             let why = diagnose(node, &error);
@@ -187,14 +136,15 @@ async fn pause_after(repeats: u32) {
     }
 }
 
-/// Runs `future` until `end`, by a timer that works even while the caller blocks its own runtime.
+/// Runs `future` until the deadline, by a timer that works even while the caller blocks its own
+/// runtime.
 fn bounded<S: Source, F: Future>(
     connection: &SharedConnection<S>,
-    end: Instant,
+    deadline: &Deadline,
     future: F,
 ) -> Timeout<F> {
     let _timer = connection.timer().map(Handle::enter);
-    timeout_at(end, future)
+    timeout_at(deadline.end, future)
 }
 
 /// For calls that need no clean-up.
@@ -239,6 +189,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
+    use deadpool_redis::redis::aio::ConnectionLike;
     use deadpool_redis::redis::{Cmd, Pipeline, RedisFuture};
 
     use super::*;
@@ -292,7 +243,7 @@ mod tests {
         let deadline = Deadline::after(Duration::from_secs(60));
         let undone = AtomicU32::new(0);
         let undo = |_| _ = undone.fetch_add(1, Ordering::Relaxed);
-        let sent = send_script(&health, &connection, &call, deadline, |_| Some(()), undo).await;
+        let sent = send_script(&health, &connection, &call, &deadline, |_| Some(()), undo).await;
         let failure = sent.err().expect("the answer does not count");
         assert!(failure.is_unknown && !failure.is_final);
         assert_eq!(failure.error.kind(), NodeErrorKind::Unreachable);

@@ -16,9 +16,8 @@ use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{Cmd, Pipeline, RedisFuture, Value};
 
 pub(crate) use self::batches::Batches;
-use self::sent::BatchAnswer;
 use super::met_server::MetServer;
-use crate::backend::redis::commands::exclusive::batch::Part;
+use crate::backend::redis::commands::{Part, PartAnswer};
 
 /// A connection on which batches can form. Clones share the socket.
 #[derive(Clone)]
@@ -50,10 +49,24 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
         Self { batches: Some(Arc::new(batches)), ..self }
     }
 
+    /// The command leaves with those of other callers. `None`: it has to leave by itself, as few
+    /// commands are on their way.
+    pub(crate) fn join(&self, part: &Part) -> Option<impl Future<Output = PartAnswer> + Send> {
+        let batches = self.batches.as_ref().filter(|batches| batches.is_crowded())?;
+        Some(batches.join(part.clone()).answer())
+    }
+
     /// Is there a place on the connection for one more release that nobody awaits? `may_join`: it
     /// can be part of a batch.
     pub(crate) fn has_room(&self, may_join: bool) -> bool {
         self.batches.as_ref().is_none_or(|batches| batches.has_room(may_join))
+    }
+
+    /// Sends the batch that forms, ahead of what leaves by itself.
+    fn send_batch(&self) {
+        if let Some(batches) = &self.batches {
+            batches.send_now();
+        }
     }
 
     /// `None`: the connection is not that of a caller's runtime.
@@ -64,23 +77,8 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
 
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> ConnectionLike for Batching<C> {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
-        let Self { connection, batches: Some(batches), .. } = self else {
-            return self.connection.req_packed_command(command);
-        };
-        let part = if batches.is_crowded() { Part::of(command) } else { None };
-        let Some(part) = part else {
-            batches.send_now();
-            return connection.req_packed_command(command);
-        };
-        Box::pin(async move {
-            match batches.join(part).answer().await {
-                BatchAnswer::Of(reply) => reply,
-                BatchAnswer::Alone => {
-                    batches.send_now();
-                    connection.req_packed_command(command).await
-                }
-            }
-        })
+        self.send_batch();
+        self.connection.req_packed_command(command)
     }
 
     fn req_packed_commands<'a>(
@@ -89,9 +87,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> ConnectionLike for Batch
         offset: usize,
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
-        if let Some(batches) = &self.batches {
-            batches.send_now();
-        }
+        self.send_batch();
         self.connection.req_packed_commands(pipeline, offset, count)
     }
 

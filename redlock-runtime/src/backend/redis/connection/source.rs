@@ -1,5 +1,6 @@
 //! The sources of a node's connections.
 
+use std::future::Ready;
 use std::time::Duration;
 
 use deadpool::managed::Manager;
@@ -8,6 +9,7 @@ use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection};
 use deadpool_redis::redis::{Client, RedisResult};
 
 use super::met_server::MetServer;
+use crate::backend::redis::commands::{Part, PartAnswer};
 use crate::backend::redis::pubsub::{Listener, PubsubStream, mailbox, subscription};
 
 /// Longer than any timeout of this library: the timeouts that the owner of a pool has set must not
@@ -72,6 +74,14 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// A connection of a caller's runtime, from which the call comes: one that many share.
     fn shared_by_many(connection: Self::Connection) -> Self::Connection {
         connection
+    }
+
+    /// Lets a command leave with those of other callers. `None`: it has to leave by itself.
+    fn join(
+        _connection: &Self::Connection,
+        _part: &Part,
+    ) -> Option<impl Future<Output = PartAnswer> + Send> {
+        None::<Ready<PartAnswer>>
     }
 
     /// Does the source keep nothing of a runtime on which it connects, so that many may use it?

@@ -56,7 +56,7 @@ pub(crate) async fn ping<S: Source>(core: &NodeCore<S>, within: Duration) -> Res
     let call = exclusive::renew::call(&none);
     let decode = |value: &redis::Value| exclusive::renew::decode(value, 0);
     let deadline = Deadline::after(within);
-    let answer = send_script(&core.health, &core.renewals, &call, deadline, decode, no_undo).await;
+    let answer = send_script(&core.health, &core.renewals, &call, &deadline, decode, no_undo).await;
     answer.map(drop).map_err(|failure| {
         core.health.confirm();
         failure.error

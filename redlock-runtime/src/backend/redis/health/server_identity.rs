@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::clock_jump::{ClockJumps, Sample};
 use super::info::field;
 use crate::backend::redis::clock::CLOCK;
+use crate::backend::redis::commands::{Part, PartAnswer};
 use crate::backend::redis::connection::{Batching, CONNECT, MetServer, Source, Superseded};
 use crate::backend::redis::pubsub::{Listener, PubsubStream};
 use crate::backend::{Cause, ClockOffset, MemorySince, Witness};
@@ -279,6 +280,13 @@ impl<S: Source> Source for IdentifiedSource<S> {
     /// The keys of a script have to be on one server.
     fn shared_by_many(connection: Self::Connection) -> Self::Connection {
         if S::LEADS_TO_ONE { connection.with_batches() } else { connection }
+    }
+
+    fn join(
+        connection: &Self::Connection,
+        part: &Part,
+    ) -> Option<impl Future<Output = PartAnswer> + Send> {
+        connection.join(part)
     }
 
     fn channel(&self, prefix: &str) -> String {

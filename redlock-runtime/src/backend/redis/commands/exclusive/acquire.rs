@@ -6,7 +6,7 @@ use deadpool_redis::redis::Value;
 
 use super::{arguments, release, replies};
 use crate::backend::redis::commands::reply::{Timed, text};
-use crate::backend::redis::commands::{Script, ScriptCall};
+use crate::backend::redis::commands::{Invocation, Part, Script, ScriptCall, Verb};
 use crate::backend::{Acquired, Claim, FencingTokens};
 use crate::fencing::FencingToken;
 
@@ -19,10 +19,14 @@ pub(super) static SCRIPT: Script =
     Script::new(include_str!("acquire.lua")).before(&release::SCRIPT);
 
 pub(crate) fn call(claim: &Claim) -> ScriptCall {
+    ScriptCall::plain(Part::new(Verb::Acquire, claim, by_itself))
+}
+
+fn by_itself(claim: &Claim) -> Invocation {
     let keys = claim.key.with_helpers();
     let [lock, mark, counter, _] = keys.names();
     let (expire, life) = (arguments::expire(claim), arguments::counter_life(claim));
-    ScriptCall::new(&SCRIPT, &[lock, mark, counter], &[claim.owner.as_str(), &expire, &life])
+    Invocation::new(&SCRIPT, &[lock, mark, counter], &[claim.owner.as_str(), &expire, &life])
 }
 
 /// A grant is one text, a refusal a list.

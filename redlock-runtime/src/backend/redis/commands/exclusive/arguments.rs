@@ -11,7 +11,12 @@ const COUNTER_LIFE: Duration = Duration::from_secs(10);
 
 /// The lease, in milliseconds.
 pub(in crate::backend::redis::commands) fn expire(claim: &Claim) -> String {
-    claim.expire.as_millis().to_string()
+    expire_millis(claim).to_string()
+}
+
+/// The lease, in milliseconds, as a number.
+pub(super) fn expire_millis(claim: &Claim) -> u64 {
+    u64::try_from(claim.expire.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// In milliseconds, and not shorter.

@@ -1,98 +1,59 @@
 //! The batch command: what several callers want at the same moment, in one script.
 
-use deadpool_redis::redis::{Arg, Cmd, Value};
+use deadpool_redis::redis::{Cmd, Value};
 
-use super::{acquire, release};
-use crate::backend::redis::commands::{Invocation, Script};
+use super::arguments;
+use crate::backend::Claim;
+use crate::backend::redis::commands::{Invocation, Part, Script, Verb};
+use crate::key::LockKey;
 
 pub(super) static SCRIPT: Script = Script::new(include_str!("batch.lua"));
 
-/// A command that can be part of a batch.
-#[derive(Debug)]
-pub(crate) struct Part {
-    verb: Verb,
-    command: Cmd,
-}
-
-/// Releases go first: whoever releases a lock may want it again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Verb {
-    Release,
-    Acquire,
-}
-
-/// The words of a command before its keys: `EVALSHA`, the digest, the number of keys.
-const WORDS_AHEAD: usize = 3;
-/// `lock mark counter queue owner`, of an owner that is in no queue, and without tokens that are
-/// given back.
-const WORDS_OF_RELEASE: usize = WORDS_AHEAD + 5;
-/// `lock mark counter owner expire life`
-const WORDS_OF_ACQUIRE: usize = WORDS_AHEAD + 6;
-
-impl Verb {
-    /// `None`: the command cannot be part of a batch.
-    fn of(command: &Cmd) -> Option<Self> {
-        let mut words = command.args_iter();
-        let (verb, script) = match words.len() {
-            WORDS_OF_RELEASE => (Self::Release, &release::SCRIPT),
-            WORDS_OF_ACQUIRE => (Self::Acquire, &acquire::SCRIPT),
-            _ => return None,
-        };
-        match (words.next(), words.next()) {
-            (Some(Arg::Simple(b"EVALSHA")), Some(Arg::Simple(digest))) => {
-                (digest == script.digest().as_bytes()).then_some(verb)
-            }
-            _ => None,
-        }
-    }
-}
-
-impl Part {
-    /// `None`: the command cannot be part of a batch.
-    pub(crate) fn of(command: &Cmd) -> Option<Self> {
-        Some(Self { verb: Verb::of(command)?, command: command.clone() })
-    }
-
-    pub(crate) fn verb(&self) -> Verb {
-        self.verb
-    }
-
-    /// The command by itself.
-    pub(crate) fn command(&self) -> &Cmd {
-        &self.command
-    }
-
-    /// Its keys and its arguments.
-    fn words<const N: usize>(&self) -> [&[u8]; N] {
-        let mut words = self.command.args_iter().skip(WORDS_AHEAD).map(|word| match word {
-            Arg::Simple(word) => word,
-            _ => &[],
-        });
-        std::array::from_fn(|_| words.next().unwrap_or_default())
-    }
-}
+const KEYS_OF_RELEASE: usize = 2;
+const KEYS_OF_ACQUIRE: usize = 3;
+/// About as many bytes as the keys and arguments of a part have besides the lock's key in each of
+/// them.
+const BYTES_OF_PART: usize = 128;
 
 /// One script for all parts, of which the releases are the first ones.
-pub(crate) fn invocation<'a>(parts: impl Iterator<Item = &'a Part> + Clone) -> Invocation {
-    let releases = parts.clone().filter(|part| part.verb == Verb::Release).count().to_string();
-    let count = parts.clone().count();
-    let (mut keys, mut args) = (Vec::with_capacity(3 * count), Vec::with_capacity(1 + 2 * count));
-    args.push(releases.as_bytes());
-    for part in parts {
-        match part.verb {
-            Verb::Release => {
-                let [lock, _mark, _counter, queue, owner] = part.words();
-                keys.extend([lock, queue]);
-                args.push(owner);
-            }
-            Verb::Acquire => {
-                let [lock, mark, counter, owner, expire, _life] = part.words();
-                keys.extend([lock, mark, counter]);
-                args.extend([owner, expire]);
-            }
+pub(crate) fn invocation(parts: &[&Part]) -> Invocation {
+    let count = parts.partition_point(|part| part.verb == Verb::Release);
+    let (releases, acquires) = parts.split_at(count);
+    let keys = KEYS_OF_RELEASE * releases.len() + KEYS_OF_ACQUIRE * acquires.len();
+    let args = 1 + releases.len() + 2 * acquires.len();
+    let bytes = |part: &&Part| KEYS_OF_ACQUIRE * part.claim.key.redis_key().len() + BYTES_OF_PART;
+    let bytes = parts.iter().map(bytes).sum();
+    Invocation::with(&SCRIPT, [keys, args], bytes, |command| {
+        let mut helper = String::new();
+        for Part { claim: Claim { key, .. }, .. } in releases {
+            command.arg(key.redis_key());
+            push_helper(command, key, &mut helper, LockKey::push_queue);
         }
-    }
-    Invocation::new(&SCRIPT, &keys, &args)
+        for Part { claim: Claim { key, .. }, .. } in acquires {
+            command.arg(key.redis_key());
+            push_helper(command, key, &mut helper, LockKey::push_mark);
+            push_helper(command, key, &mut helper, LockKey::push_fence);
+        }
+        command.arg(releases.len());
+        for Part { claim, .. } in releases {
+            command.arg(claim.owner.as_str());
+        }
+        for Part { claim, .. } in acquires {
+            command.arg(claim.owner.as_str()).arg(arguments::expire_millis(claim));
+        }
+    })
+}
+
+/// `name`: a buffer, so that the helper keys of all parts need one allocation.
+fn push_helper(
+    command: &mut Cmd,
+    key: &LockKey,
+    name: &mut String,
+    push: fn(&LockKey, &mut String),
+) {
+    name.clear();
+    push(key, name);
+    command.arg(&*name);
 }
 
 /// The answer to each of `count` commands, as its own script gives it. `None`: it was not done, and
@@ -129,11 +90,10 @@ fn answers(reply: &Value, count: usize) -> Option<Vec<Option<Value>>> {
 mod tests {
     use std::time::Duration;
 
-    use deadpool_redis::redis;
-
+    use super::super::{acquire, release};
     use super::*;
-    use crate::backend::{Claim, Release};
-    use crate::key::LockKey;
+    use crate::backend::Release;
+    use crate::backend::redis::commands::ScriptCall;
     use crate::kind::Kind;
     use crate::owner::Owner;
 
@@ -145,18 +105,17 @@ mod tests {
             expire: Duration::from_secs(9),
             kind: Kind::Exclusive,
         };
-        let verb = |invocation: &Invocation| Verb::of(invocation.by_digest());
-        assert_eq!(verb(&acquire::call(&claim).invocation), Some(Verb::Acquire));
+        let verb = |call: ScriptCall| call.part().map(|part| part.verb);
+        assert_eq!(verb(acquire::call(&claim)), Some(Verb::Acquire));
         let plain = Release::of(&claim);
-        assert_eq!(verb(&release::call(plain, true).invocation), Some(Verb::Release));
+        assert_eq!(verb(release::call(plain, true)), Some(Verb::Release));
         let others = [
             release::call(plain, false),
             release::call(Release::leaving(&claim), true),
             release::call(Release { retain: Some(Duration::from_secs(1)), ..plain }, true),
         ];
         for other in others {
-            assert_eq!(verb(&other.invocation), None);
+            assert_eq!(verb(other), None);
         }
-        assert_eq!(Verb::of(&redis::cmd("PING")), None);
     }
 }

@@ -34,7 +34,7 @@ mod tests {
     #[test]
     fn a_nudge_says_whose_it_is() {
         let (key, owner) = (LockKey::new("lock:", "a").unwrap(), Owner::of_nobody("t"));
-        let packed = call(&key, &owner).invocation.by_digest().get_packed_command();
+        let packed = call(&key, &owner).invocation().by_digest().get_packed_command();
         let packed = String::from_utf8(packed).unwrap();
         assert!(packed.ends_with(&format!("{}\r\n", owner.as_str())), "{packed}");
     }

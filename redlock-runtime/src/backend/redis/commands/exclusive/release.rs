@@ -3,8 +3,8 @@
 use deadpool_redis::redis::Value;
 
 use super::{arguments, replies, retain};
-use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
-use crate::backend::{Found, Release, TokensUsed};
+use crate::backend::redis::commands::{Invocation, Part, Script, ScriptCall, Verb, with_hand_over};
+use crate::backend::{Claim, Found, Release, TokensUsed};
 
 pub(crate) static SCRIPT: Script = with_hand_over!("release.lua");
 
@@ -14,6 +14,9 @@ pub(crate) fn call(release: Release<'_>, has_queue: bool) -> ScriptCall {
     let Release { claim, unused, may_be_queued, retain } = release;
     if let Some(left) = retain {
         return retain::call(claim, left, has_queue);
+    }
+    if has_queue && release.is_plain() {
+        return ScriptCall::plain(Part::new(Verb::Release, claim, by_itself));
     }
     let keys = claim.key.with_helpers();
     let keys = keys.names();
@@ -28,6 +31,11 @@ pub(crate) fn call(release: Release<'_>, has_queue: bool) -> ScriptCall {
     // Empty arguments at the end are left out, because each argument costs the server time.
     let said = args.iter().rposition(|arg| !arg.is_empty()).map_or(0, |last| last + 1);
     ScriptCall::new(&SCRIPT, if has_queue { &keys } else { &keys[..1] }, &args[..said])
+}
+
+/// The release of a lock whose owner is in no queue, and gives no fencing tokens back.
+fn by_itself(claim: &Claim) -> Invocation {
+    Invocation::new(&SCRIPT, &claim.key.with_helpers().names(), &[claim.owner.as_str()])
 }
 
 /// What the release found, and whether somebody waits who has, or shall have, the lock next.

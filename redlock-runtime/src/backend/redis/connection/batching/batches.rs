@@ -13,9 +13,10 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 
-use super::sent::{BatchAnswer, BatchReply, Callers, Knows, SentBatch, yield_to_others};
+use super::sent::{BatchReply, Caller, Callers, Knows, SentBatch, yield_to_others};
 use crate::backend::redis::clock::CLOCK;
-use crate::backend::redis::commands::exclusive::batch::{self, Part, Verb};
+use crate::backend::redis::commands::exclusive::batch;
+use crate::backend::redis::commands::{Part, PartAnswer, Verb};
 use crate::backend::redis::connection::diagnose;
 use crate::denial::Denial;
 use crate::error::NodeErrorKind;
@@ -70,8 +71,7 @@ struct NextBatch {
 
 struct Member {
     id: u64,
-    part: Part,
-    answer: oneshot::Sender<BatchAnswer>,
+    caller: Caller,
 }
 
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
@@ -122,6 +122,11 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
         self.references() > CROWD && !self.denial.lasts(|| CLOCK.now())
     }
 
+    /// How many members a batch may have now.
+    fn largest(self: &Arc<Self>) -> usize {
+        (self.references() / REFERENCES_PER_MEMBER).clamp(SMALL, LARGEST)
+    }
+
     fn is_forming(&self) -> bool {
         self.waiting.load(Ordering::Acquire) > 0
     }
@@ -135,9 +140,15 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
         let mut next = self.next();
         next.next_id += 1;
         let id = next.next_id;
-        next.members.push_back(Member { id, part, answer });
+        next.members.push_back(Member { id, caller: Caller { part, answer } });
         self.waiting.store(next.members.len(), Ordering::Release);
-        self.need_sender(next);
+        if next.members.len() >= self.largest() {
+            let sent = self.send(&mut next);
+            drop(next);
+            self.await_answers(sent);
+        } else {
+            self.need_sender(next);
+        }
         Membership { batches: Arc::clone(self), id, answer: told, is_answered: false }
     }
 
@@ -160,13 +171,15 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
     /// Sends what has come so far. Under the mutex: whoever does not find its command in the next
     /// batch any more knows that it has left.
     fn send(self: &Arc<Self>, next: &mut NextBatch) -> Vec<SentBatch> {
-        let largest = (self.references() / REFERENCES_PER_MEMBER).clamp(SMALL, LARGEST);
+        let largest = self.largest();
         let mut sent = Vec::new();
         while !next.members.is_empty() {
             let count = next.members.len().min(largest);
-            let mut members: Vec<Member> = next.members.drain(..count).collect();
-            members.sort_by_key(|member| member.part.verb());
-            let invocation = batch::invocation(members.iter().map(|member| &member.part));
+            let mut callers: Vec<Caller> =
+                next.members.drain(..count).map(|member| member.caller).collect();
+            callers.sort_by_key(|caller| caller.part.verb);
+            let parts: Vec<&Part> = callers.iter().map(|caller| &caller.part).collect();
+            let invocation = batch::invocation(&parts);
             let mut connection = self.connection.clone();
             let run = async move { invocation.run_known(&mut connection).await };
             let mut reply: BatchReply = Box::pin(run);
@@ -174,8 +187,6 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
             // budget of the caller.
             let first = pin!(unconstrained(reply.as_mut()));
             let at_once = first.poll(&mut Context::from_waker(Waker::noop()));
-            let callers = members.into_iter().map(|Member { part, answer, .. }| (part, answer));
-            let callers = callers.collect();
             sent.push(SentBatch { callers: Callers(callers), reply, at_once });
         }
         self.waiting.store(0, Ordering::Release);
@@ -202,7 +213,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
     /// Tells the server the script. Not with the commands of a batch: a clean-up of one of them may
     /// have come meanwhile, and has to come behind it.
     async fn introduce(&self) {
-        let nothing = batch::invocation(std::iter::empty());
+        let nothing = batch::invocation(&[]);
         if let Err(error) = nothing.run_text(&mut self.connection.clone()).await {
             self.note_denial(&error);
         }
@@ -240,25 +251,25 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
                 callers.tell(std::iter::repeat_with(|| None))
             }
         };
-        for (part, caller) in left_out {
-            self.send_alone(part, caller);
+        for caller in left_out {
+            self.send_alone(caller);
         }
         knows
     }
 
     /// Sends a command that its batch has left out. A release leaves at once: nobody may await its
     /// answer. An acquire is sent by its caller, who may have gone, and have begun its clean-up.
-    fn send_alone(self: &Arc<Self>, part: Part, caller: oneshot::Sender<BatchAnswer>) {
-        if part.verb() == Verb::Acquire {
-            shielded(|| drop(caller.send(BatchAnswer::Alone)));
+    fn send_alone(self: &Arc<Self>, caller: Caller) {
+        if caller.part.verb == Verb::Acquire {
+            shielded(|| drop(caller.answer.send(PartAnswer::Alone)));
             return;
         }
-        let mut callers = Callers(vec![(part, caller)]);
+        let release = caller.part.by_itself();
+        let mut callers = Callers(vec![caller]);
         self.send_now();
         let mut connection = self.connection.clone();
         self.home.spawn(async move {
-            let Some((part, _)) = callers.0.first() else { return };
-            let reply = connection.req_packed_command(part.command()).await;
+            let reply = release.run(&mut connection).await;
             callers.tell(std::iter::once(Some(reply)));
         });
     }
@@ -307,16 +318,16 @@ impl<C> Drop for BatchSender<C> {
 pub(super) struct Membership<C> {
     batches: Arc<Batches<C>>,
     id: u64,
-    answer: oneshot::Receiver<BatchAnswer>,
+    answer: oneshot::Receiver<PartAnswer>,
     is_answered: bool,
 }
 
 impl<C> Membership<C> {
-    pub(super) async fn answer(mut self) -> BatchAnswer {
+    pub(super) async fn answer(mut self) -> PartAnswer {
         let answer = (&mut self.answer).await;
         self.is_answered = true;
         // Nobody sent the batch.
-        answer.unwrap_or(BatchAnswer::Alone)
+        answer.unwrap_or(PartAnswer::Alone)
     }
 }
 

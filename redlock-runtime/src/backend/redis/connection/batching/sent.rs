@@ -7,15 +7,9 @@ use std::task::{Context, Poll};
 use deadpool_redis::redis::{RedisResult, Value};
 use tokio::sync::oneshot;
 
-use crate::backend::redis::commands::exclusive::batch::Part;
+use crate::backend::redis::commands::{Part, PartAnswer};
 use crate::backend::redis::pubsub::broken;
 use crate::shield::shielded;
-
-pub(super) enum BatchAnswer {
-    Of(RedisResult<Value>),
-    /// It was not carried out: it has to be sent by itself.
-    Alone,
-}
 
 /// `None`: the server does not know the script, and has done nothing.
 pub(super) type BatchReply = Pin<Box<dyn Future<Output = RedisResult<Option<Value>>> + Send>>;
@@ -28,20 +22,29 @@ pub(super) struct SentBatch {
 }
 
 /// Those who wait for the answers of a batch that was sent.
-pub(super) struct Callers(pub(super) Vec<(Part, oneshot::Sender<BatchAnswer>)>);
+pub(super) struct Callers(pub(super) Vec<Caller>);
+
+/// One who waits for the answer to its part of a batch.
+pub(super) struct Caller {
+    pub(super) part: Part,
+    pub(super) answer: oneshot::Sender<PartAnswer>,
+}
 
 impl Callers {
     /// Returns those who get `None`: nothing was done for them.
     pub(super) fn tell(
         &mut self,
         answers: impl Iterator<Item = Option<RedisResult<Value>>>,
-    ) -> Vec<(Part, oneshot::Sender<BatchAnswer>)> {
+    ) -> Vec<Caller> {
         let mut left_out = Vec::new();
-        for ((part, caller), answer) in std::mem::take(&mut self.0).into_iter().zip(answers) {
+        for (caller, answer) in std::mem::take(&mut self.0).into_iter().zip(answers) {
             match answer {
                 // A caller that has gone has begun its clean-up.
-                Some(answer) => _ = shielded(|| drop(caller.send(BatchAnswer::Of(answer)))),
-                None => left_out.push((part, caller)),
+                Some(answer) => {
+                    let told = PartAnswer::Of(answer);
+                    _ = shielded(|| drop(caller.answer.send(told)));
+                }
+                None => left_out.push(caller),
             }
         }
         left_out
@@ -56,8 +59,7 @@ impl Callers {
         if let Poll::Ready(reply) = reply.as_mut().poll(cx) {
             return Poll::Ready(Some(reply));
         }
-        let has_gone =
-            |caller: &mut (Part, oneshot::Sender<BatchAnswer>)| caller.1.poll_closed(cx).is_ready();
+        let has_gone = |caller: &mut Caller| caller.answer.poll_closed(cx).is_ready();
         // Each of them is asked, as each of them has to wake this task.
         let gone = self.0.iter_mut().map(has_gone).filter(|has_gone| *has_gone).count();
         if gone == self.0.len() { Poll::Ready(None) } else { Poll::Pending }

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use self::wire::{Wire, all};
 use super::batches::{CROWD, FULL, LARGEST, MANY, SMALL};
 use super::*;
-use crate::backend::redis::commands::Invocation;
+use crate::backend::redis::commands::ScriptCall;
 use crate::backend::redis::commands::exclusive::{acquire, release};
 use crate::backend::redis::connection::value;
 use crate::backend::{Claim, Release};
@@ -35,9 +35,21 @@ async fn begin(call: &mut Pin<Box<impl Future>>) {
 }
 
 /// A call that is not polled yet.
-fn acquiring(crowd: &Crowd, name: &str) -> Pin<Box<impl Future<Output = RedisResult<Value>>>> {
-    let (mut connection, claim) = (crowd.connection.clone(), claim(name));
-    Box::pin(async move { acquire::call(&claim).invocation.run(&mut connection).await })
+fn acquiring(
+    crowd: &Crowd,
+    name: &str,
+) -> Pin<Box<impl Future<Output = RedisResult<Value>> + use<>>> {
+    Box::pin(send(crowd.connection.clone(), acquire::call(&claim(name))))
+}
+
+/// Sends a call as a route does: in a batch if it may join one.
+async fn send(mut connection: Batching<Wire>, call: ScriptCall) -> RedisResult<Value> {
+    if let Some(joined) = call.part().and_then(|part| connection.join(part))
+        && let PartAnswer::Of(reply) = joined.await
+    {
+        return reply;
+    }
+    call.invocation().run(&mut connection).await
 }
 
 impl Crowd {
@@ -48,17 +60,16 @@ impl Crowd {
         Self { wire, connection, _others: others }
     }
 
-    fn send(&self, invocation: Invocation) -> Call {
-        let mut connection = self.connection.clone();
-        tokio::spawn(async move { invocation.run(&mut connection).await })
+    fn send(&self, call: ScriptCall) -> Call {
+        tokio::spawn(send(self.connection.clone(), call))
     }
 
     fn acquire(&self, name: &str) -> Call {
-        self.send(acquire::call(&claim(name)).invocation)
+        self.send(acquire::call(&claim(name)))
     }
 
     fn release(&self, name: &str) -> Call {
-        self.send(release::call(Release::of(&claim(name)), true).invocation)
+        self.send(release::call(Release::of(&claim(name)), true))
     }
 
     /// Waits until nothing can happen any more.
@@ -125,11 +136,8 @@ async fn what_a_batch_has_left_out_is_sent_by_itself() {
 #[tokio::test]
 async fn a_release_that_a_batch_has_left_out_leaves_though_nobody_polls_it() {
     let crowd = Crowd::new();
-    let mut connection = crowd.connection.clone();
-    let claim = claim("a");
-    let mut release = Box::pin(async move {
-        release::call(Release::of(&claim), true).invocation.run(&mut connection).await
-    });
+    let call = release::call(Release::of(&claim("a")), true);
+    let mut release = Box::pin(send(crowd.connection.clone(), call));
     begin(&mut release).await;
     crowd.settle().await;
     crowd.wire.command().answer(&all(" -", &[]));
@@ -170,7 +178,8 @@ async fn a_full_connection_has_room_for_what_may_join_a_batch() {
 
 fn release_digest() -> String {
     let call = release::call(Release::of(&claim("x")), true);
-    let words = call.invocation.by_digest().args_iter().nth(1);
+    let invocation = call.invocation();
+    let words = invocation.by_digest().args_iter().nth(1);
     let Some(Arg::Simple(digest)) = words else { panic!("no digest") };
     String::from_utf8(digest.to_vec()).unwrap()
 }
@@ -212,10 +221,8 @@ async fn what_leaves_by_itself_comes_behind_the_batch() {
         begin(call).await;
     }
     assert_eq!(crowd.wire.count(), 0, "the batch has not left");
-    let claim = claim("c");
-    let mut connection = crowd.connection.clone();
-    let alone = release::call(Release::leaving(&claim), true).invocation;
-    let mut alone = Box::pin(alone.run(&mut connection));
+    let alone = release::call(Release::leaving(&claim("c")), true);
+    let mut alone = Box::pin(send(crowd.connection.clone(), alone));
     begin(&mut alone).await;
     assert_eq!(crowd.wire.command().keys().iter().filter(|key| **key == "lock:a").count(), 1);
     assert_eq!(crowd.wire.command().keys()[0], "lock:c");
@@ -307,14 +314,21 @@ async fn an_answer_of_another_form_is_nobodys() {
 
 /// An eighth of what is on its way, and not more than the server carries out in 200 us.
 #[tokio::test]
-async fn a_batch_has_a_largest_size() {
-    for (callers, largest) in [(SMALL + 1, SMALL), (160, 160 / 8), (400, LARGEST)] {
-        let crowd = Crowd::new();
-        let calls: Vec<Call> = (0..callers).map(|k| crowd.acquire(&k.to_string())).collect();
+async fn a_batch_leaves_at_once_when_it_is_full() {
+    for (on_their_way, full) in [(CROWD, SMALL), (150, 21), (1_000, LARGEST)] {
+        let crowd = Crowd { _others: Vec::new(), ..Crowd::new() };
+        // Each command on its way has a clone, and a place.
+        let _others = vec![crowd.connection.clone(); 2 * on_their_way];
+        let mut calls: Vec<_> = (0..=full).map(|k| acquiring(&crowd, &k.to_string())).collect();
+        for call in &mut calls[..full] {
+            assert_eq!(crowd.wire.count(), 0);
+            begin(call).await;
+        }
+        assert_eq!(crowd.wire.command().keys().len() / 3, full);
+        begin(&mut calls[full]).await;
+        assert_eq!(crowd.wire.count(), 0);
         crowd.settle().await;
-        assert_eq!(crowd.wire.count(), callers.div_ceil(largest), "{callers} callers");
-        assert_eq!(crowd.wire.command().keys().len() / 3, largest);
-        drop(calls);
+        assert_eq!(crowd.wire.command().keys().len(), 3, "others have their turn first");
     }
 }
 
@@ -336,9 +350,7 @@ fn the_end_of_a_runtime_leaves_nobody_waiting() {
     let runtime = || tokio::runtime::Builder::new_current_thread().build().unwrap();
     let (home, elsewhere) = (runtime(), runtime());
     let crowd = home.block_on(async { Crowd::new() });
-    let mut connection = crowd.connection.clone();
-    let call = elsewhere
-        .spawn(async move { acquire::call(&claim("a")).invocation.run(&mut connection).await });
+    let call = elsewhere.spawn(acquiring(&crowd, "a"));
     elsewhere.block_on(crowd.settle());
     assert_eq!(crowd.wire.count(), 0, "its home has not run");
     drop(home);

@@ -1,0 +1,111 @@
+//! The call of a script, and how it leaves: by itself, or as a part of a batch.
+
+use std::borrow::Cow;
+
+use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::{RedisResult, Value};
+
+use super::part::{Part, PartAnswer};
+use super::script::{Invocation, Script};
+use crate::backend::redis::connection::{Loan, MinReplicas, Source};
+
+/// A script call: the script, its keys, its arguments, and the replicas that have to confirm it.
+pub(crate) struct ScriptCall {
+    pub(crate) content: Content,
+    pub(crate) replicas: Option<MinReplicas>,
+    /// Running it twice has the effect of running it once.
+    pub(crate) may_repeat: bool,
+}
+
+/// What a call consists of.
+pub(crate) enum Content {
+    Script(Invocation),
+    /// It becomes a script when it leaves by itself.
+    Part(Part),
+}
+
+impl ScriptCall {
+    pub(crate) fn new(script: &'static Script, keys: &[&str], args: &[&str]) -> Self {
+        Self::of(Content::Script(Invocation::new(script, keys, args)))
+    }
+
+    /// A call that can be part of a batch.
+    pub(crate) fn plain(part: Part) -> Self {
+        Self::of(Content::Part(part))
+    }
+
+    fn of(content: Content) -> Self {
+        Self { content, replicas: None, may_repeat: true }
+    }
+
+    /// What can be part of a batch.
+    pub(crate) fn part(&self) -> Option<&Part> {
+        match &self.content {
+            Content::Part(part) if self.replicas.is_none() => Some(part),
+            _ => None,
+        }
+    }
+
+    /// The script for this call alone.
+    pub(crate) fn invocation(&self) -> Cow<'_, Invocation> {
+        match &self.content {
+            Content::Script(invocation) => Cow::Borrowed(invocation),
+            Content::Part(part) => Cow::Owned(part.by_itself()),
+        }
+    }
+
+    /// The first of its keys.
+    pub(super) fn key(&self) -> Cow<'_, str> {
+        match &self.content {
+            Content::Script(invocation) => invocation.key(),
+            Content::Part(part) => part.claim.key.redis_key().into(),
+        }
+    }
+
+    /// The script's reply, and how many replicas confirmed it, if that was requested.
+    pub(super) async fn send<S: Source>(
+        &self,
+        loan: &mut Loan<S::Connection>,
+    ) -> RedisResult<(Value, RedisResult<u32>)> {
+        if let Some(joined) = self.part().and_then(|part| S::join(&loan.connection, part))
+            && let PartAnswer::Of(reply) = joined.await
+        {
+            return Ok((reply?, Ok(0)));
+        }
+        // Boxed: the futures of all callers that wait for a batch would be larger.
+        Box::pin(self.send_alone(loan)).await
+    }
+
+    async fn send_alone(
+        &self,
+        loan: &mut Loan<impl ConnectionLike + Clone + Send>,
+    ) -> RedisResult<(Value, RedisResult<u32>)> {
+        match self.replicas {
+            None => Ok((self.invocation().run(&mut loan.connection).await?, Ok(0))),
+            Some(replicas) => self.send_and_confirm(replicas, loan).await,
+        }
+    }
+
+    async fn send_and_confirm(
+        &self,
+        replicas: MinReplicas,
+        loan: &mut Loan<impl ConnectionLike + Clone + Send>,
+    ) -> RedisResult<(Value, RedisResult<u32>)> {
+        let (invocation, mut behind) = (self.invocation(), loan.connection.clone());
+        let (first, confirmed) = tokio::join!(
+            biased;
+            invocation.run_known(&mut loan.connection),
+            replicas.confirm(&mut behind)
+        );
+        if let Some(value) = first? {
+            return Ok((value, confirmed));
+        }
+        // The server did not know the script: WAIT counted the writes before it.
+        let (value, confirmed) = tokio::join!(
+            biased;
+            invocation.run_text(&mut loan.connection),
+            replicas.confirm(&mut behind)
+        );
+        Ok((value?, confirmed))
+    }
+}
