@@ -22,30 +22,38 @@ use crate::backend::redis::commands::{Part, PartAnswer};
 /// A connection on which batches can form. Clones share the socket.
 #[derive(Clone)]
 pub(crate) struct Batching<C> {
-    connection: C,
-    met: MetServer,
+    made: Arc<Made<C>>,
+    /// Cloned from that one when a command leaves by itself: most are part of a batch where many
+    /// are sent, and a clone costs more than the rest of a loan.
+    own: Option<C>,
     /// `None`: every command leaves by itself. Each command on its way has a clone.
     batches: Option<Arc<Batches<C>>>,
+}
+
+/// A connection as it was made.
+struct Made<C> {
+    connection: C,
+    met: MetServer,
 }
 
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
     /// `met`: the server that the connection leads to.
     pub(crate) fn new(connection: C, met: MetServer) -> Self {
-        Self { connection, met, batches: None }
+        Self { made: Arc::new(Made { connection, met }), own: None, batches: None }
     }
 
     pub(crate) fn met(&self) -> &MetServer {
-        &self.met
+        &self.made.met
     }
 
     /// The connection on which every command leaves by itself.
     pub(crate) fn inner(&mut self) -> &mut C {
-        &mut self.connection
+        self.own.get_or_insert_with(|| self.made.connection.clone())
     }
 
     /// Batches form on this connection, which belongs to the runtime of the caller.
     pub(crate) fn with_batches(self) -> Self {
-        let batches = Batches::new(self.connection.clone());
+        let batches = Batches::new(self.made.connection.clone());
         Self { batches: Some(Arc::new(batches)), ..self }
     }
 
@@ -78,7 +86,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> ConnectionLike for Batching<C> {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         self.send_batch();
-        self.connection.req_packed_command(command)
+        self.inner().req_packed_command(command)
     }
 
     fn req_packed_commands<'a>(
@@ -88,11 +96,11 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> ConnectionLike for Batch
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         self.send_batch();
-        self.connection.req_packed_commands(pipeline, offset, count)
+        self.inner().req_packed_commands(pipeline, offset, count)
     }
 
     fn get_db(&self) -> i64 {
-        self.connection.get_db()
+        self.made.connection.get_db()
     }
 }
 
