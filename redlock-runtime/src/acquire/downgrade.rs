@@ -37,7 +37,7 @@ async fn send(engine: &Arc<Engine>, ownership: Ownership) -> Result<Ownership, L
     };
     // A lock that was lost, or that stays taken, is released by the drop of its handle.
     ownership.hold().check()?;
-    if ownership.hold().is_retained() {
+    if ownership.hold().has_min_hold() {
         let message = "a lock with `min_hold` stays taken, and cannot become a read lock";
         return Err(LockError::config(message));
     }

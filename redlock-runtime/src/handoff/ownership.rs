@@ -136,7 +136,9 @@ impl Ownership {
         let held = self.held.take()?;
         let retain_until = self.hold.retained_until();
         let is_held = self.scheduler.end(&self.hold);
-        let task = self.let_go_of(held, is_held && retain_until.is_none())?;
+        // Nor once `min_hold` is over: renewals asked for ever shorter leases, and one that arrives
+        // late would cut that of the next caller.
+        let task = self.let_go_of(held, is_held && !self.hold.has_min_hold())?;
         Some(ReleaseTask { retain_until, ..task })
     }
 
@@ -148,7 +150,7 @@ impl Ownership {
         tasks.filter_map(move |held| self.let_go_of(held, is_held))
     }
 
-    /// `may_pass_on`: the lease still held when the hold ended, and the lock is not to stay taken.
+    /// `may_pass_on`: the lease still held when the hold ended, and it had no `min_hold`.
     fn let_go_of(&self, (queue, mut tenure): HeldKey, may_pass_on: bool) -> Option<ReleaseTask> {
         let until = self.hold.server_end();
         if may_pass_on && self.engine.fifo_queue().is_some() {

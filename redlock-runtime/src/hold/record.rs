@@ -110,8 +110,8 @@ impl Hold {
         self.check_process().is_err()
     }
 
-    /// Does the lock stay taken for a while after its release?
-    pub(crate) fn is_retained(&self) -> bool {
+    /// Does the lock stay taken for a while, however early it is released?
+    pub(crate) fn has_min_hold(&self) -> bool {
         self.retained_until.is_some()
     }
 
@@ -243,9 +243,16 @@ impl Hold {
         if self.offer.is_taken() {
             return Some(false);
         }
-        let take = self.offer.take();
-        let is_held = take != Take::Withdrawn && self.check().is_ok();
-        is_held.then_some(take == Take::TakenLate)
+        // Before it is taken: a lock whose lease is over was never taken, and its `min_hold` does
+        // not count.
+        if self.check().is_err() {
+            return None;
+        }
+        match self.offer.take() {
+            Take::Taken => Some(false),
+            Take::TakenLate => Some(true),
+            Take::Withdrawn => None,
+        }
     }
 
     /// Takes the lock back from a caller that has not learned of it. `false`: the hold ended

@@ -15,14 +15,14 @@ use crate::error::LockError;
 use crate::options::Wait;
 use crate::state::{LostReason, Released};
 
-const SECOND: Duration = Duration::from_secs(1);
-const EXPIRE: Duration = Duration::from_secs(3);
-const MIN_HOLD: Duration = Duration::from_secs(10);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(super) const EXPIRE: Duration = Duration::from_secs(3);
+pub(super) const MIN_HOLD: Duration = Duration::from_secs(10);
 /// Of a `min_hold` that has just begun.
 const NEARLY: Duration = Duration::from_millis(9_900);
 
 /// A job whose lock stays taken for longer than its lease.
-fn job(redlock: &Redlock) -> LockRequest {
+pub(super) fn job(redlock: &Redlock) -> LockRequest {
     redlock.lock("k").expire(EXPIRE).wait(Wait::Never).min_hold(MIN_HOLD)
 }
 

@@ -19,6 +19,7 @@ mod lock_order;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod min_hold;
+mod min_hold_late;
 mod odd_clocks;
 mod odd_marks;
 mod options;
