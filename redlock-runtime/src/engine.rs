@@ -102,9 +102,11 @@ impl Engine {
             background_thread::spawn(task)?;
         }
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let pending = PendingCommands::default();
         let holding = HoldingClient {
             id,
             process,
+            pending: pending.clone(),
             backend: Arc::clone(&backend),
             reply_timeout,
             reports: Arc::clone(&reports),
@@ -120,7 +122,7 @@ impl Engine {
             outage_wait,
             queues: LocalQueues::new(max_waiters),
             lock_order: LockOrder::default(),
-            pending: PendingCommands::default(),
+            pending,
             place,
             queue_denial: Denial::default(),
             reports,

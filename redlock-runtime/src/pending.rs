@@ -7,7 +7,7 @@ use super::notify_all::NotifyAll;
 
 /// The commands of one client that are in flight and would leave a lock behind if they were
 /// aborted.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct PendingCommands {
     shared: Arc<PendingCount>,
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::backend::LockBackend;
 use crate::clock::Clock;
+use crate::pending::PendingCommands;
 use crate::report::Reports;
 
 /// The client of a hold.
@@ -18,5 +19,6 @@ pub(crate) struct HoldingClient {
     pub(crate) backend: Arc<dyn LockBackend>,
     pub(crate) reply_timeout: Duration,
     pub(crate) reports: Arc<Reports>,
+    pub(crate) pending: PendingCommands,
     pub(crate) clock: Clock,
 }

@@ -213,15 +213,13 @@ impl Scheduler {
         self.forget(hold);
         for claim in hold.claims() {
             let (clock, hold, claim) = (self.clock, Arc::clone(hold), claim.clone());
+            let pending = hold.client.pending.begin();
             tokio::spawn(async move {
-                let mut failures = 0;
+                let _pending = pending;
+                let (client, mut failures) = (&hold.client, 0);
+                let within = client.reply_timeout;
                 while clock.now() < hold.server_end()
-                    && hold
-                        .client
-                        .backend
-                        .release(Release::of(&claim), hold.client.reply_timeout)
-                        .await
-                        .is_err()
+                    && client.backend.release(Release::of(&claim), within).await.is_err()
                 {
                     let pause = backoff::failed(failures, fastrand::f64());
                     clock.sleep_until(clock.now().plus(pause)).await;

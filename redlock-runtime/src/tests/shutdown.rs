@@ -111,3 +111,19 @@ async fn a_call_inside_of_a_hold_that_waits_for_its_turn_is_told() {
     };
     redlock.lock("k").run(body).await.unwrap().unwrap();
 }
+
+/// The release of a lock that was taken back from a caller that is not polled.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_taken_back_is_free_at_the_end() {
+    let (redlock, fake) = fake();
+    let held = redlock.lock("k").acquire().await.unwrap();
+    let mut waits = Box::pin(redlock.lock("k").wait(Wait::Forever).acquire());
+    assert!(timeout(SECOND, &mut waits).await.is_err());
+    held.release().await.unwrap();
+    sleep(SECOND / 2).await;
+    assert!(fake.store.owner("k").is_some(), "it was granted to the waiter");
+    fake.next_releases(vec![Fate::LostRequest; 3]);
+    sleep(SECOND).await;
+    assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
+    assert_eq!(fake.store.owner("k"), None);
+}

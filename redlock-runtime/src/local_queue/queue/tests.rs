@@ -14,6 +14,7 @@ use crate::local_queue::state::{DIRECT_ATTEMPT, GRANTS_TO_FORGET, PollerState, R
 use crate::local_queue::waiter::{Answer, LOOKS};
 use crate::local_queue::waiters::Waiters;
 use crate::owner::Owner;
+use crate::pending::PendingCommands;
 
 const EXPIRE: Duration = Duration::from_secs(10);
 const TERMS: Terms = Terms {
@@ -58,6 +59,7 @@ fn two_holds() -> (Arc<Hold>, Arc<Hold>, Tenure) {
                 backend: Arc::clone(&backend),
                 reply_timeout: EXPIRE,
                 reports: Arc::new(crate::report::Reports::new(Clock::Tokio)),
+                pending: PendingCommands::default(),
                 clock: Clock::Boot,
             }),
             terms: TERMS,
