@@ -15,13 +15,13 @@ use crate::together::together;
 /// The largest fencing token of these keys, once the counter of each key is not below it. So a
 /// later holder of any of them gets a larger one. Leases that are not full any more are renewed at
 /// the same time. Tried again until `end`, for no longer than `within` says each time. The inner
-/// `Err`: this key was lost.
+/// `Err`: this key was lost; the outer one: which key it was that failed.
 pub(super) async fn agree<'a>(
     engine: &Arc<Engine>,
     held: &'a [Ownership],
     within: impl Fn() -> Duration,
     end: Moment,
-) -> Result<Result<FencingToken, &'a Ownership>, Fault> {
+) -> Result<Result<FencingToken, &'a Ownership>, Failed<'a>> {
     let clock = engine.clock();
     let mut failures = 0;
     loop {
@@ -32,10 +32,10 @@ pub(super) async fn agree<'a>(
                 let lost = held.iter().find(|one| one.hold().is_over());
                 return Ok(lost.map_or(Ok(fencing_token), Err));
             }
-            Err(fault) => {
+            Err(failed) => {
                 let retry_at = clock.now().plus(backoff::failed(failures, fastrand::f64()));
-                if fault.is_final || retry_at >= end {
-                    return Err(fault);
+                if failed.fault.is_final || retry_at >= end {
+                    return Err(failed);
                 }
                 clock.sleep_until(retry_at).await;
                 failures += 1;
@@ -44,19 +44,25 @@ pub(super) async fn agree<'a>(
     }
 }
 
+/// A command about one of the keys has failed.
+pub(super) struct Failed<'a> {
+    pub(super) one: &'a Ownership,
+    pub(super) fault: Fault,
+}
+
 /// The holds learn what the answers say.
-async fn raise_and_renew(
+async fn raise_and_renew<'a>(
     engine: &Arc<Engine>,
-    held: &[Ownership],
+    held: &'a [Ownership],
     fencing_token: FencingToken,
     within: Duration,
-) -> Result<(), Fault> {
+) -> Result<(), Failed<'a>> {
     type Answer<'a> = Pin<Box<dyn Future<Output = Result<Vec<Option<Found>>, Fault>> + Send + 'a>>;
     let backend = &engine.backend;
     let is_below = |one: &&Ownership| {
         one.tenure().is_none_or(|tenure| tenure.drawn().reserved < fencing_token)
     };
-    let below: Vec<&Ownership> = held.iter().filter(is_below).collect();
+    let below: Vec<&'a Ownership> = held.iter().filter(is_below).collect();
     let raise = |one: &&Ownership| -> Answer<'_> {
         let claim = one.hold().claim.clone();
         Box::pin(async move {
@@ -79,11 +85,14 @@ async fn raise_and_renew(
         }
         note_loss(one, found);
     }
-    let raised = answers.into_iter().collect::<Result<Vec<_>, Fault>>()?;
-    for (one, found) in below.into_iter().zip(raised.into_iter().flatten()) {
-        note_loss(one, found);
+    let mut failed = None;
+    for (one, raised) in below.into_iter().zip(answers) {
+        match raised {
+            Ok(found) => found.into_iter().for_each(|found| note_loss(one, found)),
+            Err(fault) => failed = failed.or(Some(Failed { one, fault })),
+        }
     }
-    Ok(())
+    failed.map_or(Ok(()), Err)
 }
 
 fn note_loss(one: &Ownership, found: Option<Found>) {

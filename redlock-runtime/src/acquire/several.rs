@@ -12,7 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::acquiring::{Acquiring, Acquisition, CountedCall, Order, acquire_one, start};
-use super::agreement::agree;
+use super::agreement::{Failed, agree};
 use super::at_once::AtOnce;
 use super::attempt::LAST_ATTEMPT;
 use super::caller::on_executor;
@@ -196,8 +196,8 @@ impl SeveralKeys {
         let first = &self.orders[0].key;
         let agreed = agree(&self.engine, &held, || self.within(), self.end);
         let agreed = unless_lost(&held, agreed).await?;
-        let agreed = agreed.map_err(|fault| {
-            let key = first.name().to_owned();
+        let agreed = agreed.map_err(|Failed { one, fault }| {
+            let key = one.hold().claim.key.name().to_owned();
             Ended::Failed(LockError::Unavailable { key, nodes: fault.nodes })
         })?;
         let fencing_token = agreed.map_err(|lost| Ended::Lost(not_all::lost(lost.hold())))?;

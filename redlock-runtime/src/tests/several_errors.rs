@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::fake::{Fake, Fate, fake};
 use super::several_keys::{EXPIRE, SECOND, taken};
 use crate::client::Redlock;
-use crate::error::LockError;
+use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
@@ -108,4 +108,13 @@ async fn a_shutdown_ends_an_agreement() {
     let ended = tokio::time::timeout(SECOND, waiting).await.expect("it ends").unwrap();
     assert!(matches!(ended, Err(LockError::ShuttingDown { .. })), "{ended:?}");
     assert_eq!((start.elapsed(), taken(&fake, &KEYS)), (Duration::ZERO, vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agreement_that_fails_says_of_which_key() {
+    let (redlock, fake) = fake();
+    let refused = Fate::Refused(NodeErrorKind::WrongType, true);
+    fake.next_raises([Fate::Slow(MOMENT), refused]);
+    let error = redlock.lock_all(["a", "b", "c"]).acquire().await.unwrap_err();
+    assert!(error.is_unavailable() && error.key() == Some("b"), "{error}");
 }
