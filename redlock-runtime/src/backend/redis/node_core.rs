@@ -146,8 +146,8 @@ impl<S: Source> NodeCore<S> {
         home.spawn(async move {
             let release = Release { may_be_queued, ..Release::of(&claim) };
             let call = release_call(release, true);
-            let (given_up, invocation) = (loan.clone(), call.invocation());
-            let mut sent = pin!(invocation.run(&mut loan.connection));
+            let given_up = loan.clone();
+            let mut sent = pin!(call.send::<IdentifiedSource<S>>(&mut loan));
             let mut reply = timeout(LONGEST_SILENCE, sent.as_mut()).await;
             if reply.is_err() {
                 // Callers that go away before their time is up do not notice that it is dead.
@@ -165,9 +165,8 @@ impl<S: Source> NodeCore<S> {
             }
             if matches!(&reply, Ok(Err(error)) if kind(error) == NodeErrorKind::NoPermission) {
                 // The user may not use the queue of the lock: only the lock itself is released.
-                let (again, mut behind) =
-                    (release_call(release, false), given_up.connection.clone());
-                reply = timeout(claim.expire, again.invocation().run(&mut behind)).await;
+                let (again, mut behind) = (release_call(release, false), given_up.clone());
+                reply = timeout(claim.expire, again.send::<IdentifiedSource<S>>(&mut behind)).await;
             }
             // What the release found does not matter here: the engine releases once more, on a
             // fresh connection. A refusal is an answer, too: nothing is on its way any more.

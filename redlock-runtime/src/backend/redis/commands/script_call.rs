@@ -63,7 +63,7 @@ impl ScriptCall {
     }
 
     /// The script's reply, and how many replicas confirmed it, if that was requested.
-    pub(super) async fn send<S: Source>(
+    pub(crate) async fn send<S: Source>(
         &self,
         loan: &mut Loan<S::Connection>,
     ) -> RedisResult<(Value, RedisResult<u32>)> {

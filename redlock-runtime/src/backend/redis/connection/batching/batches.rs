@@ -102,11 +102,19 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
     /// that the caller keeps busy does not run it. Another task, woken later, tells that it did, as
     /// it lets other tasks run first. A second poll of the caller would not prove it: an executor
     /// inside of a task (`LocalSet`, `join!`) polls the caller again without letting others run.
+    ///
+    /// If no batch forms, that task is a new one: the sender of a batch that left early may run on
+    /// another thread, and lets only the tasks there run first.
     pub(crate) fn next_departure(self: &Arc<Self>) -> oneshot::Receiver<()> {
-        let (tell, told) = oneshot::channel();
+        let (watcher, told) = oneshot::channel();
         let mut next = self.next();
-        next.watchers.push(tell);
-        self.need_sender(next);
+        if next.members.is_empty() {
+            drop(next);
+            self.home.spawn(tell_after_others(vec![watcher]));
+        } else {
+            next.watchers.push(watcher);
+            self.need_sender(next);
+        }
         told
     }
 
@@ -285,14 +293,17 @@ async fn send_soon<C: ConnectionLike + Clone + Send + Sync + 'static>(mut sender
             (batches.send(&mut next), std::mem::take(&mut next.watchers))
         };
         batches.await_answers(sent);
-        if watchers.is_empty() {
-            return;
+        if !watchers.is_empty() {
+            tell_after_others(watchers).await;
         }
-        // The task that drives the connection may have been woken just now, and runs first.
-        yield_to_others().await;
-        for watcher in watchers {
-            shielded(|| watcher.send(()));
-        }
+    }
+}
+
+/// The task that drives the connection may have been woken just now, and runs first.
+async fn tell_after_others(watchers: Vec<oneshot::Sender<()>>) {
+    yield_to_others().await;
+    for watcher in watchers {
+        shielded(|| watcher.send(()));
     }
 }
 
