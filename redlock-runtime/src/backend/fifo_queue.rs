@@ -99,8 +99,10 @@ pub(crate) trait FifoQueue: fmt::Debug + Send + Sync {
     fn is_signal_certain(&self) -> bool;
 
     /// Acquires the lock if it is free and no process waits; otherwise puts the owner at the end of
-    /// the queue. An owner enqueues once. When the outcome is unknown, the backend has already sent
-    /// a leaving release after the command, on the same connection.
+    /// the queue. An owner enqueues once. `reserve`: how many fencing tokens it gets with the lock,
+    /// for callers of its process that have the lock after it without a command. When the outcome
+    /// is unknown, the backend has already sent a release that also leaves the queue, after the
+    /// command and on the same connection.
     fn enqueue<'a>(
         &'a self,
         claim: &'a Claim,
@@ -121,8 +123,8 @@ pub(crate) trait FifoQueue: fmt::Debug + Send + Sync {
     /// Gives other processes their turn: if any wait, the first of them has the lock, and `next`
     /// waits at the end of the queue (subscribe for it before). Otherwise `held` stays, with a full
     /// lease of the length of `next`, and with `reserve` fencing tokens after those that were used.
-    /// When the outcome is unknown, a leaving release of `next` and a release of `held` were sent
-    /// after it.
+    /// When the outcome is unknown, a release of `next` that also leaves the queue, and a release
+    /// of `held`, were sent after it.
     fn rotate<'a>(
         &'a self,
         held: &'a Claim,

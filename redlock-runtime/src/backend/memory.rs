@@ -153,10 +153,10 @@ impl Memory {
             return Err(other_clock());
         }
         let (kind, ends) = (claim.kind, now.plus(claim.expire));
-        let (is_wanted, fencing_token) = (tables.is_wanted(claim, now), tables.next_token());
+        let (is_kept_out, fencing_token) = (tables.is_kept_out(claim, now), tables.next_token());
         let holder = || Holder { owner: claim.owner.as_str().to_owned(), fencing_token, ends };
         let Some(record) = tables.live(key, now) else {
-            if is_wanted {
+            if is_kept_out {
                 // Nobody tells of leases that have ended by themselves.
                 let told = tables.hints(key, now);
                 drop(tables);
@@ -176,7 +176,7 @@ impl Memory {
             let fencing_token = ours.fencing_token;
             return Ok(Acquired::granted(fencing_token));
         }
-        if record.has_room(kind) && !is_wanted {
+        if record.has_room(kind) && !is_kept_out {
             record.holders.push(holder());
             return Ok(Acquired::granted(fencing_token));
         }

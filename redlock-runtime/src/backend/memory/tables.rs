@@ -43,7 +43,8 @@ pub(super) struct Holder {
 pub(super) struct Hint {
     pub(super) owner: Owner,
     pub(super) kind: Kind,
-    /// It stays so long when it was told, and keeps out others that come later.
+    /// Until then the hint stays registered although it was told, and keeps out callers of shared
+    /// kinds that come later.
     pub(super) stays_until: Option<Moment>,
     pub(super) on_release: OnRelease,
 }
@@ -110,7 +111,7 @@ impl Tables {
     }
 
     /// Does a waiter keep out callers of shared kinds that come later?
-    pub(super) fn is_wanted(&self, claim: &Claim, now: Moment) -> bool {
+    pub(super) fn is_kept_out(&self, claim: &Claim, now: Moment) -> bool {
         let keeps_out = |hint: &Hint| {
             hint.kind == Kind::Exclusive && hint.stays_until.is_some_and(|until| now < until)
         };
@@ -119,7 +120,7 @@ impl Tables {
     }
 
     /// Those to be told that a lock was released: the first who waits, and, if others may hold the
-    /// lock beside it, those that may. Whoever wants the lock alone is told once all have left.
+    /// lock beside it, those that may. A writer is told once all holders have left.
     pub(super) fn hints(&mut self, redis_key: &str, now: Moment) -> Vec<OnRelease> {
         let is_held = self.live(redis_key, now).is_some();
         let Some(waiting) = self.hints.get_mut(redis_key) else { return Vec::new() };
@@ -145,7 +146,7 @@ impl Tables {
     pub(super) fn next_token(&mut self) -> FencingToken {
         self.last_token = (self.last_token + 1).max(micros_since_epoch());
         let next = FencingToken::new(self.last_token);
-        next.unwrap_or_else(|| unreachable!("the clock shows the year 2255"))
+        next.unwrap_or_else(|| unreachable!("the tokens last until the year 2255"))
     }
 
     pub(super) fn sweep(&mut self, now: Moment, clock: Option<runtime::Id>) {

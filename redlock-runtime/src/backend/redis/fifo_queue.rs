@@ -13,9 +13,6 @@ use crate::backend::{
 use crate::kind::{Kind, group_of};
 use crate::owner::Owner;
 
-/// The divisor for the part of a call's time that the connection for signals may take.
-const CONNECTING_PART: u32 = 2;
-
 impl<S: Source> FifoQueue for Route<S> {
     fn subscribe(&self, claim: &Claim) -> Subscription {
         self.core.registry.subscribe(claim)
@@ -36,7 +33,7 @@ impl<S: Source> FifoQueue for Route<S> {
         Box::pin(async move {
             let end = Instant::now() + within;
             let registry = &self.core.registry;
-            let channel = registry.channel_within(within / CONNECTING_PART).await;
+            let channel = registry.channel_within(within).await;
             let call = match claim.kind {
                 Kind::Exclusive => exclusive::enqueue::call(claim, reserve, channel),
                 Kind::Read | Kind::Permits(_) => shared::enqueue::call(claim, channel),
@@ -77,7 +74,7 @@ impl<S: Source> FifoQueue for Route<S> {
         Box::pin(async move {
             let deadline = Deadline::after(within);
             let (core, home) = (&self.core, self.home.as_ref());
-            let channel = core.registry.channel_within(within / CONNECTING_PART).await;
+            let channel = core.registry.channel_within(within).await;
             let call = exclusive::rotate::call(held, tokens, next, reserve, channel);
             let undo = |loan: Loan<Batching<S::Connection>>| {
                 core.undo_enqueue(home, loan.clone(), next);

@@ -3,15 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::commands::exclusive::release_hint::Noted;
+use super::commands::exclusive::release_hint::HintReply;
 use super::commands::{Deadline, exclusive, no_undo, send_script};
 use super::connection::Source;
 use super::pubsub::NOBODY;
 use super::route::Route;
 use crate::backend::{Claim, Found, HintRegistration, OnRelease, Release, ReleaseHints, Reply};
-
-/// The divisor for the part of the time that the connection for signals may take.
-const CONNECTING_PART: u32 = 2;
 
 impl<S: Source> ReleaseHints for Route<S> {
     fn request_hint<'a>(
@@ -23,7 +20,7 @@ impl<S: Source> ReleaseHints for Route<S> {
         Box::pin(async move {
             let core = &self.core;
             let deadline = Deadline::after(within);
-            let channel = core.registry.channel_within(within / CONNECTING_PART).await;
+            let channel = core.registry.channel_within(within).await;
             if channel == NOBODY {
                 return Ok(HintRegistration::default());
             }
@@ -34,9 +31,9 @@ impl<S: Source> ReleaseHints for Route<S> {
             let answer =
                 send_script(&core.health, &self.calls, &call, &deadline, decode, no_undo).await?;
             match answer.found {
-                Noted::Free => on_release(),
-                Noted::Once => {}
-                Noted::Stays => return Ok(registration.staying()),
+                HintReply::Free => on_release(),
+                HintReply::Once => {}
+                HintReply::Stays => return Ok(registration.staying()),
             }
             Ok(registration)
         })

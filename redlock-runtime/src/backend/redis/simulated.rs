@@ -9,7 +9,7 @@ use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisError, RedisResult, Value};
 
 use super::commands::exclusive::batch;
-use super::commands::exclusive::release_hint::{self, Noted};
+use super::commands::exclusive::release_hint::{self, HintReply};
 use super::commands::exclusive::{
     self, acquire, acquire_all, enqueue, nudge, raise, release, release_all, renew, rotate,
 };
@@ -187,7 +187,7 @@ pub(crate) fn renew(claims: &[Claim]) -> SimulatedCall<Vec<Found>> {
 
 /// `true`: the lock is not free, and `channel` will be told of a release.
 pub(crate) fn hint(claim: &Claim, channel: &str) -> SimulatedCall<bool> {
-    let decode = |value: &Value| release_hint::decode(value).map(|noted| noted != Noted::Free);
+    let decode = |value: &Value| release_hint::decode(value).map(|noted| noted != HintReply::Free);
     SimulatedCall::new(release_hint::call(claim, channel), decode)
 }
 

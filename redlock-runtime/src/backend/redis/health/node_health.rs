@@ -202,7 +202,7 @@ impl OutageLog {
     }
 
     /// Reports an outage that lasts, when that is due.
-    pub(crate) fn tell_on(&self) {
+    pub(crate) fn report_lasting(&self) {
         let now = CLOCK.now();
         let (what, error, lasts) = {
             let mut state = self.state();
@@ -219,12 +219,12 @@ impl OutageLog {
     }
 
     /// Has the node answered for long enough?
-    pub(crate) fn has_settled(&self) -> bool {
+    pub(crate) fn answers_again(&self) -> bool {
         self.state().outage.as_ref().is_some_and(|outage| outage.is_over(self.quiet()))
     }
 
-    /// Ends an outage that has settled, and reports that.
-    pub(crate) fn end(&self) {
+    /// Ends the outage, and reports that, if the node has answered for long enough.
+    pub(crate) fn end_if_over(&self) {
         let outage = {
             let mut state = self.state();
             let quiet = self.quiet();
@@ -244,8 +244,8 @@ impl OutageLog {
         tell!(info, node, %client, failed, "back after {}", seconds(lasted));
     }
 
-    /// Has a connection broken since the last call of this?
-    pub(crate) fn takes_suspicion(&self) -> bool {
+    /// Has a connection broken since the last call of this function?
+    pub(crate) fn take_suspicion(&self) -> bool {
         std::mem::take(&mut self.state().is_suspect)
     }
 

@@ -23,11 +23,11 @@ pub(crate) async fn watch<S: Source>(core: &NodeCore<S>) {
         health.news().await;
         let mut pause = SHORTEST_PAUSE;
         loop {
-            if !health.is_out() || health.has_settled() {
-                if health.takes_suspicion() {
-                    meet(core).await;
+            if !health.is_out() || health.answers_again() {
+                if health.take_suspicion() {
+                    identify(core).await;
                 }
-                health.end();
+                health.end_if_over();
                 if !health.is_out() {
                     break;
                 }
@@ -37,7 +37,7 @@ pub(crate) async fn watch<S: Source>(core: &NodeCore<S>) {
             if health.is_silent() {
                 ask(core).await;
             }
-            health.tell_on();
+            health.report_lasting();
         }
     }
 }
@@ -64,7 +64,7 @@ pub(crate) async fn ping<S: Source>(core: &NodeCore<S>, within: Duration) -> Res
 }
 
 /// Finds out which process answers.
-async fn meet<S: Source>(core: &NodeCore<S>) {
+async fn identify<S: Source>(core: &NodeCore<S>) {
     ask(core).await;
     if core.health.is_silent() || !core.health.knows_server() {
         return;

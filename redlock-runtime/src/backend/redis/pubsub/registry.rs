@@ -18,6 +18,8 @@ use crate::owner::Owner;
 
 /// The channel of waiters that cannot be signalled.
 pub(crate) const NOBODY: &str = "-";
+/// The divisor for the part of a call's time that the connection for signals may take.
+const CONNECTING_PART: u32 = 2;
 /// How many former owners are remembered: a signal for one of them is rare, and late.
 const MOST_FORMER: usize = 1024;
 /// Begins the message to a waiter that has to look again.
@@ -84,8 +86,8 @@ impl Registry {
         self.doubts.notified().await;
     }
 
-    /// The channel for signals, once it is listened to; [`NOBODY`] if that takes longer than
-    /// `within`. Cancel safe.
+    /// The channel for signals, once it is listened to, for a call that may take `within`;
+    /// [`NOBODY`] if half of that is over. Cancel safe.
     pub(crate) async fn channel_within(&self, within: Duration) -> &str {
         if self.is_heard() {
             return &self.channel;
@@ -99,7 +101,7 @@ impl Registry {
         });
         let mut phase = self.phase.subscribe();
         let settled = phase.wait_for(|phase| matches!(phase, Phase::Heard | Phase::Silent));
-        let _ = tokio::time::timeout(within, settled).await;
+        let _ = tokio::time::timeout(within / CONNECTING_PART, settled).await;
         self.channel_now()
     }
 

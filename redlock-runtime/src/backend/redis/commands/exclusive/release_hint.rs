@@ -16,22 +16,22 @@ pub(crate) fn call(claim: &Claim, channel: &str) -> ScriptCall {
     ScriptCall { may_repeat: false, ..ScriptCall::new(&SCRIPT, &keys, &args) }
 }
 
-/// What became of the request.
+/// What has become of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Noted {
+pub(crate) enum HintReply {
     /// The lock is free already.
     Free,
-    /// A release takes it out.
+    /// It is registered until a release signals it.
     Once,
-    /// It keeps others out until it is taken back.
+    /// It is registered until it is cancelled, and keeps callers of shared kinds out.
     Stays,
 }
 
-pub(crate) fn decode(value: &Value) -> Option<Noted> {
+pub(crate) fn decode(value: &Value) -> Option<HintReply> {
     match value {
-        Value::Int(0) => Some(Noted::Free),
-        Value::Int(1) => Some(Noted::Once),
-        Value::Int(2) => Some(Noted::Stays),
+        Value::Int(0) => Some(HintReply::Free),
+        Value::Int(1) => Some(HintReply::Once),
+        Value::Int(2) => Some(HintReply::Stays),
         _ => None,
     }
 }

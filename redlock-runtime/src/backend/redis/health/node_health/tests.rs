@@ -49,14 +49,14 @@ fn an_outage_is_over_when_the_node_has_answered_for_a_while() {
     assert_eq!(failed.error.message(), "refused", "it has just begun");
     assert!(health.is_silent());
     health.heard();
-    assert!(!health.is_silent() && !health.has_settled());
-    health.end();
+    assert!(!health.is_silent() && !health.answers_again());
+    health.end_if_over();
     assert!(health.is_out(), "not yet");
     health.failed(failure(NodeErrorKind::Loading), now);
     assert!(health.is_silent(), "it was too early");
     health.state().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(QUIET));
-    assert!(health.has_settled());
-    health.end();
+    assert!(health.answers_again());
+    health.end_if_over();
     assert!(!health.is_out());
 }
 
@@ -81,10 +81,10 @@ fn an_outage_that_lasts_is_told_again_after_ever_longer_pauses() {
         outage.tell_again
     };
     let before = due(&health, TELL_AGAIN);
-    health.tell_on();
+    health.report_lasting();
     let next = due(&health, Duration::ZERO);
     assert!(next.since(before) >= 2 * TELL_AGAIN, "{:?}", next.since(before));
-    health.tell_on();
+    health.report_lasting();
     assert_eq!(due(&health, Duration::ZERO), next, "not yet");
 }
 
@@ -101,9 +101,9 @@ fn what_a_restarted_server_kept_shows_in_what_it_tells() {
 #[test]
 fn a_connection_that_broke_raises_a_suspicion_once() {
     let health = health();
-    assert!(!health.takes_suspicion() && !health.knows_server());
+    assert!(!health.take_suspicion() && !health.knows_server());
     health.broke();
-    assert!(health.takes_suspicion() && !health.takes_suspicion());
+    assert!(health.take_suspicion() && !health.take_suspicion());
     health.meet("redis_version:7.0.0\r\n");
     assert!(!health.knows_server());
     health.meet("run_id:a\r\n");
@@ -120,9 +120,9 @@ fn of_several_servers_one_that_answers_says_little() {
         health.state().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(ago));
     };
     answers_since(QUIET_OF_MANY / 2);
-    assert!(!health.has_settled());
+    assert!(!health.answers_again());
     answers_since(QUIET_OF_MANY);
-    assert!(health.has_settled());
+    assert!(health.answers_again());
 }
 
 #[cfg(feature = "metrics")]
@@ -139,7 +139,7 @@ fn a_scrape_shows_whether_the_node_is_up() {
         health.confirm();
         assert!(shown().contains("redlock_node_up{node=\"n\"} 0\n"), "{}", shown());
         health.state().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(QUIET));
-        health.end();
+        health.end_if_over();
         assert!(shown().contains("redlock_node_up{node=\"n\"} 1\n"), "{}", shown());
         assert!(shown().contains("# HELP redlock_node_up "), "{}", shown());
     });
