@@ -16,6 +16,9 @@ The command line or a setting is wrong.
 \fB69\fR
 Redis cannot be reached, or refuses.
 .TP
+\fB71\fR
+The operating system refused what redlock itself needs.
+.TP
 \fB75\fR
 Another process has the lock; \fB\-E\fR names another code.
 .TP

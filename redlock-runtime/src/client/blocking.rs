@@ -74,7 +74,8 @@ impl LockRequest {
 
 impl LockGuard {
     /// As [`release`](Self::release), for a thread without asynchronous code: blocks it until Redis
-    /// has answered, for at most `reply_timeout`.
+    /// has answered, for at most `reply_timeout`, or twice that over a connection of the runtime to
+    /// which the thread belongs.
     ///
     /// # Errors
     /// As [`release`](Self::release), and [`LockError::InTask`] in a task of tokio: the lock is

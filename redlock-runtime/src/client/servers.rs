@@ -92,7 +92,8 @@ impl RedlockBuilder {
     /// Keeps the locks in this process: for tests, whose clock may be paused, and for programs
     /// without a server. Such locks exclude nobody outside of this client and its clones.
     ///
-    /// Renewals run on the runtime that acquires the lock, on its clock.
+    /// Renewals run on the background thread; where a test has paused tokio's clock, on that
+    /// runtime and by its clock.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -217,8 +218,9 @@ impl RedlockBuilder {
     }
 
     /// Whom the `rediss://` URLs of this client trust, and which certificate they show. Other
-    /// URLs, pools and `memory` are then an error of [`build`](Self::build): nobody shall believe
-    /// that they are encrypted. Default: the roots of Mozilla, no client certificate.
+    /// URLs, pools, `sentinel`, `cluster` and `memory` are then an error of
+    /// [`build`](Self::build): nobody shall believe that they are encrypted by it. Default: the
+    /// roots of Mozilla, no client certificate.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

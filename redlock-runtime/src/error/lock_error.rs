@@ -288,9 +288,10 @@ impl LockError {
         matches!(self, Self::Lost { reason, .. } if *reason != LostReason::Released)
     }
 
-    /// When it makes sense to call again, for a `Retry-After` header: after as long as the call had
-    /// waited, at least a second and at most thirty. `None` where time alone does not help, or
-    /// where a part of the work may have been done.
+    /// When it makes sense to call again, for a `Retry-After` header. Where the lock was busy:
+    /// after as long as the call had waited, at least a second and at most thirty. Where Redis
+    /// could not be reached, too many waited, or the client shuts down: after a second. `None`
+    /// where time alone does not help, or where a part of the work may have been done.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
