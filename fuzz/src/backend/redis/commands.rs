@@ -1,7 +1,11 @@
 //! The commands, whose calls are not made here.
 
+use deadpool_redis::redis::Cmd;
+
 #[path = "../../../../redlock-runtime/src/backend/redis/commands/exclusive/mod.rs"]
 pub(crate) mod exclusive;
+#[path = "../../../../redlock-runtime/src/backend/redis/commands/part.rs"]
+mod part;
 #[path = "../../../../redlock-runtime/src/backend/redis/commands/reply.rs"]
 pub(crate) mod reply;
 #[path = "../../../../redlock-runtime/src/backend/redis/commands/shared/mod.rs"]
@@ -13,6 +17,12 @@ macro_rules! with_hand_over {
     };
 }
 pub(crate) use with_hand_over;
+
+pub(crate) use self::part::{Part, Verb};
+
+mod script {
+    pub(crate) use super::Invocation;
+}
 
 pub(crate) struct Script;
 
@@ -36,6 +46,15 @@ impl Invocation {
     pub(crate) fn new<T>(_: &'static Script, _: &[T], _: &[T]) -> Self {
         Self
     }
+
+    pub(crate) fn with(
+        _: &'static Script,
+        _: [usize; 2],
+        _: usize,
+        _: impl FnOnce(&mut Cmd),
+    ) -> Self {
+        Self
+    }
 }
 
 pub(crate) struct ScriptCall {
@@ -44,6 +63,10 @@ pub(crate) struct ScriptCall {
 
 impl ScriptCall {
     pub(crate) fn new(_: &'static Script, _: &[&str], _: &[&str]) -> Self {
+        Self { may_repeat: true }
+    }
+
+    pub(crate) fn plain(_: Part) -> Self {
         Self { may_repeat: true }
     }
 }
