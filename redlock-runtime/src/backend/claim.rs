@@ -25,6 +25,8 @@ pub(crate) struct Release<'a> {
     pub(crate) unused: Option<TokensUsed>,
     /// The owner may wait in the queue of the server: it leaves the queue as well.
     pub(crate) may_be_queued: bool,
+    /// Another process competes for the lock, as far as this one knows.
+    pub(crate) is_contended: bool,
     /// For how long the lock stays taken, though its owner has let go of it.
     pub(crate) retain: Option<Duration>,
 }
@@ -32,13 +34,19 @@ pub(crate) struct Release<'a> {
 impl<'a> Release<'a> {
     /// Releases the lock only.
     pub(crate) fn of(claim: &'a Claim) -> Self {
-        Self { claim, unused: None, may_be_queued: false, retain: None }
+        Self { claim, unused: None, may_be_queued: false, is_contended: false, retain: None }
     }
 
     /// Is there nothing to do but to let go of the lock of one holder?
     pub(crate) fn is_plain(&self) -> bool {
-        let Self { claim, unused, may_be_queued, retain } = self;
+        let Self { claim, unused, may_be_queued, retain, .. } = self;
         claim.kind == Kind::Exclusive && unused.is_none() && !may_be_queued && retain.is_none()
+    }
+
+    /// Can it be part of a batch? A batch leaves out the release of a lock that somebody waits for,
+    /// so that it would take another round trip, and nobody may be there to send it.
+    pub(crate) fn may_join(&self) -> bool {
+        self.is_plain() && !self.is_contended
     }
 
     /// Leaves the queue, and releases the lock if it was handed over meanwhile.

@@ -209,7 +209,7 @@ fn send_unawaited(task: ReleaseTask, may_wait: bool) -> Option<ReleaseFuture> {
     match task.engine.route() {
         Some(route) if may_wait && !task.engine.is_embedded() => {
             let departures = route.abilities().departures;
-            if departures.is_some_and(|departures| !departures.has_room(task.is_plain())) {
+            if departures.is_some_and(|departures| !departures.has_room(task.may_join())) {
                 let released = release::awaited_for_a_while(task, route);
                 // What it finds is reported by the task: once, of a hold of several keys as well.
                 let told = async move { released.await.map(|_| Released::Released) };

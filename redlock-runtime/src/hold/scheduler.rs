@@ -206,9 +206,9 @@ impl Scheduler {
     }
 
     /// Frees a lock that was taken back from its caller, who may never be polled again: repeats the
-    /// release until it is answered or the lease is over. The lease is not renewed any more. When
-    /// the caller is polled or dropped after all, its ownership releases once more, with the
-    /// clean-up that may be due.
+    /// release until it is answered, or refused for good, or the lease is over. The lease is not
+    /// renewed any more. When the caller is polled or dropped after all, its ownership releases
+    /// once more, with the clean-up that may be due.
     fn free(&self, hold: &Arc<Hold>) {
         self.forget(hold);
         for claim in hold.claims() {
@@ -217,10 +217,12 @@ impl Scheduler {
             tokio::spawn(async move {
                 let _pending = pending;
                 let (client, mut failures) = (&hold.client, 0);
-                let within = client.reply_timeout;
-                while clock.now() < hold.server_end()
-                    && client.backend.release(Release::of(&claim), within).await.is_err()
-                {
+                while clock.now() < hold.server_end() {
+                    let release = Release::of(&claim);
+                    match client.backend.release(release, client.reply_timeout).await {
+                        Err(fault) if !fault.is_final => {}
+                        _ => return,
+                    }
                     let pause = backoff::failed(failures, fastrand::f64());
                     clock.sleep_until(clock.now().plus(pause)).await;
                     failures += 1;

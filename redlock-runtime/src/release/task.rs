@@ -82,8 +82,8 @@ impl ReleaseTask {
     }
 
     /// Can it be sent as a part of a batch?
-    pub(crate) fn is_plain(&self) -> bool {
-        self.request().is_plain()
+    pub(crate) fn may_join(&self) -> bool {
+        self.request().may_join()
     }
 
     /// Nobody awaits this release, which leaves over the connection of a caller.
@@ -158,6 +158,7 @@ impl ReleaseTask {
             // A queued owner may have lost its counter, so its unused tokens are not given back.
             unused: self.unused.filter(|_| !may_be_queued),
             may_be_queued,
+            is_contended: self.queue.as_ref().is_some_and(|queue| queue.state().is_contended()),
             retain: self.retain_until.map(left).filter(|left| !left.is_zero()),
         }
     }

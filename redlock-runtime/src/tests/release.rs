@@ -6,8 +6,16 @@ use tokio::time::Instant;
 
 use super::fake::{Fate, fake};
 use super::quorum::{nodes, on};
+use super::server::Server;
+use crate::backend::{Claim, FencingTokens};
 use crate::error::{LockError, NodeErrorKind};
+use crate::fencing::FencingToken;
+use crate::hold::{ConfirmedLease, Tenure};
+use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::options::Wait;
+use crate::owner::Owner;
+use crate::release::ReleaseTask;
 use crate::state::Released;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -166,4 +174,22 @@ fn a_guard_of_several_nodes_can_be_dropped_without_a_runtime() {
     while !is_free() {
         std::thread::yield_now();
     }
+}
+
+/// A batch would leave it out, and its caller may be busy when that is known.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_others_compete_for_is_released_outside_of_batches() {
+    let redlock = Server::new().client();
+    let engine = redlock.engine();
+    let (key, kind) = (LockKey::new("", "k").unwrap(), Kind::Exclusive);
+    let queue = engine.local_queue(&key, kind);
+    let (owner, expire) = (Owner::of_nobody("t"), Duration::from_secs(9));
+    let confirmed = ConfirmedLease { sent: engine.clock().now(), lease: expire };
+    let first = FencingToken::new(1).unwrap();
+    let tokens = FencingTokens { first, last: first };
+    let tenure = Tenure::new(Claim { key, owner, expire, kind }, confirmed, tokens);
+    let task = ReleaseTask::new(engine, &tenure, tenure.server_end(), Some(queue.another()));
+    assert!(task.may_join());
+    queue.state().contend();
+    assert!(!task.may_join());
 }

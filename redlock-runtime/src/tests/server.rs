@@ -260,7 +260,7 @@ impl LockBackend for Server {
     }
 
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
-        let Release { claim, unused, may_be_queued, retain } = release;
+        let Release { claim, unused, may_be_queued, retain, .. } = release;
         let (verb, command) = match (retain, unused) {
             (Some(left), _) => ("retain", Command::Retain(claim.clone(), left)),
             _ if may_be_queued => ("leave", Command::Leave(claim.clone())),

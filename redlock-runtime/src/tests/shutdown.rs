@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::fake::{Fate, client, fake};
 use crate::client::Redlock;
-use crate::error::LockError;
+use crate::error::{LockError, NodeErrorKind};
 use crate::guard::LockGuard;
 use crate::lease::Lease;
 use crate::options::Wait;
@@ -126,4 +126,18 @@ async fn a_lock_that_was_taken_back_is_free_at_the_end() {
     sleep(SECOND).await;
     assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
     assert_eq!(fake.store.owner("k"), None);
+}
+
+/// Nor does it wait for one that is refused for good: its lease ends some day.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_may_not_be_released_is_not_waited_for() {
+    let (redlock, fake) = fake();
+    let held = redlock.lock("k").acquire().await.unwrap();
+    let mut waits = Box::pin(redlock.lock("k").wait(Wait::Forever).acquire());
+    assert!(timeout(SECOND, &mut waits).await.is_err());
+    held.release().await.unwrap();
+    sleep(SECOND / 2).await;
+    fake.next_releases(vec![Fate::Refused(NodeErrorKind::NoPermission, true); 100]);
+    sleep(SECOND).await;
+    assert_eq!(timeout(SECOND, redlock.shutdown(60 * SECOND)).await, Ok(0));
 }

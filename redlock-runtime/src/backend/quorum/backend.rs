@@ -329,7 +329,7 @@ pub(super) async fn vote(
         return Err(objection);
     }
     let answer = ask(member, grants, Some(guard), claim, acquire, within).await;
-    // HintReply here, as the caller may get an objection of the restart guard in its place.
+    // Noted here, as the caller may get an objection of the restart guard in its place.
     member.note(&answer);
     match answer {
         Ok(Acquired::Granted { .. }) => guard

@@ -247,7 +247,7 @@ impl LockBackend for Wire {
     }
 
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
-        let Release { claim, unused, may_be_queued, retain } = release;
+        let Release { claim, unused, may_be_queued, retain, .. } = release;
         let command = match (retain, unused) {
             (Some(left), _) => Command::Retain(claim.clone(), left),
             _ if may_be_queued => Command::Leave(claim.clone()),

@@ -112,6 +112,7 @@ mod tests {
         let others = [
             release::call(plain, false),
             release::call(Release::leaving(&claim), true),
+            release::call(Release { is_contended: true, ..plain }, true),
             release::call(Release { retain: Some(Duration::from_secs(1)), ..plain }, true),
         ];
         for other in others {

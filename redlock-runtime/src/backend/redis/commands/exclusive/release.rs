@@ -11,11 +11,11 @@ pub(crate) static SCRIPT: Script = with_hand_over!("release.lua");
 /// `has_queue`: the user of this client may use the helper keys of the lock. Without them only the
 /// lock itself is released.
 pub(crate) fn call(release: Release<'_>, has_queue: bool) -> ScriptCall {
-    let Release { claim, unused, may_be_queued, retain } = release;
+    let Release { claim, unused, may_be_queued, retain, .. } = release;
     if let Some(left) = retain {
         return retain::call(claim, left, has_queue);
     }
-    if has_queue && release.is_plain() {
+    if has_queue && release.may_join() {
         return ScriptCall::plain(Part::new(Verb::Release, claim, by_itself));
     }
     let keys = claim.key.with_helpers();
