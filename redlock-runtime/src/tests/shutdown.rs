@@ -1,5 +1,6 @@
 //! Shutdowns: those who wait are told at once, and those who hold a lock finish.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,15 +113,23 @@ async fn a_call_inside_of_a_hold_that_waits_for_its_turn_is_told() {
     redlock.lock("k").run(body).await.unwrap().unwrap();
 }
 
-/// The release of a lock that was taken back from a caller that is not polled.
-#[tokio::test(start_paused = true)]
-async fn a_lock_that_was_taken_back_is_free_at_the_end() {
-    let (redlock, fake) = fake();
+/// A call that was granted the lock, and is not polled any more.
+async fn unpolled(
+    redlock: &Redlock,
+) -> Pin<Box<dyn Future<Output = Result<LockGuard, LockError>>>> {
     let held = redlock.lock("k").acquire().await.unwrap();
     let mut waits = Box::pin(redlock.lock("k").wait(Wait::Forever).acquire());
     assert!(timeout(SECOND, &mut waits).await.is_err());
     held.release().await.unwrap();
     sleep(SECOND / 2).await;
+    waits
+}
+
+/// The release of a lock that was taken back from a caller that is not polled.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_taken_back_is_free_at_the_end() {
+    let (redlock, fake) = fake();
+    let _waits = unpolled(&redlock).await;
     assert!(fake.store.owner("k").is_some(), "it was granted to the waiter");
     fake.next_releases(vec![Fate::LostRequest; 3]);
     sleep(SECOND).await;
@@ -132,11 +141,7 @@ async fn a_lock_that_was_taken_back_is_free_at_the_end() {
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_may_not_be_released_is_not_waited_for() {
     let (redlock, fake) = fake();
-    let held = redlock.lock("k").acquire().await.unwrap();
-    let mut waits = Box::pin(redlock.lock("k").wait(Wait::Forever).acquire());
-    assert!(timeout(SECOND, &mut waits).await.is_err());
-    held.release().await.unwrap();
-    sleep(SECOND / 2).await;
+    let _waits = unpolled(&redlock).await;
     fake.next_releases(vec![Fate::Refused(NodeErrorKind::NoPermission, true); 100]);
     sleep(SECOND).await;
     assert_eq!(timeout(SECOND, redlock.shutdown(60 * SECOND)).await, Ok(0));
