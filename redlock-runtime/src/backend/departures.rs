@@ -9,7 +9,7 @@ pub(crate) trait Departures: Send + Sync {
     fn next_departure(&self) -> Option<oneshot::Receiver<()>>;
 
     /// Does a release leave at once, and among few others? Otherwise it may wait for its place on
-    /// the connection, or costs less if its caller awaits it, and has to be awaited. `is_plain`: it
+    /// the connection, or costs less if its caller awaits it, and has to be awaited. `may_join`: it
     /// can be part of a batch.
-    fn has_room(&self, is_plain: bool) -> bool;
+    fn has_room(&self, may_join: bool) -> bool;
 }

@@ -136,8 +136,8 @@ impl Ownership {
         let held = self.held.take()?;
         let retain_until = self.hold.retained_until();
         let is_held = self.scheduler.end(&self.hold);
-        // Nor once `min_hold` is over: renewals asked for ever shorter leases, and one that arrives
-        // late would cut that of the next caller.
+        // A lock that had a `min_hold` is not passed on, even when that is over: each renewal asked
+        // for a shorter lease, and one that arrives late would cut the lease of the next caller.
         let task = self.let_go_of(held, is_held && !self.hold.has_min_hold())?;
         Some(ReleaseTask { retain_until, ..task })
     }

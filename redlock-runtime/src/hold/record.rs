@@ -243,8 +243,8 @@ impl Hold {
         if self.offer.is_taken() {
             return Some(false);
         }
-        // Before it is taken: a lock whose lease is over was never taken, and its `min_hold` does
-        // not count.
+        // The lease is checked first: if it is over, the lock counts as never taken, and its
+        // `min_hold` does not keep it.
         if self.check().is_err() {
             return None;
         }

@@ -32,7 +32,7 @@ async fn a_late_renewal_cuts_no_lease_of_the_next_caller() {
     assert!(server.left("k") > 8 * SECOND, "{:?}", server.left("k"));
 }
 
-/// Its caller comes when the lease is over: nothing has run under it.
+/// The caller is polled when the lease is over already: nothing has run under the lock.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_its_caller_comes_too_late_for_is_free() {
     let (redlock, fake) = fake();

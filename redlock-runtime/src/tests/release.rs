@@ -176,7 +176,7 @@ fn a_guard_of_several_nodes_can_be_dropped_without_a_runtime() {
     }
 }
 
-/// A batch would leave it out, and its caller may be busy when that is known.
+/// A batch would leave the release out, and the caller may compute when the answer says so.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_others_compete_for_is_released_outside_of_batches() {
     let redlock = Server::new().client();

@@ -137,7 +137,8 @@ async fn a_lock_that_was_taken_back_is_free_at_the_end() {
     assert_eq!(fake.store.owner("k"), None);
 }
 
-/// Nor does it wait for one that is refused for good: its lease ends some day.
+/// A shutdown does not wait for a release that the server refuses for good: only the end of the
+/// lease frees that lock.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_may_not_be_released_is_not_waited_for() {
     let (redlock, fake) = fake();

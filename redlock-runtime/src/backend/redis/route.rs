@@ -240,8 +240,8 @@ impl<S: Source> Departures for Route<S> {
         Some(batches.next_departure())
     }
 
-    fn has_room(&self, is_plain: bool) -> bool {
-        self.calls.inspect(|connection| connection.has_room(is_plain)).unwrap_or(false)
+    fn has_room(&self, may_join: bool) -> bool {
+        self.calls.inspect(|connection| connection.has_room(may_join)).unwrap_or(false)
     }
 }
 
