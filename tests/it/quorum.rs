@@ -101,6 +101,12 @@ async fn a_node_that_was_frozen_at_the_acquire_counts_later() {
     guard.check().unwrap();
 }
 
+/// Waits for so many more renewals.
+async fn renewed(guard: &LockGuard, times: u32) {
+    let until = guard.renewals() + times;
+    eventually(secs(60), || async { guard.renewals() >= until }).await;
+}
+
 /// The unanswered acquire and its clean-up arrive when the network is whole again, long after the
 /// lease that was asked for would have ended.
 #[tokio::test]
@@ -111,16 +117,12 @@ async fn a_node_that_was_out_of_reach_for_longer_than_the_lease_counts_later() {
     let redlock = Redlock::builder().urls(urls).prefix(unique_prefix()).build().await.unwrap();
     away.black_hole();
     let guard = redlock.lock("k").expire(secs(1)).acquire().await.unwrap();
-    let renewed = async |times: u32| {
-        let until = guard.renewals() + times;
-        eventually(secs(60), || async { guard.renewals() >= until }).await;
-    };
-    renewed(4).await;
+    renewed(&guard, 4).await;
     away.pass();
-    renewed(2).await;
+    renewed(&guard, 2).await;
     eventually(secs(60), || async { held(&masters, &guard).await == 3 }).await;
     masters[0].kill9();
-    renewed(2).await;
+    renewed(&guard, 2).await;
 }
 
 /// The clean-up is refused as a whole where the user may not use the queue of a lock; then it is
@@ -140,15 +142,11 @@ async fn a_node_whose_user_has_no_queue_counts_after_a_clean_up() {
     let redlock = Redlock::builder().urls(urls).prefix(&prefix).build().await.unwrap();
     away.black_hole();
     let guard = redlock.lock("k").expire(secs(2)).acquire().await.unwrap();
-    let renewed = async |times: u32| {
-        let until = guard.renewals() + times;
-        eventually(secs(60), || async { guard.renewals() >= until }).await;
-    };
-    renewed(1).await;
+    renewed(&guard, 1).await;
     away.pass();
-    renewed(2).await;
+    renewed(&guard, 2).await;
     masters[0].kill9();
-    renewed(2).await;
+    renewed(&guard, 2).await;
 }
 
 #[tokio::test]
