@@ -172,9 +172,10 @@ impl QueueHandle {
     pub(crate) fn attempt_first(&self, now: Moment) -> Option<DirectAttemptGuard> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let mut state = self.queue.state();
-        if !state.waiters.is_empty() || state.is_taken_here(now) || state.is_contended() {
+        if !state.waiters.is_empty() || state.is_taken_here(now) || state.is_hot() {
             return None;
         }
+        state.calm();
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         state.direct_attempt = Some(AttemptUnderWay { id, at: now });
         drop(state);

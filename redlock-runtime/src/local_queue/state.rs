@@ -26,8 +26,8 @@ pub(crate) struct QueueState {
     pub(crate) releases: u32,
     /// A holder of this process released, or a release hint came, since the poller looked last.
     pub(crate) is_freed: bool,
-    /// Contention credit: full when another process competed for the lock, one less for each grant
-    /// without competition.
+    /// Contention credit: full when another process competed for the lock, one less for each grant,
+    /// or direct attempt, without competition.
     contended: u32,
     pub(crate) poller: PollerState,
     /// Callers have left, and the poller has not undone their commands yet.
@@ -83,9 +83,15 @@ pub(crate) const DIRECT_ATTEMPT: Duration = Duration::from_millis(10);
 pub(crate) const GRANTS_TO_FORGET: u32 = 16;
 
 impl QueueState {
-    /// Did another process compete for the lock recently? Then callers enqueue at once.
+    /// Did another process compete for the lock recently? Then the poller enqueues at once.
     pub(crate) fn is_contended(&self) -> bool {
         self.contended > 0
+    }
+
+    /// Did another process compete for the lock since the last grant? Then a direct attempt would
+    /// most likely be refused.
+    pub(crate) fn is_hot(&self) -> bool {
+        self.contended == GRANTS_TO_FORGET
     }
 
     /// Another process competes for the lock. Returns whether this is new.
@@ -93,7 +99,7 @@ impl QueueState {
         std::mem::replace(&mut self.contended, GRANTS_TO_FORGET) == 0
     }
 
-    /// The lock was granted without competition.
+    /// The lock was granted without competition, or is about to be.
     pub(crate) fn calm(&mut self) {
         self.contended = self.contended.saturating_sub(1);
     }

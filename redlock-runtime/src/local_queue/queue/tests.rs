@@ -135,10 +135,19 @@ fn one_caller_asks_by_itself_at_a_time_and_none_while_others_want_the_lock() {
     let asking = handle.attempt_first(at(100)).unwrap();
     assert!(handle.attempt_first(at(100)).is_none());
     drop(asking);
+}
+
+#[test]
+fn a_caller_asks_by_itself_unless_another_process_competed_since_the_last_grant() {
+    let handle = LocalQueues::new(1).join(&key("a"), Kind::Exclusive, None);
     assert!(handle.queue.state().contend());
     assert!(handle.attempt_first(at(100)).is_none());
-    (0..GRANTS_TO_FORGET).for_each(|_| handle.queue.state().calm());
-    assert!(handle.attempt_first(at(100)).is_some());
+    handle.queue.state().calm();
+    for _ in 1..GRANTS_TO_FORGET {
+        assert!(handle.queue.state().is_contended(), "a release heeds it for longer");
+        assert!(handle.attempt_first(at(100)).is_some());
+    }
+    assert!(!handle.queue.state().is_contended());
 }
 
 #[test]
