@@ -47,18 +47,18 @@ pub struct LockGuard {
     /// `None`: re-entered, the outer call owns the lock.
     ownership: Option<Ownership>,
     /// Its turn, where it is re-entered.
-    reentry: Option<Reentry>,
+    _reentry: Option<Reentry>,
 }
 
 impl LockGuard {
     pub(crate) fn new(ownership: Ownership) -> Self {
         let lease = Lease::new(Arc::clone(ownership.hold()));
-        Self { lease, ownership: Some(ownership), reentry: None }
+        Self { lease, ownership: Some(ownership), _reentry: None }
     }
 
     pub(crate) fn reentered(reentry: Reentry) -> Self {
         let lease = Lease::within(Arc::clone(reentry.link()));
-        Self { lease, ownership: None, reentry: Some(reentry) }
+        Self { lease, ownership: None, _reentry: Some(reentry) }
     }
 
     /// The lease of the lock, to be cloned and passed around. The guard has all its methods, too.
@@ -98,9 +98,7 @@ impl LockGuard {
     /// # Cancel safety
     /// Dropping it drops `future`; the lock stays held.
     pub async fn protect<F: Future>(&self, future: F) -> Result<F::Output, LockError> {
-        let nested = || HoldLink::nested(Arc::clone(self.lease.hold()), None);
-        let link = self.reentry.as_ref().map_or_else(nested, |own| Arc::clone(own.link()));
-        Protect::new(link, future).await
+        Protect::new(self.lease.nested(), future).await
     }
 
     /// Releases the lock, and says what was found.
@@ -160,7 +158,10 @@ impl LockGuard {
     /// [`LockError::Lost`] when the lease was lost, [`LockError::Unavailable`] when the outcome is
     /// unknown, [`LockError::Config`] for a permit, for a lock with `min_hold`, and for
     /// [several keys](crate::Redlock::lock_all). [`LockError::AlreadyHeld`] for a guard that
-    /// re-entered: the outer call has the write lock. After an error the lock is released.
+    /// re-entered: the outer call has the write lock. [`LockError::ExpireTooShort`] when the answer
+    /// took longer than the lease, [`LockError::BackgroundThread`] when that thread has stopped.
+    /// After an error the lock is released, except for [`LockError::ForkedProcess`], in a child of
+    /// the process that holds it.
     ///
     /// # Cancel safety
     /// Dropping the future releases the lock.

@@ -253,8 +253,9 @@ impl Lease {
 
     /// Carries the lease into another task: inside of `future`, [`Lease::current`] finds it and a
     /// nested call of the same key re-enters it. Calls that re-enter one hold take turns, also from
-    /// several tasks: each waits, for its `wait` at most, until those before it are done. The lock
-    /// does not wait for that task: join it before the body ends, or it works on without the lock.
+    /// several tasks: each waits, for its `wait` at most, until those before it are done. Other
+    /// locks of the task that makes the scope do not come along. The lock does not wait for the
+    /// task inside: join it before the body ends, or it works on without the lock.
     ///
     /// ```
     /// use redlock::Lease;
@@ -270,7 +271,12 @@ impl Lease {
     /// # Ok(()) }
     /// ```
     pub fn scope<F: Future>(&self, future: F) -> Scoped<F> {
-        Scoped { future, link: HoldLink::nested(Arc::clone(&self.hold), self.link.as_ref()) }
+        Scoped { future, lease: self.clone(), link: None }
+    }
+
+    /// The link of a future that the current task polls under this lease.
+    pub(crate) fn nested(&self) -> Arc<HoldLink> {
+        HoldLink::nested(Arc::clone(&self.hold), self.link.as_ref())
     }
 }
 
@@ -291,7 +297,9 @@ pin_project! {
     pub struct Scoped<F> {
         #[pin]
         future: F,
-        link: Arc<HoldLink>,
+        lease: Lease,
+        // Made with the first poll, by the task that polls.
+        link: Option<Arc<HoldLink>>,
     }
 }
 
@@ -300,6 +308,7 @@ impl<F: Future> Future for Scoped<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        this.link.run_within(|| this.future.poll(cx))
+        let link = this.link.get_or_insert_with(|| this.lease.nested());
+        link.run_within(|| this.future.poll(cx))
     }
 }

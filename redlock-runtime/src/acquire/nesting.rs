@@ -19,13 +19,14 @@ pub(super) fn note_order<'a>(
     keys: impl IntoIterator<Item = &'a LockKey>,
     wait: Wait,
 ) {
-    let Some(top) = reentrancy::current() else { return };
+    let holds = reentrancy::holds();
     let has_name = |template: &str| template != telemetry::PROGRAMMATIC && !template.is_empty();
-    if wait == Wait::Never || !has_name(template) {
+    if holds.is_empty() || wait == Wait::Never || !has_name(template) {
         return;
     }
     for key in keys {
-        let held = reentrancy::holds(&top)
+        let held = holds
+            .iter()
             .filter(|hold| {
                 hold.client.id == engine.id && has_name(hold.terms.template) && !hold.is_over()
             })
@@ -68,10 +69,8 @@ pub(super) fn with_holds(engine: &Engine, wait: Wait, mut error: LockError) -> L
         return error;
     };
     *is_own = holder.as_deref().is_some_and(|holder| engine.client.is_of(holder));
-    if wait != Wait::Never
-        && let Some(top) = reentrancy::current()
-    {
-        for hold in reentrancy::holds(&top).filter(|hold| !hold.is_over()) {
+    if wait != Wait::Never {
+        for hold in reentrancy::holds().iter().filter(|hold| !hold.is_over()) {
             for key in hold.key_names() {
                 if !while_holding.contains(key) {
                     while_holding.push(key.clone());

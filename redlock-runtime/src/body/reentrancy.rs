@@ -1,7 +1,8 @@
 //! Which locks the current task holds: how a nested call finds the outer hold.
 //!
-//! Identity is the task, not the thread: the chain of holds is in place only while the body of a
-//! locked call is polled, and moves between threads with it.
+//! Identity is the task, not the thread: a link to a hold is in place only while the body of a
+//! locked call is polled, and moves between threads with it. Bodies are polled inside of each other
+//! as their calls are nested.
 //!
 //! The calls inside of one hold form a tree. A call that re-enters the hold is a child of the
 //! innermost such call of its own task. A guard that re-entered is such a call too, and a future in
@@ -14,6 +15,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -24,16 +26,15 @@ use crate::kind::Kind;
 use crate::options::Wait;
 
 thread_local! {
-    /// The innermost link of the task that is being polled on this thread.
-    static HELD: RefCell<Option<Arc<HoldLink>>> = const { RefCell::new(None) };
+    /// The links of the bodies that are being polled on this thread, the innermost last.
+    static ENTERED: RefCell<Vec<Arc<HoldLink>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// One lock held by the task, and the locks that the task took before.
+/// A link to a lock that a task holds while it polls a body.
 #[derive(Debug)]
 pub(crate) struct HoldLink {
     hold: Arc<Hold>,
     call: Relation,
-    outer: Option<Arc<HoldLink>>,
 }
 
 /// To which call inside of its hold a link belongs. The children of a call take turns.
@@ -41,23 +42,31 @@ pub(crate) struct HoldLink {
 enum Relation {
     /// The call that took the lock.
     First,
-    /// A call that re-entered, and the turns of its children.
-    Reentry(Turns),
+    Reentry(ReentrantCall),
     /// The call of another link.
     Of(Arc<HoldLink>),
 }
 
+/// A call that re-entered its hold.
+#[derive(Debug)]
+struct ReentrantCall {
+    parent: Arc<HoldLink>,
+    children: Turns,
+    /// It has no turn any more.
+    is_over: AtomicBool,
+}
+
 impl HoldLink {
-    /// A link to `hold`, on top of what the current task holds. If the task is not inside of
-    /// `hold`, the link belongs to the same call as `origin`.
-    pub(crate) fn nested(hold: Arc<Hold>, origin: Option<&Arc<HoldLink>>) -> Arc<Self> {
-        let top = current();
-        if let Some(top) = top.as_ref().filter(|top| top.hold.id == hold.id) {
-            return Arc::clone(top);
-        }
-        let innermost = chain(top.as_ref()).find(|link| link.hold.id == hold.id);
-        let call = innermost.or(origin).map_or(Relation::First, Self::same_call);
-        Arc::new(Self { hold, call, outer: top })
+    /// A link to `hold` for a body that the current task polls. It belongs to the call of `origin`,
+    /// or to the innermost call of the task inside of `hold` if that is the same or a deeper one.
+    pub(crate) fn nested(hold: Arc<Hold>, origin: Option<&Arc<Self>>) -> Arc<Self> {
+        let innermost = innermost(|link| link.hold.id == hold.id);
+        let has_entered = |origin: &&Arc<Self>| {
+            innermost.iter().flat_map(Self::calls).any(|link| link.is_same_call(origin))
+        };
+        let origin = origin.map(Self::live).filter(|origin| !has_entered(origin));
+        let call = origin.or(innermost.as_ref()).map_or(Relation::First, Self::same_call);
+        Arc::new(Self { hold, call })
     }
 
     /// The call to which this link belongs. It names no link between them: a lease that is passed
@@ -69,70 +78,95 @@ impl HoldLink {
         }
     }
 
+    fn is_same_call(&self, other: &Self) -> bool {
+        std::ptr::eq(self.children(), other.children())
+    }
+
+    /// This call, its parent, and so on.
+    fn calls(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Self>> {
+        std::iter::successors(Some(self), |link| Some(&link.reentry()?.parent))
+    }
+
+    /// The innermost of these that is under way, with all those around it.
+    fn live(self: &Arc<Self>) -> &Arc<Self> {
+        let is_over = |call: &&ReentrantCall| call.is_over.load(Ordering::Acquire);
+        let outermost = self.calls().filter_map(|link| link.reentry()).filter(is_over).last();
+        outermost.map_or(self, |over| &over.parent)
+    }
+
+    /// `None`: the call that took the lock.
+    fn reentry(&self) -> Option<&ReentrantCall> {
+        match &self.call {
+            Relation::First => None,
+            Relation::Reentry(call) => Some(call),
+            Relation::Of(link) => link.reentry(),
+        }
+    }
+
+    fn children(&self) -> &Turns {
+        self.reentry().map_or(&self.hold.turns, |call| &call.children)
+    }
+
     pub(crate) fn hold(&self) -> &Arc<Hold> {
         &self.hold
     }
 
-    /// Runs `step` as a part of the task that holds this link.
+    /// Runs `step` as a part of the body that holds this link.
     pub(crate) fn run_within<T>(self: &Arc<Self>, step: impl FnOnce() -> T) -> T {
         let _entered = Entered::new(Arc::clone(self));
         step()
-    }
-
-    fn children(&self) -> &Turns {
-        match &self.call {
-            Relation::First => &self.hold.turns,
-            Relation::Reentry(children) => children,
-            Relation::Of(link) => link.children(),
-        }
     }
 }
 
 /// In place while a step runs. At the end of a thread, when its locals are gone, a step runs
 /// without it; a call inside of that step does not find what its task holds.
 struct Entered {
-    before: Option<Arc<HoldLink>>,
+    is_in_place: bool,
 }
 
 impl Entered {
     fn new(link: Arc<HoldLink>) -> Self {
-        Self { before: replace(Some(link)) }
+        Self { is_in_place: ENTERED.try_with(|links| links.borrow_mut().push(link)).is_ok() }
     }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        drop(replace(self.before.take()));
+        if self.is_in_place {
+            let left = ENTERED.try_with(|links| links.borrow_mut().pop());
+            // Outside of the borrow: this may be the last reference.
+            drop(left);
+        }
     }
 }
 
-/// Returns the replaced link for the caller to drop: it may be the last reference.
-fn replace(link: Option<Arc<HoldLink>>) -> Option<Arc<HoldLink>> {
-    HELD.try_with(|held| held.replace(link)).ok().flatten()
+/// The innermost link of the current task that is the wanted one.
+fn innermost(is_it: impl Fn(&HoldLink) -> bool) -> Option<Arc<HoldLink>> {
+    let find = |links: &RefCell<Vec<Arc<HoldLink>>>| {
+        links.borrow().iter().rev().find(|link| is_it(link)).map(Arc::clone)
+    };
+    ENTERED.try_with(find).ok().flatten()
 }
 
-/// The links of a task, the innermost first.
-fn chain(top: Option<&Arc<HoldLink>>) -> impl Iterator<Item = &Arc<HoldLink>> {
-    std::iter::successors(top, |link| link.outer.as_ref())
-}
-
-/// The lock that the current task took last.
+/// The link to the lock that the current task took last.
 pub(crate) fn current() -> Option<Arc<HoldLink>> {
-    HELD.try_with(|held| held.borrow().clone()).ok().flatten()
+    innermost(|_| true)
 }
 
-/// The holds of a task, the one taken last first; one may come several times.
-pub(crate) fn holds(top: &Arc<HoldLink>) -> impl Iterator<Item = &Arc<Hold>> {
-    chain(Some(top)).map(|link| &link.hold)
+/// The holds of the current task, the one taken last first; one may come several times.
+pub(crate) fn holds() -> Vec<Arc<Hold>> {
+    let holds = |links: &RefCell<Vec<Arc<HoldLink>>>| {
+        links.borrow().iter().rev().map(|link| Arc::clone(&link.hold)).collect()
+    };
+    ENTERED.try_with(holds).unwrap_or_default()
 }
 
 /// The current task's hold of a key of one client, if its lease still holds. `name`: the key
 /// without the client's prefix.
 pub(crate) fn find(client: u64, name: &str) -> Option<Held> {
-    let top = current()?;
-    let is_it = |link: &&Arc<HoldLink>| link.hold.client.id == client && link.hold.has_key(name);
-    let parent = chain(Some(&top)).find(is_it).filter(|link| !link.hold.is_over())?;
-    Some(Held { parent: Arc::clone(parent), top })
+    let is_it = |link: &HoldLink| link.hold.client.id == client && link.hold.has_key(name);
+    let link = innermost(is_it).filter(|link| !link.hold.is_over())?;
+    Some(Held { parent: Arc::clone(link.live()) })
 }
 
 /// The same for several keys, which have to be those of one hold. A task that holds some of them
@@ -154,7 +188,6 @@ pub(crate) fn find_all<'a>(
 #[derive(Debug)]
 pub(crate) struct Held {
     parent: Arc<HoldLink>,
-    top: Arc<HoldLink>,
 }
 
 /// A call that re-entered a hold, until it is done.
@@ -187,14 +220,23 @@ impl Reentry {
     }
 }
 
+impl Drop for Reentry {
+    /// Before its turn ends.
+    fn drop(&mut self) {
+        if let Some(call) = self.link.reentry() {
+            call.is_over.store(true, Ordering::Release);
+        }
+    }
+}
+
 impl Held {
-    /// Fails for a call of a kind that cannot run inside of the hold, and would wait for it.
-    pub(crate) fn check_kind(&self, kind: Kind) -> Result<(), LockError> {
-        let claim = &self.parent.hold.claim;
-        if kind.may_run_inside(claim.kind) {
+    /// Fails for a call of a kind that cannot run inside of the hold, and would wait for it. `key`:
+    /// what the call wants.
+    pub(crate) fn check_kind(&self, kind: Kind, key: &str) -> Result<(), LockError> {
+        if kind.may_run_inside(self.parent.hold.claim.kind) {
             return Ok(());
         }
-        Err(LockError::AlreadyHeld { key: claim.key.name().to_owned(), with: Vec::new() })
+        Err(LockError::AlreadyHeld { key: key.to_owned(), with: Vec::new() })
     }
 
     /// Re-enters if no sibling is inside of the hold.
@@ -204,8 +246,8 @@ impl Held {
 
     /// Re-enters once the siblings that came before are done. The timer runs on the executor, so
     /// that neither a sibling that is not polled nor a caller without timers prolongs the wait.
-    pub(crate) fn wait_for_turn(self, engine: &Arc<Engine>, wait: Wait) -> Entering {
-        let engine = Arc::clone(engine);
+    pub(crate) fn wait_for_turn(self, engine: &Arc<Engine>, wait: Wait, key: &str) -> Entering {
+        let (engine, key) = (Arc::clone(engine), key.to_owned());
         Entering(Box::pin(tokio::task::unconstrained(async move {
             let (executor, clock) = (engine.executor(), engine.clock());
             let started = clock.now();
@@ -221,25 +263,26 @@ impl Held {
                     return Poll::Ready(Err(ended));
                 }
                 if shutdown.as_mut().poll(cx).is_ready() {
-                    let key = hold.claim.key.name().to_owned();
-                    return Poll::Ready(Err(LockError::ShuttingDown { key }));
+                    return Poll::Ready(Err(LockError::ShuttingDown { key: key.clone() }));
                 }
                 if time_up.as_mut().poll(cx).is_pending() {
                     return Poll::Pending;
                 }
-                let key = hold.claim.key.name().to_owned();
-                Poll::Ready(Err(LockError::TurnTaken { key, waited: clock.now().since(started) }))
+                let (key, waited) = (key.clone(), clock.now().since(started));
+                Poll::Ready(Err(LockError::TurnTaken { key, waited }))
             })
             .await
         })))
     }
 
     fn reenter(&self, turn: Turn) -> Reentry {
-        // The new link hides the link of its parent: recursion makes no long chain.
-        let is_hidden = Arc::ptr_eq(&self.parent, &self.top);
-        let outer = if is_hidden { self.top.outer.clone() } else { Some(Arc::clone(&self.top)) };
-        let (hold, call) = (Arc::clone(&self.parent.hold), Relation::Reentry(Turns::default()));
-        Reentry { link: Arc::new(HoldLink { hold, call, outer }), _turn: turn }
+        let hold = Arc::clone(&self.parent.hold);
+        let call = ReentrantCall {
+            parent: Arc::clone(&self.parent),
+            children: Turns::default(),
+            is_over: AtomicBool::new(false),
+        };
+        Reentry { link: Arc::new(HoldLink { hold, call: Relation::Reentry(call) }), _turn: turn }
     }
 }
 

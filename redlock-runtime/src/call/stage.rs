@@ -195,11 +195,12 @@ impl Stage {
         if !spec.is_reentrant {
             return Err(LockError::AlreadyHeld { key: key.to_owned(), with: Vec::new() });
         }
-        held.check_kind(kind)?;
+        held.check_kind(kind, key)?;
         if let Some(reentry) = held.enter_now() {
             self.reenter(spec, reentry);
         } else {
-            let entering = held.wait_for_turn(redlock.engine(), policy(redlock, spec)?.wait());
+            let wait = policy(redlock, spec)?.wait();
+            let entering = held.wait_for_turn(redlock.engine(), wait, key);
             *self = Self::Entering { spec, entering };
         }
         Ok(())

@@ -287,10 +287,10 @@ impl LockRequest {
         engine.check_process()?;
         let names = std::iter::once(&key).chain(self.further.iter().flatten()).map(LockKey::name);
         if let Some(held) = reentrancy::find_all(engine.id, names)? {
-            held.check_kind(kind)?;
+            held.check_kind(kind, key.name())?;
             let reentry = match held.enter_now() {
                 Some(reentry) => reentry,
-                None => held.wait_for_turn(engine, policy.wait()).await?,
+                None => held.wait_for_turn(engine, policy.wait(), key.name()).await?,
             };
             return Ok(LockGuard::reentered(reentry));
         }

@@ -95,9 +95,20 @@ async fn a_reader_inside_of_several_keys_re_enters_and_the_other_way_round_it_ca
         let error = redlock.lock("b").read().run(write).await.unwrap().unwrap_err();
         assert!(matches!(&error, LockError::AlreadyHeld { key, .. } if key == "b"), "{error}");
     }
-    let permit = redlock.lock("b").permits(2).acquire();
+    let permit = redlock.lock("c").permits(2).acquire();
     let error = redlock.lock_all(KEYS).run(permit).await.unwrap().unwrap_err();
-    assert!(matches!(error, LockError::AlreadyHeld { .. }), "{error}");
+    assert!(matches!(&error, LockError::AlreadyHeld { key, .. } if key == "c"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_for_its_turn_names_the_key_that_it_wants() {
+    let (redlock, _fake) = fake();
+    let inside = async {
+        let _first = redlock.lock("b").acquire().await.unwrap();
+        redlock.lock("c").wait(EXPIRE).acquire().await.unwrap_err()
+    };
+    let error = redlock.lock_all(KEYS).run(inside).await.unwrap();
+    assert!(matches!(&error, LockError::TurnTaken { key, .. } if key == "c"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

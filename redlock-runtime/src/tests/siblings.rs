@@ -171,6 +171,69 @@ async fn a_guard_that_re_entered_has_a_turn_until_it_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_scope_carries_no_other_lock_into_a_task() {
+    let (redlock, _fake) = fake();
+    let inside = async {
+        let guard = redlock.lock("k").acquire().await.unwrap();
+        let far = redlock.clone();
+        let task = async move {
+            let other = far.lock("other").try_acquire().await.unwrap();
+            let own = far.lock("k").try_acquire().await.unwrap();
+            (other.is_some(), own.is_some())
+        };
+        tokio::spawn(guard.lease().scope(task)).await.unwrap()
+    };
+    assert_eq!(redlock.lock("other").run(inside).await.unwrap(), (false, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_task_holds_is_found_below_a_guard_or_a_scope_from_before() {
+    let (redlock, _fake) = fake();
+    let again = || redlock.lock("other").wait(Wait::Never).run(async {});
+    let inside = async {
+        let guard = redlock.lock("k").acquire().await.unwrap();
+        redlock.lock("other").run(guard.protect(again())).await
+    };
+    redlock.lock("k").run(inside).await.unwrap().unwrap().unwrap().unwrap();
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    redlock.lock("other").run(guard.lease().scope(again())).await.unwrap().unwrap();
+}
+
+/// Of the call that has the lease, or of the one that polls it if that is a child.
+#[tokio::test(start_paused = true)]
+async fn a_call_in_a_scope_does_not_wait_for_the_call_of_the_scope() {
+    let (redlock, _fake) = fake();
+    let again = || {
+        let redlock = redlock.clone();
+        async move { redlock.lock("k").wait(Wait::Never).run(async {}).await }
+    };
+    let inside = async {
+        let outer = Lease::current().unwrap();
+        let guard = redlock.lock("k").acquire().await.unwrap();
+        guard.lease().scope(again()).await.unwrap();
+        tokio::spawn(guard.lease().scope(again())).await.unwrap().unwrap();
+        guard.protect(outer.scope(again())).await.unwrap().unwrap();
+        tokio::spawn(guard.lease().scope(outer.scope(again()))).await.unwrap().unwrap();
+    };
+    redlock.lock("k").run(inside).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_of_a_call_that_is_over_has_its_turn_like_any_other() {
+    let (redlock, _fake) = fake();
+    let inside = async {
+        let over = redlock.lock("k").acquire().await.unwrap();
+        let lease = over.lease().clone();
+        drop(over);
+        let _sibling = redlock.lock("k").acquire().await.unwrap();
+        let far = redlock.clone();
+        let task = async move { far.lock("k").try_acquire().await.unwrap().is_some() };
+        tokio::spawn(lease.scope(task)).await.unwrap()
+    };
+    assert!(!redlock.lock("k").run(inside).await.unwrap(), "two siblings side by side");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_sibling_that_is_not_polled_costs_its_brother_the_wait() {
     let (redlock, _fake) = fake();
     let inside = async {
