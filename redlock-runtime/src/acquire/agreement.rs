@@ -14,8 +14,9 @@ use crate::together::together;
 
 /// The largest fencing token of these keys, once the counter of each key is not below it. So a
 /// later holder of any of them gets a larger one. Leases that are not full any more are renewed at
-/// the same time. Tried again until `end`, for no longer than `within` says each time. The inner
-/// `Err`: this key was lost; the outer one: which key it was that failed.
+/// the same time. Tried again until `end`, or for as long as the client waits in an outage, and for
+/// no longer than `within` says each time. The inner `Err`: this key was lost; the outer one: which
+/// key it was that failed.
 pub(super) async fn agree<'a>(
     engine: &Arc<Engine>,
     held: &'a [Ownership],
@@ -23,6 +24,7 @@ pub(super) async fn agree<'a>(
     end: Moment,
 ) -> Result<Result<FencingToken, &'a Ownership>, Failed<'a>> {
     let clock = engine.clock();
+    let given_up = engine.outage_wait.map_or(Moment::NEVER, |limit| clock.now().plus(limit));
     let mut failures = 0;
     loop {
         let fencing_token = held.iter().map(|one| one.hold().fencing_token).max();
@@ -33,8 +35,9 @@ pub(super) async fn agree<'a>(
                 return Ok(lost.map_or(Ok(fencing_token), Err));
             }
             Err(failed) => {
-                let retry_at = clock.now().plus(backoff::failed(failures, fastrand::f64()));
-                if failed.fault.is_final || retry_at >= end {
+                let now = clock.now();
+                let retry_at = now.plus(backoff::failed(failures, fastrand::f64()));
+                if failed.fault.is_final || retry_at >= end || now >= given_up {
                     return Err(failed);
                 }
                 clock.sleep_until(retry_at).await;

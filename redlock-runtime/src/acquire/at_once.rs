@@ -85,10 +85,12 @@ impl AtOnce<'_> {
                 0
             }
         };
-        let span = Span { started: self.terms.started, now: self.engine.clock().now() };
-        let error = observed.error(self.keys[place], span, 1, None);
+        let (started, now) = (self.terms.started, self.engine.clock().now());
+        let error = observed.error(self.keys[place], Span { started, now }, 1, None);
+        let is_given_up = now >= observed.gives_up_at(started, self.engine.outage_wait);
         // A release that nobody awaits may have been overtaken. Each key by itself heeds that.
-        (!self.may_wait && !are_leaving).then_some(Err(error))
+        let is_over = !self.may_wait && !are_leaving;
+        (is_given_up || is_over).then_some(Err(error))
     }
 
     /// Other callers wait meanwhile. `None`: some came before, or a release that is on its way over

@@ -100,6 +100,23 @@ async fn without_patience_the_first_failure_ends_the_call() {
     drop(redlock.lock("k").acquire().await.unwrap());
 }
 
+/// With one command for all of them, and with one after another.
+#[tokio::test(start_paused = true)]
+async fn a_call_for_several_keys_gives_up_in_an_outage_like_any_other() {
+    let (redlock, fake) = fake_giving_up(SECOND / 2);
+    fake.next_raises(vec![Fate::Refused(NodeErrorKind::Unreachable, false); 10_000]);
+    let start = Instant::now();
+    let error = redlock.lock_all(["a", "b"]).wait(60 * SECOND).acquire().await.unwrap_err();
+    assert!(is_unavailable(&error) && start.elapsed() <= SECOND, "{:?}: {error}", start.elapsed());
+
+    let server = Server::new();
+    server.acquires_all();
+    let redlock = client_giving_up(server.clone(), Duration::ZERO);
+    server.next("acquire_all", [Fate::LostRequest]);
+    let error = redlock.lock_all(["a", "b"]).acquire().await.unwrap_err();
+    assert!(is_unavailable(&error), "{error}");
+}
+
 /// Only the time of failures counts, not that for which somebody held the lock.
 #[tokio::test(start_paused = true)]
 async fn a_long_wait_for_a_busy_lock_is_no_outage() {
