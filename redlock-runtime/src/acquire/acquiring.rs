@@ -41,6 +41,8 @@ pub(crate) struct Order {
     pub(crate) policy: Policy,
     /// A call that finds the lock busy is skipped, which is no failure.
     pub(crate) skips_busy: bool,
+    /// How many shutdowns of the client had begun before the call.
+    pub(crate) shutdowns: u64,
 }
 
 /// The outcome of an acquisition.
@@ -112,7 +114,7 @@ async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
     let (started, wait_limit) = (engine.clock().now(), order.policy.wait());
     nesting::note_order(engine, order.template, [&order.key], wait_limit);
     let call = CountedCall::begin(order);
-    let terms = order.terms(started, engine.shutdowns().begun());
+    let terms = order.terms(started);
     let granted = acquire_one(engine, order, &terms).await;
     call.end(&granted);
     granted.map_err(|error| nesting::with_holds(engine, wait_limit, error))
@@ -183,15 +185,15 @@ impl Order {
         LockLabels { template: self.template, kind: self.kind }
     }
 
-    pub(super) fn terms(&self, started: Moment, shutdowns: u64) -> Terms {
-        let Self { template, policy, .. } = self;
+    pub(super) fn terms(&self, started: Moment) -> Terms {
+        let Self { template, policy, shutdowns, .. } = self;
         Terms {
             template,
             expire: policy.expire(),
             min_hold: policy.min_hold(),
             max_renew: policy.max_renew(),
             started,
-            shutdowns,
+            shutdowns: *shutdowns,
         }
     }
 

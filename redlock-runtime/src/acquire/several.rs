@@ -42,7 +42,7 @@ async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -
     let first_and_last = std::iter::once(&order.key).chain(further.last());
     nesting::note_order(&engine, order.template, first_and_last, wait);
     let call = CountedCall::begin(&order);
-    let terms = order.terms(started, engine.shutdowns().begun());
+    let terms = order.terms(started);
     let mut begun = started;
     let granted = loop {
         let keys = SeveralKeys::new(&engine, &order, &further, terms, begun);

@@ -14,6 +14,7 @@ use crate::acquire;
 use crate::acquire::{Acquiring, Order};
 use crate::body::{Entering, Held, HoldLink, Reentry, Watch, reentrancy};
 use crate::client::Redlock;
+use crate::engine::Engine;
 use crate::error::LockError;
 use crate::handoff::Ownership;
 use crate::hold::Hold;
@@ -156,9 +157,8 @@ impl Stage {
         }
         let key = LockKey::new(redlock.prefix(), &text)?;
         let policy = policy(&redlock, spec)?;
-        let Spec { template, skips_busy, .. } = spec;
-        let answer = acquire::start(engine, Order { template, key, kind, policy, skips_busy });
-        *self = Self::Acquiring { spec, answer };
+        let order = order(engine, spec, key, kind, policy);
+        *self = Self::Acquiring { spec, answer: acquire::start(engine, order) };
         Ok(())
     }
 
@@ -177,8 +177,7 @@ impl Stage {
             return self.begin_within(spec, held, kind, key.name(), redlock);
         }
         let policy = policy(redlock, spec)?;
-        let Spec { template, skips_busy, .. } = spec;
-        let order = Order { template, key, kind, policy, skips_busy };
+        let order = order(engine, spec, key, kind, policy);
         *self = Self::Acquiring { spec, answer: acquire::start_all(engine, order, further) };
         Ok(())
     }
@@ -232,6 +231,11 @@ impl Stage {
 fn policy(redlock: &Redlock, spec: Spec) -> Result<Policy, LockError> {
     let Spec { expire, wait, max_renew, min_hold, .. } = spec;
     redlock.policy().with(expire, wait, max_renew)?.with_min_hold(min_hold)
+}
+
+fn order(engine: &Engine, spec: Spec, key: LockKey, kind: Kind, policy: Policy) -> Order {
+    let Spec { template, skips_busy, .. } = spec;
+    Order { template, key, kind, policy, skips_busy, shutdowns: engine.shutdowns().begun() }
 }
 
 fn span(spec: Spec, hold: &Hold, waited: Duration) -> Span {

@@ -13,7 +13,6 @@ use crate::engine::Engine;
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::lease::Lease;
-use crate::options::Wait;
 use crate::pending::PendingCommand;
 use crate::shield::tell;
 use crate::state::LostReason;
@@ -102,7 +101,7 @@ impl Candidate {
         request.check()?;
         request.check_lead()?;
         let shutdowns = request.engine().shutdowns().begun();
-        Ok(Self { request: request.wait(Wait::Forever), shutdowns })
+        Ok(Self { request: request.of_candidate(shutdowns), shutdowns })
     }
 
     fn engine(&self) -> &Arc<Engine> {
@@ -120,7 +119,7 @@ impl Candidate {
                 Err(error) if may_pass(&error) => {
                     failures += 1;
                     self.tell_failure(&error, failures);
-                    self.pause(backoff::campaign(failures, fastrand::f64())).await?;
+                    self.pause(pause_after(&error, failures)).await?;
                 }
                 Err(error) => return Err(error),
             }
@@ -182,6 +181,17 @@ fn may_pass(error: &LockError) -> bool {
         | LockError::ExpireTooShort { .. } => true,
         LockError::Unavailable { .. } => error.retry_after().is_some(),
         _ => false,
+    }
+}
+
+/// How long to pause after so many failures. A campaign that an outage ended has paused between its
+/// own attempts already.
+fn pause_after(error: &LockError, failures: u32) -> Duration {
+    let random = fastrand::f64();
+    if error.is_unavailable() {
+        backoff::failed(failures, random)
+    } else {
+        backoff::campaign(failures, random)
     }
 }
 

@@ -46,6 +46,8 @@ pub struct LockRequest {
     min_hold: Option<Duration>,
     label: &'static str,
     kind: Result<Kind, LockError>,
+    /// How many shutdowns of the client had begun before; `None`: as many as when it is acquired.
+    shutdowns: Option<u64>,
 }
 
 impl fmt::Debug for LockRequest {
@@ -84,6 +86,7 @@ impl LockRequest {
             min_hold: None,
             label: telemetry::PROGRAMMATIC,
             kind: Ok(Kind::Exclusive),
+            shutdowns: None,
         }
     }
 
@@ -263,9 +266,13 @@ impl LockRequest {
     /// while others were waited for, [`LockError::TooManyWaiters`], [`LockError::InvalidKey`],
     /// [`LockError::Config`], [`LockError::ShuttingDown`] once
     /// [`shutdown`](crate::Redlock::shutdown) was called; [`LockError::TurnTaken`] when this task
-    /// holds the lock, and another call inside of that hold was not done within `wait`;
-    /// [`LockError::AlreadyHeld`] when this task holds some of several keys, but not all, or holds
-    /// the lock in a form inside of which this one cannot run: a read lock, or fewer permits.
+    /// holds the lock, and another call inside of that hold was not done within `wait`, or
+    /// [`LockError::Lost`] when that hold ended meanwhile; [`LockError::AlreadyHeld`] when this
+    /// task holds some of several keys, but not all, or holds the lock in a form inside of which
+    /// this one cannot run: a read lock, or fewer permits. [`LockError::ExpireTooShort`] when the
+    /// answers took longer than the lease, [`LockError::ForkedProcess`] in a child of the process
+    /// that made the client, [`LockError::BackgroundThread`] when that thread cannot be started or
+    /// has stopped.
     ///
     /// # Cancel safety
     /// Safe: dropping the future gives up. A lock that was granted meanwhile is released, and a
@@ -294,7 +301,8 @@ impl LockRequest {
             };
             return Ok(LockGuard::reentered(reentry));
         }
-        let order = Order { template: self.label, key, kind, policy, skips_busy: false };
+        let shutdowns = self.shutdowns.unwrap_or_else(|| engine.shutdowns().begun());
+        let order = Order { template: self.label, key, kind, policy, skips_busy: false, shutdowns };
         let further = self.further.unwrap_or_default();
         acquire::start_all(engine, order, further).await.map(LockGuard::new)
     }
@@ -347,6 +355,11 @@ impl LockRequest {
         let output = guard.protect(future).await?;
         guard.finish().await;
         Ok(output)
+    }
+
+    /// As a call that began after so many shutdowns, and waits for as long as it takes.
+    pub(super) fn of_candidate(self, shutdowns: u64) -> Self {
+        Self { shutdowns: Some(shutdowns), ..self.wait(Wait::Forever) }
     }
 
     fn policy(&self) -> Result<Policy, LockError> {

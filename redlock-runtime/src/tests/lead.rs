@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::fake::{Fake, Fate, client, fake, fake_with};
+use super::fake::{Fake, Fate, client, fake, fake_giving_up, fake_with};
 use crate::client::{LockRequest, Redlock};
 use crate::error::{LockError, NodeErrorKind};
 use crate::lease::Lease;
@@ -105,7 +105,12 @@ async fn a_leader_that_lost_is_stopped_and_leads_again_with_a_greater_token() {
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_ends_the_term_in_time_and_costs_few_requests() {
-    let (redlock, fake) = fake();
+    for (redlock, fake) in [fake(), fake_giving_up(SECOND / 2), fake_giving_up(Duration::ZERO)] {
+        sits_an_outage_out(redlock, fake).await;
+    }
+}
+
+async fn sits_an_outage_out(redlock: Redlock, fake: Arc<Fake>) {
     let led = Arc::new(AtomicU32::new(0));
     let last_step = Arc::new(Mutex::new(Instant::now()));
     let leads = {

@@ -35,6 +35,7 @@ fn on_a_lane(runtime: &Runtime) -> (Arc<Server>, Redlock, Ownership) {
         kind: Kind::Exclusive,
         policy: Policy::DEFAULT,
         skips_busy: false,
+        shutdowns: redlock.engine().shutdowns().begun(),
     };
     let ownership = runtime.block_on(start(redlock.engine(), order)).unwrap();
     assert_eq!(server.take_verbs(), ["acquire"]);
