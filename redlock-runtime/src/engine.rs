@@ -146,7 +146,15 @@ impl Engine {
 
     /// Fails for a kind of lock that the backend cannot hold.
     pub(crate) fn check_kind(&self, kind: Kind, min_hold: Duration) -> Result<Kind, LockError> {
-        if kind.is_shared() && !min_hold.is_zero() {
+        if kind.is_shared() {
+            self.check_shared(kind, min_hold)?;
+        }
+        Ok(kind)
+    }
+
+    #[cold]
+    fn check_shared(&self, kind: Kind, min_hold: Duration) -> Result<(), LockError> {
+        if !min_hold.is_zero() {
             return Err(LockError::config(
                 "`min_hold` is for a job that runs once, so for an exclusive lock; leave it out \
                  for a read lock or a permit",
@@ -159,7 +167,7 @@ impl Engine {
                  master for them",
             ));
         }
-        Ok(kind)
+        Ok(())
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -236,15 +244,7 @@ impl Engine {
     pub(crate) fn scheduler(&self) -> Arc<Scheduler> {
         match &self.place {
             Placement::BackgroundThread(scheduler) => Arc::clone(scheduler),
-            Placement::Callers(schedulers) => {
-                let executor = Executor::of_clock();
-                let id = executor.runtime_id();
-                let mut schedulers = schedulers.lock();
-                // The scheduler of a runtime that has ended has no other reference.
-                schedulers.retain(|known, shared| *known == id || Arc::strong_count(shared) > 1);
-                let new = || Scheduler::new(executor, Clock::Tokio);
-                Arc::clone(schedulers.entry(id).or_insert_with(new))
-            }
+            Placement::Callers(schedulers) => scheduler_here(schedulers),
         }
     }
 
@@ -260,6 +260,19 @@ impl Engine {
         held.sort_by_key(|hold| hold.id);
         held
     }
+}
+
+/// The scheduler on the clock of the caller.
+fn scheduler_here(
+    schedulers: &Mutex<HashMap<Option<runtime::Id>, Arc<Scheduler>>>,
+) -> Arc<Scheduler> {
+    let executor = Executor::of_clock();
+    let id = executor.runtime_id();
+    let mut schedulers = schedulers.lock();
+    // The scheduler of a runtime that has ended has no other reference.
+    schedulers.retain(|known, shared| *known == id || Arc::strong_count(shared) > 1);
+    let new = || Scheduler::new(executor, Clock::Tokio);
+    Arc::clone(schedulers.entry(id).or_insert_with(new))
 }
 
 impl Drop for Engine {

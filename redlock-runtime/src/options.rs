@@ -131,19 +131,22 @@ pub(crate) fn up_to_millis(duration: Duration) -> Duration {
 }
 
 fn check_expire(expire: Duration) -> Result<(), LockError> {
-    if expire < MIN_EXPIRE {
-        return Err(LockError::config(format!(
+    if (MIN_EXPIRE..=MAX_EXPIRE).contains(&expire) { Ok(()) } else { Err(bad_expire(expire)) }
+}
+
+#[cold]
+fn bad_expire(expire: Duration) -> LockError {
+    LockError::config(if expire < MIN_EXPIRE {
+        format!(
             "`expire` is {expire:?}, but a lease needs at least {MIN_EXPIRE:?}: a shorter one is \
              used up by the drift and stop margins before the body can begin"
-        )));
-    }
-    if expire > MAX_EXPIRE {
-        return Err(LockError::config(format!(
+        )
+    } else {
+        format!(
             "`expire` is {expire:?}, but a lease lasts 365 days at most; choose a short one, it \
              is renewed while the body runs"
-        )));
-    }
-    Ok(())
+        )
+    })
 }
 
 #[cfg(test)]

@@ -225,13 +225,13 @@ async fn try_once(
         let queue = engine.local_queue(&order.key, order.kind);
         // Before the attempt: the release may be answered when the refusal arrives.
         let is_leaving = queue.is_leaving();
-        let attempt = DirectAttempt::new(queue, None, *terms, begun);
+        let attempt = DirectAttempt { queue, guard: None, terms: *terms, begun };
         let claim = order.claim(engine, terms);
         let (attempt, observed) = match attempt.make(engine, &claim, engine.reply_timeout).await? {
             DirectOutcome::Granted(ownership) => return Ok(ownership),
             DirectOutcome::NotNow(attempt, observed) => (attempt, observed),
         };
-        let (queue, _) = attempt.into_parts();
+        let DirectAttempt { queue, .. } = attempt;
         let now = engine.clock().now();
         seen = observed.after(seen, now);
         let took = now.since(asked);
@@ -268,28 +268,39 @@ async fn wait(
     let handle = match queue.attempt_first(begun) {
         None => enter(engine, queue, *terms, end, None)?,
         Some(guard) => {
-            let attempt = DirectAttempt::new(queue, Some(guard), *terms, begun);
+            let attempt = DirectAttempt { queue, guard: Some(guard), terms: *terms, begun };
             let within = engine.reply_timeout.min(end.since(begun).max(waiting::LAST_ATTEMPT));
             let claim = order.claim(engine, terms);
             match attempt.make(engine, &claim, within).await? {
                 DirectOutcome::Granted(ownership) => return Ok(ownership),
                 DirectOutcome::NotNow(attempt, observed) => {
-                    let now = engine.clock().now();
-                    let given_up = observed.gives_up_at(terms.started, engine.outage_wait);
-                    if now >= end.min(given_up) {
-                        let span = Span { started: terms.started, now };
-                        return Err(observed.error(&order.key, span, 1, None));
-                    }
-                    // Callers that came meanwhile wait after this one.
-                    let (queue, guard) = attempt.into_parts();
-                    let handle = enter(engine, queue, *terms, end, Some(observed))?;
-                    drop(guard);
-                    handle
+                    enter_after(engine, order, attempt, end, observed)?
                 }
             }
         }
     };
     handle.await
+}
+
+/// Enters the local queue after an attempt that was not granted, unless the time is up.
+#[cold]
+fn enter_after(
+    engine: &Arc<Engine>,
+    order: &Order,
+    attempt: DirectAttempt,
+    end: Moment,
+    observed: Observed,
+) -> Result<WaitHandle, LockError> {
+    let DirectAttempt { queue, guard, terms, .. } = attempt;
+    let now = engine.clock().now();
+    if now >= end.min(observed.gives_up_at(terms.started, engine.outage_wait)) {
+        let span = Span { started: terms.started, now };
+        return Err(observed.error(&order.key, span, 1, None));
+    }
+    // Callers that came meanwhile wait after this one.
+    let handle = enter(engine, queue, terms, end, Some(observed))?;
+    drop(guard);
+    Ok(handle)
 }
 
 /// Enters the local queue, at the front if the caller has made an attempt of its own that

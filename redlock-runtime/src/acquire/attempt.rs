@@ -12,9 +12,8 @@ use crate::{release, telemetry};
 /// How much later than the end of `wait` the last attempt of a caller may end.
 pub(super) const LAST_ATTEMPT: Duration = Duration::from_millis(250);
 
-/// The outcome of one attempt.
-pub(super) enum Outcome {
-    Granted(Tenure),
+/// Why an attempt was not granted the lock.
+pub(super) enum Ungranted {
     /// Another owner has the lock.
     Busy {
         answer: Busy,
@@ -59,7 +58,7 @@ pub(super) async fn attempt(
     claim: &Claim,
     template: &'static str,
     within: Duration,
-) -> Outcome {
+) -> Result<Tenure, Ungranted> {
     telemetry::acquire_sent(template);
     let _pending = engine.pending.begin();
     // The time is read before the command leaves: the server may begin the lease at any time after
@@ -72,13 +71,14 @@ pub(super) async fn attempt(
         Ok(Acquired::Granted { fencing_tokens, was_cut }) => {
             let confirmed = ConfirmedLease { sent, lease: claim.expire };
             let tenure = Tenure::new(claim.clone(), confirmed, fencing_tokens);
-            Outcome::Granted(if was_cut { tenure.cut() } else { tenure })
+            Ok(if was_cut { tenure.cut() } else { tenure })
         }
         Ok(Acquired::Refused { holder, free_in, was_cut, is_split }) => {
             if was_cut {
                 release::clean_up(engine, claim.clone(), false);
             }
-            Outcome::Busy { answer: Busy { holder, free_in, is_split }, is_spent: was_cut }
+            let answer = Busy { holder, free_in, is_split };
+            Err(Ungranted::Busy { answer, is_spent: was_cut })
         }
         Err(fault) => {
             // The outcome is unknown: a command of this owner may still arrive, so the owner is
@@ -86,7 +86,7 @@ pub(super) async fn attempt(
             if fault.is_unknown {
                 release::clean_up(engine, claim.clone(), false);
             }
-            Outcome::Failed(fault)
+            Err(Ungranted::Failed(fault))
         }
     }
 }

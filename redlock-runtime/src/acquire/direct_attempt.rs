@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::attempt::{Outcome, attempt};
+use super::attempt::{Ungranted, attempt};
 use super::caller::on_executor;
 use super::observed::{Observed, Span};
 use crate::backend::{Claim, LockBackend};
@@ -15,11 +15,12 @@ use crate::hold::Terms;
 use crate::local_queue::{DirectAttemptGuard, QueueHandle};
 
 pub(super) struct DirectAttempt {
-    queue: QueueHandle,
+    pub(super) queue: QueueHandle,
     /// `None`: other callers may make attempts at the same time.
-    guard: Option<DirectAttemptGuard>,
-    terms: Terms,
-    begun: Moment,
+    pub(super) guard: Option<DirectAttemptGuard>,
+    pub(super) terms: Terms,
+    /// Now, which may be long after the beginning of the call.
+    pub(super) begun: Moment,
 }
 
 pub(super) enum DirectOutcome {
@@ -29,20 +30,6 @@ pub(super) enum DirectOutcome {
 }
 
 impl DirectAttempt {
-    /// `begun`: now, which may be long after the beginning of the call.
-    pub(super) fn new(
-        queue: QueueHandle,
-        guard: Option<DirectAttemptGuard>,
-        terms: Terms,
-        begun: Moment,
-    ) -> Self {
-        Self { queue, guard, terms, begun }
-    }
-
-    pub(super) fn into_parts(self) -> (QueueHandle, Option<DirectAttemptGuard>) {
-        (self.queue, self.guard)
-    }
-
     #[expect(clippy::manual_async_fn, reason = "an async function would hold `self` twice")]
     pub(super) fn make(
         self,
@@ -95,35 +82,47 @@ impl DirectAttempt {
         within: Duration,
         is_polled: bool,
     ) -> Result<Result<Ownership, Observed>, LockError> {
-        let outcome = attempt(engine, route, claim, self.terms.template, within).await;
-        // After the answer: this future is held by every caller that waits for one.
-        let (terms, mut observed) = (self.terms, Observed::default());
-        match outcome {
-            Outcome::Granted(tenure) => {
-                let begin = Begin { at: tenure.confirmed.sent, is_taken: is_polled };
-                match grant(engine, &self.queue, tenure, terms, 1, begin) {
-                    Ok(granted) => {
-                        return Ok(Ok(Ownership::new(engine, self.queue.another(), granted)));
-                    }
-                    Err(NotGranted::Unscheduled(error)) => return Err(error),
-                    Err(NotGranted::TooLate { took }) => observed.too_late(took, terms.expire),
-                }
+        let tenure = match attempt(engine, route, claim, self.terms.template, within).await {
+            Ok(tenure) => tenure,
+            Err(why) => return self.not_granted(engine, claim, why).map(Err),
+        };
+        let begin = Begin { at: tenure.confirmed.sent, is_taken: is_polled };
+        match grant(engine, &self.queue, tenure, self.terms, 1, begin) {
+            Ok(granted) => Ok(Ok(Ownership::new(engine, self.queue.another(), granted))),
+            Err(NotGranted::Unscheduled(error)) => Err(error),
+            Err(NotGranted::TooLate { took }) => {
+                let mut observed = Observed::default();
+                observed.too_late(took, self.terms.expire);
+                Ok(Err(observed))
             }
-            Outcome::Busy { answer, .. } => {
-                observed.busy(answer, engine.clock().now());
+        }
+    }
+
+    /// What an attempt without a grant showed. `Err`: no further one can help.
+    #[cold]
+    fn not_granted(
+        &self,
+        engine: &Arc<Engine>,
+        claim: &Claim,
+        why: Ungranted,
+    ) -> Result<Observed, LockError> {
+        let (mut observed, now) = (Observed::default(), engine.clock().now());
+        match why {
+            Ungranted::Busy { answer, .. } => {
+                observed.busy(answer, now);
                 if engine.fifo_queue().is_some() {
                     self.queue.state().contend();
                 }
             }
-            Outcome::Failed(fault) => {
+            Ungranted::Failed(fault) => {
                 let is_final = fault.is_final;
                 observed.failed(fault, self.begun);
                 if is_final {
-                    let span = Span { started: terms.started, now: engine.clock().now() };
+                    let span = Span { started: self.terms.started, now };
                     return Err(observed.error(&claim.key, span, 1, None));
                 }
             }
         }
-        Ok(Err(observed))
+        Ok(observed)
     }
 }

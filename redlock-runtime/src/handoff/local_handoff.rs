@@ -53,28 +53,17 @@ pub(crate) fn grant(
     queue.now_holds(&hold);
     let granted = Granted { hold, scheduler, tenure };
     let hold = &granted.hold;
-    if hold.check().is_err() {
-        let took = hold.held_for();
+    let registered = match hold.check() {
+        Ok(()) => granted.scheduler.register(hold).map_err(NotGranted::Unscheduled),
+        Err(_) => Err(NotGranted::TooLate { took: hold.held_for() }),
+    };
+    if let Err(reason) = registered {
         release_lost(engine, queue, &granted);
-        return Err(NotGranted::TooLate { took });
+        return Err(reason);
     }
-    match granted.scheduler.register(hold) {
-        Ok(()) => {
-            tell!(
-                debug,
-                key = hold.claim.key.name(),
-                fencing_token = %hold.fencing_token,
-                waited = ?hold.waited(),
-                attempts,
-                "lock acquired"
-            );
-            Ok(granted)
-        }
-        Err(error) => {
-            release_lost(engine, queue, &granted);
-            Err(NotGranted::Unscheduled(error))
-        }
-    }
+    let (key, fencing_token, waited) = (hold.claim.key.name(), hold.fencing_token, hold.waited());
+    tell!(debug, key, %fencing_token, ?waited, attempts, "lock acquired");
+    Ok(granted)
 }
 
 /// Takes a lock back from a caller that went away before it learned of it. `None`: the lock was
@@ -149,17 +138,28 @@ pub(super) fn pass_on(
             Successor::Nobody(left) => return Some(left),
             Successor::Poller => return None,
             Successor::Waiter(waiter, passed, _in_hand) => {
-                match deliver(engine, queue, passed, waiter, Some(now)) {
-                    Delivery::Done => return None,
-                    // The lease was over and is being released: the waiters start again.
-                    Delivery::TooLate(waiter, _) => {
-                        queue.put_back(waiter);
-                        queue.news.notify_one();
-                        return None;
-                    }
-                    Delivery::Returned(unwanted) => tenure = unwanted,
-                }
+                tenure = hand_to(engine, queue, passed, waiter, now)?;
             }
         }
+    }
+}
+
+/// Hands a lock to a waiter. `Some`: the waiter has gone.
+fn hand_to(
+    engine: &Arc<Engine>,
+    queue: &QueueHandle,
+    tenure: Tenure,
+    waiter: Waiter,
+    now: Moment,
+) -> Option<Tenure> {
+    match deliver(engine, queue, tenure, waiter, Some(now)) {
+        Delivery::Done => None,
+        // The lease was over and is being released: the waiters start again.
+        Delivery::TooLate(waiter, _) => {
+            queue.put_back(waiter);
+            queue.news.notify_one();
+            None
+        }
+        Delivery::Returned(unwanted) => Some(unwanted),
     }
 }

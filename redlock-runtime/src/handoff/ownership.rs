@@ -162,8 +162,9 @@ impl Ownership {
                 return None;
             };
             tenure = left;
+        } else {
+            queue.let_go(&self.hold);
         }
-        queue.let_go(&self.hold);
         Some(ReleaseTask::new(&self.engine, &tenure, until, Some(queue)))
     }
 }

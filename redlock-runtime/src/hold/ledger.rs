@@ -55,7 +55,9 @@ impl Ledger {
 
     /// When the next renewal is, or was, due, for a hold that began at `begun`.
     pub(crate) fn due(&self, terms: &Terms, begun: Moment) -> Moment {
-        if self.is_claimed(terms) {
+        if self.is_used_up(terms) {
+            Moment::NEVER
+        } else if self.is_claimed(terms) {
             validity::renewal_due(self.confirmed.sent, self.confirmed.lease)
         } else {
             // Most bodies are done before, and never need to claim.

@@ -1,7 +1,7 @@
 //! The record of one held lock, shared by its guard, the scheduler and the body's wrapper.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use once_cell::race::OnceBox;
@@ -125,7 +125,7 @@ impl Hold {
     #[cold]
     fn check_ended(&self, now: Moment) -> Result<(), LockError> {
         self.stop_if_due(now);
-        let ledger = self.ledger();
+        let ledger = self.ledger.lock();
         let Some(ended) = ledger.ended else { return Ok(()) };
         let Loss { reason, place } = match ended.how {
             End::Released | End::Withdrawn => Loss { reason: LostReason::Released, place: 0 },
@@ -141,7 +141,7 @@ impl Hold {
             return LeaseState::Lost;
         }
         self.stop_if_due(self.client.clock.now());
-        let ledger = self.ledger();
+        let ledger = self.ledger.lock();
         match ledger.ended {
             Some(_) => LeaseState::Lost,
             None if ledger.is_uncertain => LeaseState::Uncertain,
@@ -159,14 +159,14 @@ impl Hold {
     }
 
     pub(crate) fn renewals(&self) -> u32 {
-        if self.is_forked() { 0 } else { self.ledger().renewals }
+        if self.is_forked() { 0 } else { self.ledger.lock().renewals }
     }
 
     pub(crate) fn held_for(&self) -> Duration {
         if self.is_forked() {
             return Duration::ZERO;
         }
-        let ledger = self.ledger();
+        let ledger = self.ledger.lock();
         let until = ledger.ended.map_or_else(|| self.client.clock.now(), |ended| ended.at);
         until.since(self.begun)
     }
@@ -182,7 +182,7 @@ impl Hold {
             return Some(LostReason::Forked);
         }
         self.stop_if_due(self.client.clock.now());
-        match self.ledger().ended?.how {
+        match self.ledger.lock().ended?.how {
             End::Lost(loss) => Some(loss.reason),
             End::Released | End::Withdrawn => None,
         }
@@ -203,13 +203,13 @@ impl Hold {
 
     /// The last confirmed lease.
     pub(crate) fn confirmed(&self) -> ConfirmedLease {
-        self.ledger().confirmed
+        self.ledger.lock().confirmed
     }
 
     /// When the last lease ends on the server at the latest, even if an unanswered renewal was
     /// carried out.
     pub(crate) fn server_end(&self) -> Moment {
-        let (expire, ledger) = (self.claim.expire, self.ledger());
+        let (expire, ledger) = (self.claim.expire, self.ledger.lock());
         let own = validity::server_end(ledger.confirmed.sent.max(ledger.renewal_sent), expire);
         own.max(self.further.as_ref().map_or(Moment::ZERO, |further| further.server_end))
     }
@@ -240,9 +240,11 @@ impl Hold {
     /// The caller learns of the lock. `None`: the lock was taken back meanwhile, or its lease is
     /// over. `Some(true)`: a renewal was delayed until now.
     pub(crate) fn take(&self) -> Option<bool> {
-        if self.offer.is_taken() {
-            return Some(false);
-        }
+        if self.offer.is_taken() { Some(false) } else { self.take_offer() }
+    }
+
+    #[cold]
+    fn take_offer(&self) -> Option<bool> {
         // The lease is checked first: if it is over, the lock counts as never taken, and its
         // `min_hold` does not keep it.
         if self.check().is_err() {
@@ -278,7 +280,7 @@ impl Hold {
             return;
         }
         let renewals = {
-            let mut ledger = self.ledger();
+            let mut ledger = self.ledger.lock();
             if ledger.ended.is_some() {
                 return;
             }
@@ -299,7 +301,7 @@ impl Hold {
     pub(crate) fn doubt(&self, nodes: &str) {
         telemetry::renewal(self.terms.template, false);
         let was_uncertain = {
-            let mut ledger = self.ledger();
+            let mut ledger = self.ledger.lock();
             if ledger.ended.is_some() {
                 return;
             }
@@ -332,11 +334,13 @@ impl Hold {
 
     /// Loses the lease if its time is up at `now`. Returns whether it is over.
     fn stop_if_due(&self, now: Moment) -> bool {
-        if now < self.stop_at() {
-            return false;
-        }
+        now >= self.stop_at() && self.stop_unless_renewed(now)
+    }
+
+    #[cold]
+    fn stop_unless_renewed(&self, now: Moment) -> bool {
         let reason = {
-            let ledger = self.ledger();
+            let ledger = self.ledger.lock();
             // A renewal may have been confirmed between the two checks.
             if now < self.stop_at() {
                 return false;
@@ -361,7 +365,7 @@ impl Hold {
     }
 
     fn finish(&self, now: Moment, how: End) -> bool {
-        let mut ledger = self.ledger();
+        let mut ledger = self.ledger.lock();
         if ledger.ended.is_some() {
             return false;
         }
@@ -372,9 +376,5 @@ impl Hold {
         self.over.tell();
         telemetry::ended(self.labels(), self.held_for());
         true
-    }
-
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock()
     }
 }

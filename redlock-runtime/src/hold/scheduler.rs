@@ -2,8 +2,8 @@
 //! that are over.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -116,8 +116,8 @@ impl Scheduler {
 
     /// Registers a lease. From here on it is renewed, and stopped in time.
     pub(crate) fn register(self: &Arc<Self>, hold: &Arc<Hold>) -> Result<(), LockError> {
-        let at = hold.first_look(self.clock.now());
-        let mut state = self.state();
+        let at = hold.first_look();
+        let mut state = self.state.lock();
         state.insert(hold, at);
         let wakes = state.wakes_for(at);
         let is_driven = std::mem::replace(&mut state.is_driven, true);
@@ -143,14 +143,14 @@ impl Scheduler {
     /// Removes a lease that its holder released. Takes effect before it returns: a released lock is
     /// never renewed by a batch that starts later.
     pub(crate) fn forget(&self, hold: &Hold) {
-        let forgotten = self.state().remove(hold);
+        let forgotten = self.state.lock().remove(hold);
         // Dropped outside of the mutex: it may be the last reference.
         drop(forgotten);
     }
 
     /// Checks a lease as soon as possible.
     pub(crate) fn look_at(&self, hold: &Hold) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.reschedule(hold, Moment::ZERO);
         state.wakes_at = Moment::ZERO;
         drop(state);
@@ -159,7 +159,7 @@ impl Scheduler {
 
     /// The leases of one client.
     pub(crate) fn of_client(&self, client: u64) -> Vec<Arc<Hold>> {
-        let state = self.state();
+        let state = self.state.lock();
         state.schedule.values().filter(|hold| hold.client.id == client).cloned().collect()
     }
 
@@ -169,16 +169,12 @@ impl Scheduler {
         self.wake.notify_one();
     }
 
-    fn state(&self) -> MutexGuard<'_, SchedulerState> {
-        self.state.lock()
-    }
-
     /// The leases that are due at `now`, in batches of one backend and of like times for an answer,
     /// and when to check again.
     fn collect(&self, now: Moment) -> (Vec<Vec<Arc<Hold>>>, Moment) {
         let mut due: HashMap<(*const (), u32), Vec<Arc<Hold>>> = HashMap::new();
         loop {
-            let found = self.state().take_due(now);
+            let found = self.state.lock().take_due(now);
             if found.is_empty() {
                 break;
             }
@@ -200,7 +196,7 @@ impl Scheduler {
             self.plan(&others, now, 0.0);
         }
         let batches = due.into_values().flat_map(batches).collect();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.wakes_at = state.schedule.next().map_or(Moment::NEVER, |(at, _)| at);
         (batches, state.wakes_at)
     }
@@ -261,7 +257,7 @@ impl Scheduler {
         let steps: Vec<(bool, Step)> = holds.iter().map(look).collect();
         // Dropped outside of the mutex: these may be the last references.
         let (mut over, mut withdrawn) = (Vec::new(), Vec::new());
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let mut wakes = false;
         for (hold, (was_offered, step)) in holds.iter().zip(steps) {
             let at = match step {
@@ -389,7 +385,7 @@ impl DriverGuard {
 impl Drop for DriverGuard {
     fn drop(&mut self) {
         let orphans = {
-            let mut state = self.scheduler.state();
+            let mut state = self.scheduler.state.lock();
             state.is_driven = false;
             state.schedule.drain()
         };

@@ -33,9 +33,8 @@ pub(crate) struct LockKey {
 
 impl LockKey {
     pub(crate) fn new(prefix: &str, name: &str) -> Result<Self, LockError> {
-        check(name).map_err(|reason| LockError::InvalidKey { key: excerpt(name), reason })?;
         let full: Arc<str> = [prefix, name].concat().into();
-        if let Some(reason) = conflict(&full) {
+        if let Some(reason) = objection(name).or_else(|| conflict(&full)) {
             return Err(LockError::InvalidKey { key: excerpt(name), reason });
         }
         Ok(Self { full, prefix_length: prefix.len() })
@@ -152,20 +151,18 @@ impl fmt::Debug for LockKey {
     }
 }
 
-fn check(name: &str) -> Result<(), InvalidKeyReason> {
-    if name.is_empty() {
-        return Err(InvalidKeyReason::Empty);
+fn objection(name: &str) -> Option<InvalidKeyReason> {
+    match name.chars().find(|c| c.is_control()) {
+        _ if name.is_empty() => Some(InvalidKeyReason::Empty),
+        _ if name.len() > MAX_LENGTH => Some(InvalidKeyReason::TooLong(name.len())),
+        Some(c) => Some(InvalidKeyReason::ControlCharacter(c)),
+        None => reserved(name, &[FENCE_SUFFIX]),
     }
-    if name.len() > MAX_LENGTH {
-        return Err(InvalidKeyReason::TooLong(name.len()));
-    }
-    if let Some(c) = name.chars().find(|c| c.is_control()) {
-        return Err(InvalidKeyReason::ControlCharacter(c));
-    }
-    if name.ends_with(FENCE_SUFFIX) {
-        return Err(InvalidKeyReason::ReservedSuffix(FENCE_SUFFIX));
-    }
-    Ok(())
+}
+
+fn reserved(key: &str, suffixes: &[&'static str]) -> Option<InvalidKeyReason> {
+    let suffix = suffixes.iter().copied().find(|suffix| key.ends_with(suffix))?;
+    Some(InvalidKeyReason::ReservedSuffix(suffix))
 }
 
 /// Why a key cannot be that of a lock, its prefix included. It may end like a helper key if it has
@@ -175,17 +172,11 @@ fn conflict(full: &str) -> Option<InvalidKeyReason> {
     if is_mailbox(full) {
         return Some(InvalidKeyReason::ReservedSuffix("mailbox:<uuid>"));
     }
-    if hash_tag(full).is_none() {
-        return if full.contains('}') {
-            Some(InvalidKeyReason::UnbalancedBrace)
-        } else {
-            full.ends_with(FOUNDERS_SUFFIX)
-                .then_some(InvalidKeyReason::ReservedSuffix(FOUNDERS_SUFFIX))
-        };
+    match hash_tag(full) {
+        Some(_) => reserved(full, &[FENCE_SUFFIX, QUEUE_SUFFIX, HOLDERS_SUFFIX]),
+        None if full.contains('}') => Some(InvalidKeyReason::UnbalancedBrace),
+        None => reserved(full, &[FOUNDERS_SUFFIX]),
     }
-    let reserved = [FENCE_SUFFIX, QUEUE_SUFFIX, HOLDERS_SUFFIX];
-    let reserved = reserved.into_iter().find(|suffix| full.ends_with(suffix));
-    reserved.map(InvalidKeyReason::ReservedSuffix)
 }
 
 /// Could a client of a pool use a list of this name as its mailbox?

@@ -15,7 +15,7 @@ use super::state::{AttemptUnderWay, QueueState};
 use super::waiter::Waiter;
 use crate::clock::Moment;
 use crate::error::LockError;
-use crate::hold::{Hold, Tenure};
+use crate::hold::{Hold, Tenure, Terms};
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::mutex::Mutex;
@@ -77,7 +77,7 @@ impl LocalQueues {
         static NEXT_CALLER: AtomicU64 = AtomicU64::new(1);
         let is_alone = kind.is_shared();
         let caller = if is_alone { NEXT_CALLER.fetch_add(1, Ordering::Relaxed) } else { 0 };
-        let mut queues = self.shared.queues();
+        let mut queues = self.shared.queues.lock();
         let queue = queues.entry((clock, key.shared(), caller));
         let new = || Arc::new(LocalQueue::new(key.clone(), kind, clock, caller));
         let queue = queue.or_insert_with(new);
@@ -94,7 +94,7 @@ impl LocalQueues {
         // The shutdown is counted first: a caller that enters a queue after the loop below sees the
         // count.
         let shutdown = self.shared.shutdowns.begin();
-        let queues: Vec<_> = self.shared.queues().values().map(Arc::clone).collect();
+        let queues: Vec<_> = self.shared.queues.lock().values().map(Arc::clone).collect();
         for queue in queues {
             let waiters = std::mem::take(&mut queue.state().waiters);
             for waiter in waiters.into_iter() {
@@ -104,12 +104,6 @@ impl LocalQueues {
         }
         shutdown.tell();
         shutdown
-    }
-}
-
-impl AllQueues {
-    fn queues(&self) -> MutexGuard<'_, HashMap<QueueId, Arc<LocalQueue>>> {
-        self.queues.lock()
     }
 }
 
@@ -194,42 +188,50 @@ impl QueueHandle {
 
     /// The holder releases. Its tenure goes to the next waiter of this process: at once, or after
     /// the poller has given other processes their turn.
-    pub(crate) fn next(&self, hold: &Hold, mut tenure: Tenure, now: Moment) -> Successor<'_> {
+    pub(crate) fn next(&self, hold: &Hold, tenure: Tenure, now: Moment) -> Successor<'_> {
         let mut state = self.queue.state();
-        let is_holder = state.holder.as_ref().is_some_and(|holder| holder.id == hold.id);
-        let holder = if is_holder { state.holder.take() } else { None };
+        let holder = state.holder.take_if(|holder| holder.id == hold.id);
         let next = match state.first().map(|waiter| waiter.terms) {
             None => Successor::Nobody(tenure),
-            // The key was deleted while the first of two holders had it: the poller takes back one
-            // tenure only.
-            Some(_) if state.returned.is_some() => Successor::Nobody(tenure),
-            // Its lease must be full, in case this process dies. Where another caller has the lock,
-            // its key was deleted, and the server says what is left of the tenure.
-            Some(terms)
-                if is_holder && terms.min_hold.is_zero() && tenure.pass(terms.lease(), now) =>
-            {
-                match state.promise() {
-                    Some(waiter) => {
-                        state.in_hand += 1;
-                        Successor::Waiter(waiter, tenure, InHand { handle: self })
-                    }
-                    None => Successor::Nobody(tenure),
-                }
-            }
-            Some(_) => {
-                state.returned = Some(Box::new(tenure));
-                Successor::Poller
-            }
+            Some(terms) => self.next_waiter(&mut state, terms, holder.is_some(), tenure, now),
         };
+        let is_free = matches!(next, Successor::Nobody(_));
+        state.is_freed |= is_free;
         // Without waiters, a poller that waits in the queue of the server has to be woken.
-        let waits_in_vain = state.waiters.is_empty() && state.poller.is_waiting();
+        let is_awaited = if state.waiters.is_empty() { state.poller.is_waiting() } else { is_free };
         drop(state);
         // Outside of the mutex: this may be the last reference.
         drop(holder);
-        if matches!(next, Successor::Poller) || waits_in_vain {
+        if is_awaited || matches!(next, Successor::Poller) {
             self.queue.news.notify_one();
         }
         next
+    }
+
+    /// The same where a caller waits, on these terms.
+    #[cold]
+    fn next_waiter(
+        &self,
+        state: &mut QueueState,
+        terms: Terms,
+        is_holder: bool,
+        mut tenure: Tenure,
+        now: Moment,
+    ) -> Successor<'_> {
+        // The key was deleted while the first of two holders had it: the poller takes back one
+        // tenure only.
+        if state.returned.is_some() {
+            return Successor::Nobody(tenure);
+        }
+        // Its lease must be full, in case this process dies. Where another caller has the lock,
+        // its key was deleted, and the server says what is left of the tenure.
+        if is_holder && terms.min_hold.is_zero() && tenure.pass(terms.lease(), now) {
+            let Some(waiter) = state.promise() else { return Successor::Nobody(tenure) };
+            state.in_hand += 1;
+            return Successor::Waiter(waiter, tenure, InHand { handle: self });
+        }
+        state.returned = Some(Box::new(tenure));
+        Successor::Poller
     }
 
     /// Another handle of the same queue.
@@ -245,8 +247,7 @@ impl QueueHandle {
     /// The holder releases, and no caller of this process has the lock next.
     pub(crate) fn let_go(&self, hold: &Hold) {
         let mut state = self.queue.state();
-        let is_holder = state.holder.as_ref().is_some_and(|holder| holder.id == hold.id);
-        let holder = if is_holder { state.holder.take() } else { None };
+        let holder = state.holder.take_if(|holder| holder.id == hold.id);
         let is_waited_for = !state.waiters.is_empty();
         state.is_freed = true;
         drop(state);
@@ -307,7 +308,7 @@ impl Drop for QueueHandle {
         if self.queue.handles.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
-        let mut queues = self.shared.queues();
+        let mut queues = self.shared.queues.lock();
         // Another caller may have joined and left since, and the map may hold another queue for
         // this key.
         let place = (self.queue.clock, self.queue.key.shared(), self.queue.caller);

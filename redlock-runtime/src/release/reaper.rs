@@ -112,13 +112,13 @@ fn add<T>(
     add: impl FnOnce(&mut VecDeque<UnawaitedRelease>) -> T,
 ) -> T {
     let (added, has_reaper) = {
-        let mut unawaited = lock(unawaited);
+        let mut unawaited = unawaited.lock();
         let added = add(&mut unawaited.releases);
         (added, std::mem::replace(&mut unawaited.has_reaper, true))
     };
     // Without a background thread, the releases stay in the list for the next unawaited release.
     if !has_reaper && background_thread::spawn(reap(unawaited)).is_err() {
-        lock(unawaited).has_reaper = false;
+        unawaited.lock().has_reaper = false;
     }
     added
 }
@@ -132,7 +132,7 @@ struct ReaperGuard {
 impl Drop for ReaperGuard {
     fn drop(&mut self) {
         if !self.is_done {
-            lock(self.unawaited).has_reaper = false;
+            self.unawaited.lock().has_reaper = false;
         }
     }
 }
@@ -155,7 +155,7 @@ async fn reap(all: &'static Mutex<Unawaited>) {
 
 /// Ends the releases that were answered, or are due. `is_whole`: it checks all of them.
 fn look(all: &Mutex<Unawaited>, is_whole: bool) -> MutexGuard<'_, Unawaited> {
-    let releases = std::mem::take(&mut lock(all).releases);
+    let releases = std::mem::take(&mut all.lock().releases);
     // Outside of the mutex: a release that ends may run foreign code. When a thread that ends
     // waits for its releases, they are due at once: its runtime may never run again.
     let is_awaited = thread_exit::is_awaited();
@@ -170,12 +170,8 @@ fn look(all: &Mutex<Unawaited>, is_whole: bool) -> MutexGuard<'_, Unawaited> {
         .into_iter()
         .filter_map(|mut release| is_pending(&mut release).then_some(release))
         .collect();
-    let mut unawaited = lock(all);
+    let mut unawaited = all.lock();
     left.append(&mut unawaited.releases);
     unawaited.releases = left;
     unawaited
-}
-
-fn lock(unawaited: &Mutex<Unawaited>) -> MutexGuard<'_, Unawaited> {
-    unawaited.lock()
 }

@@ -239,19 +239,17 @@ impl InlineRelease {
 
     /// What the answer to the release means for its caller.
     fn settle(&mut self, answer: Result<Found, Fault>) -> Result<Released, Fault> {
-        match answer {
-            Ok(found) => Ok(self.0.take().map_or(Released::Released, |task| task.finish(found))),
-            Err(fault) => {
-                if fault.is_final {
-                    if let Some(task) = self.0.take() {
-                        task.give_up(fault.clone());
-                    }
-                } else {
-                    self.hand_over(Some(&fault), None);
-                }
-                Err(fault)
-            }
+        let found = answer.map_err(|fault| self.failed(fault))?;
+        Ok(self.0.take().map_or(Released::Released, |task| task.finish(found)))
+    }
+
+    fn failed(&mut self, fault: Fault) -> Fault {
+        if !fault.is_final {
+            self.hand_over(Some(&fault), None);
+        } else if let Some(task) = self.0.take() {
+            task.give_up(fault.clone());
         }
+        fault
     }
 
     /// The same for a caller who awaits the outcome.
@@ -308,7 +306,9 @@ impl InlineRelease {
 
 impl Drop for InlineRelease {
     fn drop(&mut self) {
-        self.hand_over(None, None);
+        if self.0.is_some() {
+            self.hand_over(None, None);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::context::Context;
-use crate::acquire::attempt::{Outcome, attempt};
+use crate::acquire::attempt::{Ungranted, attempt};
 use crate::acquire::observed::Observed;
 use crate::backend::Claim;
 use crate::clock::Moment;
@@ -81,8 +81,8 @@ async fn claim(cx: &mut Context, tenure: Tenure, terms: Terms) -> Result<Tenure,
     let within = cx.within();
     let attempt = attempt(&engine, &*engine.backend, &claim, terms.template, within);
     match cx.patiently(attempt).await {
-        Outcome::Granted(granted) => Ok(tenure.claimed(granted)),
-        Outcome::Busy { answer, .. } => {
+        Ok(granted) => Ok(tenure.claimed(granted)),
+        Err(Ungranted::Busy { answer, .. }) => {
             // This owner did not hold the lock any more: the poller starts again with an attempt.
             let now = cx.now();
             cx.observed.busy(answer, now);
@@ -90,7 +90,7 @@ async fn claim(cx: &mut Context, tenure: Tenure, terms: Terms) -> Result<Tenure,
             release::leave(&engine, claim);
             Err(None)
         }
-        Outcome::Failed(fault) => {
+        Err(Ungranted::Failed(fault)) => {
             if !fault.is_unknown {
                 release::free(&engine, &tenure);
             }

@@ -9,7 +9,7 @@ use super::fairness::{self, Fairness};
 use super::local_holder::LocalHolder;
 use super::release_hint::{self, ReleaseHint};
 use super::strategy::Strategy;
-use crate::acquire::attempt::{Outcome, attempt};
+use crate::acquire::attempt::{Ungranted, attempt};
 use crate::backend::{Claim, QueueSignal};
 use crate::backoff;
 use crate::clock::Moment;
@@ -59,7 +59,7 @@ impl Poll {
         let begun = cx.now();
         let attempt = attempt(&engine, &*engine.backend, &claim, terms.template, within);
         match cx.patiently(attempt).await {
-            Outcome::Granted(tenure) => {
+            Ok(tenure) => {
                 local_holder.learn(cx.local_queue(), None);
                 // An owner value is used for one tenure only.
                 self.owner = Owner::fresh(&engine.client);
@@ -67,7 +67,7 @@ impl Poll {
                 self.hint = None;
                 Polled::Granted(tenure)
             }
-            Outcome::Busy { answer, is_spent } => {
+            Err(Ungranted::Busy { answer, is_spent }) => {
                 if is_spent {
                     self.owner = Owner::fresh(&engine.client);
                 }
@@ -82,7 +82,7 @@ impl Poll {
                 }
                 Polled::Busy
             }
-            Outcome::Failed(fault) => {
+            Err(Ungranted::Failed(fault)) => {
                 if fault.is_unknown {
                     self.owner = Owner::fresh(&engine.client);
                 }

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::commands::{Deadline, ScriptCall, exclusive, no_undo, send_script, shared};
+use super::commands::{Deadline, ScriptCall, by_kind, exclusive, no_undo, send_script};
 use super::connection::{Batching, Loan, Source};
 use super::route::Route;
 use crate::backend::{
-    Claim, Enqueued, Fault, FifoQueue, Position, Reply, Rotated, Subscription, TokensUsed,
+    CLAIM_WINDOW, Claim, Enqueued, Fault, FifoQueue, Position, Reply, Rotated, Subscription, TokensUsed,
 };
-use crate::kind::{Kind, group_of};
+use crate::kind::group_of;
 use crate::owner::Owner;
 
 impl<S: Source> FifoQueue for Route<S> {
@@ -34,10 +34,7 @@ impl<S: Source> FifoQueue for Route<S> {
             let end = Instant::now() + within;
             let registry = &self.core.registry;
             let channel = registry.channel_within(within).await;
-            let call = match claim.kind {
-                Kind::Exclusive => exclusive::enqueue::call(claim, reserve, channel),
-                Kind::Read | Kind::Permits(_) => shared::enqueue::call(claim, channel),
-            };
+            let call = by_kind::enqueue(claim, reserve, channel);
             let undo = |loan| self.core.undo_enqueue(self.home.as_ref(), loan, claim);
             let enqueued = send(self, &call, end - Instant::now(), undo).await;
             if enqueued.as_ref().is_err_and(|fault| fault.is_unknown) {
@@ -55,10 +52,7 @@ impl<S: Source> FifoQueue for Route<S> {
         within: Duration,
     ) -> Reply<'a, Enqueued> {
         Box::pin(async move {
-            let call = match claim.kind {
-                Kind::Exclusive => exclusive::enqueue::look(claim, reserve, ahead),
-                Kind::Read | Kind::Permits(_) => shared::enqueue::look(claim, ahead),
-            };
+            let call = by_kind::look(claim, reserve, ahead);
             send(self, &call, within, no_undo).await
         })
     }
@@ -90,7 +84,7 @@ impl<S: Source> FifoQueue for Route<S> {
             core.heard_time(answer.found.micros, answer.sent);
             Ok(match answer.found.found {
                 Rotated::Passed { holder, position } => {
-                    core.handovers.begin(&held.key, &held.owner);
+                    core.handovers.look_again(&held.key, &held.owner, CLAIM_WINDOW);
                     let position = with_signals(self, &holder, position);
                     Rotated::Passed { holder, position }
                 }

@@ -42,9 +42,11 @@ const MOST_CALLS_BEFORE: u32 = 16 * 1024;
 pub(crate) struct RedisNode<S: Source = Direct> {
     /// Over the connection on the background thread.
     pub(crate) route: Route<S>,
-    runtimes: Arc<Runtimes<S>>,
+    runtimes: Arc<Mutex<Runtimes<S>>>,
     /// A fork copies this memory, and the sockets with it.
     process: u32,
+    /// A runtime of a caller can have a connection.
+    may_be_local: bool,
     tasks: NodeTasks<S>,
     /// Ends the background task, and those that keep the connections of runtimes.
     over: CancellationToken,
@@ -69,21 +71,20 @@ impl RedisNode {
 
 impl<S: Source> RedisNode<S> {
     pub(crate) fn new(name: String, source: S, options: NodeOptions) -> Self {
+        // Only a panic shows whether a runtime has I/O.
+        let may_be_local =
+            S::IS_PORTABLE && options.min_replicas.is_none() && !cfg!(panic = "abort");
         let route = Route::new(NodeCore::new(name, source, options));
         let tasks = NodeTasks::new(&route);
         let over = CancellationToken::new();
         let end = over.clone().drop_guard();
         let (runtimes, process) = (Arc::default(), process::id());
-        Self { route, runtimes, process, tasks, over, _end: end }
+        Self { route, runtimes, process, may_be_local, tasks, over, _end: end }
     }
 
     /// The route of the caller's runtime. `None`: there is none yet, or there cannot be one.
     fn here(&self) -> Option<Arc<Route<S>>> {
-        // Only a panic shows whether a runtime has I/O.
-        if !S::IS_PORTABLE || self.route.core.replicated.is_some() || cfg!(panic = "abort") {
-            return None;
-        }
-        if self.process != process::id() {
+        if !self.may_be_local || self.process != process::id() {
             return None;
         }
         let here = Handle::try_current().ok()?;
@@ -91,17 +92,29 @@ impl<S: Source> RedisNode<S> {
         if paused_runtime().is_some() {
             return None;
         }
-        let mut runtimes = self.runtimes.lock();
+        let runtimes = self.runtimes.lock();
+        match runtimes.get(&here.id()) {
+            Some(RuntimeState::Open { route, .. }) if route.calls.is_connected() => {
+                Some(Arc::clone(route))
+            }
+            _ => {
+                self.connect_if_due(runtimes, &here);
+                None
+            }
+        }
+    }
+
+    /// Counts one more command of a runtime without a connection, and connects when it has sent
+    /// enough of them.
+    #[cold]
+    fn connect_if_due(&self, mut runtimes: MutexGuard<'_, Runtimes<S>>, here: &Handle) {
         let (route, calls_before) = match runtimes.entry(here.id()) {
             Entry::Occupied(mut state) => match state.get_mut() {
-                RuntimeState::Open { route, .. } if route.calls.is_connected() => {
-                    return Some(Arc::clone(route));
-                }
                 RuntimeState::Open { route, calls_before, .. } if route.calls.fell_silent() => {
                     let more = calls_before.saturating_mul(CALLS_AFTER_SILENCE);
                     let calls_before = more.min(MOST_CALLS_BEFORE);
                     state.insert(RuntimeState::Wanted { calls: 1, calls_before });
-                    return None;
+                    return;
                 }
                 RuntimeState::Open { route, calls_before, .. } => {
                     let route = (Arc::clone(route), *calls_before);
@@ -110,17 +123,17 @@ impl<S: Source> RedisNode<S> {
                 }
                 RuntimeState::Wanted { calls, calls_before } if *calls < *calls_before => {
                     *calls += 1;
-                    return None;
+                    return;
                 }
                 // The connection of the background thread shows whether the server refuses this
                 // client.
-                RuntimeState::Wanted { .. } if !self.route.calls.is_connected() => return None,
+                RuntimeState::Wanted { .. } if !self.route.calls.is_connected() => return,
                 RuntimeState::Wanted { calls_before, .. } => {
                     let calls_before = *calls_before;
                     state.insert(RuntimeState::Opening);
-                    (Arc::new(self.route.on(&here)), calls_before)
+                    (Arc::new(self.route.on(here)), calls_before)
                 }
-                RuntimeState::Opening | RuntimeState::Closed => return None,
+                RuntimeState::Opening | RuntimeState::Closed => return,
             },
             Entry::Vacant(state) => {
                 state.insert(RuntimeState::Wanted { calls: 1, calls_before: CALLS_BEFORE });
@@ -128,12 +141,11 @@ impl<S: Source> RedisNode<S> {
                     // Most of these runtimes have ended since; their end is not reported.
                     runtimes.retain(|_, state| !matches!(state, RuntimeState::Wanted { .. }));
                 }
-                return None;
+                return;
             }
         };
         drop(runtimes);
-        self.connect_on(route, &here, calls_before);
-        None
+        self.connect_on(route, here, calls_before);
     }
 
     fn connect_on(&self, route: Arc<Route<S>>, home: &Handle, calls_before: u32) {
@@ -199,9 +211,7 @@ impl<S: Source> BackgroundWork for RedisNode<S> {
 }
 
 /// The runtimes that have a connection, will have one, or cannot have one.
-struct Runtimes<S: Source> {
-    by_runtime: Mutex<HashMap<runtime::Id, RuntimeState<S>>>,
-}
+type Runtimes<S> = HashMap<runtime::Id, RuntimeState<S>>;
 
 enum RuntimeState<S: Source> {
     /// The runtime has sent this many commands, and gets a connection after `calls_before`.
@@ -218,21 +228,9 @@ enum RuntimeState<S: Source> {
     Closed,
 }
 
-impl<S: Source> Default for Runtimes<S> {
-    fn default() -> Self {
-        Self { by_runtime: Mutex::default() }
-    }
-}
-
-impl<S: Source> Runtimes<S> {
-    fn lock(&self) -> MutexGuard<'_, HashMap<runtime::Id, RuntimeState<S>>> {
-        self.by_runtime.lock()
-    }
-}
-
 /// Keeps the entry of a runtime for as long as the runtime lives, or until another takes its place.
 struct Opening<S: Source> {
-    runtimes: Weak<Runtimes<S>>,
+    runtimes: Weak<Mutex<Runtimes<S>>>,
     id: runtime::Id,
     calls_before: u32,
     has_entry: bool,

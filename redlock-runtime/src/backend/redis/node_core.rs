@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::clock::CLOCK;
-use super::commands::{ScriptCall, exclusive, shared};
+use super::commands::{by_kind, exclusive};
 use super::connection::{
     Batching, LONGEST_SILENCE, Loan, MinReplicas, ReplicaConnections, SharedConnection, Source,
     diagnose,
@@ -20,7 +20,6 @@ use crate::backend::{Claim, Release};
 use crate::clock::Moment;
 use crate::denial::Denial;
 use crate::error::NodeErrorKind;
-use crate::kind::Kind;
 use crate::report::Reports;
 
 /// The options of a node.
@@ -145,7 +144,7 @@ impl<S: Source> NodeCore<S> {
         let undo = self.pending_undos.sent(&claim.owner, loan.connection.met().run_id.clone());
         home.spawn(async move {
             let release = Release { may_be_queued, ..Release::of(&claim) };
-            let call = release_call(release, true);
+            let call = by_kind::release(release, true);
             let given_up = loan.clone();
             let mut sent = pin!(call.send::<IdentifiedSource<S>>(&mut loan));
             let mut reply = timeout(LONGEST_SILENCE, sent.as_mut()).await;
@@ -165,7 +164,7 @@ impl<S: Source> NodeCore<S> {
             }
             if matches!(&reply, Ok(Err(error)) if kind(error) == NodeErrorKind::NoPermission) {
                 // The user may not use the queue of the lock: only the lock itself is released.
-                let (again, mut behind) = (release_call(release, false), given_up.clone());
+                let (again, mut behind) = (by_kind::release(release, false), given_up.clone());
                 reply = timeout(claim.expire, again.send::<IdentifiedSource<S>>(&mut behind)).await;
             }
             // What the release found does not matter here: the engine releases once more, on a
@@ -185,14 +184,6 @@ impl<S: Source> NodeCore<S> {
 
 fn kind(error: &RedisError) -> NodeErrorKind {
     diagnose("", error).error.kind()
-}
-
-/// The command that releases a lock of this kind. `has_queue`: it may use the queue of the lock.
-pub(super) fn release_call(release: Release<'_>, has_queue: bool) -> ScriptCall {
-    match release.claim.kind {
-        Kind::Exclusive => exclusive::release::call(release, has_queue),
-        Kind::Read | Kind::Permits(_) => shared::release::call(release, has_queue),
-    }
 }
 
 /// A connection name must have no spaces, and ASCII only.

@@ -4,24 +4,23 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_redis::redis::{RedisResult, Value};
+use deadpool_redis::redis::RedisResult;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::clock::CLOCK;
-use super::commands::reply::Timed;
 use super::commands::{
-    Deadline, Failure, ScriptCall, exclusive, is_passing, no_connection, no_reply, no_undo,
-    send_script, shared,
+    Deadline, Failure, ScriptCall, by_kind, exclusive, is_passing, no_connection, no_reply,
+    no_undo, send_script,
 };
 use super::connection::{
     Batching, CommandConnection, MinReplicas, SharedConnection, Source, diagnose,
 };
 use super::health::{IdentifiedSource, startup_check};
-use super::node_core::{NodeCore, release_call};
+use super::node_core::NodeCore;
 use crate::backend::{
-    Abilities, Acquired, Claim, Departures, Fault, Found, LockBackend, Release, Reply,
+    Abilities, Acquired, CLAIM_WINDOW, Claim, Departures, Fault, Found, LockBackend, Release, Reply,
 };
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
@@ -83,36 +82,24 @@ impl<S: Source> Route<S> {
         claim: &Claim,
         deadline: &Deadline,
     ) -> Result<Acquired, Failure> {
-        let replicas = self.core.min_replicas();
-        let (mut call, decode): (_, Decode<_>) = match claim.kind {
-            Kind::Exclusive => (exclusive::acquire::call(claim), exclusive::acquire::decode),
-            Kind::Read | Kind::Permits(_) => {
-                (shared::acquire::call(claim), shared::acquire::decode)
-            }
-        };
+        let (mut call, decode) = by_kind::acquire(claim);
         // Not another value: each of them would be a part of this future.
-        call.replicas = replicas;
+        call.replicas = self.core.min_replicas();
         let undo = |loan| self.core.undo_acquire(self.home.as_ref(), loan, claim);
         let answer =
             send_script(&self.core.health, connection, &call, deadline, decode, undo).await?;
         self.core.heard_time(answer.found.micros, answer.sent);
-        match answer.found.found {
-            Acquired::Refused { holder, free_in, .. } => {
-                let was_cut = answer.was_cut;
-                Ok(Acquired::Refused { holder, free_in, was_cut, is_split: false })
-            }
-            Acquired::Granted { fencing_tokens, .. } => {
-                match self.shortage(replicas, answer.confirmed) {
-                    None => Ok(Acquired::Granted { fencing_tokens, was_cut: answer.was_cut }),
-                    // The master has granted the lock, but too few replicas have it: it is given
-                    // back.
-                    Some((error, is_final)) => {
-                        answer.loan.into_iter().for_each(undo);
-                        Err(Failure::new(error, true, is_final))
-                    }
-                }
-            }
+        let mut acquired = answer.found.found;
+        let (Acquired::Granted { was_cut, .. } | Acquired::Refused { was_cut, .. }) = &mut acquired;
+        *was_cut = answer.was_cut;
+        if let Acquired::Granted { .. } = acquired
+            && let Some((error, is_final)) = self.shortage(call.replicas, answer.confirmed)
+        {
+            // The master has granted the lock, but too few replicas have it: it is given back.
+            answer.loan.into_iter().for_each(undo);
+            return Err(Failure::new(error, true, is_final));
         }
+        Ok(acquired)
     }
 
     /// Fails while the clean-up of an earlier command of the same owner is on its way to the
@@ -157,7 +144,7 @@ impl<S: Source> Route<S> {
         let mut has_queue = !core.queue_denial.lasts(|| CLOCK.now());
         let mut refused: Option<(NodeErrorKind, bool)> = None;
         let answer = loop {
-            let call = release_call(*release, has_queue);
+            let call = by_kind::release(*release, has_queue);
             let (health, decode) = (&core.health, exclusive::release::decode);
             match send_script(health, &self.calls, &call, &deadline, decode, no_undo).await {
                 Err(failure) if has_queue && is_queue_out_of_reach::<S>(&failure.error) => {
@@ -194,10 +181,7 @@ impl<S: Source> Route<S> {
         };
         if is_awaited || found == Found::Unclear {
             let Claim { key, owner, .. } = release.claim;
-            match release.retain {
-                Some(left) => self.core.handovers.look_again(key, owner, left),
-                None => self.core.handovers.begin(key, owner),
-            }
+            self.core.handovers.look_again(key, owner, release.retain.unwrap_or(CLAIM_WINDOW));
         }
         found
     }
@@ -245,9 +229,6 @@ impl<S: Source> Departures for Route<S> {
     }
 }
 
-/// How a reply is read.
-type Decode<T> = fn(&Value) -> Option<Timed<T>>;
-
 impl<S: Source> LockBackend for Route<S> {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         Box::pin(async move {
@@ -287,10 +268,7 @@ impl<S: Source> LockBackend for Route<S> {
         fencing_token: FencingToken,
         within: Duration,
     ) -> Reply<'a, Found> {
-        let call = match claim.kind {
-            Kind::Exclusive => exclusive::raise::call(claim, fencing_token),
-            Kind::Read | Kind::Permits(_) => shared::raise::call(claim, fencing_token),
-        };
+        let call = by_kind::raise(claim, fencing_token);
         Box::pin(async move {
             let deadline = Deadline::after(within);
             let connection = self.connection_by(&deadline).await?;

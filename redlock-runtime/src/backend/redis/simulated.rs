@@ -11,10 +11,10 @@ use deadpool_redis::redis::{RedisError, RedisResult, Value};
 use super::commands::exclusive::batch;
 use super::commands::exclusive::release_hint::{self, HintReply};
 use super::commands::exclusive::{
-    self, acquire, acquire_all, enqueue, nudge, raise, release, release_all, renew, rotate,
+    self, acquire_all, enqueue, nudge, raise, release, release_all, renew, rotate,
 };
 use super::commands::reply::Timed;
-use super::commands::{Part, ScriptCall, shared};
+use super::commands::{Part, ScriptCall, by_kind, shared};
 use super::connection::diagnose;
 use super::founders;
 use super::pubsub::{NOBODY, handed_over};
@@ -147,11 +147,8 @@ fn untimed<T>(decode: fn(&Value) -> Option<Timed<T>>) -> impl Fn(&Value) -> Opti
 }
 
 pub(crate) fn acquire(claim: &Claim) -> SimulatedCall<Acquired> {
-    if claim.kind.is_shared() {
-        let decode = untimed(shared::acquire::decode);
-        return SimulatedCall::new(shared::acquire::call(claim), decode);
-    }
-    SimulatedCall::new(acquire::call(claim), untimed(acquire::decode))
+    let (call, decode) = by_kind::acquire(claim);
+    SimulatedCall::new(call, untimed(decode))
 }
 
 pub(crate) fn acquire_all(claims: &[Claim]) -> SimulatedCall<AllAcquired> {
@@ -166,10 +163,7 @@ pub(crate) fn downgrade(held: &Claim, next: &Claim) -> SimulatedCall<Downgraded>
 }
 
 pub(crate) fn raise(claim: &Claim, fencing_token: FencingToken) -> SimulatedCall<Found> {
-    if claim.kind.is_shared() {
-        return SimulatedCall::new(shared::raise::call(claim, fencing_token), raise::decode);
-    }
-    SimulatedCall::new(raise::call(claim, fencing_token), raise::decode)
+    SimulatedCall::new(by_kind::raise(claim, fencing_token), raise::decode)
 }
 
 pub(crate) fn renew(claims: &[Claim]) -> SimulatedCall<Vec<Found>> {
@@ -193,12 +187,7 @@ pub(crate) fn hint(claim: &Claim, channel: &str) -> SimulatedCall<bool> {
 
 /// What a release found, and whether the lock was handed over.
 pub(crate) fn release(what: Release<'_>, has_queue: bool) -> SimulatedCall<(Found, bool)> {
-    let call = if what.claim.kind.is_shared() {
-        shared::release::call(what, has_queue)
-    } else {
-        release::call(what, has_queue)
-    };
-    SimulatedCall::new(call, release::decode)
+    SimulatedCall::new(by_kind::release(what, has_queue), release::decode)
 }
 
 /// What the releases of several locks found, and whether each was handed over.
@@ -214,22 +203,12 @@ pub(crate) fn enqueue(
     reserve: u32,
     channel: Option<&str>,
 ) -> SimulatedCall<Enqueued> {
-    let channel = channel.unwrap_or(NOBODY);
-    let call = if claim.kind.is_shared() {
-        shared::enqueue::call(claim, channel)
-    } else {
-        enqueue::call(claim, reserve, channel)
-    };
+    let call = by_kind::enqueue(claim, reserve, channel.unwrap_or(NOBODY));
     SimulatedCall::new(call, untimed(enqueue::decode))
 }
 
 pub(crate) fn look(claim: &Claim, reserve: u32, ahead: u32) -> SimulatedCall<Enqueued> {
-    let call = if claim.kind.is_shared() {
-        shared::enqueue::look(claim, ahead)
-    } else {
-        enqueue::look(claim, reserve, ahead)
-    };
-    SimulatedCall::new(call, untimed(enqueue::decode))
+    SimulatedCall::new(by_kind::look(claim, reserve, ahead), untimed(enqueue::decode))
 }
 
 pub(crate) fn rotate(

@@ -11,12 +11,12 @@ use crate::validity;
 impl Hold {
     /// When the next renewal is, or was, due.
     pub(crate) fn due_at(&self) -> Moment {
-        self.ledger().due(&self.terms, self.begun)
+        self.ledger.lock().due(&self.terms, self.begun)
     }
 
     /// How long to wait for the answer to a renewal.
     pub(crate) fn renewal_reply(&self) -> Duration {
-        let ledger = self.ledger();
+        let ledger = self.ledger.lock();
         let reply = if ledger.is_claimed(&self.terms) {
             validity::renewal_reply
         } else {
@@ -26,15 +26,8 @@ impl Hold {
     }
 
     /// When the scheduler checks the lease first.
-    pub(in crate::hold) fn first_look(&self, now: Moment) -> Moment {
-        if self.offer.is_open() {
-            return self.offer.first_look(self.due_at());
-        }
-        match self.step(now, Duration::ZERO) {
-            Step::Sleep(at) => at,
-            // Due already: the driver checks it as soon as it runs.
-            Step::Renew | Step::Withdraw | Step::Forget => Moment::ZERO,
-        }
+    pub(in crate::hold) fn first_look(&self) -> Moment {
+        self.offer.first_look(self.due_at().min(self.stop_at()))
     }
 
     /// What to do at `now`; loses the lease when its time is up.
@@ -50,17 +43,11 @@ impl Hold {
         if self.stop_if_due(now) {
             return Step::Forget;
         }
-        let ledger = self.ledger();
+        let ledger = self.ledger.lock();
         if ledger.ended.is_some() {
             return Step::Forget;
         }
         let due = ledger.due(&self.terms, self.begun);
-        if ledger.is_used_up(&self.terms) {
-            Step::Sleep(self.stop_at())
-        } else if now < due.minus(leeway) {
-            Step::Sleep(due.min(self.stop_at()))
-        } else {
-            Step::Renew
-        }
+        if now < due.minus(leeway) { Step::Sleep(due.min(self.stop_at())) } else { Step::Renew }
     }
 }

@@ -18,7 +18,7 @@ impl Hold {
     /// Notes that a renewal is sent `now`. Returns what it asks for, for each key: `expire`, or
     /// what is left of `min_hold`.
     pub(crate) fn renewal(&self, now: Moment) -> impl Iterator<Item = Claim> {
-        self.ledger().renewal_sent = now;
+        self.ledger.lock().renewal_sent = now;
         let left = self.retained_until.map_or(Duration::ZERO, |until| until.since(now));
         let expire = self.terms.expire.max(up_to_millis(left));
         self.claims().map(move |claim| Claim { expire, ..claim.clone() })

@@ -91,9 +91,9 @@ fn an_empty_queue_leaves_nothing_behind() {
     );
     let third = first.another();
     drop((first, second));
-    assert_eq!(queues.shared.queues().len(), 1);
+    assert_eq!(queues.shared.queues.lock().len(), 1);
     drop(third);
-    assert!(queues.shared.queues().is_empty());
+    assert!(queues.shared.queues.lock().is_empty());
 }
 
 /// Of two handles that are dropped at the same time, one must see that it is the last.
@@ -114,7 +114,7 @@ fn whoever_leaves_last_leaves_nothing_behind() {
                 });
             }
         });
-        assert!(queues.shared.queues().is_empty());
+        assert!(queues.shared.queues.lock().is_empty());
     }
 }
 
@@ -322,10 +322,10 @@ fn join_read(queues: &LocalQueues, name: &str) -> QueueHandle {
 fn a_newer_queue_of_the_same_key_stays() {
     let queues = LocalQueues::new(9);
     let old = queues.join(&key("a"), Kind::Exclusive, None);
-    queues.shared.queues().clear();
+    queues.shared.queues.lock().clear();
     let _new = queues.join(&key("a"), Kind::Exclusive, None);
     drop(old);
-    assert_eq!(queues.shared.queues().len(), 1);
+    assert_eq!(queues.shared.queues.lock().len(), 1);
 }
 
 /// A holder that releases late, after another holder has the lock, takes nothing from that one.

@@ -1,5 +1,6 @@
 //! The commands that are sent to a node.
 
+pub(crate) mod by_kind;
 pub(crate) mod exclusive;
 mod failure;
 mod part;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use deadpool_redis::redis;
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{
-    Arg, Cmd, ErrorKind, RedisResult, ServerErrorKind, ToRedisArgs, Value,
+    Arg, Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, ToRedisArgs, Value,
 };
 use once_cell::race::OnceBox;
 
@@ -104,10 +104,10 @@ impl Invocation {
         &self,
         connection: &mut (impl ConnectionLike + Send),
     ) -> RedisResult<Value> {
-        match self.run_known(connection).await? {
-            Some(value) => Ok(value),
+        match self.by_digest.query_async(connection).await {
             // Boxed: it is seldom needed.
-            None => Box::pin(self.introduce(connection)).await,
+            Err(error) if is_unknown(&error) => Box::pin(self.introduce(connection)).await,
+            result => result,
         }
     }
 
@@ -134,7 +134,7 @@ impl Invocation {
         connection: &mut (impl ConnectionLike + Send),
     ) -> RedisResult<Option<Value>> {
         match self.by_digest.query_async(connection).await {
-            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => Ok(None),
+            Err(error) if is_unknown(&error) => Ok(None),
             result => result.map(Some),
         }
     }
@@ -157,6 +157,11 @@ impl Invocation {
         }
         by_text
     }
+}
+
+/// Does the server not know the script?
+fn is_unknown(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }
 
 /// Words of a command before its first key: its name, the script, the number of keys.

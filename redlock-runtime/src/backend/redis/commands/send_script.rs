@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deadpool_redis::redis::{RedisResult, Value};
+use deadpool_redis::redis::{RedisError, RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, Timeout, sleep, timeout_at};
 
@@ -49,14 +49,14 @@ pub(crate) async fn send_script<S: Source, T>(
     on_abandoned: impl Fn(Loan<S::Connection>),
 ) -> Result<ScriptAnswer<T, S::Connection>, Failure> {
     let node = health.node();
-    let (mut is_unknown, mut repeats) = (false, 0);
+    let (mut was_cut, mut repeats) = (false, 0);
     let failure = loop {
         let loan = match connection.at_hand() {
             Some(loan) => loan,
             // Boxed: it is large, and seldom needed.
             None => match Box::pin(connect(node, connection, deadline)).await {
                 Ok(loan) => loan,
-                Err(failure) => break failure.unknown_if(is_unknown),
+                Err(failure) => break failure,
             },
         };
         let mut sending = Sending { loan, is_over: false, on_abandoned: &on_abandoned };
@@ -73,34 +73,17 @@ pub(crate) async fn send_script<S: Source, T>(
                 sending.is_over = true;
                 health.heard();
                 let loan = call.replicas.map(|_| sending.loan.clone());
-                return Ok(ScriptAnswer { found, was_cut: is_unknown, sent, confirmed, loan });
+                return Ok(ScriptAnswer { found, was_cut, sent, confirmed, loan });
             }
             Ok(Err(error)) => {
                 sending.is_over = true;
-                let why = diagnose(node, &error);
-                let has_no_answer = why.broke || why.error.kind() == NodeErrorKind::Unreachable;
-                if !has_no_answer {
-                    sending.loan.heard();
+                let loan = &sending.loan;
+                if let Some(failure) = failed(health, connection, call, loan, &error, repeats) {
+                    break failure;
                 }
-                if why.broke {
-                    health.broke();
-                }
-                let is_repeated = why.broke && call.may_repeat && repeats < S::REPEATS;
-                // The client library of a cluster makes a broken connection anew by itself. If that
-                // has not helped, the whole client is replaced.
-                let mends_itself = is_repeated && !S::LEADS_TO_ONE;
-                if (why.discard || has_no_answer) && !mends_itself {
-                    connection.failed(&sending.loan, &call.key());
-                }
-                if is_repeated {
-                    is_unknown = true;
-                    let _ = bounded(connection, deadline, pause_after(repeats)).await;
-                    repeats += 1;
-                    continue;
-                }
-                let is_final = why.is_final && !is_passing::<S>(why.error.kind());
-                let may_have_run = why.broke || connection.repeats_unseen();
-                break Failure::new(why.error, is_unknown || may_have_run, is_final);
+                was_cut = true;
+                let _ = bounded(connection, deadline, pause_after(repeats)).await;
+                repeats += 1;
             }
             Err(_) => {
                 connection.gave_no_answer(&sending.loan, sent, &call.key());
@@ -109,7 +92,37 @@ pub(crate) async fn send_script<S: Source, T>(
         }
     };
     let took = deadline.within.saturating_sub(deadline.left());
-    Err(health.failed(failure, CLOCK.now().minus(took)))
+    Err(health.failed(failure.unknown_if(was_cut), CLOCK.now().minus(took)))
+}
+
+/// What to do about an error of the connection or the server. `None`: the call is repeated.
+#[cold]
+fn failed<S: Source>(
+    health: &OutageLog,
+    connection: &SharedConnection<S>,
+    call: &ScriptCall,
+    loan: &Loan<S::Connection>,
+    error: &RedisError,
+    repeats: u32,
+) -> Option<Failure> {
+    let why = diagnose(health.node(), error);
+    let has_no_answer = why.broke || why.error.kind() == NodeErrorKind::Unreachable;
+    if !has_no_answer {
+        loan.heard();
+    }
+    if why.broke {
+        health.broke();
+    }
+    let is_repeated = why.broke && call.may_repeat && repeats < S::REPEATS;
+    // The client library of a cluster makes a broken connection anew by itself. If that has not
+    // helped, the whole client is replaced.
+    let mends_itself = is_repeated && !S::LEADS_TO_ONE;
+    if (why.discard || has_no_answer) && !mends_itself {
+        connection.failed(loan, &call.key());
+    }
+    let is_final = why.is_final && !is_passing::<S>(why.error.kind());
+    let may_have_run = why.broke || connection.repeats_unseen();
+    (!is_repeated).then(|| Failure::new(why.error, may_have_run, is_final))
 }
 
 /// Waits for a connection until the deadline.

@@ -1,7 +1,7 @@
 //! One shared connection to a node, made when it is needed and replaced when it is broken.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use deadpool_redis::redis::RedisResult;
@@ -96,7 +96,7 @@ impl<S: Source> SharedConnection<S> {
 
     /// Another shared connection to the same source, which lives on `runtime`.
     pub(crate) fn on(&self, runtime: Handle) -> Self {
-        let timer = self.current().made_on.clone();
+        let timer = self.current.lock().made_on.clone();
         let home = Some(Home { runtime, timer });
         Self { home, ..Self::new(Arc::clone(&self.source)) }
     }
@@ -108,12 +108,12 @@ impl<S: Source> SharedConnection<S> {
 
     /// Looks at the shared connection, if there is one, without another reference to it.
     pub(crate) fn inspect<T>(&self, look: impl FnOnce(&S::Connection) -> T) -> Option<T> {
-        self.current().usable().map(|loan| look(&loan.connection))
+        self.current.lock().usable().map(|loan| look(&loan.connection))
     }
 
     /// The shared connection, if there is one.
     pub(crate) fn at_hand(&self) -> Option<Loan<S::Connection>> {
-        self.current().usable().cloned()
+        self.current.lock().usable().cloned()
     }
 
     /// The shared connection, made now if there is none. Callers that come meanwhile wait for the
@@ -160,36 +160,36 @@ impl<S: Source> SharedConnection<S> {
     /// The caller of a command about `key` that was `sent` has gone without an answer.
     pub(crate) fn gave_no_answer(&self, loan: &Loan<S::Connection>, sent: Moment, key: &str) {
         if loan.is_silent(sent, CLOCK.now()) {
-            self.current().fell_silent = true;
+            self.current.lock().fell_silent = true;
             self.failed(loan, key);
         }
     }
 
     /// Was the last connection given up because it did not answer?
     pub(crate) fn fell_silent(&self) -> bool {
-        let mut current = self.current();
+        let mut current = self.current.lock();
         // This notes whether the connection was given up since.
         current.usable();
         current.fell_silent
     }
 
     pub(crate) fn is_connected(&self) -> bool {
-        self.current().usable().is_some()
+        self.current.lock().usable().is_some()
     }
 
     /// Forgets a connection, unless it has been replaced already.
     pub(crate) fn discard(&self, loan: &Loan<S::Connection>) {
-        self.current().forget(loan);
+        self.current.lock().forget(loan);
     }
 
     /// When the last connection began to be made.
     pub(crate) fn made_at(&self) -> Moment {
-        self.current().made_at
+        self.current.lock().made_at
     }
 
     /// Forgets a connection that began to be made before this moment.
     pub(crate) fn discard_older(&self, than: Moment) {
-        let mut current = self.current();
+        let mut current = self.current.lock();
         if current.made_at < than {
             current.loan = None;
         }
@@ -197,16 +197,16 @@ impl<S: Source> SharedConnection<S> {
 
     /// Takes the connection of another one into use, in place of its own.
     pub(crate) fn adopt(&self, other: &Self) {
-        let adopted = other.current().loan.take();
+        let adopted = other.current.lock().loan.take();
         if let Some(loan) = adopted {
             let took = loan.silence.longest;
-            self.current().install(&*self.source, loan.connection, took);
+            self.current.lock().install(&*self.source, loan.connection, took);
         }
     }
 
     /// Makes another connection, while this one goes on serving the servers that still answer.
     fn replace(&self, loan: &Loan<S::Connection>, key: &str) {
-        let mut current = self.current();
+        let mut current = self.current.lock();
         if !current.is_now(loan) || std::mem::replace(&mut current.is_being_replaced, true) {
             return;
         }
@@ -237,10 +237,6 @@ impl<S: Source> SharedConnection<S> {
                 current.install(&*source, connection, took);
             }
         });
-    }
-
-    fn current(&self) -> MutexGuard<'_, Current<S::Connection>> {
-        self.current.lock()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which process answers at a node's address, since when, and whether its clock jumps.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use deadpool_redis::redis;
@@ -79,15 +79,15 @@ impl ServerIdentity {
     /// The process that answers, whether it was promoted since or not; `None`: servers are not
     /// identified, or none was met yet.
     pub(crate) fn run_id(&self) -> Option<Arc<str>> {
-        self.state().run_id()
+        self.state.lock().run_id()
     }
 
     pub(crate) fn memory_since(&self) -> Option<MemorySince> {
-        self.state().memory_since.clone()
+        self.state.lock().memory_since.clone()
     }
 
     pub(crate) fn clock_offset(&self) -> Option<ClockOffset> {
-        self.state().offset.known()
+        self.state.lock().offset.known()
     }
 
     /// Identifies the server of a new connection, if a restart guard needs it. A server that does
@@ -110,12 +110,12 @@ impl ServerIdentity {
             return Err(RedisError::from((ErrorKind::UnexpectedReturnType, UNKNOWN)));
         };
         if field(&info, "role") == Some("slave") {
-            self.state().meet_replica(now);
+            self.state.lock().meet_replica(now);
             let kind = ErrorKind::Server(ServerErrorKind::ReadOnly);
             return Err(RedisError::from((kind, "a replica", REPLICA.to_owned())));
         }
         let known = {
-            let state = self.state();
+            let state = self.state.lock();
             if state.identity.as_ref() == Some(&identity) {
                 return Ok(state.met(begun));
             }
@@ -123,7 +123,7 @@ impl ServerIdentity {
         };
         let proof = prove(&info, &identity, known.as_ref(), founders_key, connection).await?;
         let (doubt, met) = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             (state.meet(&identity, proof, now), state.met(begun))
         };
         if let Some(cause) = doubt {
@@ -133,7 +133,7 @@ impl ServerIdentity {
     }
 
     fn tell_unknown(&self) {
-        if !std::mem::replace(&mut self.state().is_reported, true) {
+        if !std::mem::replace(&mut self.state.lock().is_reported, true) {
             tell!(warn, node = self.node, "no vote: {UNKNOWN}");
         }
     }
@@ -141,17 +141,17 @@ impl ServerIdentity {
     /// Learns from an answer that brought the server's time.
     pub(crate) fn hear(&self, sample: Sample) {
         let millis = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.heard = state.heard.max(sample.received);
             let Some(jump) = state.offset.observe(sample) else { return };
-            let (since, millis) = (sample.received, jump / 1000);
-            let memory_since = state.memory_since.take();
-            // Without a restart guard nobody asks who the server is.
-            state.memory_since =
-                memory_since.map(|known| known.doubted(since, Cause::ClockJumped(millis)));
-            millis
+            state.jumped(sample.received, jump / 1000)
         };
-        // Outside of the mutex: recorders and subscribers run foreign code.
+        self.tell_jump(millis);
+    }
+
+    /// Outside of the mutex: recorders and subscribers run foreign code.
+    #[cold]
+    fn tell_jump(&self, millis: i64) {
         telemetry::node_doubted(&self.node, Cause::ClockJumped(millis).label());
         tell!(
             warn,
@@ -159,10 +159,6 @@ impl ServerIdentity {
             millis,
             "the server's clock jumped; leases follow it: slew clocks, do not step them"
         );
-    }
-
-    fn state(&self) -> MutexGuard<'_, IdentityState> {
-        self.state.lock()
     }
 }
 
@@ -343,6 +339,13 @@ impl IdentityState {
         let cause = memory_since.cause;
         self.memory_since = Some(memory_since);
         (cause != Cause::Started).then_some(cause)
+    }
+
+    /// Without a restart guard nobody asks who the server is.
+    fn jumped(&mut self, since: Moment, millis: i64) -> i64 {
+        let jump = Cause::ClockJumped(millis);
+        self.memory_since = self.memory_since.take().map(|known| known.doubted(since, jump));
+        millis
     }
 
     fn run_id(&self) -> Option<Arc<str>> {

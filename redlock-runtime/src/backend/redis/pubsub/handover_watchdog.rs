@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::backend::CLAIM_WINDOW;
 use crate::key::LockKey;
 use crate::mutex::Mutex;
 use crate::owner::Owner;
@@ -38,12 +37,7 @@ struct Check {
 }
 
 impl HandoverWatchdog {
-    /// The lock was handed over now by its owner.
-    pub(crate) fn begin(&self, key: &LockKey, owner: &Owner) {
-        self.look_again(key, owner, CLAIM_WINDOW);
-    }
-
-    /// The lock may be free in `after`.
+    /// `owner` has let go of the lock, which may be free in `after`.
     pub(crate) fn look_again(&self, key: &LockKey, owner: &Owner, after: Duration) {
         let at = Instant::now() + after + GRACE;
         let mut checks = self.checks();
@@ -93,6 +87,7 @@ impl HandoverWatchdog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::CLAIM_WINDOW;
 
     fn key(name: &str) -> LockKey {
         LockKey::new("lock:", name).unwrap()

@@ -1,7 +1,5 @@
 //! The acquire command: takes the lock if it is free.
 
-use std::time::Duration;
-
 use deadpool_redis::redis::Value;
 
 use super::{arguments, release, replies};
@@ -31,34 +29,31 @@ fn by_itself(claim: &Claim) -> Invocation {
 
 /// A grant is one text, a refusal a list.
 pub(crate) fn decode(value: &Value) -> Option<Timed<Acquired>> {
-    match value {
-        Value::BulkString(granted) => {
-            let granted = std::str::from_utf8(granted).ok()?;
-            let (first, time, further) = match granted.split_once(' ') {
-                Some((first, time)) => (first, time, 0),
-                None => (granted, granted, FURTHER),
-            };
-            let first = first.parse().ok()?;
-            let last = FencingToken::new(u64::from(first) + further)?;
-            let fencing_tokens = FencingTokens { first, last };
-            let found = Acquired::Granted { fencing_tokens, was_cut: false };
-            Some(Timed { found, micros: time.parse().ok()? })
-        }
-        Value::Array(items) => {
-            let [Value::Int(0), Value::Int(millis), holder, time] = items.as_slice() else {
-                return None;
-            };
-            let free_in = u64::try_from(*millis).ok().map(Duration::from_millis);
-            let holder = replies::holder(holder)?;
-            let found = Acquired::Refused { holder, free_in, was_cut: false, is_split: false };
-            Some(Timed { found, micros: text(time)?.parse().ok()? })
-        }
-        _ => None,
-    }
+    let Value::BulkString(granted) = value else { return refusal(value) };
+    let granted = std::str::from_utf8(granted).ok()?;
+    let (first, time, further) = match granted.split_once(' ') {
+        Some((first, time)) => (first, time, 0),
+        None => (granted, granted, FURTHER),
+    };
+    let first = first.parse().ok()?;
+    let last = FencingToken::new(u64::from(first) + further)?;
+    let fencing_tokens = FencingTokens { first, last };
+    let found = Acquired::Granted { fencing_tokens, was_cut: false };
+    Some(Timed { found, micros: time.parse().ok()? })
+}
+
+fn refusal(value: &Value) -> Option<Timed<Acquired>> {
+    let Value::Array(items) = value else { return None };
+    let [Value::Int(0), Value::Int(millis), holder, time] = items.as_slice() else { return None };
+    let (holder, free_in) = (replies::holder(holder)?, replies::free_in(*millis));
+    let found = Acquired::Refused { holder, free_in, was_cut: false, is_split: false };
+    Some(Timed { found, micros: text(time)?.parse().ok()? })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::backend::redis::commands::exclusive::samples::bulk;
 

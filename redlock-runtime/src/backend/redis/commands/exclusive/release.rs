@@ -11,13 +11,18 @@ pub(crate) static SCRIPT: Script = with_hand_over!("release.lua");
 /// `has_queue`: the user of this client may use the helper keys of the lock. Without them only the
 /// lock itself is released.
 pub(crate) fn call(release: Release<'_>, has_queue: bool) -> ScriptCall {
-    let Release { claim, unused, may_be_queued, retain, .. } = release;
-    if let Some(left) = retain {
-        return retain::call(claim, left, has_queue);
+    let claim = release.claim;
+    match release.retain {
+        Some(left) => retain::call(claim, left, has_queue),
+        None if has_queue && release.may_join() => {
+            ScriptCall::plain(Part::new(Verb::Release, claim, by_itself))
+        }
+        None => with_arguments(release, has_queue),
     }
-    if has_queue && release.may_join() {
-        return ScriptCall::plain(Part::new(Verb::Release, claim, by_itself));
-    }
+}
+
+fn with_arguments(release: Release<'_>, has_queue: bool) -> ScriptCall {
+    let Release { claim, unused, may_be_queued, .. } = release;
     let keys = claim.key.with_helpers();
     let keys = keys.names();
     let leave = if may_be_queued { "leave" } else { "" };

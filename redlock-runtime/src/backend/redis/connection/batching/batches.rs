@@ -107,7 +107,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
     /// another thread, and lets only the tasks there run first.
     pub(crate) fn next_departure(self: &Arc<Self>) -> oneshot::Receiver<()> {
         let (watcher, told) = oneshot::channel();
-        let mut next = self.next();
+        let mut next = self.next.lock();
         if next.members.is_empty() {
             drop(next);
             self.home.spawn(tell_after_others(vec![watcher]));
@@ -139,13 +139,9 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
         self.waiting.load(Ordering::Acquire) > 0
     }
 
-    fn next(&self) -> MutexGuard<'_, NextBatch> {
-        self.next.lock()
-    }
-
     pub(super) fn join(self: &Arc<Self>, part: Part) -> Membership<C> {
         let (answer, told) = oneshot::channel();
-        let mut next = self.next();
+        let mut next = self.next.lock();
         next.next_id += 1;
         let id = next.next_id;
         next.members.push_back(Member { id, caller: Caller { part, answer } });
@@ -171,7 +167,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
     /// Sends the batch that forms, ahead of a command that leaves by itself.
     pub(super) fn send_now(self: &Arc<Self>) {
         if self.is_forming() {
-            let sent = self.send(&mut self.next());
+            let sent = self.send(&mut self.next.lock());
             self.await_answers(sent);
         }
     }
@@ -288,7 +284,7 @@ async fn send_soon<C: ConnectionLike + Clone + Send + Sync + 'static>(mut sender
     yield_to_others().await;
     if let Some(batches) = sender.0.take() {
         let (sent, watchers) = {
-            let mut next = batches.next();
+            let mut next = batches.next.lock();
             next.has_sender = false;
             (batches.send(&mut next), std::mem::take(&mut next.watchers))
         };

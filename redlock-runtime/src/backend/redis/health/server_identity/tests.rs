@@ -123,7 +123,7 @@ async fn meet_on_the_wire<const N: usize>(
 ) -> (RedisResult<ServerIdentity>, Scripted) {
     let presence = ServerIdentity::new("n".to_owned(), Some("founders".into()));
     let hour_ago = CLOCK.now().minus(secs(3600));
-    presence.state().meet(&identity(&info("a", "h", "00")), Proof::Nothing, hour_ago);
+    presence.state.lock().meet(&identity(&info("a", "h", "00")), Proof::Nothing, hour_ago);
     let mut server = Scripted::new(answers);
     let met = presence.meet(&mut server).await;
     (met.map(|_| presence), server)
@@ -204,7 +204,7 @@ async fn a_connection_to_a_replica_is_not_used() {
     let presence = ServerIdentity::new("n".to_owned(), Some("founders".into()));
     assert!(presence.meet(&mut Scripted::new([&synced])).await.is_err());
     assert_eq!(presence.memory_since(), None, "it has granted nothing to this client");
-    presence.state().meet(&identity(&info("a", "h", "00")), Proof::Nothing, Moment::ZERO);
+    presence.state.lock().meet(&identity(&info("a", "h", "00")), Proof::Nothing, Moment::ZERO);
     let mut replica = Scripted::new([&synced, "$-1"]);
     let found = diagnose("n", &presence.meet(&mut replica).await.unwrap_err());
     assert_eq!((found.error.node(), found.error.kind()), ("n", NodeErrorKind::ReadOnly));
@@ -265,7 +265,7 @@ async fn a_connection_to_a_server_that_another_one_replaced_is_not_used() {
 #[test]
 fn a_clock_that_jumped_is_a_gap_from_that_answer_on() {
     let presence = ServerIdentity::new("n".to_owned(), Some("founders".into()));
-    presence.state().meet(&identity(&info("a", "h", "00")), Proof::Nothing, at(100));
+    presence.state.lock().meet(&identity(&info("a", "h", "00")), Proof::Nothing, at(100));
     let started = presence.memory_since().unwrap();
     let sample = |sent, micros| Sample { micros, sent: at(sent), received: at(sent) };
     presence.hear(sample(101, 501_000_000));
