@@ -70,6 +70,9 @@ impl Data {
             (b"PUBSUB", _) => Err(Reply::error("ERR unknown subcommand")),
             (name, arguments) => carry_out(&mut self.keyspace, name, arguments),
         };
+        if let (b"LRANGE", Ok(Reply::Array(items))) = (*name, &done) {
+            self.listed += items.len();
+        }
         Ok(done.unwrap_or_else(|failure| failure))
     }
 }

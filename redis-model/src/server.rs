@@ -25,6 +25,8 @@ pub(crate) struct Data {
     micros: u64,
     listeners: BTreeMap<Vec<u8>, i64>,
     published: Vec<(Vec<u8>, Vec<u8>)>,
+    /// How many items of lists were read.
+    pub(crate) listed: usize,
     /// The user may not touch keys that end like this.
     denied: Option<&'static [u8]>,
 }
@@ -66,6 +68,11 @@ impl Server {
     /// What was published since the last call: channels and messages, also where nobody listens.
     pub fn take_published(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
         std::mem::take(&mut self.data.published)
+    }
+
+    /// How many items of lists `LRANGE` has returned since the last call.
+    pub fn take_listed(&mut self) -> usize {
+        std::mem::take(&mut self.data.listed)
     }
 
     /// The user may not use keys that end like this any more; `None`: it may use all.

@@ -151,7 +151,7 @@ async fn shared(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
             call(pair, ("enqueue shared", &text), &keys, &args, place).await;
         }
         5 | 6 => {
-            let args = [&holder, marker, one(random, &["", "leave"])];
+            let args = [&holder, marker, one(random, &["", "leave", "1"])];
             let [lock, mark, counter, line, holders] = keys;
             let keys = [lock, holders, mark, counter, line];
             let count = if random.u8(..8) == 0 { 2 } else { 5 };
@@ -201,7 +201,7 @@ async fn let_go(pair: &mut Pair, random: &mut Rng, lock: &str, place: &str) {
         return call(pair, ("release_all", script!("release_all")), &keys, &args, place).await;
     }
     let (owner, used, reserved) = held(pair, random, lock);
-    let leave = one(random, &["", "leave"]);
+    let leave = one(random, &["", "leave", "1"]);
     let args = [owner.as_str(), leave, &used, &reserved, "20000"];
     let args = &args[..[1, 2, 5][random.usize(..3)]];
     let count = if random.u8(..8) == 0 { 1 } else { 4 };

@@ -25,6 +25,8 @@ pub(crate) struct Release<'a> {
     pub(crate) unused: Option<TokensUsed>,
     /// The owner may wait in the queue of the server: it leaves the queue as well.
     pub(crate) may_be_queued: bool,
+    /// How many were ahead of it in the queue when it was seen last, where that is known.
+    pub(crate) ahead: Option<u32>,
     /// Another process competes for the lock, as far as this one knows.
     pub(crate) is_contended: bool,
     /// For how long the lock stays taken, though its owner has let go of it.
@@ -34,7 +36,14 @@ pub(crate) struct Release<'a> {
 impl<'a> Release<'a> {
     /// Releases the lock only.
     pub(crate) fn of(claim: &'a Claim) -> Self {
-        Self { claim, unused: None, may_be_queued: false, is_contended: false, retain: None }
+        Self {
+            claim,
+            unused: None,
+            may_be_queued: false,
+            ahead: None,
+            is_contended: false,
+            retain: None,
+        }
     }
 
     /// Is there nothing to do but to let go of the lock of one holder?

@@ -158,6 +158,7 @@ impl ReleaseTask {
             // A queued owner may have lost its counter, so its unused tokens are not given back.
             unused: self.unused.filter(|_| !may_be_queued),
             may_be_queued,
+            ahead: None,
             is_contended: self.queue.as_ref().is_some_and(|queue| queue.state().is_contended()),
             retain: self.retain_until.map(left).filter(|left| !left.is_zero()),
         }
@@ -179,7 +180,7 @@ impl ReleaseTask {
         if self.leftovers.was_cut {
             clean_up(&self.engine, self.claim.clone(), must_leave_queue);
         } else if must_leave_queue {
-            leave(&self.engine, self.claim.clone());
+            leave(&self.engine, self.claim.clone(), None);
         }
         if let Some(finished) = &self.finished {
             finished.check(released);

@@ -20,20 +20,25 @@ const SOON: Duration = Duration::from_millis(100);
 /// Frees what an unanswered command may have acquired, now or later; `may_be_queued`: it may also
 /// have put its owner into the queue of the server.
 pub(crate) fn clean_up(engine: &Arc<Engine>, claim: Claim, may_be_queued: bool) {
-    free_until_answered(engine, claim, may_be_queued, &REPEATS);
+    free_until_answered(engine, claim, Way { may_be_queued, ahead: None, repeats: &REPEATS });
 }
 
-/// Leaves the queue of the server, and frees the lock if it was handed over meanwhile.
-pub(crate) fn leave(engine: &Arc<Engine>, claim: Claim) {
-    free_until_answered(engine, claim, true, &[]);
+/// Leaves the queue of the server, and frees the lock if it was handed over meanwhile. `ahead`: how
+/// many were ahead of it when it was seen last, where that is known.
+pub(crate) fn leave(engine: &Arc<Engine>, claim: Claim, ahead: Option<u32>) {
+    free_until_answered(engine, claim, Way { may_be_queued: true, ahead, repeats: &[] });
 }
 
-fn free_until_answered(
-    engine: &Arc<Engine>,
-    claim: Claim,
+/// How an owner is freed.
+#[derive(Clone, Copy)]
+struct Way {
     may_be_queued: bool,
+    ahead: Option<u32>,
+    /// When it is freed again after an answer.
     repeats: &'static [Duration],
-) {
+}
+
+fn free_until_answered(engine: &Arc<Engine>, claim: Claim, way: Way) {
     let pending = engine.pending.begin();
     let unsent = (!engine.is_embedded()).then(Unsent::here);
     let executor = engine.executor();
@@ -44,12 +49,12 @@ fn free_until_answered(
         let begun = clock.now();
         let lease_end = begun.plus(claim.expire);
         let until =
-            if may_be_queued { lease_end.max(begun.plus(LONGEST_ENTRY)) } else { lease_end };
+            if way.may_be_queued { lease_end.max(begun.plus(LONGEST_ENTRY)) } else { lease_end };
         let (mut pending, mut unsent) = (Some(pending), unsent);
-        let mut repeats = repeats.iter();
+        let mut repeats = way.repeats.iter();
         let mut failures = 0;
         while clock.now() < until {
-            let pause = match free(&engine, &claim, may_be_queued).await {
+            let pause = match free(&engine, &claim, way).await {
                 Ok(Found::Ours) if engine.backend.abilities().is_synchronous => return,
                 // A command that was sent twice because its connection broke may be granted twice,
                 // the second time after this answer.
@@ -84,7 +89,8 @@ fn free_until_answered(
     let _ = executor.spawn(work);
 }
 
-async fn free(engine: &Engine, claim: &Claim, may_be_queued: bool) -> Result<Found, Fault> {
-    let release = Release { may_be_queued, ..Release::of(claim) };
+async fn free(engine: &Engine, claim: &Claim, way: Way) -> Result<Found, Fault> {
+    let Way { may_be_queued, ahead, .. } = way;
+    let release = Release { may_be_queued, ahead, ..Release::of(claim) };
     engine.backend.release(release, engine.reply_timeout).await
 }

@@ -7,14 +7,14 @@ use std::time::Duration;
 use redis_model::{Script, Server};
 
 use crate::backend::simulated::{self, SimulatedReply};
-use crate::backend::{Claim, Enqueued};
+use crate::backend::{Claim, Enqueued, Release};
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::owner::Owner;
 
 const NOW: u64 = 1_795_000_000_000_000;
 /// More than the server reads at a time.
-const WAITING: u32 = 150;
+const WAITING: u32 = 300;
 
 /// A lock that somebody holds, and those who wait for it, in their order.
 fn queue(kind: Kind) -> (Server, Vec<Claim>) {
@@ -58,5 +58,24 @@ fn an_entry_is_found_whatever_its_owner_believes() {
         for believed in [0, 70, u32::MAX] {
             assert_eq!(ahead(&mut server, &gone, believed), None);
         }
+    }
+}
+
+/// Those whose wait is over stand at the head when they leave, wherever they stood when they were
+/// seen last.
+#[test]
+fn callers_that_leave_in_their_order_read_few_entries_each() {
+    for kind in [Kind::Exclusive, Kind::Permits(NonZeroU32::MIN)] {
+        let (mut server, waiting) = queue(kind);
+        let mut most = 0;
+        for (place, claim) in (0_u32..).zip(&waiting) {
+            server.take_listed();
+            let leaves =
+                Release { may_be_queued: true, ahead: Some(place), ..Release::of(claim) };
+            simulated::release(leaves, true).ask(&mut server, false);
+            most = most.max(server.take_listed());
+        }
+        assert!(most < 150, "{kind:?}: one has read {most} of {WAITING}");
+        assert!(server.keyspace().get(waiting[0].key.queue_key().as_bytes()).is_none());
     }
 }

@@ -87,7 +87,7 @@ async fn claim(cx: &mut Context, tenure: Tenure, terms: Terms) -> Result<Tenure,
             let now = cx.now();
             cx.observed.busy(answer, now);
             // A replica that became the master may still have its entry in the queue.
-            release::leave(&engine, claim);
+            release::leave(&engine, claim, None);
             Err(None)
         }
         Err(Ungranted::Failed(fault)) => {

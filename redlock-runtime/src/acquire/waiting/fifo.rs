@@ -118,7 +118,7 @@ impl Fifo {
         let engine = Arc::clone(&cx.engine);
         let mut entry = self.entry.take().ok_or(())?;
         let Some(queue) = engine.fifo_queue() else {
-            release::leave(&engine, entry.claim);
+            release::leave(&engine, entry.claim, Some(entry.ahead));
             return Err(());
         };
         cx.local_queue().count_attempt();
@@ -144,7 +144,7 @@ impl Fifo {
             // next owner enqueues.
             Ok(Enqueued::Unknown) => return Err(()),
             Err(fault) if self.is_denied(cx, &fault) => {
-                release::leave(&engine, entry.claim);
+                release::leave(&engine, entry.claim, Some(entry.ahead));
                 return Err(());
             }
             Err(fault) => {
@@ -357,7 +357,7 @@ impl Strategy for Fifo {
 
     fn leave(&mut self, engine: &Arc<Engine>) {
         if let Some(entry) = self.entry.take() {
-            release::leave(engine, entry.claim);
+            release::leave(engine, entry.claim, Some(entry.ahead));
         }
     }
 

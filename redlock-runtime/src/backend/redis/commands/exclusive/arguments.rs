@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::backend::Claim;
+use crate::backend::{Claim, Release};
 use crate::options::up_to_millis;
 
 /// How long a fencing counter outlives a lease whose fencing tokens were reserved. After that, the
@@ -22,6 +22,15 @@ pub(super) fn expire_millis(claim: &Claim) -> u64 {
 /// In milliseconds, and not shorter.
 pub(super) fn millis_up(duration: Duration) -> String {
     up_to_millis(duration).as_millis().to_string()
+}
+
+/// Where in the queue the owner may stand; empty: nowhere.
+pub(in crate::backend::redis::commands) fn leave(release: Release<'_>) -> String {
+    match release.ahead {
+        _ if !release.may_be_queued => String::new(),
+        Some(ahead) => ahead.to_string(),
+        None => "leave".to_owned(),
+    }
 }
 
 /// How long the fencing counter lives, in milliseconds.

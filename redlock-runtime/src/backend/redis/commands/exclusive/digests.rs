@@ -35,13 +35,13 @@ fn the_digests_are_pinned() {
         (&batch::SCRIPT, "29e56758a503fad0996636abb7a58f8e7ad0698c"),
         (&raise::SCRIPT, "99d11f0389ae2286f224f789304a737cdd69c59e"),
         (&renew::SCRIPT, "cbffba6b79098bc650c3b9e18a0b3398907670e0"),
-        (&retain::SCRIPT, "f627befe44556993e2cd57364c926c1851f9e60f"),
+        (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
         (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
-        (&enqueue::SCRIPT, "7f5d27fd0cafc8603a8de9dffc00b67c7ed9c3f2"),
-        (&rotate::SCRIPT, "761be765bbfed644598ddbfcf37914ce83d5ad97"),
-        (&nudge::SCRIPT, "873082623f7a43974eb34d33ccb4d296e1bed125"),
-        (&release_all::SCRIPT, "7290b77676f136a5098501dadf42d1d8ce3040c1"),
-        (&release::SCRIPT, "895e264a40210c4a746e346e4e2f42759c574565"),
+        (&enqueue::SCRIPT, "507bf85135ac56c89ad4c2a913344473d446baca"),
+        (&rotate::SCRIPT, "dfee6c708382a577723c2c01ef899d2f51f06040"),
+        (&nudge::SCRIPT, "f4d4087be86461819de47928c73bb37824b45bf7"),
+        (&release_all::SCRIPT, "312b3232e9da3b3b60f7a6d7aa2a4fb183cc1ef3"),
+        (&release::SCRIPT, "0e7effaf23ea7bbcd543ee381484b21a74d5be8b"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

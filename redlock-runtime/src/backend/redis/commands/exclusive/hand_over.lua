@@ -130,26 +130,36 @@ local function queue_of(lock, mark, counter, queue_key, sender)
     end
   end
 
-  -- The entry of an owner, and how many entries are ahead of it. max_ahead: where the search
-  -- begins. Usually the entry stands there or a little ahead, so that few entries are read.
+  -- The entry of an owner, and how many entries are ahead of it. max_ahead: how many there were at
+  -- most when it was seen last. Usually the entry stands a little ahead of that place, or at the
+  -- head, so both ends are searched in turn, and few entries are read.
   function queue.find(owner, max_ahead)
     local length = redis.pcall('LLEN', queue_key)
-    local last = math.min(tonumber(max_ahead) or -1, type(length) == 'number' and length - 1 or -1)
-    while last >= 0 do
-      local first = math.max(0, last - search_batch + 1)
-      local entry, ahead = find_within(owner, first, last)
+    local tail = type(length) == 'number' and length - 1 or -1
+    local low, high = 0, math.min(tonumber(max_ahead) or tail, tail)
+    local behind = high + 1
+    while low <= high do
+      local first = math.max(low, high - search_batch + 1)
+      local entry, ahead = find_within(owner, first, high)
+      high = first - 1
+      if not entry and low <= high then
+        local last = math.min(low + search_batch - 1, high)
+        entry, ahead = find_within(owner, low, last)
+        low = last + 1
+      end
       if entry then
         return entry, ahead
       end
-      last = first - 1
     end
-    return find_within(owner, 0, -1)
+    if behind <= tail then
+      return find_within(owner, behind, tail)
+    end
   end
 
   -- Removes the entry of an owner. If a group holds the lock, lets in the entries behind it that
-  -- may join the group.
-  function queue.leave(owner)
-    local entry = queue.find(owner)
+  -- may join the group. max_ahead: as for find, where known.
+  function queue.leave(owner, max_ahead)
+    local entry = queue.find(owner, max_ahead)
     if not entry then
       return
     end

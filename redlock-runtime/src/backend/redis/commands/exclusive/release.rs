@@ -22,17 +22,17 @@ pub(crate) fn call(release: Release<'_>, has_queue: bool) -> ScriptCall {
 }
 
 fn with_arguments(release: Release<'_>, has_queue: bool) -> ScriptCall {
-    let Release { claim, unused, may_be_queued, .. } = release;
+    let Release { claim, unused, .. } = release;
     let keys = claim.key.with_helpers();
     let keys = keys.names();
-    let leave = if may_be_queued { "leave" } else { "" };
+    let leave = arguments::leave(release);
     let [used, reserved, life] = match unused {
         Some(TokensUsed { used, reserved }) => {
             [used.to_string(), reserved.to_string(), arguments::counter_life(claim)]
         }
         None => Default::default(),
     };
-    let args = [claim.owner.as_str(), leave, &used, &reserved, &life];
+    let args = [claim.owner.as_str(), &leave, &used, &reserved, &life];
     // Empty arguments at the end are left out, because each argument costs the server time.
     let said = args.iter().rposition(|arg| !arg.is_empty()).map_or(0, |last| last + 1);
     ScriptCall::new(&SCRIPT, if has_queue { &keys } else { &keys[..1] }, &args[..said])

@@ -6,6 +6,8 @@
 local lock, queue_key, owner, retained = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local holder = redis.call('GET', lock)
 if holder == owner then
+  -- At `maxmemory` the first write of a script may not be a SET.
+  redis.call('PEXPIRE', lock, ARGV[3])
   redis.call('SET', lock, retained, 'PX', ARGV[3])
 elseif holder ~= retained then
   return holder and -1 or 0

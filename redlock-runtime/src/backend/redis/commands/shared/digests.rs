@@ -19,12 +19,12 @@ pub(crate) fn scripts() -> [&'static str; 6] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "d36557c6c3c7fb0569d6291691d1dc11626a3bd1"),
-        (&enqueue::SCRIPT, "5b823d7948a111862cd203407860457387ca4b0d"),
-        (&release::SCRIPT, "c9daf1740398e39c9691d14b2a092755937ce880"),
-        (&renew::SCRIPT, "2c047dd386a24e35bf30782c5caeccd0facd4846"),
+        (&acquire::SCRIPT, "9504ea0d596f12d57efe6f9822f89af4a20184c1"),
+        (&enqueue::SCRIPT, "ada52f8c347cda1a375ba3665f38ea7eba6c04bb"),
+        (&release::SCRIPT, "8671e160194db35b6633fec1961880c745fc0d19"),
+        (&renew::SCRIPT, "11c001df35682c69e413db14bc1df9e9fcfe2caa"),
         (&raise::SCRIPT, "6dd0787fab2a9b55c9eb46ef7a8b236150189328"),
-        (&downgrade::SCRIPT, "37d6a1951ae302bb74fbc462a00499fdcee71f43"),
+        (&downgrade::SCRIPT, "35b399a3a6a747ee9628c759201182ea163fcaaf"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

@@ -170,9 +170,10 @@ function group_of(queue, lock, queue_key, sender)
     local life = 0
     for _, entry in ipairs(entries) do
       entry.lease, life = math.min(entry.expire, claim_window), math.max(life, entry.life)
-      -- An owner that gets no signal, or has a shorter lease, may be alive and late: it is not
-      -- invited.
-      entry.invited_bit = entry.lease == claim_window and entry.channel ~= '-' and 1 or nil
+      -- An owner that gets no signal, or has its whole lease already, may be alive and late: it is
+      -- not invited.
+      local has_to_claim = tonumber(entry.expire) > claim_window
+      entry.invited_bit = has_to_claim and entry.channel ~= '-' and 1 or nil
     end
     local first, last = queue.draw(#entries, digits(life), last_used, last_reserved, #entries)
     if not first or group.enter(marker, entries) then

@@ -2,14 +2,15 @@
 -- lock to the first entry of the queue, or deletes it. An owner that is in the queue leaves it.
 -- KEYS[1] the lock, KEYS[2] its holders, KEYS[3] the fencing mark of its hash slot,
 -- KEYS[4] its fencing counter, KEYS[5] its queue; the first two alone: the queue is left out
--- ARGV[1] owner, ARGV[2] marker in the lock, ARGV[3] 'leave' if the owner may be in the queue
+-- ARGV[1] owner, ARGV[2] marker in the lock, ARGV[3] if the owner may be in the queue: how many were
+-- ahead of it when it was seen last, or 'leave' if that is not known; '' otherwise
 -- Returns 1 (released), 2 (handed over), 0 (gone) or -1 (another owner)
 local lock, holders, queue_key = KEYS[1], KEYS[2], KEYS[5]
 local owner, marker = ARGV[1], ARGV[2]
 local has_waiters = queue_key and redis.pcall('LLEN', queue_key) ~= 0
 local queue = has_waiters and queue_of(lock, KEYS[3], KEYS[4], queue_key, owner)
-if queue and ARGV[3] == 'leave' then
-  queue.leave(owner)
+if queue and ARGV[3] ~= '' then
+  queue.leave(owner, ARGV[3])
 end
 local holder = redis.call('GET', lock)
 if holder ~= marker then

@@ -14,6 +14,9 @@ for i = 1, #KEYS / 2 do
   local holder = redis.pcall('GET', lock)
   local lease_end = holder == marker and redis.pcall('ZSCORE', holders, owner)
   if type(lease_end) == 'string' and tonumber(lease_end) > now then
+    -- Removes nothing. At `maxmemory` the first write of a script may not be one that adds, as ZADD
+    -- is, though it only changes an end here.
+    redis.call('ZREM', holders, '')
     -- An even end: the owner has claimed the lock.
     redis.call('ZADD', holders, 'XX', string.format('%.0f', now - now % 2 + expire * 1000), owner)
     local remaining, longest = redis.call('PTTL', lock), tonumber(expire)
