@@ -169,11 +169,8 @@ impl<S: Source> NodeCore<S> {
             }
             // What the release found does not matter here: the engine releases once more, on a
             // fresh connection. A refusal is an answer, too: nothing is on its way any more.
-            let is_refused = |error: &RedisError| {
-                matches!(kind(error), NodeErrorKind::NoPermission | NodeErrorKind::ReadOnly)
-            };
             if let Ok(answer) = &reply
-                && answer.as_ref().err().is_none_or(is_refused)
+                && answer.as_ref().err().is_none_or(is_of_server)
             {
                 given_up.heard();
                 undo.answered();
@@ -184,6 +181,21 @@ impl<S: Source> NodeCore<S> {
 
 fn kind(error: &RedisError) -> NodeErrorKind {
     diagnose("", error).error.kind()
+}
+
+/// Does the error certainly come from the server? One without a code of its own may be that of a
+/// proxy, which has not passed the command on.
+fn is_of_server(error: &RedisError) -> bool {
+    matches!(
+        kind(error),
+        NodeErrorKind::NoPermission
+            | NodeErrorKind::ReadOnly
+            | NodeErrorKind::Busy
+            | NodeErrorKind::OutOfMemory
+            | NodeErrorKind::CannotPersist
+            | NodeErrorKind::NoReplicas
+            | NodeErrorKind::WrongType
+    )
 }
 
 /// A connection name must have no spaces, and ASCII only.

@@ -39,6 +39,16 @@ async fn a_clean_up_that_is_answered_is_on_its_way_no_more() {
     assert!(!is_pending([":0"]).await);
     // The server has become a replica, or the user may not release.
     assert!(!is_pending(["-READONLY You can't write against a read only replica."]).await);
+    // The server has refused it, and says why.
+    for refusal in [
+        "-BUSY Redis is busy running a script.",
+        "-MISCONF Errors writing to the AOF file",
+        "-NOREPLICAS Not enough good replicas to write.",
+        "-OOM command not allowed when used memory > 'maxmemory'.",
+        "-WRONGTYPE Operation against a key holding the wrong kind of value",
+    ] {
+        assert!(!is_pending([refusal]).await, "{refusal}");
+    }
     // Without the queue of the lock, which the user may not use, it is sent once more.
     let denied = "-NOPERM No permissions to access a key";
     assert!(!is_pending([denied, ":1"]).await);
