@@ -7,7 +7,8 @@ use deadpool_redis::redis::Value;
 use super::commands::{Deadline, Failure, ScriptCall, exclusive, no_undo, send_script, shared};
 use super::connection::{MinReplicas, Source};
 use super::route::Route;
-use crate::backend::{Claim, Found};
+use crate::backend::{Claim, Fault, Found, LockBackend};
+use crate::kind::Kind;
 use crate::shield::tell;
 
 impl<S: Source> Route<S> {
@@ -59,8 +60,38 @@ impl<S: Source> Route<S> {
         Ok(answer.found.found.into_iter().map(relied_on).collect())
     }
 
+    /// Renews all of them with one call, or two.
+    pub(super) async fn renew_together(
+        &self,
+        claims: &[Claim],
+        within: Duration,
+    ) -> Result<Vec<Option<Found>>, Failure> {
+        if claims.iter().all(|claim| claim.kind == Kind::Exclusive) {
+            return self.renew_by(exclusive::renew::call(claims), claims.len(), within).await;
+        }
+        Box::pin(self.renew_mixed(claims, within)).await
+    }
+
+    /// Renews each half of them by itself. What is refused of one half remains unknown if the other
+    /// one is answered.
+    pub(super) async fn renew_halves(
+        &self,
+        claims: &[Claim],
+        within: Duration,
+    ) -> Result<Vec<Option<Found>>, Fault> {
+        let (first, second) = claims.split_at(claims.len() / 2);
+        match tokio::join!(self.renew(first, within), self.renew(second, within)) {
+            (Err(fault), Err(_)) => Err(fault),
+            (one, two) => {
+                let one = one.unwrap_or_else(|_| vec![None; first.len()]);
+                let two = two.unwrap_or_else(|_| vec![None; second.len()]);
+                Ok([one, two].concat())
+            }
+        }
+    }
+
     /// Leases of exclusive and of shared kinds have a script each. Both calls leave at once.
-    pub(super) async fn renew_mixed(
+    async fn renew_mixed(
         &self,
         claims: &[Claim],
         within: Duration,

@@ -24,7 +24,6 @@ use crate::backend::{
 };
 use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
-use crate::kind::Kind;
 
 /// The route to a server that a caller uses: the connection on the background thread, or one on the
 /// caller's own runtime.
@@ -209,13 +208,13 @@ impl<S: Source> Route<S> {
 
 /// May the lock be released although its queue cannot be used?
 fn is_queue_out_of_reach<S: Source>(error: &NodeError) -> bool {
-    match error.kind() {
-        // Not the command is forbidden, but one of its keys.
-        NodeErrorKind::NoPermission => error.message().contains("key"),
-        // A script with several keys, while some of them have moved to another server.
-        NodeErrorKind::Cluster => !S::LEADS_TO_ONE,
-        _ => false,
-    }
+    // A script with several keys, while some of them have moved to another server.
+    is_about_a_key(error) || error.kind() == NodeErrorKind::Cluster && !S::LEADS_TO_ONE
+}
+
+/// Is not the command forbidden, but one of its keys?
+fn is_about_a_key(error: &NodeError) -> bool {
+    error.kind() == NodeErrorKind::NoPermission && error.message().contains("key")
 }
 
 impl<S: Source> Departures for Route<S> {
@@ -244,11 +243,14 @@ impl<S: Source> LockBackend for Route<S> {
 
     fn renew<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, Vec<Option<Found>>> {
         Box::pin(async move {
-            if claims.iter().all(|claim| claim.kind == Kind::Exclusive) {
-                let call = exclusive::renew::call(claims);
-                return Ok(self.renew_by(call, claims.len(), within).await?);
+            let deadline = Deadline::after(within);
+            match self.renew_together(claims, within).await {
+                // The server refuses the whole call for one of its keys.
+                Err(failure) if claims.len() > 1 && is_about_a_key(&failure.error) => {
+                    self.renew_halves(claims, deadline.left()).await
+                }
+                renewed => Ok(renewed?),
             }
-            Ok(Box::pin(self.renew_mixed(claims, within)).await?)
         })
     }
 
