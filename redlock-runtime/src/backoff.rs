@@ -95,6 +95,13 @@ pub(crate) fn failed(failures: u32, random: f64) -> Duration {
     full.mul_f64(0.5 + random / 2.0)
 }
 
+/// The pause before the next connection to a node, after so many in a row that could not be made, or
+/// were of no use for long: all callers of a process together make no more than some dozens of them
+/// a second.
+pub(crate) fn reconnect(failures: u32, random: f64) -> Duration {
+    failed(failures.saturating_sub(1).min(3), random)
+}
+
 /// The same for a release, which is repeated until the lease has ended: the longer nodes have
 /// failed, the longer the pause. Otherwise the releases of many owners would keep slow nodes from
 /// answering.

@@ -33,7 +33,7 @@ impl<S: Source> QuorumMember for RedisNode<S> {
                 let mut loan = self.route.calls.borrow().await?;
                 let sent = CLOCK.now();
                 let answer = founders::call(&mut loan.connection, key, offer.as_ref()).await;
-                if answer.is_err() {
+                if answer.as_ref().is_err_and(|error| diagnose(self.name(), error).discard) {
                     self.route.calls.discard(&loan);
                 }
                 answer.map(|(founders, micros)| (founders, micros, sent))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use deadpool_redis::redis::RedisResult;
 use tokio::runtime::Handle;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::connect::connect;
 use super::met_server::{MetServer, Superseded};
@@ -15,11 +15,16 @@ use crate::backend::SharedWork;
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::Script;
 use crate::backend::redis::pubsub::broken;
+use crate::backoff;
 use crate::clock::Moment;
 use crate::mutex::Mutex;
 
 /// How long a connection may take to show that the server answers.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+/// A connection that ends sooner counts as one that could not be made.
+const OF_USE: Duration = Duration::from_secs(1);
+/// How long after a replacement another one is not begun, however many commands fail meanwhile.
+const REPLACED_AGAIN: Duration = Duration::from_millis(200);
 /// A connection that is silent for this long is given up, however long it took to be made.
 pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(1);
 
@@ -65,6 +70,14 @@ struct Current<C> {
     loan: Option<Loan<C>>,
     generation: u64,
     is_being_replaced: bool,
+    /// When the last replacement began.
+    replaced_at: Option<Instant>,
+    /// When the last connection was taken into use.
+    installed_at: Option<Instant>,
+    /// How many connections in a row could not be made, or were not of use for long.
+    failures: u32,
+    /// No connection is made before.
+    pause_until: Option<Instant>,
     /// When the last connection began to be made.
     made_at: Moment,
     /// Where the last connection was made.
@@ -79,6 +92,10 @@ impl<S: Source> SharedConnection<S> {
             loan: None,
             generation: 0,
             is_being_replaced: false,
+            replaced_at: None,
+            installed_at: None,
+            failures: 0,
+            pause_until: None,
             made_at: Moment::ZERO,
             made_on: None,
             fell_silent: false,
@@ -138,8 +155,13 @@ impl<S: Source> SharedConnection<S> {
             if let Some(loan) = current.lock().usable().cloned() {
                 return Ok(loan);
             }
+            let pause_until = current.lock().pause_until;
+            if let Some(until) = pause_until {
+                sleep_until(until).await;
+            }
             let begun = Instant::now();
-            let connection = connect(&*source, script).await?;
+            let made = connect(&*source, script).await;
+            let connection = made.inspect_err(|_| current.lock().pause())?;
             let connection = if is_local { S::shared_by_many(connection) } else { connection };
             Ok(current.lock().install(&*source, connection, begun.elapsed()))
         });
@@ -207,9 +229,11 @@ impl<S: Source> SharedConnection<S> {
     /// Makes another connection, while this one goes on serving the servers that still answer.
     fn replace(&self, loan: &Loan<S::Connection>, key: &str) {
         let mut current = self.current.lock();
-        if !current.is_now(loan) || std::mem::replace(&mut current.is_being_replaced, true) {
+        let was_replaced = current.replaced_at.is_some_and(|at| at.elapsed() < REPLACED_AGAIN);
+        if !current.is_now(loan) || current.is_being_replaced || was_replaced {
             return;
         }
+        (current.is_being_replaced, current.replaced_at) = (true, Some(Instant::now()));
         drop(current);
         let (source, current) = (Arc::clone(&self.source), Arc::clone(&self.current));
         let (mut loan, key) = (loan.clone(), key.to_owned());
@@ -296,6 +320,7 @@ impl<C: Clone> Current<C> {
         });
         let loan = Loan { connection, generation: self.generation, silence };
         self.loan = Some(loan.clone());
+        self.installed_at = Some(Instant::now());
         self.made_at = begun;
         self.made_on = Handle::try_current().ok();
         self.fell_silent = false;
@@ -316,9 +341,22 @@ impl<C: Clone> Current<C> {
     }
 
     fn forget(&mut self, loan: &Loan<C>) {
-        if self.is_now(loan) {
-            self.loan = None;
+        if !self.is_now(loan) {
+            return;
         }
+        self.loan = None;
+        if self.installed_at.is_some_and(|at| at.elapsed() < OF_USE) {
+            self.pause();
+        } else {
+            (self.failures, self.pause_until) = (0, None);
+        }
+    }
+
+    /// The next connection is not made at once.
+    fn pause(&mut self) {
+        self.failures += 1;
+        let pause = backoff::reconnect(self.failures, fastrand::f64());
+        self.pause_until = Some(Instant::now() + pause);
     }
 }
 
@@ -367,6 +405,76 @@ mod tests {
         assert!(timeout(2 * SECOND, link.borrow()).await.unwrap().is_ok());
         assert_eq!(far.made.load(Ordering::Relaxed), 1);
         assert!(link.is_connected());
+    }
+
+    /// Refuses connections.
+    struct Refusing;
+
+    impl Source for Refusing {
+        type Connection = Scripted;
+
+        async fn connect(&self) -> RedisResult<Scripted> {
+            Err(broken())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_refuses_is_asked_for_some_dozens_of_connections_a_second() {
+        let link = SharedConnection::new(Arc::new(Refusing));
+        let begun = Instant::now();
+        for _ in 0..1_000 {
+            assert!(link.borrow().await.is_err());
+        }
+        assert!(begun.elapsed() > 30 * SECOND, "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_was_of_use_is_replaced_at_once_and_others_are_not() {
+        let link = SharedConnection::new(Arc::new(Scripted::default()));
+        let begun = Instant::now();
+        for _ in 0..1_000 {
+            link.discard(&link.borrow().await.unwrap());
+        }
+        assert!(begun.elapsed() > 30 * SECOND, "{:?}", begun.elapsed());
+        let loan = link.borrow().await.unwrap();
+        sleep(SECOND).await;
+        link.discard(&loan);
+        let discarded = Instant::now();
+        assert!(link.borrow().await.is_ok() && discarded.elapsed().is_zero());
+    }
+
+    /// A cluster of which one part does not answer, however often a connection is made.
+    #[derive(Default)]
+    struct Partial {
+        made: AtomicU32,
+    }
+
+    impl Source for Partial {
+        type Connection = Scripted;
+
+        const LEADS_TO_ONE: bool = false;
+
+        async fn connect(&self) -> RedisResult<Scripted> {
+            self.made.fetch_add(1, Ordering::Relaxed);
+            Ok(Scripted::default())
+        }
+
+        async fn leads(_: &mut Scripted, key: Option<&str>) -> bool {
+            key.is_none()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn commands_that_fail_in_a_row_do_not_replace_a_connection_each() {
+        let cluster = Arc::new(Partial::default());
+        let link = SharedConnection::new(Arc::clone(&cluster));
+        let loan = link.borrow().await.unwrap();
+        for _ in 0..1_000 {
+            link.failed(&loan, "k");
+            sleep(SECOND / 1_000).await;
+        }
+        let replaced = cluster.made.load(Ordering::Relaxed) - 1;
+        assert!((1..=6).contains(&replaced), "{replaced} in a second");
     }
 
     #[tokio::test(start_paused = true)]
