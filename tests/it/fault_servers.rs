@@ -90,14 +90,37 @@ async fn out_of_memory_refuses_new_locks_at_once_and_keeps_old_ones() {
     let server = Server::builder().config("maxmemory-policy noeviction").start().await;
     let (redlock, prefix) = client(&server.url()).await;
     let guard = redlock.lock("held").expire(secs(6)).acquire().await.unwrap();
+    let reader = redlock.lock("read").read().expire(secs(6)).acquire().await.unwrap();
+    let permit = redlock.lock("pool").permits(2).expire(secs(6)).acquire().await.unwrap();
+    let job = redlock.lock("job").min_hold(secs(2)).expire(secs(60)).acquire().await.unwrap();
     server.raw().cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    let before = guard.renewals();
+    assert_eq!(job.release().await, Ok(Released::Released));
+    let left = server.raw().int(&["PTTL", &format!("{prefix}job")]).await;
+    assert!(left <= 2_000, "it stays for {left} ms, not for a whole lease");
     let error = redlock.lock("new").wait(LONG).acquire().await.map(drop).unwrap_err();
     assert_unavailable(&error, Kind::OutOfMemory);
     assert!(error.to_string().contains("`maxmemory`"), "{error}");
-    eventually(secs(15), || async { guard.renewals() > before }).await;
-    assert_eq!(guard.release().await, Ok(Released::Released));
-    nothing_left(&server.raw(), &prefix, secs(1)).await;
+    for guard in [guard, reader, permit] {
+        eventually(secs(15), || async { guard.renewals() > 0 }).await;
+        assert_eq!(guard.release().await, Ok(Released::Released));
+    }
+    nothing_left(&server.raw(), &prefix, secs(3)).await;
+}
+
+/// A login with RESP3 is a command that an administrator may have taken away, and the server repeats
+/// what it does not know.
+#[tokio::test]
+async fn a_login_that_the_server_does_not_know_shows_no_password() {
+    let server = Server::builder().config("rename-command HELLO \"\"").start().await;
+    let url = server.url().replace("redis://", "redis://user:hunter2@") + "?protocol=resp3";
+    let error = Redlock::connect(url.as_str()).await.unwrap_err();
+    let mut shown = format!("{error} {error:?}");
+    let mut source = std::error::Error::source(&error);
+    while let Some(error) = source {
+        shown += &format!(" {error} {error:?}");
+        source = error.source();
+    }
+    assert!(shown.contains("HELLO") && !shown.contains("hunter2"), "{shown}");
 }
 
 #[tokio::test]
@@ -122,6 +145,26 @@ async fn missing_replicas_stop_everything_until_they_are_back() {
     assert_eq!(guard.release().await, Ok(Released::Released));
     drop(short);
     nothing_left(&server.raw(), &prefix, NOISE).await;
+}
+
+/// They are renewed by one call.
+#[tokio::test]
+async fn a_key_that_is_forbidden_now_costs_its_neighbours_nothing() {
+    let server =
+        Server::builder().acl("app on >pw ~lock:* ~{lock:*}:fence &* +@all").start().await;
+    let redlock = Redlock::connect(server.url_for("app", "pw")).await.unwrap();
+    let expire = secs(3);
+    let mut guards = Vec::new();
+    for n in 0..6 {
+        guards.push(redlock.lock(format!("n{n}")).expire(expire).acquire().await.unwrap());
+    }
+    let rights = ["ACL", "SETUSER", "app", "resetkeys", "~lock:n[0-4]*", "~{lock:n[0-4]*}:fence"];
+    server.raw().cmd(&rights).await;
+    let forbidden = guards.pop().unwrap();
+    assert_eq!(forbidden.lost().await, LostReason::Unreachable);
+    for guard in &guards {
+        assert!(guard.check().is_ok() && guard.renewals() > 0, "{}", guard.key());
+    }
 }
 
 #[tokio::test]

@@ -29,8 +29,18 @@ pub(crate) fn diagnose(node: &str, error: &RedisError) -> Diagnosis {
                 | NodeErrorKind::TooManyClients
                 | NodeErrorKind::Protocol
         );
-    let said = NodeError::new(node, kind, message(error)).caused_by(error.clone());
+    let error = without_arguments(error);
+    let said = NodeError::new(node, kind, message(&error)).caused_by(error);
     Diagnosis { error: said, discard, broke, is_final }
+}
+
+/// A server that does not know a command repeats its arguments, and a login has the password among
+/// them.
+fn without_arguments(error: &RedisError) -> RedisError {
+    match detail(error).split_once(", with args beginning with") {
+        Some((told, _)) => (error.kind(), "a command was refused", told.to_owned()).into(),
+        None => error.clone(),
+    }
 }
 
 /// Is the slot on another server? This client does not follow redirects.

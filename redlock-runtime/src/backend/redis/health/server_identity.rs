@@ -1,5 +1,6 @@
 //! Which process answers at a node's address, since when, and whether its clock jumps.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -185,12 +186,11 @@ async fn prove(
     }
     let mut ask = redis::cmd("CONFIG");
     ask.arg("GET").arg("*appendfsync*");
-    let settings: RedisResult<Vec<String>> = ask.query_async(connection).await;
-    let has = |settings: &[String], name, value| {
-        settings.chunks(2).any(|pair| pair.iter().map(String::as_str).eq([name, value]))
-    };
+    // RESP3 has a map for them.
+    let settings: RedisResult<HashMap<String, String>> = ask.query_async(connection).await;
     let is_durable = settings.is_ok_and(|settings| {
-        has(&settings, "appendfsync", "always") && has(&settings, "no-appendfsync-on-rewrite", "no")
+        let has = |name, value| settings.get(name).is_some_and(|found| found == value);
+        has("appendfsync", "always") && has("no-appendfsync-on-rewrite", "no")
     });
     let so_long = witness.map(|witness| witness.so_long);
     Ok(if is_durable { Proof::Durable(so_long) } else { Proof::Nothing })

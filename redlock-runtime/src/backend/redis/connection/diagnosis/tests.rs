@@ -116,3 +116,11 @@ fn the_message_is_what_was_said() {
     assert_eq!(message("BUSY"), "BUSY");
     assert!(made(ErrorKind::Io, "no route").error.message().contains("no route"));
 }
+
+#[test]
+fn what_a_server_repeats_of_a_login_is_not_told() {
+    let words = "ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'u' 'secret' ";
+    let error = said(words).error;
+    let shown = format!("{error} {error:?} {:?}", std::error::Error::source(&error));
+    assert!(shown.contains("unknown command 'HELLO'") && !shown.contains("secret"), "{shown}");
+}
