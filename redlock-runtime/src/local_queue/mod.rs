@@ -11,7 +11,7 @@ mod waiters;
 
 pub(crate) use entering::WaiterCount;
 pub(crate) use queue::{DirectAttemptGuard, LocalQueue, LocalQueues, QueueHandle, Successor};
-pub(crate) use releases::{BackgroundRelease, Freeing, Leaving};
+pub(crate) use releases::ReleaseUnderWay;
 pub(crate) use shutdowns::{Shutdown, Shutdowns};
 pub(crate) use state::{PollerState, QueueState, RestReason};
 pub(crate) use waiter::{Answer, Waiter};

@@ -1,25 +1,15 @@
-//! The releases of a key that are under way, each counted until its guard is dropped.
+//! The releases of a key that are under way.
+
+use std::sync::Arc;
 
 use super::queue::QueueHandle;
-use super::release_counts::CountedRelease;
+use super::release_counts::{CountedRelease, ReleaseCounts};
 
 impl QueueHandle {
     /// Has the background thread still to send a release of this key? An attempt over another
     /// connection could overtake it.
     pub(crate) fn has_background_release(&self) -> bool {
         self.shared.in_background.are_any(self.key.redis_key())
-    }
-
-    /// Counts a release that the background thread has to send.
-    pub(crate) fn background_release(self) -> BackgroundRelease {
-        let count = CountedRelease::new(&self.shared.in_background, self.key.shared());
-        BackgroundRelease { _count: count, _handle: self }
-    }
-
-    /// Counts a release that leaves over the connection of a caller, and that nobody awaits.
-    pub(crate) fn leaving(&self) -> Leaving {
-        let count = CountedRelease::new(&self.shared.leaving, self.key.shared());
-        Leaving { _count: count }
     }
 
     /// Is a release of this key under way that nobody awaits? An attempt over another connection
@@ -34,50 +24,61 @@ impl QueueHandle {
         self.shared.leaving.ends(self.key.redis_key()).await;
     }
 
-    /// Counts a release that local waiters should wait for: no server signals its end to them.
-    pub(crate) fn freeing(self) -> Freeing {
-        self.state().releases += 1;
-        Freeing { handle: self }
+    /// Begins a release. `is_awaited`: local waiters wait for its end, as no server signals it to
+    /// them.
+    pub(crate) fn begin_release(self, is_awaited: bool) -> ReleaseUnderWay {
+        self.state().releases += u32::from(is_awaited);
+        ReleaseUnderWay { queue: self, is_awaited, count: None }
     }
 }
 
-/// A release that the background thread sends.
+/// A release of a key, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct BackgroundRelease {
-    _count: CountedRelease,
+pub(crate) struct ReleaseUnderWay {
     /// Keeps the queue of waiters to which the server signals the release.
-    _handle: QueueHandle,
+    queue: QueueHandle,
+    /// Local waiters wait for its end, which wakes the poller, whatever the outcome.
+    is_awaited: bool,
+    /// Counts it where its caller does not await it.
+    count: Option<CountedRelease>,
 }
 
-/// A release that leaves over the connection of a caller, and that nobody awaits.
-#[derive(Debug)]
-pub(crate) struct Leaving {
-    _count: CountedRelease,
-}
-
-/// A release that was sent and not answered yet. Its end, whatever the outcome, wakes the poller.
-#[derive(Debug)]
-pub(crate) struct Freeing {
-    handle: QueueHandle,
-}
-
-impl Freeing {
-    pub(crate) fn leaving(&self) -> Leaving {
-        self.handle.leaving()
+impl ReleaseUnderWay {
+    /// It leaves over the connection of a caller, who does not await it.
+    pub(crate) fn leaves(&mut self) {
+        self.count_in(&Arc::clone(&self.queue.shared.leaving));
     }
 
-    pub(crate) fn background_release(&self) -> BackgroundRelease {
-        self.handle.another().background_release()
+    /// The background thread has to send it.
+    pub(crate) fn goes_on_in_background(&mut self) {
+        self.count_in(&Arc::clone(&self.queue.shared.in_background));
     }
-}
 
-impl Drop for Freeing {
-    fn drop(&mut self) {
-        let queue = &self.handle;
-        let mut state = queue.state();
+    /// It is counted at every moment: before the earlier count ends.
+    fn count_in(&mut self, counts: &Arc<ReleaseCounts>) {
+        self.count = Some(CountedRelease::new(counts, self.queue.key.shared()));
+    }
+
+    /// Local waiters do not wait for its end any more.
+    pub(crate) fn wake_waiters(&mut self) {
+        if !std::mem::take(&mut self.is_awaited) {
+            return;
+        }
+        let mut state = self.queue.state();
         state.releases -= 1;
         state.is_freed = true;
         drop(state);
-        queue.news.notify_one();
+        self.queue.news.notify_one();
+    }
+
+    /// Does another process compete for the lock, as far as this one knows?
+    pub(crate) fn is_contended(&self) -> bool {
+        self.queue.state().is_contended()
+    }
+}
+
+impl Drop for ReleaseUnderWay {
+    fn drop(&mut self) {
+        self.wake_waiters();
     }
 }

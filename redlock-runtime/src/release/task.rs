@@ -14,7 +14,7 @@ use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::NodeErrorKind;
 use crate::hold::{Leftovers, Tenure};
-use crate::local_queue::{BackgroundRelease, Freeing, Leaving, QueueHandle};
+use crate::local_queue::{QueueHandle, ReleaseUnderWay};
 use crate::pending::PendingCommand;
 use crate::report::Topic;
 use crate::shield::{shielded, tell};
@@ -38,14 +38,8 @@ pub(crate) struct ReleaseTask {
     pub(crate) reply: Option<oneshot::Sender<Result<Released, Fault>>>,
     pub(crate) pending: PendingCommand,
     pub(crate) unsent: Option<Unsent>,
-    /// Makes local waiters wait for the end of this release.
-    pub(crate) freeing: Option<Freeing>,
-    /// Keeps the queue of waiters to which the server signals the release.
-    pub(crate) queue: Option<QueueHandle>,
-    /// The background thread sends this release.
-    pub(crate) in_background: Option<BackgroundRelease>,
-    /// It leaves over the connection of a caller, who does not await it.
-    pub(crate) leaving: Option<Leaving>,
+    /// Its place in the local queue of the key; `None`: no caller of this process can meet it.
+    pub(crate) under_way: Option<ReleaseUnderWay>,
     /// Set if a body has finished, and this task reports what the release finds.
     pub(crate) finished: Option<FinishedBody>,
 }
@@ -58,10 +52,7 @@ impl ReleaseTask {
         queue: Option<QueueHandle>,
     ) -> Self {
         // Where the server signals a release to waiters, they need not wait for its end here.
-        let (queue, freeing) = match engine.fifo_queue() {
-            Some(_) => (queue, None),
-            None => (None, queue.map(QueueHandle::freeing)),
-        };
+        let is_awaited = engine.fifo_queue().is_none();
         Self {
             engine: Arc::clone(engine),
             claim: tenure.claim.clone(),
@@ -73,10 +64,7 @@ impl ReleaseTask {
             reply: None,
             pending: engine.pending.begin(),
             unsent: None,
-            freeing,
-            queue,
-            in_background: None,
-            leaving: None,
+            under_way: queue.map(|queue| queue.begin_release(is_awaited)),
             finished: None,
         }
     }
@@ -88,11 +76,7 @@ impl ReleaseTask {
 
     /// Nobody awaits this release, which leaves over the connection of a caller.
     pub(super) fn unawaited(mut self) -> Self {
-        self.leaving = match (&self.queue, &self.freeing) {
-            (Some(queue), _) => Some(queue.leaving()),
-            (None, Some(freeing)) => Some(freeing.leaving()),
-            (None, None) => None,
-        };
+        self.under_way.iter_mut().for_each(ReleaseUnderWay::leaves);
         self
     }
 
@@ -101,14 +85,7 @@ impl ReleaseTask {
         if self.unsent.is_none() && !self.engine.is_embedded() {
             self.unsent = Some(Unsent::here());
         }
-        // In this order: the release is counted at every moment.
-        let in_background = || match (self.queue.take(), &self.freeing) {
-            (Some(queue), _) => Some(queue.background_release()),
-            (None, Some(freeing)) => Some(freeing.background_release()),
-            (None, None) => None,
-        };
-        self.in_background = self.in_background.take().or_else(in_background);
-        self.leaving = None;
+        self.under_way.iter_mut().for_each(ReleaseUnderWay::goes_on_in_background);
         self.run()
     }
 
@@ -146,7 +123,7 @@ impl ReleaseTask {
     /// fail for as long as the lease lasts.
     pub(super) fn has_failed(&mut self, fault: &Fault) {
         self.is_unknown |= fault.is_unknown;
-        self.freeing = None;
+        self.under_way.iter_mut().for_each(ReleaseUnderWay::wake_waiters);
     }
 
     /// What one attempt sends.
@@ -159,7 +136,7 @@ impl ReleaseTask {
             unused: self.unused.filter(|_| !may_be_queued),
             may_be_queued,
             ahead: None,
-            is_contended: self.queue.as_ref().is_some_and(|queue| queue.state().is_contended()),
+            is_contended: self.under_way.as_ref().is_some_and(ReleaseUnderWay::is_contended),
             retain: self.retain_until.map(left).filter(|left| !left.is_zero()),
         }
     }
@@ -185,7 +162,7 @@ impl ReleaseTask {
         if let Some(finished) = &self.finished {
             finished.check(released);
         }
-        drop((self.freeing, self.in_background, self.leaving));
+        drop(self.under_way);
         if let Some(reply) = self.reply {
             shielded(|| reply.send(Ok(released)));
         }

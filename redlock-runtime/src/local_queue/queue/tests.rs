@@ -274,7 +274,7 @@ fn a_lock_that_is_promised_or_being_released_is_taken() {
     assert!(handle.queue.state().promise().is_some());
     assert!(handle.queue.state().is_taken_here(at(100)) && handle.attempt_first(at(100)).is_none());
     handle.queue.state().promised = 0;
-    let freeing = handle.another().freeing();
+    let freeing = handle.another().begin_release(true);
     assert!(handle.queue.state().is_taken_here(at(100)));
     drop(freeing);
     assert!(!handle.queue.state().is_taken_here(at(100)) && has_news(&handle));
@@ -288,8 +288,12 @@ fn background_releases_are_counted_one_by_one() {
     let (reader, other) = (join_read(&queues, "a"), join_read(&queues, "b"));
     let have_releases = || [&handle, &reader].map(QueueHandle::has_background_release);
     assert_eq!(have_releases(), [false; 2]);
-    let (first, second) =
-        (handle.another().background_release(), join_read(&queues, "a").background_release());
+    let in_background = |handle: QueueHandle| {
+        let mut release = handle.begin_release(false);
+        release.goes_on_in_background();
+        release
+    };
+    let (first, second) = (in_background(handle.another()), in_background(join_read(&queues, "a")));
     assert!(!other.has_background_release());
     drop(first);
     assert_eq!(have_releases(), [true; 2]);
@@ -302,11 +306,16 @@ fn background_releases_are_counted_one_by_one() {
 fn whoever_waits_for_releases_waits_for_those_that_had_begun() {
     let queues = LocalQueues::new(9);
     let handle = queues.join(&key("a"), Kind::Exclusive, None);
-    let first = handle.leaving();
+    let leaving = || {
+        let mut release = handle.another().begin_release(false);
+        release.leaves();
+        release
+    };
+    let first = leaving();
     let mut waiting = Box::pin(handle.has_left());
     let nobody = &mut Context::from_waker(Waker::noop());
     assert!(waiting.as_mut().poll(nobody).is_pending());
-    let second = handle.leaving();
+    let second = leaving();
     drop(first);
     assert!(waiting.as_mut().poll(nobody).is_ready() && handle.is_leaving());
     drop(second);
