@@ -238,6 +238,7 @@ impl<'a> Term<'a> {
     {
         // A shutdown may have come, and returned, before the term began.
         if let Err(error) = self.candidate.check_shutdown() {
+            self.guard.iter().for_each(|guard| guard.lease().hold().give_back());
             self.resign(SHUTDOWN).await;
             return TermEnd::Over(error);
         }
@@ -304,12 +305,15 @@ mod tests {
     #[tokio::test]
     async fn a_term_does_not_begin_behind_a_shutdown() {
         let redlock = Redlock::builder().memory().build().await.unwrap();
-        let candidate = Candidate::new(redlock.lock("leader")).unwrap();
+        let request = redlock.lock("leader").min_hold(Duration::from_secs(60));
+        let candidate = Candidate::new(request).unwrap();
         let guard = candidate.campaign().await.unwrap();
         assert_eq!(redlock.shutdown(Duration::from_secs(1)).await, 0);
         let mut begins = |_| async { panic!("it begins") };
         let term = Term::begin(&candidate, guard).serve(&mut begins).await;
         assert!(matches!(term, TermEnd::Over(LockError::ShuttingDown { .. })));
         assert!(redlock.held().is_empty());
+        let next = redlock.lock("leader").try_acquire().await.unwrap();
+        assert!(next.is_some(), "nothing has run that its `min_hold` would keep apart");
     }
 }

@@ -87,6 +87,11 @@ impl Offer {
         }
     }
 
+    /// The caller has taken the lock, and lets go of it unused.
+    pub(crate) fn give_back(&self) {
+        self.state.store(WITHDRAWN, Ordering::Release);
+    }
+
     /// `false`: the caller has taken the lock.
     fn close(&self, next: u8) -> bool {
         let close = |state| (state < TAKEN).then_some(next);

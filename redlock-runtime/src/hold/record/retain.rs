@@ -15,6 +15,11 @@ impl Hold {
         (self.offer.is_taken() && self.client.clock.now() < until).then_some(until)
     }
 
+    /// Nothing has run under the lock, and nothing will: it may be freed at once.
+    pub(crate) fn give_back(&self) {
+        self.offer.give_back();
+    }
+
     /// Notes that a renewal is sent `now`. Returns what it asks for, for each key: `expire`, or
     /// what is left of `min_hold`.
     pub(crate) fn renewal(&self, now: Moment) -> impl Iterator<Item = Claim> {
