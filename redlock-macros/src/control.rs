@@ -1,7 +1,7 @@
 //! Finds expressions in an option's value that would suspend or leave the function.
 //!
 //! A value is evaluated where the key is: before the lock. A `return` in it would return without
-//! the lock, however deeply it is nested.
+//! the lock, however deeply it is nested. So would one ahead of a future that is built by hand.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -54,7 +54,12 @@ fn guard(pattern: &Pat) -> Option<(&'static str, TokenStream)> {
 }
 
 fn block(block: &Block) -> Option<(&'static str, TokenStream)> {
-    block.stmts.iter().find_map(|stmt| match stmt {
+    in_statements(&block.stmts)
+}
+
+/// The same in a row of statements.
+pub(crate) fn in_statements(stmts: &[Stmt]) -> Option<(&'static str, TokenStream)> {
+    stmts.iter().find_map(|stmt| match stmt {
         Stmt::Local(local) => {
             let init = local.init.as_ref()?;
             let otherwise = init.diverge.as_ref().map(|(_, otherwise)| &**otherwise);

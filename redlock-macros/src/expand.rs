@@ -76,7 +76,7 @@ fn inside_built(plan: &Plan, built: &Built) -> TokenStream {
     let block = braces(quote!(#inside #run), at);
     let future = quote_spanned!(Span::mixed_site()=> async move #block);
     let future = built.boxed.as_ref().map_or_else(|| future.clone(), |pin| quote!(#pin(#future)));
-    quote!(#outside #before #future)
+    quote!(#outside #(#before)* #future)
 }
 
 fn braces(tokens: TokenStream, span: Span) -> Group {

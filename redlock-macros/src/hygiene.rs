@@ -12,28 +12,45 @@ pub(crate) fn bound(pattern: &Pat, out: &mut Vec<Ident>) {
     each_binding(&mut pattern.clone(), &mut |pattern| out.push(pattern.ident.clone()));
 }
 
-/// Visits every part of `pattern` that binds a name.
+/// Visits every part of `pattern` that binds a name, of alternatives those of the first one: each
+/// binds the same names.
 pub(crate) fn each_binding(pattern: &mut Pat, visit: &mut impl FnMut(&mut PatIdent)) {
+    each_binding_of(1, pattern, visit);
+}
+
+/// The same of all alternatives.
+pub(crate) fn every_binding(pattern: &mut Pat, visit: &mut impl FnMut(&mut PatIdent)) {
+    each_binding_of(usize::MAX, pattern, visit);
+}
+
+fn each_binding_of(cases: usize, pattern: &mut Pat, visit: &mut impl FnMut(&mut PatIdent)) {
     match pattern {
         Pat::Ident(name) => {
             visit(name);
             if let Some((_, inner)) = &mut name.subpat {
-                each_binding(inner, visit);
+                each_binding_of(cases, inner, visit);
             }
         }
-        Pat::Reference(inner) => each_binding(&mut inner.pat, visit),
-        Pat::Paren(inner) => each_binding(&mut inner.pat, visit),
-        Pat::Type(inner) => each_binding(&mut inner.pat, visit),
-        Pat::Tuple(all) => all.elems.iter_mut().for_each(|inner| each_binding(inner, visit)),
-        Pat::TupleStruct(all) => all.elems.iter_mut().for_each(|inner| each_binding(inner, visit)),
-        Pat::Struct(all) => all.fields.iter_mut().for_each(|field| {
-            each_binding(&mut field.pat, visit);
-        }),
-        Pat::Slice(all) => all.elems.iter_mut().for_each(|inner| each_binding(inner, visit)),
-        // Every alternative binds the same names.
-        Pat::Or(or) => or.cases.iter_mut().take(1).for_each(|inner| each_binding(inner, visit)),
+        Pat::Reference(inner) => each_binding_of(cases, &mut inner.pat, visit),
+        Pat::Paren(inner) => each_binding_of(cases, &mut inner.pat, visit),
+        Pat::Type(inner) => each_binding_of(cases, &mut inner.pat, visit),
+        Pat::Tuple(all) => each_binding_in(cases, &mut all.elems, visit),
+        Pat::TupleStruct(all) => each_binding_in(cases, &mut all.elems, visit),
+        Pat::Struct(all) => {
+            each_binding_in(cases, all.fields.iter_mut().map(|field| &mut *field.pat), visit);
+        }
+        Pat::Slice(all) => each_binding_in(cases, &mut all.elems, visit),
+        Pat::Or(or) => each_binding_in(cases, or.cases.iter_mut().take(cases), visit),
         _ => {}
     }
+}
+
+fn each_binding_in<'a>(
+    cases: usize,
+    patterns: impl IntoIterator<Item = &'a mut Pat>,
+    visit: &mut impl FnMut(&mut PatIdent),
+) {
+    patterns.into_iter().for_each(|inner| each_binding_of(cases, inner, visit));
 }
 
 /// The plain names that `expr` reads: `order` and `n` in `order.items[n].id()`. Functions, methods,

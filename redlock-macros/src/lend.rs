@@ -86,7 +86,7 @@ fn is_shared(receiver: &Receiver) -> bool {
 pub(crate) fn take_mutability(sig: &mut Signature, lent: &Lent) {
     for input in &mut sig.inputs {
         let FnArg::Typed(typed) = input else { continue };
-        hygiene::each_binding(&mut typed.pat, &mut |pattern| {
+        hygiene::every_binding(&mut typed.pat, &mut |pattern| {
             if lent.bindings.iter().any(|binding| binding.name == pattern.ident) {
                 pattern.mutability = pattern.mutability.filter(|_| pattern.by_ref.is_some());
             }

@@ -13,7 +13,7 @@ use crate::part::{Part, Value};
 use crate::shape::{self, Hoisted, Shape};
 use crate::template::{self, Template};
 use crate::values::{Count, Time};
-use crate::{traps, values};
+use crate::{control, traps, values};
 
 /// Everything that the expansion quotes.
 pub(crate) struct Plan {
@@ -69,6 +69,16 @@ pub(crate) fn plan(mut args: Args, function: Function, errors: &mut Errors) -> O
         errors.push(function.not_async());
         return None;
     };
+    if let Shape::Built(built) = &shape
+        && let Some((what, way_out)) = control::in_statements(&built.before)
+    {
+        let message = format!(
+            "{what} ahead of the future would leave the function without the lock: move it into the \
+             `async move` block"
+        );
+        errors.over(way_out, message);
+        return None;
+    }
     let mut names = function.names();
     let hoisted = match &shape {
         Shape::Async => None,

@@ -120,7 +120,7 @@ fn erase_impl(tokens: TokenStream) -> TokenStream {
     out
 }
 
-/// Up to the `,` or `>` of this level.
+/// Up to the `,`, `;` or `>` of this level.
 fn skip_bounds(tokens: &mut std::iter::Peekable<proc_macro2::token_stream::IntoIter>) {
     let mut depth = 0_usize;
     while let Some(token) = tokens.peek() {
@@ -130,7 +130,7 @@ fn skip_bounds(tokens: &mut std::iter::Peekable<proc_macro2::token_stream::IntoI
         };
         match punct {
             '<' => depth += 1,
-            '>' | ',' if depth == 0 => return,
+            '>' | ',' | ';' if depth == 0 => return,
             '>' => depth -= 1,
             // The `>` of `->` closes no bracket.
             '-' => drop(tokens.next()),
@@ -153,6 +153,7 @@ mod tests {
             (quote!(Result<impl Fn(A) -> Vec<B> + 'a, E>), quote!(Result<_, E>)),
             (quote!(Result<(impl A, impl B<C, D>), E>), quote!(Result<(_, _), E>)),
             (quote!(Result<A<impl B<C>>, E>), quote!(Result<A<_>, E>)),
+            (quote!(Result<[impl A; 2], E>), quote!(Result<[_; 2], E>)),
             (quote!(Result<&'a str, E>), quote!(Result<&'a str, E>)),
         ] {
             assert_eq!(erase_impl(ty).to_string(), erased.to_string());

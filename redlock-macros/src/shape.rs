@@ -15,7 +15,7 @@ pub(crate) enum Shape {
 
 /// `{ before; Box::pin(async move { block }) }`, or the same without the box.
 pub(crate) struct Built {
-    pub(crate) before: TokenStream,
+    pub(crate) before: Vec<Stmt>,
     /// `Box::pin`, as it was written.
     pub(crate) boxed: Option<Box<Expr>>,
     pub(crate) block: Block,
@@ -43,7 +43,8 @@ pub(crate) fn of(function: &Function) -> Option<Shape> {
         Expr::Call(call) => (Some(call.func.clone()), boxed_async(call)?),
         _ => return None,
     };
-    Some(Shape::Built(Built { before: quote!(#(#before)*), boxed, block: future.block.clone() }))
+    let before = before.to_vec();
+    Some(Shape::Built(Built { before, boxed, block: future.block.clone() }))
 }
 
 /// The block of `Box::pin(async move { .. })`.

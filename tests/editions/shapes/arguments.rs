@@ -166,3 +166,10 @@ pub async fn by_value_array(buffer: [u8; 256]) -> Locked<usize> {
 pub async fn many(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8, g: u8) -> Locked<u8> {
     Ok(a + b + c + d + e + f + g)
 }
+
+#[redis_lock(key = "stock-<id>")]
+pub async fn alternatives((Ok(mut id) | Err(mut id)): Result<String, String>) -> Locked<String> {
+    id.push('!');
+    pause().await;
+    Ok(id)
+}

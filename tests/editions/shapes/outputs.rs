@@ -34,6 +34,12 @@ pub async fn impl_in_result(n: u32) -> Locked<impl Display> {
 }
 
 #[redis_lock(key = "impl")]
+pub async fn impl_array_in_result(n: u32) -> Locked<[impl Display; 2]> {
+    pause().await;
+    Ok([n, n])
+}
+
+#[redis_lock(key = "impl")]
 pub async fn impl_closure_in_result(n: u32) -> Locked<impl Fn(u32) -> u32 + Send> {
     Ok(move |x| x + n)
 }
