@@ -30,7 +30,7 @@ pub(crate) async fn doctor(args: &DoctorArgs, servers: &Servers) -> Result<u8, F
         }
         if *place != last {
             last.clone_from(place);
-            say(&format!("{}\n", paint.bold(place)))?;
+            say(&format!("{}\n", paint.bold(&plain(place))))?;
         }
         let shown = format!("{:<9}", grade.name());
         let shown = match grade {
@@ -38,7 +38,7 @@ pub(crate) async fn doctor(args: &DoctorArgs, servers: &Servers) -> Result<u8, F
             Grade::Doubtful => paint.yellow(&shown),
             Grade::Bad => paint.red(&shown),
         };
-        say(&format!("  {shown} {what:<12} {text}\n"))?;
+        say(&format!("  {shown} {what:<12} {}\n", plain(text)))?;
     }
     Ok(worst.code())
 }

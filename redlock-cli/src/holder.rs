@@ -97,6 +97,8 @@ pub(crate) struct Holder {
     pub(crate) votes: usize,
     /// Of how many.
     pub(crate) of: usize,
+    /// How many of these do not answer.
+    pub(crate) unanswered: usize,
     pub(crate) waiting: usize,
 }
 
@@ -104,6 +106,12 @@ impl Holder {
     /// Does a majority make it the holder? Otherwise it is on its way, or left over.
     pub(crate) fn is_majority(&self) -> bool {
         self.votes > self.of / 2
+    }
+
+    /// The same; `None`: servers that do not answer may make it one.
+    pub(crate) fn is_held(&self) -> Option<bool> {
+        let is_open = self.votes + self.unanswered > self.of / 2;
+        (self.is_majority() || !is_open).then_some(self.is_majority())
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -136,7 +144,8 @@ impl Holder {
         if votes > of / 2 {
             owners.retain(|owner| owner.votes > of / 2);
         }
-        Some(Self { value: first.value, owners, left: first.left, votes, of, waiting })
+        let (value, left) = (first.value, first.left);
+        Some(Self { value, owners, left, votes, of, unanswered: 0, waiting })
     }
 }
 
@@ -212,6 +221,9 @@ mod tests {
         assert_eq!(holder.left, Some(Duration::from_secs(7)), "two of three are left until then");
         assert!(!Holder::among([held("a", 1)].iter(), 3).unwrap().is_majority());
         assert_eq!(Holder::among([].iter(), 3), None);
+        let few = Holder::among([held("a", 1)].iter(), 3).unwrap();
+        assert_eq!(few.is_held(), Some(false));
+        assert_eq!(Holder { unanswered: 1, ..few }.is_held(), None, "that one may have it, too");
     }
 
     #[test]

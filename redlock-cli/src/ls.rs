@@ -30,7 +30,7 @@ pub(crate) async fn ls(args: &LsArgs, servers: &Servers) -> Result<u8, Failure> 
                 "waiting": holder.waiting,
                 "servers": holder.votes,
                 "of_servers": holder.of,
-                "is_held": holder.is_majority(),
+                "is_held": holder.is_held(),
             });
             say(&format!("{line}\n"))?;
         }
@@ -87,6 +87,10 @@ pub(crate) fn time_left_unless_renewed(holder: &Holder) -> String {
 pub(crate) const NO_END: &str = "no end; this is no lock of redlock, and stays until it is deleted";
 
 fn votes(holder: &Holder) -> String {
-    let note = if holder.is_majority() { "" } else { ", no majority" };
+    let note = match holder.is_held() {
+        Some(true) => "",
+        Some(false) => ", no majority",
+        None => ", perhaps more",
+    };
     format!("{} of {}{note}", holder.votes, holder.of)
 }

@@ -1,18 +1,30 @@
 //! What is printed: data on stdout, everything else on stderr.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// A line about a problem, on stderr.
+/// A line about a problem, or some, on stderr. Text from Redis may be in it.
 #[allow(clippy::let_underscore_must_use, reason = "there is nowhere else to say it")]
 pub(crate) fn complain(message: &str) {
-    let _ = write_stderr(&format!("redlock: {message}\n"));
+    let lines: Vec<String> = message.split('\n').map(plain).collect();
+    let _ = write_stderr(&format!("redlock: {}\n", lines.join("\n")));
 }
 
 /// Text on stderr with one write, so that it stays whole in a log that several processes share.
 pub(crate) fn write_stderr(text: &str) -> io::Result<()> {
     io::stderr().write_all(text.as_bytes())
+}
+
+/// Would stderr take a message at once? The reader of a pipe may stand still, or a terminal be
+/// stopped (Ctrl-S). Waits for that for so long.
+pub(crate) fn is_stderr_ready(within: Duration) -> bool {
+    let stderr = io::stderr();
+    let mut asked = [PollFd::new(&stderr, PollFlags::OUT)];
+    let within = Timespec::try_from(within).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+    // What cannot be asked is written to.
+    poll(&mut asked, Some(&within)).is_err() || !asked[0].revents().is_empty()
 }
 
 /// Text on stdout, at once.

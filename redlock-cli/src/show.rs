@@ -4,13 +4,13 @@ use serde_json::{Value, json};
 
 use crate::args::ShowArgs;
 use crate::duration;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::holder::{Holder, Kind, Record, client, retained_by};
 use crate::locks::{Details, Waiter};
 use crate::ls::{self, NO_END, time_left, time_left_unless_renewed};
 use crate::output::{Paint, plain, say};
 use crate::servers::Servers;
-use crate::survey::{Survey, View};
+use crate::survey::{Survey, View, undecided};
 
 /// The exit code where nobody has the lock.
 const FREE: u8 = 1;
@@ -27,7 +27,11 @@ pub(crate) async fn show(args: &ShowArgs, servers: &Servers) -> Result<u8, Failu
     } else {
         say(&as_text(&args.key, &redis_key, holder.as_ref(), &views))?;
     }
-    Ok(if holder.is_some_and(|holder| holder.is_majority()) { 0 } else { FREE })
+    let Some(holder) = holder else { return Ok(FREE) };
+    match holder.is_held() {
+        Some(is_held) => Ok(if is_held { 0 } else { FREE }),
+        None => Err(Failure::new(failure::UNAVAILABLE, undecided(&args.key, &holder))),
+    }
 }
 
 fn known(views: &[View]) -> impl Iterator<Item = &Details> {
@@ -66,7 +70,7 @@ fn as_json(key: &str, redis_key: &str, holder: Option<&Holder>, views: &[View]) 
     json!({
         "key": key,
         "redis_key": redis_key,
-        "is_held": holder.is_some_and(Holder::is_majority),
+        "is_held": holder.map_or(Some(false), Holder::is_held),
         "kind": holder.map(|holder| holder.kind().name()),
         "owner": holder.and_then(Holder::sole_owner),
         "client": holder.and_then(Holder::sole_owner).map(client),
@@ -102,9 +106,10 @@ fn as_text(key: &str, redis_key: &str, holder: Option<&Holder>, views: &[View]) 
     }
     if views.len() > 1 {
         let votes = holder.map_or(0, |holder| holder.votes);
-        let verdict = match holder {
-            Some(holder) if holder.is_majority() => "a majority",
-            Some(_) => "no majority: not held",
+        let verdict = match holder.map(Holder::is_held) {
+            Some(Some(true)) => "a majority",
+            Some(Some(false)) => "no majority: not held",
+            Some(None) => "perhaps more: perhaps held",
             None => "free",
         };
         line("servers", &format!("{votes} of {}, {verdict}", views.len()));
@@ -151,7 +156,7 @@ fn note(waiter: &Waiter) -> String {
 
 fn of_server(view: &View) -> String {
     match &view.details {
-        Err(_) => "does not answer".to_owned(),
+        Err(_) => "cannot be asked".to_owned(),
         Ok(Details { record: None, .. }) => "free".to_owned(),
         Ok(Details { record: Some(record), .. }) => {
             let left = record.left.map_or_else(|| "no expiry".to_owned(), duration::show);

@@ -8,7 +8,7 @@ use crate::failure::{self, Failure};
 use crate::holder::{Holder, Record};
 use crate::locks::{self, Details};
 use crate::node::Node;
-use crate::output::complain;
+use crate::output::{complain, plain};
 use crate::servers::{Servers, Topology};
 
 /// The servers that are asked, again and again by some commands.
@@ -87,7 +87,8 @@ impl Survey {
         let names: BTreeSet<&String> = answers.iter().flat_map(BTreeMap::keys).collect();
         let holder = |name: &String| {
             let records = answers.iter().filter_map(|found| found.get(name));
-            Some((name.clone(), Holder::among(records, of)?))
+            let holder = Holder::among(records, of)?;
+            Some((name.clone(), Holder { unanswered: errors.len(), ..holder }))
         };
         Ok((names.into_iter().filter_map(holder).collect(), errors))
     }
@@ -114,7 +115,23 @@ impl Survey {
         self.check_enough(views.len() - errors.len(), &errors)?;
         let known = views.iter().filter_map(|view| view.details.as_ref().ok());
         let records = known.filter_map(|details| details.record.as_ref());
-        Ok((Holder::among(records, self.masters()), views))
+        let holder = Holder::among(records, self.masters());
+        let unanswered = errors.len();
+        Ok((holder.map(|holder| Holder { unanswered, ..holder }), views))
+    }
+
+    /// The same. Also an error: the servers that do not answer decide whether it is held.
+    pub(crate) async fn decided_holder(
+        &mut self,
+        name: &str,
+    ) -> Result<(Option<Holder>, Vec<View>), Failure> {
+        let (holder, views) = self.holder(name).await?;
+        match &holder {
+            Some(open) if open.is_held().is_none() => {
+                Err(Failure::new(failure::UNAVAILABLE, undecided(name, open)))
+            }
+            _ => Ok((holder, views)),
+        }
     }
 
     /// Do a majority of the masters answer? Of a cluster, all have to.
@@ -126,4 +143,14 @@ impl Survey {
         }
         Err(Failure::new(failure::UNAVAILABLE, errors.join("\nredlock: ")))
     }
+}
+
+/// What is told of a lock of which nobody knows whether it is held.
+pub(crate) fn undecided(name: &str, holder: &Holder) -> String {
+    let Holder { votes, of, unanswered, .. } = holder;
+    format!(
+        "whether lock `{}` is held is not known: {votes} of {of} servers have it, and {unanswered} \
+         cannot be asked",
+        plain(name)
+    )
 }

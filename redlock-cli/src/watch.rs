@@ -113,7 +113,7 @@ pub(crate) async fn watch(args: &WatchArgs, servers: &Servers) -> Result<u8, Fai
     }
     let mut survey = Survey::of_keys(servers)?;
     let asked = Instant::now();
-    let mut before = look(survey.holder(&args.key).await?, asked);
+    let mut before = look(survey.decided_holder(&args.key).await?, asked);
     if before.owners.is_empty() {
         servers.advise(&args.key);
     }
@@ -125,7 +125,7 @@ pub(crate) async fn watch(args: &WatchArgs, servers: &Servers) -> Result<u8, Fai
         tokio::time::sleep(args.interval).await;
         check_reader()?;
         let asked = Instant::now();
-        let seen = match survey.holder(&args.key).await {
+        let seen = match survey.decided_holder(&args.key).await {
             Ok(seen) => seen,
             Err(error) if error.code == failure::UNAVAILABLE => {
                 if outage.is_none() {

@@ -1,5 +1,6 @@
 //! Looks after the command and its lease until both have ended.
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
@@ -13,13 +14,15 @@ use super::terminal::{self, Terminal};
 use super::watchdog::Watchdog;
 use crate::duration::show;
 use crate::ending::End;
-use crate::output::complain;
+use crate::output::{complain, is_stderr_ready};
 use crate::signals::{Signals, is_ending};
 
 /// How often it is asked whether processes that the command left behind have ended.
 const POLL: Duration = Duration::from_millis(10);
 /// For how long a process that was killed may be there still.
 const DYING: Duration = Duration::from_secs(1);
+/// For how long stderr may stand still at the end, before a message is given up.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A command that is about to begin under a lock.
 pub(super) struct Supervisor<'a> {
@@ -46,6 +49,8 @@ pub(super) struct Phase {
     is_rest_told: bool,
     /// The signals that asked this process to end, and were passed on.
     asked_to_end: Vec<Signal>,
+    /// Messages that stderr has not taken yet.
+    unsaid: VecDeque<String>,
 }
 
 /// How it ended.
@@ -85,6 +90,7 @@ impl Supervisor<'_> {
         }
         let had_terminal = self.terminal.take_back(self.group.id());
         self.watchdog.end();
+        self.say_unsaid(PATIENCE);
         let exit = self.group.exit().unwrap_or(Exit::Code(0));
         let end = end_after(exit, had_terminal, &self.phase.asked_to_end);
         Ok(Outcome { end, is_lost: self.phase.is_lost })
@@ -99,6 +105,7 @@ impl Supervisor<'_> {
 
     /// Looks at the lease, and ends the command in time.
     fn look(&mut self) {
+        self.say_unsaid(Duration::ZERO);
         let now = Moment::now();
         let (left, state) = (self.guard.remaining(), self.guard.state());
         let until = now.plus(left);
@@ -131,10 +138,26 @@ impl Supervisor<'_> {
             }
             Ok(()) => format!("the lease of lock `{key}` ends, and no renewals are left"),
         };
-        complain(&format!("{why}; {what}"));
         self.signal(Signal::TERM);
         // A process that is stopped would not get it.
         self.signal(Signal::CONT);
+        self.complain(format!("{why}; {what}"));
+    }
+
+    /// Says it as soon as stderr takes it: a reader that stands still must not keep the lease from
+    /// being watched, nor the command from being ended.
+    fn complain(&mut self, message: String) {
+        self.phase.unsaid.push_back(message);
+        self.say_unsaid(Duration::ZERO);
+    }
+
+    fn say_unsaid(&mut self, patience: Duration) {
+        while let Some(message) = self.phase.unsaid.front()
+            && is_stderr_ready(patience)
+        {
+            complain(message);
+            self.phase.unsaid.pop_front();
+        }
     }
 
     fn kill(&mut self, now: Moment) {
@@ -146,7 +169,7 @@ impl Supervisor<'_> {
         self.watchdog.after_kill();
         if !self.phase.is_lost && self.group.exit().is_none() {
             self.phase.is_lost = true;
-            complain(&format!("lock `{}` was lost; the command is killed", self.guard.key()));
+            self.complain(format!("lock `{}` was lost; the command is killed", self.guard.key()));
         }
     }
 
@@ -156,13 +179,13 @@ impl Supervisor<'_> {
         if self.phase.rest.is_some_and(|at| now >= at) && !self.phase.is_rest_told {
             self.phase.is_rest_told = true;
             if let Verdict::Terminate(grace) = self.deadline.terminate(now) {
-                complain(&format!(
+                self.signal(Signal::TERM);
+                self.signal(Signal::CONT);
+                self.complain(format!(
                     "the command is over, and has left processes behind, which would go on \
                      without the lock; they get SIGTERM, and SIGKILL in {}",
                     show(grace)
                 ));
-                self.signal(Signal::TERM);
-                self.signal(Signal::CONT);
             }
         }
     }
@@ -227,9 +250,9 @@ impl Supervisor<'_> {
         }
     }
 
-    fn signal(&self, signal: Signal) {
+    fn signal(&mut self, signal: Signal) {
         if let Err(error) = self.group.signal(signal) {
-            complain(&format!(
+            self.complain(format!(
                 "the command cannot be sent signal {}: {error}; does it run as another user?",
                 signal.as_raw()
             ));

@@ -14,7 +14,7 @@ use tokio::net::unix::pipe::Receiver;
 use super::moment::Moment;
 use super::{program, terminal};
 use crate::failure;
-use crate::output::{complain, say};
+use crate::output::{complain, is_stderr_ready, say};
 use crate::signals::Signals;
 
 /// The argument that names this role.
@@ -74,7 +74,8 @@ impl Watchdog {
 
     fn tell(&mut self, order: &str) {
         let told = self.pipe.write_all(format!("{order}\n").as_bytes());
-        if told.is_err() && !self.is_gone {
+        // A reader of stderr that stands still is told later: the lease has to be watched.
+        if told.is_err() && !self.is_gone && is_stderr_ready(Duration::ZERO) {
             self.is_gone = true;
             complain("the watchdog process is gone; do not stop or kill this redlock");
         }

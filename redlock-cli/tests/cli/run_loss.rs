@@ -2,16 +2,18 @@
 //! server, every time. The commands here ignore SIGTERM.
 
 use std::cell::Cell;
+use std::io::{PipeReader, PipeWriter, Write};
 use std::time::{Duration, SystemTime};
 
 use fault_kit::{Server, counted, eventually, full, ms, secs, unique_prefix, within};
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 use tokio::task::JoinSet;
 
 use crate::pace::Pace;
-use crate::support::{Ended, Marks, SOON, STUBBORN, ended, gone, send, start};
+use crate::support::{Ended, Marks, SOON, STUBBORN, ended, gone, send, start, tool};
 
 /// A lease that is renewed; four seconds before its end.
 const EXPIRE: Duration = secs(12);
@@ -232,4 +234,29 @@ async fn a_redlock_that_was_killed_together_with_its_watchdog() {
     let watchdog = rustix::process::Pid::from_raw(watchdog.parse().unwrap()).unwrap();
     rustix::process::kill_process(watchdog, Signal::KILL).unwrap();
     killed(job).await;
+}
+
+/// What it says has to wait, not the signal.
+#[tokio::test]
+async fn a_command_gets_its_signal_though_stderr_stands_still() {
+    let server = Server::start().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    let script = "trap 'echo x >told' TERM; echo x >on; while :; do sleep 0.05; done";
+    let args = ["run", "--expire", "12s", "--grace", "1s", "-k", &key, "sh", "-c", script];
+    let (reader, writer) = full_pipe();
+    let mut command = tool(&server.url(), &args);
+    let child = command.current_dir(marks.path()).stderr(writer).spawn().unwrap();
+    marks.there("on").await;
+    server.raw().del(&format!("lock:{key}")).await;
+    marks.there("told").await;
+    drop(reader);
+    assert_eq!(ended(child).await.code, 76);
+}
+
+fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
+    while writer.write(&[b'.'; 512]).is_ok() {}
+    fcntl_setfl(&writer, OFlags::empty()).unwrap();
+    (reader, writer)
 }
