@@ -280,7 +280,10 @@ impl Drop for Engine {
     /// in the child.
     fn drop(&mut self) {
         if self.check_process().is_err() {
-            std::mem::forget(Arc::clone(&self.backend));
+            return std::mem::forget(Arc::clone(&self.backend));
+        }
+        if let Placement::Callers(schedulers) = &self.place {
+            schedulers.lock().values().for_each(|scheduler| scheduler.retire());
         }
     }
 }
@@ -289,6 +292,21 @@ impl Drop for Engine {
 mod tests {
     use super::*;
     use crate::backend::{Memory, MemoryStore};
+
+    /// Its driver, on the background thread, ends with it.
+    #[tokio::test]
+    async fn a_client_in_memory_leaves_no_scheduler_behind() {
+        let redlock = crate::Redlock::builder().memory().build().await.unwrap();
+        drop(redlock.lock("k").acquire().await.unwrap());
+        let scheduler = Arc::downgrade(&redlock.engine().scheduler());
+        drop(redlock);
+        let ends = async {
+            while scheduler.upgrade().is_some() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), ends).await.expect("it ends");
+    }
 
     /// Callers on paused clocks come and go, as in tests: each has renewals of its own, and the
     /// schedulers of ended runtimes do not accumulate.

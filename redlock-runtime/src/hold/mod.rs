@@ -9,6 +9,7 @@ mod ledger;
 mod new_hold;
 mod offer;
 mod record;
+mod renewal_batch;
 mod schedule;
 mod scheduler;
 mod step;

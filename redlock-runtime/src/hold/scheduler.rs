@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use super::alarm::Alarm;
 use super::in_flight::{InFlightLimit, InFlightLimits};
 use super::record::Hold;
+use super::renewal_batch::{BATCH, batches, company, early, magnitude};
 use super::schedule::Schedule;
 use super::step::Step;
 use crate::backend::{Claim, Fault, Found, Release};
@@ -22,9 +23,6 @@ use crate::process::PerProcess;
 use crate::shield::shielded;
 use crate::state::LostReason;
 use crate::{backoff, process, telemetry};
-
-/// Keys in one script: enough to save round trips, few enough not to block the server.
-const BATCH: usize = 100;
 
 /// Renews the leases of every client that shares its executor and clock.
 #[derive(Debug)]
@@ -45,6 +43,8 @@ struct SchedulerState {
     is_driven: bool,
     /// Until when the driver sleeps. A lease that is due earlier must wake it.
     wakes_at: Moment,
+    /// No lease will be registered any more.
+    is_retired: bool,
 }
 
 impl SchedulerState {
@@ -85,6 +85,11 @@ impl SchedulerState {
         due
     }
 
+    /// Is there nothing left to drive, and nothing to come?
+    fn is_over(&self) -> bool {
+        self.is_retired && self.schedule.next().is_none()
+    }
+
     /// Does the driver have to be woken for a lease that is due at `at`?
     fn wakes_for(&mut self, at: Moment) -> bool {
         let is_first = at < self.wakes_at;
@@ -95,8 +100,12 @@ impl SchedulerState {
 
 impl Scheduler {
     pub(crate) fn new(executor: Executor, clock: Clock) -> Arc<Self> {
-        let state =
-            SchedulerState { schedule: Schedule::new(), is_driven: false, wakes_at: Moment::NEVER };
+        let state = SchedulerState {
+            schedule: Schedule::new(),
+            is_driven: false,
+            wakes_at: Moment::NEVER,
+            is_retired: false,
+        };
         Arc::new(Self {
             state: Mutex::new(state),
             wake: Notify::new(),
@@ -154,6 +163,12 @@ impl Scheduler {
         state.reschedule(hold, Moment::ZERO);
         state.wakes_at = Moment::ZERO;
         drop(state);
+        self.wake.notify_one();
+    }
+
+    /// No lease will be registered any more.
+    pub(crate) fn retire(&self) {
+        self.state.lock().is_retired = true;
         self.wake.notify_one();
     }
 
@@ -288,35 +303,6 @@ impl Scheduler {
     }
 }
 
-/// Equal for times of which the longer one is less than twice the shorter one, mostly.
-fn magnitude(time: Duration) -> u32 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1).ilog2()
-}
-
-/// By how much a renewal may be early in order to join a batch of others.
-fn company(hold: &Hold) -> Duration {
-    hold.leeway() / 4
-}
-
-/// By how much a renewal may be early because its last batch was full.
-fn early(hold: &Hold) -> Duration {
-    hold.leeway() * 3 / 4
-}
-
-/// Parts of a batch of keys each, at least one hold in each of them.
-fn batches(holds: Vec<Arc<Hold>>) -> Vec<Vec<Arc<Hold>>> {
-    let (mut batches, mut keys) = (vec![Vec::new()], 0);
-    for hold in holds {
-        if keys > 0 && keys + hold.key_count() > BATCH {
-            batches.push(Vec::new());
-            keys = 0;
-        }
-        keys += hold.key_count();
-        batches.last_mut().unwrap_or_else(|| unreachable!("there is one")).push(hold);
-    }
-    batches
-}
-
 fn settle(batch: &[Arc<Hold>], sent: Moment, answer: &Result<Vec<Option<Found>>, Fault>) {
     match answer {
         Ok(outcomes) => {
@@ -368,6 +354,9 @@ impl DriverGuard {
         loop {
             #[cfg(test)]
             assert!(!scheduler.dies.swap(false, Ordering::Relaxed), "killed");
+            if scheduler.state.lock().is_over() {
+                return;
+            }
             let (batches, next) = scheduler.collect(scheduler.clock.now());
             limits.tidy();
             for batch in batches {

@@ -16,6 +16,7 @@ use crate::background_thread;
 use crate::clock::{Clock, Moment};
 use crate::mutex::Mutex;
 use crate::process::PerProcess;
+use crate::shield::shielded;
 use crate::state::Released;
 use crate::thread_exit::{self, Unsent};
 
@@ -49,7 +50,7 @@ struct UnawaitedRelease {
     /// From this moment on the background sends the release: the caller's runtime may have stopped.
     deadline: Moment,
     /// Its drop tells that the release is over.
-    _over: oneshot::Sender<()>,
+    over: Option<oneshot::Sender<()>>,
 }
 
 impl UnawaitedRelease {
@@ -58,6 +59,14 @@ impl UnawaitedRelease {
         // Not bound by the cooperative budget: it is polled once, and by chance.
         let release = pin!(unconstrained(self.release.as_mut()));
         release.poll(&mut nobody).is_ready() || now >= self.deadline
+    }
+}
+
+impl Drop for UnawaitedRelease {
+    /// Whoever drops it may be another caller, or the reaper, and the waker that this calls may
+    /// panic.
+    fn drop(&mut self) {
+        shielded(|| drop(self.over.take()));
     }
 }
 
@@ -78,7 +87,7 @@ fn begin(mut task: ReleaseTask, route: Arc<dyn LockBackend>, over: oneshot::Send
     let patience = patience(&task.engine);
     let release = Box::pin(inline(task, route));
     let now = Clock::Boot.now();
-    let mut sent = UnawaitedRelease { release, deadline: now.plus(patience), _over: over };
+    let mut sent = UnawaitedRelease { release, deadline: now.plus(patience), over: Some(over) };
     if sent.is_over(now) {
         return;
     }
@@ -117,13 +126,13 @@ fn add<T>(
         (added, std::mem::replace(&mut unawaited.has_reaper, true))
     };
     // Without a background thread, the releases stay in the list for the next unawaited release.
-    if !has_reaper && background_thread::spawn(reap(unawaited)).is_err() {
-        unawaited.lock().has_reaper = false;
+    if !has_reaper {
+        let _ = background_thread::spawn(reap(ReaperGuard { unawaited, is_done: false }));
     }
     added
 }
 
-/// If the reaper dies, the next unawaited release starts another one.
+/// If the reaper dies, or is not started, the next unawaited release starts another one.
 struct ReaperGuard {
     unawaited: &'static Mutex<Unawaited>,
     is_done: bool,
@@ -137,9 +146,8 @@ impl Drop for ReaperGuard {
     }
 }
 
-async fn reap(all: &'static Mutex<Unawaited>) {
-    let mut guard = ReaperGuard { unawaited: all, is_done: false };
-    let mut in_vain = 0;
+async fn reap(mut guard: ReaperGuard) {
+    let (all, mut in_vain) = (guard.unawaited, 0);
     for pass in 1_u64.. {
         Clock::Boot.sleep_until(Clock::Boot.now().plus(LOOK)).await;
         let mut unawaited = look(all, pass % WHOLE == 0);
@@ -174,4 +182,31 @@ fn look(all: &Mutex<Unawaited>, is_whole: bool) -> MutexGuard<'_, Unawaited> {
     left.append(&mut unawaited.releases);
     unawaited.releases = left;
     unawaited
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::task::Wake;
+
+    use super::*;
+
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("a waker panics on purpose");
+        }
+    }
+
+    /// Another caller ends it, or the reaper, whose other releases must not suffer.
+    #[test]
+    fn a_release_ends_quietly_though_the_waker_of_its_caller_panics() {
+        let (over, mut is_over) = oneshot::channel();
+        let waker = Waker::from(Arc::new(Panics));
+        assert!(pin!(&mut is_over).poll(&mut Context::from_waker(&waker)).is_pending());
+        let release = Box::pin(pending());
+        drop(UnawaitedRelease { release, deadline: Moment::NEVER, over: Some(over) });
+        assert!(is_over.try_recv().is_err());
+    }
 }

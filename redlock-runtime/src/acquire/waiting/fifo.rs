@@ -122,6 +122,8 @@ impl Fifo {
             return Err(());
         };
         cx.local_queue().count_attempt();
+        let first = cx.local_queue().state().first().map(|waiter| waiter.terms);
+        telemetry::acquire_sent(first.map_or(telemetry::PROGRAMMATIC, |terms| terms.template));
         // A shutdown waits for the answer: the lock may be free, and granted.
         let _pending = engine.pending.begin();
         let within = cx.within();
@@ -129,14 +131,14 @@ impl Fifo {
         let sent = cx.now();
         match cx.patiently(queue.look(&entry.claim, entry.reserve, entry.ahead, within)).await {
             Ok(Enqueued::Granted(fencing_tokens)) => {
-                local_holder.learn(cx.local_queue(), None);
+                local_holder.learn(&engine, cx.local_queue(), None);
                 let confirmed = ConfirmedLease { sent, lease: entry.claim.expire };
                 let tenure = Tenure::new(entry.claim, confirmed, fencing_tokens);
                 // The hold begins with the attempt, as every hold does that an answer grants.
                 return Ok(Some(tenure.handed_over(sent, cx.callers())));
             }
             Ok(Enqueued::Waiting { holder, position }) => {
-                local_holder.learn(cx.local_queue(), Some(&holder));
+                local_holder.learn(&engine, cx.local_queue(), Some(&holder));
                 (entry.since, entry.token_floor) = (sent, position.token_floor);
                 self.place(cx, entry, holder, position);
             }

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::backend::Claim;
+use crate::engine::Engine;
 use crate::hold::Hold;
 use crate::local_queue::LocalQueue;
 use crate::state::LostReason;
@@ -20,7 +21,7 @@ impl LocalHolder {
 
     /// The server, which alone decides, said who has the lock of this queue. `None`: the owner that
     /// made the attempt has just acquired it, so no other owner holds it.
-    pub(crate) fn learn(self, queue: &LocalQueue, owner: Option<&str>) {
+    pub(crate) fn learn(self, engine: &Engine, queue: &LocalQueue, owner: Option<&str>) {
         let Some(hold) = self.0 else { return };
         // Each key of a hold has an owner of its own.
         let is_same = |claim: &Claim| claim.key == queue.key && claim.kind == queue.kind;
@@ -33,6 +34,8 @@ impl LocalHolder {
         let is_still = queue.state().holder.as_ref().is_some_and(|now| now.id == hold.id);
         if is_still {
             hold.lose_key(place, owner.map_or(LostReason::Expired, |_| LostReason::Stolen));
+            // It is not listed any more.
+            engine.scheduler().look_at(&hold);
         }
     }
 }

@@ -60,7 +60,7 @@ impl Poll {
         let attempt = attempt(&engine, &*engine.backend, &claim, terms.template, within);
         match cx.patiently(attempt).await {
             Ok(tenure) => {
-                local_holder.learn(cx.local_queue(), None);
+                local_holder.learn(&engine, cx.local_queue(), None);
                 // An owner value is used for one tenure only.
                 self.owner = Owner::fresh(&engine.client);
                 self.fairness.granted(cx.now());
@@ -72,7 +72,7 @@ impl Poll {
                     self.owner = Owner::fresh(&engine.client);
                 }
                 if is_decisive {
-                    local_holder.learn(cx.local_queue(), Some(&answer.holder));
+                    local_holder.learn(&engine, cx.local_queue(), Some(&answer.holder));
                 }
                 let now = cx.now();
                 self.took = now.since(begun);
