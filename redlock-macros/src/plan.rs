@@ -73,8 +73,8 @@ pub(crate) fn plan(mut args: Args, function: Function, errors: &mut Errors) -> O
         && let Some((what, way_out)) = control::in_statements(&built.before)
     {
         let message = format!(
-            "{what} ahead of the future would leave the function without the lock: move it into the \
-             `async move` block"
+            "{what} ahead of the future would leave the function without the lock: move it into \
+             the `async move` block"
         );
         errors.over(way_out, message);
         return None;

@@ -95,9 +95,8 @@ pub(crate) fn failed(failures: u32, random: f64) -> Duration {
     full.mul_f64(0.5 + random / 2.0)
 }
 
-/// The pause before the next connection to a node, after so many in a row that could not be made, or
-/// were of no use for long: all callers of a process together make no more than some dozens of them
-/// a second.
+/// The pause before a connection is made again, after so many in a row that could not be made, or
+/// were of no use for long: it is made some dozens of times a second at most.
 pub(crate) fn reconnect(failures: u32, random: f64) -> Duration {
     failed(failures.saturating_sub(1).min(3), random)
 }

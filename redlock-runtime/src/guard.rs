@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::lease::Lease;
 use super::state::{LostReason, Released};
 use crate::acquire;
-use crate::body::{HoldLink, Protect, Reentry};
+use crate::body::{Protect, Reentry};
 use crate::error::LockError;
 use crate::handoff::Ownership;
 use crate::kind::Kind;

@@ -107,8 +107,8 @@ async fn out_of_memory_refuses_new_locks_at_once_and_keeps_old_ones() {
     nothing_left(&server.raw(), &prefix, secs(3)).await;
 }
 
-/// A login with RESP3 is a command that an administrator may have taken away, and the server repeats
-/// what it does not know.
+/// A login with RESP3 is a command that may have been taken away, and the server repeats what it
+/// does not know.
 #[tokio::test]
 async fn a_login_that_the_server_does_not_know_shows_no_password() {
     let server = Server::builder().config("rename-command HELLO \"\"").start().await;
@@ -150,8 +150,7 @@ async fn missing_replicas_stop_everything_until_they_are_back() {
 /// They are renewed by one call.
 #[tokio::test]
 async fn a_key_that_is_forbidden_now_costs_its_neighbours_nothing() {
-    let server =
-        Server::builder().acl("app on >pw ~lock:* ~{lock:*}:fence &* +@all").start().await;
+    let server = Server::builder().acl("app on >pw ~lock:* ~{lock:*}:fence &* +@all").start().await;
     let redlock = Redlock::connect(server.url_for("app", "pw")).await.unwrap();
     let expire = secs(3);
     let mut guards = Vec::new();

@@ -61,9 +61,8 @@ impl HoldLink {
     /// or to the innermost call of the task inside of `hold` if that is the same or a deeper one.
     pub(crate) fn nested(hold: Arc<Hold>, origin: Option<&Arc<Self>>) -> Arc<Self> {
         let innermost = innermost(|link| link.hold.id == hold.id);
-        let has_entered = |origin: &&Arc<Self>| {
-            innermost.iter().flat_map(Self::calls).any(|link| link.is_same_call(origin))
-        };
+        let has_entered =
+            |origin: &&Arc<Self>| innermost.as_ref().is_some_and(|link| link.is_inside(origin));
         let origin = origin.map(Self::live).filter(|origin| !has_entered(origin));
         let call = origin.or(innermost.as_ref()).map_or(Relation::First, Self::same_call);
         Arc::new(Self { hold, call })
@@ -72,10 +71,20 @@ impl HoldLink {
     /// The call to which this link belongs. It names no link between them: a lease that is passed
     /// from task to task would make a long chain.
     fn same_call(self: &Arc<Self>) -> Relation {
+        Relation::Of(Arc::clone(self.base()))
+    }
+
+    /// The link that its call began with.
+    fn base(self: &Arc<Self>) -> &Arc<Self> {
         match &self.call {
-            Relation::Of(link) => Relation::Of(Arc::clone(link)),
-            Relation::First | Relation::Reentry(_) => Relation::Of(Arc::clone(self)),
+            Relation::Of(link) => link,
+            Relation::First | Relation::Reentry(_) => self,
         }
+    }
+
+    /// Is this the call of `other`, or one inside of it, however deep?
+    fn is_inside(self: &Arc<Self>, other: &Self) -> bool {
+        self.calls().any(|call| call.is_same_call(other))
     }
 
     fn is_same_call(&self, other: &Self) -> bool {
@@ -142,10 +151,12 @@ impl Drop for Entered {
 
 /// The innermost link of the current task that is the wanted one.
 fn innermost(is_it: impl Fn(&HoldLink) -> bool) -> Option<Arc<HoldLink>> {
-    let find = |links: &RefCell<Vec<Arc<HoldLink>>>| {
-        links.borrow().iter().rev().find(|link| is_it(link)).map(Arc::clone)
-    };
-    ENTERED.try_with(find).ok().flatten()
+    with_links(|links| links.iter().rev().find(|link| is_it(link)).map(Arc::clone)).flatten()
+}
+
+/// `None`: the thread is about to end.
+fn with_links<T>(look: impl FnOnce(&[Arc<HoldLink>]) -> T) -> Option<T> {
+    ENTERED.try_with(|links| look(&links.borrow())).ok()
 }
 
 /// The link to the lock that the current task took last.
@@ -155,17 +166,20 @@ pub(crate) fn current() -> Option<Arc<HoldLink>> {
 
 /// The holds of the current task, the one taken last first; one may come several times.
 pub(crate) fn holds() -> Vec<Arc<Hold>> {
-    let holds = |links: &RefCell<Vec<Arc<HoldLink>>>| {
-        links.borrow().iter().rev().map(|link| Arc::clone(&link.hold)).collect()
-    };
-    ENTERED.try_with(holds).unwrap_or_default()
+    with_links(|links| links.iter().rev().map(|link| Arc::clone(&link.hold)).collect())
+        .unwrap_or_default()
 }
 
 /// The current task's hold of a key of one client, if its lease still holds. `name`: the key
 /// without the client's prefix.
 pub(crate) fn find(client: u64, name: &str) -> Option<Held> {
-    let is_it = |link: &HoldLink| link.hold.client.id == client && link.hold.has_key(name);
-    let link = innermost(is_it).filter(|link| !link.hold.is_over())?;
+    let is_it = |link: &&Arc<HoldLink>| link.hold.client.id == client && link.hold.has_key(name);
+    // A body may have begun outside of the calls in which it is polled now.
+    let link = with_links(|links| {
+        let own = links.iter().rev().filter(is_it);
+        own.reduce(|inner, outer| if outer.is_inside(inner) { outer } else { inner }).cloned()
+    });
+    let link = link.flatten().filter(|link| !link.hold.is_over())?;
     Some(Held { parent: Arc::clone(link.live()) })
 }
 
@@ -278,7 +292,7 @@ impl Held {
     fn reenter(&self, turn: Turn) -> Reentry {
         let hold = Arc::clone(&self.parent.hold);
         let call = ReentrantCall {
-            parent: Arc::clone(&self.parent),
+            parent: Arc::clone(self.parent.base()),
             children: Turns::default(),
             is_over: AtomicBool::new(false),
         };

@@ -119,7 +119,7 @@ impl Candidate {
                 Err(error) if may_pass(&error) => {
                     failures += 1;
                     self.tell_failure(&error, failures);
-                    self.pause(pause_after(&error, failures)).await?;
+                    self.pause(self.pause_after(&error, failures)).await?;
                 }
                 Err(error) => return Err(error),
             }
@@ -133,6 +133,17 @@ impl Candidate {
             self.pause(backoff::STEPPED_DOWN).await?;
         }
         Ok(())
+    }
+
+    /// How long to pause after so many failures. A campaign that an outage has ended, as the client
+    /// does not wait for longer, has paused between its own attempts already.
+    fn pause_after(&self, error: &LockError, failures: u32) -> Duration {
+        let (random, outage_wait) = (fastrand::f64(), self.engine().outage_wait);
+        if outage_wait.is_some() && matches!(error, LockError::Unavailable { .. }) {
+            backoff::failed(failures, random)
+        } else {
+            backoff::campaign(failures, random)
+        }
     }
 
     /// Returns when the time is up, or with a shutdown.
@@ -181,17 +192,6 @@ fn may_pass(error: &LockError) -> bool {
         | LockError::ExpireTooShort { .. } => true,
         LockError::Unavailable { .. } => error.retry_after().is_some(),
         _ => false,
-    }
-}
-
-/// How long to pause after so many failures. A campaign that an outage ended has paused between its
-/// own attempts already.
-fn pause_after(error: &LockError, failures: u32) -> Duration {
-    let random = fastrand::f64();
-    if error.is_unavailable() {
-        backoff::failed(failures, random)
-    } else {
-        backoff::campaign(failures, random)
     }
 }
 

@@ -14,6 +14,8 @@ use crate::kind::Kind;
 use crate::options::{Policy, Wait};
 use crate::{acquire, telemetry};
 
+mod candidacy;
+
 /// A lock that may be acquired, from [`lock`](crate::Redlock::lock). What is not set here comes
 /// from the client.
 ///
@@ -357,11 +359,6 @@ impl LockRequest {
         Ok(output)
     }
 
-    /// As a call that began after so many shutdowns, and waits for as long as it takes.
-    pub(super) fn of_candidate(self, shutdowns: u64) -> Self {
-        Self { shutdowns: Some(shutdowns), ..self.wait(Wait::Forever) }
-    }
-
     fn policy(&self) -> Result<Policy, LockError> {
         self.policy.with(self.expire, self.wait, self.max_renew)?.with_min_hold(self.min_hold)
     }
@@ -373,41 +370,5 @@ impl LockRequest {
             kind.check_several(policy.min_hold())?;
         }
         Ok((policy, kind))
-    }
-
-    /// Finds the mistakes that every attempt would meet.
-    pub(super) fn check(&self) -> Result<(), LockError> {
-        self.policy().map_err(|error| error.about(self.name()))?;
-        self.key.as_ref().map_err(LockError::clone)?;
-        self.engine.check_process()
-    }
-
-    /// Finds what cannot have a leader. Several keys are exclusive in any case.
-    pub(super) fn check_lead(&self) -> Result<(), LockError> {
-        if self.further.is_none() { self.kind.clone()?.check_lead() } else { Ok(()) }
-    }
-
-    pub(super) fn engine(&self) -> &Arc<Engine> {
-        &self.engine
-    }
-
-    /// The key, without the client's prefix.
-    pub(super) fn name(&self) -> &str {
-        self.key.as_ref().map_or("", LockKey::name)
-    }
-
-    pub(super) fn template(&self) -> &'static str {
-        self.label
-    }
-
-    /// Fails where an acquire would re-enter a hold of the current task.
-    pub(super) fn check_not_held(&self) -> Result<(), LockError> {
-        let names = self.key.iter().chain(self.further.iter().flatten()).map(LockKey::name);
-        match reentrancy::find_all(self.engine.id, names)? {
-            Some(_) => {
-                Err(LockError::AlreadyHeld { key: self.name().to_owned(), with: Vec::new() })
-            }
-            None => Ok(()),
-        }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct ReleaseUnderWay {
     queue: QueueHandle,
     /// Local waiters wait for its end, which wakes the poller, whatever the outcome.
     is_awaited: bool,
-    /// Counts it where its caller does not await it.
+    /// Counts it once its caller does not await it, or the background thread has to send it.
     count: Option<CountedRelease>,
 }
 
@@ -56,7 +56,8 @@ impl ReleaseUnderWay {
 
     /// It is counted at every moment: before the earlier count ends.
     fn count_in(&mut self, counts: &Arc<ReleaseCounts>) {
-        self.count = Some(CountedRelease::new(counts, self.queue.key.shared()));
+        let before = self.count.replace(CountedRelease::new(counts, self.queue.key.shared()));
+        drop(before);
     }
 
     /// Local waiters do not wait for its end any more.
@@ -80,5 +81,62 @@ impl ReleaseUnderWay {
 impl Drop for ReleaseUnderWay {
     fn drop(&mut self) {
         self.wake_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::key::LockKey;
+    use crate::kind::Kind;
+    use crate::local_queue::LocalQueues;
+
+    fn join(queues: &LocalQueues, name: &str, kind: Kind) -> QueueHandle {
+        queues.join(&LockKey::new("", name).unwrap(), kind, None)
+    }
+
+    #[test]
+    fn background_releases_are_counted_one_by_one() {
+        let queues = LocalQueues::new(9);
+        let handle = join(&queues, "a", Kind::Exclusive);
+        // Each reader has a queue of its own.
+        let (reader, other) = (join(&queues, "a", Kind::Read), join(&queues, "b", Kind::Read));
+        let have_releases = || [&handle, &reader].map(QueueHandle::has_background_release);
+        assert_eq!(have_releases(), [false; 2]);
+        let in_background = |handle: QueueHandle| {
+            let mut release = handle.begin_release(false);
+            release.goes_on_in_background();
+            release
+        };
+        let (first, second) =
+            (in_background(handle.another()), in_background(join(&queues, "a", Kind::Read)));
+        assert!(!other.has_background_release());
+        drop(first);
+        assert_eq!(have_releases(), [true; 2]);
+        drop(second);
+        assert_eq!(have_releases(), [false; 2]);
+    }
+
+    /// Others that begin meanwhile keep nobody waiting.
+    #[test]
+    fn whoever_waits_for_releases_waits_for_those_that_had_begun() {
+        let queues = LocalQueues::new(9);
+        let handle = join(&queues, "a", Kind::Exclusive);
+        let leaving = || {
+            let mut release = handle.another().begin_release(false);
+            release.leaves();
+            release
+        };
+        let first = leaving();
+        let mut waiting = Box::pin(handle.has_left());
+        let nobody = &mut Context::from_waker(Waker::noop());
+        assert!(waiting.as_mut().poll(nobody).is_pending());
+        let second = leaving();
+        drop(first);
+        assert!(waiting.as_mut().poll(nobody).is_ready() && handle.is_leaving());
+        drop(second);
+        assert!(!handle.is_leaving());
     }
 }

@@ -49,8 +49,8 @@ struct UnawaitedRelease {
     release: Pin<Box<dyn Future<Output = Result<Released, Fault>> + Send>>,
     /// From this moment on the background sends the release: the caller's runtime may have stopped.
     deadline: Moment,
-    /// Its drop tells that the release is over.
-    over: Option<oneshot::Sender<()>>,
+    /// Dropped last, when the background has the release, or it was answered.
+    _over: TellsOver,
 }
 
 impl UnawaitedRelease {
@@ -62,11 +62,13 @@ impl UnawaitedRelease {
     }
 }
 
-impl Drop for UnawaitedRelease {
-    /// Whoever drops it may be another caller, or the reaper, and the waker that this calls may
-    /// panic.
+/// Its drop tells the caller of a release that the release is over.
+struct TellsOver(Option<oneshot::Sender<()>>);
+
+impl Drop for TellsOver {
+    /// Another caller or the reaper drops it, and the waker that this calls may panic.
     fn drop(&mut self) {
-        shielded(|| drop(self.over.take()));
+        shielded(|| drop(self.0.take()));
     }
 }
 
@@ -87,7 +89,8 @@ fn begin(mut task: ReleaseTask, route: Arc<dyn LockBackend>, over: oneshot::Send
     let patience = patience(&task.engine);
     let release = Box::pin(inline(task, route));
     let now = Clock::Boot.now();
-    let mut sent = UnawaitedRelease { release, deadline: now.plus(patience), over: Some(over) };
+    let mut sent =
+        UnawaitedRelease { release, deadline: now.plus(patience), _over: TellsOver(Some(over)) };
     if sent.is_over(now) {
         return;
     }
@@ -186,7 +189,6 @@ fn look(all: &Mutex<Unawaited>, is_whole: bool) -> MutexGuard<'_, Unawaited> {
 
 #[cfg(test)]
 mod tests {
-    use std::future::pending;
     use std::task::Wake;
 
     use super::*;
@@ -205,8 +207,7 @@ mod tests {
         let (over, mut is_over) = oneshot::channel();
         let waker = Waker::from(Arc::new(Panics));
         assert!(pin!(&mut is_over).poll(&mut Context::from_waker(&waker)).is_pending());
-        let release = Box::pin(pending());
-        drop(UnawaitedRelease { release, deadline: Moment::NEVER, over: Some(over) });
+        drop(TellsOver(Some(over)));
         assert!(is_over.try_recv().is_err());
     }
 }

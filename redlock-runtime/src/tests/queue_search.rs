@@ -70,8 +70,7 @@ fn callers_that_leave_in_their_order_read_few_entries_each() {
         let mut most = 0;
         for (place, claim) in (0_u32..).zip(&waiting) {
             server.take_listed();
-            let leaves =
-                Release { may_be_queued: true, ahead: Some(place), ..Release::of(claim) };
+            let leaves = Release { may_be_queued: true, ahead: Some(place), ..Release::of(claim) };
             simulated::release(leaves, true).ask(&mut server, false);
             most = most.max(server.take_listed());
         }

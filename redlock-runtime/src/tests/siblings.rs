@@ -214,6 +214,16 @@ async fn a_call_in_a_scope_does_not_wait_for_the_call_of_the_scope() {
         tokio::spawn(guard.lease().scope(again())).await.unwrap().unwrap();
         guard.protect(outer.scope(again())).await.unwrap().unwrap();
         tokio::spawn(guard.lease().scope(outer.scope(again()))).await.unwrap().unwrap();
+        // It has begun outside of the guard.
+        let (begin, begun) = tokio::sync::oneshot::channel();
+        let mut late = Box::pin(outer.scope(async {
+            begun.await.unwrap();
+            again().await
+        }));
+        let polled = poll_fn(|cx| Poll::Ready(late.as_mut().poll(cx))).await;
+        assert!(polled.is_pending());
+        begin.send(()).unwrap();
+        guard.protect(late).await.unwrap().unwrap();
     };
     redlock.lock("k").run(inside).await.unwrap();
 }

@@ -8,7 +8,8 @@ use super::commands::{Deadline, ScriptCall, by_kind, exclusive, no_undo, send_sc
 use super::connection::{Batching, Loan, Source};
 use super::route::Route;
 use crate::backend::{
-    CLAIM_WINDOW, Claim, Enqueued, Fault, FifoQueue, Position, Reply, Rotated, Subscription, TokensUsed,
+    CLAIM_WINDOW, Claim, Enqueued, Fault, FifoQueue, Position, Reply, Rotated, Subscription,
+    TokensUsed,
 };
 use crate::kind::group_of;
 use crate::owner::Owner;

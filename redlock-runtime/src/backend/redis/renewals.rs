@@ -6,7 +6,7 @@ use deadpool_redis::redis::Value;
 
 use super::commands::{Deadline, Failure, ScriptCall, exclusive, no_undo, send_script, shared};
 use super::connection::{MinReplicas, Source};
-use super::route::Route;
+use super::route::{Route, is_about_a_key};
 use crate::backend::{Claim, Fault, Found, LockBackend};
 use crate::kind::Kind;
 use crate::shield::tell;
@@ -83,8 +83,13 @@ impl<S: Source> Route<S> {
         match tokio::join!(self.renew(first, within), self.renew(second, within)) {
             (Err(fault), Err(_)) => Err(fault),
             (one, two) => {
-                let one = one.unwrap_or_else(|_| vec![None; first.len()]);
-                let two = two.unwrap_or_else(|_| vec![None; second.len()]);
+                let unknown = |fault: Fault, leases| {
+                    let nodes = fault.nodes_text();
+                    tell!(debug, nodes, "a part of the leases was not renewed, it is tried again");
+                    vec![None; leases]
+                };
+                let one = one.unwrap_or_else(|fault| unknown(fault, first.len()));
+                let two = two.unwrap_or_else(|fault| unknown(fault, second.len()));
                 Ok([one, two].concat())
             }
         }
@@ -111,6 +116,10 @@ impl<S: Source> Route<S> {
         // One of two answers is better than none: the leases of the other one are unknown.
         let (mut shared, mut exclusive) = match (shared, exclusive) {
             (Err(failure), Err(_)) => return Err(failure),
+            // Its leases are renewed in halves, and so are all.
+            (Err(failure), _) | (_, Err(failure)) if is_about_a_key(&failure.error) => {
+                return Err(failure);
+            }
             (Err(failure), Ok(found)) if found.is_empty() => return Err(failure),
             (shared, exclusive) => {
                 let found = |answer: Result<Vec<_>, _>| answer.unwrap_or_default().into_iter();

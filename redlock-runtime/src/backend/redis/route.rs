@@ -213,7 +213,7 @@ fn is_queue_out_of_reach<S: Source>(error: &NodeError) -> bool {
 }
 
 /// Is not the command forbidden, but one of its keys?
-fn is_about_a_key(error: &NodeError) -> bool {
+pub(super) fn is_about_a_key(error: &NodeError) -> bool {
     error.kind() == NodeErrorKind::NoPermission && error.message().contains("key")
 }
 

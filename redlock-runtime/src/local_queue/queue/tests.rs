@@ -280,48 +280,6 @@ fn a_lock_that_is_promised_or_being_released_is_taken() {
     assert!(!handle.queue.state().is_taken_here(at(100)) && has_news(&handle));
 }
 
-#[test]
-fn background_releases_are_counted_one_by_one() {
-    let queues = LocalQueues::new(9);
-    let handle = queues.join(&key("a"), Kind::Exclusive, None);
-    // Each reader has a queue of its own.
-    let (reader, other) = (join_read(&queues, "a"), join_read(&queues, "b"));
-    let have_releases = || [&handle, &reader].map(QueueHandle::has_background_release);
-    assert_eq!(have_releases(), [false; 2]);
-    let in_background = |handle: QueueHandle| {
-        let mut release = handle.begin_release(false);
-        release.goes_on_in_background();
-        release
-    };
-    let (first, second) = (in_background(handle.another()), in_background(join_read(&queues, "a")));
-    assert!(!other.has_background_release());
-    drop(first);
-    assert_eq!(have_releases(), [true; 2]);
-    drop(second);
-    assert_eq!(have_releases(), [false; 2]);
-}
-
-/// Others that begin meanwhile keep nobody waiting.
-#[test]
-fn whoever_waits_for_releases_waits_for_those_that_had_begun() {
-    let queues = LocalQueues::new(9);
-    let handle = queues.join(&key("a"), Kind::Exclusive, None);
-    let leaving = || {
-        let mut release = handle.another().begin_release(false);
-        release.leaves();
-        release
-    };
-    let first = leaving();
-    let mut waiting = Box::pin(handle.has_left());
-    let nobody = &mut Context::from_waker(Waker::noop());
-    assert!(waiting.as_mut().poll(nobody).is_pending());
-    let second = leaving();
-    drop(first);
-    assert!(waiting.as_mut().poll(nobody).is_ready() && handle.is_leaving());
-    drop(second);
-    assert!(!handle.is_leaving());
-}
-
 fn join_read(queues: &LocalQueues, name: &str) -> QueueHandle {
     queues.join(&key(name), Kind::Read, None)
 }

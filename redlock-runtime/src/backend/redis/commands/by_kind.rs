@@ -8,8 +8,11 @@ use crate::backend::{Acquired, Claim, Release};
 use crate::fencing::FencingToken;
 use crate::kind::Kind;
 
+/// How a reply is read.
+type Decode<T> = fn(&Value) -> Option<Timed<T>>;
+
 /// The command, and how its reply is read.
-pub(crate) fn acquire(claim: &Claim) -> (ScriptCall, fn(&Value) -> Option<Timed<Acquired>>) {
+pub(crate) fn acquire(claim: &Claim) -> (ScriptCall, Decode<Acquired>) {
     match claim.kind {
         Kind::Exclusive => (exclusive::acquire::call(claim), exclusive::acquire::decode),
         Kind::Read | Kind::Permits(_) => (shared::acquire::call(claim), shared::acquire::decode),

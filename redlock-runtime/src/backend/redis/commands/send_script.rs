@@ -31,7 +31,7 @@ impl Deadline {
         Self { end: Instant::now() + within, within }
     }
 
-    fn left(&self) -> Duration {
+    pub(crate) fn left(&self) -> Duration {
         self.end.saturating_duration_since(Instant::now())
     }
 }

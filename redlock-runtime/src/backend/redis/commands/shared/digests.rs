@@ -21,7 +21,7 @@ fn the_digests_are_pinned() {
     for (script, digest) in [
         (&acquire::SCRIPT, "9504ea0d596f12d57efe6f9822f89af4a20184c1"),
         (&enqueue::SCRIPT, "ada52f8c347cda1a375ba3665f38ea7eba6c04bb"),
-        (&release::SCRIPT, "8671e160194db35b6633fec1961880c745fc0d19"),
+        (&release::SCRIPT, "f09cb41c58f56dcb4d02de34bb5aa8cad4aef058"),
         (&renew::SCRIPT, "11c001df35682c69e413db14bc1df9e9fcfe2caa"),
         (&raise::SCRIPT, "6dd0787fab2a9b55c9eb46ef7a8b236150189328"),
         (&downgrade::SCRIPT, "35b399a3a6a747ee9628c759201182ea163fcaaf"),

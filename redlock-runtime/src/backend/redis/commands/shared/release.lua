@@ -9,7 +9,7 @@ local lock, holders, queue_key = KEYS[1], KEYS[2], KEYS[5]
 local owner, marker = ARGV[1], ARGV[2]
 local has_waiters = queue_key and redis.pcall('LLEN', queue_key) ~= 0
 local queue = has_waiters and queue_of(lock, KEYS[3], KEYS[4], queue_key, owner)
-if queue and ARGV[3] ~= '' then
+if queue and (ARGV[3] or '') ~= '' then
   queue.leave(owner, ARGV[3])
 end
 local holder = redis.call('GET', lock)

@@ -1,0 +1,133 @@
+use std::sync::atomic::AtomicU32;
+
+use tokio::time::{sleep, timeout};
+
+use super::*;
+use crate::backend::redis::connection::Scripted;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A distant server: its connections take three seconds to be made, and are counted.
+#[derive(Default)]
+struct Far {
+    made: AtomicU32,
+}
+
+impl Source for Far {
+    type Connection = Scripted;
+
+    // Without a second attempt.
+    const LEADS_TO_ONE: bool = false;
+
+    async fn connect(&self) -> RedisResult<Scripted> {
+        self.made.fetch_add(1, Ordering::Relaxed);
+        sleep(3 * SECOND).await;
+        Ok(Scripted::default())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connect_outlives_those_who_wait_for_it() {
+    let far = Arc::new(Far::default());
+    let link = SharedConnection::new(Arc::clone(&far));
+    for _ in 0..2 {
+        assert!(timeout(SECOND, link.borrow()).await.is_err());
+    }
+    assert!(timeout(2 * SECOND, link.borrow()).await.unwrap().is_ok());
+    assert_eq!(far.made.load(Ordering::Relaxed), 1);
+    assert!(link.is_connected());
+}
+
+/// Refuses connections.
+struct Refusing;
+
+impl Source for Refusing {
+    type Connection = Scripted;
+
+    async fn connect(&self) -> RedisResult<Scripted> {
+        Err(broken())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_is_asked_for_some_dozens_of_connections_a_second() {
+    let link = SharedConnection::new(Arc::new(Refusing));
+    let begun = Instant::now();
+    for _ in 0..1_000 {
+        assert!(link.borrow().await.is_err());
+    }
+    assert!(begun.elapsed() > 30 * SECOND, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_was_of_use_is_replaced_at_once_and_others_are_not() {
+    let link = SharedConnection::new(Arc::new(Scripted::default()));
+    let begun = Instant::now();
+    for _ in 0..1_000 {
+        link.discard(&link.borrow().await.unwrap());
+    }
+    assert!(begun.elapsed() > 30 * SECOND, "{:?}", begun.elapsed());
+    let loan = link.borrow().await.unwrap();
+    sleep(SECOND).await;
+    link.discard(&loan);
+    let discarded = Instant::now();
+    assert!(link.borrow().await.is_ok() && discarded.elapsed().is_zero());
+}
+
+/// A cluster of which one part does not answer, however often a connection is made.
+#[derive(Default)]
+struct Partial {
+    made: AtomicU32,
+}
+
+impl Source for Partial {
+    type Connection = Scripted;
+
+    const LEADS_TO_ONE: bool = false;
+
+    async fn connect(&self) -> RedisResult<Scripted> {
+        self.made.fetch_add(1, Ordering::Relaxed);
+        Ok(Scripted::default())
+    }
+
+    async fn leads(_: &mut Scripted, key: Option<&str>) -> bool {
+        key.is_none()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn commands_that_fail_in_a_row_do_not_replace_a_connection_each() {
+    let cluster = Arc::new(Partial::default());
+    let link = SharedConnection::new(Arc::clone(&cluster));
+    let loan = link.borrow().await.unwrap();
+    for _ in 0..1_000 {
+        link.failed(&loan, "k");
+        sleep(SECOND / 1_000).await;
+    }
+    let replaced = cluster.made.load(Ordering::Relaxed) - 1;
+    assert!((1..=6).contains(&replaced), "{replaced} in a second");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_given_as_long_to_answer_as_it_took_to_be_made() {
+    let link = SharedConnection::new(Arc::new(Scripted::default()));
+    let install =
+        |took| link.current.lock().install(&Scripted::default(), Scripted::default(), took);
+    let before = |silence| CLOCK.now().minus(silence);
+    let loan = install(SECOND);
+    let now = CLOCK.now();
+    assert!(!loan.is_silent(now, now.plus(SECOND / 2)), "its answer may be on the way");
+    loan.heard();
+    assert!(!loan.is_silent(now.plus(SECOND), now.plus(SECOND * 3 / 2)), "it has answered");
+    assert!(loan.is_silent(now.plus(2 * SECOND), now.plus(2 * SECOND)), "since the first");
+
+    for took in [SECOND / 2, 100 * SECOND] {
+        let loan = install(took);
+        // The command was sent just now, however long this test takes.
+        link.gave_no_answer(&loan, CLOCK.now().plus(3600 * SECOND), "k");
+        loan.heard();
+        assert!(link.is_connected() && !link.fell_silent());
+        link.gave_no_answer(&loan, before(2 * SECOND), "k");
+        assert!(!link.is_connected() && link.fell_silent());
+    }
+}

@@ -1,0 +1,53 @@
+//! What leader election needs of a request.
+
+use std::sync::Arc;
+
+use super::LockRequest;
+use crate::body::reentrancy;
+use crate::engine::Engine;
+use crate::error::LockError;
+use crate::key::LockKey;
+use crate::options::Wait;
+
+impl LockRequest {
+    /// As a call that began after so many shutdowns, and waits for as long as it takes.
+    pub(in crate::client) fn of_candidate(self, shutdowns: u64) -> Self {
+        Self { shutdowns: Some(shutdowns), ..self.wait(Wait::Forever) }
+    }
+
+    /// Finds the mistakes that every attempt would meet.
+    pub(in crate::client) fn check(&self) -> Result<(), LockError> {
+        self.policy().map_err(|error| error.about(self.name()))?;
+        self.key.as_ref().map_err(LockError::clone)?;
+        self.engine.check_process()
+    }
+
+    /// Finds what cannot have a leader. Several keys are exclusive in any case.
+    pub(in crate::client) fn check_lead(&self) -> Result<(), LockError> {
+        if self.further.is_none() { self.kind.clone()?.check_lead() } else { Ok(()) }
+    }
+
+    pub(in crate::client) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// The key, without the client's prefix.
+    pub(in crate::client) fn name(&self) -> &str {
+        self.key.as_ref().map_or("", LockKey::name)
+    }
+
+    pub(in crate::client) fn template(&self) -> &'static str {
+        self.label
+    }
+
+    /// Fails where an acquire would re-enter a hold of the current task.
+    pub(in crate::client) fn check_not_held(&self) -> Result<(), LockError> {
+        let names = self.key.iter().chain(self.further.iter().flatten()).map(LockKey::name);
+        match reentrancy::find_all(self.engine.id, names)? {
+            Some(_) => {
+                Err(LockError::AlreadyHeld { key: self.name().to_owned(), with: Vec::new() })
+            }
+            None => Ok(()),
+        }
+    }
+}
