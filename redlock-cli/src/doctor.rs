@@ -7,7 +7,7 @@ mod server;
 
 use crate::args::DoctorArgs;
 use crate::failure::Failure;
-use crate::output::{Paint, say};
+use crate::output::{Paint, plain, say};
 use crate::servers::Servers;
 
 use finding::{Finding, Grade};

@@ -224,7 +224,15 @@ mod tests {
 
     fn held(value: &str, waiting: usize) -> Holder {
         let left = Some(Duration::from_secs(9));
-        Holder { value: value.to_owned(), owners: Vec::new(), left, votes: 1, of: 1, waiting }
+        Holder {
+            value: value.to_owned(),
+            owners: Vec::new(),
+            left,
+            votes: 1,
+            of: 1,
+            unanswered: 0,
+            waiting,
+        }
     }
 
     #[test]

@@ -114,12 +114,9 @@ async fn a_login_that_the_server_does_not_know_shows_no_password() {
     let server = Server::builder().config("rename-command HELLO \"\"").start().await;
     let url = server.url().replace("redis://", "redis://user:hunter2@") + "?protocol=resp3";
     let error = Redlock::connect(url.as_str()).await.unwrap_err();
-    let mut shown = format!("{error} {error:?}");
-    let mut source = std::error::Error::source(&error);
-    while let Some(error) = source {
-        shown += &format!(" {error} {error:?}");
-        source = error.source();
-    }
+    let first: &dyn std::error::Error = &error;
+    let sources = std::iter::successors(Some(first), |error| error.source());
+    let shown: String = sources.map(|error| format!("{error} {error:?} ")).collect();
     assert!(shown.contains("HELLO") && !shown.contains("hunter2"), "{shown}");
 }
 

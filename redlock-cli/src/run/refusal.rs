@@ -123,7 +123,7 @@ mod tests {
         let left = Some(Duration::from_secs(9));
         let owner = |value: &&str| Owner { value: (*value).to_owned(), left, votes: 1 };
         let owners = owners.iter().map(owner).collect();
-        Holder { value: value.to_owned(), owners, left, votes: 1, of: 1, waiting: 0 }
+        Holder { value: value.to_owned(), owners, left, votes: 1, of: 1, unanswered: 0, waiting: 0 }
     }
 
     #[test]

@@ -89,8 +89,8 @@ impl Supervisor<'_> {
             }
         }
         let had_terminal = self.terminal.take_back(self.group.id());
-        self.watchdog.end();
         self.say_unsaid(PATIENCE);
+        self.watchdog.end();
         let exit = self.group.exit().unwrap_or(Exit::Code(0));
         let end = end_after(exit, had_terminal, &self.phase.asked_to_end);
         Ok(Outcome { end, is_lost: self.phase.is_lost })

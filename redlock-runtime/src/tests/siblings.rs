@@ -194,7 +194,7 @@ async fn what_a_task_holds_is_found_below_a_guard_or_a_scope_from_before() {
         let guard = redlock.lock("k").acquire().await.unwrap();
         redlock.lock("other").run(guard.protect(again())).await
     };
-    redlock.lock("k").run(inside).await.unwrap().unwrap().unwrap().unwrap();
+    redlock.lock("k").run(Box::pin(inside)).await.unwrap().unwrap().unwrap().unwrap();
     let guard = redlock.lock("k").acquire().await.unwrap();
     redlock.lock("other").run(guard.lease().scope(again())).await.unwrap().unwrap();
 }
@@ -215,14 +215,14 @@ async fn a_call_in_a_scope_does_not_wait_for_the_call_of_the_scope() {
         guard.protect(outer.scope(again())).await.unwrap().unwrap();
         tokio::spawn(guard.lease().scope(outer.scope(again()))).await.unwrap().unwrap();
         // It has begun outside of the guard.
-        let (begin, begun) = tokio::sync::oneshot::channel();
+        let (door, opened) = tokio::sync::oneshot::channel();
         let mut late = Box::pin(outer.scope(async {
-            begun.await.unwrap();
+            opened.await.unwrap();
             again().await
         }));
         let polled = poll_fn(|cx| Poll::Ready(late.as_mut().poll(cx))).await;
         assert!(polled.is_pending());
-        begin.send(()).unwrap();
+        door.send(()).unwrap();
         guard.protect(late).await.unwrap().unwrap();
     };
     redlock.lock("k").run(inside).await.unwrap();

@@ -280,10 +280,6 @@ fn a_lock_that_is_promised_or_being_released_is_taken() {
     assert!(!handle.queue.state().is_taken_here(at(100)) && has_news(&handle));
 }
 
-fn join_read(queues: &LocalQueues, name: &str) -> QueueHandle {
-    queues.join(&key(name), Kind::Read, None)
-}
-
 /// The last handle of an older queue is dropped: the newer queue in its place stays.
 #[test]
 fn a_newer_queue_of_the_same_key_stays() {

@@ -9,6 +9,7 @@ use crate::backend::redis::connection::{Scripted, bulk};
 use crate::backend::redis::route::Route;
 use crate::backend::{Found, LockBackend};
 use crate::key::LockKey;
+use crate::kind::Kind;
 use crate::owner::Owner;
 
 fn claim() -> Claim {
