@@ -116,7 +116,8 @@ async fn a_login_that_the_server_does_not_know_shows_no_password() {
     let error = Redlock::connect(url.as_str()).await.unwrap_err();
     let first: &dyn std::error::Error = &error;
     let sources = std::iter::successors(Some(first), |error| error.source());
-    let shown: String = sources.map(|error| format!("{error} {error:?} ")).collect();
+    let shown: Vec<String> = sources.map(|error| format!("{error} {error:?}")).collect();
+    let shown = shown.join(" ");
     assert!(shown.contains("HELLO") && !shown.contains("hunter2"), "{shown}");
 }
 
