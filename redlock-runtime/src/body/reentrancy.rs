@@ -63,7 +63,8 @@ impl HoldLink {
         let innermost = innermost(|link| link.hold.id == hold.id);
         let has_entered =
             |origin: &&Arc<Self>| innermost.as_ref().is_some_and(|link| link.is_inside(origin));
-        let origin = origin.map(Self::live).filter(|origin| !has_entered(origin));
+        let live = |origin| Self::live_parent(origin).unwrap_or(origin);
+        let origin = origin.map(live).filter(|origin| !has_entered(origin));
         let call = origin.or(innermost.as_ref()).map_or(Relation::First, Self::same_call);
         Arc::new(Self { hold, call })
     }
@@ -96,11 +97,11 @@ impl HoldLink {
         std::iter::successors(Some(self), |link| Some(&link.reentry()?.parent))
     }
 
-    /// The innermost of these that is under way, with all those around it.
-    fn live(self: &Arc<Self>) -> &Arc<Self> {
+    /// The innermost of these that is under way, with all those around it. `None`: this one.
+    fn live_parent(self: &Arc<Self>) -> Option<&Arc<Self>> {
         let is_over = |call: &&ReentrantCall| call.is_over.load(Ordering::Acquire);
         let outermost = self.calls().filter_map(|link| link.reentry()).filter(is_over).last();
-        outermost.map_or(self, |over| &over.parent)
+        outermost.map(|over| &over.parent)
     }
 
     /// `None`: the call that took the lock.
@@ -180,7 +181,8 @@ pub(crate) fn find(client: u64, name: &str) -> Option<Held> {
         own.reduce(|inner, outer| if outer.is_inside(inner) { outer } else { inner }).cloned()
     });
     let link = link.flatten().filter(|link| !link.hold.is_over())?;
-    Some(Held { parent: Arc::clone(link.live()) })
+    let live_parent = link.live_parent().cloned();
+    Some(Held { parent: live_parent.unwrap_or(link) })
 }
 
 /// The same for several keys, which have to be those of one hold. A task that holds some of them
