@@ -153,6 +153,10 @@ async fn only_a_server_that_syncs_and_still_has_the_roll_lost_nothing() {
     let (met, server) = meet_on_the_wire([&synced, &founders, &always]).await;
     assert_eq!(memory_since(met).since, Moment::ZERO);
     assert_eq!(server.asked(), ["INFO", "GET founders", "CONFIG GET *appendfsync*"]);
+    // In RESP3, a map.
+    let map = always.replacen("*4", "%2", 1);
+    let (met, _) = meet_on_the_wire([&synced, &founders, &map]).await;
+    assert_eq!(memory_since(met).since, Moment::ZERO);
 
     for [info, founders, settings] in [
         [&synced, "$-1", &always],
