@@ -22,7 +22,7 @@ fn the_digests_are_pinned() {
         (&acquire::SCRIPT, "9504ea0d596f12d57efe6f9822f89af4a20184c1"),
         (&enqueue::SCRIPT, "ada52f8c347cda1a375ba3665f38ea7eba6c04bb"),
         (&release::SCRIPT, "f09cb41c58f56dcb4d02de34bb5aa8cad4aef058"),
-        (&renew::SCRIPT, "11c001df35682c69e413db14bc1df9e9fcfe2caa"),
+        (&renew::SCRIPT, "82eda931affe8c696035051747a4a2c9db57c0b5"),
         (&raise::SCRIPT, "6dd0787fab2a9b55c9eb46ef7a8b236150189328"),
         (&downgrade::SCRIPT, "35b399a3a6a747ee9628c759201182ea163fcaaf"),
     ] {

@@ -6,7 +6,7 @@
 -- {time, i, 0 (gone) or 1 (another owner), ...}
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local reply = {now}
+local reply, has_written = {now}, false
 for i = 1, #KEYS / 2 do
   local lock, holders = KEYS[2 * i - 1], KEYS[2 * i]
   local owner, expire, marker = ARGV[3 * i - 2], ARGV[3 * i - 1], ARGV[3 * i]
@@ -14,9 +14,12 @@ for i = 1, #KEYS / 2 do
   local holder = redis.pcall('GET', lock)
   local lease_end = holder == marker and redis.pcall('ZSCORE', holders, owner)
   if type(lease_end) == 'string' and tonumber(lease_end) > now then
-    -- Removes nothing. At `maxmemory` the first write of a script may not be one that adds, as ZADD
-    -- is, though it only changes an end here.
-    redis.call('ZREM', holders, '')
+    if not has_written then
+      -- At `maxmemory` the server refuses ZADD as the first write of a script, though this ZADD only
+      -- changes an end. This ZREM removes nothing.
+      redis.call('ZREM', holders, '')
+      has_written = true
+    end
     -- An even end: the owner has claimed the lock.
     redis.call('ZADD', holders, 'XX', string.format('%.0f', now - now % 2 + expire * 1000), owner)
     local remaining, longest = redis.call('PTTL', lock), tonumber(expire)
