@@ -18,7 +18,7 @@ pub(crate) fn each_binding(pattern: &mut Pat, visit: &mut impl FnMut(&mut PatIde
     each_binding_of(1, pattern, visit);
 }
 
-/// The same of all alternatives.
+/// Visits every part of `pattern` that binds a name, in all of its alternatives.
 pub(crate) fn every_binding(pattern: &mut Pat, visit: &mut impl FnMut(&mut PatIdent)) {
     each_binding_of(usize::MAX, pattern, visit);
 }

@@ -208,7 +208,7 @@ impl QueueHandle {
         next
     }
 
-    /// The same where a caller waits, on these terms.
+    /// Who has the lock next where a caller waits, which wants it on these terms.
     #[cold]
     fn next_waiter(
         &self,

@@ -39,22 +39,22 @@ pub(crate) struct ReleaseUnderWay {
     queue: QueueHandle,
     /// Local waiters wait for its end, which wakes the poller, whatever the outcome.
     is_awaited: bool,
-    /// Counts it once its caller does not await it, or the background thread has to send it.
+    /// Counts the release while it leaves unawaited, or while the background thread has to send it.
     count: Option<CountedRelease>,
 }
 
 impl ReleaseUnderWay {
-    /// It leaves over the connection of a caller, who does not await it.
+    /// The release leaves over the connection of a caller, who does not await it.
     pub(crate) fn leaves(&mut self) {
         self.count_in(&Arc::clone(&self.queue.shared.leaving));
     }
 
-    /// The background thread has to send it.
+    /// The background thread has to send the release.
     pub(crate) fn goes_on_in_background(&mut self) {
         self.count_in(&Arc::clone(&self.queue.shared.in_background));
     }
 
-    /// It is counted at every moment: before the earlier count ends.
+    /// Begins the new count before the earlier one ends, so that the release is always counted.
     fn count_in(&mut self, counts: &Arc<ReleaseCounts>) {
         let before = self.count.replace(CountedRelease::new(counts, self.queue.key.shared()));
         drop(before);

@@ -116,7 +116,7 @@ impl<S: Source> Route<S> {
         // One of two answers is better than none: the leases of the other one are unknown.
         let (mut shared, mut exclusive) = match (shared, exclusive) {
             (Err(failure), Err(_)) => return Err(failure),
-            // Its leases are renewed in halves, and so are all.
+            // The caller renews all leases in halves, which finds those of the forbidden key.
             (Err(failure), _) | (_, Err(failure)) if is_about_a_key(&failure.error) => {
                 return Err(failure);
             }
