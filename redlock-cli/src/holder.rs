@@ -108,7 +108,7 @@ impl Holder {
         self.votes > self.of / 2
     }
 
-    /// The same; `None`: servers that do not answer may make it one.
+    /// Does a majority make it the holder? `None`: the servers that do not answer decide that.
     pub(crate) fn is_held(&self) -> Option<bool> {
         let is_open = self.votes + self.unanswered > self.of / 2;
         (self.is_majority() || !is_open).then_some(self.is_majority())

@@ -120,7 +120,8 @@ impl Survey {
         Ok((holder.map(|holder| Holder { unanswered, ..holder }), views))
     }
 
-    /// The same. Also an error: the servers that do not answer decide whether it is held.
+    /// As [`holder`](Self::holder). It is an error, too, if the servers that do not answer decide
+    /// whether the lock is held.
     pub(crate) async fn decided_holder(
         &mut self,
         name: &str,

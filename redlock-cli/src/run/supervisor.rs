@@ -144,8 +144,8 @@ impl Supervisor<'_> {
         self.complain(format!("{why}; {what}"));
     }
 
-    /// Says it as soon as stderr takes it: a reader that stands still must not keep the lease from
-    /// being watched, nor the command from being ended.
+    /// Writes a message as soon as stderr takes it: a reader that stands still must not keep the
+    /// lease from being watched, nor the command from being ended.
     fn complain(&mut self, message: String) {
         self.phase.unsaid.push_back(message);
         self.say_unsaid(Duration::ZERO);

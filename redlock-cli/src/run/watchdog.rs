@@ -74,7 +74,7 @@ impl Watchdog {
 
     fn tell(&mut self, order: &str) {
         let told = self.pipe.write_all(format!("{order}\n").as_bytes());
-        // A reader of stderr that stands still is told later: the lease has to be watched.
+        // If the reader of stderr stands still, this is said later: the lease has to be watched.
         if told.is_err() && !self.is_gone && is_stderr_ready(Duration::ZERO) {
             self.is_gone = true;
             complain("the watchdog process is gone; do not stop or kill this redlock");
