@@ -2,7 +2,8 @@
 //!
 //! Identity is the task, not the thread: a link to a hold is in place only while the body of a
 //! locked call is polled, and moves between threads with it. Bodies are polled inside of each other
-//! as their calls are nested.
+//! as their calls are nested. A body may also poll other tasks, as those of a `LocalSet` or of a
+//! runtime of its own: each link knows its task, and other tasks do not see it.
 //!
 //! The calls inside of one hold form a tree. A call that re-enters the hold is a child of the
 //! innermost such call of its own task. A guard that re-entered is such a call too, and a future in
@@ -19,6 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::task;
+
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::hold::{Hold, Turn, Turns};
@@ -27,8 +30,12 @@ use crate::options::Wait;
 
 thread_local! {
     /// The links of the bodies that are being polled on this thread, the innermost last.
-    static ENTERED: RefCell<Vec<Arc<HoldLink>>> = const { RefCell::new(Vec::new()) };
+    static ENTERED: RefCell<Vec<OfTask>> = const { RefCell::new(Vec::new()) };
 }
+
+/// A link, and the task that polls its body; `None`: a future outside of tokio's tasks, as that of
+/// `block_on`.
+type OfTask = (Option<task::Id>, Arc<HoldLink>);
 
 /// A link to a lock that a task holds while it polls a body.
 #[derive(Debug)]
@@ -136,6 +143,7 @@ struct Entered {
 
 impl Entered {
     fn new(link: Arc<HoldLink>) -> Self {
+        let link = (task::try_id(), link);
         Self { is_in_place: ENTERED.try_with(|links| links.borrow_mut().push(link)).is_ok() }
     }
 }
@@ -152,12 +160,20 @@ impl Drop for Entered {
 
 /// The innermost link of the current task that is the wanted one.
 fn innermost(is_it: impl Fn(&HoldLink) -> bool) -> Option<Arc<HoldLink>> {
-    with_links(|links| links.iter().rev().find(|link| is_it(link)).map(Arc::clone)).flatten()
+    with_links(|links| links.iter().map(|(_, link)| link).rfind(|link| is_it(link)).cloned())
+        .flatten()
 }
 
-/// `None`: the thread is about to end.
-fn with_links<T>(look: impl FnOnce(&[Arc<HoldLink>]) -> T) -> Option<T> {
-    ENTERED.try_with(|links| look(&links.borrow())).ok()
+/// Looks at the links of the current task, the innermost last. `None`: the thread is about to end.
+fn with_links<T>(look: impl FnOnce(&[OfTask]) -> T) -> Option<T> {
+    let task = task::try_id();
+    let own = |links: &[OfTask]| links.iter().rev().take_while(|(of, _)| *of == task).count();
+    ENTERED
+        .try_with(|links| {
+            let links = links.borrow();
+            look(&links[links.len() - own(&links)..])
+        })
+        .ok()
 }
 
 /// The link to the lock that the current task took last.
@@ -167,7 +183,7 @@ pub(crate) fn current() -> Option<Arc<HoldLink>> {
 
 /// The holds of the current task, the one taken last first; one may come several times.
 pub(crate) fn holds() -> Vec<Arc<Hold>> {
-    with_links(|links| links.iter().rev().map(|link| Arc::clone(&link.hold)).collect())
+    with_links(|links| links.iter().rev().map(|(_, link)| Arc::clone(&link.hold)).collect())
         .unwrap_or_default()
 }
 
@@ -177,7 +193,7 @@ pub(crate) fn find(client: u64, name: &str) -> Option<Held> {
     let is_it = |link: &&Arc<HoldLink>| link.hold.client.id == client && link.hold.has_key(name);
     // A body may have begun outside of the calls in which it is polled now.
     let link = with_links(|links| {
-        let own = links.iter().rev().filter(is_it);
+        let own = links.iter().rev().map(|(_, link)| link).filter(is_it);
         own.reduce(|inner, outer| if outer.is_inside(inner) { outer } else { inner }).cloned()
     });
     let link = link.flatten().filter(|link| !link.hold.is_over())?;

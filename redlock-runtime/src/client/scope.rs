@@ -6,28 +6,34 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
+use tokio::task;
 
 use super::redlock::Redlock;
 
 thread_local! {
-    /// The client of the innermost scope of the task that is being polled on this thread.
-    static CLIENT: RefCell<Option<Redlock>> = const { RefCell::new(None) };
+    /// The innermost scope that is being polled on this thread.
+    static CLIENT: RefCell<Option<OfTask>> = const { RefCell::new(None) };
 }
+
+/// The client of a scope, and the task that polls it: a scope may also poll other tasks, which do
+/// not see it, as those of a `LocalSet`. `None`: a future outside of tokio's tasks.
+type OfTask = (Option<task::Id>, Redlock);
 
 /// The client of the innermost scope here, if there is one.
 pub(crate) fn in_scope() -> Option<Redlock> {
-    CLIENT.try_with(|client| client.borrow().clone()).ok().flatten()
+    let client = CLIENT.try_with(|client| client.borrow().clone()).ok().flatten();
+    client.filter(|(of, _)| *of == task::try_id()).map(|(_, client)| client)
 }
 
 /// In place while a scope is polled or dropped. At the end of a thread, when its locals are gone,
 /// there is no scope.
 struct Entered {
-    before: Option<Redlock>,
+    before: Option<OfTask>,
 }
 
 impl Entered {
     fn new(redlock: &Redlock) -> Self {
-        Self { before: replace(Some(redlock.clone())) }
+        Self { before: replace(Some((task::try_id(), redlock.clone()))) }
     }
 }
 
@@ -38,7 +44,7 @@ impl Drop for Entered {
 }
 
 /// Returns the replaced client for the caller to drop: it may be the last reference.
-fn replace(client: Option<Redlock>) -> Option<Redlock> {
+fn replace(client: Option<OfTask>) -> Option<OfTask> {
     CLIENT.try_with(|current| current.replace(client)).ok().flatten()
 }
 

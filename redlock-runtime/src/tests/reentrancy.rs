@@ -5,7 +5,10 @@ use std::pin::pin;
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Waker};
 
+use tokio::task::LocalSet;
+
 use super::fake::{Fake, client, client_at, fake};
+use crate::client::Redlock;
 use crate::guard::LockGuard;
 use crate::lease::Lease;
 
@@ -32,6 +35,32 @@ async fn a_lock_that_another_client_holds_is_not_re_entered() {
     let other = client(Arc::clone(&fake) as Arc<_>, 100);
     let nested = async { other.lock("a").try_acquire().await.unwrap().is_none() };
     assert!(redlock.lock("a").run(nested).await.unwrap());
+}
+
+/// Polls other tasks on the thread of a body.
+#[test]
+fn a_task_that_a_body_polls_does_not_have_the_lock_of_the_body() {
+    let redlock = client_at(Fake::new("fake"), 100, false);
+    let other = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let tries = async |redlock: Redlock| {
+        let (held, current) = (redlock.lock("k").try_acquire().await, Lease::current());
+        (held.unwrap().is_some(), current.is_some())
+    };
+    let local = LocalSet::new();
+    let body = async {
+        let task = local.spawn_local(tries(redlock.clone()));
+        let of_local_set = local.run_until(task).await.unwrap();
+        let own = local.run_until(tries(redlock.clone())).await;
+        let task = other.spawn(tries(redlock.clone()));
+        let nested =
+            || other.block_on(async { (task.await.unwrap(), tries(redlock.clone()).await) });
+        let (of_runtime, inside) = tokio::task::block_in_place(nested);
+        (of_local_set, of_runtime, own, inside)
+    };
+    let multi = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let seen = multi.block_on(redlock.lock("k").run(body)).unwrap();
+    let (without, with) = ((false, false), (true, true));
+    assert_eq!(seen, (without, without, with, with));
 }
 
 /// Takes a step under a lock when the locals of its thread are dropped.

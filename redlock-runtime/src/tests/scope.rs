@@ -5,6 +5,8 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::task::Poll;
 
+use tokio::task::LocalSet;
+
 use crate::client::Redlock;
 use crate::error::LockError;
 use crate::global::global;
@@ -64,6 +66,14 @@ async fn what_is_spawned_is_outside_unless_it_has_a_scope_of_its_own() {
         (plain, blocking, scoped)
     });
     assert_eq!(seen.await, (NONE.to_owned(), NONE.to_owned(), "scope".to_owned()));
+}
+
+#[tokio::test]
+async fn a_task_that_a_scope_polls_is_outside() {
+    let (redlock, local) = (client("scope").await, LocalSet::new());
+    let task = local.spawn_local(async { here() });
+    let seen = redlock.scope(local.run_until(async { (task.await.unwrap(), here()) }));
+    assert_eq!(seen.await, (NONE.to_owned(), "scope".to_owned()));
 }
 
 #[tokio::test]
