@@ -25,6 +25,13 @@ impl Binding {
     }
 }
 
+/// Attributes that box futures, known by the lifetimes that they add.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Boxing {
+    AsyncTrait,
+    AsyncRecursion,
+}
+
 /// The function under the attribute. Its body is not parsed: parsing would cost compile time and
 /// would reject half-typed bodies, and break the editor's completion in them.
 pub(crate) struct Function {
@@ -77,11 +84,16 @@ impl Function {
         bindings
     }
 
-    /// Was this an `async fn` before async-trait or async-recursion boxed its future? Such a future
-    /// may borrow every argument.
-    pub(crate) fn boxed_by_attribute(&self) -> bool {
-        let mut lifetimes = self.sig.generics.lifetimes();
-        lifetimes.any(|one| BOXING.iter().any(|name| one.lifetime.ident == name))
+    /// The attribute that has boxed the future of what was an `async fn`. Such a future may borrow
+    /// every argument. `None`: there is none.
+    pub(crate) fn boxed_by(&self) -> Option<Boxing> {
+        self.sig.generics.lifetimes().find_map(|one| {
+            match one.lifetime.ident.to_string().as_str() {
+                "async_trait" => Some(Boxing::AsyncTrait),
+                "async_recursion" => Some(Boxing::AsyncRecursion),
+                _ => None,
+            }
+        })
     }
 
     pub(crate) fn is_const_generic(&self, name: &Ident) -> bool {
@@ -153,9 +165,6 @@ fn is_small(ty: &Type) -> bool {
         _ => false,
     }
 }
-
-/// The lifetimes that these attributes add.
-const BOXING: [&str; 2] = ["async_trait", "async_recursion"];
 
 /// Is this `fn`, after any qualifiers?
 fn is_function(input: ParseStream<'_>) -> bool {

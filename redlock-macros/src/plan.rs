@@ -82,14 +82,14 @@ pub(crate) fn plan(mut args: Args, function: Function, errors: &mut Errors) -> O
     let mut names = function.names();
     let hoisted = match &shape {
         Shape::Async => None,
-        Shape::Built(built) => Some(built.hoist(&names)),
+        Shape::Built(built) => Some(built.hoist(&names, function.boxed_by())),
     };
     let known: Vec<Ident> =
         names.iter().chain(hoisted.iter().flat_map(|hoisted| &hoisted.names)).cloned().collect();
     let hoisted = hoisted.filter(|hoisted| {
         let is_new = |name: &&Ident| !names.contains(name) && Some(*name) != hoisted.this.as_ref();
         let new: Vec<Ident> = hoisted.names.iter().filter(is_new).cloned().collect();
-        function.boxed_by_attribute() || hygiene::mentions(read_by(&args, key.as_ref()), &new)
+        function.boxed_by().is_some() || hygiene::mentions(read_by(&args, key.as_ref()), &new)
     });
     names.extend(hoisted.iter().flat_map(|hoisted| hoisted.names.clone()));
     for key in key.iter().flat_map(KeyPlan::each) {

@@ -6,7 +6,7 @@ use quote::{ToTokens, quote};
 use syn::{Block, Expr, ExprAsync, ExprCall, Local, Pat, Stmt};
 
 use crate::hygiene;
-use crate::item::Function;
+use crate::item::{Boxing, Function};
 
 pub(crate) enum Shape {
     Async,
@@ -21,7 +21,8 @@ pub(crate) struct Built {
     pub(crate) block: Block,
 }
 
-/// The `let`s that async-trait puts into the block to take patterns apart.
+/// The `let`s at the head of the block that only give parameters other names, as those that
+/// async-trait puts there to take patterns apart.
 pub(crate) struct Hoisted {
     pub(crate) lets: TokenStream,
     /// The variable that `self` has been moved into.
@@ -59,10 +60,12 @@ fn boxed_async(call: &ExprCall) -> Option<&ExprAsync> {
 }
 
 impl Built {
-    /// Takes async-trait's `let`s out, so that a key can name what they bind.
-    pub(crate) fn hoist(&self, params: &[Ident]) -> Hoisted {
+    /// Takes those `let`s out, so that a key can name what they bind. async-recursion adds none:
+    /// what it has in the block is the user's.
+    pub(crate) fn hoist(&self, params: &[Ident], boxing: Option<Boxing>) -> Hoisted {
         let (mut this, mut names) = (None, Vec::new());
-        let (mut lets, mut rest, mut leading) = (quote!(), quote!(), true);
+        let (mut lets, mut rest) = (quote!(), quote!());
+        let mut leading = boxing != Some(Boxing::AsyncRecursion);
         for (n, stmt) in self.block.stmts.iter().enumerate() {
             match rebinding(stmt, params) {
                 Some((local, from)) if leading => {
@@ -74,7 +77,8 @@ impl Built {
                 }
                 _ => {
                     // async-trait's `if let Some(__ret) = None::<Ret> { return __ret; }`
-                    leading &= n == 0 && matches!(stmt, Stmt::Expr(Expr::If(_), None));
+                    let is_edge = n == 0 && matches!(stmt, Stmt::Expr(Expr::If(_), None));
+                    leading &= is_edge && boxing == Some(Boxing::AsyncTrait);
                     stmt.to_tokens(&mut rest);
                 }
             }
@@ -83,13 +87,14 @@ impl Built {
     }
 }
 
-/// `let pat = param;` or `let pat = { let param = param; param };`, without a type.
+/// `let pat = param;` or `let pat = { let param = param; param };`, without a type. Any other
+/// statement in such a block is the user's code, which runs under the lock.
 fn rebinding<'a>(stmt: &'a Stmt, params: &[Ident]) -> Option<(&'a Local, &'a Ident)> {
     let Stmt::Local(local) = stmt else { return None };
     let init = local.init.as_ref().filter(|init| init.diverge.is_none())?;
     let value = match &*init.expr {
-        Expr::Block(block) => match block.block.stmts.last()? {
-            Stmt::Expr(value, None) => value,
+        Expr::Block(block) => match block.block.stmts.split_last()? {
+            (Stmt::Expr(value, None), before) if before.iter().all(is_of_itself) => value,
             _ => return None,
         },
         value => value,
@@ -97,6 +102,15 @@ fn rebinding<'a>(stmt: &'a Stmt, params: &[Ident]) -> Option<(&'a Local, &'a Ide
     let Expr::Path(path) = value else { return None };
     let from = path.path.get_ident().filter(|name| params.contains(name))?;
     (!matches!(local.pat, Pat::Type(_))).then_some((local, from))
+}
+
+/// `let name = name;`
+fn is_of_itself(stmt: &Stmt) -> bool {
+    let Stmt::Local(Local { pat: Pat::Ident(name), init: Some(init), .. }) = stmt else {
+        return false;
+    };
+    let is_same = matches!(&*init.expr, Expr::Path(path) if path.path.is_ident(&name.ident));
+    is_same && init.diverge.is_none() && name.by_ref.is_none()
 }
 
 #[cfg(test)]

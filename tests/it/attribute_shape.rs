@@ -165,6 +165,21 @@ async fn sum(redlock: &Redlock, n: u32) -> Result<u32, LockError> {
     if n == 0 { Ok(0) } else { Ok(n + sum(redlock, n - 1).await?) }
 }
 
+/// What the body has at its head runs under the lock, and the key is that of the argument.
+#[async_recursion]
+#[redis_lock(key = "head-<n>", client = redlock)]
+async fn head(redlock: &Redlock, n: u32) -> Result<(String, u32), LockError> {
+    let n = {
+        let n = n + 1;
+        n
+    };
+    let key = {
+        let redlock = redlock;
+        redlock.held().first().map(|lease| lease.key().to_owned())
+    };
+    Ok((key.unwrap_or_default(), n))
+}
+
 #[redis_lock(key = "generic-<N>-<value>", client = redlock)]
 async fn generic<T, const N: usize>(redlock: &Redlock, value: T) -> Result<[T; N], LockError>
 where
@@ -184,6 +199,7 @@ async fn opaque(redlock: &Redlock) -> Result<impl Iterator<Item = u32> + use<>, 
 async fn recursion_and_generics() {
     let redlock = client().await;
     assert_eq!(sum(&redlock, 10).await.unwrap(), 55);
+    assert_eq!(head(&redlock, 3).await.unwrap(), ("head-3".to_owned(), 4));
     assert!(redlock.held().is_empty());
     assert_eq!(opaque(&redlock).await.unwrap().sum::<u32>(), 12);
     assert_eq!(generic::<_, 2>(&redlock, 'x').await.unwrap(), ['x', 'x']);

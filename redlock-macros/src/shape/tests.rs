@@ -110,7 +110,7 @@ fn the_lets_of_async_trait_are_hoisted() {
         }
     );
     let params = [format_ident!("self"), format_ident!("__arg1"), format_ident!("n")];
-    let hoisted = built(item).map(|built| built.hoist(&params));
+    let hoisted = built(item).map(|built| built.hoist(&params, Some(Boxing::AsyncTrait)));
     let names = |hoisted: &Hoisted| hoisted.names.iter().map(Ident::to_string).collect::<Vec<_>>();
     assert_eq!(hoisted.as_ref().map(names).unwrap_or_default(), ["__self", "a", "b", "n"]);
     let this = hoisted.as_ref().and_then(|hoisted| hoisted.this.as_ref()).map(Ident::to_string);
@@ -131,6 +131,27 @@ fn other_lets_stay_under_the_lock() {
             })
         }
     );
-    let hoisted = built(item).map(|built| built.hoist(&[format_ident!("pair")]));
+    let hoisted = built(item).map(|built| built.hoist(&[format_ident!("pair")], None));
     assert!(hoisted.is_some_and(|hoisted| hoisted.names.is_empty()));
+}
+
+#[test]
+fn code_of_the_user_stays_under_the_lock() {
+    let hoisted = |block: TokenStream, boxing| {
+        let item = quote!(fn f(order: Order) -> X { Box::pin(async move { #block }) });
+        built(item).unwrap().hoist(&[format_ident!("order")], boxing).names.len()
+    };
+    let taken_apart = quote!(let Order { id } = order; id);
+    assert_eq!(hoisted(taken_apart.clone(), None), 1);
+    assert_eq!(hoisted(taken_apart, Some(Boxing::AsyncRecursion)), 0);
+    for block in [
+        quote!(let id = { write().await; order }; id),
+        quote!(let id = { let order = order + 1; order }; id),
+        quote!(let id = { let order = { return 0; }; order }; id),
+        quote!(if order.is_empty() { return 0; } let id = order; id),
+    ] {
+        assert_eq!(hoisted(block.clone(), None), 0, "{block}");
+    }
+    let second = quote!(if order.is_empty() { return 0; } write().await; let id = order; id);
+    assert_eq!(hoisted(second, Some(Boxing::AsyncTrait)), 0);
 }
