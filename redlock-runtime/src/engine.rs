@@ -33,7 +33,7 @@ pub(crate) struct Engine {
     /// Unique in this process.
     pub(crate) id: u64,
     /// The process that made the engine. No other process can use it.
-    pub(crate) process: u32,
+    pub(crate) process: process::ProcessId,
     pub(crate) backend: Arc<dyn LockBackend>,
     pub(crate) client: ClientId,
     pub(crate) reply_timeout: Duration,

@@ -101,7 +101,7 @@ impl fmt::Debug for Owner {
 /// Random bytes of the operating system, fetched for many owners at once: a system call for each
 /// would show in the cost of a lock. A child of a fork has a copy of them, which it must not use.
 struct Stock {
-    process: u32,
+    process: process::ProcessId,
     bytes: [u8; 64 * Self::EACH],
     used: usize,
 }

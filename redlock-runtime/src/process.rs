@@ -5,7 +5,7 @@
 //! locked for ever. So each process has its own statics, and what belongs to another process is
 //! neither locked nor dropped.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use forkguard::Guard;
 use once_cell::race::OnceBox;
@@ -16,58 +16,87 @@ use crate::error::LockError;
 /// How many processes, each forked from the one before, may use the library.
 const GENERATIONS: usize = 16;
 
+/// Tells a process from all those that it was forked from, also where the system has given it the
+/// id of one of them again, as in a container of its own.
+pub(crate) type ProcessId = u64;
+
 /// The last process that made a client, as far as this memory knows. A client is made before any
 /// other object, so this is the running process wherever a client of its own is used.
-static LATEST: AtomicU32 = AtomicU32::new(0);
+static LATEST: AtomicU64 = AtomicU64::new(0);
 
-/// The process that made the first client, or zero.
-static FIRST: AtomicU32 = AtomicU32::new(0);
-/// Set by that process. Never a lock to wait for: when a process forks, a thread of the parent may
-/// be setting it, and the child then asks the system for its id.
-static FORKS: OnceBox<ForkDetector> = OnceBox::new();
+/// The processes that made a client, in the order in which they were forked from each other. Never
+/// a lock to wait for: when a process forks, a thread of the parent may be writing here.
+static KNOWN: [OnceBox<Known>; GENERATIONS] = [const { OnceBox::new() }; GENERATIONS];
+/// The place there of the last process that made a client.
+static CURRENT: AtomicUsize = AtomicUsize::new(0);
 /// Is this a child whose fork was not detected when it happened?
 static IS_MISSED: AtomicBool = AtomicBool::new(false);
 
-struct ForkDetector {
-    process: u32,
+/// A process that made a client.
+struct Known {
+    id: ProcessId,
+    system_id: u32,
     forks: Guard,
+}
+
+impl Known {
+    fn was_forked(&self) -> bool {
+        self.forks.clone().detected_fork()
+    }
 }
 
 /// The running process. This makes a system call before the first client is made, and in the child
 /// of a fork only: there is a check in every step of a body.
-pub(crate) fn id() -> u32 {
-    match FORKS.get() {
-        Some(first)
-            if !first.forks.clone().detected_fork() && !IS_MISSED.load(Ordering::Relaxed) =>
-        {
-            first.process
-        }
-        _ => std::process::id(),
+pub(crate) fn id() -> ProcessId {
+    let current = CURRENT.load(Ordering::Relaxed);
+    match KNOWN[current].get() {
+        Some(known) if !known.was_forked() && !IS_MISSED.load(Ordering::Relaxed) => known.id,
+        Some(_) => identity(current + 1, std::process::id()),
+        None => identity(current, std::process::id()),
     }
 }
 
-/// The running process, as the system knows it. From here on a fork that was not detected, as that
-/// of a bare `clone`, is known.
+fn identity(generation: usize, system_id: u32) -> ProcessId {
+    ((generation as ProcessId + 1) << 32) | ProcessId::from(system_id)
+}
+
+/// Asks the system for the running process. From here on a fork that was not detected, as that of a
+/// bare `clone`, is known.
 pub(crate) fn ask() -> u32 {
-    let process = std::process::id();
-    if FORKS.get().is_some_and(|first| first.process != process) {
+    let system_id = std::process::id();
+    let known = KNOWN[CURRENT.load(Ordering::Relaxed)].get();
+    if known.is_some_and(|known| known.system_id != system_id) {
         IS_MISSED.store(true, Ordering::Relaxed);
     }
-    process
+    system_id
 }
 
 /// Notes that the running process makes a client.
-pub(crate) fn begin() -> u32 {
-    let process = ask();
-    if FIRST.compare_exchange(0, process, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-        let _ = FORKS.set(Box::new(ForkDetector { process, forks: forkguard::new() }));
+pub(crate) fn begin() -> ProcessId {
+    let system_id = ask();
+    let current = CURRENT.load(Ordering::Relaxed);
+    // A thread of the parent may have written its entry while the process forked.
+    let is_own = |known: &Known| known.system_id == system_id && !known.was_forked();
+    let known = (current..GENERATIONS).find_map(|place| {
+        let known = || {
+            let (id, forks) = (identity(place, system_id), forkguard::new());
+            Box::new(Known { id, system_id, forks })
+        };
+        let known = KNOWN[place].get_or_init(known);
+        is_own(known).then_some((place, known.id))
+    });
+    // After too many generations nothing else can be made that needs an entry.
+    let (place, id) = known.unwrap_or((current, identity(GENERATIONS, system_id)));
+    CURRENT.store(place, Ordering::Relaxed);
+    if known.is_some() {
+        IS_MISSED.store(false, Ordering::Relaxed);
     }
-    LATEST.store(process, Ordering::Relaxed);
-    process
+    LATEST.store(id, Ordering::Relaxed);
+    id
 }
 
 /// The running process, without a system call; valid where a client of its own is used.
-pub(crate) fn latest() -> u32 {
+pub(crate) fn latest() -> ProcessId {
     LATEST.load(Ordering::Relaxed)
 }
 
@@ -82,14 +111,14 @@ pub(crate) struct PerProcess<T> {
 #[derive(Debug)]
 struct ProcessSlot<T> {
     /// Zero: the slot is not used yet.
-    process: AtomicU32,
+    process: AtomicU64,
     value: OnceCell<T>,
 }
 
 impl<T> PerProcess<T> {
     pub(crate) const fn new() -> Self {
         Self {
-            slots: [const { ProcessSlot { process: AtomicU32::new(0), value: OnceCell::new() } };
+            slots: [const { ProcessSlot { process: AtomicU64::new(0), value: OnceCell::new() } };
                 GENERATIONS],
         }
     }
@@ -98,7 +127,7 @@ impl<T> PerProcess<T> {
     ///
     /// # Errors
     /// [`LockError::ForkedProcess`] after too many generations of forks.
-    pub(crate) fn of(&self, process: u32, make: impl FnOnce() -> T) -> Result<&T, LockError> {
+    pub(crate) fn of(&self, process: ProcessId, make: impl FnOnce() -> T) -> Result<&T, LockError> {
         Ok(self.slot(process)?.value.get_or_init(make))
     }
 
@@ -107,7 +136,7 @@ impl<T> PerProcess<T> {
     /// # Errors
     /// [`LockError::AlreadyInitialized`] if it has one, [`LockError::ForkedProcess`] as
     /// [`of`](Self::of).
-    pub(crate) fn set(&self, process: u32, value: T) -> Result<(), LockError> {
+    pub(crate) fn set(&self, process: ProcessId, value: T) -> Result<(), LockError> {
         self.slot(process)?.value.set(value).map_err(|_| LockError::AlreadyInitialized)
     }
 
@@ -117,7 +146,7 @@ impl<T> PerProcess<T> {
         claimed.filter_map(|slot| slot.value.get()).last()
     }
 
-    fn slot(&self, process: u32) -> Result<&ProcessSlot<T>, LockError> {
+    fn slot(&self, process: ProcessId) -> Result<&ProcessSlot<T>, LockError> {
         let is_ours = |slot: &&ProcessSlot<T>| {
             let claim =
                 slot.process.compare_exchange(0, process, Ordering::AcqRel, Ordering::Acquire);
@@ -147,9 +176,17 @@ mod tests {
     }
 
     #[test]
+    fn a_process_with_the_system_id_of_its_parent_is_another_one() {
+        assert_ne!(identity(0, 1), identity(1, 1));
+        assert_ne!(identity(0, 1), identity(0, 2));
+        assert_eq!(begin(), id());
+        assert_eq!((begin(), latest()), (id(), id()));
+    }
+
+    #[test]
     fn after_too_many_generations_there_is_none() {
         let statics = PerProcess::new();
-        let last = 100 + u32::try_from(GENERATIONS).unwrap();
+        let last = 100 + GENERATIONS as ProcessId;
         for process in 100..last {
             assert!(statics.of(process, || process).is_ok());
         }

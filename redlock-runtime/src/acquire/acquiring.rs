@@ -56,7 +56,7 @@ pub(crate) struct Acquiring {
     /// The mutex is never locked: it makes the caller's future `Sync` where its body is. `None`:
     /// done.
     work: Mutex<Option<Work>>,
-    process: u32,
+    process: process::ProcessId,
 }
 
 type Work = Pin<Box<dyn Future<Output = Acquisition> + Send>>;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::backend::LockBackend;
 use crate::clock::Clock;
 use crate::pending::PendingCommands;
+use crate::process::ProcessId;
 use crate::report::Reports;
 
 /// The client of a hold.
@@ -15,7 +16,7 @@ pub(crate) struct HoldingClient {
     pub(crate) id: u64,
     /// The process that holds its locks. A child that it forks has a copy of this record, not the
     /// locks.
-    pub(crate) process: u32,
+    pub(crate) process: ProcessId,
     pub(crate) backend: Arc<dyn LockBackend>,
     pub(crate) reply_timeout: Duration,
     pub(crate) reports: Arc<Reports>,

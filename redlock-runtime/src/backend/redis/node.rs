@@ -44,7 +44,7 @@ pub(crate) struct RedisNode<S: Source = Direct> {
     pub(crate) route: Route<S>,
     runtimes: Arc<Mutex<Runtimes<S>>>,
     /// A fork copies this memory, and the sockets with it.
-    process: u32,
+    process: process::ProcessId,
     /// A runtime of a caller can have a connection.
     may_be_local: bool,
     tasks: NodeTasks<S>,

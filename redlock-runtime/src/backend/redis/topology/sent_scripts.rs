@@ -40,7 +40,7 @@ pub(super) struct SentScript {
     identity: Identity,
     /// The caller may look after the text is gone, and another one has its place.
     progress: Arc<Mutex<Progress>>,
-    process: u32,
+    process: process::ProcessId,
 }
 
 impl SentScript {

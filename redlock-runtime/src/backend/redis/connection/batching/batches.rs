@@ -50,7 +50,7 @@ pub(crate) struct Batches<C> {
     connection: C,
     /// The runtime that drives the connection, and its process.
     home: Handle,
-    process: u32,
+    process: process::ProcessId,
     /// Whether the user of this client is denied the script.
     denial: Denial,
     next: Mutex<NextBatch>,
