@@ -166,6 +166,7 @@ async fn sum(redlock: &Redlock, n: u32) -> Result<u32, LockError> {
 }
 
 /// What the body has at its head runs under the lock, and the key is that of the argument.
+#[expect(clippy::let_and_return, reason = "a block that ends with the name of the argument")]
 #[async_recursion]
 #[redis_lock(key = "head-<n>", client = redlock)]
 async fn head(redlock: &Redlock, n: u32) -> Result<(String, u32), LockError> {
