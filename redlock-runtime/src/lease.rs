@@ -10,6 +10,7 @@ use pin_project_lite::pin_project;
 
 use super::fencing::FencingToken;
 use super::state::{LeaseState, LostReason};
+use crate::after_completion::after_completion;
 use crate::body::{HoldLink, reentrancy};
 use crate::error::LockError;
 use crate::hold::Hold;
@@ -271,7 +272,7 @@ impl Lease {
     /// # Ok(()) }
     /// ```
     pub fn scope<F: Future>(&self, future: F) -> Scoped<F> {
-        Scoped { future, lease: self.clone(), link: None }
+        Scoped { future: Some(future), lease: self.clone(), link: None }
     }
 
     /// The link of a future that the current task polls under this lease.
@@ -295,11 +296,21 @@ pin_project! {
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Scoped<F> {
+        // `None`: it is done.
         #[pin]
-        future: F,
+        future: Option<F>,
         lease: Lease,
         // Made with the first poll, by the task that polls.
         link: Option<Arc<HoldLink>>,
+    }
+
+    impl<F> PinnedDrop for Scoped<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            if let (Some(link), true) = (this.link, this.future.is_some()) {
+                link.run_within(|| this.future.set(None));
+            }
+        }
     }
 }
 
@@ -307,8 +318,17 @@ impl<F: Future> Future for Scoped<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.project();
+        let mut this = self.project();
         let link = this.link.get_or_insert_with(|| this.lease.nested());
-        link.run_within(|| this.future.poll(cx))
+        link.run_within(|| {
+            let Some(future) = this.future.as_mut().as_pin_mut() else {
+                after_completion("a scope")
+            };
+            let polled = future.poll(cx);
+            if polled.is_ready() {
+                this.future.set(None);
+            }
+            polled
+        })
     }
 }

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod acquire;
+mod after_completion;
 mod backend;
 mod background_thread;
 mod backoff;

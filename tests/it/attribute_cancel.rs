@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use crate::clients::{client, raw};
 use crate::support::{block_thread, capture, eventually, ms, secs, unique_prefix};
 
-/// What was dropped, and whether the lease had not been released at that time.
+/// What was dropped, and whether the lease was that of the task, and not released, at that time.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<(&'static str, bool)>>>);
 
@@ -36,7 +36,10 @@ impl Local {
 impl Drop for Local {
     fn drop(&mut self) {
         let lease = self.lease.lock().unwrap();
-        let still_held = lease.as_ref().is_some_and(|lease| lease.check().is_ok());
+        let current = Lease::current().map(|current| current.fencing_token());
+        let is_held = |lease: &Lease| lease.check().is_ok();
+        let is_here = |lease: &Lease| current == Some(lease.fencing_token());
+        let still_held = lease.as_ref().is_some_and(|lease| is_held(lease) && is_here(lease));
         self.log.0.lock().unwrap().push((self.name, still_held));
     }
 }

@@ -18,6 +18,15 @@ pin_project! {
         future: Option<F>,
         watch: Watch,
     }
+
+    impl<F> PinnedDrop for Protect<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            if this.future.is_some() {
+                this.watch.drop_body(|| this.future.set(None));
+            }
+        }
+    }
 }
 
 impl<F> Protect<F> {
@@ -36,7 +45,7 @@ impl<F: Future> Future for Protect<F> {
         };
         let outcome = std::task::ready!(this.watch.step(cx, |cx| future.poll(cx)));
         // The future's locals are dropped here, while the lease may still hold.
-        this.future.set(None);
+        this.watch.drop_body(|| this.future.set(None));
         Poll::Ready(outcome)
     }
 }

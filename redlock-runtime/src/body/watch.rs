@@ -34,6 +34,11 @@ impl Watch {
         self.link.hold()
     }
 
+    /// Drops the body, or what is left of it, as a part of it: its destructors see its lease.
+    pub(crate) fn drop_body(&self, drop: impl FnOnce()) {
+        self.link.run_within(drop);
+    }
+
     /// Runs one step of the body, or says why no step may run any more.
     ///
     /// The clock is read before the step: a process that was frozen past its lease runs no further

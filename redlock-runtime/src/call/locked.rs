@@ -9,11 +9,11 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
-use super::after_completion::after_completion;
 use super::on_error::FromLockError;
 use super::opaque::OpaqueStage;
 use super::spec::{Client, Spec};
-use super::stage::Stage;
+use super::stage::{Stage, WHAT};
+use crate::after_completion::after_completion;
 use crate::error::LockError;
 use crate::key::Key;
 
@@ -162,6 +162,15 @@ pin_project! {
         stage: OpaqueStage,
         on_error: Option<H>,
     }
+
+    impl<F, H, S> PinnedDrop for Locked<F, H, S> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            if let BodyState::Runs { .. } = this.body.as_mut().project() {
+                this.stage.stage().drop_body(|| this.body.set(Body::Gone));
+            }
+        }
+    }
 }
 
 impl<F, H, S> fmt::Debug for Locked<F, H, S> {
@@ -200,7 +209,7 @@ where
             match ready!(stage.step(cx, |cx| future.poll(cx))) {
                 Ok(output) => {
                     // The user's locals and arguments are dropped before the release.
-                    this.body.set(Body::Gone);
+                    stage.drop_body(|| this.body.set(Body::Gone));
                     if !stage.begin_release(S::KEEPS) {
                         return Poll::Ready(output);
                     }
@@ -211,7 +220,7 @@ where
                     }
                 }
                 Err(error) => {
-                    this.body.set(Body::Gone);
+                    stage.drop_body(|| this.body.set(Body::Gone));
                     stage.abandon();
                     return Poll::Ready(fail(this.on_error, error));
                 }
@@ -220,7 +229,7 @@ where
         ready!(stage.poll_release(cx));
         match this.body.project_replace(Body::Gone) {
             BodyOwned::Finished { output } => Poll::Ready(output.take()),
-            BodyOwned::Runs { .. } | BodyOwned::Gone => after_completion(),
+            BodyOwned::Runs { .. } | BodyOwned::Gone => after_completion(WHAT),
         }
     }
 }
@@ -228,7 +237,7 @@ where
 fn fail<H: FnOnce(LockError) -> T, T>(on_error: &mut Option<H>, error: LockError) -> T {
     match on_error.take() {
         Some(on_error) => on_error(error),
-        None => after_completion(),
+        None => after_completion(WHAT),
     }
 }
 

@@ -1,6 +1,5 @@
 //! What `#[redis_lock]` expands to: the parts of the attribute that need no macro.
 
-mod after_completion;
 mod locked;
 mod on_busy;
 mod on_error;

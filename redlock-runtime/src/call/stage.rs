@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use tracing::Span;
 
-use super::after_completion::after_completion;
 use super::spec::{Client, Spec};
 use crate::acquire;
 use crate::acquire::{Acquiring, Order};
+use crate::after_completion::after_completion;
 use crate::body::{Entering, Held, HoldLink, Reentry, Watch, reentrancy};
 use crate::client::Redlock;
 use crate::engine::Engine;
@@ -24,6 +24,9 @@ use crate::kind::Kind;
 use crate::options::Policy;
 use crate::release;
 use crate::release::ReleaseFuture;
+
+/// What a locked function returns, for a panic.
+pub(super) const WHAT: &str = "a `#[redis_lock]` future";
 
 /// How far a call has come. The future of every locked call holds one stage, boxed.
 #[derive(Debug)]
@@ -86,7 +89,7 @@ impl Stage {
                     *self = Self::Done;
                     self.reenter(spec, entered?);
                 }
-                Self::Releasing { .. } | Self::Done => after_completion(),
+                Self::Releasing { .. } | Self::Done => after_completion(WHAT),
             }
         }
     }
@@ -97,15 +100,23 @@ impl Stage {
         cx: &mut Context<'_>,
         step: impl FnOnce(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<Result<T, LockError>> {
-        let Self::Holding { watch, span, .. } = self else { after_completion() };
+        let Self::Holding { watch, span, .. } = self else { after_completion(WHAT) };
         watch.step(cx, |cx| span.in_scope(|| step(cx)))
+    }
+
+    /// Drops the body, or what is left of it: its destructors see the lease that it had.
+    pub(crate) fn drop_body(&mut self, drop: impl FnOnce()) {
+        match self {
+            Self::Holding { watch, .. } => watch.drop_body(drop),
+            _ => drop(),
+        }
     }
 
     /// The body is done: begins the release. Returns whether the caller has to wait for it.
     /// `may_wait`: the output can be kept until then.
     pub(crate) fn begin_release(&mut self, may_wait: bool) -> bool {
         let Self::Holding { awaits_release, watch, ownership, .. } = self else {
-            after_completion()
+            after_completion(WHAT)
         };
         let answer = ownership.take().and_then(|ownership| {
             if *awaits_release {

@@ -9,6 +9,7 @@ use pin_project_lite::pin_project;
 use tokio::task;
 
 use super::redlock::Redlock;
+use crate::after_completion::after_completion;
 
 thread_local! {
     /// The innermost scope that is being polled on this thread.
@@ -132,17 +133,11 @@ impl<F: Future> Future for ClientScope<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let mut this = self.project();
         let _entered = Entered::new(this.redlock);
-        let Some(future) = this.future.as_mut().as_pin_mut() else { after_completion() };
+        let Some(future) = this.future.as_mut().as_pin_mut() else { after_completion("a scope") };
         let polled = future.poll(cx);
         if polled.is_ready() {
             this.future.set(None);
         }
         polled
     }
-}
-
-#[cold]
-#[expect(clippy::panic, reason = "the contract of `Future`: not to be polled after completion")]
-fn after_completion() -> ! {
-    panic!("the future of a scope was polled after completion")
 }

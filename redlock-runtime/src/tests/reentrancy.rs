@@ -4,13 +4,18 @@ use std::cell::RefCell;
 use std::pin::pin;
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use tokio::task::LocalSet;
+use tokio::time::timeout;
 
 use super::fake::{Fake, client, client_at, fake};
 use crate::client::Redlock;
 use crate::guard::LockGuard;
 use crate::lease::Lease;
+use crate::state::LostReason;
+
+const MOMENT: Duration = Duration::from_millis(1);
 
 #[tokio::test(start_paused = true)]
 async fn a_nested_call_re_enters_what_its_task_holds_however_deep() {
@@ -61,6 +66,38 @@ fn a_task_that_a_body_polls_does_not_have_the_lock_of_the_body() {
     let seen = multi.block_on(redlock.lock("k").run(body)).unwrap();
     let (without, with) = ((false, false), (true, true));
     assert_eq!(seen, (without, without, with, with));
+}
+
+/// Tells which lock its destructor finds.
+struct Found(mpsc::Sender<Option<String>>);
+
+impl Drop for Found {
+    fn drop(&mut self) {
+        self.0.send(Lease::current().map(|lease| lease.key().to_owned())).unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_cancelled_body_drops_sees_the_lease_of_the_body() {
+    let (redlock, _fake) = fake();
+    let inner = redlock.lock("inner").acquire().await.unwrap();
+    let (sender, found) = mpsc::channel();
+    let body = |found: Found| async move {
+        std::future::pending::<()>().await;
+        drop(found);
+    };
+    let cancelled = async {
+        let protected = inner.protect(body(Found(sender.clone())));
+        assert!(timeout(MOMENT, protected).await.is_err());
+        let scoped = inner.lease().scope(body(Found(sender.clone())));
+        assert!(timeout(MOMENT, scoped).await.is_err());
+        let stopped = inner.protect(body(Found(sender.clone())));
+        inner.lease().hold().lose_key(0, LostReason::Expired);
+        assert!(stopped.await.unwrap_err().is_lost());
+    };
+    redlock.lock("outer").run(cancelled).await.unwrap();
+    let inner = || Some("inner".to_owned());
+    assert_eq!(found.try_iter().collect::<Vec<_>>(), [inner(), inner(), inner()]);
 }
 
 /// Takes a step under a lock when the locals of its thread are dropped.

@@ -2,6 +2,6 @@
 
 #[cold]
 #[expect(clippy::panic, reason = "the contract of `Future`: not to be polled after completion")]
-pub(crate) fn after_completion() -> ! {
-    panic!("a `#[redis_lock]` future was polled after completion")
+pub(crate) fn after_completion(what: &str) -> ! {
+    panic!("{what} was polled after completion")
 }
