@@ -6,7 +6,7 @@ use deadpool_redis::redis::Value;
 
 use super::clock::CLOCK;
 use super::commands::{Deadline, exclusive, send_script};
-use super::connection::{Batching, Loan, Source};
+use super::connection::{Loan, Source};
 use super::route::Route;
 use crate::backend::{AcquireAll, AllAcquired, Claim, Reply};
 use crate::error::NodeErrorKind;
@@ -24,7 +24,7 @@ impl<S: Source> AcquireAll for Route<S> {
         Box::pin(async move {
             let core = &self.core;
             let call = exclusive::acquire_all::call(claims);
-            let undo = |loan: Loan<Batching<S::Connection>>| {
+            let undo = |loan: Loan<S::Connection>| {
                 for claim in claims {
                     core.undo_acquire(self.home.as_ref(), loan.clone(), claim);
                 }

@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use super::commands::{Deadline, Failure, ScriptCall, send_script, shared};
-use super::connection::{Batching, Loan, SharedConnection, Source};
-use super::health::IdentifiedSource;
+use super::connection::{Loan, SharedConnection, Source};
 use super::route::Route;
 use crate::backend::{Claim, Downgrade, Downgraded, Reply};
 
 impl<S: Source> Route<S> {
     async fn downgrade_over(
         &self,
-        connection: &SharedConnection<IdentifiedSource<S>>,
+        connection: &SharedConnection<S>,
         held: &Claim,
         next: &Claim,
         deadline: &Deadline,
@@ -19,7 +18,7 @@ impl<S: Source> Route<S> {
         let (core, home) = (&self.core, self.home.as_ref());
         let replicas = core.min_replicas();
         let call = ScriptCall { replicas, ..shared::downgrade::call(held, next) };
-        let undo = |loan: Loan<Batching<S::Connection>>| {
+        let undo = |loan: Loan<S::Connection>| {
             core.undo_acquire(home, loan.clone(), next);
             core.undo_acquire(home, loan, held);
         };

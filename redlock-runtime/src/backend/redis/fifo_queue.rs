@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::commands::{Deadline, ScriptCall, by_kind, exclusive, no_undo, send_script};
-use super::connection::{Batching, Loan, Source};
+use super::connection::{Loan, Source};
 use super::route::Route;
 use crate::backend::{
     CLAIM_WINDOW, Claim, Enqueued, Fault, FifoQueue, Position, Reply, Rotated, Subscription,
@@ -71,7 +71,7 @@ impl<S: Source> FifoQueue for Route<S> {
             let (core, home) = (&self.core, self.home.as_ref());
             let channel = core.registry.channel_within(within).await;
             let call = exclusive::rotate::call(held, tokens, next, reserve, channel);
-            let undo = |loan: Loan<Batching<S::Connection>>| {
+            let undo = |loan: Loan<S::Connection>| {
                 core.undo_enqueue(home, loan.clone(), next);
                 core.undo_acquire(home, loan, held);
             };
@@ -100,7 +100,7 @@ async fn send<S: Source>(
     route: &Route<S>,
     call: &ScriptCall,
     within: Duration,
-    undo: impl Fn(Loan<Batching<S::Connection>>),
+    undo: impl Fn(Loan<S::Connection>),
 ) -> Result<Enqueued, Fault> {
     let (core, decode) = (&route.core, exclusive::enqueue::decode);
     let deadline = Deadline::after(within);

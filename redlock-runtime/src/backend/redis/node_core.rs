@@ -10,10 +10,10 @@ use tokio::time::timeout;
 use super::clock::CLOCK;
 use super::commands::{by_kind, exclusive};
 use super::connection::{
-    Batching, LONGEST_SILENCE, Loan, MinReplicas, ReplicaConnections, SharedConnection, Source,
-    diagnose,
+    IdentifiedSource, LONGEST_SILENCE, Loan, MinReplicas, ReplicaConnections, SharedConnection,
+    Source, diagnose,
 };
-use super::health::{IdentifiedSource, OutageLog, Sample, ServerIdentity};
+use super::health::{OutageLog, Sample, ServerIdentity};
 use super::pending_undo::PendingUndos;
 use super::pubsub::{HandoverWatchdog, Registry};
 use crate::backend::{Claim, Release};
@@ -52,12 +52,12 @@ pub(crate) struct NodeCore<S: Source> {
     pub(crate) identity: Arc<ServerIdentity>,
     pub(crate) source: Arc<IdentifiedSource<S>>,
     /// Renewals have a connection of their own: they never queue after the commands of callers.
-    pub(crate) renewals: SharedConnection<IdentifiedSource<S>>,
+    pub(crate) renewals: SharedConnection<S>,
     /// Made when a renewal finds a lock lost over a connection that is not the latest, to ask
     /// again: the connection for renewals may lead to the master before a failover. It takes the
     /// place of that one when it answers.
-    pub(crate) next_renewals: SharedConnection<IdentifiedSource<S>>,
-    pub(crate) replicated: Option<(MinReplicas, ReplicaConnections<IdentifiedSource<S>>)>,
+    pub(crate) next_renewals: SharedConnection<S>,
+    pub(crate) replicated: Option<(MinReplicas, ReplicaConnections<S>)>,
     pub(crate) pending_undos: PendingUndos,
     pub(crate) registry: Arc<Registry>,
     pub(crate) handovers: HandoverWatchdog,
@@ -109,7 +109,7 @@ impl<S: Source> NodeCore<S> {
     pub(crate) fn undo_acquire(
         self: &Arc<Self>,
         home: Option<&Handle>,
-        loan: Loan<Batching<S::Connection>>,
+        loan: Loan<S::Connection>,
         claim: &Claim,
     ) {
         self.undo(home, loan, claim, false);
@@ -119,7 +119,7 @@ impl<S: Source> NodeCore<S> {
     pub(crate) fn undo_enqueue(
         self: &Arc<Self>,
         home: Option<&Handle>,
-        loan: Loan<Batching<S::Connection>>,
+        loan: Loan<S::Connection>,
         claim: &Claim,
     ) {
         self.registry.gave_up(claim);
@@ -133,7 +133,7 @@ impl<S: Source> NodeCore<S> {
     fn undo(
         self: &Arc<Self>,
         home: Option<&Handle>,
-        mut loan: Loan<Batching<S::Connection>>,
+        mut loan: Loan<S::Connection>,
         claim: &Claim,
         may_be_queued: bool,
     ) {
@@ -146,7 +146,7 @@ impl<S: Source> NodeCore<S> {
             let release = Release { may_be_queued, ..Release::of(&claim) };
             let call = by_kind::release(release, true);
             let given_up = loan.clone();
-            let mut sent = pin!(call.send::<IdentifiedSource<S>>(&mut loan));
+            let mut sent = pin!(call.send(&mut loan));
             let mut reply = timeout(LONGEST_SILENCE, sent.as_mut()).await;
             if reply.is_err() {
                 // Callers that go away before their time is up do not notice that it is dead.
@@ -165,7 +165,7 @@ impl<S: Source> NodeCore<S> {
             if matches!(&reply, Ok(Err(error)) if kind(error) == NodeErrorKind::NoPermission) {
                 // The user may not use the queue of the lock: only the lock itself is released.
                 let (again, mut behind) = (by_kind::release(release, false), given_up.clone());
-                reply = timeout(claim.expire, again.send::<IdentifiedSource<S>>(&mut behind)).await;
+                reply = timeout(claim.expire, again.send(&mut behind)).await;
             }
             // What the release found does not matter here: the engine releases once more, on a
             // fresh connection. A refusal is an answer, too: nothing is on its way any more.

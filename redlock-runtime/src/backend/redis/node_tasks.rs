@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::commands::{Deadline, exclusive, no_undo, send_script};
 use super::connection::{SharedConnection, Source};
-use super::health::{IdentifiedSource, outages};
+use super::health::outages;
 use super::node_core::NodeCore;
 use super::pubsub::Listening;
 use super::route::Route;
@@ -68,7 +68,7 @@ async fn nudge_overdue<S: Source>(Route { core, calls, .. }: &Route<S>) {
 /// free, if processes wait and its receiver has not claimed it yet. `owner` is one of this client.
 async fn nudge<S: Source>(
     core: &NodeCore<S>,
-    calls: &SharedConnection<IdentifiedSource<S>>,
+    calls: &SharedConnection<S>,
     key: &LockKey,
     owner: &Owner,
 ) -> Option<Duration> {

@@ -17,7 +17,7 @@ use super::commands::{
 use super::connection::{
     Batching, CommandConnection, MinReplicas, SharedConnection, Source, diagnose,
 };
-use super::health::{IdentifiedSource, startup_check};
+use super::health::startup_check;
 use super::node_core::NodeCore;
 use crate::backend::{
     Abilities, Acquired, CLAIM_WINDOW, Claim, Departures, Fault, Found, LockBackend, Release, Reply,
@@ -29,7 +29,7 @@ use crate::fencing::FencingToken;
 /// caller's own runtime.
 pub(crate) struct Route<S: Source> {
     pub(crate) core: Arc<NodeCore<S>>,
-    pub(crate) calls: Arc<SharedConnection<IdentifiedSource<S>>>,
+    pub(crate) calls: Arc<SharedConnection<S>>,
     /// The runtime to which `calls` belongs; `None`: the runtime of the caller.
     pub(crate) home: Option<Handle>,
 }
@@ -63,7 +63,7 @@ impl<S: Source> Route<S> {
     pub(super) async fn connection_by(
         &self,
         deadline: &Deadline,
-    ) -> Result<CommandConnection<'_, IdentifiedSource<S>>, Failure> {
+    ) -> Result<CommandConnection<'_, S>, Failure> {
         let Some((_, connections)) = &self.core.replicated else {
             return Ok(CommandConnection::Shared(&self.calls));
         };
@@ -77,7 +77,7 @@ impl<S: Source> Route<S> {
 
     async fn acquire_over(
         &self,
-        connection: &SharedConnection<IdentifiedSource<S>>,
+        connection: &SharedConnection<S>,
         claim: &Claim,
         deadline: &Deadline,
     ) -> Result<Acquired, Failure> {
@@ -117,7 +117,7 @@ impl<S: Source> Route<S> {
     /// A counter that a failover may forget does not count.
     async fn raise_over(
         &self,
-        connection: &SharedConnection<IdentifiedSource<S>>,
+        connection: &SharedConnection<S>,
         mut call: ScriptCall,
         deadline: &Deadline,
     ) -> Result<Found, Failure> {

@@ -7,7 +7,7 @@ use deadpool_redis::redis::{RedisResult, Value};
 
 use super::part::{Part, PartAnswer};
 use super::script::{Invocation, Script};
-use crate::backend::redis::connection::{Loan, MinReplicas, Source};
+use crate::backend::redis::connection::{Loan, MinReplicas};
 
 /// A script call: the script, its keys, its arguments, and the replicas that have to confirm it.
 pub(crate) struct ScriptCall {
@@ -63,11 +63,11 @@ impl ScriptCall {
     }
 
     /// The script's reply, and how many replicas confirmed it, if that was requested.
-    pub(crate) async fn send<S: Source>(
+    pub(crate) async fn send(
         &self,
-        loan: &mut Loan<S::Connection>,
+        loan: &mut Loan<impl ConnectionLike + Clone + Send + Sync + 'static>,
     ) -> RedisResult<(Value, RedisResult<u32>)> {
-        if let Some(joined) = self.part().and_then(|part| S::join(&loan.connection, part))
+        if let Some(joined) = self.part().and_then(|part| loan.connection.join(part))
             && let PartAnswer::Of(reply) = joined.await
         {
             return Ok((reply?, Ok(0)));
@@ -78,7 +78,7 @@ impl ScriptCall {
 
     async fn send_alone(
         &self,
-        loan: &mut Loan<impl ConnectionLike + Clone + Send>,
+        loan: &mut Loan<impl ConnectionLike + Clone + Send + Sync + 'static>,
     ) -> RedisResult<(Value, RedisResult<u32>)> {
         match self.replicas {
             None => Ok((self.invocation().run(&mut loan.connection).await?, Ok(0))),
@@ -89,7 +89,7 @@ impl ScriptCall {
     async fn send_and_confirm(
         &self,
         replicas: MinReplicas,
-        loan: &mut Loan<impl ConnectionLike + Clone + Send>,
+        loan: &mut Loan<impl ConnectionLike + Clone + Send + Sync + 'static>,
     ) -> RedisResult<(Value, RedisResult<u32>)> {
         let (invocation, mut behind) = (self.invocation(), loan.connection.clone());
         let (first, confirmed) = tokio::join!(

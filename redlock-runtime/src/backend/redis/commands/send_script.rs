@@ -61,7 +61,7 @@ pub(crate) async fn send_script<S: Source, T>(
         };
         let mut sending = Sending { loan, is_over: false, on_abandoned: &on_abandoned };
         let sent = CLOCK.now();
-        match bounded(connection, deadline, call.send::<S>(&mut sending.loan)).await {
+        match bounded(connection, deadline, call.send(&mut sending.loan)).await {
             Ok(Ok(_)) if sending.loan.is_superseded() => break superseded(node),
             Ok(Ok((value, confirmed))) => {
                 sending.loan.heard();
@@ -203,34 +203,37 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use deadpool_redis::redis::aio::ConnectionLike;
-    use deadpool_redis::redis::{Cmd, Pipeline, RedisFuture};
+    use deadpool_redis::redis::{Arg, Cmd, Pipeline, RedisFuture};
 
     use super::*;
     use crate::backend::redis::commands::exclusive::release::SCRIPT;
-    use crate::backend::redis::connection::MetServer;
+    use crate::backend::redis::connection::{IdentifiedSource, Scripted, bulk, value};
+    use crate::backend::redis::health::ServerIdentity;
     use crate::report::Reports;
 
-    /// A server whose place another one takes while it answers.
+    /// A server whose place another one takes while it answers to a script.
     #[derive(Clone)]
-    struct Replaced(MetServer);
+    struct Replaced(Arc<ServerIdentity>);
 
     impl Source for Replaced {
         type Connection = Self;
 
         async fn connect(&self) -> RedisResult<Self> {
-            Ok(Self(MetServer::unknown()))
-        }
-
-        fn used(&self, connection: &Self) -> MetServer {
-            connection.0.clone()
+            Ok(self.clone())
         }
     }
 
     impl ConnectionLike for Replaced {
-        fn req_packed_command<'a>(&'a mut self, _: &'a Cmd) -> RedisFuture<'a, Value> {
-            Box::pin(async {
-                self.0.superseded.set();
-                Ok(Value::Okay)
+        fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+            Box::pin(async move {
+                match command.args_iter().next() {
+                    Some(Arg::Simple(b"INFO")) => value(&bulk("run_id:a")),
+                    Some(Arg::Simple(b"GET")) => Ok(Value::Nil),
+                    _ => {
+                        let mut other = Scripted::new([&bulk("run_id:b"), "$-1"]);
+                        self.0.meet(&mut other).await.map(|_| Value::Okay)
+                    }
+                }
             })
         }
 
@@ -251,7 +254,10 @@ mod tests {
     #[tokio::test]
     async fn the_answer_of_a_server_that_another_one_replaced_meanwhile_does_not_count() {
         let health = OutageLog::new("n", "client".into(), Arc::new(Reports::new(CLOCK)), true);
-        let connection = SharedConnection::new(Arc::new(Replaced(MetServer::unknown())));
+        let identity = Arc::new(ServerIdentity::new("n".to_owned(), Some("founders".into())));
+        let server = Replaced(Arc::clone(&identity));
+        let source = IdentifiedSource::new(server, "n".into(), &identity);
+        let connection = SharedConnection::new(Arc::new(source));
         let call = ScriptCall::new(&SCRIPT, &["k"], &["owner"]);
         let deadline = Deadline::after(Duration::from_secs(60));
         let undone = AtomicU32::new(0);

@@ -36,14 +36,16 @@ struct Made<C> {
     met: MetServer,
 }
 
+impl<C> Batching<C> {
+    pub(crate) fn met(&self) -> &MetServer {
+        &self.made.met
+    }
+}
+
 impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
     /// `met`: the server that the connection leads to.
     pub(crate) fn new(connection: C, met: MetServer) -> Self {
         Self { made: Arc::new(Made { connection, met }), own: None, batches: None }
-    }
-
-    pub(crate) fn met(&self) -> &MetServer {
-        &self.made.met
     }
 
     /// The connection on which every command leaves by itself.

@@ -7,14 +7,13 @@ use std::time::Duration;
 use deadpool_redis::redis::{ErrorKind, RedisError, RedisResult};
 use tokio::time::{sleep, timeout};
 
+use super::batching::Batching;
 use super::diagnosis::diagnose;
-use super::source::Source;
+use super::identified_source::IdentifiedSource;
+use super::source::{CONNECT, Source};
 use crate::backend::redis::commands::{Invocation, Script};
 use crate::backend::redis::pubsub::{broken, silent};
 
-/// How long it may take to make a connection: TCP, TLS, the login, and the commands that identify
-/// the server. Callers wait for it as long as they may, and find it made when they come again.
-pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 /// After how long a second connect attempt joins an unfinished one; each time after twice as long.
 /// An attempt may have lost a packet, or get no answer at all.
 const COMPANY: Duration = Duration::from_millis(250);
@@ -22,10 +21,10 @@ const COMPANY: Duration = Duration::from_millis(250);
 /// A new connection of `source` to a server that knows `script`: the first of several attempts that
 /// succeeds.
 pub(crate) async fn connect<S: Source>(
-    source: &S,
+    source: &IdentifiedSource<S>,
     script: Option<&'static Script>,
-) -> RedisResult<S::Connection> {
-    let attempt = || -> ConnectAttempt<'_, S::Connection> {
+) -> RedisResult<Batching<S::Connection>> {
+    let attempt = || -> ConnectAttempt<'_, Batching<S::Connection>> {
         Box::pin(async move {
             let mut connection = source.connect().await?;
             if let Some(script) = script {

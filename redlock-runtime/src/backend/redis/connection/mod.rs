@@ -4,6 +4,7 @@ pub(crate) mod address;
 pub(crate) mod batching;
 pub(crate) mod connect;
 pub(crate) mod diagnosis;
+pub(crate) mod identified_source;
 pub(crate) mod met_server;
 pub(crate) mod replicas;
 #[cfg(test)]
@@ -13,11 +14,11 @@ pub(crate) mod source;
 
 pub(crate) use address::check_url;
 pub(crate) use batching::Batching;
-pub(crate) use connect::CONNECT;
 pub(crate) use diagnosis::diagnose;
+pub(crate) use identified_source::IdentifiedSource;
 pub(crate) use met_server::{MetServer, Superseded};
 pub(crate) use replicas::{CommandConnection, MinReplicas, ReplicaConnections};
 #[cfg(test)]
-pub(crate) use scripted::{Scripted, bulk, value};
+pub(crate) use scripted::{Scripted, bulk, unidentified, value};
 pub(crate) use shared::{LONGEST_SILENCE, Loan, SharedConnection};
 pub(crate) use source::{Direct, Source};

@@ -13,6 +13,7 @@ use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisResult, Value};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::identified_source::IdentifiedSource;
 use super::shared::SharedConnection;
 use super::source::Source;
 use crate::mutex::Mutex;
@@ -51,13 +52,13 @@ impl MinReplicas {
 
 /// Connections that are used by one caller at a time.
 pub(crate) struct ReplicaConnections<S: Source> {
-    source: Arc<S>,
+    source: Arc<IdentifiedSource<S>>,
     idle: Mutex<Vec<Arc<SharedConnection<S>>>>,
     permits: Semaphore,
 }
 
 impl<S: Source> ReplicaConnections<S> {
-    pub(crate) fn new(source: Arc<S>) -> Self {
+    pub(crate) fn new(source: Arc<IdentifiedSource<S>>) -> Self {
         Self { source, idle: Mutex::default(), permits: Semaphore::new(MOST_CONNECTIONS) }
     }
 
@@ -106,7 +107,7 @@ impl<S: Source> Drop for ReplicaConnection<'_, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::redis::connection::Scripted;
+    use crate::backend::redis::connection::{Scripted, unidentified};
 
     const REPLICAS: MinReplicas = MinReplicas { needed: 2, within: Duration::from_millis(70) };
 
@@ -133,7 +134,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_is_for_one_caller_and_is_used_again_by_the_next() {
-        let connections = ReplicaConnections::new(Arc::new(Scripted::default()));
+        let connections = ReplicaConnections::new(unidentified(Scripted::default()));
         let first = connections.take().await;
         let connection = Arc::clone(&first.connection);
         assert!(!Arc::ptr_eq(&connection, &connections.take().await.connection));
@@ -143,7 +144,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn there_is_a_limit_of_connections() {
-        let connections = ReplicaConnections::new(Arc::new(Scripted::default()));
+        let connections = ReplicaConnections::new(unidentified(Scripted::default()));
         let mut taken = Vec::new();
         for _ in 0..MOST_CONNECTIONS {
             taken.push(connections.take().await);

@@ -1,12 +1,15 @@
 //! A connection with predefined answers, for unit tests.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use deadpool_redis::redis;
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{Arg, Cmd, Pipeline, RedisFuture, RedisResult, Value};
 
+use super::identified_source::IdentifiedSource;
 use super::source::Source;
+use crate::backend::redis::health::ServerIdentity;
 
 /// Gives these answers, as the protocol encodes them, one to each command.
 #[derive(Debug, Clone, Default)]
@@ -38,6 +41,12 @@ impl Scripted {
 /// An answer of the server, as the client decodes it.
 pub(crate) fn value(answer: &str) -> RedisResult<Value> {
     redis::parse_redis_value(format!("{answer}\r\n").as_bytes())
+}
+
+/// A source whose servers are not asked who they are.
+pub(crate) fn unidentified<S: Source>(source: S) -> Arc<IdentifiedSource<S>> {
+    let identity = Arc::new(ServerIdentity::new("n".to_owned(), None));
+    Arc::new(IdentifiedSource::new(source, "n".into(), &identity))
 }
 
 /// A text of the server.

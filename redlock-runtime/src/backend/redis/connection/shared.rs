@@ -8,8 +8,9 @@ use deadpool_redis::redis::RedisResult;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
 
+use super::batching::Batching;
 use super::connect::connect;
-use super::met_server::{MetServer, Superseded};
+use super::identified_source::IdentifiedSource;
 use super::source::Source;
 use crate::backend::SharedWork;
 use crate::backend::redis::clock::CLOCK;
@@ -31,7 +32,7 @@ pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(1);
 /// A connection on loan. Clones share the socket; commands are pipelined in the order of sending.
 #[derive(Clone)]
 pub(crate) struct Loan<C> {
-    pub(crate) connection: C,
+    pub(crate) connection: Batching<C>,
     generation: u64,
     silence: Arc<Silence>,
 }
@@ -46,11 +47,10 @@ struct Silence {
     longest: Duration,
     /// A clean-up was not answered: the connection is not used any more.
     is_given_up: AtomicBool,
-    superseded: Superseded,
 }
 
 pub(crate) struct SharedConnection<S: Source> {
-    source: Arc<S>,
+    source: Arc<IdentifiedSource<S>>,
     current: Arc<Mutex<Current<S::Connection>>>,
     connecting: SharedWork<RedisResult<Loan<S::Connection>>>,
     /// Set on a local connection; `None`: the runtime of the first caller.
@@ -87,7 +87,7 @@ struct Current<C> {
 }
 
 impl<S: Source> SharedConnection<S> {
-    pub(crate) fn new(source: Arc<S>) -> Self {
+    pub(crate) fn new(source: Arc<IdentifiedSource<S>>) -> Self {
         let current = Current {
             loan: None,
             generation: 0,
@@ -107,7 +107,7 @@ impl<S: Source> SharedConnection<S> {
     /// For commands that run `script`. A new connection first runs it without keys, when it does
     /// nothing: a server that does not know the script needs a second round trip, for which a
     /// caller may have no time.
-    pub(crate) fn of(source: Arc<S>, script: &'static Script) -> Self {
+    pub(crate) fn of(source: Arc<IdentifiedSource<S>>, script: &'static Script) -> Self {
         Self { script: S::LEADS_TO_ONE.then_some(script), ..Self::new(source) }
     }
 
@@ -120,11 +120,11 @@ impl<S: Source> SharedConnection<S> {
 
     /// Does the client library send a command again by itself, without saying so?
     pub(crate) fn repeats_unseen(&self) -> bool {
-        self.source.repeats_unseen()
+        self.source.inner.repeats_unseen()
     }
 
     /// Looks at the shared connection, if there is one, without another reference to it.
-    pub(crate) fn inspect<T>(&self, look: impl FnOnce(&S::Connection) -> T) -> Option<T> {
+    pub(crate) fn inspect<T>(&self, look: impl FnOnce(&Batching<S::Connection>) -> T) -> Option<T> {
         self.current.lock().usable().map(|loan| look(&loan.connection))
     }
 
@@ -160,10 +160,12 @@ impl<S: Source> SharedConnection<S> {
                 sleep_until(until).await;
             }
             let begun = Instant::now();
-            let made = connect(&*source, script).await;
+            let made = connect(&source, script).await;
             let connection = made.inspect_err(|_| current.lock().pause())?;
-            let connection = if is_local { S::shared_by_many(connection) } else { connection };
-            Ok(current.lock().install(&*source, connection, begun.elapsed()))
+            // The keys of a script have to be on one server.
+            let may_batch = is_local && S::LEADS_TO_ONE;
+            let connection = if may_batch { connection.with_batches() } else { connection };
+            Ok(current.lock().install(&source, connection, begun.elapsed()))
         });
         made.await
     }
@@ -222,7 +224,7 @@ impl<S: Source> SharedConnection<S> {
         let adopted = other.current.lock().loan.take();
         if let Some(loan) = adopted {
             let took = loan.silence.longest;
-            self.current.lock().install(&*self.source, loan.connection, took);
+            self.current.lock().install(&self.source, loan.connection, took);
         }
     }
 
@@ -241,15 +243,15 @@ impl<S: Source> SharedConnection<S> {
         tokio::spawn(async move {
             let _replacing = replacing;
             let begun = Instant::now();
-            let mut made = connect(&*source, None).await.ok();
+            let mut made = connect(&source, None).await.ok();
             let took = begun.elapsed();
             let is_better = match &mut made {
-                Some(connection) => leads::<S>(connection, Some(&key)).await,
+                Some(connection) => leads::<S>(connection.inner(), Some(&key)).await,
                 None => false,
             };
             // If one part of the cluster is silent on both connections, the old one serves the
             // others better: it does not look for servers that it already knows.
-            let is_dead = !is_better && !leads::<S>(&mut loan.connection, None).await;
+            let is_dead = !is_better && !leads::<S>(loan.connection.inner(), None).await;
             let mut current = current.lock();
             if !current.is_now(&loan) {
                 return;
@@ -258,7 +260,7 @@ impl<S: Source> SharedConnection<S> {
                 current.forget(&loan);
             }
             if let Some(connection) = made.filter(|_| is_better || is_dead) {
-                current.install(&*source, connection, took);
+                current.install(&source, connection, took);
             }
         });
     }
@@ -288,7 +290,7 @@ impl<C> Loan<C> {
 
     /// Does what it brings count for nothing any more?
     pub(crate) fn is_superseded(&self) -> bool {
-        self.silence.superseded.is_set()
+        self.connection.met().superseded.is_set()
     }
 
     /// Has the connection been silent for too long, now that the caller of a command that was
@@ -306,22 +308,23 @@ impl<C> Loan<C> {
 
 impl<C: Clone> Current<C> {
     /// Takes a connection into use that `took` so long to be made.
-    fn install<S>(&mut self, source: &S, connection: C, took: Duration) -> Loan<C>
-    where
-        S: Source<Connection = C>,
-    {
-        let MetServer { begun, superseded, .. } = source.used(&connection);
+    fn install<S: Source<Connection = C>>(
+        &mut self,
+        source: &IdentifiedSource<S>,
+        connection: Batching<C>,
+        took: Duration,
+    ) -> Loan<C> {
+        source.used(&connection);
         self.generation += 1;
         let silence = Arc::new(Silence {
             since: AtomicU64::new(0),
             longest: took.min(LONGEST_SILENCE),
             is_given_up: AtomicBool::new(false),
-            superseded,
         });
         let loan = Loan { connection, generation: self.generation, silence };
         self.loan = Some(loan.clone());
         self.installed_at = Some(Instant::now());
-        self.made_at = begun;
+        self.made_at = loan.connection.met().begun;
         self.made_on = Handle::try_current().ok();
         self.fell_silent = false;
         loan

@@ -1,6 +1,5 @@
 //! The sources of a node's connections.
 
-use std::future::Ready;
 use std::time::Duration;
 
 use deadpool::managed::Manager;
@@ -8,10 +7,11 @@ use deadpool_redis::Pool;
 use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection};
 use deadpool_redis::redis::{Client, RedisResult};
 
-use super::met_server::MetServer;
-use crate::backend::redis::commands::{Part, PartAnswer};
 use crate::backend::redis::pubsub::{Listener, PubsubStream, mailbox, subscription};
 
+/// How long it may take to make a connection: TCP, TLS, the login, and the commands that identify
+/// the server. Callers wait for it as long as they may, and find it made when they come again.
+pub(crate) const CONNECT: Duration = Duration::from_secs(10);
 /// Longer than any timeout of this library: the timeouts that the owner of a pool has set must not
 /// fire before ours.
 pub(crate) const NO_LIMIT: Duration = Duration::from_secs(24 * 3600);
@@ -46,12 +46,6 @@ pub(crate) trait Source: Send + Sync + 'static {
         std::future::ready(true)
     }
 
-    /// The connection is taken into use, as not all are that were made: one of several attempts to
-    /// connect is enough. Returns what it met; a source that does not identify servers cannot tell.
-    fn used(&self, _connection: &Self::Connection) -> MetServer {
-        MetServer::unknown()
-    }
-
     /// A fresh channel for a client: of publish and subscribe, or a mailbox below `prefix`.
     fn channel(&self, _prefix: &str) -> String {
         subscription::channel()
@@ -69,19 +63,6 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// send, nor one that stands for many servers.
     fn may_be_named(&self) -> bool {
         false
-    }
-
-    /// A connection of a caller's runtime, from which the call comes: one that many share.
-    fn shared_by_many(connection: Self::Connection) -> Self::Connection {
-        connection
-    }
-
-    /// Lets a command leave with those of other callers. `None`: it has to leave by itself.
-    fn join(
-        _connection: &Self::Connection,
-        _part: &Part,
-    ) -> Option<impl Future<Output = PartAnswer> + Send> {
-        None::<Ready<PartAnswer>>
     }
 
     /// Does the source keep nothing of a runtime on which it connects, so that many may use it?

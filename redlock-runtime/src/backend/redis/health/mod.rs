@@ -10,4 +10,4 @@ pub(crate) mod startup_check;
 
 pub(crate) use clock_jump::Sample;
 pub(crate) use node_health::OutageLog;
-pub(crate) use server_identity::{IdentifiedSource, ServerIdentity};
+pub(crate) use server_identity::ServerIdentity;

@@ -2,20 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use deadpool_redis::redis;
 use deadpool_redis::redis::aio::ConnectionLike;
-use deadpool_redis::redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind, Value};
-use tokio::time::timeout;
+use deadpool_redis::redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind};
 
 use super::clock_jump::{ClockJumps, Sample};
 use super::info::field;
 use crate::backend::redis::clock::CLOCK;
-use crate::backend::redis::commands::{Part, PartAnswer};
-use crate::backend::redis::connection::{Batching, CONNECT, MetServer, Source, Superseded};
-use crate::backend::redis::pubsub::{Listener, PubsubStream};
+use crate::backend::redis::connection::{MetServer, Superseded};
 use crate::backend::{Cause, ClockOffset, MemorySince, Witness};
 use crate::clock::Moment;
 use crate::mutex::Mutex;
@@ -94,7 +90,10 @@ impl ServerIdentity {
     /// Identifies the server of a new connection, if a restart guard needs it. A server that does
     /// not identify itself might have been restarted at any time: it is not used. Nor is a replica:
     /// it has the data of its master, and its promotion shows on new connections only.
-    async fn meet(&self, connection: &mut (impl ConnectionLike + Send)) -> RedisResult<MetServer> {
+    pub(crate) async fn meet(
+        &self,
+        connection: &mut (impl ConnectionLike + Send),
+    ) -> RedisResult<MetServer> {
         let begun = CLOCK.now();
         let Some(founders_key) = &self.founders_key else { return Ok(MetServer::unknown()) };
         let info: RedisResult<String> = redis::cmd("INFO").query_async(connection).await;
@@ -202,102 +201,6 @@ const UNKNOWN: &str = "the server does not tell who it is, so that a restart wou
 
 const REPLICA: &str = "this server is a replica, and has no vote; make it a master again \
                        (`REPLICAOF NO ONE`), or name a master in its place";
-
-/// Names a connection, and does not wait for the answer: a server that refuses the name is used
-/// anyway.
-fn name(mut connection: impl ConnectionLike + Send + 'static, name: &str) {
-    let mut command = redis::cmd("CLIENT");
-    command.arg("SETNAME").arg(name);
-    tokio::spawn(async move {
-        let _ = timeout(CONNECT, command.query_async::<Value>(&mut connection)).await;
-    });
-}
-
-/// A source that identifies the server of each new connection, and names the connection.
-pub(crate) struct IdentifiedSource<S> {
-    pub(crate) source: S,
-    /// The name that CLIENT LIST shows.
-    pub(crate) name: Arc<str>,
-    pub(crate) identity: Arc<ServerIdentity>,
-    /// When the latest connection in use began to be made, in nanoseconds.
-    last_made: AtomicU64,
-}
-
-impl<S> IdentifiedSource<S> {
-    pub(crate) fn new(source: S, name: Arc<str>, identity: &Arc<ServerIdentity>) -> Self {
-        let identity = Arc::clone(identity);
-        Self { source, name, identity, last_made: AtomicU64::default() }
-    }
-
-    /// When the latest connection in use began to be made. It may lead to another server than one
-    /// that began before.
-    pub(crate) fn last_made(&self) -> Moment {
-        Moment::from_nanos(self.last_made.load(Ordering::Acquire))
-    }
-}
-
-impl<S: Source> Source for IdentifiedSource<S> {
-    type Connection = Batching<S::Connection>;
-
-    async fn connect(&self) -> RedisResult<Self::Connection> {
-        let begun = CLOCK.now();
-        let mut connection = self.source.connect().await?;
-        if self.source.may_be_named() {
-            name(connection.clone(), &self.name);
-        }
-        let met = self.identity.meet(&mut connection).await?;
-        Ok(Batching::new(connection, MetServer { begun, ..met }))
-    }
-
-    fn may_be_named(&self) -> bool {
-        self.source.may_be_named()
-    }
-
-    const LEADS_TO_ONE: bool = S::LEADS_TO_ONE;
-
-    const REPEATS: u32 = S::REPEATS;
-
-    fn repeats_unseen(&self) -> bool {
-        self.source.repeats_unseen()
-    }
-
-    fn used(&self, connection: &Self::Connection) -> MetServer {
-        self.last_made.fetch_max(connection.met().begun.nanos(), Ordering::AcqRel);
-        connection.met().clone()
-    }
-
-    fn leads(
-        connection: &mut Self::Connection,
-        key: Option<&str>,
-    ) -> impl Future<Output = bool> + Send {
-        S::leads(connection.inner(), key)
-    }
-
-    /// The keys of a script have to be on one server.
-    fn shared_by_many(connection: Self::Connection) -> Self::Connection {
-        if S::LEADS_TO_ONE { connection.with_batches() } else { connection }
-    }
-
-    fn join(
-        connection: &Self::Connection,
-        part: &Part,
-    ) -> Option<impl Future<Output = PartAnswer> + Send> {
-        connection.join(part)
-    }
-
-    fn channel(&self, prefix: &str) -> String {
-        self.source.channel(prefix)
-    }
-
-    fn subscribe(
-        &self,
-        listener: Listener,
-    ) -> impl Future<Output = RedisResult<Option<PubsubStream>>> + Send {
-        self.source.subscribe(listener)
-    }
-
-    const IS_PORTABLE: bool = S::IS_PORTABLE;
-}
 
 impl IdentityState {
     /// `Some`: the server may have forgotten leases since it was met last.

@@ -89,7 +89,7 @@ impl<S: Source> Listening<S> {
     /// A subscription that has received a test message. `None`: this source cannot subscribe.
     async fn subscribe(&self) -> RedisResult<Option<(PubsubStream, Heard)>> {
         let (listener, mut heard) = self.route.core.registry.listener();
-        let made = self.route.core.source.subscribe(listener).await?;
+        let made = self.route.core.source.inner.subscribe(listener).await?;
         let Some(mut subscription) = made else { return Ok(None) };
         let shown = tokio::select! {
             biased;

@@ -21,8 +21,8 @@ use tokio::time::Instant;
 use super::cluster_connection::ShardsConnection;
 use super::last_checks::LastChecks;
 use super::masters;
-use crate::backend::redis::connection::{CONNECT, SharedConnection, Source, address};
-use crate::backend::redis::health::IdentifiedSource;
+use crate::backend::redis::connection::source::CONNECT;
+use crate::backend::redis::connection::{SharedConnection, Source, address};
 use crate::backend::redis::node::RedisNode;
 use crate::backend::redis::node_core::{NodeCore, NodeOptions};
 use crate::backend::redis::pubsub::{Listener, PubsubStream};
@@ -50,7 +50,7 @@ pub(crate) struct RedisCluster {
     pub(super) checks: LastChecks,
     /// For checks of the masters of a pool's cluster. A check of one that is down makes the client
     /// library connect to all of them anew, and other commands on that connection wait.
-    pub(super) examining: SharedConnection<IdentifiedSource<Shards>>,
+    pub(super) examining: SharedConnection<Shards>,
 }
 
 impl fmt::Debug for RedisCluster {

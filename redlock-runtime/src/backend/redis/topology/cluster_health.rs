@@ -70,7 +70,7 @@ impl RedisCluster {
     ) -> Result<Vec<masters::Address>, NodeError> {
         let name = &self.core().name;
         let asked = timeout_at(begun + within, async {
-            if let Shards::Client { seeds, .. } = &self.core().source.source {
+            if let Shards::Client { seeds, .. } = &self.core().source.inner {
                 return Ok(masters::masters(seeds, &[]).await?.1);
             }
             let mut loan = self.examining.borrow().await?;
@@ -95,7 +95,7 @@ impl RedisCluster {
         let name = format!("{} ({}:{})", self.core().name, master.0, master.1);
         let begun = Instant::now();
         let asked = timeout(within, async {
-            let answer = match &self.core().source.source {
+            let answer = match &self.core().source.inner {
                 Shards::Client { seeds, .. } => masters::ping(&seeds[0], &master).await?,
                 Shards::Pool(_) => {
                     let mut loan = self.examining.borrow().await?;

@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicU32;
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::backend::redis::connection::Scripted;
+use crate::backend::redis::connection::{MetServer, Scripted, unidentified};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -28,13 +28,12 @@ impl Source for Far {
 
 #[tokio::test(start_paused = true)]
 async fn a_connect_outlives_those_who_wait_for_it() {
-    let far = Arc::new(Far::default());
-    let link = SharedConnection::new(Arc::clone(&far));
+    let link = SharedConnection::new(unidentified(Far::default()));
     for _ in 0..2 {
         assert!(timeout(SECOND, link.borrow()).await.is_err());
     }
     assert!(timeout(2 * SECOND, link.borrow()).await.unwrap().is_ok());
-    assert_eq!(far.made.load(Ordering::Relaxed), 1);
+    assert_eq!(link.source.inner.made.load(Ordering::Relaxed), 1);
     assert!(link.is_connected());
 }
 
@@ -51,7 +50,7 @@ impl Source for Refusing {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_is_asked_for_some_dozens_of_connections_a_second() {
-    let link = SharedConnection::new(Arc::new(Refusing));
+    let link = SharedConnection::new(unidentified(Refusing));
     let begun = Instant::now();
     for _ in 0..1_000 {
         assert!(link.borrow().await.is_err());
@@ -61,7 +60,7 @@ async fn a_server_that_refuses_is_asked_for_some_dozens_of_connections_a_second(
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_was_of_use_is_replaced_at_once_and_others_are_not() {
-    let link = SharedConnection::new(Arc::new(Scripted::default()));
+    let link = SharedConnection::new(unidentified(Scripted::default()));
     let begun = Instant::now();
     for _ in 0..1_000 {
         link.discard(&link.borrow().await.unwrap());
@@ -97,22 +96,23 @@ impl Source for Partial {
 
 #[tokio::test(start_paused = true)]
 async fn commands_that_fail_in_a_row_do_not_replace_a_connection_each() {
-    let cluster = Arc::new(Partial::default());
-    let link = SharedConnection::new(Arc::clone(&cluster));
+    let link = SharedConnection::new(unidentified(Partial::default()));
     let loan = link.borrow().await.unwrap();
     for _ in 0..1_000 {
         link.failed(&loan, "k");
         sleep(SECOND / 1_000).await;
     }
-    let replaced = cluster.made.load(Ordering::Relaxed) - 1;
+    let replaced = link.source.inner.made.load(Ordering::Relaxed) - 1;
     assert!((1..=6).contains(&replaced), "{replaced} in a second");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_is_given_as_long_to_answer_as_it_took_to_be_made() {
-    let link = SharedConnection::new(Arc::new(Scripted::default()));
-    let install =
-        |took| link.current.lock().install(&Scripted::default(), Scripted::default(), took);
+    let link = SharedConnection::new(unidentified(Scripted::default()));
+    let install = |took| {
+        let connection = Batching::new(Scripted::default(), MetServer::unknown());
+        link.current.lock().install(&link.source, connection, took)
+    };
     let before = |silence| CLOCK.now().minus(silence);
     let loan = install(SECOND);
     let now = CLOCK.now();

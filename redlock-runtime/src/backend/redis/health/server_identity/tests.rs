@@ -1,6 +1,5 @@
 use super::*;
-use crate::backend::redis::commands::exclusive::release;
-use crate::backend::redis::connection::{Scripted, SharedConnection, bulk, diagnose};
+use crate::backend::redis::connection::{IdentifiedSource, Scripted, bulk, diagnose};
 use crate::error::NodeErrorKind;
 
 fn at(seconds: u64) -> Moment {
@@ -289,82 +288,4 @@ fn the_doubt_is_told_and_a_server_seen_first_is_none() {
     assert_eq!(meet(&info("b", "h", "00"), Proof::Durable(None), at(130)), None);
     assert_eq!(meet(&info("c", "h", "00"), Proof::Nothing, at(160)), Some(Cause::Restarted));
     assert_eq!(meet(&info("d", "i", "h"), Proof::Nothing, at(190)), Some(Cause::Replaced));
-}
-
-/// The first connect takes longer than the second one.
-#[derive(Default)]
-struct Overtaken(AtomicU64);
-
-impl Source for Overtaken {
-    type Connection = Scripted;
-
-    const LEADS_TO_ONE: bool = false;
-
-    async fn connect(&self) -> RedisResult<Scripted> {
-        if self.0.fetch_add(1, Ordering::Relaxed) == 0 {
-            tokio::time::sleep(secs(3)).await;
-        }
-        Ok(Scripted::default())
-    }
-}
-
-/// A connection leads to the server that had the address when it began, as far as anybody knows.
-#[tokio::test(start_paused = true)]
-async fn a_connection_that_began_first_is_the_older_one() {
-    let presence = Arc::new(ServerIdentity::new("n".to_owned(), None));
-    let source = Arc::new(IdentifiedSource::new(Overtaken::default(), "n".into(), &presence));
-    let links = [(); 2].map(|()| SharedConnection::new(Arc::clone(&source)));
-    let (first, second) = tokio::join!(links[0].borrow(), links[1].borrow());
-    assert!(first.is_ok() && second.is_ok());
-    let [older, newer] = links.each_ref().map(SharedConnection::made_at);
-    assert!(older < newer && newer == source.last_made());
-    links[0].discard_older(source.last_made());
-    links[1].discard_older(source.last_made());
-    assert_eq!(links.map(|link| link.is_connected()), [false, true]);
-}
-
-/// Connects, and answers, slowly, so that a second attempt to connect joins the first one.
-#[derive(Clone, Default)]
-struct Slow;
-
-impl Source for Slow {
-    type Connection = Self;
-
-    async fn connect(&self) -> RedisResult<Self> {
-        tokio::time::sleep(Duration::from_millis(400)).await;
-        Ok(Self)
-    }
-}
-
-impl ConnectionLike for Slow {
-    fn req_packed_command<'a>(&'a mut self, _: &'a redis::Cmd) -> redis::RedisFuture<'a, Value> {
-        Box::pin(async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            Ok(Value::Nil)
-        })
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        _: &'a redis::Pipeline,
-        _: usize,
-        _: usize,
-    ) -> redis::RedisFuture<'a, Vec<Value>> {
-        unreachable!("no pipeline is sent")
-    }
-
-    fn get_db(&self) -> i64 {
-        0
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_attempt_to_connect_that_is_not_used_makes_no_other_one_older() {
-    let presence = Arc::new(ServerIdentity::new("n".to_owned(), None));
-    let source = Arc::new(IdentifiedSource::new(Slow, "n".into(), &presence));
-    let link = SharedConnection::of(Arc::clone(&source), &release::SCRIPT);
-    assert!(link.borrow().await.is_ok());
-    assert_eq!(link.made_at(), source.last_made());
-    link.discard_older(source.last_made());
-    assert!(link.is_connected());
 }

@@ -1,0 +1,155 @@
+//! Connections whose server is known.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use deadpool_redis::redis;
+use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::{RedisResult, Value};
+use tokio::time::timeout;
+
+use super::batching::Batching;
+use super::met_server::MetServer;
+use super::source::{CONNECT, Source};
+use crate::backend::redis::clock::CLOCK;
+use crate::backend::redis::health::ServerIdentity;
+use crate::clock::Moment;
+
+/// A source that identifies the server of each new connection, and names the connection.
+pub(crate) struct IdentifiedSource<S> {
+    pub(crate) inner: S,
+    /// The name that CLIENT LIST shows.
+    name: Arc<str>,
+    identity: Arc<ServerIdentity>,
+    /// When the latest connection in use began to be made, in nanoseconds.
+    last_made: AtomicU64,
+}
+
+impl<S: Source> IdentifiedSource<S> {
+    pub(crate) fn new(inner: S, name: Arc<str>, identity: &Arc<ServerIdentity>) -> Self {
+        let identity = Arc::clone(identity);
+        Self { inner, name, identity, last_made: AtomicU64::default() }
+    }
+
+    /// A new connection, logged in. Cancel safe: a half-made connection is dropped.
+    pub(crate) async fn connect(&self) -> RedisResult<Batching<S::Connection>> {
+        let begun = CLOCK.now();
+        let mut connection = self.inner.connect().await?;
+        if self.inner.may_be_named() {
+            name(connection.clone(), &self.name);
+        }
+        let met = self.identity.meet(&mut connection).await?;
+        Ok(Batching::new(connection, MetServer { begun, ..met }))
+    }
+
+    /// The connection is taken into use, as not all are that were made: one of several attempts to
+    /// connect is enough.
+    pub(crate) fn used(&self, connection: &Batching<S::Connection>) {
+        self.last_made.fetch_max(connection.met().begun.nanos(), Ordering::AcqRel);
+    }
+
+    /// When the latest connection in use began to be made. It may lead to another server than one
+    /// that began before.
+    pub(crate) fn last_made(&self) -> Moment {
+        Moment::from_nanos(self.last_made.load(Ordering::Acquire))
+    }
+}
+
+/// Names a connection, and does not wait for the answer: a server that refuses the name is used
+/// anyway.
+fn name(mut connection: impl ConnectionLike + Send + 'static, name: &str) {
+    let mut command = redis::cmd("CLIENT");
+    command.arg("SETNAME").arg(name);
+    tokio::spawn(async move {
+        let _ = timeout(CONNECT, command.query_async::<Value>(&mut connection)).await;
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::backend::redis::commands::exclusive::release;
+    use crate::backend::redis::connection::{Scripted, SharedConnection, unidentified};
+
+    /// The first connect takes longer than the second one.
+    #[derive(Default)]
+    struct Overtaken(AtomicU64);
+
+    impl Source for Overtaken {
+        type Connection = Scripted;
+
+        const LEADS_TO_ONE: bool = false;
+
+        async fn connect(&self) -> RedisResult<Scripted> {
+            if self.0.fetch_add(1, Ordering::Relaxed) == 0 {
+                tokio::time::sleep(Duration::from_secs(3)).await;
+            }
+            Ok(Scripted::default())
+        }
+    }
+
+    /// A connection leads to the server that had the address when it began, as far as anybody
+    /// knows.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_began_first_is_the_older_one() {
+        let source = unidentified(Overtaken::default());
+        let links = [(); 2].map(|()| SharedConnection::new(Arc::clone(&source)));
+        let (first, second) = tokio::join!(links[0].borrow(), links[1].borrow());
+        assert!(first.is_ok() && second.is_ok());
+        let [older, newer] = links.each_ref().map(SharedConnection::made_at);
+        assert!(older < newer && newer == source.last_made());
+        links[0].discard_older(source.last_made());
+        links[1].discard_older(source.last_made());
+        assert_eq!(links.map(|link| link.is_connected()), [false, true]);
+    }
+
+    /// Connects, and answers, slowly, so that a second attempt to connect joins the first one.
+    #[derive(Clone, Default)]
+    struct Slow;
+
+    impl Source for Slow {
+        type Connection = Self;
+
+        async fn connect(&self) -> RedisResult<Self> {
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            Ok(Self)
+        }
+    }
+
+    impl ConnectionLike for Slow {
+        fn req_packed_command<'a>(
+            &'a mut self,
+            _: &'a redis::Cmd,
+        ) -> redis::RedisFuture<'a, Value> {
+            Box::pin(async {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                Ok(Value::Nil)
+            })
+        }
+
+        fn req_packed_commands<'a>(
+            &'a mut self,
+            _: &'a redis::Pipeline,
+            _: usize,
+            _: usize,
+        ) -> redis::RedisFuture<'a, Vec<Value>> {
+            unreachable!("no pipeline is sent")
+        }
+
+        fn get_db(&self) -> i64 {
+            0
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_to_connect_that_is_not_used_makes_no_other_one_older() {
+        let source = unidentified(Slow);
+        let link = SharedConnection::of(Arc::clone(&source), &release::SCRIPT);
+        assert!(link.borrow().await.is_ok());
+        assert_eq!(link.made_at(), source.last_made());
+        link.discard_older(source.last_made());
+        assert!(link.is_connected());
+    }
+}
