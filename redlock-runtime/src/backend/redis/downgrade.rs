@@ -45,8 +45,9 @@ impl<S: Source> Downgrade for Route<S> {
     ) -> Reply<'a, Downgraded> {
         Box::pin(async move {
             let deadline = Deadline::after(within);
-            let connection = self.connection_by(&deadline).await?;
-            Ok(self.downgrade_over(&connection, held, next, &deadline).await?)
+            let own = self.replica_connection(&deadline).await?;
+            let connection = own.as_deref().unwrap_or(&self.calls);
+            Ok(self.downgrade_over(connection, held, next, &deadline).await?)
         })
     }
 }

@@ -15,7 +15,7 @@ use super::commands::{
     no_undo, send_script,
 };
 use super::connection::{
-    Batching, CommandConnection, MinReplicas, SharedConnection, Source, diagnose,
+    Batching, MinReplicas, ReplicaConnection, SharedConnection, Source, diagnose,
 };
 use super::health::startup_check;
 use super::node_core::NodeCore;
@@ -59,20 +59,17 @@ impl<S: Source> Route<S> {
         Self { core: Arc::clone(&self.core), calls, home: Some(home.clone()) }
     }
 
-    /// The connection for a command that writes what replicas may have to confirm.
-    pub(super) async fn connection_by(
+    /// The connection for a command that replicas have to confirm. `None`: they need not, and the
+    /// command goes over `calls`.
+    pub(super) async fn replica_connection(
         &self,
         deadline: &Deadline,
-    ) -> Result<CommandConnection<'_, S>, Failure> {
-        let Some((_, connections)) = &self.core.replicated else {
-            return Ok(CommandConnection::Shared(&self.calls));
-        };
+    ) -> Result<Option<ReplicaConnection<'_, S>>, Failure> {
+        let Some((_, connections)) = &self.core.replicated else { return Ok(None) };
         // Boxed to keep the future of an acquire small.
         let taken = Box::pin(tokio::time::timeout_at(deadline.end, connections.take())).await;
         let none = "no free connection";
-        taken
-            .map(CommandConnection::Own)
-            .map_err(|_| no_reply(&self.core.name, none, deadline.within, false))
+        taken.map(Some).map_err(|_| no_reply(&self.core.name, none, deadline.within, false))
     }
 
     async fn acquire_over(
@@ -233,8 +230,9 @@ impl<S: Source> LockBackend for Route<S> {
         Box::pin(async move {
             self.check_undone(claim, false)?;
             let deadline = Deadline::after(within);
-            let connection = self.connection_by(&deadline).await?;
-            let acquired = self.acquire_over(&connection, claim, &deadline).await?;
+            let own = self.replica_connection(&deadline).await?;
+            let connection = own.as_deref().unwrap_or(&self.calls);
+            let acquired = self.acquire_over(connection, claim, &deadline).await?;
             // The address may have led to another process when this was checked first.
             self.check_undone(claim, true)?;
             Ok(acquired)
@@ -273,8 +271,9 @@ impl<S: Source> LockBackend for Route<S> {
         let call = by_kind::raise(claim, fencing_token);
         Box::pin(async move {
             let deadline = Deadline::after(within);
-            let connection = self.connection_by(&deadline).await?;
-            Ok(self.raise_over(&connection, call, &deadline).await?)
+            let own = self.replica_connection(&deadline).await?;
+            let connection = own.as_deref().unwrap_or(&self.calls);
+            Ok(self.raise_over(connection, call, &deadline).await?)
         })
     }
 

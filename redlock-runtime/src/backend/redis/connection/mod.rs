@@ -17,7 +17,7 @@ pub(crate) use batching::Batching;
 pub(crate) use diagnosis::diagnose;
 pub(crate) use identified_source::IdentifiedSource;
 pub(crate) use met_server::{MetServer, Superseded};
-pub(crate) use replicas::{CommandConnection, MinReplicas, ReplicaConnections};
+pub(crate) use replicas::{MinReplicas, ReplicaConnection, ReplicaConnections};
 #[cfg(test)]
 pub(crate) use scripted::{Scripted, bulk, unidentified, value};
 pub(crate) use shared::{LONGEST_SILENCE, Loan, SharedConnection};

@@ -75,25 +75,15 @@ impl<S: Source> ReplicaConnections<S> {
 /// One of these connections. Dropping it gives it back.
 pub(crate) struct ReplicaConnection<'a, S: Source> {
     connections: &'a ReplicaConnections<S>,
-    pub(crate) connection: Arc<SharedConnection<S>>,
+    connection: Arc<SharedConnection<S>>,
     _permit: Option<SemaphorePermit<'a>>,
 }
 
-/// The connection of one command.
-pub(crate) enum CommandConnection<'a, S: Source> {
-    Shared(&'a SharedConnection<S>),
-    /// Replicas have to confirm the command.
-    Own(ReplicaConnection<'a, S>),
-}
-
-impl<S: Source> Deref for CommandConnection<'_, S> {
+impl<S: Source> Deref for ReplicaConnection<'_, S> {
     type Target = SharedConnection<S>;
 
     fn deref(&self) -> &SharedConnection<S> {
-        match self {
-            Self::Shared(connection) => connection,
-            Self::Own(own) => &own.connection,
-        }
+        &self.connection
     }
 }
 
