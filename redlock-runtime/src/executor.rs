@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::runtime;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::task::coop::unconstrained;
 
-use super::background_thread;
+use super::background_thread::{self, stopped};
 use super::clock::{Clock, paused_runtime};
 use super::report::{Admission, Reports, Topic};
 use crate::error::LockError;
@@ -68,6 +69,19 @@ impl Executor {
                 Ok(())
             }
         }
+    }
+
+    /// Runs `work` here, and returns its outcome. It goes on if the caller goes away. `what`: the
+    /// work, for an error.
+    pub(crate) async fn run<T: Send + 'static>(
+        self,
+        what: &str,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, LockError> {
+        let (reply, answer) = oneshot::channel();
+        self.spawn(async move { _ = reply.send(work.await) })?;
+        // Not bound by the budget of the caller's task: it may block on this, and would never hear.
+        unconstrained(answer).await.map_err(|_| stopped(what))
     }
 
     /// Resolves after `limit`, or when the timer's task has ended; `None`: at once. The timer runs

@@ -4,12 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-use tokio::task::coop::unconstrained;
-
 use super::redlock::Redlock;
 use super::topology::{Assembled, Topology};
-use crate::backend::Fault;
 use crate::engine::{Engine, Parts};
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::{MAX_EXPIRE, Policy, Wait};
@@ -347,25 +343,14 @@ fn check_length(option: &str, length: Duration) -> Result<(), LockError> {
 
 /// Asks the backend on its own executor, where its connections live.
 async fn verify(engine: &Arc<Engine>) -> Result<(), LockError> {
-    let (reply, answer) = oneshot::channel::<Result<(), Fault>>();
-    let asked = Arc::clone(engine);
-    engine.executor().spawn(async move {
-        let _ = reply.send(asked.backend.verify(asked.reply_timeout).await);
-    })?;
-    // Not bound by the budget of the task: it may block on this, and would never hear.
-    match unconstrained(answer).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(fault))
-            if fault.nodes.iter().any(|node| node.kind() == NodeErrorKind::Duplicate) =>
-        {
-            let nodes: Vec<_> = fault.nodes.iter().map(ToString::to_string).collect();
-            Err(LockError::config(nodes.join("; ")))
-        }
-        Ok(Err(fault)) => Err(LockError::Unavailable { key: String::new(), nodes: fault.nodes }),
-        Err(_) => {
-            Err(LockError::BackgroundThread { message: "it stopped during startup".to_owned() })
-        }
+    let own = Arc::clone(engine);
+    let verify = async move { own.backend.verify(own.reply_timeout).await };
+    let Err(fault) = engine.executor().run("startup", verify).await? else { return Ok(()) };
+    if fault.nodes.iter().any(|node| node.kind() == NodeErrorKind::Duplicate) {
+        let nodes: Vec<_> = fault.nodes.iter().map(ToString::to_string).collect();
+        return Err(LockError::config(nodes.join("; ")));
     }
+    Err(LockError::Unavailable { key: String::new(), nodes: fault.nodes })
 }
 
 /// Without URLs and pools: they hold passwords.

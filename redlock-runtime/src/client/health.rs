@@ -2,9 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
-use tokio::task::coop::unconstrained;
-
 use super::redlock::Redlock;
 use crate::health::Health;
 
@@ -35,19 +32,14 @@ impl Redlock {
         if self.engine().check_process().is_err() {
             return Health::unknown();
         }
-        let (reply, answer) = oneshot::channel();
         let engine = Arc::clone(self.engine());
         // On the executor of the client, where its connections live.
-        let asked = self.engine().executor().spawn(async move {
-            let health = match engine.backend.abilities().health {
+        let asked = self.engine().executor().run("a health check", async move {
+            match engine.backend.abilities().health {
                 Some(check) => check.check_health(engine.reply_timeout).await,
                 None => Health::unknown(),
-            };
-            let _ = reply.send(health);
+            }
         });
-        match asked {
-            Ok(()) => unconstrained(answer).await.unwrap_or_else(|_| Health::unknown()),
-            Err(_) => Health::unknown(),
-        }
+        asked.await.unwrap_or_else(|_| Health::unknown())
     }
 }

@@ -4,9 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::oneshot;
-use tokio::task::coop::unconstrained;
-
 use super::held::HeldLock;
 use super::request::LockRequest;
 use crate::engine::Engine;
@@ -150,16 +147,12 @@ impl Redlock {
             return 0;
         }
         let _shutdown = self.engine().shut_down();
-        let (done, finished) = oneshot::channel();
         let engine = Arc::clone(self.engine());
         // On the executor of the client: the caller may have no timer.
-        let waiting = self.engine().executor().spawn(async move {
+        let waiting = self.engine().executor().run("a shutdown", async move {
             let _ = tokio::time::timeout(within, engine.pending.settled()).await;
-            let _ = done.send(());
         });
-        if waiting.is_ok() {
-            let _ = unconstrained(finished).await;
-        }
+        let _ = waiting.await;
         self.engine().pending.count()
     }
 
