@@ -72,10 +72,9 @@ impl Ownership {
 
     /// Releases the lock. The release goes on even if its future is dropped.
     pub(crate) fn release(mut self) -> ReleaseFuture {
-        if !self.further.is_empty() {
-            return send_all(self.let_go_of_all().collect());
-        }
-        self.let_go().map_or(ReleaseFuture::Now(Released::Released), send)
+        let mut tasks = self.let_go();
+        let Some(first) = tasks.next() else { return ReleaseFuture::Now(Released::Released) };
+        send_all(first, tasks.collect())
     }
 
     /// Releases the lock after a finished body. `None`: the lease was lost, so that no answer is
@@ -93,14 +92,12 @@ impl Ownership {
         if !self.was_protected() {
             return None;
         }
-        let body = FinishedBody::new(&self.hold, !self.further.is_empty());
+        let has_several_keys = !self.further.is_empty();
+        let body = FinishedBody::new(&self.hold, has_several_keys);
         let finished = |task| ReleaseTask { finished: Some(body.clone()), ..task };
-        if !self.further.is_empty() {
-            let tasks = self.let_go_of_all().map(finished);
-            let leaving = tasks.filter_map(|task| send_unawaited(task, may_wait)).collect();
-            return Some(release::all(leaving));
-        }
-        send_unawaited(finished(self.let_go()?), may_wait)
+        let mut leaving =
+            self.let_go().map(finished).filter_map(|task| send_unawaited(task, may_wait));
+        if has_several_keys { Some(release::all(leaving.collect())) } else { leaving.next() }
     }
 
     /// Did the lease hold to the end of the body? Operators are told if it did not.
@@ -130,24 +127,19 @@ impl Ownership {
         self.held.as_ref().map(|(_, tenure)| tenure)
     }
 
-    /// Ends the hold of one key. `Some`: the lock has to be freed on the server; otherwise another
-    /// caller of this process has it.
-    fn let_go(&mut self) -> Option<ReleaseTask> {
-        let held = self.held.take()?;
+    /// Ends the hold. Returns what has to be freed on the server; other callers of this process
+    /// have the rest.
+    fn let_go(&mut self) -> impl Iterator<Item = ReleaseTask> {
         let retain_until = self.hold.retained_until();
-        let is_held = self.scheduler.end(&self.hold);
+        let is_held = self.held.is_some() && self.scheduler.end(&self.hold);
         // A lock that had a `min_hold` is not passed on, even when that is over: each renewal asked
         // for a shorter lease, and one that arrives late would cut the lease of the next caller.
-        let task = self.let_go_of(held, is_held && !self.hold.has_min_hold())?;
-        Some(ReleaseTask { retain_until, ..task })
-    }
-
-    /// Ends the hold of several keys. Returns what has to be freed on the server.
-    fn let_go_of_all(&mut self) -> impl Iterator<Item = ReleaseTask> {
-        let is_held = self.held.is_some() && self.scheduler.end(&self.hold);
-        let further = std::mem::take(&mut self.further);
-        let tasks = self.held.take().into_iter().chain(further);
-        tasks.filter_map(move |held| self.let_go_of(held, is_held))
+        let may_pass_on = is_held && !self.hold.has_min_hold();
+        let held = self.held.take().into_iter().chain(std::mem::take(&mut self.further));
+        held.filter_map(move |held| {
+            let task = self.let_go_of(held, may_pass_on)?;
+            Some(ReleaseTask { retain_until, ..task })
+        })
     }
 
     /// `may_pass_on`: the lease still held when the hold ended, and it had no `min_hold`.
@@ -177,12 +169,7 @@ impl Drop for Ownership {
             return std::mem::forget((self.held.take(), std::mem::take(&mut self.further)));
         }
         // The background thread sends it: the runtime may be about to end, and its timers with it.
-        if !self.further.is_empty() {
-            return self.let_go_of_all().for_each(release::in_background);
-        }
-        if let Some(task) = self.let_go() {
-            release::in_background(task);
-        }
+        self.let_go().for_each(release::in_background);
     }
 }
 
@@ -196,11 +183,16 @@ fn send(task: ReleaseTask) -> ReleaseFuture {
     ReleaseFuture::Kept(answer)
 }
 
-/// Sends the releases of several keys, whose answers the caller awaits.
-fn send_all(tasks: Vec<ReleaseTask>) -> ReleaseFuture {
-    match tasks.first().and_then(|task| task.engine.route()) {
-        Some(route) if tasks.len() > 1 => release::inline_all(tasks, route),
-        _ => release::all(tasks.into_iter().map(send).collect()),
+/// Sends the releases of all keys of a hold, whose answers the caller awaits.
+fn send_all(first: ReleaseTask, further: Vec<ReleaseTask>) -> ReleaseFuture {
+    if further.is_empty() {
+        return send(first);
+    }
+    let route = first.engine.route();
+    let tasks = std::iter::once(first).chain(further);
+    match route {
+        Some(route) => release::inline_all(tasks.collect(), route),
+        None => release::all(tasks.map(send).collect()),
     }
 }
 
