@@ -29,7 +29,7 @@ use crate::mutex::Mutex;
 use crate::options::{Policy, Wait};
 use crate::owner::Owner;
 use crate::process;
-use crate::telemetry::{self, LockLabels};
+use crate::telemetry::{CountedCall, LockLabels};
 
 /// Which lock to acquire, and on what terms.
 #[derive(Debug)]
@@ -113,10 +113,10 @@ impl fmt::Debug for Acquiring {
 async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
     let (started, wait_limit) = (engine.clock().now(), order.policy.wait());
     nesting::note_order(engine, order.template, [&order.key], wait_limit);
-    let call = CountedCall::begin(order);
+    let call = order.counted();
     let terms = order.terms(started);
     let granted = acquire_one(engine, order, &terms).await;
-    call.end(&granted);
+    call.end(granted.as_ref().map(|ownership| ownership.hold().waited()));
     granted.map_err(|error| nesting::with_holds(engine, wait_limit, error))
 }
 
@@ -146,43 +146,16 @@ pub(super) async fn acquire_one(engine: &Arc<Engine>, order: &Order, terms: &Ter
     }
 }
 
-/// A counted call. A call that is dropped before its end counts as cancelled.
-pub(super) struct CountedCall<'a> {
-    order: &'a Order,
-    has_ended: bool,
-}
-
-impl<'a> CountedCall<'a> {
-    pub(super) fn begin(order: &'a Order) -> Self {
-        telemetry::call(order.labels());
-        Self { order, has_ended: false }
-    }
-
-    pub(super) fn end(mut self, granted: &Acquisition) {
-        self.has_ended = true;
-        let Order { policy, skips_busy, .. } = self.order;
-        let labels = self.order.labels();
-        match granted {
-            Ok(ownership) => telemetry::acquired(labels, ownership.hold().waited()),
-            Err(LockError::Timeout { .. }) if *skips_busy => telemetry::skipped(labels),
-            Err(error) => {
-                telemetry::not_acquired(labels, error, policy.wait() != Wait::Never);
-            }
-        }
-    }
-}
-
-impl Drop for CountedCall<'_> {
-    fn drop(&mut self) {
-        if !self.has_ended {
-            telemetry::gave_up(self.order.labels());
-        }
-    }
-}
-
 impl Order {
-    fn labels(&self) -> LockLabels {
-        LockLabels { template: self.template, kind: self.kind }
+    /// Counts the call.
+    pub(super) fn counted(&self) -> CountedCall {
+        let labels = LockLabels { template: self.template, kind: self.kind };
+        let busy = match self.policy.wait() {
+            _ if self.skips_busy => "skipped",
+            Wait::Never => "refused",
+            Wait::AtMost(_) | Wait::Forever => "timeout",
+        };
+        CountedCall::begin(labels, busy)
     }
 
     pub(super) fn terms(&self, started: Moment) -> Terms {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::acquiring::{Acquiring, Acquisition, CountedCall, Order, acquire_one, start};
+use super::acquiring::{Acquiring, Acquisition, Order, acquire_one, start};
 use super::agreement::{Failed, agree};
 use super::at_once::AtOnce;
 use super::attempt::LAST_ATTEMPT;
@@ -41,7 +41,7 @@ async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -
     let (started, wait) = (engine.clock().now(), order.policy.wait());
     let first_and_last = std::iter::once(&order.key).chain(further.last());
     nesting::note_order(&engine, order.template, first_and_last, wait);
-    let call = CountedCall::begin(&order);
+    let call = order.counted();
     let terms = order.terms(started);
     let mut begun = started;
     let granted = loop {
@@ -54,7 +54,7 @@ async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -
         drop(granted);
         begun = engine.clock().now();
     };
-    call.end(&granted);
+    call.end(granted.as_ref().map(|ownership| ownership.hold().waited()));
     granted.map_err(|error| nesting::with_holds(&engine, wait, error))
 }
 

@@ -3,15 +3,11 @@
 use std::time::Duration;
 
 use super::label::LockLabels;
-use crate::error::LockError;
 use crate::state::LostReason;
 
 pub(crate) fn describe() {}
-pub(crate) fn call(_: LockLabels) {}
-pub(crate) fn acquired(_: LockLabels, _: Duration) {}
-pub(crate) fn not_acquired(_: LockLabels, _: &LockError, _: bool) {}
-pub(crate) fn skipped(_: LockLabels) {}
-pub(crate) fn gave_up(_: LockLabels) {}
+pub(super) fn call(_: LockLabels) {}
+pub(super) fn call_ended(_: LockLabels, _: &'static str, _: Option<Duration>) {}
 pub(crate) fn acquire_sent(_: &'static str) {}
 pub(crate) fn held(_: LockLabels) {}
 pub(crate) fn ended(_: LockLabels, _: Duration) {}

@@ -8,7 +8,6 @@ use metrics::{
 };
 
 use super::label::LockLabels;
-use crate::error::LockError;
 use crate::shield::shielded;
 use crate::state::LostReason;
 
@@ -32,8 +31,8 @@ pub(crate) fn describe() {
     describe_counter!("redlock_node_doubts_total", "Servers that may have forgotten leases.");
 }
 
-/// A call wants a lock. One of the next four functions ends it.
-pub(crate) fn call(of: LockLabels) {
+/// A call wants a lock.
+pub(super) fn call(of: LockLabels) {
     shielded(|| {
         counter!("redlock_attempts_total", "template" => of.template, "kind" => of.kind.label())
             .increment(1);
@@ -42,50 +41,21 @@ pub(crate) fn call(of: LockLabels) {
     });
 }
 
-/// The lock was granted.
-pub(crate) fn acquired(of: LockLabels, waited: Duration) {
-    shielded(|| {
-        end_call(of, "acquired");
-        histogram!("redlock_wait_seconds", "template" => of.template, "kind" => of.kind.label())
-            .record(waited.as_secs_f64());
-    });
-}
-
-/// The lock was not granted. `has_waited`: the call would have waited for it.
-pub(crate) fn not_acquired(of: LockLabels, error: &LockError, has_waited: bool) {
-    shielded(|| {
-        let result = match error {
-            LockError::Timeout { .. } if has_waited => "timeout",
-            LockError::Timeout { .. } => "refused",
-            LockError::Unavailable { .. } => "unavailable",
-            LockError::TooManyWaiters { .. } => "too_many_waiters",
-            LockError::ShuttingDown { .. } => "shutting_down",
-            _ => "error",
-        };
-        end_call(of, result);
-    });
-}
-
-/// The lock was busy, and the call was skipped.
-pub(crate) fn skipped(of: LockLabels) {
-    shielded(|| {
-        end_call(of, "skipped");
-    });
-}
-
-/// The caller dropped the call.
-pub(crate) fn gave_up(of: LockLabels) {
-    shielded(|| {
-        end_call(of, "cancelled");
-    });
-}
-
-fn end_call(of: LockLabels, result: &'static str) {
+/// The call has ended. `waited`: for so long, if it was granted the lock.
+pub(super) fn call_ended(of: LockLabels, result: &'static str, waited: Option<Duration>) {
     let LockLabels { template, kind } = of;
     let kind = kind.label();
-    gauge!("redlock_waiting", "template" => template, "kind" => kind).decrement(1.0);
-    counter!("redlock_acquire_total", "template" => template, "kind" => kind, "result" => result)
-        .increment(1);
+    shielded(|| {
+        gauge!("redlock_waiting", "template" => template, "kind" => kind).decrement(1.0);
+        let ended = counter!(
+            "redlock_acquire_total", "template" => template, "kind" => kind, "result" => result
+        );
+        ended.increment(1);
+        if let Some(waited) = waited {
+            histogram!("redlock_wait_seconds", "template" => template, "kind" => kind)
+                .record(waited.as_secs_f64());
+        }
+    });
 }
 
 /// One acquire command to the backend.

@@ -3,7 +3,9 @@
 //! Both files have the same functions, so that no caller depends on the feature. Labels are key
 //! templates and kinds, never keys: their number is bounded by the source code.
 
+mod counted_call;
 mod label;
+pub(crate) use counted_call::CountedCall;
 pub(crate) use label::{LockLabels, PROGRAMMATIC};
 
 #[cfg(feature = "metrics")]

@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 
-use crate::error::LockError;
 use crate::kind::Kind;
 use crate::state::LostReason;
-use crate::telemetry::{self, LockLabels};
+use crate::telemetry::{self, CountedCall, LockLabels};
 
 const RULES: &str = include_str!("../../../contrib/prometheus/redlock.rules.yml");
 const DASHBOARD: &str = include_str!("../../../contrib/grafana/redlock.json");
 const DOCS: &str = include_str!("../../../docs/observability.md");
 
-/// What the exporter shows after every function of `telemetry` was called once, with buckets as the
+/// What the exporter shows after everything of `telemetry` was counted once, with buckets as the
 /// docs recommend them.
 fn exported() -> String {
     let buckets: Vec<f64> = (0..11).map(|n| 0.0001 * 4_f64.powi(n)).collect();
@@ -25,11 +24,7 @@ fn exported() -> String {
     metrics::with_local_recorder(&recorder, || {
         let of = LockLabels { template: "t", kind: Kind::Read };
         telemetry::describe();
-        telemetry::call(of);
-        telemetry::acquired(of, Duration::ZERO);
-        telemetry::not_acquired(of, &LockError::ForkedProcess, true);
-        telemetry::skipped(of);
-        telemetry::gave_up(of);
+        CountedCall::begin(of, "timeout").end(Ok(Duration::ZERO));
         telemetry::acquire_sent("t");
         telemetry::held(of);
         telemetry::ended(of, Duration::ZERO);
