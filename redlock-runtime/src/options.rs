@@ -53,6 +53,20 @@ pub(crate) struct Policy {
     min_hold: Duration,
 }
 
+/// The options that a caller has stated. What is left out comes from the client, or is the default.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StatedOptions {
+    pub(crate) expire: Option<Duration>,
+    pub(crate) wait: Option<Wait>,
+    pub(crate) max_renew: Option<u32>,
+    pub(crate) min_hold: Option<Duration>,
+}
+
+impl StatedOptions {
+    pub(crate) const NONE: Self =
+        Self { expire: None, wait: None, max_renew: None, min_hold: None };
+}
+
 impl Policy {
     pub(crate) const DEFAULT: Self = Self {
         expire: Duration::from_secs(30),
@@ -61,43 +75,27 @@ impl Policy {
         min_hold: Duration::ZERO,
     };
 
-    /// This policy with some of its values replaced.
+    /// This policy with the values that are stated.
     ///
     /// # Errors
-    /// [`LockError::Config`] when `expire` is outside 10 ms to 365 days.
-    pub(crate) fn with(
-        self,
-        expire: Option<Duration>,
-        wait: Option<Wait>,
-        max_renew: Option<u32>,
-    ) -> Result<Self, LockError> {
-        if let Some(expire) = expire {
+    /// [`LockError::Config`] when `expire` is outside 10 ms to 365 days, or `min_hold` longer.
+    pub(crate) fn with(self, stated: StatedOptions) -> Result<Self, LockError> {
+        if let Some(expire) = stated.expire {
             check_expire(expire)?;
         }
+        let min_hold = stated.min_hold.map_or(self.min_hold, up_to_millis);
+        if min_hold > MAX_EXPIRE {
+            return Err(bad_min_hold(min_hold));
+        }
         Ok(Self {
-            expire: expire.map_or(self.expire, whole_millis),
-            wait: match wait.unwrap_or(self.wait) {
+            expire: stated.expire.map_or(self.expire, whole_millis),
+            wait: match stated.wait.unwrap_or(self.wait) {
                 Wait::AtMost(limit) => limit.into(),
                 other => other,
             },
-            max_renew: max_renew.or(self.max_renew),
-            min_hold: self.min_hold,
+            max_renew: stated.max_renew.or(self.max_renew),
+            min_hold,
         })
-    }
-
-    /// This policy with another `min_hold`, rounded up to whole milliseconds.
-    ///
-    /// # Errors
-    /// [`LockError::Config`] when it is longer than 365 days.
-    pub(crate) fn with_min_hold(self, min_hold: Option<Duration>) -> Result<Self, LockError> {
-        let min_hold = min_hold.map_or(self.min_hold, up_to_millis);
-        if min_hold > MAX_EXPIRE {
-            return Err(LockError::config(format!(
-                "`min_hold` is {min_hold:?}, but a lock stays taken for 365 days at most: nobody \
-                 can have it before that, however early its holder is done"
-            )));
-        }
-        Ok(Self { min_hold, ..self })
     }
 
     pub(crate) fn expire(&self) -> Duration {
@@ -149,13 +147,30 @@ fn bad_expire(expire: Duration) -> LockError {
     })
 }
 
+#[cold]
+fn bad_min_hold(min_hold: Duration) -> LockError {
+    LockError::config(format!(
+        "`min_hold` is {min_hold:?}, but a lock stays taken for 365 days at most: nobody can have \
+         it before that, however early its holder is done"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn with(stated: StatedOptions) -> Result<Policy, LockError> {
+        Policy::DEFAULT.with(stated)
+    }
+
+    fn with_expire(expire: Duration) -> Result<Policy, LockError> {
+        with(StatedOptions { expire: Some(expire), ..StatedOptions::NONE })
+    }
+
     #[test]
     fn values_left_out_keep_the_defaults() {
-        let policy = Policy::DEFAULT.with(None, Some(Wait::Never), Some(3)).unwrap();
+        let (wait, max_renew) = (Some(Wait::Never), Some(3));
+        let policy = with(StatedOptions { wait, max_renew, ..StatedOptions::NONE }).unwrap();
         assert_eq!(policy.expire(), Duration::from_secs(30));
         assert_eq!(policy.wait(), Wait::Never);
         assert_eq!(policy.max_renew(), Some(3));
@@ -164,7 +179,7 @@ mod tests {
     #[test]
     fn an_expire_that_cannot_work_is_refused_with_a_reason() {
         for bad in [Duration::ZERO, Duration::from_millis(9), MAX_EXPIRE + Duration::from_secs(1)] {
-            let error = Policy::DEFAULT.with(Some(bad), None, None).unwrap_err();
+            let error = with_expire(bad).unwrap_err();
             assert!(matches!(error, LockError::Config { .. }), "{error}");
             assert!(error.to_string().contains("`expire`"), "{error}");
         }
@@ -173,13 +188,14 @@ mod tests {
     #[test]
     fn the_shortest_and_the_longest_lease_are_leases() {
         for expire in [MIN_EXPIRE, MAX_EXPIRE] {
-            assert_eq!(Policy::DEFAULT.with(Some(expire), None, None).unwrap().expire(), expire);
+            assert_eq!(with_expire(expire).unwrap().expire(), expire);
         }
     }
 
     #[test]
     fn a_min_hold_is_a_year_at_most_and_never_cut() {
-        let with = |min_hold| Policy::DEFAULT.with_min_hold(Some(min_hold));
+        let with =
+            |min_hold| with(StatedOptions { min_hold: Some(min_hold), ..StatedOptions::NONE });
         assert_eq!(Policy::DEFAULT.min_hold(), Duration::ZERO);
         assert_eq!(with(Duration::from_nanos(1)).unwrap().min_hold(), Duration::from_millis(1));
         assert_eq!(with(MAX_EXPIRE).unwrap().min_hold(), MAX_EXPIRE);
@@ -191,9 +207,9 @@ mod tests {
 
     #[test]
     fn a_zero_wait_is_one_attempt_and_expire_is_cut_to_milliseconds() {
-        let odd = Duration::from_micros(10_999);
-        let policy =
-            Policy::DEFAULT.with(Some(odd), Some(Wait::AtMost(Duration::ZERO)), None).unwrap();
+        let (odd, zero) = (Duration::from_micros(10_999), Wait::AtMost(Duration::ZERO));
+        let (expire, wait) = (Some(odd), Some(zero));
+        let policy = with(StatedOptions { expire, wait, ..StatedOptions::NONE }).unwrap();
         assert_eq!(policy.wait(), Wait::Never);
         assert_eq!(policy.expire(), Duration::from_millis(10));
     }

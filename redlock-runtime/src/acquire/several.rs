@@ -25,7 +25,7 @@ use crate::error::LockError;
 use crate::handoff::{NotGranted, Ownership, join};
 use crate::hold::Terms;
 use crate::key::LockKey;
-use crate::options::Wait;
+use crate::options::{StatedOptions, Wait};
 
 /// Begins to acquire the lock of `order`, and those of `further` with it, in the order of keys. The
 /// future does nothing before its first poll.
@@ -221,7 +221,8 @@ impl SeveralKeys {
             Wait::AtMost(_) => Wait::AtMost(self.end.since(now).max(Duration::from_nanos(1))),
             other => other,
         };
-        let policy = order.policy.with(None, Some(wait), None)?;
+        let policy =
+            order.policy.with(StatedOptions { wait: Some(wait), ..StatedOptions::NONE })?;
         let terms = Terms { max_renew: None, started: now, ..self.terms };
         Ok((Order { key: order.key.clone(), policy, ..*order }, terms))
     }

@@ -5,17 +5,14 @@ use std::time::Duration;
 use crate::client::Redlock;
 use crate::error::LockError;
 use crate::kind::Kind;
-use crate::options::Wait;
+use crate::options::{StatedOptions, Wait};
 
 /// The arguments of one `#[redis_lock]`; the client supplies what is left out.
 #[must_use]
 #[derive(Debug, Clone, Copy)]
 pub struct Spec {
     pub(crate) template: &'static str,
-    pub(crate) expire: Option<Duration>,
-    pub(crate) wait: Option<Wait>,
-    pub(crate) max_renew: Option<u32>,
-    pub(crate) min_hold: Option<Duration>,
+    pub(crate) stated: StatedOptions,
     pub(crate) is_reentrant: bool,
     pub(crate) awaits_release: bool,
     pub(crate) skips_busy: bool,
@@ -35,10 +32,7 @@ impl Spec {
     pub const fn new(template: &'static str) -> Self {
         Self {
             template,
-            expire: None,
-            wait: None,
-            max_renew: None,
-            min_hold: None,
+            stated: StatedOptions::NONE,
             is_reentrant: true,
             awaits_release: false,
             skips_busy: false,
@@ -48,25 +42,25 @@ impl Spec {
 
     /// `expire = ..`
     pub const fn expire(mut self, expire: Duration) -> Self {
-        self.expire = Some(expire);
+        self.stated.expire = Some(expire);
         self
     }
 
     /// `wait = ..`
     pub const fn wait(mut self, wait: Wait) -> Self {
-        self.wait = Some(wait);
+        self.stated.wait = Some(wait);
         self
     }
 
     /// `max_renew = ..`
     pub const fn max_renew(mut self, max_renew: u32) -> Self {
-        self.max_renew = Some(max_renew);
+        self.stated.max_renew = Some(max_renew);
         self
     }
 
     /// `min_hold = ..`
     pub const fn min_hold(mut self, min_hold: Duration) -> Self {
-        self.min_hold = Some(min_hold);
+        self.stated.min_hold = Some(min_hold);
         self
     }
 

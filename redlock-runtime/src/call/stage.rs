@@ -153,7 +153,7 @@ impl Stage {
         let redlock = client.resolve()?;
         let engine = redlock.engine();
         engine.check_process()?;
-        let min_hold = spec.min_hold.unwrap_or_default();
+        let min_hold = spec.stated.min_hold.unwrap_or_default();
         let kind = engine.check_kind(spec.kind()?, min_hold)?;
         let text = match rendered {
             Rendered::One(text) => text,
@@ -167,7 +167,7 @@ impl Stage {
             return self.begin_within(spec, held, kind, &text, &redlock);
         }
         let key = LockKey::new(redlock.prefix(), &text)?;
-        let policy = policy(&redlock, spec)?;
+        let policy = redlock.policy().with(spec.stated)?;
         let order = order(engine, spec, key, kind, policy);
         *self = Self::Acquiring { spec, answer: acquire::start(engine, order) };
         Ok(())
@@ -187,7 +187,7 @@ impl Stage {
         if let Some(held) = reentrancy::find_all(engine.id, names)? {
             return self.begin_within(spec, held, kind, key.name(), redlock);
         }
-        let policy = policy(redlock, spec)?;
+        let policy = redlock.policy().with(spec.stated)?;
         let order = order(engine, spec, key, kind, policy);
         *self = Self::Acquiring { spec, answer: acquire::start_all(engine, order, further) };
         Ok(())
@@ -209,7 +209,7 @@ impl Stage {
         if let Some(reentry) = held.enter_now() {
             self.reenter(spec, reentry);
         } else {
-            let wait = policy(redlock, spec)?.wait();
+            let wait = redlock.policy().with(spec.stated)?.wait();
             let entering = held.wait_for_turn(redlock.engine(), wait, key);
             *self = Self::Entering { spec, entering };
         }
@@ -237,11 +237,6 @@ impl Stage {
         *self =
             Self::Holding { awaits_release, watch, span, ownership: None, _reentry: Some(reentry) };
     }
-}
-
-fn policy(redlock: &Redlock, spec: Spec) -> Result<Policy, LockError> {
-    let Spec { expire, wait, max_renew, min_hold, .. } = spec;
-    redlock.policy().with(expire, wait, max_renew)?.with_min_hold(min_hold)
 }
 
 fn order(engine: &Engine, spec: Spec, key: LockKey, kind: Kind, policy: Policy) -> Order {

@@ -8,7 +8,7 @@ use super::redlock::Redlock;
 use super::topology::{Assembled, Topology};
 use crate::engine::{Engine, Parts};
 use crate::error::{LockError, NodeErrorKind};
-use crate::options::{MAX_EXPIRE, Policy, Wait};
+use crate::options::{MAX_EXPIRE, Policy, StatedOptions, Wait};
 use crate::{owner, telemetry};
 
 const DEFAULT_PREFIX: &str = "lock:";
@@ -52,9 +52,7 @@ const LONGEST_NAME: usize = 256;
 pub struct RedlockBuilder {
     prefix: String,
     client_name: Option<String>,
-    expire: Option<Duration>,
-    wait: Option<Wait>,
-    max_renew: Option<u32>,
+    stated: StatedOptions,
     reply_timeout: Duration,
     outage_wait: Option<Duration>,
     max_waiters: usize,
@@ -67,9 +65,7 @@ impl RedlockBuilder {
         Self {
             prefix: DEFAULT_PREFIX.to_owned(),
             client_name: None,
-            expire: None,
-            wait: None,
-            max_renew: None,
+            stated: StatedOptions::NONE,
             reply_timeout: DEFAULT_REPLY_TIMEOUT,
             outage_wait: None,
             max_waiters: DEFAULT_MAX_WAITERS,
@@ -127,7 +123,7 @@ impl RedlockBuilder {
     /// # Ok(()) }
     /// ```
     pub fn expire(mut self, expire: Duration) -> Self {
-        self.expire = Some(expire);
+        self.stated.expire = Some(expire);
         self
     }
 
@@ -146,7 +142,7 @@ impl RedlockBuilder {
     /// # Ok(()) }
     /// ```
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.wait = Some(wait.into());
+        self.stated.wait = Some(wait.into());
         self
     }
 
@@ -163,7 +159,7 @@ impl RedlockBuilder {
     /// # Ok(()) }
     /// ```
     pub fn max_renew(mut self, max_renew: u32) -> Self {
-        self.max_renew = Some(max_renew);
+        self.stated.max_renew = Some(max_renew);
         self
     }
 
@@ -273,7 +269,7 @@ impl RedlockBuilder {
     /// ```
     pub async fn build(self) -> Result<Redlock, LockError> {
         telemetry::describe();
-        let policy = Policy::DEFAULT.with(self.expire, self.wait, self.max_renew)?;
+        let policy = Policy::DEFAULT.with(self.stated)?;
         let prefix = self.checked_prefix()?;
         let client_name = self.checked_client_name()?;
         if self.reply_timeout.is_zero() {
@@ -360,9 +356,9 @@ impl fmt::Debug for RedlockBuilder {
             .field("nodes", &self.topology.nodes.len())
             .field("prefix", &self.prefix)
             .field("client_name", &self.client_name)
-            .field("expire", &self.expire)
-            .field("wait", &self.wait)
-            .field("max_renew", &self.max_renew)
+            .field("expire", &self.stated.expire)
+            .field("wait", &self.stated.wait)
+            .field("max_renew", &self.stated.max_renew)
             .field("reply_timeout", &self.reply_timeout)
             .field("outage_wait", &self.outage_wait)
             .field("max_waiters", &self.max_waiters)

@@ -11,7 +11,7 @@ use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::key::LockKey;
 use crate::kind::Kind;
-use crate::options::{Policy, Wait};
+use crate::options::{Policy, StatedOptions, Wait};
 use crate::{acquire, telemetry};
 
 mod candidacy;
@@ -42,10 +42,7 @@ pub struct LockRequest {
     key: Result<LockKey, LockError>,
     /// The further keys of `lock_all`, in the order of keys; `None`: of `lock`, which has one key.
     further: Option<Vec<LockKey>>,
-    expire: Option<Duration>,
-    wait: Option<Wait>,
-    max_renew: Option<u32>,
-    min_hold: Option<Duration>,
+    stated: StatedOptions,
     label: &'static str,
     kind: Result<Kind, LockError>,
     /// How many shutdowns of the client had begun before; `None`: as many as when it is acquired.
@@ -54,7 +51,8 @@ pub struct LockRequest {
 
 impl fmt::Debug for LockRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, further, expire, wait, max_renew, min_hold, label, kind, .. } = self;
+        let Self { key, further, label, kind, .. } = self;
+        let StatedOptions { expire, wait, max_renew, min_hold } = &self.stated;
         let mut shown = f.debug_struct("LockRequest");
         shown.field("key", key);
         if let Some(further) = further {
@@ -82,10 +80,7 @@ impl LockRequest {
             policy,
             key,
             further: None,
-            expire: None,
-            wait: None,
-            max_renew: None,
-            min_hold: None,
+            stated: StatedOptions::NONE,
             label: telemetry::PROGRAMMATIC,
             kind: Ok(Kind::Exclusive),
             shutdowns: None,
@@ -120,7 +115,7 @@ impl LockRequest {
     /// # Ok(()) }
     /// ```
     pub fn expire(mut self, expire: Duration) -> Self {
-        self.expire = Some(expire);
+        self.stated.expire = Some(expire);
         self
     }
 
@@ -139,7 +134,7 @@ impl LockRequest {
     /// # Ok(()) }
     /// ```
     pub fn wait(mut self, wait: impl Into<Wait>) -> Self {
-        self.wait = Some(wait.into());
+        self.stated.wait = Some(wait.into());
         self
     }
 
@@ -158,7 +153,7 @@ impl LockRequest {
     /// # Ok(()) }
     /// ```
     pub fn max_renew(mut self, max_renew: u32) -> Self {
-        self.max_renew = Some(max_renew);
+        self.stated.max_renew = Some(max_renew);
         self
     }
 
@@ -187,7 +182,7 @@ impl LockRequest {
     /// # Ok(()) }
     /// ```
     pub fn min_hold(mut self, min_hold: Duration) -> Self {
-        self.min_hold = Some(min_hold);
+        self.stated.min_hold = Some(min_hold);
         self
     }
 
@@ -359,12 +354,8 @@ impl LockRequest {
         Ok(output)
     }
 
-    fn policy(&self) -> Result<Policy, LockError> {
-        self.policy.with(self.expire, self.wait, self.max_renew)?.with_min_hold(self.min_hold)
-    }
-
     fn options(&self) -> Result<(Policy, Kind), LockError> {
-        let policy = self.policy()?;
+        let policy = self.policy.with(self.stated)?;
         let kind = self.engine.check_kind(self.kind.clone()?, policy.min_hold())?;
         if self.further.is_some() {
             kind.check_several(policy.min_hold())?;

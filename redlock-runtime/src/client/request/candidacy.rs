@@ -17,7 +17,7 @@ impl LockRequest {
 
     /// Finds the mistakes that every attempt would meet.
     pub(in crate::client) fn check(&self) -> Result<(), LockError> {
-        self.policy().map_err(|error| error.about(self.name()))?;
+        self.policy.with(self.stated).map_err(|error| error.about(self.name()))?;
         self.key.as_ref().map_err(LockError::clone)?;
         self.engine.check_process()
     }
