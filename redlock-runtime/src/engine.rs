@@ -1,6 +1,7 @@
 //! The engine: the state that all locks of one client share.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,28 +28,27 @@ use crate::mutex::Mutex;
 use crate::owner::ClientId;
 use crate::thread_exit;
 
-/// One client's backend, with its queues, schedulers and pending commands.
+/// One client's backend, with its queues and schedulers.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    /// Unique in this process.
-    pub(crate) id: u64,
-    /// The process that made the engine. No other process can use it.
-    pub(crate) process: process::ProcessId,
-    pub(crate) backend: Arc<dyn LockBackend>,
-    pub(crate) client: ClientId,
-    pub(crate) reply_timeout: Duration,
-    /// The same as far as each hold needs it.
+    /// What each hold of the client needs as well. The engine derefs to it.
     pub(crate) holding: Arc<HoldingClient>,
+    pub(crate) client: ClientId,
     /// How long a call waits for servers that do not answer; `None`: for its whole `wait`.
     pub(crate) outage_wait: Option<Duration>,
     queues: LocalQueues,
     pub(crate) lock_order: LockOrder,
-    pub(crate) pending: PendingCommands,
     place: Placement,
     /// Whether the user of this client is denied the queue of the server.
     queue_denial: Denial,
-    /// The log lines for operators that may come in large numbers.
-    pub(crate) reports: Arc<Reports>,
+}
+
+impl Deref for Engine {
+    type Target = HoldingClient;
+
+    fn deref(&self) -> &HoldingClient {
+        &self.holding
+    }
 }
 
 /// Where the client's background work runs, and on which clock.
@@ -101,31 +101,23 @@ impl Engine {
         if let Some(task) = work.and_then(BackgroundWork::background_task) {
             background_thread::spawn(task)?;
         }
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let pending = PendingCommands::default();
         let holding = HoldingClient {
-            id,
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             process,
-            pending: pending.clone(),
-            backend: Arc::clone(&backend),
+            backend,
             reply_timeout,
-            reports: Arc::clone(&reports),
+            reports,
+            pending: PendingCommands::default(),
             clock: place.clock(),
         };
         Ok(Arc::new(Self {
-            id,
-            process,
-            backend,
-            client: ClientId::new(&client_name),
-            reply_timeout,
             holding: Arc::new(holding),
+            client: ClientId::new(&client_name),
             outage_wait,
             queues: LocalQueues::new(max_waiters),
             lock_order: LockOrder::default(),
-            pending,
             place,
             queue_denial: Denial::default(),
-            reports,
         }))
     }
 
@@ -171,7 +163,7 @@ impl Engine {
     }
 
     pub(crate) fn clock(&self) -> Clock {
-        self.holding.clock
+        self.clock
     }
 
     /// Where a task of this client runs that is started by the current caller.

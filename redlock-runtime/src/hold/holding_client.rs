@@ -9,16 +9,18 @@ use crate::pending::PendingCommands;
 use crate::process::ProcessId;
 use crate::report::Reports;
 
-/// The client of a hold.
+/// The client of a hold: the part of its engine that holds need, so that they do not keep the
+/// engine.
 #[derive(Debug)]
 pub(crate) struct HoldingClient {
     /// Unique in this process.
     pub(crate) id: u64,
-    /// The process that holds its locks. A child that it forks has a copy of this record, not the
-    /// locks.
+    /// The process that made it, and holds its locks. A child that it forks has a copy of this
+    /// record, not the locks, and cannot use it.
     pub(crate) process: ProcessId,
     pub(crate) backend: Arc<dyn LockBackend>,
     pub(crate) reply_timeout: Duration,
+    /// The log lines for operators that may come in large numbers.
     pub(crate) reports: Arc<Reports>,
     pub(crate) pending: PendingCommands,
     pub(crate) clock: Clock,
