@@ -1,7 +1,7 @@
 //! The embedded backend: locks in the memory of this process, on a clock that tests can pause.
 
 use std::fmt;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use self::tables::{Holder, Record, Tables, clock_here};
@@ -74,7 +74,7 @@ impl MemoryStore {
     /// assert_eq!(redlock::MemoryStore::new().owner("lock:nightly"), None);
     /// ```
     pub fn owner(&self, redis_key: &str) -> Option<String> {
-        let mut tables = self.tables();
+        let mut tables = self.tables.lock();
         let record = tables.live(redis_key, Clock::Tokio.now())?;
         record.holders.first().map(|holder| holder.owner.clone())
     }
@@ -85,7 +85,7 @@ impl MemoryStore {
     /// redlock::MemoryStore::new().remove("lock:nightly");
     /// ```
     pub fn remove(&self, redis_key: &str) {
-        self.tables().locks.remove(redis_key);
+        self.tables.lock().locks.remove(redis_key);
     }
 
     /// Gives a key (prefix included) to another owner, as if a second holder had acquired it.
@@ -98,7 +98,7 @@ impl MemoryStore {
     /// ```
     pub fn set(&self, redis_key: &str, owner: &str, expire: Duration) {
         let ends = Clock::Tokio.now().plus(expire);
-        let mut tables = self.tables();
+        let mut tables = self.tables.lock();
         let fencing_token = tables.next_token();
         let holder = Holder { owner: owner.to_owned(), fencing_token, ends };
         tables.locks.insert(redis_key.to_owned(), Record::of(Kind::Exclusive, holder));
@@ -107,23 +107,19 @@ impl MemoryStore {
     /// Forgets all locks.
     #[cfg(any(test, feature = "test-util"))]
     pub(crate) fn clear(&self) {
-        self.tables().locks.clear();
+        self.tables.lock().locks.clear();
     }
 
     /// As if the clock of this node had been ahead.
     #[cfg(test)]
     pub(crate) fn set_last_token(&self, last: u64) {
-        self.tables().last_token = last;
-    }
-
-    fn tables(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock()
+        self.tables.lock().last_token = last;
     }
 }
 
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryStore").field("locks", &self.tables().locks.len()).finish()
+        f.debug_struct("MemoryStore").field("locks", &self.tables.lock().locks.len()).finish()
     }
 }
 
@@ -147,7 +143,7 @@ impl Memory {
 
     fn take(&self, claim: &Claim) -> Result<Acquired, Fault> {
         let (now, clock) = (Clock::Tokio.now(), clock_here());
-        let mut tables = self.store.tables();
+        let mut tables = self.store.tables.lock();
         let key = claim.key.redis_key();
         if tables.locks.get(key).is_some_and(|record| record.clock != clock) {
             return Err(other_clock());
@@ -187,7 +183,7 @@ impl Memory {
 
     fn extend(&self, claim: &Claim) -> Found {
         let now = Clock::Tokio.now();
-        match self.store.tables().ours(claim, now) {
+        match self.store.tables.lock().ours(claim, now) {
             Ok(holder) => {
                 holder.ends = now.plus(claim.expire);
                 Found::Ours
@@ -197,7 +193,7 @@ impl Memory {
     }
 
     fn lift(&self, claim: &Claim, fencing_token: FencingToken) -> Found {
-        let mut tables = self.store.tables();
+        let mut tables = self.store.tables.lock();
         if let Err(found) = tables.ours(claim, Clock::Tokio.now()) {
             return found;
         }
@@ -208,7 +204,7 @@ impl Memory {
     fn free(&self, claim: &Claim) -> Found {
         let now = Clock::Tokio.now();
         let told = {
-            let mut tables = self.store.tables();
+            let mut tables = self.store.tables.lock();
             if let Err(found) = tables.ours(claim, now) {
                 return found;
             }
@@ -231,7 +227,7 @@ impl Memory {
     /// Lets go of a lock that stays taken for so long.
     fn retain(&self, claim: &Claim, left: Duration) -> Found {
         let (now, retained) = (Clock::Tokio.now(), claim.owner.retained());
-        let mut tables = self.store.tables();
+        let mut tables = self.store.tables.lock();
         let Some(record) = tables.live(claim.key.redis_key(), now) else { return Found::Gone };
         let [holder] = record.holders.as_mut_slice() else { return Found::Stolen };
         if holder.owner == claim.owner.as_str() {
@@ -246,7 +242,7 @@ impl Memory {
     fn turn(&self, held: &Claim, next: &Claim) -> Downgraded {
         let now = Clock::Tokio.now();
         let (fencing_token, told) = {
-            let mut tables = self.store.tables();
+            let mut tables = self.store.tables.lock();
             let fencing_token = tables.next_token();
             if let Err(found) = tables.ours(held, now) {
                 return Downgraded::Lost(found);
@@ -366,7 +362,7 @@ mod tests {
     async fn what_is_over_is_swept_out_each_time_the_store_has_doubled() {
         let store = MemoryStore::new();
         let memory = Memory::new(store.clone());
-        let size = || store.tables().locks.len();
+        let size = || store.tables.lock().locks.len();
         let fill = |name: &str, count: usize| {
             for number in 0..count {
                 take(&memory, &format!("{name}-{number}"));

@@ -1,7 +1,7 @@
 //! Background work whose outcome several callers wait for.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -64,7 +64,7 @@ impl<T: Clone + Send + Sync + 'static> SharedWork<T> {
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let mut under_way = self.lock();
+        let mut under_way = self.under_way.lock();
         if let Some(work) = &*under_way
             && !work.end.is_over.load(Ordering::Acquire)
         {
@@ -82,15 +82,9 @@ impl<T: Clone + Send + Sync + 'static> SharedWork<T> {
     }
 }
 
-impl<T> SharedWork<T> {
-    fn lock(&self) -> MutexGuard<'_, Option<UnderWay<T>>> {
-        self.under_way.lock()
-    }
-}
-
 impl<T> Drop for SharedWork<T> {
     fn drop(&mut self) {
-        if let Some(work) = self.lock().take() {
+        if let Some(work) = self.under_way.lock().take() {
             work.task.abort();
         }
     }

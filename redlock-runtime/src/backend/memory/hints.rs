@@ -25,7 +25,7 @@ impl ReleaseHints for Memory {
             Registration { store: self.store.clone(), key: key.to_owned(), owner: owner.clone() };
         let now = Clock::Tokio.now();
         let is_free = {
-            let mut tables = self.store.tables();
+            let mut tables = self.store.tables.lock();
             let held = tables.live(key, now).map(|record| record.kind);
             if let Some(held) = held {
                 let stays = held.is_shared() && !kind.is_shared();
@@ -58,7 +58,7 @@ struct Registration {
 impl Drop for Registration {
     fn drop(&mut self) {
         let gone = {
-            let mut tables = self.store.tables();
+            let mut tables = self.store.tables.lock();
             let Some(hints) = tables.hints.get_mut(&self.key) else { return };
             let at = hints.iter().position(|hint| hint.owner == self.owner);
             let gone = at.map(|at| hints.remove(at));

@@ -11,7 +11,7 @@ impl Memory {
     /// All of them, or none.
     fn take_all(&self, claims: &[Claim]) -> Result<AllAcquired, Fault> {
         let (now, clock) = (Clock::Tokio.now(), clock_here());
-        let mut tables = self.store.tables();
+        let mut tables = self.store.tables.lock();
         for (place, claim) in claims.iter().enumerate() {
             let key = claim.key.redis_key();
             if tables.locks.get(key).is_some_and(|record| record.clock != clock) {

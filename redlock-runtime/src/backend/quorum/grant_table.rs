@@ -4,7 +4,6 @@
 //! show the lock in one moment and have lost it in the next. Such a node must not count.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::MutexGuard;
 
 use crate::backend::{Acquired, Fault};
 use crate::clock::Moment;
@@ -47,19 +46,19 @@ impl GrantTable {
     pub(crate) fn begin(&self, owner: &Owner) {
         let known =
             KnownOwner { grants: vec![NodeGrant::Doubtful; self.nodes], late: HashSet::new() };
-        self.known().insert(owner.clone(), known);
+        self.known.lock().insert(owner.clone(), known);
     }
 
     /// The owner releases, or got no lock: no node may get an acquire for it any more. Returns the
     /// nodes where a late acquire may still take the lock.
     pub(crate) fn end(&self, owner: &Owner) -> HashSet<usize> {
-        self.known().remove(owner).map(|known| known.late).unwrap_or_default()
+        self.known.lock().remove(owner).map(|known| known.late).unwrap_or_default()
     }
 
     /// An acquire is about to be sent. `false`: it must not be sent, because the owner has
     /// released, or because an earlier acquire is still in flight.
     pub(crate) fn ask(&self, owner: &Owner, node: usize) -> bool {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         let Some(known) = known.get_mut(owner) else { return false };
         std::mem::replace(&mut known.grants[node], NodeGrant::Asked) != NodeGrant::Asked
     }
@@ -72,7 +71,7 @@ impl GrantTable {
         sent: Moment,
         answer: &Result<Acquired, Fault>,
     ) -> bool {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         let Some(known) = known.get_mut(owner) else { return false };
         known.late.extend(may_land_late(answer).then_some(node));
         known.grants[node] = match answer {
@@ -85,7 +84,7 @@ impl GrantTable {
     /// When the node granted the lock, at the earliest; `None`: the node may have the lock for a
     /// moment only.
     pub(crate) fn confirmed(&self, owner: &Owner, node: usize) -> Option<Moment> {
-        match self.known().get(owner)?.grants[node] {
+        match self.known.lock().get(owner)?.grants[node] {
             NodeGrant::Confirmed(sent) => Some(sent),
             NodeGrant::Asked | NodeGrant::Doubtful => None,
         }
@@ -93,11 +92,7 @@ impl GrantTable {
 
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
-        self.known().len()
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<Owner, KnownOwner>> {
-        self.known.lock()
+        self.known.lock().len()
     }
 }
 

@@ -1,6 +1,6 @@
 //! One node of a quorum, and whether it is worth waiting for.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -72,7 +72,7 @@ impl Member {
     }
 
     pub(crate) fn admit(&self) -> NodeAdmission {
-        let mut down = self.down();
+        let mut down = self.down.lock();
         let Some(down) = &mut *down else { return NodeAdmission::Ask };
         let now = Instant::now();
         if now < down.next_probe {
@@ -90,7 +90,7 @@ impl Member {
             fault.nodes.iter().any(|node| kinds.contains(&node.kind()))
         };
         let now = Instant::now();
-        let mut down = self.down();
+        let mut down = self.down.lock();
         match answer {
             Err(fault) if has(fault, [NodeErrorKind::Quarantined, NodeErrorKind::Duplicate]) => {
                 if let Some(down) = &mut *down {
@@ -136,7 +136,7 @@ impl Member {
     /// others: the later of the two in each respect, which doubts more.
     pub(crate) fn memory_since(&self) -> Option<MemorySince> {
         let own = self.backend.memory_since();
-        let suspicion = self.memory().suspicion.clone();
+        let suspicion = self.memory.lock().suspicion.clone();
         let known = || own.iter().chain(&suspicion);
         let kept_since = known().map(|known| known.kept_since).max()?;
         let latest = known().max_by_key(|known| known.since)?;
@@ -145,12 +145,12 @@ impl Member {
 
     /// Was its clock compared with those of the others?
     pub(crate) fn is_compared(&self) -> bool {
-        self.memory().is_compared
+        self.memory.lock().is_compared
     }
 
     /// Its clock was compared. `false`: another caller was faster.
     pub(crate) fn compared(&self, suspicion: Option<MemorySince>) -> bool {
-        let mut memory = self.memory();
+        let mut memory = self.memory.lock();
         let is_first = !std::mem::replace(&mut memory.is_compared, true);
         if is_first {
             memory.suspicion = suspicion;
@@ -160,7 +160,7 @@ impl Member {
 
     /// Was this gap not reported yet?
     pub(crate) fn is_news(&self, memory_since: &MemorySince) -> bool {
-        self.memory().reported.replace(memory_since.since) != Some(memory_since.since)
+        self.memory.lock().reported.replace(memory_since.since) != Some(memory_since.since)
     }
 
     /// Is the list of founders to be written on this process? It counts as written then, until it
@@ -172,7 +172,7 @@ impl Member {
         pause: Duration,
         longest: Duration,
     ) -> bool {
-        let written = &mut self.memory().written;
+        let written = &mut self.memory.lock().written;
         let stands = written.as_ref().is_some_and(|written| {
             written.run_id == *run_id && now < written.until && longest <= written.longest
         });
@@ -187,16 +187,8 @@ impl Member {
 
     /// The list was not written. It is due again at `next`.
     pub(crate) fn lacks_founders(&self, next: Moment) {
-        if let Some(written) = &mut self.memory().written {
+        if let Some(written) = &mut self.memory.lock().written {
             written.until = written.until.min(next);
         }
-    }
-
-    fn memory(&self) -> MutexGuard<'_, GuardMemory> {
-        self.memory.lock()
-    }
-
-    fn down(&self) -> MutexGuard<'_, Option<Down>> {
-        self.down.lock()
     }
 }

@@ -1,8 +1,8 @@
 //! Whether a node answers, and what operators read about it: one log line when it stops, some while
 //! that lasts, and one when it is back.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::Notify;
@@ -92,7 +92,7 @@ impl OutageLog {
             return;
         }
         {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if let Some(outage) = &mut state.outage {
                 outage.answers.get_or_insert_with(|| CLOCK.now());
                 return;
@@ -105,7 +105,7 @@ impl OutageLog {
 
     /// A connection broke that had worked before.
     pub(crate) fn broke(&self) {
-        self.state().is_suspect = true;
+        self.state.lock().is_suspect = true;
         self.news.notify_one();
     }
 
@@ -117,7 +117,7 @@ impl OutageLog {
         }
         let now = CLOCK.now();
         let lasts = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             self.is_calm.store(false, Ordering::Relaxed);
             state.is_suspect = true;
             let outage = state.outage.get_or_insert_with(|| Outage::new(began));
@@ -141,7 +141,7 @@ impl OutageLog {
     pub(crate) fn confirm(&self) {
         let now = CLOCK.now();
         let (what, error) = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let Some(outage) = state.outage.as_mut().filter(|outage| outage.answers.is_none())
             else {
                 return;
@@ -167,7 +167,7 @@ impl OutageLog {
     pub(crate) fn failed_at_startup(&self, error: &NodeError) {
         if error.kind().is_outage() {
             let now = CLOCK.now();
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let outage = state.outage.get_or_insert_with(|| Outage::new(now));
             outage.becomes_known(now);
             drop(state);
@@ -182,17 +182,17 @@ impl OutageLog {
     }
 
     pub(crate) fn is_out(&self) -> bool {
-        self.state().outage.is_some()
+        self.state.lock().outage.is_some()
     }
 
     /// Is the node out, and not answering again yet?
     pub(crate) fn is_silent(&self) -> bool {
-        self.state().outage.as_ref().is_some_and(|outage| outage.answers.is_none())
+        self.state.lock().outage.as_ref().is_some_and(|outage| outage.answers.is_none())
     }
 
     /// Since when the node answers, or does not.
     pub(crate) fn since(&self) -> SystemTime {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let of_outage = state.outage.as_ref().map(|outage| outage.answers.unwrap_or(outage.began));
         let since = of_outage.or(state.answers_since).unwrap_or_else(|| CLOCK.now());
         let known = state.shown.filter(|(known, _)| *known == since);
@@ -205,7 +205,7 @@ impl OutageLog {
     pub(crate) fn report_lasting(&self) {
         let now = CLOCK.now();
         let (what, error, lasts) = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let Some(outage) = &mut state.outage else { return };
             if outage.answers.is_some() || !outage.is_reported || now < outage.tell_again {
                 return;
@@ -220,13 +220,13 @@ impl OutageLog {
 
     /// Has the node answered for long enough?
     pub(crate) fn answers_again(&self) -> bool {
-        self.state().outage.as_ref().is_some_and(|outage| outage.is_over(self.quiet()))
+        self.state.lock().outage.as_ref().is_some_and(|outage| outage.is_over(self.quiet()))
     }
 
     /// Ends the outage, and reports that, if the node has answered for long enough.
     pub(crate) fn end_if_over(&self) {
         let outage = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let quiet = self.quiet();
             let Some(outage) = state.outage.take_if(|outage| outage.is_over(quiet)) else { return };
             state.answers_since = outage.answers;
@@ -246,12 +246,12 @@ impl OutageLog {
 
     /// Has a connection broken since the last call of this function?
     pub(crate) fn take_suspicion(&self) -> bool {
-        std::mem::take(&mut self.state().is_suspect)
+        std::mem::take(&mut self.state.lock().is_suspect)
     }
 
     /// Is it known which process answered before?
     pub(crate) fn knows_server(&self) -> bool {
-        self.state().run_id.is_some()
+        self.state.lock().run_id.is_some()
     }
 
     /// Learns from INFO which process answers, and reports if it is another one than before.
@@ -259,7 +259,7 @@ impl OutageLog {
         let Some(run_id) = field(info, "run_id").filter(|run_id| !run_id.is_empty()) else {
             return;
         };
-        let known = self.state().run_id.replace(run_id.to_owned());
+        let known = self.state.lock().run_id.replace(run_id.to_owned());
         if known.is_none_or(|known| known == run_id) {
             return;
         }
@@ -285,10 +285,6 @@ impl OutageLog {
 
     fn quiet(&self) -> Duration {
         if self.leads_to_one { QUIET } else { QUIET_OF_MANY }
-    }
-
-    fn state(&self) -> MutexGuard<'_, HealthState> {
-        self.state.lock()
     }
 }
 

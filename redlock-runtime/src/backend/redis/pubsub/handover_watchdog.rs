@@ -1,7 +1,6 @@
 //! The watchdog of hand-overs: a process that was handed a lock may have died.
 
 use std::collections::HashMap;
-use std::sync::MutexGuard;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -40,7 +39,7 @@ impl HandoverWatchdog {
     /// `owner` has let go of the lock, which may be free in `after`.
     pub(crate) fn look_again(&self, key: &LockKey, owner: &Owner, after: Duration) {
         let at = Instant::now() + after + GRACE;
-        let mut checks = self.checks();
+        let mut checks = self.checks.lock();
         checks.due.insert(key.clone(), Check { at, owner: owner.clone() });
         let is_first = checks.wakes_at.is_none_or(|wakes_at| at < wakes_at);
         if is_first {
@@ -57,7 +56,7 @@ impl HandoverWatchdog {
     pub(crate) async fn overdue(&self) -> Vec<(LockKey, Owner)> {
         loop {
             let next = {
-                let mut checks = self.checks();
+                let mut checks = self.checks.lock();
                 checks.wakes_at = checks.due.values().map(|check| check.at).min();
                 checks.wakes_at
             };
@@ -70,17 +69,13 @@ impl HandoverWatchdog {
                 () = tokio::time::sleep_until(next) => {}
             }
             let now = Instant::now();
-            let mut checks = self.checks();
+            let mut checks = self.checks.lock();
             let overdue = checks.due.extract_if(|_, check| check.at <= now);
             let overdue: Vec<_> = overdue.map(|(key, check)| (key, check.owner)).collect();
             if !overdue.is_empty() {
                 return overdue;
             }
         }
-    }
-
-    fn checks(&self) -> MutexGuard<'_, Checks> {
-        self.checks.lock()
     }
 }
 
@@ -116,7 +111,7 @@ mod tests {
         let (found, ()) = tokio::join!(overdue(&watch), begun);
         assert_eq!(found, [key("a")]);
         assert!(start.elapsed() > CLAIM_WINDOW && start.elapsed() < CLAIM_WINDOW + 2 * GRACE);
-        assert!(watch.checks().due.is_empty(), "nothing is left behind");
+        assert!(watch.checks.lock().due.is_empty(), "nothing is left behind");
     }
 
     #[tokio::test(start_paused = true)]

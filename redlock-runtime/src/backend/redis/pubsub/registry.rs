@@ -1,7 +1,7 @@
 //! The registry of a node's channel: passes each received signal to the waiter that it is for.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, str};
 
@@ -130,7 +130,7 @@ impl Registry {
 
     pub(crate) fn subscribe(self: &Arc<Self>, Claim { key, owner, .. }: &Claim) -> Subscription {
         let (sender, signals) = mpsc::unbounded_channel();
-        self.listeners().subscriptions.insert(owner.clone(), (key.clone(), sender));
+        self.listeners.lock().subscriptions.insert(owner.clone(), (key.clone(), sender));
         Subscription::new(
             signals,
             Registration { registry: Arc::clone(self), owner: owner.clone() },
@@ -143,13 +143,13 @@ impl Registry {
         Claim { key, owner, .. }: &Claim,
         on_release: OnRelease,
     ) -> HintRegistration {
-        self.listeners().awaiting.insert(owner.clone(), (key.clone(), on_release));
+        self.listeners.lock().awaiting.insert(owner.clone(), (key.clone(), on_release));
         HintRegistration::new(Registration { registry: Arc::clone(self), owner: owner.clone() })
     }
 
     /// The owner is never used again, though it may still be handed a lock.
     pub(crate) fn gave_up(&self, claim: &Claim) {
-        let mut listeners = self.listeners();
+        let mut listeners = self.listeners.lock();
         // A release that fails is repeated.
         if listeners.former.iter().rev().any(|former| former.owner == claim.owner) {
             return;
@@ -162,7 +162,7 @@ impl Registry {
 
     /// Signals may have been missed.
     pub(crate) fn disturb(&self) {
-        let listeners: Vec<_> = self.listeners().subscriptions.values().cloned().collect();
+        let listeners: Vec<_> = self.listeners.lock().subscriptions.values().cloned().collect();
         for (_, sender) in listeners {
             let _ = sender.send(QueueSignal::Disturbed);
         }
@@ -173,7 +173,7 @@ impl Registry {
     /// for is ignored: a lock that it may have handed over ends with the claim window.
     pub(crate) fn tell(&self, signal: &[u8]) -> Option<Claim> {
         if let Some(lock) = parse_free(signal) {
-            let awaiting = self.listeners().awaiting.get(lock.owner).cloned();
+            let awaiting = self.listeners.lock().awaiting.get(lock.owner).cloned();
             // Outside of the mutex, as below.
             if let Some((key, on_release)) = awaiting
                 && lock.is(&key)
@@ -183,11 +183,11 @@ impl Registry {
             return None;
         }
         if let Some(lock) = parse_ping(signal) {
-            return self.listeners().former.iter().find(|claim| lock.is_of(claim)).cloned();
+            return self.listeners.lock().former.iter().find(|claim| lock.is_of(claim)).cloned();
         }
         let (lock, signal) = parse(signal).or_else(|| parse_look(signal))?;
         let sender = {
-            let mut listeners = self.listeners();
+            let mut listeners = self.listeners.lock();
             let former = &mut listeners.former;
             if let Some(at) = former.iter().position(|claim| lock.is_of(claim)) {
                 let is_handed_over = matches!(signal, QueueSignal::HandedOver { .. });
@@ -201,10 +201,6 @@ impl Registry {
         // entry and knows the outcome already.
         let _ = sender?.send(signal);
         None
-    }
-
-    fn listeners(&self) -> MutexGuard<'_, Listeners> {
-        self.listeners.lock()
     }
 }
 
@@ -225,7 +221,7 @@ struct Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        let mut listeners = self.registry.listeners();
+        let mut listeners = self.registry.listeners.lock();
         let gone =
             (listeners.subscriptions.remove(&self.owner), listeners.awaiting.remove(&self.owner));
         drop(listeners);

@@ -12,7 +12,7 @@ fn failure(kind: NodeErrorKind) -> Failure {
 }
 
 fn is_reported(health: &OutageLog) -> bool {
-    health.state().outage.as_ref().is_some_and(|outage| outage.is_reported)
+    health.state.lock().outage.as_ref().is_some_and(|outage| outage.is_reported)
 }
 
 #[test]
@@ -32,10 +32,10 @@ fn an_outage_is_told_once_the_background_has_seen_it_too() {
 fn silence_has_to_last() {
     let (health, now) = (health(), CLOCK.now());
     health.failed(failure(NodeErrorKind::NoReply), now);
-    assert_eq!(health.state().outage.as_ref().unwrap().began, now);
+    assert_eq!(health.state.lock().outage.as_ref().unwrap().began, now);
     health.confirm();
     assert!(health.is_out() && !is_reported(&health));
-    health.state().outage.as_mut().unwrap().began = now.minus(SILENCE);
+    health.state.lock().outage.as_mut().unwrap().began = now.minus(SILENCE);
     health.confirm();
     assert!(is_reported(&health));
     let failed = health.failed(failure(NodeErrorKind::NoReply), now);
@@ -54,7 +54,7 @@ fn an_outage_is_over_when_the_node_has_answered_for_a_while() {
     assert!(health.is_out(), "not yet");
     health.failed(failure(NodeErrorKind::Loading), now);
     assert!(health.is_silent(), "it was too early");
-    health.state().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(QUIET));
+    health.state.lock().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(QUIET));
     assert!(health.answers_again());
     health.end_if_over();
     assert!(!health.is_out());
@@ -75,7 +75,7 @@ fn an_outage_that_lasts_is_told_again_after_ever_longer_pauses() {
     health.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
     health.confirm();
     let due = |health: &OutageLog, by: Duration| {
-        let mut state = health.state();
+        let mut state = health.state.lock();
         let outage = state.outage.as_mut().unwrap();
         outage.tell_again = outage.tell_again.minus(by);
         outage.tell_again
@@ -117,7 +117,7 @@ fn of_several_servers_one_that_answers_says_little() {
     health.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
     assert!(is_reported(&health), "nothing asks such a node in the background");
     let answers_since = |ago: Duration| {
-        health.state().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(ago));
+        health.state.lock().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(ago));
     };
     answers_since(QUIET_OF_MANY / 2);
     assert!(!health.answers_again());
@@ -138,7 +138,7 @@ fn a_scrape_shows_whether_the_node_is_up() {
         health.failed(failure(NodeErrorKind::Unreachable), CLOCK.now());
         health.confirm();
         assert!(shown().contains("redlock_node_up{node=\"n\"} 0\n"), "{}", shown());
-        health.state().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(QUIET));
+        health.state.lock().outage.as_mut().unwrap().answers = Some(CLOCK.now().minus(QUIET));
         health.end_if_over();
         assert!(shown().contains("redlock_node_up{node=\"n\"} 1\n"), "{}", shown());
         assert!(shown().contains("# HELP redlock_node_up "), "{}", shown());

@@ -69,7 +69,7 @@ fn a_lock_for_an_owner_without_a_ticket_is_left_alone() {
     let registry = Arc::new(Registry::new(subscription::channel()));
     let claim = claim("web-3");
     drop(registry.subscribe(&claim));
-    assert!(registry.listeners().subscriptions.is_empty());
+    assert!(registry.listeners.lock().subscriptions.is_empty());
     assert!(registry.tell(&message(&claim)).is_none());
 }
 
@@ -92,7 +92,7 @@ async fn a_message_about_another_lock_is_not_believed() {
 fn the_owners_that_gave_up_do_not_pile_up() {
     let registry = Registry::new(subscription::channel());
     (0..2 * MOST_FORMER).for_each(|_| registry.gave_up(&claim("web-3")));
-    assert_eq!(registry.listeners().former.len(), MOST_FORMER);
+    assert_eq!(registry.listeners.lock().former.len(), MOST_FORMER);
 }
 
 #[test]
