@@ -26,7 +26,7 @@ impl<S: Source> AcquireAll for Route<S> {
             let call = exclusive::acquire_all::call(claims);
             let undo = |loan: Loan<S::Connection>| {
                 for claim in claims {
-                    core.undo_acquire(self.home.as_ref(), loan.clone(), claim);
+                    core.undo(self.home.as_ref(), loan.clone(), claim, false);
                 }
             };
             let decode = |value: &Value| exclusive::acquire_all::decode(value, claims.len());

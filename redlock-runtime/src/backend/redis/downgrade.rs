@@ -19,8 +19,8 @@ impl<S: Source> Route<S> {
         let replicas = core.min_replicas();
         let call = ScriptCall { replicas, ..shared::downgrade::call(held, next) };
         let undo = |loan: Loan<S::Connection>| {
-            core.undo_acquire(home, loan.clone(), next);
-            core.undo_acquire(home, loan, held);
+            core.undo(home, loan.clone(), next, false);
+            core.undo(home, loan, held, false);
         };
         let decode = shared::downgrade::decode;
         let answer = send_script(&core.health, connection, &call, deadline, decode, undo).await?;

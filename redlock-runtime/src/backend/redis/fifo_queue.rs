@@ -36,7 +36,7 @@ impl<S: Source> FifoQueue for Route<S> {
             let registry = &self.core.registry;
             let channel = registry.channel_within(within).await;
             let call = by_kind::enqueue(claim, reserve, channel);
-            let undo = |loan| self.core.undo_enqueue(self.home.as_ref(), loan, claim);
+            let undo = |loan| self.core.undo(self.home.as_ref(), loan, claim, true);
             let enqueued = send(self, &call, end - Instant::now(), undo).await;
             if enqueued.as_ref().is_err_and(|fault| fault.is_unknown) {
                 registry.gave_up(claim);
@@ -72,8 +72,8 @@ impl<S: Source> FifoQueue for Route<S> {
             let channel = core.registry.channel_within(within).await;
             let call = exclusive::rotate::call(held, tokens, next, reserve, channel);
             let undo = |loan: Loan<S::Connection>| {
-                core.undo_enqueue(home, loan.clone(), next);
-                core.undo_acquire(home, loan, held);
+                core.undo(home, loan.clone(), next, true);
+                core.undo(home, loan, held, false);
             };
             let decode = exclusive::rotate::decode;
             let rotated =

@@ -105,38 +105,21 @@ impl<S: Source> NodeCore<S> {
         self.identity.hear(Sample { micros, sent, received: CLOCK.now() });
     }
 
-    /// Undoes an unanswered acquire, which may still be carried out.
-    pub(crate) fn undo_acquire(
-        self: &Arc<Self>,
-        home: Option<&Handle>,
-        loan: Loan<S::Connection>,
-        claim: &Claim,
-    ) {
-        self.undo(home, loan, claim, false);
-    }
-
-    /// Undoes an unanswered enqueue, which may still be carried out.
-    pub(crate) fn undo_enqueue(
-        self: &Arc<Self>,
-        home: Option<&Handle>,
-        loan: Loan<S::Connection>,
-        claim: &Claim,
-    ) {
-        self.registry.gave_up(claim);
-        self.undo(home, loan, claim, true);
-    }
-
-    /// Sends a release on the connection of the command, because only there the order of the two is
-    /// certain. The connection stays open until the server has read both, or the lease would be
-    /// over; and for as long as the owner holds the lock on other servers, since this one is not
+    /// Undoes an unanswered acquire, or an enqueue if it `may_be_queued`: it may still be carried
+    /// out. Sends a release on the connection of the command, because only there the order of the
+    /// two is certain. The connection stays open until the server has read both, or the lease would
+    /// be over; and for as long as the owner holds the lock on other servers, since this one is not
     /// asked again before the answer has come.
-    fn undo(
+    pub(crate) fn undo(
         self: &Arc<Self>,
         home: Option<&Handle>,
         mut loan: Loan<S::Connection>,
         claim: &Claim,
         may_be_queued: bool,
     ) {
+        if may_be_queued {
+            self.registry.gave_up(claim);
+        }
         // Without a runtime, as at the end of one, the connection ends as well.
         let Some(home) = home.cloned().or_else(|| Handle::try_current().ok()) else { return };
         let claim = claim.clone();

@@ -81,7 +81,7 @@ impl<S: Source> Route<S> {
         let (mut call, decode) = by_kind::acquire(claim);
         // Not another value: each of them would be a part of this future.
         call.replicas = self.core.min_replicas();
-        let undo = |loan| self.core.undo_acquire(self.home.as_ref(), loan, claim);
+        let undo = |loan| self.core.undo(self.home.as_ref(), loan, claim, false);
         let answer =
             send_script(&self.core.health, connection, &call, deadline, decode, undo).await?;
         self.core.heard_time(answer.found.micros, answer.sent);

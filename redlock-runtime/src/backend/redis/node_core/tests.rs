@@ -27,7 +27,7 @@ async fn is_pending<const N: usize>(answers: [&str; N]) -> bool {
         Arc::new(NodeCore::new("n".to_owned(), Scripted::new(answers), NodeOptions::default()));
     let connection = SharedConnection::new(Arc::clone(&core.source));
     let (claim, loan) = (claim(), connection.borrow().await.unwrap());
-    core.undo_acquire(None, loan, &claim);
+    core.undo(None, loan, &claim, false);
     assert!(core.pending_undos.is_pending(&claim.owner, || None));
     for _ in 0..10 {
         tokio::task::yield_now().await;
