@@ -33,7 +33,6 @@ pub(crate) const LONGEST_SILENCE: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub(crate) struct Loan<C> {
     pub(crate) connection: Batching<C>,
-    generation: u64,
     silence: Arc<Silence>,
 }
 
@@ -68,7 +67,6 @@ struct Home {
 
 struct Current<C> {
     loan: Option<Loan<C>>,
-    generation: u64,
     is_being_replaced: bool,
     /// When the last replacement began.
     replaced_at: Option<Instant>,
@@ -90,7 +88,6 @@ impl<S: Source> SharedConnection<S> {
     pub(crate) fn new(source: Arc<IdentifiedSource<S>>) -> Self {
         let current = Current {
             loan: None,
-            generation: 0,
             is_being_replaced: false,
             replaced_at: None,
             installed_at: None,
@@ -315,13 +312,12 @@ impl<C: Clone> Current<C> {
         took: Duration,
     ) -> Loan<C> {
         source.used(&connection);
-        self.generation += 1;
         let silence = Arc::new(Silence {
             since: AtomicU64::new(0),
             longest: took.min(LONGEST_SILENCE),
             is_given_up: AtomicBool::new(false),
         });
-        let loan = Loan { connection, generation: self.generation, silence };
+        let loan = Loan { connection, silence };
         self.loan = Some(loan.clone());
         self.installed_at = Some(Instant::now());
         self.made_at = loan.connection.met().begun;
@@ -341,7 +337,7 @@ impl<C: Clone> Current<C> {
     }
 
     fn is_now(&self, loan: &Loan<C>) -> bool {
-        self.loan.as_ref().is_some_and(|now| now.generation == loan.generation)
+        self.loan.as_ref().is_some_and(|now| Arc::ptr_eq(&now.silence, &loan.silence))
     }
 
     fn forget(&mut self, loan: &Loan<C>) {
