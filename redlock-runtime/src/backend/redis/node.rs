@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::connection::{Direct, Source, address};
 use super::node_core::{NodeCore, NodeOptions};
-use super::node_tasks::NodeTasks;
+use super::node_tasks;
 use super::route::Route;
 use crate::backend::{
     Abilities, Acquired, BackgroundTask, BackgroundWork, Claim, Found, LocalConnection,
@@ -47,7 +48,7 @@ pub(crate) struct RedisNode<S: Source = Direct> {
     process: process::ProcessId,
     /// A runtime of a caller can have a connection.
     may_be_local: bool,
-    tasks: NodeTasks<S>,
+    has_background_task: AtomicBool,
     /// Ends the background task, and those that keep the connections of runtimes.
     over: CancellationToken,
     _end: DropGuard,
@@ -75,11 +76,11 @@ impl<S: Source> RedisNode<S> {
         let may_be_local =
             S::IS_PORTABLE && options.min_replicas.is_none() && !cfg!(panic = "abort");
         let route = Route::new(NodeCore::new(name, source, options));
-        let tasks = NodeTasks::new(&route);
         let over = CancellationToken::new();
         let end = over.clone().drop_guard();
         let (runtimes, process) = (Arc::default(), process::id());
-        Self { route, runtimes, process, may_be_local, tasks, over, _end: end }
+        let has_background_task = AtomicBool::new(false);
+        Self { route, runtimes, process, may_be_local, has_background_task, over, _end: end }
     }
 
     /// The route of the caller's runtime. `None`: there is none yet, or there cannot be one.
@@ -206,7 +207,8 @@ impl<S: Source> LocalConnection for RedisNode<S> {
 
 impl<S: Source> BackgroundWork for RedisNode<S> {
     fn background_task(&self) -> Option<BackgroundTask> {
-        self.tasks.begin(&self.over)
+        let was_begun = self.has_background_task.swap(true, Ordering::Relaxed);
+        (!was_begun).then(|| node_tasks::all(self.route.clone(), self.over.clone()))
     }
 }
 

@@ -1,6 +1,5 @@
 //! The background task of a node.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -18,38 +17,18 @@ use crate::owner::Owner;
 /// How long a nudge may take.
 const REPLY: Duration = Duration::from_secs(1);
 
-/// The background task of a node.
-pub(crate) struct NodeTasks<S: Source> {
-    listening: Listening<S>,
-    has_begun: AtomicBool,
-}
-
-impl<S: Source> NodeTasks<S> {
-    pub(crate) fn new(route: &Route<S>) -> Self {
-        let listening = Listening { route: route.clone() };
-        Self { listening, has_begun: AtomicBool::new(false) }
-    }
-
-    /// The task ends with `over`. `None`: it was begun before.
-    pub(crate) fn begin(&self, over: &CancellationToken) -> Option<BackgroundTask> {
-        if self.has_begun.swap(true, Ordering::Relaxed) {
-            return None;
+/// All that goes on in the background for a node, until `over`.
+pub(crate) fn all<S: Source>(route: Route<S>, over: CancellationToken) -> BackgroundTask {
+    Box::pin(async move {
+        let listening = Listening { route: &route };
+        let all = async {
+            tokio::join!(listening.listen(), nudge_overdue(&route), outages::watch(&route.core))
+        };
+        tokio::select! {
+            () = over.cancelled() => {}
+            _ = all => {}
         }
-        let (over, listening) = (over.clone(), self.listening.clone());
-        Some(Box::pin(async move {
-            let all = async {
-                tokio::join!(
-                    listening.listen(),
-                    nudge_overdue(&listening.route),
-                    outages::watch(&listening.route.core)
-                )
-            };
-            tokio::select! {
-                () = over.cancelled() => {}
-                _ = all => {}
-            }
-        }))
-    }
+    })
 }
 
 /// Nudges locks that were handed over to a process that may be dead.

@@ -32,17 +32,11 @@ const OWN_MESSAGE: &str = "";
 type Heard = mpsc::UnboundedReceiver<News>;
 
 /// Listens for the waiters of a node.
-pub(crate) struct Listening<S: Source> {
-    pub(crate) route: Route<S>,
+pub(crate) struct Listening<'a, S: Source> {
+    pub(crate) route: &'a Route<S>,
 }
 
-impl<S: Source> Clone for Listening<S> {
-    fn clone(&self) -> Self {
-        Self { route: self.route.clone() }
-    }
-}
-
-impl<S: Source> Listening<S> {
+impl<S: Source> Listening<'_, S> {
     /// Receives signals, from the first time on that a waiter needs them.
     pub(crate) async fn listen(&self) {
         let registry = &self.route.core.registry;
