@@ -1,7 +1,5 @@
 //! As much of the runtime's `backend` as the decoders of replies refer to.
 
-#[path = "../../redlock-runtime/src/backend/acquire_all.rs"]
-mod acquire_all;
 #[path = "../../redlock-runtime/src/backend/claim.rs"]
 mod claim;
 #[path = "../../redlock-runtime/src/backend/downgrade.rs"]
@@ -11,6 +9,8 @@ mod fifo_queue;
 #[path = "../../redlock-runtime/src/backend/outcome.rs"]
 mod outcome;
 pub(crate) mod redis;
+#[path = "../../redlock-runtime/src/backend/several.rs"]
+mod several;
 #[path = "../../redlock-runtime/src/backend/tokens.rs"]
 mod tokens;
 
@@ -18,11 +18,11 @@ use std::time::Duration;
 
 use deadpool_redis::redis::Value;
 
-pub(crate) use acquire_all::{AcquireAll, AllAcquired};
 pub(crate) use claim::{Claim, Release};
 pub(crate) use downgrade::{Downgrade, Downgraded};
 pub(crate) use fifo_queue::{Enqueued, Position, Rotated};
 pub(crate) use outcome::{Acquired, Fault, Found};
+pub(crate) use several::{AcquireAll, AllAcquired};
 pub(crate) use tokens::{FencingTokens, TokensUsed};
 
 use redis::commands::exclusive::{self, acquire, enqueue, nudge, raise, release, renew, rotate};

@@ -6,15 +6,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire_all::AcquireAll;
 use super::claim::{Claim, Release};
 use super::departures::Departures;
 use super::downgrade::Downgrade;
 use super::fifo_queue::FifoQueue;
 use super::health_check::HealthCheck;
 use super::outcome::{Acquired, Found, Reply};
-use super::release_all::ReleaseAll;
 use super::release_hints::ReleaseHints;
+use super::several::{AcquireAll, ReleaseAll};
 use crate::fencing::FencingToken;
 
 /// One place that holds locks: a Redis server, this process, or N servers as one.

@@ -1,6 +1,5 @@
 //! The contract of the servers that hold locks, and its implementations.
 
-mod acquire_all;
 mod claim;
 mod departures;
 mod downgrade;
@@ -14,14 +13,13 @@ mod outcome;
 mod quorum;
 mod quorum_member;
 mod redis;
-mod release_all;
 mod release_hints;
+mod several;
 mod shared_work;
 mod tls;
 mod tokens;
 mod witness;
 
-pub(crate) use acquire_all::{AcquireAll, AllAcquired};
 pub(crate) use claim::{Claim, Release};
 pub(crate) use departures::Departures;
 pub(crate) use downgrade::{Downgrade, Downgraded};
@@ -50,8 +48,8 @@ pub(crate) use redis::operator;
 #[cfg(test)]
 pub(crate) use redis::simulated;
 pub(crate) use redis::{MinReplicas, NodeOptions, RedisNode, check_url};
-pub(crate) use release_all::{EachReleased, ReleaseAll};
 pub(crate) use release_hints::{HintRegistration, OnRelease, ReleaseHints};
+pub(crate) use several::{AcquireAll, AllAcquired, EachReleased, ReleaseAll};
 pub(crate) use shared_work::SharedWork;
 #[cfg(not(feature = "tls"))]
 pub(crate) use tls::Tls;

@@ -1,6 +1,5 @@
 //! One Redis server as a backend. Redis replies and errors stop in this folder.
 
-mod acquire_all;
 mod clock;
 mod commands;
 mod connection;
@@ -17,10 +16,10 @@ pub(crate) mod operator;
 mod pending_undo;
 mod pubsub;
 mod quorum_member;
-mod release_all;
 mod release_hints;
 mod renewals;
 mod route;
+mod several;
 #[cfg(test)]
 pub(crate) mod simulated;
 mod topology;

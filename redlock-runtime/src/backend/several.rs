@@ -1,9 +1,10 @@
-//! The ability of a backend to acquire several locks with one command.
+//! The abilities of a backend to acquire, and to release, several locks with one command.
 
+use std::pin::Pin;
 use std::time::Duration;
 
-use super::claim::Claim;
-use super::outcome::Reply;
+use super::claim::{Claim, Release};
+use super::outcome::{Fault, Found, Reply};
 use crate::fencing::FencingToken;
 
 /// The answer to one command for several locks.
@@ -34,4 +35,19 @@ pub(crate) trait AcquireAll: Send + Sync {
     /// unknown, the backend has already sent a release of each after the command, on the same
     /// connection.
     fn acquire_all<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, AllAcquired>;
+}
+
+/// What came of each of several releases.
+pub(crate) type EachReleased<'a> =
+    Pin<Box<dyn Future<Output = Vec<Result<Found, Fault>>> + Send + 'a>>;
+
+/// Releases several locks, if one command reaches all of them.
+pub(crate) trait ReleaseAll: Send + Sync {
+    /// Can one command release all of these?
+    fn reaches(&self, releases: &[Release<'_>]) -> bool;
+
+    /// Releases each of these locks as [`LockBackend::release`](super::LockBackend::release) does.
+    /// Each has an outcome of its own, in their order. A fault of the command is that of each.
+    fn release_all<'a>(&'a self, releases: &'a [Release<'a>], within: Duration)
+    -> EachReleased<'a>;
 }

@@ -1,4 +1,4 @@
-//! Releases several locks with one script, where one server has all of their keys.
+//! Acquires, or releases, several locks with one script, where one server has all of their keys.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -8,20 +8,53 @@ use tokio::time::Instant;
 
 use super::clock::CLOCK;
 use super::commands::{Deadline, Failure, exclusive, no_undo, send_script};
-use super::connection::Source;
+use super::connection::{Loan, Source};
 use super::route::Route;
-use crate::backend::{EachReleased, Fault, Found, Release, ReleaseAll};
+use crate::backend::{
+    AcquireAll, AllAcquired, Claim, EachReleased, Fault, Found, Release, ReleaseAll, Reply,
+};
 use crate::error::NodeErrorKind;
 use crate::together::together;
 
+impl<S: Source> AcquireAll for Route<S> {
+    fn reaches(&self, claims: &[Claim]) -> bool {
+        are_together::<S>(claims.iter()) && !self.core.all_denial.lasts(|| CLOCK.now())
+    }
+
+    fn acquire_all<'a>(&'a self, claims: &'a [Claim], within: Duration) -> Reply<'a, AllAcquired> {
+        Box::pin(async move {
+            let core = &self.core;
+            let call = exclusive::acquire_all::call(claims);
+            let undo = |loan: Loan<S::Connection>| {
+                for claim in claims {
+                    core.undo(self.home.as_ref(), loan.clone(), claim, false);
+                }
+            };
+            let decode = |value: &Value| exclusive::acquire_all::decode(value, claims.len());
+            let deadline = Deadline::after(within);
+            let sent = send_script(&core.health, &self.calls, &call, &deadline, decode, undo).await;
+            let answer = sent.inspect_err(|failure| {
+                // A stricter user may not know this script.
+                if failure.error.kind() == NodeErrorKind::NoPermission {
+                    core.all_denial.denied(CLOCK.now());
+                }
+            })?;
+            core.heard_time(answer.found.micros, answer.sent);
+            core.all_denial.allowed();
+            let mut found = answer.found.found;
+            let (AllAcquired::Granted { was_cut, .. } | AllAcquired::Refused { was_cut, .. }) =
+                &mut found;
+            *was_cut = answer.was_cut;
+            Ok(found)
+        })
+    }
+}
+
 impl<S: Source> ReleaseAll for Route<S> {
-    /// The keys of a script have to be in one hash slot of a cluster.
     fn reaches(&self, releases: &[Release<'_>]) -> bool {
-        let mut slots = releases.iter().map(|release| release.claim.key.slot());
-        let first = slots.next();
-        let are_together = S::LEADS_TO_ONE || slots.all(|slot| Some(slot) == first);
-        let is_denied = || self.core.release_all_denial.lasts(|| CLOCK.now());
-        are_together && releases.iter().all(Release::is_plain) && !is_denied()
+        are_together::<S>(releases.iter().map(|release| release.claim))
+            && releases.iter().all(Release::is_plain)
+            && !self.core.release_all_denial.lasts(|| CLOCK.now())
     }
 
     fn release_all<'a>(
@@ -91,4 +124,11 @@ fn is_refused<S: Source>(failure: &Failure) -> bool {
         NodeErrorKind::Cluster => !S::LEADS_TO_ONE,
         _ => false,
     }
+}
+
+/// The keys of a script have to be in one hash slot of a cluster.
+fn are_together<'a, S: Source>(claims: impl Iterator<Item = &'a Claim>) -> bool {
+    let mut slots = claims.map(|claim| claim.key.slot());
+    let first = slots.next();
+    S::LEADS_TO_ONE || slots.all(|slot| Some(slot) == first)
 }
