@@ -136,6 +136,12 @@ impl Engine {
         if self.process == process::id() { Ok(()) } else { Err(LockError::ForkedProcess) }
     }
 
+    /// Fails if a shutdown has begun after so many `shutdowns`. `key`: what the caller wants.
+    pub(crate) fn check_shutdown(&self, shutdowns: u64, key: &str) -> Result<(), LockError> {
+        let is_refused = self.shutdowns().refuse(shutdowns);
+        if is_refused { Err(LockError::ShuttingDown { key: key.to_owned() }) } else { Ok(()) }
+    }
+
     /// Fails for a kind of lock that the backend cannot hold.
     pub(crate) fn check_kind(&self, kind: Kind, min_hold: Duration) -> Result<Kind, LockError> {
         if kind.is_shared() {

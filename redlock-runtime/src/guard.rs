@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::lease::Lease;
 use super::state::{LostReason, Released};
 use crate::acquire;
+use crate::background_thread::stopped;
 use crate::body::{Protect, Reentry};
 use crate::error::LockError;
 use crate::handoff::Ownership;
@@ -141,9 +142,7 @@ impl LockGuard {
             Some(Err(fault)) => {
                 Err(LockError::Unavailable { key: self.key().to_owned(), nodes: fault.nodes })
             }
-            None => Err(LockError::BackgroundThread {
-                message: "it stopped during a release".to_owned(),
-            }),
+            None => Err(stopped("a release")),
         }
     }
 

@@ -124,9 +124,7 @@ async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
 pub(super) async fn acquire_one(engine: &Arc<Engine>, order: &Order, terms: &Terms) -> Acquisition {
     let mut begun = terms.started;
     loop {
-        if engine.shutdowns().refuse(terms.shutdowns) {
-            return Err(LockError::ShuttingDown { key: order.key.name().to_owned() });
-        }
+        engine.check_shutdown(terms.shutdowns, order.key.name())?;
         let granted = match order.policy.wait() {
             // Boxed: the futures of callers that wait would be larger.
             Wait::Never => Box::pin(try_once(engine, order, terms, begun)).await,
@@ -222,9 +220,7 @@ async fn try_once(
             queue.has_left().await;
         }
         asked = engine.clock().now();
-        if engine.shutdowns().refuse(terms.shutdowns) {
-            return Err(LockError::ShuttingDown { key: order.key.name().to_owned() });
-        }
+        engine.check_shutdown(terms.shutdowns, order.key.name())?;
     }
 }
 

@@ -97,9 +97,7 @@ impl SeveralKeys {
     }
 
     async fn acquire(self: Arc<Self>) -> Acquisition {
-        if self.engine.shutdowns().refuse(self.terms.shutdowns) {
-            return Err(self.shutting_down());
-        }
+        self.engine.check_shutdown(self.terms.shutdowns, self.orders[0].key.name())?;
         let route = self.engine.route();
         let at_once = match &route {
             Some(route) => self.at_once(&**route, true).await,

@@ -160,11 +160,7 @@ impl Candidate {
     }
 
     fn check_shutdown(&self) -> Result<(), LockError> {
-        if self.engine().shutdowns().refuse(self.shutdowns) {
-            Err(self.shutting_down())
-        } else {
-            Ok(())
-        }
+        self.engine().check_shutdown(self.shutdowns, self.request.name())
     }
 
     fn shutting_down(&self) -> LockError {
