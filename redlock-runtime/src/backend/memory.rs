@@ -159,8 +159,7 @@ impl Memory {
                 for on_release in told {
                     on_release();
                 }
-                let (holder, free_in) = (String::new(), None);
-                return Ok(Acquired::Refused { holder, free_in, was_cut: false, is_split: false });
+                return Ok(Acquired::refused(String::new(), None));
             }
             tables.locks.insert(key.to_owned(), Record::of(kind, holder()));
             tables.sweep(now, clock);
@@ -177,8 +176,7 @@ impl Memory {
             return Ok(Acquired::granted(fencing_token));
         }
         let free_in = Some(record.ends(kind).since(now));
-        let holder = record.shown();
-        Ok(Acquired::Refused { holder, free_in, was_cut: false, is_split: false })
+        Ok(Acquired::refused(record.shown(), free_in))
     }
 
     fn extend(&self, claim: &Claim) -> Found {

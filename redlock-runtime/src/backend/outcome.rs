@@ -41,6 +41,11 @@ impl Acquired {
         let fencing_tokens = FencingTokens::one(fencing_token);
         Self::Granted { fencing_tokens, was_cut: false }
     }
+
+    /// Refused to the first try, by a backend that decides alone.
+    pub(crate) fn refused(holder: String, free_in: Option<Duration>) -> Self {
+        Self::Refused { holder, free_in, was_cut: false, is_split: false }
+    }
 }
 
 /// Which owner a renewal or a release found.

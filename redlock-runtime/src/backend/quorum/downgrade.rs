@@ -89,12 +89,7 @@ async fn turn_one(
     };
     match downgrade.downgrade(held, next, within).await? {
         Downgraded::Granted(fencing_token) => Ok(Acquired::granted(fencing_token)),
-        Downgraded::Lost(_) => Ok(Acquired::Refused {
-            holder: String::new(),
-            free_in: None,
-            was_cut: false,
-            is_split: false,
-        }),
+        Downgraded::Lost(_) => Ok(Acquired::refused(String::new(), None)),
     }
 }
 

@@ -11,8 +11,7 @@ fn granted(value: u64) -> Answer {
 
 #[expect(clippy::unnecessary_wraps, reason = "as among the answers")]
 fn refused(holder: &str) -> Answer {
-    let (holder, free_in) = (holder.to_owned(), Some(Duration::from_secs(1)));
-    Some(Ok(Acquired::Refused { holder, free_in, was_cut: false, is_split: false }))
+    Some(Ok(Acquired::refused(holder.to_owned(), Some(Duration::from_secs(1)))))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "as among the answers")]

@@ -45,8 +45,7 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Acquired>> {
 fn refusal(value: &Value) -> Option<Timed<Acquired>> {
     let Value::Array(items) = value else { return None };
     let [Value::Int(0), Value::Int(millis), holder, time] = items.as_slice() else { return None };
-    let (holder, free_in) = (replies::holder(holder)?, replies::free_in(*millis));
-    let found = Acquired::Refused { holder, free_in, was_cut: false, is_split: false };
+    let found = Acquired::refused(replies::holder(holder)?, replies::free_in(*millis));
     Some(Timed { found, micros: text(time)?.parse().ok()? })
 }
 
@@ -74,14 +73,7 @@ mod tests {
         };
         let holder = "web-3:x".to_owned();
         let free_in = Some(Duration::from_millis(70));
-        let expected = |free_in| {
-            Some(Acquired::Refused {
-                holder: holder.clone(),
-                free_in,
-                was_cut: false,
-                is_split: false,
-            })
-        };
+        let expected = |free_in| Some(Acquired::refused(holder.clone(), free_in));
         assert_eq!(refused(70), expected(free_in));
         assert_eq!(refused(-1), expected(None));
     }

@@ -27,9 +27,7 @@ pub(crate) fn decode(value: &Value) -> Option<Timed<Acquired>> {
             (Acquired::Granted { fencing_tokens, was_cut: false }, micros)
         }
         [Value::Int(0), Value::Int(millis), holder, Value::Int(micros)] => {
-            let free_in = replies::free_in(*millis);
-            let holder = replies::holder(holder)?;
-            (Acquired::Refused { holder, free_in, was_cut: false, is_split: false }, micros)
+            (Acquired::refused(replies::holder(holder)?, replies::free_in(*millis)), micros)
         }
         _ => return None,
     };
@@ -49,12 +47,7 @@ mod tests {
         assert_eq!(decode(&granted(1)), Some(Timed { found, micros: 17 }));
         let refused =
             reply(vec![Value::Int(0), Value::Int(70), bulk("<readers> 3"), Value::Int(17)]);
-        let found = Acquired::Refused {
-            holder: "3 readers".to_owned(),
-            free_in: Some(Duration::from_millis(70)),
-            was_cut: false,
-            is_split: false,
-        };
+        let found = Acquired::refused("3 readers".to_owned(), Some(Duration::from_millis(70)));
         assert_eq!(decode(&refused), Some(Timed { found, micros: 17 }));
         for value in [Value::Nil, reply(vec![]), granted(0), reply(vec![Value::Int(0)])] {
             assert_eq!(decode(&value), None, "{value:?}");
