@@ -1,11 +1,13 @@
 //! Waits on the thread of a caller without asynchronous code.
 
 use std::pin::pin;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::runtime::Handle;
 use tokio::task::coop;
+
+use crate::mutex::Mutex;
 
 /// Blocks the current thread until `future` is done.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
@@ -29,7 +31,7 @@ struct WakeSignal {
 
 impl WakeSignal {
     fn wait(&self) {
-        let is_woken = self.is_woken.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_woken = self.is_woken.lock();
         let woken = self.news.wait_while(is_woken, |is_woken| !*is_woken);
         *woken.unwrap_or_else(PoisonError::into_inner) = false;
     }
@@ -41,7 +43,7 @@ impl Wake for WakeSignal {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        *self.is_woken.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.is_woken.lock() = true;
         self.news.notify_one();
     }
 }

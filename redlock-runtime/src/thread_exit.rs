@@ -8,12 +8,13 @@
 //! for [`LONGEST`] in all.
 
 use std::collections::BTreeSet;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::process;
 use super::process::PerProcess;
 use crate::error::LockError;
+use crate::mutex::Mutex;
 
 /// Longer than a round trip to a server far away, and than a busy machine needs for one.
 const QUIET: Duration = Duration::from_millis(500);
@@ -53,7 +54,7 @@ pub(crate) fn attend_end() {
 
 /// Does a thread that ends wait for unsent work?
 pub(crate) fn is_awaited() -> bool {
-    here().is_ok_and(|departures| departures.lock().ends > 0)
+    here().is_ok_and(|departures| departures.state.lock().ends > 0)
 }
 
 /// Work of an abandoned or released lock that the server may not know about yet.
@@ -101,7 +102,7 @@ struct Unfinished {
 
 impl Departures {
     fn one_more(&'static self) -> Unsent {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let id = state.begun;
         state.begun += 1;
         state.open.insert(id);
@@ -109,7 +110,7 @@ impl Departures {
     }
 
     fn one_has_left(&self, id: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.open.remove(&id);
         state.left += 1;
         if state.ends > 0 {
@@ -120,7 +121,7 @@ impl Departures {
     /// Waits for all work begun so far, and for the work that follows from it. Later work of other
     /// threads is not waited for. `false`: no work was finished for `quiet`, or `longest` is over.
     fn have_left(&self, quiet: Duration, longest: Duration) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.ends += 1;
         let (mut in_all, mut is_done) = (Duration::ZERO, true);
         for _ in 0..CONSEQUENCES {
@@ -155,10 +156,6 @@ impl Departures {
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         (state, start.elapsed().min(STEP))
     }
-
-    fn lock(&self) -> MutexGuard<'_, Unfinished> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[cfg(test)]
@@ -180,7 +177,7 @@ mod tests {
         assert!(!departures.have_left(AT_ONCE, FOR_EVER));
         assert!(!departures.have_left(FOR_EVER, AT_ONCE));
         let thread = std::thread::spawn(|| departures.have_left(FOR_EVER, FOR_EVER));
-        while departures.lock().ends == 0 {
+        while departures.state.lock().ends == 0 {
             std::thread::yield_now();
         }
         while let Some(unsent) = three.pop() {
@@ -188,8 +185,8 @@ mod tests {
             drop(unsent);
         }
         assert!(thread.join().unwrap());
-        assert_eq!(departures.lock().ends, 0);
-        assert!(departures.lock().open.is_empty());
+        assert_eq!(departures.state.lock().ends, 0);
+        assert!(departures.state.lock().open.is_empty());
     }
 
     #[test]
@@ -198,7 +195,7 @@ mod tests {
         let departures = &*DEPARTURES;
         let first = departures.one_more();
         let thread = std::thread::spawn(|| departures.have_left(FOR_EVER, FOR_EVER));
-        while departures.lock().ends == 0 {
+        while departures.state.lock().ends == 0 {
             std::thread::yield_now();
         }
         let mut open = departures.one_more();
