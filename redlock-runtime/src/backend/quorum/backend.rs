@@ -23,7 +23,7 @@ use crate::shield::tell;
 pub(crate) struct Quorum {
     pub(super) members: Vec<Arc<Member>>,
     /// How many nodes have to grant a lock.
-    needed: usize,
+    pub(super) needed: usize,
     pub(super) guard: Option<Arc<RestartGuard>>,
     replica_wait: Duration,
     pub(super) grants: Arc<GrantTable>,
@@ -58,16 +58,6 @@ impl Quorum {
     #[cfg(test)]
     pub(crate) fn grants(&self) -> usize {
         self.grants.count()
-    }
-
-    /// The number of nodes.
-    pub(super) fn nodes(&self) -> usize {
-        self.members.len()
-    }
-
-    /// How many nodes have to grant a lock.
-    pub(super) fn needed(&self) -> usize {
-        self.needed
     }
 
     /// Sends a command to the nodes, until the outcome is decided.

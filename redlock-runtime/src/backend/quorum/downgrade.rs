@@ -28,11 +28,11 @@ impl Quorum {
                 vote(&member, &grants, guard.as_deref(), &next, turn, within).await
             })
         };
-        let verdict = |answers: &_| tally::judge(&tally::turned(answers), self.needed());
+        let verdict = |answers: &_| tally::judge(&tally::turned(answers), self.needed);
         let answers =
             self.ask_all(Reach::Admitted, ask, |answers| verdict(answers).is_some()).await;
         let undecided = self.undecided(&tally::turned(&answers));
-        let Election::Won(grants) = tally::elect(&answers, self.needed()) else {
+        let Election::Won(grants) = tally::elect(&answers, self.needed) else {
             return verdict(&answers).map(Downgraded::Lost).ok_or(undecided);
         };
         match self.agree(next, &grants, within).await? {

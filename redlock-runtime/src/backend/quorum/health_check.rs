@@ -27,7 +27,7 @@ impl HealthCheck for Quorum {
                 let found = answer.await.unwrap_or_default();
                 nodes.extend(found.into_iter().map(|node| self.judged(member, node)));
             }
-            Health::new(nodes, self.needed())
+            Health::new(nodes, self.needed)
         })
     }
 }

@@ -17,10 +17,10 @@ impl ReleaseHints for Quorum {
         within: Duration,
     ) -> Reply<'a, HintRegistration> {
         Box::pin(async move {
-            let nodes = self.nodes();
+            let nodes = self.members.len();
             // The holder cannot have a quorum any more once the lock is free on one node more than
             // this.
-            let spare = nodes - self.needed();
+            let spare = nodes - self.needed;
             let free = Arc::new(Mutex::new(vec![false; nodes]));
             let ask = |member: Arc<Member>| -> NodeQuestion<HintRegistration> {
                 let (claim, number) = (claim.clone(), member.number);

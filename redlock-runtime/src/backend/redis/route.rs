@@ -316,7 +316,7 @@ impl<S: Source> LockBackend for Route<S> {
                     if self.calls.is_connected() {
                         no_reply(&self.core.name, "no reply", within, false)
                     } else {
-                        no_connection(&self.core.name, within, false)
+                        no_connection(&self.core.name, within)
                     }
                 }
             };

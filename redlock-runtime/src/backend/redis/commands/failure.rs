@@ -36,10 +36,10 @@ impl From<Failure> for Fault {
 }
 
 /// A server without TLS takes the beginning of a handshake for half a command, and waits.
-pub(crate) fn no_connection(node: &str, within: Duration, is_unknown: bool) -> Failure {
+pub(crate) fn no_connection(node: &str, within: Duration) -> Failure {
     let is_secure = node.starts_with("rediss://");
     let hint = if is_secure { " (does the server speak TLS at this port?)" } else { "" };
-    no_reply(node, &format!("no connection{hint}"), within, is_unknown)
+    no_reply(node, &format!("no connection{hint}"), within, false)
 }
 
 pub(crate) fn no_reply(node: &str, what: &str, within: Duration, is_unknown: bool) -> Failure {

@@ -138,7 +138,7 @@ async fn connect<S: Source>(
             let is_final = why.is_final && !is_passing::<S>(why.error.kind());
             Err(Failure::new(why.error, false, is_final))
         }
-        Err(_) => Err(no_connection(node, deadline.within, false)),
+        Err(_) => Err(no_connection(node, deadline.within)),
     }
 }
 
