@@ -7,9 +7,11 @@
 
 mod command_line;
 mod deadline;
+mod descendants;
 mod gate;
 mod group;
 mod moment;
+mod process_table;
 mod program;
 mod refusal;
 mod roles;

@@ -4,10 +4,11 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use redlock::{LockError, LockGuard, Redlock, Released, Wait};
-use rustix::process::Signal;
+use rustix::process::{Signal, getpid};
 
 use super::command_line::key_and_command;
 use super::deadline::Deadline;
+use super::descendants::Descendants;
 use super::group::Group;
 use super::moment::Moment;
 use super::refusal::{KEY, OWNER, refused, warn_of_deadlock};
@@ -141,12 +142,13 @@ async fn under(
     signals: &mut Signals,
 ) -> std::io::Result<Outcome> {
     let until = Moment::now().plus(guard.remaining());
-    let watchdog = Watchdog::start()?;
+    let watchdog = Watchdog::start(guard.owner())?;
     let envs = [
         (KEY, guard.key().to_owned()),
         (OWNER, guard.owner().to_owned()),
         ("REDLOCK_FENCING_TOKEN", guard.fencing_token().to_string()),
     ];
+    let descendants = Descendants::from_now(getpid());
     let group = Group::at_gate(words, &envs)?;
     let supervisor = Supervisor {
         guard,
@@ -154,6 +156,7 @@ async fn under(
         grace,
         deadline: Deadline::new(until, grace),
         group,
+        descendants,
         watchdog,
         signals,
         terminal: Terminal::open(),

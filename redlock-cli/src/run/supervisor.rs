@@ -8,6 +8,7 @@ use redlock::{LeaseState, LockGuard};
 use rustix::process::Signal;
 
 use super::deadline::{Condition, Deadline, Verdict};
+use super::descendants::Descendants;
 use super::group::{Change, Exit, Group};
 use super::moment::Moment;
 use super::terminal::{self, Terminal};
@@ -19,6 +20,8 @@ use crate::signals::{Signals, is_ending};
 
 /// How often it is asked whether processes that the command left behind have ended.
 const POLL: Duration = Duration::from_millis(10);
+/// The same, of all processes below this one: to look at these takes longer.
+const POLL_ALL: Duration = Duration::from_millis(50);
 /// For how long a process that was killed may be there still.
 const DYING: Duration = Duration::from_secs(1);
 /// For how long stderr may stand still at the end, before a message is given up.
@@ -31,6 +34,7 @@ pub(super) struct Supervisor<'a> {
     pub(super) grace: Duration,
     pub(super) deadline: Deadline,
     pub(super) group: Group,
+    pub(super) descendants: Descendants,
     pub(super) watchdog: Watchdog,
     pub(super) signals: &'a mut Signals,
     pub(super) terminal: Terminal,
@@ -40,7 +44,8 @@ pub(super) struct Supervisor<'a> {
 /// How the end of the command has begun.
 #[derive(Debug, Default)]
 pub(super) struct Phase {
-    /// SIGTERM was sent, since the lock was lost or could not be confirmed.
+    /// The command was ended, since the lock was lost or could not be confirmed. This concerns all
+    /// that has come from it, and not only its group.
     is_lost: bool,
     /// When the group was killed first.
     killed: Option<Moment>,
@@ -63,7 +68,8 @@ pub(super) struct Outcome {
 }
 
 impl Supervisor<'_> {
-    /// Lets the command begin; returns when no process of its group is left.
+    /// Lets the command begin; returns when no process of its group is left; after
+    /// the loss of the lock, when nothing is left that has come from it.
     pub(super) async fn supervise(mut self) -> io::Result<Outcome> {
         self.watchdog.guard(self.group.id());
         self.watchdog.until(self.deadline.until());
@@ -75,7 +81,8 @@ impl Supervisor<'_> {
         while !self.is_done() {
             let now = Moment::now();
             let next = self.deadline.next_look(now);
-            let next = if self.group.exit().is_some() { next.min(now.plus(POLL)) } else { next };
+            let poll = if self.phase.is_lost { POLL_ALL } else { POLL };
+            let next = if self.group.exit().is_some() { next.min(now.plus(poll)) } else { next };
             let is_held = self.guard.state() != LeaseState::Lost;
             tokio::select! {
                 biased;
@@ -98,9 +105,13 @@ impl Supervisor<'_> {
 
     fn is_done(&self) -> bool {
         let is_over = |killed: Moment| Moment::now() >= killed.plus(DYING);
+        let is_empty = || self.group.is_empty() && !(self.phase.is_lost && self.has_descendants());
         // What cannot be killed, as it belongs to another user, is not waited for.
-        self.group.is_empty()
-            || self.group.exit().is_some() && self.phase.killed.is_some_and(is_over)
+        is_empty() || self.group.exit().is_some() && self.phase.killed.is_some_and(is_over)
+    }
+
+    fn has_descendants(&self) -> bool {
+        !self.descendants.living().is_empty()
     }
 
     /// Looks at the lease, and ends the command in time.
@@ -138,9 +149,7 @@ impl Supervisor<'_> {
             }
             Ok(()) => format!("the lease of lock `{key}` ends, and no renewals are left"),
         };
-        self.signal(Signal::TERM);
-        // A process that is stopped would not get it.
-        self.signal(Signal::CONT);
+        self.terminate();
         self.complain(format!("{why}; {what}"));
     }
 
@@ -160,15 +169,33 @@ impl Supervisor<'_> {
         }
     }
 
+    /// Asks the command to end; once the lock is lost, also what has left its group.
+    fn terminate(&mut self) {
+        // A process that is stopped would not get SIGTERM.
+        let signals = [Signal::TERM, Signal::CONT];
+        for signal in signals {
+            self.signal(signal);
+        }
+        if self.phase.is_lost {
+            let sent = self.descendants.signal_outside(self.group.id(), &signals);
+            self.check_sent("a process below the command", Signal::TERM, sent);
+        }
+    }
+
     fn kill(&mut self, now: Moment) {
+        let is_loss = !self.phase.is_lost && self.group.exit().is_none();
+        self.phase.is_lost |= is_loss;
         self.signal(Signal::KILL);
+        if self.phase.is_lost {
+            let sent = self.descendants.kill();
+            self.check_sent("a process below the command", Signal::KILL, sent);
+        }
         if self.phase.killed.is_some() {
             return;
         }
         self.phase.killed = Some(now);
         self.watchdog.after_kill();
-        if !self.phase.is_lost && self.group.exit().is_none() {
-            self.phase.is_lost = true;
+        if is_loss {
             self.complain(format!("lock `{}` was lost; the command is killed", self.guard.key()));
         }
     }
@@ -179,8 +206,7 @@ impl Supervisor<'_> {
         if self.phase.rest.is_some_and(|at| now >= at) && !self.phase.is_rest_told {
             self.phase.is_rest_told = true;
             if let Verdict::Terminate(grace) = self.deadline.terminate(now) {
-                self.signal(Signal::TERM);
-                self.signal(Signal::CONT);
+                self.terminate();
                 self.complain(format!(
                     "the command is over, and has left processes behind, which would go on \
                      without the lock; they get SIGTERM, and SIGKILL in {}",
@@ -194,14 +220,19 @@ impl Supervisor<'_> {
         let change = self.group.change();
         if change.is_err() {
             // A command that cannot be watched must not run.
-            self.signal(Signal::KILL);
+            self.kill(Moment::now());
         }
         change
     }
 
     fn changed(&mut self, change: Change) {
         match change {
-            Change::Exited(_) => self.phase.rest = Some(Moment::now().plus(self.grace)),
+            Change::Exited(_) => {
+                self.phase.rest = Some(Moment::now().plus(self.grace));
+                if !self.phase.is_lost {
+                    self.watchdog.after_command();
+                }
+            }
             Change::Stopped(signal) => self.stopped(signal),
         }
     }
@@ -251,9 +282,14 @@ impl Supervisor<'_> {
     }
 
     fn signal(&mut self, signal: Signal) {
-        if let Err(error) = self.group.signal(signal) {
+        let sent = self.group.signal(signal);
+        self.check_sent("the command", signal, sent);
+    }
+
+    fn check_sent(&mut self, what: &str, signal: Signal, sent: io::Result<()>) {
+        if let Err(error) = sent {
             self.complain(format!(
-                "the command cannot be sent signal {}: {error}; does it run as another user?",
+                "{what} cannot be sent signal {}: {error}; does it run as another user?",
                 signal.as_raw()
             ));
         }

@@ -1,17 +1,22 @@
 //! The watchdog: a process that kills the command when redlock is killed, and when redlock stands
-//! still (SIGSTOP, Ctrl-Z) until the lease is about to end.
+//! still (SIGSTOP, Ctrl-Z) until the lease is about to end. It also kills what has left the process
+//! group of the command, as far as it finds that.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader as Reader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, Stdio};
 use std::time::Duration;
 
 use rustix::fs::{OFlags, fcntl_setfl};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, getpid, getppid, kill_process_group};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::unix::pipe::Receiver;
 
+use super::descendants::{Descendants, send_all, with_variable};
 use super::moment::Moment;
+use super::process_table::Process;
+use super::refusal::OWNER;
 use super::{program, terminal};
 use crate::failure;
 use crate::output::{complain, is_stderr_ready, say};
@@ -23,6 +28,12 @@ pub(super) const ROLE: &str = "internal-watchdog";
 /// redlock comes first, if it is alive.
 const DELAY: Duration = Duration::from_millis(20);
 const READY: &str = "ready\n";
+/// How often, and how long after each other, it is looked for processes that have left the group.
+const LOOKS: usize = 100;
+const PAUSE: Duration = Duration::from_millis(10);
+/// A process that is on its way from one program to the next one is not found by its variables, so
+/// that one look in vain is not enough.
+const IN_VAIN: usize = 3;
 
 /// The end of the pipe by which the watchdog learns what to do. Once it is closed, the watchdog
 /// kills what it watches.
@@ -33,9 +44,11 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts it, and returns when it is ready.
-    pub(super) fn start() -> io::Result<Self> {
+    /// Starts it, and returns when it is ready. The command will have the owner of the lock among
+    /// its variables.
+    pub(super) fn start(owner: &str) -> io::Result<Self> {
         let mut command = program::in_role(ROLE)?;
+        command.env(OWNER, owner);
         // A group of its own: Ctrl-C and Ctrl-Z are not for it.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
@@ -62,6 +75,11 @@ impl Watchdog {
         self.tell(&format!("until {}", until.plus(DELAY).0));
     }
 
+    /// The command has ended by itself. What has left its group may go on.
+    pub(super) fn after_command(&mut self) {
+        self.tell("over");
+    }
+
     /// redlock has killed the group in time: it need not be gone at any time.
     pub(super) fn after_kill(&mut self) {
         self.tell(&format!("until {}", Moment::NEVER.0));
@@ -86,11 +104,13 @@ impl Watchdog {
 enum Order {
     Guard(Pid),
     Until(Moment),
+    Over,
     End,
 }
 
 fn parse(line: &str) -> Option<Order> {
     match line.split_once(' ') {
+        None if line == "over" => Some(Order::Over),
         None if line == "end" => Some(Order::End),
         Some(("group", id)) => Pid::from_raw(id.parse().ok()?).map(Order::Guard),
         Some(("until", nanos)) => Some(Order::Until(Moment(nanos.parse().ok()?))),
@@ -117,33 +137,90 @@ async fn obey() -> io::Result<()> {
     terminal::use_from_background();
     let pipe = rustix::io::dup(io::stdin())?;
     let mut orders = BufReader::new(Receiver::from_owned_fd(pipe)?).lines();
+    let mut charge = Charge::of_parent()?;
     say(READY)?;
-    let (mut group, mut until) = (None, Moment::NEVER);
+    let mut until = Moment::NEVER;
     loop {
         tokio::select! {
             biased;
             line = orders.next_line() => match line?.as_deref().map(parse) {
-                Some(Some(Order::Guard(id))) => group = Some(id),
+                Some(Some(Order::Guard(id))) => charge.group = Some(id),
                 Some(Some(Order::Until(moment))) => until = moment,
+                Some(Some(Order::Over)) => charge.is_command_over = true,
                 Some(Some(Order::End)) => return Ok(()),
                 Some(None) => {}
                 None => {
-                    kill(group, "redlock was killed");
+                    charge.kill("redlock was killed", || charge.marked()).await;
                     return Ok(());
                 }
             },
             () = until.sleep() => if Moment::now() >= until {
-                kill(group, "redlock stood still until its lease was about to end");
+                let why = "redlock stood still until its lease was about to end";
+                charge.kill(why, || charge.below_redlock()).await;
                 until = Moment::NEVER;
             },
         }
     }
 }
 
-fn kill(group: Option<Pid>, why: &str) {
-    let Some(group) = group else { return };
-    if kill_process_group(group, Signal::KILL).is_ok() {
-        complain(&format!("{why}; the command was killed"));
+/// What the watchdog kills.
+#[derive(Debug)]
+struct Charge {
+    redlock: Option<Pid>,
+    group: Option<Pid>,
+    is_command_over: bool,
+    descendants: Option<Descendants>,
+    /// The variable that the command, and what has come from it, were started with.
+    variable: String,
+}
+
+impl Charge {
+    fn of_parent() -> io::Result<Self> {
+        let owner = std::env::var(OWNER).map_err(io::Error::other)?;
+        let redlock = getppid();
+        let descendants = redlock.map(Descendants::from_now);
+        let variable = format!("{OWNER}={owner}");
+        Ok(Self { redlock, group: None, is_command_over: false, descendants, variable })
+    }
+
+    /// What is below redlock while it is there.
+    fn below_redlock(&self) -> BTreeSet<Process> {
+        let descendants = self.descendants.as_ref().filter(|_| getppid() == self.redlock);
+        descendants.map_or_else(|| self.marked(), Descendants::living)
+    }
+
+    /// What is below redlock has other parents when it is gone: the variable is what is left. A
+    /// redlock below this one has it; its own watchdog has not, and sees to its command.
+    fn marked(&self) -> BTreeSet<Process> {
+        with_variable(&self.variable, getpid())
+    }
+
+    /// Kills the group; and what has left it, unless the command has ended by itself.
+    async fn kill(&self, why: &str, find: impl Fn() -> BTreeSet<Process>) {
+        let Some(group) = self.group else { return };
+        let is_killed = kill_process_group(group, Signal::KILL).is_ok();
+        if !self.is_command_over {
+            kill_all(find).await;
+        }
+        // It comes last, as the reader of stderr may stand still.
+        if is_killed {
+            complain(&format!("{why}; the command was killed"));
+        }
+    }
+}
+
+/// Kills what is found, until nothing is found any more.
+async fn kill_all(find: impl Fn() -> BTreeSet<Process>) {
+    let mut in_vain = 0;
+    for _ in 0..LOOKS {
+        let found = find();
+        in_vain = if found.is_empty() { in_vain + 1 } else { 0 };
+        if in_vain == IN_VAIN {
+            return;
+        }
+        // What belongs to another user stays.
+        let _ = send_all(&found, Signal::KILL);
+        tokio::time::sleep(PAUSE).await;
     }
 }
 
@@ -155,6 +232,7 @@ mod tests {
     fn orders_are_understood() {
         assert_eq!(parse("group 17"), Pid::from_raw(17).map(Order::Guard));
         assert_eq!(parse("until 5"), Some(Order::Until(Moment(5))));
+        assert_eq!(parse("over"), Some(Order::Over));
         assert_eq!(parse("end"), Some(Order::End));
         for line in ["", "group", "group x", "group 0", "until -1", "end 1"] {
             assert_eq!(parse(line), None, "{line}");

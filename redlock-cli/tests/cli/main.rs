@@ -6,6 +6,8 @@ mod operators;
 mod operators_kinds;
 mod pace;
 mod run_codes;
+#[cfg(target_os = "linux")]
+mod run_descendants;
 mod run_kinds;
 mod run_loss;
 #[cfg(target_os = "linux")]

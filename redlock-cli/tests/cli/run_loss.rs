@@ -16,17 +16,17 @@ use crate::pace::Pace;
 use crate::support::{Ended, Marks, SOON, STUBBORN, ended, gone, send, start, tool};
 
 /// A lease that is renewed; four seconds before its end.
-const EXPIRE: Duration = secs(12);
+pub const EXPIRE: Duration = secs(12);
 /// A lease that outlasts the test.
-const LONG: Duration = secs(120);
+pub const LONG: Duration = secs(120);
 
 /// A command that does not want to end, under a lock.
-struct Job {
-    server: Server,
-    marks: Marks,
+pub struct Job {
+    pub server: Server,
+    pub marks: Marks,
     key: String,
-    child: Child,
-    pid: String,
+    pub child: Child,
+    pub pid: String,
     pace: Pace,
 }
 
@@ -35,7 +35,7 @@ impl Job {
         Self::run(expire, STUBBORN).await
     }
 
-    async fn run(expire: Duration, script: &str) -> Self {
+    pub async fn run(expire: Duration, script: &str) -> Self {
         let server = Server::start().await;
         let (marks, key, pace) = (Marks::new(), unique_prefix(), Pace::watch());
         let expire = format!("{}s", expire.as_secs());
@@ -45,12 +45,12 @@ impl Job {
         Self { server, marks, key, child, pid, pace }
     }
 
-    fn lock(&self) -> String {
+    pub fn lock(&self) -> String {
         format!("lock:{}", self.key)
     }
 
     /// Does something to the lock, and says when its lease would have ended on the server.
-    async fn end_of_lease_with(&self, change: &str) -> SystemTime {
+    pub async fn end_of_lease_with(&self, change: &str) -> SystemTime {
         let script = format!("local left = redis.call('PTTL', KEYS[1]) {change} return left");
         let asked = SystemTime::now();
         let left = self.server.raw().int(&["EVAL", &script, "1", &self.lock()]).await;
@@ -58,7 +58,7 @@ impl Job {
     }
 
     /// When the lease ends on the server unless it is renewed, which will take seconds.
-    async fn end_of_lease(&self) -> SystemTime {
+    pub async fn end_of_lease(&self) -> SystemTime {
         let end = eventually(SOON, || async {
             let asked = SystemTime::now();
             let left = self.server.raw().pttl(&self.lock()).await.unwrap();
@@ -68,7 +68,7 @@ impl Job {
     }
 
     /// Waits for the end. The last sign of life came before the lease ended on the server: so long.
-    async fn ends_before(self, end: SystemTime) -> (Ended, Duration) {
+    pub async fn ends_before(self, end: SystemTime) -> (Ended, Duration) {
         let ended = ended(self.child).await;
         gone(&self.pid).await;
         let last = self.marks.last_sign("alive");
@@ -160,7 +160,7 @@ async fn lose_to_kill() -> Duration {
 }
 
 /// Ends redlock, after which the command is gone long before the lease ends.
-async fn killed(mut job: Job) {
+pub async fn killed(mut job: Job) {
     send(&job.child, Signal::KILL);
     gone(&job.pid).await;
     assert!(job.server.raw().get(&job.lock()).await.is_some(), "the lease has not ended yet");

@@ -1,0 +1,122 @@
+//! The processes below a redlock, also those that have left the process group of the command:
+//! `timeout`, `setsid` and shells with job control put them into groups of their own. Those whose
+//! parent has ended are adopted by redlock, so that they stay below it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use rustix::process::{Pid, Signal};
+
+use super::process_table::{Process, Row, rows};
+
+/// How often it is looked for processes that were started while others were killed. Who looks
+/// comes back later.
+const LOOKS: usize = 10;
+
+/// The processes that have come from the command of a redlock.
+#[derive(Debug)]
+pub(super) struct Descendants {
+    redlock: i32,
+    /// What was below redlock before: the watchdog, and what a shell has started before it became
+    /// redlock (`exec`).
+    others: BTreeSet<Process>,
+}
+
+impl Descendants {
+    /// Those that come from here on.
+    pub(super) fn from_now(redlock: Pid) -> Self {
+        let redlock = redlock.as_raw_nonzero().get();
+        let others = below(redlock, &BTreeSet::new(), rows());
+        Self { redlock, others: others.iter().map(|row| row.process).collect() }
+    }
+
+    /// Those that have not ended. Two looks: of a process that was given another parent during one
+    /// of them, that one does not know whose it is.
+    pub(super) fn living(&self) -> BTreeSet<Process> {
+        self.look_twice().into_iter().map(|row| row.process).collect()
+    }
+
+    fn look_twice(&self) -> Vec<Row> {
+        let look = || below(self.redlock, &self.others, rows());
+        let found = [look(), look()].concat();
+        found.into_iter().filter(|row| !row.is_over).collect()
+    }
+
+    /// Sends signals to all that are outside of a process group.
+    pub(super) fn signal_outside(&self, group: Pid, signals: &[Signal]) -> io::Result<()> {
+        let group = group.as_raw_nonzero().get();
+        let outside = self.look_twice().into_iter().filter(|row| row.group != group);
+        let outside: BTreeSet<Process> = outside.map(|row| row.process).collect();
+        let sent = signals.iter().map(|signal| send_all(&outside, *signal));
+        sent.fold(Ok(()), io::Result::and)
+    }
+
+    /// Kills all, and those that they start meanwhile.
+    pub(super) fn kill(&self) -> io::Result<()> {
+        let mut killed = BTreeSet::new();
+        let mut outcome = Ok(());
+        for _ in 0..LOOKS {
+            let found: BTreeSet<Process> = self.living().difference(&killed).copied().collect();
+            if found.is_empty() {
+                break;
+            }
+            outcome = outcome.and(send_all(&found, Signal::KILL));
+            killed.extend(found);
+        }
+        outcome
+    }
+}
+
+/// Sends a signal to each; the first error of those who cannot be sent it.
+pub(super) fn send_all(processes: &BTreeSet<Process>, signal: Signal) -> io::Result<()> {
+    let sent = processes.iter().map(|process| process.send(signal));
+    sent.fold(Ok(()), io::Result::and)
+}
+
+/// Those that were started with a variable, `NAME=value`, but for one.
+pub(super) fn with_variable(variable: &str, except: Pid) -> BTreeSet<Process> {
+    let except = except.as_raw_nonzero().get();
+    let processes = rows().into_iter().map(|row| row.process);
+    processes.filter(|process| process.id != except && process.has_variable(variable)).collect()
+}
+
+/// What is below a process; but for some, and what is below these.
+fn below(root: i32, except: &BTreeSet<Process>, rows: Vec<Row>) -> Vec<Row> {
+    let mut children: BTreeMap<i32, Vec<Row>> = BTreeMap::new();
+    for row in rows.into_iter().filter(|row| !except.contains(&row.process)) {
+        children.entry(row.parent).or_default().push(row);
+    }
+    let (mut found, mut parents) = (Vec::new(), vec![root]);
+    while let Some(parent) = parents.pop() {
+        // Each parent is looked at once, though a table that changes may have a circle.
+        let next = children.remove(&parent).unwrap_or_default();
+        parents.extend(next.iter().map(|row| row.process.id));
+        found.extend(next);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(id: i32, parent: i32) -> Row {
+        Row { process: Process { id, start: 7 }, parent, group: id, is_over: false }
+    }
+
+    fn ids(found: &[Row]) -> BTreeSet<i32> {
+        found.iter().map(|row| row.process.id).collect()
+    }
+
+    #[test]
+    fn what_is_below_a_process() {
+        let table = vec![row(1, 0), row(9, 1), row(10, 9), row(11, 10), row(12, 1), row(3, 11)];
+        assert_eq!(ids(&below(9, &BTreeSet::new(), table.clone())), BTreeSet::from([10, 11, 3]));
+        let except = BTreeSet::from([row(11, 10).process]);
+        assert_eq!(ids(&below(9, &except, table.clone())), BTreeSet::from([10]));
+        let former = BTreeSet::from([Process { id: 11, start: 6 }]);
+        assert_eq!(below(9, &former, table).len(), 3, "another process had that id");
+        let circle = vec![row(10, 9), row(11, 10), row(10, 11)];
+        assert_eq!(ids(&below(9, &BTreeSet::new(), circle)), BTreeSet::from([10, 11]));
+    }
+}
