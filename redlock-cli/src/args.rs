@@ -234,7 +234,7 @@ pub(crate) struct ReleaseArgs {
     pub(crate) yes: bool,
     /// Only from this owner; without it, from all who share the lock
     #[arg(long, value_name = "OWNER")]
-    pub(crate) owner: Option<String>,
+    pub(crate) owner: Option<OsString>,
 }
 
 #[derive(Debug, Args)]

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The random half of an owner value of redlock.
-const RANDOM_LENGTH: usize = 32;
+use crate::owner_value::{OwnerValue, client, retained_by};
 
 /// How a lock is shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,34 +50,34 @@ impl Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Record {
     /// What stands in the lock: its owner, or the marker of a shared kind.
-    pub(crate) value: String,
+    pub(crate) value: OwnerValue,
     /// `None`: without an expiry, which redlock never does.
     pub(crate) left: Option<Duration>,
     /// Those who share the lock; empty if it is exclusive, or if this user may not see them.
-    pub(crate) members: BTreeMap<String, Duration>,
+    pub(crate) members: BTreeMap<OwnerValue, Duration>,
     /// How many processes wait in the queue of this server.
     pub(crate) waiting: usize,
 }
 
 impl Record {
     /// The owners, and what is left of their leases.
-    pub(crate) fn owners(&self) -> Vec<(&str, Option<Duration>)> {
-        if Kind::of(&self.value).is_shared() {
-            self.members.iter().map(|(owner, left)| (owner.as_str(), Some(*left))).collect()
+    pub(crate) fn owners(&self) -> Vec<(&OwnerValue, Option<Duration>)> {
+        if Kind::of(self.value.text()).is_shared() {
+            self.members.iter().map(|(owner, left)| (owner, Some(*left))).collect()
         } else {
             vec![(&self.value, self.left)]
         }
     }
 
     pub(crate) fn shown(&self) -> String {
-        shown(&self.value, self.members.len())
+        shown(self.value.text(), self.members.len())
     }
 }
 
 /// One of those who hold a lock, by the answers of all servers of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
-    pub(crate) value: String,
+    pub(crate) value: OwnerValue,
     pub(crate) left: Option<Duration>,
     /// On how many servers.
     pub(crate) votes: usize,
@@ -88,7 +87,7 @@ pub(crate) struct Owner {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Holder {
     /// What stands in the lock: its owner, or the marker of a shared kind.
-    pub(crate) value: String,
+    pub(crate) value: OwnerValue,
     /// One, or all who share the lock: those with a majority. Empty if this user may not see them.
     pub(crate) owners: Vec<Owner>,
     /// What is left of the last lease.
@@ -115,17 +114,17 @@ impl Holder {
     }
 
     pub(crate) fn kind(&self) -> Kind {
-        Kind::of(&self.value)
+        Kind::of(self.value.text())
     }
 
     /// The owner of an exclusive lock.
     pub(crate) fn sole_owner(&self) -> Option<&str> {
-        (!self.kind().is_shared()).then_some(&self.value)
+        (!self.kind().is_shared()).then_some(self.value.text())
     }
 
     /// For a table: the client, or how many share the lock.
     pub(crate) fn shown(&self) -> String {
-        shown(&self.value, self.owners.len())
+        shown(self.value.text(), self.owners.len())
     }
 
     /// The one that most of `of` servers have.
@@ -133,7 +132,7 @@ impl Holder {
         records: impl Iterator<Item = &'a Record> + Clone,
         of: usize,
     ) -> Option<Self> {
-        let values = records.clone().map(|record| (record.value.as_str(), record.left));
+        let values = records.clone().map(|record| (&record.value, record.left));
         let first = elected(values, of).into_iter().max_by_key(|owner| owner.votes)?;
         let waiting = records.clone().map(|record| record.waiting).max().unwrap_or(0);
         let same = records.filter(|record| record.value == first.value);
@@ -151,16 +150,19 @@ impl Holder {
 
 /// The values that servers have, each with its votes, and what is left until it loses the majority
 /// of `of` servers.
-fn elected<'a>(values: impl Iterator<Item = (&'a str, Option<Duration>)>, of: usize) -> Vec<Owner> {
-    let mut votes: BTreeMap<&str, Vec<Option<Duration>>> = BTreeMap::new();
+fn elected<'a>(
+    values: impl Iterator<Item = (&'a OwnerValue, Option<Duration>)>,
+    of: usize,
+) -> Vec<Owner> {
+    let mut votes: BTreeMap<&OwnerValue, Vec<Option<Duration>>> = BTreeMap::new();
     for (value, left) in values {
         votes.entry(value).or_default().push(left);
     }
-    let owner = |(value, mut left): (&str, Vec<Option<Duration>>)| {
+    let owner = |(value, mut left): (&OwnerValue, Vec<Option<Duration>>)| {
         // No expiry is the longest.
         left.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
         let votes = left.len();
-        Owner { value: value.to_owned(), left: left[(of / 2).min(votes - 1)], votes }
+        Owner { value: value.clone(), left: left[(of / 2).min(votes - 1)], votes }
     };
     votes.into_iter().map(owner).collect()
 }
@@ -174,23 +176,6 @@ fn shown(value: &str, count: usize) -> String {
     }
 }
 
-/// The client and the random half of an owner value of redlock.
-fn halves(owner: &str) -> Option<(&str, &str)> {
-    let is_random =
-        |end: &str| end.len() == RANDOM_LENGTH && end.bytes().all(|byte| byte.is_ascii_hexdigit());
-    owner.rsplit_once(':').filter(|(_, end)| is_random(end))
-}
-
-/// The name of the client that an owner value begins with: that of the process, mostly.
-pub(crate) fn client(owner: &str) -> &str {
-    retained_by(owner).or_else(|| halves(owner).map(|(client, _)| client)).unwrap_or(owner)
-}
-
-/// The client that has let go of a lock that stays taken until its `min_hold` is over.
-pub(crate) fn retained_by(owner: &str) -> Option<&str> {
-    halves(owner)?.0.strip_suffix(":retained")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,12 +184,12 @@ mod tests {
 
     fn held(value: &str, secs: u64) -> Record {
         let left = Some(Duration::from_secs(secs));
-        Record { value: value.to_owned(), left, members: BTreeMap::new(), waiting: 0 }
+        Record { value: value.into(), left, members: BTreeMap::new(), waiting: 0 }
     }
 
     fn read(members: &[(&str, u64)]) -> Record {
         let member =
-            |(owner, secs): &(&str, u64)| ((*owner).to_owned(), Duration::from_secs(*secs));
+            |(owner, secs): &(&str, u64)| (OwnerValue::from(*owner), Duration::from_secs(*secs));
         let most = members.iter().map(|(_, secs)| *secs).max().unwrap_or(9);
         Record { members: members.iter().map(member).collect(), ..held("<readers>", most) }
     }
@@ -235,7 +220,7 @@ mod tests {
             (Kind::Read, 3, "1 reader".into())
         );
         let left = Some(Duration::from_secs(4));
-        assert_eq!(holder.owners, [Owner { value: "b".to_owned(), left, votes: 3 }]);
+        assert_eq!(holder.owners, [Owner { value: "b".into(), left, votes: 3 }]);
         let records = [read(&[("a", 9)]), read(&[("b", 9)])];
         let holder = Holder::among(records.iter(), 3).unwrap();
         assert!(!holder.is_majority(), "the marker has a majority, and nobody holds the lock");
@@ -250,12 +235,14 @@ mod tests {
     }
 
     #[test]
-    fn the_client_of_an_owner() {
-        assert_eq!(client(&format!("web-3:{RANDOM}")), "web-3");
-        assert_eq!(client("somebody:else"), "somebody:else");
-        let retained = format!("web-3:retained:{RANDOM}");
-        assert_eq!((client(&retained), retained_by(&retained)), ("web-3", Some("web-3")));
-        assert_eq!(held(&retained, 9).shown(), "web-3 (retained)");
-        assert_eq!(retained_by("web-3:retained:x"), None);
+    fn a_retained_lock_names_who_has_let_go_of_it() {
+        assert_eq!(held(&format!("web-3:retained:{RANDOM}"), 9).shown(), "web-3 (retained)");
+    }
+
+    #[test]
+    fn owners_that_look_alike_make_no_majority() {
+        let other = |bytes: &[u8]| Record { value: bytes.to_vec().into(), ..held("", 9) };
+        let records = [other(b"a\xff"), other(b"a\xfe"), held("c", 9)];
+        assert_eq!(Holder::among(records.iter(), 3).unwrap().votes, 1);
     }
 }

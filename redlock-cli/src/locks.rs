@@ -9,6 +9,7 @@ use redlock::{NodeError, NodeErrorKind};
 
 use crate::holder::{Kind, Record};
 use crate::node::Node;
+use crate::owner_value::OwnerValue;
 
 /// So many keys are looked at in one step: more would hold the server up.
 const STEP: usize = 500;
@@ -24,7 +25,7 @@ pub(crate) struct Details {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Waiter {
-    pub(crate) owner: String,
+    pub(crate) owner: OwnerValue,
     pub(crate) kind: Kind,
     /// Of how many permits it wants one.
     pub(crate) permits: Option<u32>,
@@ -107,21 +108,22 @@ fn record(node: &mut Node, replies: &[Value]) -> Result<Option<Record>, NodeErro
     let value: Option<Vec<u8>> = node.read(value)?;
     let left: i64 = node.read(left)?;
     let Some(value) = value.filter(|_| left != -2) else { return Ok(None) };
-    let value = String::from_utf8_lossy(&value).into_owned();
+    let value = OwnerValue::from(value);
     let left = u64::try_from(left).ok().map(Duration::from_millis);
-    let members = if Kind::of(&value).is_shared() { allowed(node.read(members))? } else { vec![] };
+    let is_shared = Kind::of(value.text()).is_shared();
+    let members = if is_shared { allowed(node.read(members))? } else { vec![] };
     let members = leases(members, left.unwrap_or_default());
     Ok(Some(Record { value, left, members, waiting: 0 }))
 }
 
 /// What is left of the leases of those who share a lock, of which the ends are known, in
 /// microseconds. The last one ends with the lock, of which the rest is known: so no clock is asked.
-fn leases(members: Vec<(Vec<u8>, f64)>, left: Duration) -> BTreeMap<String, Duration> {
+fn leases(members: Vec<(Vec<u8>, f64)>, left: Duration) -> BTreeMap<OwnerValue, Duration> {
     let last = members.iter().map(|(_, end)| *end).fold(0.0, f64::max);
     let lease = |(owner, end): (Vec<u8>, f64)| {
         let before = Duration::try_from_secs_f64((last - end) / 1_000_000.0).ok()?;
         let left = left.checked_sub(before).filter(|left| !left.is_zero())?;
-        Some((String::from_utf8_lossy(&owner).into_owned(), left))
+        Some((owner.into(), left))
     };
     members.into_iter().filter_map(lease).collect()
 }
@@ -143,20 +145,20 @@ pub(crate) async fn details(node: &mut Node, keys: &LockKeys) -> Result<Details,
     // The queue first: whoever is handed the lock meanwhile was seen in it before.
     let entries = node.query(redis::cmd("LRANGE").arg(&keys.queue).arg(0).arg(-1)).await;
     let entries: Vec<Vec<u8>> = allowed(entries)?;
-    let mut queue: Vec<Waiter> =
-        entries.iter().filter_map(|entry| waiter(&String::from_utf8_lossy(entry))).collect();
+    let mut queue: Vec<Waiter> = entries.iter().filter_map(|entry| waiter(entry)).collect();
     let mut pipe = redis::pipe();
     ask(pipe.ignore_errors(), keys);
     let replies = node.pipeline(&pipe).await?;
     let mut record = record(node, &replies)?;
     if let Some(record) = &mut record {
-        let is_in = |owner: &String| record.value == *owner || record.members.contains_key(owner);
+        let is_in =
+            |owner: &OwnerValue| record.value == *owner || record.members.contains_key(owner);
         queue.retain(|waiter| !is_in(&waiter.owner));
         record.waiting = queue.len();
     }
     let mut token_of = async |key: &str| {
-        let number = node.query::<Option<String>>(redis::cmd("GET").arg(key)).await;
-        allowed(number).map(|number| number.and_then(|number| number.parse().ok()))
+        let number = node.query::<Option<Vec<u8>>>(redis::cmd("GET").arg(key)).await;
+        allowed(number).map(|number| str::from_utf8(&number?).ok()?.parse().ok())
     };
     let mut last_fencing_token = token_of(&keys.counter).await?;
     if last_fencing_token.is_none() {
@@ -167,16 +169,17 @@ pub(crate) async fn details(node: &mut Node, keys: &LockKeys) -> Result<Details,
 
 /// An entry of a queue: `<expire> <life> <fencing tokens> <channel> <owner>`. A reader has `r` in
 /// the place of its fencing tokens, and who wants one of three permits has `p3`.
-fn waiter(entry: &str) -> Option<Waiter> {
-    let mut words = entry.splitn(5, ' ').skip(2);
+fn waiter(entry: &[u8]) -> Option<Waiter> {
+    let mut words = entry.splitn(5, |byte| *byte == b' ').skip(2);
     let (terms, channel, owner) = (words.next()?, words.next()?, words.next()?);
+    let terms = str::from_utf8(terms).ok()?;
     let permits = terms.strip_prefix('p').and_then(|count| count.parse().ok());
     let kind = match terms {
         "r" => Kind::Read,
         _ if permits.is_some() => Kind::Permits,
         _ => Kind::Exclusive,
     };
-    Some(Waiter { owner: owner.to_owned(), kind, permits, is_told: channel != "-" })
+    Some(Waiter { owner: owner.to_vec().into(), kind, permits, is_told: channel != b"-" })
 }
 
 /// A pattern that matches this text only.
@@ -197,14 +200,14 @@ mod tests {
 
     #[test]
     fn entries_of_a_queue() {
-        let told = waiter("10000 20000 64 redlock:8f1e web 3:1c2d").unwrap();
-        assert_eq!((told.owner.as_str(), told.is_told), ("web 3:1c2d", true));
+        let told = waiter(b"10000 20000 64 redlock:8f1e web 3:1c2d").unwrap();
+        assert_eq!((told.owner.text(), told.is_told), ("web 3:1c2d", true));
         assert_eq!((told.kind, told.permits), (Kind::Exclusive, None));
-        assert!(!waiter("10000 20000 64 - a").unwrap().is_told);
-        assert_eq!(waiter("0 0 r redlock:8f1e a").unwrap().kind, Kind::Read);
-        let permit = waiter("10000 20000 p3 redlock:8f1e a").unwrap();
+        assert!(!waiter(b"10000 20000 64 - a").unwrap().is_told);
+        assert_eq!(waiter(b"0 0 r redlock:8f1e a").unwrap().kind, Kind::Read);
+        let permit = waiter(b"10000 20000 p3 redlock:8f1e a").unwrap();
         assert_eq!((permit.kind, permit.permits), (Kind::Permits, Some(3)));
-        assert_eq!(waiter("10000 20000"), None);
+        assert_eq!(waiter(b"10000 20000"), None);
     }
 
     #[test]
@@ -213,7 +216,7 @@ mod tests {
         let ends = vec![member("a", 7_000_000.0), member("b", 9_500_000.0), member("c", 1.0)];
         let left = leases(ends, Duration::from_secs(4));
         let expected = [("a", 1_500), ("b", 4_000)];
-        let expected = expected.map(|(owner, ms)| (owner.to_owned(), Duration::from_millis(ms)));
+        let expected = expected.map(|(owner, ms)| (owner.into(), Duration::from_millis(ms)));
         assert_eq!(left, BTreeMap::from(expected), "that of c is over");
     }
 

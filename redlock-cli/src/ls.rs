@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use crate::args::LsArgs;
 use crate::duration;
 use crate::failure::Failure;
-use crate::holder::{Holder, Owner, client, retained_by};
+use crate::holder::{Holder, Owner};
 use crate::output::{Paint, plain, say, table};
+use crate::owner_value::{client, retained_by};
 use crate::servers::Servers;
 use crate::survey::Survey;
 
@@ -24,7 +25,7 @@ pub(crate) async fn ls(args: &LsArgs, servers: &Servers) -> Result<u8, Failure> 
                 "kind": holder.kind().name(),
                 "owner": holder.sole_owner(),
                 "client": holder.sole_owner().map(client),
-                "is_retained": retained_by(&holder.value).is_some(),
+                "is_retained": retained_by(holder.value.text()).is_some(),
                 "holders": as_json(&holder.owners),
                 "left_ms": holder.left.map(|left| left.as_millis()),
                 "waiting": holder.waiting,
@@ -61,8 +62,8 @@ pub(crate) async fn ls(args: &LsArgs, servers: &Servers) -> Result<u8, Failure> 
 pub(crate) fn as_json(owners: &[Owner]) -> Vec<Value> {
     let object = |owner: &Owner| {
         json!({
-            "owner": owner.value,
-            "client": client(&owner.value),
+            "owner": owner.value.text(),
+            "client": client(owner.value.text()),
             "left_ms": owner.left.map(|left| left.as_millis()),
             "servers": owner.votes,
         })

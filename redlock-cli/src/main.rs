@@ -15,6 +15,7 @@ mod ls;
 mod manual;
 mod node;
 mod output;
+mod owner_value;
 mod release;
 mod run;
 mod servers;

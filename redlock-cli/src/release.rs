@@ -1,15 +1,18 @@
 //! `redlock release --force`: takes a lock away from its holder.
 
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
+use std::os::unix::ffi::OsStrExt;
 
 use redlock::__operator::{self as operator, LockKeys};
 use redlock::deadpool_redis::redis;
 
 use crate::args::ReleaseArgs;
 use crate::failure::{self, Failure};
-use crate::holder::{Holder, Kind, retained_by};
+use crate::holder::{Holder, Kind};
 use crate::ls::time_left_unless_renewed;
 use crate::output::{complain, plain, say, write_stderr};
+use crate::owner_value::{OwnerValue, retained_by};
 use crate::servers::Servers;
 use crate::survey::Survey;
 
@@ -62,7 +65,7 @@ pub(crate) async fn release(args: &ReleaseArgs, servers: &Servers) -> Result<u8,
             outcome = 0;
         }
     }
-    if outcome == 0 && retained_by(&holder.value).is_none() {
+    if outcome == 0 && retained_by(holder.value.text()).is_none() {
         complain("the holder learns of it at its next renewal, and may work on until then");
     }
     Ok(outcome)
@@ -70,14 +73,20 @@ pub(crate) async fn release(args: &ReleaseArgs, servers: &Servers) -> Result<u8,
 
 /// From whom the lock is to be taken: from its owner, or all who share it, or the one that was
 /// named.
-fn chosen<'a>(holder: &'a Holder, named: Option<&str>) -> Vec<&'a str> {
-    let owners = holder.owners.iter().map(|owner| owner.value.as_str());
-    owners.filter(|owner| named.is_none_or(|named| named == *owner)).collect()
+fn chosen<'a>(holder: &'a Holder, named: Option<&OsStr>) -> Vec<&'a OwnerValue> {
+    let owners = holder.owners.iter().map(|owner| &owner.value);
+    owners.filter(|owner| named.is_none_or(|named| named.as_bytes() == owner.bytes())).collect()
 }
 
 /// Whether the lock was taken from this owner, who shared it with so many others.
-fn tell(key: &str, kind: Kind, owner: &str, done: Done, others: usize) -> Result<bool, Failure> {
-    let owner = plain(owner);
+fn tell(
+    key: &str,
+    kind: Kind,
+    owner: &OwnerValue,
+    done: Done,
+    others: usize,
+) -> Result<bool, Failure> {
+    let owner = plain(owner.text());
     let what = match done {
         Done::LeftAlone => {
             complain(&format!("{owner} had let go of lock `{key}`, which was left alone"));
@@ -93,8 +102,8 @@ fn tell(key: &str, kind: Kind, owner: &str, done: Done, others: usize) -> Result
     Ok(true)
 }
 
-fn is_confirmed(key: &str, holder: &Holder, owners: &[&str]) -> Result<bool, Failure> {
-    let owners: Vec<String> = owners.iter().map(|owner| plain(owner)).collect();
+fn is_confirmed(key: &str, holder: &Holder, owners: &[&OwnerValue]) -> Result<bool, Failure> {
+    let owners: Vec<String> = owners.iter().map(|owner| plain(owner.text())).collect();
     let owners = owners.join(", ");
     if !io::stdin().is_terminal() {
         return Err(Failure::usage(format!(
@@ -117,17 +126,18 @@ async fn take_away(
     survey: &mut Survey,
     name: &str,
     kind: Kind,
-    value: &str,
-    owner: &str,
+    value: &OwnerValue,
+    owner: &OwnerValue,
 ) -> Result<Done, Failure> {
     let LockKeys { lock, mark, counter, queue, holders } = survey.keys(name)?;
     let mut command = redis::cmd("EVAL");
     if kind.is_shared() {
         command.arg(operator::shared_release_script()).arg(5);
-        command.arg(lock).arg(holders).arg(mark).arg(counter).arg(queue).arg(owner).arg(value);
+        command.arg(lock).arg(holders).arg(mark).arg(counter).arg(queue);
+        command.arg(owner.bytes()).arg(value.bytes());
     } else {
         command.arg(operator::release_script()).arg(4);
-        command.arg(lock).arg(mark).arg(counter).arg(queue).arg(owner);
+        command.arg(lock).arg(mark).arg(counter).arg(queue).arg(owner.bytes());
     }
     let of = survey.masters();
     let mut done = Vec::new();

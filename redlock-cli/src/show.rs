@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use crate::args::ShowArgs;
 use crate::duration;
 use crate::failure::{self, Failure};
-use crate::holder::{Holder, Kind, Record, client, retained_by};
+use crate::holder::{Holder, Kind, Record};
 use crate::locks::{Details, Waiter};
 use crate::ls::{self, NO_END, time_left, time_left_unless_renewed};
 use crate::output::{Paint, plain, say};
+use crate::owner_value::{client, retained_by};
 use crate::servers::Servers;
 use crate::survey::{Survey, View, undecided};
 
@@ -51,8 +52,8 @@ fn last_fencing_token(views: &[View]) -> Option<u64> {
 fn as_json(key: &str, redis_key: &str, holder: Option<&Holder>, views: &[View]) -> Value {
     let waiter = |waiter: &Waiter| {
         json!({
-            "owner": waiter.owner,
-            "client": client(&waiter.owner),
+            "owner": waiter.owner.text(),
+            "client": client(waiter.owner.text()),
             "kind": waiter.kind.name(),
             "permits": waiter.permits,
         })
@@ -62,7 +63,7 @@ fn as_json(key: &str, redis_key: &str, holder: Option<&Holder>, views: &[View]) 
         Ok(details) => json!({
             "server": view.node,
             "holders": details.record.as_ref().map(Record::owners).unwrap_or_default().iter()
-                .map(|(owner, _)| owner).collect::<Vec<_>>(),
+                .map(|(owner, _)| owner.text()).collect::<Vec<_>>(),
             "left_ms": details.record.as_ref().and_then(|record| record.left)
                 .map(|left| left.as_millis()),
         }),
@@ -74,7 +75,7 @@ fn as_json(key: &str, redis_key: &str, holder: Option<&Holder>, views: &[View]) 
         "kind": holder.map(|holder| holder.kind().name()),
         "owner": holder.and_then(Holder::sole_owner),
         "client": holder.and_then(Holder::sole_owner).map(client),
-        "is_retained": holder.is_some_and(|holder| retained_by(&holder.value).is_some()),
+        "is_retained": holder.is_some_and(|holder| retained_by(holder.value.text()).is_some()),
         "holders": holder.map(|holder| ls::as_json(&holder.owners)).unwrap_or_default(),
         "left_ms": holder.and_then(|holder| holder.left).map(|left| left.as_millis()),
         "last_fencing_token": last_fencing_token(views),
@@ -102,7 +103,7 @@ fn as_text(key: &str, redis_key: &str, holder: Option<&Holder>, views: &[View]) 
     let queue = queue(views);
     line("waiting", &queue.len().to_string());
     for (position, waiter) in (1..).zip(queue) {
-        line("", &format!("{position:>3}  {}{}", plain(&waiter.owner), note(waiter)));
+        line("", &format!("{position:>3}  {}{}", plain(waiter.owner.text()), note(waiter)));
     }
     if views.len() > 1 {
         let votes = holder.map_or(0, |holder| holder.votes);
@@ -122,7 +123,7 @@ fn as_text(key: &str, redis_key: &str, holder: Option<&Holder>, views: &[View]) 
 
 /// What is told of who has a lock.
 fn of_holder(holder: &Holder) -> Vec<(&'static str, String)> {
-    if let Some(client) = retained_by(&holder.value) {
+    if let Some(client) = retained_by(holder.value.text()) {
         let who = format!("nobody holds it; {} has let go of it", plain(client));
         return vec![
             ("retained", who),
@@ -136,7 +137,7 @@ fn of_holder(holder: &Holder) -> Vec<(&'static str, String)> {
     let mut lines = vec![("held by", holder.shown())];
     for owner in &holder.owners {
         let left = owner.left.map_or_else(|| "no expiry".to_owned(), duration::show);
-        lines.push(("", format!("     {}, {left}", plain(&owner.value))));
+        lines.push(("", format!("     {}, {left}", plain(owner.value.text()))));
     }
     let last = |left| format!("{}, in the last of these leases", duration::show(left));
     lines.push(("time left", holder.left.map_or_else(|| NO_END.to_owned(), last)));

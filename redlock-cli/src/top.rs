@@ -225,7 +225,7 @@ mod tests {
     fn held(value: &str, waiting: usize) -> Holder {
         let left = Some(Duration::from_secs(9));
         Holder {
-            value: value.to_owned(),
+            value: value.into(),
             owners: Vec::new(),
             left,
             votes: 1,

@@ -7,9 +7,10 @@ use serde_json::json;
 
 use crate::args::WatchArgs;
 use crate::failure::{self, Failure};
-use crate::holder::{Holder, Kind, retained_by};
+use crate::holder::{Holder, Kind};
 use crate::locks::Waiter;
 use crate::output::{Paint, check_reader, complain, plain, say};
+use crate::owner_value::{OwnerValue, retained_by};
 use crate::servers::Servers;
 use crate::survey::{Survey, View};
 
@@ -20,8 +21,8 @@ const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 struct Look {
     kind: Option<Kind>,
     /// Who has the lock, and when its lease ends unless it is renewed.
-    owners: BTreeMap<String, Option<Instant>>,
-    queue: Vec<String>,
+    owners: BTreeMap<OwnerValue, Option<Instant>>,
+    queue: Vec<OwnerValue>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,28 +59,28 @@ impl Event {
         after: &'a Look,
         now: Instant,
     ) -> Vec<(Self, Option<&'a str>)> {
-        let is_new = |owner: &&String| !before.owners.contains_key(*owner);
-        let come: Vec<&String> = after.owners.keys().filter(is_new).collect();
+        let is_new = |owner: &&OwnerValue| !before.owners.contains_key(*owner);
+        let come: Vec<&OwnerValue> = after.owners.keys().filter(is_new).collect();
         let is_group = before.kind == after.kind && before.kind.is_some_and(Kind::is_shared);
         let mut events = Vec::new();
         // Of an end with a successor, who comes is enough.
         for (owner, ends) in before.owners.iter().filter(|_| is_group || come.is_empty()) {
             if !after.owners.contains_key(owner) {
                 let event = match ends {
-                    _ if retained_by(owner).is_some() => Self::Free,
+                    _ if retained_by(owner.text()).is_some() => Self::Free,
                     Some(ends) if *ends <= now => Self::Expired,
                     _ => Self::Released,
                 };
-                events.push((event, Some(owner.as_str())));
+                events.push((event, Some(owner.text())));
             }
         }
         for owner in come {
             let event = match owner {
-                _ if retained_by(owner).is_some() => Self::Retained,
+                _ if retained_by(owner.text()).is_some() => Self::Retained,
                 _ if before.queue.contains(owner) => Self::HandedOver,
                 _ => Self::Taken,
             };
-            events.push((event, Some(owner.as_str())));
+            events.push((event, Some(owner.text())));
         }
         if events.is_empty() && before.queue.len() != after.queue.len() {
             events.push((Self::Waiting, after.sole_owner()));
@@ -91,7 +92,7 @@ impl Event {
 impl Look {
     fn sole_owner(&self) -> Option<&str> {
         let owners = self.owners.keys().filter(|_| self.kind == Some(Kind::Exclusive));
-        owners.map(String::as_str).next()
+        owners.map(OwnerValue::text).next()
     }
 
     /// What is told first.
@@ -100,7 +101,7 @@ impl Look {
             Some(_) => Event::Retained,
             None => Event::Held,
         };
-        let held = self.owners.keys().map(|owner| (event(owner), Some(owner.as_str())));
+        let held = self.owners.keys().map(|owner| (event(owner.text()), Some(owner.text())));
         let held: Vec<_> = held.collect();
         if held.is_empty() { vec![(Event::Free, None)] } else { held }
     }
@@ -239,8 +240,8 @@ mod tests {
     fn look(value: &str, owners: &[&str], ends: Instant, queue: &[&str]) -> Look {
         Look {
             kind: Some(Kind::of(value)),
-            owners: owners.iter().map(|&owner| (owner.to_owned(), Some(ends))).collect(),
-            queue: queue.iter().map(|&owner| owner.to_owned()).collect(),
+            owners: owners.iter().map(|&owner| (owner.into(), Some(ends))).collect(),
+            queue: queue.iter().map(|&owner| owner.into()).collect(),
         }
     }
 

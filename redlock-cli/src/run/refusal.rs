@@ -78,7 +78,7 @@ async fn seen(servers: &Servers, key: &str) -> Option<Holder> {
 }
 
 fn has(holder: &Holder, owner: &str) -> bool {
-    holder.owners.iter().any(|one| one.value == owner)
+    holder.owners.iter().any(|one| one.value.bytes() == owner.as_bytes())
 }
 
 /// Who has the lock. `told`: by the error, which does not say of each group how many they are.
@@ -121,9 +121,9 @@ mod tests {
 
     fn holder(value: &str, owners: &[&str]) -> Holder {
         let left = Some(Duration::from_secs(9));
-        let owner = |value: &&str| Owner { value: (*value).to_owned(), left, votes: 1 };
+        let owner = |value: &&str| Owner { value: (*value).into(), left, votes: 1 };
         let owners = owners.iter().map(owner).collect();
-        Holder { value: value.to_owned(), owners, left, votes: 1, of: 1, unanswered: 0, waiting: 0 }
+        Holder { value: value.into(), owners, left, votes: 1, of: 1, unanswered: 0, waiting: 0 }
     }
 
     #[test]

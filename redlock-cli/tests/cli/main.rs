@@ -5,6 +5,7 @@ mod doctor;
 mod operators;
 mod operators_kinds;
 mod pace;
+mod release;
 mod run_codes;
 #[cfg(target_os = "linux")]
 mod run_descendants;
