@@ -115,7 +115,8 @@ pub(crate) enum Command {
     ///
     /// The next process in the queue gets it. The holder learns of it at its next renewal, and may
     /// work on until then: two may work at once. The lock is left alone if it has another owner by
-    /// then than the one that was shown. The exit code is 0 if it was taken away, and 1 if not.
+    /// then than the one that was shown. The exit code is 0 if it was taken away, 1 if not, and 69
+    /// if the servers have not confirmed it for each owner from whom it was to be taken.
     Release(ReleaseArgs),
     /// Check whether the servers are fit for locks
     ///

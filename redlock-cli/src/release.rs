@@ -56,19 +56,48 @@ pub(crate) async fn release(args: &ReleaseArgs, servers: &Servers) -> Result<u8,
         complain(&format!("lock `{key}` was left alone"));
         return Ok(LEFT_ALONE);
     }
-    let (kind, mut outcome) = (holder.kind(), LEFT_ALONE);
-    let mut others = holder.owners.len();
-    for owner in owners {
-        let done = take_away(&mut survey, &args.key, kind, &holder.value, owner).await?;
-        others -= 1;
-        if tell(&key, kind, owner, done, others)? {
-            outcome = 0;
+    take_from_all(&mut survey, &args.key, &holder, &owners).await
+}
+
+/// Takes a lock from some of those who have it, and says of each what has happened. After an error
+/// of the servers the others are left alone; if nobody reads what is said, the others follow.
+async fn take_from_all(
+    survey: &mut Survey,
+    name: &str,
+    holder: &Holder,
+    owners: &[&OwnerValue],
+) -> Result<u8, Failure> {
+    let (key, kind) = (plain(name), holder.kind());
+    let (mut code, mut failed, mut said) = (LEFT_ALONE, None, Ok(()));
+    for (others, owner) in (0..holder.owners.len()).rev().zip(owners) {
+        let who = plain(owner.text());
+        if failed.is_some() {
+            complain(&format!("{who} was left alone, and may have lock `{key}` still"));
+            continue;
+        }
+        match take_away(survey, name, kind, &holder.value, owner).await {
+            Ok(done) => {
+                if done != Done::LeftAlone {
+                    code = 0;
+                }
+                said = said.and(tell(&key, kind, &who, done, others));
+            }
+            Err(Failure { code, message }) => {
+                complain(&format!(
+                    "it is not confirmed that lock `{key}` was taken from {who}: {message}"
+                ));
+                // All is said.
+                failed = Some(Failure::new(code, ""));
+            }
         }
     }
-    if outcome == 0 && retained_by(holder.value.text()).is_none() {
+    if code == 0 && retained_by(holder.value.text()).is_none() {
         complain("the holder learns of it at its next renewal, and may work on until then");
     }
-    Ok(outcome)
+    match failed {
+        Some(failure) => Err(failure),
+        None => Ok(said.map(|()| code)?),
+    }
 }
 
 /// From whom the lock is to be taken: from its owner, or all who share it, or the one that was
@@ -78,19 +107,12 @@ fn chosen<'a>(holder: &'a Holder, named: Option<&OsStr>) -> Vec<&'a OwnerValue> 
     owners.filter(|owner| named.is_none_or(|named| named.as_bytes() == owner.bytes())).collect()
 }
 
-/// Whether the lock was taken from this owner, who shared it with so many others.
-fn tell(
-    key: &str,
-    kind: Kind,
-    owner: &OwnerValue,
-    done: Done,
-    others: usize,
-) -> Result<bool, Failure> {
-    let owner = plain(owner.text());
+/// Says what has happened to an owner, who shared the lock with so many others.
+fn tell(key: &str, kind: Kind, owner: &str, done: Done, others: usize) -> io::Result<()> {
     let what = match done {
         Done::LeftAlone => {
             complain(&format!("{owner} had let go of lock `{key}`, which was left alone"));
-            return Ok(false);
+            return Ok(());
         }
         Done::HandedOver => ", and given to the next in its queue".to_owned(),
         Done::Released if !kind.is_shared() => ", and is free".to_owned(),
@@ -98,8 +120,7 @@ fn tell(
         Done::Released if others == 0 => ", the last of those who were seen".to_owned(),
         Done::Released => format!("; others have it still: {others}"),
     };
-    say(&format!("lock {key} was taken from {owner}{what}\n"))?;
-    Ok(true)
+    say(&format!("lock {key} was taken from {owner}{what}\n"))
 }
 
 fn is_confirmed(key: &str, holder: &Holder, owners: &[&OwnerValue]) -> Result<bool, Failure> {

@@ -1,11 +1,12 @@
 //! `release` where something is not as usual.
 
 use std::ffi::OsStr;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 
-use fault_kit::{Server, unique_prefix};
+use fault_kit::{Server, eventually, unique_prefix};
 
-use crate::support::{ended, run, tool};
+use crate::support::{SOON, ended, full_pipe, run, tool};
 
 /// Puts something into a lock, as another program may do.
 async fn hold(server: &Server, key: &str, lua_string: &str) {
@@ -47,4 +48,57 @@ async fn a_counter_that_is_no_number() {
     assert!(shown.code == 0 && !shown.stdout.contains("fencing token"), "{shown:?}");
     let released = run(server, &["release", "--force", "-y", &key]).await;
     assert_eq!(released.code, 0, "{released:?}");
+}
+
+/// A lock that three readers have.
+async fn share(server: &Server, key: &str) {
+    let script = "local now = redis.call('TIME')
+        local lease_end = string.format('%.0f', (now[1] + 600) * 1000000)
+        redis.call('SET', KEYS[1], '<readers>', 'PX', '600000')
+        for owner in string.gmatch('abc', '.') do
+            redis.call('ZADD', KEYS[2], lease_end, 'reader-' .. owner)
+        end";
+    let (lock, holders) = (format!("lock:{key}"), format!("{{lock:{key}}}:holders"));
+    server.raw().cmd(&["EVAL", script, "2", &lock, &holders]).await;
+}
+
+/// Here the server ends while the first line waits for its reader.
+#[tokio::test]
+async fn an_error_after_the_first_of_several_owners() {
+    let server = Server::start().await;
+    share(&server, "k").await;
+    let (mut reader, writer) = full_pipe();
+    let mut command = tool(&server.url(), &["release", "--force", "-y", "k"]);
+    let child = command.stdout(writer).spawn().unwrap();
+    drop(command);
+    let (raw, holders) = (server.raw(), "{lock:k}:holders");
+    eventually(SOON, || async { raw.int(&["ZCARD", holders]).await == 2 }).await;
+    server.kill9();
+    let mut stdout = String::new();
+    reader.read_to_string(&mut stdout).unwrap();
+    let ended = ended(child).await;
+    assert_eq!(ended.code, 69, "{ended:?}");
+    let stdout = stdout.trim_start_matches('.');
+    assert_eq!(stdout, "lock k was taken from reader-a; others have it still: 2\n");
+    for told in [
+        "it is not confirmed that lock `k` was taken from reader-b: redis://",
+        "reader-c was left alone, and may have lock `k` still",
+        "the holder learns of it at its next renewal",
+    ] {
+        assert!(ended.stderr.contains(told), "{told}: {ended:?}");
+    }
+}
+
+/// `redlock release .. | head -1` takes the lock from all, too.
+#[tokio::test]
+async fn nobody_reads_from_whom_a_lock_was_taken() {
+    let server = Server::shared().await;
+    let key = unique_prefix();
+    share(server, &key).await;
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = tool(&server.url(), &["release", "--force", "-y", &key]);
+    let ended = ended(command.stdout(writer).spawn().unwrap()).await;
+    assert_eq!(ended.code, 71, "{ended:?}");
+    assert_eq!(server.raw().int(&["EXISTS", &format!("lock:{key}")]).await, 0, "{ended:?}");
 }

@@ -2,18 +2,16 @@
 //! server, every time. The commands here ignore SIGTERM.
 
 use std::cell::Cell;
-use std::io::{PipeReader, PipeWriter, Write};
 use std::time::{Duration, SystemTime};
 
 use fault_kit::{Server, counted, eventually, full, ms, secs, unique_prefix, within};
-use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 use tokio::task::JoinSet;
 
 use crate::pace::Pace;
-use crate::support::{Ended, Marks, SOON, STUBBORN, ended, gone, send, start, tool};
+use crate::support::{Ended, Marks, SOON, STUBBORN, ended, full_pipe, gone, send, start, tool};
 
 /// A lease that is renewed; four seconds before its end.
 pub const EXPIRE: Duration = secs(12);
@@ -253,12 +251,4 @@ async fn a_command_gets_its_signal_though_stderr_stands_still() {
     marks.there("told").await;
     drop(reader);
     assert_eq!(ended(child).await.code, 76);
-}
-
-fn full_pipe() -> (PipeReader, PipeWriter) {
-    let (reader, mut writer) = std::io::pipe().unwrap();
-    fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
-    while writer.write(&[b'.'; 512]).is_ok() {}
-    fcntl_setfl(&writer, OFlags::empty()).unwrap();
-    (reader, writer)
 }

@@ -1,11 +1,13 @@
 //! Runs the tool, and children that can be seen.
 
+use std::io::{PipeReader, PipeWriter, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
 use fault_kit::{Server, eventually, secs, within};
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
@@ -133,4 +135,13 @@ pub fn start(server: &Server, marks: &Marks, args: &[&str]) -> Child {
 
 pub fn start_at(url: &str, marks: &Marks, args: &[&str]) -> Child {
     tool(url, &[&["run"], args].concat()).current_dir(marks.path()).spawn().unwrap()
+}
+
+/// A pipe that takes no more until somebody reads from it; full of dots.
+pub fn full_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    fcntl_setfl(&writer, OFlags::NONBLOCK).unwrap();
+    while writer.write(&[b'.'; 512]).is_ok() {}
+    fcntl_setfl(&writer, OFlags::empty()).unwrap();
+    (reader, writer)
 }
