@@ -1,5 +1,6 @@
 //! Which servers are meant, from flags, files and variables.
 
+use std::env::VarError;
 use std::fs;
 use std::time::Duration;
 
@@ -44,9 +45,8 @@ impl Topology {
 
 impl Servers {
     pub(crate) fn from_args(args: &ServerArgs) -> Result<Self, Failure> {
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
-        let tls = tls(variable)?;
-        let written = Written::find(args, variable)?;
+        let tls = tls()?;
+        let written = Written::find(args)?;
         written.check(args, tls.as_ref())?;
         let urls = written.urls;
         // A name without a login is no URL.
@@ -115,10 +115,7 @@ struct Written {
 }
 
 impl Written {
-    fn find(
-        args: &ServerArgs,
-        variable: impl Fn(&'static str) -> Option<String>,
-    ) -> Result<Self, Failure> {
+    fn find(args: &ServerArgs) -> Result<Self, Failure> {
         let written = |urls, place: &str| Self { urls, place: place.to_owned() };
         let found = if !args.url.is_empty() {
             written(args.url.clone(), "--url")
@@ -129,10 +126,10 @@ impl Written {
             let lines = text.lines().map(str::trim);
             let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
             written(lines.flat_map(operator::split_urls).collect(), &place)
-        } else if let Some(list) = variable("REDLOCK_URLS") {
+        } else if let Some(list) = variable("REDLOCK_URLS")? {
             written(operator::split_urls(&list), "REDLOCK_URLS")
         } else {
-            let url = variable("REDIS_URL").map(|url| url.trim().to_owned());
+            let url = variable("REDIS_URL")?.map(|url| url.trim().to_owned());
             written(url.into_iter().collect(), "REDIS_URL")
         };
         if found.urls.is_empty() {
@@ -186,9 +183,20 @@ fn refuse_password(
     Ok(())
 }
 
+/// The value of a variable, if there is one. One that cannot be read is an error: without it, other
+/// servers could be meant.
+fn variable(name: &str) -> Result<Option<String>, Failure> {
+    match std::env::var(name) {
+        Err(VarError::NotUnicode(_)) => {
+            Err(Failure::usage(format!("the value of {name} is no UTF-8 text")))
+        }
+        value => Ok(value.ok().filter(|value| !value.trim().is_empty())),
+    }
+}
+
 /// The files that the variables of the library name.
-fn tls(variable: impl Fn(&'static str) -> Option<String>) -> Result<Option<Tls>, Failure> {
-    let client = match (variable("REDLOCK_TLS_CERT"), variable("REDLOCK_TLS_KEY")) {
+fn tls() -> Result<Option<Tls>, Failure> {
+    let client = match (variable("REDLOCK_TLS_CERT")?, variable("REDLOCK_TLS_KEY")?) {
         (None, None) => None,
         (Some(chain), Some(key)) => Some((chain, key)),
         _ => {
@@ -197,7 +205,7 @@ fn tls(variable: impl Fn(&'static str) -> Option<String>) -> Result<Option<Tls>,
             ));
         }
     };
-    let ca = variable("REDLOCK_TLS_CA");
+    let ca = variable("REDLOCK_TLS_CA")?;
     if ca.is_none() && client.is_none() {
         return Ok(None);
     }

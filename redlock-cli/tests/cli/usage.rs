@@ -1,6 +1,8 @@
 //! Help, completions, the manual page, and errors of the command line.
 
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixDatagram;
 use std::process::Stdio;
 
@@ -152,4 +154,20 @@ async fn servers_are_named_by_flags_files_and_variables() {
     let open = without_server(&["ls", "--url", &server.url()]).await;
     assert_eq!(open.code, 69);
     assert!(open.stderr.contains("NOAUTH"), "{open:?}");
+}
+
+/// A variable that cannot be read is not as good as none: the lock would be on another server.
+#[tokio::test]
+async fn a_variable_that_is_no_text_names_no_other_server() {
+    let server = Server::shared().await;
+    for name in
+        ["REDLOCK_URLS", "REDLOCK_TLS_CA", "REDLOCK_TLS_KEY", "REDLOCK_PREFIX", "REDLOCK_SENTINEL"]
+    {
+        let mut command = tool("", &["run", "k", "true"]);
+        command.env("REDIS_URL", server.url()).env_remove("REDLOCK_URLS");
+        command.env(name, OsStr::from_bytes(b"redis://\xff"));
+        let ended = ended(command.spawn().unwrap()).await;
+        assert_eq!(ended.code, 64, "{name}: {ended:?}");
+        assert!(ended.stderr.contains("UTF-8"), "{name}: {ended:?}");
+    }
 }
