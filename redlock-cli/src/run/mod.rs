@@ -10,6 +10,7 @@ mod deadline;
 mod descendants;
 mod gate;
 mod group;
+mod messages;
 mod moment;
 mod process_table;
 mod program;

@@ -1,6 +1,5 @@
 //! Looks after the command and its lease until both have ended.
 
-use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
@@ -10,12 +9,12 @@ use rustix::process::Signal;
 use super::deadline::{Condition, Deadline, Verdict};
 use super::descendants::Descendants;
 use super::group::{Change, Exit, Group};
+use super::messages::Messages;
 use super::moment::Moment;
 use super::terminal::{self, Terminal};
 use super::watchdog::Watchdog;
 use crate::duration::show;
 use crate::ending::End;
-use crate::output::{complain, is_stderr_ready};
 use crate::signals::{Signals, is_ending};
 
 /// How often it is asked whether processes that the command left behind have ended.
@@ -54,8 +53,7 @@ pub(super) struct Phase {
     is_rest_told: bool,
     /// The signals that asked this process to end, and were passed on.
     asked_to_end: Vec<Signal>,
-    /// Messages that stderr has not taken yet.
-    unsaid: VecDeque<String>,
+    messages: Messages,
 }
 
 /// How it ended.
@@ -96,7 +94,7 @@ impl Supervisor<'_> {
             }
         }
         let had_terminal = self.terminal.take_back(self.group.id());
-        self.say_unsaid(PATIENCE);
+        self.phase.messages.say(PATIENCE);
         self.watchdog.end();
         let exit = self.group.exit().unwrap_or(Exit::Code(0));
         let end = end_after(exit, had_terminal, &self.phase.asked_to_end);
@@ -116,7 +114,7 @@ impl Supervisor<'_> {
 
     /// Looks at the lease, and ends the command in time.
     fn look(&mut self) {
-        self.say_unsaid(Duration::ZERO);
+        self.phase.messages.say(Duration::ZERO);
         let now = Moment::now();
         let (left, state) = (self.guard.remaining(), self.guard.state());
         let until = now.plus(left);
@@ -150,23 +148,7 @@ impl Supervisor<'_> {
             Ok(()) => format!("the lease of lock `{key}` ends, and no renewals are left"),
         };
         self.terminate();
-        self.complain(format!("{why}; {what}"));
-    }
-
-    /// Writes a message as soon as stderr takes it: a reader that stands still must not keep the
-    /// lease from being watched, nor the command from being ended.
-    fn complain(&mut self, message: String) {
-        self.phase.unsaid.push_back(message);
-        self.say_unsaid(Duration::ZERO);
-    }
-
-    fn say_unsaid(&mut self, patience: Duration) {
-        while let Some(message) = self.phase.unsaid.front()
-            && is_stderr_ready(patience)
-        {
-            complain(message);
-            self.phase.unsaid.pop_front();
-        }
+        self.phase.messages.tell(format!("{why}; {what}"));
     }
 
     /// Asks the command to end; once the lock is lost, also what has left its group.
@@ -196,7 +178,9 @@ impl Supervisor<'_> {
         self.phase.killed = Some(now);
         self.watchdog.after_kill();
         if is_loss {
-            self.complain(format!("lock `{}` was lost; the command is killed", self.guard.key()));
+            self.phase
+                .messages
+                .tell(format!("lock `{}` was lost; the command is killed", self.guard.key()));
         }
     }
 
@@ -207,7 +191,7 @@ impl Supervisor<'_> {
             self.phase.is_rest_told = true;
             if let Verdict::Terminate(grace) = self.deadline.terminate(now) {
                 self.terminate();
-                self.complain(format!(
+                self.phase.messages.tell(format!(
                     "the command is over, and has left processes behind, which would go on \
                      without the lock; they get SIGTERM, and SIGKILL in {}",
                     show(grace)
@@ -288,7 +272,7 @@ impl Supervisor<'_> {
 
     fn check_sent(&mut self, what: &str, signal: Signal, sent: io::Result<()>) {
         if let Err(error) = sent {
-            self.complain(format!(
+            self.phase.messages.tell(format!(
                 "{what} cannot be sent signal {}: {error}; does it run as another user?",
                 signal.as_raw()
             ));
