@@ -103,10 +103,22 @@ fn a_promotion_in_between_begins_a_new_history() {
     // What clients saw before the promotion is noted under another name.
     assert_eq!(&*memory_since.run_id, "a/i");
     // A master that lost its last replica begins a new history as well, and forgets nothing.
+    // Its name is that of a process that was never promoted then.
     let same = meet(&mut state, &info("a", "j", "00"), at(140));
-    assert_eq!(same, memory_since);
+    assert_eq!(same, MemorySince { run_id: "a".into(), ..memory_since });
     let other = meet(&mut state, &info("b", "k", "h"), at(150));
     assert_eq!((other.since, other.cause), (at(150), Cause::Replaced));
+}
+
+/// It may have been a founder of its new name before it was promoted, with other data.
+#[test]
+fn a_promoted_server_is_no_founder_when_its_history_is_given_up() {
+    let mut state = IdentityState::default();
+    let met = meet(&mut state, &info("a", "i", "h"), at(100));
+    assert_eq!((&*met.run_id, met.cause), ("a/i", Cause::Started));
+    let later = meet(&mut state, &info("a", "j", "00"), at(101));
+    let MemorySince { run_id, since, cause, .. } = later;
+    assert_eq!((&*run_id, since, cause), ("a", at(100), Cause::Replaced));
 }
 
 #[test]
