@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use redlock::Wait;
+use redlock::{NodeError, NodeErrorKind, Wait};
 
 use super::finding::{Finding, Report};
 use super::server::Known;
@@ -44,7 +44,7 @@ pub(super) async fn all(servers: &Servers) -> Result<Vec<Finding>, Failure> {
     if servers.topology.is_quorum() {
         majority(&known, &mut together);
     }
-    try_lock(servers, &mut together).await;
+    try_lock(servers, &mut findings, &mut together).await;
     findings.append(&mut together.findings);
     Ok(findings)
 }
@@ -75,12 +75,23 @@ fn majority(known: &[Known], report: &mut Report) {
     }
 }
 
-/// Takes a lock and releases it, as a service would.
-async fn try_lock(servers: &Servers, report: &mut Report) {
+/// Takes a lock and releases it, as a service would. Servers that were restarted may have no vote
+/// for it: that goes to the findings.
+async fn try_lock(servers: &Servers, findings: &mut Vec<Finding>, report: &mut Report) {
     let key = rights::random_name();
     let outcome = async {
         let redlock = servers.builder().build().await?;
-        let guard = redlock.lock(key).wait(Wait::Never).acquire().await?;
+        let acquired = redlock.lock(key).wait(Wait::Never).acquire().await;
+        for node in redlock.health().await.nodes() {
+            if let Some(error) = node.error().filter(|error| is_without_vote(error)) {
+                let mut report = Report::of(node.node());
+                report.doubtful("vote", error.message());
+                let same = findings.iter().rposition(|finding| finding.place == node.node());
+                let behind = same.map_or(findings.len(), |last| last + 1);
+                findings.splice(behind..behind, report.findings);
+            }
+        }
+        let guard = acquired?;
         let fencing_token = guard.fencing_token();
         guard.release().await?;
         Ok::<_, redlock::LockError>(fencing_token)
@@ -91,4 +102,8 @@ async fn try_lock(servers: &Servers, report: &mut Report) {
         }
         Err(error) => report.bad("locking", error.to_string()),
     }
+}
+
+fn is_without_vote(error: &NodeError) -> bool {
+    error.kind() == NodeErrorKind::Quarantined
 }

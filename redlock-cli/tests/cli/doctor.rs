@@ -128,6 +128,11 @@ async fn independent_masters() {
     let twice = format!("{three},{}", masters[0].url().replace("127.0.0.1", "localhost"));
     let twice = doctor(&twice).await;
     assert_eq!(finding(&twice, "independent").0, "bad", "{twice:?}");
+    masters[2].restart_empty().await;
+    let restarted = doctor(&three).await;
+    let (grade, text) = finding(&restarted, "vote");
+    assert!(grade == "doubtful" && text.contains("no vote for another"), "{restarted:?}");
+    assert_eq!(finding(&restarted, "locking").0, "good", "{restarted:?}");
     masters[0].kill9();
     let doubtful = doctor(&three).await;
     assert_eq!(finding(&doubtful, "majority").0, "doubtful", "{doubtful:?}");
