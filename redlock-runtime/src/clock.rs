@@ -92,6 +92,16 @@ impl Clock {
         SystemTime::now().checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
+    /// What the wall clock of this machine shows now, in microseconds since 1970. It may jump, and
+    /// agrees with other machines only as far as their clocks are synchronised.
+    pub(crate) fn wall_micros(self) -> i64 {
+        let since_1970 = match self {
+            Self::Boot => SystemTime::now().duration_since(SystemTime::UNIX_EPOCH),
+            Self::Tokio => Ok(self.now().since(Moment::ZERO)),
+        };
+        i64::try_from(since_1970.unwrap_or_default().as_micros()).unwrap_or(i64::MAX)
+    }
+
     /// Sleeps until `moment`. Cancel safe: dropping it has no effect.
     ///
     /// The timer may run on a clock that stops in suspend: it only wakes the caller, which checks

@@ -1,5 +1,7 @@
 //! Servers that come back empty while leases live that they voted for.
 
+use std::time::Instant;
+
 use redlock::{LockError, LockGuard, NodeErrorKind, Redlock, RedlockBuilder, Wait};
 
 use crate::busy;
@@ -133,6 +135,27 @@ async fn a_server_that_keeps_every_write_votes_at_once() {
     }
     let request = redlock.lock("k").expire(secs(600)).wait(secs(30));
     request.run(async {}).await.unwrap();
+}
+
+/// Each client lives for some milliseconds, as a job of cron does, and asks for the lock once.
+#[tokio::test]
+async fn clients_that_live_for_a_moment_get_the_votes_of_restarted_servers_back() {
+    let masters = masters().await;
+    let prefix = unique_prefix();
+    let run = || async {
+        let redlock = on(&masters, &prefix).build().await.unwrap();
+        redlock.lock("k").expire(secs(2)).wait(Wait::Never).run(async {}).await
+    };
+    run().await.unwrap();
+    let restarted = Instant::now();
+    masters[0].restart_empty().await;
+    masters[1].restart_empty().await;
+    while let Err(error) = run().await {
+        assert!(error.to_string().contains("no vote for another"), "{error}");
+        assert!(restarted.elapsed() < secs(30), "{error}");
+        tokio::time::sleep(ms(300)).await;
+    }
+    assert!(restarted.elapsed() > secs(2));
 }
 
 /// The replica missed the lock before it took its master's place.

@@ -56,4 +56,4 @@ pub(crate) use tls::Tls;
 #[cfg(feature = "tls")]
 pub use tls::Tls;
 pub(crate) use tokens::{FencingTokens, MAX_RESERVE, TokensUsed};
-pub(crate) use witness::Witness;
+pub(crate) use witness::{Dates, Witness};

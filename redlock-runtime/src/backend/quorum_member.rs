@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::lock_backend::LockBackend;
 use super::outcome::Reply;
 use crate::clock::Moment;
+use crate::validity;
 
 /// Since when a node remembers every lease it granted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,9 +56,20 @@ pub(crate) enum Cause {
 pub(crate) struct ClockOffset {
     pub(crate) low: i64,
     pub(crate) high: i64,
+    /// As of then, by our clock.
+    pub(crate) at: Moment,
 }
 
 impl ClockOffset {
+    /// The least and the most that the server's clock shows `now`, in microseconds since 1970.
+    pub(crate) fn shows(self, now: Moment) -> (i64, i64) {
+        let micros = |nanos: u128| i64::try_from(nanos / 1000).unwrap_or(i64::MAX);
+        let drift = micros(validity::drift(now.since(self.at)).as_nanos());
+        let now = micros(now.nanos().into());
+        let least = self.low.saturating_sub(drift).saturating_add(now);
+        (least, self.high.saturating_add(drift).saturating_add(now))
+    }
+
     /// Its middle; `None`: it is not known well enough to be compared with others. An answer that
     /// took long says little, and a later one says more.
     pub(crate) fn middle(self) -> Option<i64> {

@@ -1,25 +1,42 @@
 //! A witness: for how long clients have watched the process of a node, as they note it there for
 //! other clients.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What clocks showed, in milliseconds since 1970, by the names of the clocks.
+pub(crate) type Dates = BTreeMap<Arc<str>, i64>;
+
 /// Clients have met this process, and no other, on a node for at least this long, by their own
-/// clocks. A witness is one word of the list of founders on the node (`quorum/founders.rs`), and
-/// says nothing about later processes.
+/// clocks. A witness stands in the list of founders on the node (`quorum/founders.rs`), and says
+/// nothing about later processes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Witness {
     pub(crate) run_id: Arc<str>,
     pub(crate) so_long: Duration,
+    /// What clocks of others showed when clients had already met this process
+    /// (`quorum/other_clocks.rs`).
+    pub(crate) dates: Dates,
 }
 
 impl Witness {
-    /// The witness in the text of a list of founders, if there is one.
+    /// The witness in the text of a list of founders, if there is one: one word for how long, and
+    /// one for the dates. A client that does not know dates reads the first word, and leaves out
+    /// the second one when it writes the list.
     pub(crate) fn find(founders: &str) -> Option<Self> {
-        let (run_id, millis) = founders.split(' ').find_map(|word| word.split_once('='))?;
+        let mut words = founders.split(' ').filter_map(|word| word.split_once('='));
+        let (run_id, millis) = words.next()?;
         let so_long = Duration::from_millis(millis.parse().ok()?);
-        Some(Self { run_id: run_id.into(), so_long })
+        // Dates of another process say nothing about this one.
+        let dates = words.filter(|(dated, _)| *dated == run_id);
+        let dates = dates.filter_map(|(_, word)| word.strip_prefix('@'));
+        let dates = dates.flat_map(|dates| dates.split(',')).filter_map(|date| {
+            let (clock, millis) = date.rsplit_once(':')?;
+            Some((clock.into(), millis.parse().ok()?))
+        });
+        Some(Self { run_id: run_id.into(), so_long, dates: dates.collect() })
     }
 
     /// Is this word of a list a witness, and not the name of a founder?
@@ -30,7 +47,16 @@ impl Witness {
 
 impl fmt::Display for Witness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.run_id, self.so_long.as_millis())
+        let Self { run_id, so_long, dates } = self;
+        write!(f, "{run_id}={}", so_long.as_millis())?;
+        for (index, (clock, millis)) in dates.iter().enumerate() {
+            if index == 0 {
+                write!(f, " {run_id}=@{clock}:{millis}")?;
+            } else {
+                write!(f, ",{clock}:{millis}")?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -38,17 +64,38 @@ impl fmt::Display for Witness {
 mod tests {
     use super::*;
 
+    fn witness(dates: &[(&str, i64)]) -> Witness {
+        let dates = dates.iter().map(|(clock, millis)| ((*clock).into(), *millis)).collect();
+        Witness { run_id: "a/h".into(), so_long: Duration::from_millis(1_500), dates }
+    }
+
     #[test]
     fn a_witness_is_read_as_it_was_written() {
-        let witness = Witness { run_id: "a/h".into(), so_long: Duration::from_millis(1_500) };
-        assert_eq!(Witness::find(&format!("b c {witness}")), Some(witness.clone()));
-        assert_eq!(Witness::find(&format!("{witness}")), Some(witness));
+        for (dates, text) in [
+            (&[][..], "a/h=1500"),
+            (&[("client", 7), ("d:e", -9)], "a/h=1500 a/h=@client:7,d:e:-9"),
+        ] {
+            let witness = witness(dates);
+            assert_eq!(witness.to_string(), text);
+            assert_eq!(Witness::find(&format!("b c {witness}")), Some(witness.clone()));
+            assert_eq!(Witness::find(text), Some(witness));
+        }
     }
 
     #[test]
     fn what_is_no_witness_proves_nothing() {
-        for founders in ["", "-", "a b", "a=", "a=-1", "a=1.5", "a b=x"] {
+        for founders in ["", "-", "a b", "a=", "a=-1", "a=1.5", "a b=x", "a=@b:1"] {
             assert_eq!(Witness::find(founders), None, "{founders}");
         }
+    }
+
+    /// A client that does not know dates leaves a list without them, or writes a word of its own.
+    #[test]
+    fn dates_count_for_the_process_that_they_name() {
+        for founders in ["a/h=1500 b=@c:7", "a/h=1500 b@c:7", "a/h=1500 a/h=c:7", "a/h=1500 @c:7"] {
+            assert_eq!(Witness::find(founders), Some(witness(&[])), "{founders}");
+        }
+        let half = Witness::find("a/h=1500 a/h=@c,d:,:,e:x,f:8").unwrap();
+        assert_eq!(half, witness(&[("f", 8)]));
     }
 }

@@ -42,6 +42,7 @@ mod several_keys;
 mod several_keys_lost;
 mod shared_scripts;
 mod shared_steps;
+mod short_lived;
 mod shutdown;
 mod siblings;
 mod simulation;

@@ -10,6 +10,7 @@ use crate::backend::{
     Abilities, Acquired, Claim, ClockOffset, Downgrade, Downgraded, Fault, Found, FoundersOffer,
     LockBackend, Memory, MemorySince, MemoryStore, QuorumMember, Release, Reply,
 };
+use crate::clock::Clock;
 use crate::fencing::FencingToken;
 use crate::mutex::Mutex;
 
@@ -182,7 +183,7 @@ impl QuorumMember for FaultyNode {
     fn clock_offset(&self) -> Option<ClockOffset> {
         let state = self.state();
         let high = state.clock_offset.filter(|_| state.has_answered)?;
-        Some(ClockOffset { low: high - state.clock_width, high })
+        Some(ClockOffset { low: high - state.clock_width, high, at: Clock::Tokio.now() })
     }
 
     fn founders<'a>(

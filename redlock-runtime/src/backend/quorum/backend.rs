@@ -89,7 +89,7 @@ impl Quorum {
             let grants = Arc::clone(&self.grants);
             Box::pin(async move {
                 let acquire = member.backend.acquire(&claim, within);
-                vote(&member, &grants, guard.as_deref(), &claim, acquire, within).await
+                vote(&member, &grants, guard.as_ref(), &claim, acquire, within).await
             })
         };
         self.elect(claim, ask, within).await
@@ -201,7 +201,7 @@ impl Quorum {
     /// Does the key of `owner` on this node count as a vote?
     fn counts(&self, member: usize, owner: &Owner) -> bool {
         let Some(granted) = self.grants.confirmed(owner, member) else { return false };
-        let guard = self.guard.as_deref();
+        let guard = self.guard.as_ref();
         guard.is_none_or(|guard| guard.remembers(&self.members[member], granted))
     }
 
@@ -216,7 +216,7 @@ impl Quorum {
         let guard = self.guard.clone();
         tokio::spawn(async move {
             let acquire = member.backend.acquire(&claim, within);
-            let answer = ask(&member, &grants, guard.as_deref(), &claim, acquire, within).await;
+            let answer = ask(&member, &grants, guard.as_ref(), &claim, acquire, within).await;
             member.note(&answer);
         });
     }
@@ -281,12 +281,12 @@ impl Quorum {
 async fn ask(
     member: &Arc<Member>,
     grants: &GrantTable,
-    guard: Option<&RestartGuard>,
+    guard: Option<&Arc<RestartGuard>>,
     claim: &Claim,
     acquire: impl Future<Output = Result<Acquired, Fault>>,
     within: Duration,
 ) -> Result<Acquired, Fault> {
-    let sent = guard.map_or(Moment::ZERO, RestartGuard::now);
+    let sent = guard.map_or(Moment::ZERO, |guard| guard.now());
     let answer = acquire.await;
     let granted = guard.map_or(sent, |guard| guard.granted(member, sent));
     if grants.answered(&claim.owner, member.number, granted, &answer) {
@@ -305,7 +305,7 @@ async fn ask(
 pub(super) async fn vote(
     member: &Arc<Member>,
     grants: &GrantTable,
-    guard: Option<&RestartGuard>,
+    guard: Option<&Arc<RestartGuard>>,
     claim: &Claim,
     acquire: impl Future<Output = Result<Acquired, Fault>>,
     within: Duration,

@@ -25,7 +25,7 @@ impl Quorum {
             let (guard, grants) = (self.guard.clone(), Arc::clone(&self.grants));
             Box::pin(async move {
                 let turn = turn_one(&member, &held, &next, within);
-                vote(&member, &grants, guard.as_deref(), &next, turn, within).await
+                vote(&member, &grants, guard.as_ref(), &next, turn, within).await
             })
         };
         let verdict = |answers: &_| tally::judge(&tally::turned(answers), self.needed);

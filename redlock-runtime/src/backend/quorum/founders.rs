@@ -8,9 +8,11 @@
 //! such a node clients note for how long they have watched it ([`Witness`]).
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{Cause, MemorySince, Witness};
+use super::other_clocks::OtherClocks;
+use crate::backend::{Cause, Dates, MemorySince, Witness};
 
 /// How long a list lives beyond the longest lease. Clients renew it while they use the group.
 pub(crate) const LIFE: Duration = Duration::from_secs(48 * 3600);
@@ -70,16 +72,40 @@ impl Founders {
     }
 
     /// The list to be written on a node that has the list `found`. Its founders stay as they are. A
-    /// node that is not among ours gets the longer of two witnesses: `seen`, and the one it has.
-    pub(crate) fn update(&self, found: Option<&str>, seen: Witness, is_doubted: bool) -> String {
+    /// node that is not among ours gets a witness: for the longest time that was seen by this
+    /// client, or is noted there, or is shown by the dates there.
+    pub(crate) fn update(&self, found: Option<&str>, seen: &Seen) -> String {
         let founders = found.map_or_else(|| self.clone(), Self::parse);
-        if self.names(&seen.run_id) {
+        let Seen { run_id, so_long, is_doubted, clocks } = seen;
+        if self.names(run_id) {
             return founders.text();
         }
-        let others = found.and_then(Witness::find).filter(|others| {
-            !is_doubted && others.run_id == seen.run_id && others.so_long > seen.so_long
-        });
-        format!("{} {}", founders.text(), others.unwrap_or(seen))
+        let others = found.and_then(Witness::find);
+        let others = others.filter(|others| !is_doubted && others.run_id == *run_id);
+        let dates = others.as_ref().map(|others| &others.dates);
+        let age = dates.zip(clocks.as_ref()).and_then(|(dates, clocks)| clocks.age(dates));
+        let noted = others.as_ref().map(|others| others.so_long);
+        let so_long = noted.into_iter().chain(age).fold(*so_long, Duration::max);
+        let dates = clocks.as_ref().map_or_else(Dates::new, |clocks| clocks.dates(so_long, dates));
+        format!("{} {}", founders.text(), Witness { run_id: Arc::clone(run_id), so_long, dates })
+    }
+}
+
+/// What a client has seen of a node.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) run_id: Arc<str>,
+    pub(crate) so_long: Duration,
+    /// It may have forgotten leases since others began to watch it.
+    pub(crate) is_doubted: bool,
+    /// `None`: no other node has told its time.
+    pub(crate) clocks: Option<OtherClocks>,
+}
+
+impl Seen {
+    /// Of a node that was not met. No process has this name.
+    pub(crate) fn nothing() -> Self {
+        Self { run_id: "?".into(), so_long: Duration::ZERO, is_doubted: false, clocks: None }
     }
 }
 
@@ -97,8 +123,17 @@ mod tests {
         MemorySince::new(run_id.into(), Moment::from_nanos(1_000_000_000), Cause::Started)
     }
 
-    fn seen(run_id: &str, secs: u64) -> Witness {
-        Witness { run_id: run_id.into(), so_long: Duration::from_secs(secs) }
+    fn seen(run_id: &str, secs: u64) -> Seen {
+        let so_long = Duration::from_secs(secs);
+        Seen { run_id: run_id.into(), so_long, is_doubted: false, clocks: None }
+    }
+
+    /// The same by a client whose clock, and that of another node, show so many seconds.
+    fn dated(run_id: &str, secs: u64, now: i64) -> Seen {
+        let now = now * 1_000_000;
+        let nodes = [("b".into(), (now, now))].into();
+        let clocks = Some(OtherClocks { nodes, client: now, needed: 1, others: 2 });
+        Seen { clocks, ..seen(run_id, secs) }
     }
 
     #[test]
@@ -119,17 +154,28 @@ mod tests {
     #[test]
     fn a_node_that_was_restarted_is_left_how_long_it_was_watched() {
         let founders = Founders::begun(&[Some(memory_since("a")), Some(memory_since("b"))]);
-        assert_eq!(founders.update(None, seen("c", 2), false), "a b c=2000");
+        assert_eq!(founders.update(None, &seen("c", 2)), "a b c=2000");
         // The longer time counts, unless it was doubted, or is that of another process.
         let found = Some("a c=9000");
-        assert_eq!(founders.update(found, seen("c", 2), false), "a c=9000");
-        assert_eq!(founders.update(found, seen("c", 2), true), "a c=2000");
-        assert_eq!(founders.update(found, seen("d", 2), false), "a d=2000");
-        assert_eq!(founders.update(found, seen("c", 10), false), "a c=10000");
+        assert_eq!(founders.update(found, &seen("c", 2)), "a c=9000");
+        assert_eq!(founders.update(found, &Seen { is_doubted: true, ..seen("c", 2) }), "a c=2000");
+        assert_eq!(founders.update(found, &seen("d", 2)), "a d=2000");
+        assert_eq!(founders.update(found, &seen("c", 10)), "a c=10000");
+        // An age that the dates show counts likewise, and they stay for the next client.
+        let dated_to = |found: Option<&str>, seen: Seen| founders.update(found, &seen);
+        let first = dated_to(None, dated("c", 1, 100));
+        assert_eq!(first, "a b c=1000 c=@b:99001,client:99001");
+        let later = dated_to(Some(&first), dated("c", 0, 200));
+        assert_eq!(later, "a b c=98999 c=@b:99001,client:99001");
+        assert_eq!(dated_to(Some(&later), seen("c", 2)), "a b c=98999");
+        let anew = "a b d=0 d=@b:200001,client:200001";
+        assert_eq!(dated_to(Some(&later), dated("d", 0, 200)), anew);
+        let doubted = Seen { is_doubted: true, ..dated("c", 0, 200) };
+        assert_eq!(dated_to(Some(&later), doubted), anew.replace('d', "c"));
         // The witness does not make a founder for other clients either.
         assert_eq!(Founders::agreed(["a c=9000", "a b"].into_iter()).unwrap().text(), "a");
         // A founder needs no witness.
-        assert_eq!(founders.update(Some("a b"), seen("b", 2), false), "a b");
+        assert_eq!(founders.update(Some("a b"), &seen("b", 2)), "a b");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::founders;
-use crate::backend::{Claim, Fault, MemorySince, QuorumMember, Release};
+use crate::backend::{Cause, Claim, Fault, MemorySince, QuorumMember, Release};
 use crate::clock::Moment;
 use crate::error::NodeErrorKind;
 use crate::mutex::Mutex;
@@ -36,6 +36,8 @@ struct GuardMemory {
     reported: Option<Moment>,
     /// The list of founders that was written last.
     written: Option<Written>,
+    /// A process that other clients have met since then, as their dates show.
+    met: Option<(Arc<str>, Moment)>,
 }
 
 /// A list of founders that was written on a node.
@@ -135,12 +137,33 @@ impl Member {
     /// Since when the node remembers what it granted, by its own answer or by comparison with
     /// others: the later of the two in each respect, which doubts more.
     pub(crate) fn memory_since(&self) -> Option<MemorySince> {
-        let own = self.backend.memory_since();
+        let own = self.backend.memory_since().map(|own| self.met_before(own));
         let suspicion = self.memory.lock().suspicion.clone();
         let known = || own.iter().chain(&suspicion);
         let kept_since = known().map(|known| known.kept_since).max()?;
         let latest = known().max_by_key(|known| known.since)?;
         Some(MemorySince { kept_since, ..latest.clone() })
+    }
+
+    /// A client that knew another process at this address relies on what it has seen itself: the
+    /// address may have moved away in between.
+    fn met_before(&self, own: MemorySince) -> MemorySince {
+        let memory = self.memory.lock();
+        let met = memory.met.as_ref().filter(|(run_id, _)| *run_id == own.run_id);
+        match met {
+            Some((_, since)) if own.cause == Cause::Started && *since < own.since => {
+                MemorySince { since: *since, ..own }
+            }
+            _ => own,
+        }
+    }
+
+    /// Other clients have met this process `since` then, at the latest.
+    pub(crate) fn was_met(&self, run_id: Arc<str>, since: Moment) {
+        let met = &mut self.memory.lock().met;
+        if met.as_ref().is_none_or(|(known, before)| *known != run_id || since < *before) {
+            *met = Some((run_id, since));
+        }
     }
 
     /// Was its clock compared with those of the others?

@@ -2,12 +2,14 @@
 
 pub(crate) mod backend;
 pub(crate) mod broadcast;
+pub(crate) mod dates;
 pub(crate) mod downgrade;
 pub(crate) mod founders;
 pub(crate) mod grant_table;
 pub(crate) mod health_check;
 pub(crate) mod member;
 pub(crate) mod odd_clocks;
+pub(crate) mod other_clocks;
 pub(crate) mod raise;
 pub(crate) mod release_hints;
 pub(crate) mod restart_guard;

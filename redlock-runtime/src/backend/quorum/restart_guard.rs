@@ -13,11 +13,11 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::broadcast::{NodeAnswers, NodeQuestion, Reach, broadcast};
-use super::founders::Founders;
+use super::founders::{Founders, Seen};
 use super::member::Member;
 use super::odd_clocks::odd_clocks;
 use super::{founders, tally};
-use crate::backend::{Cause, Fault, FoundersOffer, MemorySince, SharedWork, Witness};
+use crate::backend::{Cause, Fault, FoundersOffer, MemorySince, SharedWork};
 use crate::clock::{Clock, Moment};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::shield::tell;
@@ -26,21 +26,21 @@ use crate::{telemetry, validity};
 /// Decides which nodes of one quorum have a vote.
 #[derive(Debug)]
 pub(crate) struct RestartGuard {
-    clock: Clock,
+    pub(super) clock: Clock,
     founders_key: Arc<str>,
     /// The longest lease that a node may have forgotten, in nanoseconds.
     longest: AtomicU64,
     founders: OnceLock<Founders>,
     enrolling: SharedWork<Result<(), Fault>>,
     /// Set by the first call.
-    group: OnceLock<NodeGroup>,
+    pub(super) group: OnceLock<NodeGroup>,
 }
 
 /// The nodes that decide together.
 #[derive(Debug)]
-struct NodeGroup {
-    members: Vec<Arc<Member>>,
-    quorum: usize,
+pub(super) struct NodeGroup {
+    pub(super) members: Vec<Arc<Member>>,
+    pub(super) quorum: usize,
 }
 
 impl RestartGuard {
@@ -108,6 +108,7 @@ impl RestartGuard {
         for member in members {
             self.compare_clock(member);
         }
+        self.believe_dates(members, &found);
         let memories: Vec<_> = members.iter().map(|member| member.backend.memory_since()).collect();
         // A single node has no other node that could tell: only its age counts.
         let begin = || match members {
@@ -116,7 +117,8 @@ impl RestartGuard {
         };
         let founders = Founders::agreed(lists(&found)).unwrap_or_else(begin);
         // Another client may have been faster: its list counts, too.
-        let written = self.ask(members, quorum, Some(&founders), within).await?;
+        let written = self.ask(members, quorum, Some((&founders, &found)), within).await?;
+        self.believe_dates(members, &written);
         let now = self.clock.now();
         for ((member, memory_since), answer) in members.iter().zip(&memories).zip(&written) {
             let is_founder = |memory_since: &&MemorySince| founders.has(memory_since);
@@ -131,23 +133,26 @@ impl RestartGuard {
         Ok(Founders::agreed(lists(&written)).unwrap_or(founders))
     }
 
-    /// Sends the list to all nodes. Waits for more than a quorum only as long again as the quorum
-    /// took.
+    /// Asks all nodes for their lists, and leaves the one that is given, with the lists that were
+    /// found, where none is. On a node that is not among the founders, the list that was found is
+    /// written anew, as this client may end before it would do that otherwise. Waits for more than
+    /// a quorum only as long again as the quorum took.
     async fn ask(
         &self,
         members: &[Arc<Member>],
         quorum: usize,
-        founders: Option<&Founders>,
+        offered: Option<(&Founders, &NodeAnswers<Option<String>>)>,
         within: Duration,
     ) -> Result<NodeAnswers<Option<String>>, Fault> {
         let ask = |member: Arc<Member>| -> NodeQuestion<Option<String>> {
             let key = Arc::clone(&self.founders_key);
-            let offer = founders.map(|founders| {
-                let run_id =
-                    member.backend.memory_since().map_or_else(|| "?".into(), |met| met.run_id);
-                let seen = Witness { run_id, so_long: Duration::ZERO };
-                let founders = founders.update(None, seen, false);
-                FoundersOffer { founders, life: self.life(), replaces: false }
+            let offer = offered.map(|(founders, found)| {
+                let found = found[member.number].as_ref().and_then(|found| found.as_ref().ok());
+                let found = found.and_then(Option::as_deref);
+                let seen = self.seen(&member).unwrap_or_else(Seen::nothing);
+                let replaces = found.is_some() && !founders.names(&seen.run_id);
+                let founders = founders.update(found, &seen);
+                FoundersOffer { founders, life: self.life(), replaces }
             });
             Box::pin(async move { member.backend.founders(&key, offer, within).await })
         };
@@ -218,13 +223,12 @@ impl RestartGuard {
         if self.founders.get().is_some_and(|founders| founders.has(&memory_since)) {
             return None;
         }
-        let longest = self.longest();
-        let now = self.clock.now();
-        let over = memory_since.since.plus(longest).plus(validity::drift(longest));
+        let (now, over) = (self.clock.now(), self.over(memory_since.since));
         if now >= over {
             return None;
         }
-        let error = quarantined(member.backend.name(), &memory_since, now, over.since(now));
+        let alone = self.group.get().is_some_and(|group| group.members.len() == 1);
+        let error = quarantined(member.backend.name(), &memory_since, now, over.since(now), alone);
         if member.is_news(&memory_since) {
             tell!(warn, node = member.backend.name(), "no vote for now: {}", error.message());
         }
@@ -253,38 +257,36 @@ impl RestartGuard {
 
     /// Keeps the list of founders on a node for later clients, and with it for how long this client
     /// has watched a node that was restarted.
-    pub(crate) fn spread(&self, member: &Arc<Member>, within: Duration) {
-        let (
-            Some(founders),
-            Some(MemorySince { run_id, .. }),
-            Some(MemorySince { since, cause, .. }),
-        ) = (self.founders.get(), member.backend.memory_since(), member.memory_since())
-        else {
-            return;
-        };
+    pub(crate) fn spread(self: &Arc<Self>, member: &Arc<Member>, within: Duration) {
+        let (Some(founders), Some(seen)) = (self.founders.get(), self.seen(member)) else { return };
         let now = self.clock.now();
-        let so_long = now.since(since);
-        let pause = founders::pause(so_long, founders.names(&run_id));
-        if !member.takes_founders(&run_id, now, pause, self.longest()) {
+        // Again when the vote is due: the next client may not live until the pause is over.
+        let due = self.over(now.minus(seen.so_long)).since(now);
+        let pause = founders::pause(seen.so_long, founders.names(&seen.run_id));
+        let pause = if due.is_zero() { pause } else { pause.min(due) };
+        if !member.takes_founders(&seen.run_id, now, pause, self.longest()) {
             return;
         }
-        let is_doubted = matches!(cause, Cause::ClockJumped(_) | Cause::ClockDiffers(_));
-        let seen = Witness { run_id, so_long };
-        let (member, key, founders) =
-            (Arc::clone(member), Arc::clone(&self.founders_key), founders.clone());
-        let life = self.life();
-        let clock = self.clock;
+        let (guard, member, founders) = (Arc::clone(self), Arc::clone(member), founders.clone());
         tokio::spawn(async move {
+            let key = &guard.founders_key;
             let written = async {
-                let found = member.backend.founders(&key, None, within).await?;
-                let founders = founders.update(found.as_deref(), seen, is_doubted);
-                let offer = FoundersOffer { founders, life, replaces: true };
-                member.backend.founders(&key, Some(offer), within).await
+                let found = member.backend.founders(key, None, within).await?;
+                guard.believe_date(&member, found.as_deref());
+                let founders = founders.update(found.as_deref(), &seen);
+                let offer = FoundersOffer { founders, life: guard.life(), replaces: true };
+                member.backend.founders(key, Some(offer), within).await
             };
             if written.await.is_err() {
-                member.lacks_founders(clock.now().plus(founders::RETRY));
+                member.lacks_founders(guard.now().plus(founders::RETRY));
             }
         });
+    }
+
+    /// When the leases are over that a node granted before `since`.
+    fn over(&self, since: Moment) -> Moment {
+        let longest = self.longest();
+        since.plus(longest).plus(validity::drift(longest))
     }
 
     fn longest(&self) -> Duration {
@@ -314,6 +316,9 @@ fn unknown_group(members: &[Arc<Member>], within: Duration) -> Fault {
     Fault { nodes: silent.collect(), is_unknown: false, is_final: false }
 }
 
+const ALONE: &str = "; no other server can tell how long it has been up, so that one call has to \
+                     wait for so long";
+
 fn lists(answers: &NodeAnswers<Option<String>>) -> impl Iterator<Item = &str> {
     answers.iter().filter_map(|answer| match answer {
         Some(Ok(founders)) => founders.as_deref(),
@@ -331,13 +336,20 @@ fn untold_clock(member: &Member) -> Option<Fault> {
     Some(Fault { nodes: vec![node], is_unknown: false, is_final: false })
 }
 
-fn quarantined(node: &str, memory_since: &MemorySince, now: Moment, left: Duration) -> NodeError {
+fn quarantined(
+    node: &str,
+    memory_since: &MemorySince,
+    now: Moment,
+    left: Duration,
+    is_alone: bool,
+) -> NodeError {
     let message = format!(
         "{} {:.1} s ago; it has no vote for another {:.1} s, when the leases it may have forgotten \
-         are over",
+         are over{}",
         memory_since.cause,
         now.since(memory_since.since).as_secs_f64(),
-        left.as_secs_f64()
+        left.as_secs_f64(),
+        if is_alone { ALONE } else { "" }
     );
     NodeError::new(node, NodeErrorKind::Quarantined, message)
 }

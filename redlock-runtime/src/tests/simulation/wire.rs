@@ -328,7 +328,7 @@ impl QuorumMember for Wire {
     /// The clocks of simulated servers are off by up to a minute from the beginning: the guard is
     /// told otherwise.
     fn clock_offset(&self) -> Option<ClockOffset> {
-        Some(ClockOffset { low: 0, high: 0 })
+        Some(ClockOffset { low: 0, high: 0, at: self.world.moment(self.world.now()) })
     }
 
     fn founders<'a>(

@@ -355,7 +355,11 @@ impl State {
             Command::Acquire(claim) => format!("acquire {}", self.name(claim)),
             Command::Raise(claim, to) => format!("raise {} to {to}", self.name(claim)),
             Command::Release(claim) => format!("release {}", self.name(claim)),
-            Command::Founders(offer) => format!("founders, or else {offer:?}"),
+            Command::Founders(offer) => {
+                // Without the dates: a history is replayed at another time.
+                let list = offer.as_ref().and_then(|offer| offer.founders.split("=@").next());
+                format!("founders, or else {list:?}")
+            }
             Command::Join(Entry { claim, .. }) => format!("join {}", self.name(claim)),
             Command::Look(Entry { claim, .. }, _) => format!("look {}", self.name(claim)),
             Command::Leave(claim) => format!("leave {}", self.name(claim)),

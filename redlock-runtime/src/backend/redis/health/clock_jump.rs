@@ -49,7 +49,7 @@ struct Known {
 impl ClockJumps {
     /// The server's clock minus ours, as far as it is known.
     pub(crate) fn known(&self) -> Option<ClockOffset> {
-        self.known.map(|Known { low, high, .. }| ClockOffset { low, high })
+        self.known.map(|Known { low, high, at }| ClockOffset { low, high, at })
     }
 
     /// Learns from a sample. `Some`: the server's clock has jumped, by at least this many
