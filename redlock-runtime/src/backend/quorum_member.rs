@@ -28,6 +28,17 @@ impl MemorySince {
         Self { run_id, since, cause, kept_since: since }
     }
 
+    /// The memory of a process that goes by this name now: that of a master that was promoted
+    /// changes when its history is given up, and later clients know the new one only. A founder of
+    /// that name is not meant: this may be the process before its promotion, with other data.
+    pub(crate) fn renamed(self, run_id: Arc<str>) -> Self {
+        match self.cause {
+            _ if self.run_id == run_id => self,
+            Cause::Started => Self { run_id, cause: Cause::Replaced, ..self },
+            _ => Self { run_id, ..self },
+        }
+    }
+
     /// Its clock jumped, or may have: it has its keys, but leases may have ended early.
     pub(crate) fn doubted(self, since: Moment, cause: Cause) -> Self {
         Self { since, cause, ..self }

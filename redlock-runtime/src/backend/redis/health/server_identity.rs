@@ -209,14 +209,9 @@ impl IdentityState {
         let known = self.identity.replace(identity.clone());
         let heard = std::mem::replace(&mut self.heard, now);
         if let Some(known) = known.as_ref().filter(|known| known.run_id == identity.run_id) {
-            // A new history without a promotion: only the backlog for replicas was given up. A master
-            // that was promoted once changes its name then, and later clients know the new one
-            // only. A founder of that name may have been this process before its promotion.
+            // A new history without a promotion: only the backlog for replicas was given up.
             if known.history == identity.history || !identity.was_promoted {
-                if let Some(memory) = self.memory_since.as_mut().filter(|met| met.run_id != run_id)
-                {
-                    (memory.run_id, memory.cause) = (run_id, Cause::Replaced);
-                }
+                self.memory_since = self.memory_since.take().map(|known| known.renamed(run_id));
                 return None;
             }
         }
