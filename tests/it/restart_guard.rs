@@ -6,7 +6,9 @@ use redlock::{LockError, LockGuard, NodeErrorKind, Redlock, RedlockBuilder, Wait
 
 use crate::busy;
 use crate::support::proxy::{Then, contains};
-use crate::support::{Proxy, Replicated, Server, capture, eventually, ms, secs, unique_prefix};
+use crate::support::{
+    Proxy, Replicated, Server, capture, eventually, ms, secs, time_passes, unique_prefix,
+};
 
 async fn masters() -> Vec<Server> {
     let mut masters = Vec::new();
@@ -153,7 +155,7 @@ async fn clients_that_live_for_a_moment_get_the_votes_of_restarted_servers_back(
     while let Err(error) = run().await {
         assert!(error.to_string().contains("no vote for another"), "{error}");
         assert!(restarted.elapsed() < secs(30), "{error}");
-        tokio::time::sleep(ms(300)).await;
+        time_passes(ms(300)).await;
     }
     assert!(restarted.elapsed() > secs(2));
 }
