@@ -107,6 +107,41 @@ async fn out_of_memory_refuses_new_locks_at_once_and_keeps_old_ones() {
     nothing_left(&server.raw(), &prefix, secs(3)).await;
 }
 
+/// Those who wait stand in the queue already.
+#[tokio::test]
+async fn out_of_memory_hands_locks_to_those_who_wait() {
+    let server = Server::builder().config("maxmemory-policy noeviction").start().await;
+    let (redlock, prefix) = client(&server.url()).await;
+    let other = Redlock::builder().url(server.url()).prefix(&*prefix).build().await.unwrap();
+    let held = redlock.lock("held").acquire().await.unwrap();
+    let shared = redlock.lock("shared").acquire().await.unwrap();
+    let writer = redlock.lock("written").acquire().await.unwrap();
+    let several = redlock.lock_all(["one", "two"]).acquire().await.unwrap();
+    let waiters = [
+        tokio::spawn(other.lock("held").expire(secs(6)).wait(LONG).acquire()),
+        tokio::spawn(other.lock("shared").read().expire(secs(6)).wait(LONG).acquire()),
+        tokio::spawn(other.lock("two").expire(secs(6)).wait(LONG).acquire()),
+    ];
+    for key in ["held", "shared", "two"] {
+        let queue = format!("{{{prefix}{key}}}:queue");
+        eventually(secs(15), || async { server.raw().int(&["LLEN", &queue]).await == 1 }).await;
+    }
+    server.raw().cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    for guard in [held, shared] {
+        assert_eq!(guard.release().await, Ok(Released::Released));
+    }
+    assert_eq!(several.release().await, Ok(Released::Released));
+    let reader = writer.downgrade().await.unwrap();
+    for waiter in waiters {
+        let guard = waiter.await.unwrap().unwrap();
+        // Longer than the claim window: it has a lease of its own.
+        eventually(secs(15), || async { guard.renewals() > 0 }).await;
+        assert_eq!(guard.release().await, Ok(Released::Released));
+    }
+    assert_eq!(reader.release().await, Ok(Released::Released));
+    nothing_left(&server.raw(), &prefix, secs(3)).await;
+}
+
 /// A login with RESP3 is a command that may have been taken away, and the server repeats what it
 /// does not know.
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use redlock::Redlock;
 
-use crate::line::{Lock, NOBODY, lock};
+use crate::line::{HEAD, Lock, NOBODY, lock};
 use crate::line_calls::calls;
 use crate::security::user;
 use crate::support::{Proxy, Raw, Server, eventually, lines_of, secs};
@@ -35,18 +35,27 @@ async fn a_counter_that_is_no_number_does_not_hold_a_release_up() {
     }
 }
 
+/// It takes an entry out, and puts an owner in the place of another one.
 #[tokio::test]
-async fn without_memory_the_lock_is_freed_and_the_line_stays() {
+async fn without_memory_a_lock_goes_to_the_next_in_line() {
+    let release_all = [script!("quick_release_all.lua"), HEAD, script!("release_all.lua")].concat();
     let server = Server::start().await;
     let lock = Lock::new(server.raw());
-    lock.join_on("holder", NOBODY).await.unwrap();
-    lock.join_on("a", NOBODY).await.unwrap();
+    for owner in ["holder", "a", "b"] {
+        lock.join_on(owner, NOBODY).await.unwrap();
+    }
     lock.raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    assert_eq!(lock.release("holder").await, "1");
-    assert_eq!((lock.holder().await, lock.waiting().await), (None, 1));
-    assert!(lock.join_on("b", NOBODY).await.unwrap_err().contains("OOM"));
-    lock.raw.cmd(&["CONFIG", "SET", "maxmemory", "0"]).await;
-    assert_eq!(lock.join_on("a", "").await.unwrap()[0], "1", "the first in line is still there");
+    assert_eq!(lock.release("holder").await, "2");
+    assert_eq!((lock.holder().await.as_deref(), lock.waiting().await), (Some("a"), 1));
+    let used = lock.counter().await - 7;
+    let reserved = lock.counter().await.to_string();
+    assert_eq!(lock.rotate_of("a", used, &reserved, "c").await.unwrap()[0], "2");
+    assert_eq!((lock.holder().await.as_deref(), lock.waiting().await), (Some("b"), 1));
+    assert!(lock.join_on("d", NOBODY).await.unwrap_err().contains("OOM"));
+    assert_eq!(lock.run(&release_all, &["b"]).await.unwrap(), ["2"]);
+    assert_eq!((lock.holder().await.as_deref(), lock.waiting().await), (Some("c"), 0));
+    assert_eq!(lock.release("c").await, "1");
+    assert_eq!(lock.holder().await, None);
 }
 
 /// Each of the words that a line needs and a lock does not.

@@ -38,10 +38,10 @@ fn the_digests_are_pinned() {
         (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
         (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
         (&enqueue::SCRIPT, "507bf85135ac56c89ad4c2a913344473d446baca"),
-        (&rotate::SCRIPT, "dfee6c708382a577723c2c01ef899d2f51f06040"),
+        (&rotate::SCRIPT, "7e26b5fee359b9b35997fc888f5f2fec423a8eb3"),
         (&nudge::SCRIPT, "f4d4087be86461819de47928c73bb37824b45bf7"),
-        (&release_all::SCRIPT, "312b3232e9da3b3b60f7a6d7aa2a4fb183cc1ef3"),
-        (&release::SCRIPT, "0e7effaf23ea7bbcd543ee381484b21a74d5be8b"),
+        (&release_all::SCRIPT, "984fc4d5c0d4a79d52365627029ea88e6a62e3cc"),
+        (&release::SCRIPT, "8be677af716a8de3e16d0dbec2e2408fbd90f323"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

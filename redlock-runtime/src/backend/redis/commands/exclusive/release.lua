@@ -20,10 +20,14 @@ if queue_key then
   last_used = last_used ~= '' and last_used or nil
   -- Unused fencing tokens are given back only if nobody has drawn since.
   local is_given_back = last_used and redis.pcall('GET', counter) == last_reserved
-  if redis.pcall('LLEN', queue_key) ~= 0
-    and queue_of(lock, mark, counter, queue_key, owner)
-      .hand_over(owner, last_used, last_reserved) then
-    return 2
+  if redis.pcall('LLEN', queue_key) ~= 0 then
+    -- At `maxmemory` the first write of a script may not be a SET, as that of hand_over is. The
+    -- lock has its next owner behind this, or is deleted.
+    redis.pcall('PEXPIRE', lock, claim_window)
+    local queue = queue_of(lock, mark, counter, queue_key, owner)
+    if queue.hand_over(owner, last_used, last_reserved) then
+      return 2
+    end
   end
   if is_given_back then
     redis.pcall('SET', counter, last_used, 'PX', ARGV[5])

@@ -4,6 +4,14 @@
 -- ARGV[i] owner of the i-th lock
 -- Returns the replies of release, one for each lock, in one text: '1 2 -1'
 local replies, freed = {}, {}
+local function hand_over(lock, mark, counter, queue_key, owner)
+  if redis.pcall('LLEN', queue_key) == 0 then
+    return false
+  end
+  -- As in release: at `maxmemory` the first write of a script may not be a SET.
+  redis.pcall('PEXPIRE', lock, claim_window)
+  return queue_of(lock, mark, counter, queue_key, owner).hand_over(owner)
+end
 for i, owner in ipairs(ARGV) do
   local lock, mark, counter, queue_key =
     KEYS[4 * i - 3], KEYS[4 * i - 2], KEYS[4 * i - 1], KEYS[4 * i]
@@ -11,8 +19,7 @@ for i, owner in ipairs(ARGV) do
   local holder = redis.pcall('GET', lock)
   if holder ~= owner then
     replies[i] = holder and -1 or 0
-  elseif redis.pcall('LLEN', queue_key) ~= 0
-    and queue_of(lock, mark, counter, queue_key, owner).hand_over(owner) then
+  elseif hand_over(lock, mark, counter, queue_key, owner) then
     replies[i] = 2
   else
     replies[i], freed[#freed + 1] = 1, lock

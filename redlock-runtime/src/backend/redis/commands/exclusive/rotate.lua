@@ -15,6 +15,9 @@ local holder = redis.call('GET', lock)
 if holder ~= owner then
   return {holder and -1 or 0, now}
 end
+-- At `maxmemory` the first write of a script may not be a SET. An owner that keeps the lock has it
+-- for this time anyway.
+redis.pcall('PEXPIRE', lock, ARGV[5])
 local queue = queue_of(lock, mark, counter, queue_key, owner)
 if queue.hand_over(owner, ARGV[2], ARGV[3]) then
   local entry = table.concat({ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[4]}, ' ')

@@ -9,7 +9,11 @@
 local lock, mark, counter, queue_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, now = ARGV[1], clock()
 local shared = shared_lock(lock, mark, counter, queue_key, owner, ARGV[4])
-if shared.holds(owner) or shared.may_enter() then
+local is_holder = shared.holds(owner)
+if is_holder then
+  shared.needs_no_memory(KEYS[5])
+end
+if is_holder or shared.may_enter() then
   return shared.join(owner, ARGV[2], ARGV[3])
 end
 local remaining, holder = shared.refusal()

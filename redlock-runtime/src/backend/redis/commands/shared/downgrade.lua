@@ -13,6 +13,7 @@ if not shared.holds(ARGV[2]) then
     return {holder and -1 or 0, clock()}
   end
 end
+shared.needs_no_memory(KEYS[5])
 local granted = shared.join(ARGV[2], ARGV[3], ARGV[4])
 if not granted.err then
   shared.queue.group().admit()

@@ -21,6 +21,9 @@ if channel == '' then
     shared.admit_behind_dropped()
     return {2, now}
   end
+  if is_holder then
+    shared.needs_no_memory(KEYS[5])
+  end
   if is_holder or not redis.call('GET', lock) or has_room and shared.drop_dead(ahead) then
     local granted = shared.join(owner, ARGV[2], ARGV[3])
     if not granted.err then

@@ -15,6 +15,12 @@ local function shared_lock(lock, mark, counter, queue_key, owner, kind)
     return redis.call('GET', lock) == marker and (group.lease_end(owner) or 0) > clock()
   end
 
+  -- For an owner that has the lock: at `maxmemory` the server refuses a SET or ZADD as the first
+  -- write of a script. This ZREM removes nothing.
+  function shared.needs_no_memory(holders)
+    redis.pcall('ZREM', holders, '')
+  end
+
   -- Does an entry keep out owners that come later? A hint does so only while it stays, and only for
   -- the exclusive lock: waiters of a shared kind that poll would keep out each other and
   -- themselves.
