@@ -1,7 +1,11 @@
 //! Who of those in line has the lock next, where some cannot be told and some do not look.
 
+use std::time::Instant;
+
+use redlock::Redlock;
+
 use crate::line::{NOBODY, lock};
-use crate::support::unique_prefix;
+use crate::support::{Server, eventually, lines_of, ms, secs, unique_prefix};
 
 /// A mailbox that nobody empties: its client is frozen, as far as the server knows.
 fn frozen() -> String {
@@ -66,4 +70,40 @@ async fn who_cannot_be_told_is_not_passed_over_for_ever() {
             return;
         }
     }
+}
+
+/// As behind a snapshot that was restored, or a replica that lagged: these owners of a client that
+/// lives were served long ago.
+#[tokio::test]
+async fn entries_that_came_back_with_older_data_cost_nobody_a_turn() {
+    let server = Server::start().await;
+    let (raw, prefix) = (server.raw(), unique_prefix());
+    let client = async || {
+        Redlock::builder().url(server.url()).prefix(&*prefix).build().await.expect("it is up")
+    };
+    let (holder, served, other) = (client().await, client().await, client().await);
+    let queue = format!("{{{prefix}k}}:queue");
+    let stand = async |count| {
+        eventually(secs(15), || async { raw.int(&["LLEN", &queue]).await == count }).await;
+    };
+    let mut entries = Vec::new();
+    for _ in 0..3 {
+        let held = holder.lock("k").wait(secs(15)).acquire().await.unwrap();
+        let waiter = tokio::spawn(served.lock("k").wait(secs(15)).acquire());
+        stand(1).await;
+        entries.extend(lines_of(raw.cmd(&["LRANGE", &queue, "0", "-1"]).await));
+        held.release().await.unwrap();
+        waiter.await.unwrap().unwrap().release().await.unwrap();
+    }
+    let held = holder.lock("k").wait(secs(15)).acquire().await.unwrap();
+    for entry in &entries {
+        raw.cmd(&["RPUSH", &queue, entry]).await;
+    }
+    let waiter = tokio::spawn(other.lock("k").wait(secs(15)).acquire());
+    stand(4).await;
+    let begun = Instant::now();
+    held.release().await.unwrap();
+    let guard = waiter.await.unwrap().unwrap();
+    assert!(begun.elapsed() < ms(900), "{:?}", begun.elapsed());
+    guard.release().await.unwrap();
 }

@@ -81,7 +81,7 @@ impl Undecided<'_> {
                 let tokens = FencingTokens::one(fencing_token);
                 let confirmed = ConfirmedLease { sent, lease: next.expire };
                 let tenure = Tenure::new(next.clone(), confirmed, tokens);
-                let Leftovers { was_cut, may_be_queued } = self.leftovers;
+                let Leftovers { was_cut, may_be_queued, .. } = self.leftovers;
                 if let Some((writer, _)) = self.claims.take()
                     && (was_cut || may_be_queued)
                 {

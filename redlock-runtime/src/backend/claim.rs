@@ -25,6 +25,8 @@ pub(crate) struct Release<'a> {
     pub(crate) unused: Option<TokensUsed>,
     /// The owner may wait in the queue of the server: it leaves the queue as well.
     pub(crate) may_be_queued: bool,
+    /// The owner stood in the queue of the server before it had the lock.
+    pub(crate) was_queued: bool,
     /// How many were ahead of it in the queue when it was seen last, where that is known.
     pub(crate) ahead: Option<u32>,
     /// Another process competes for the lock, as far as this one knows.
@@ -40,6 +42,7 @@ impl<'a> Release<'a> {
             claim,
             unused: None,
             may_be_queued: false,
+            was_queued: false,
             ahead: None,
             is_contended: false,
             retain: None,

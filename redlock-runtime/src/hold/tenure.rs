@@ -34,6 +34,8 @@ pub(crate) struct Leftovers {
     /// The server has forgotten that it handed the lock over, and may still have the owner in its
     /// queue.
     pub(crate) may_be_queued: bool,
+    /// The owner stood in the queue before it had the lock.
+    pub(crate) was_queued: bool,
 }
 
 /// The time from the grant of an owner value to its release.
@@ -113,6 +115,7 @@ impl Tenure {
     /// Handed over by another process, to a process with `callers` waiting callers.
     pub(crate) fn handed_over(mut self, now: Moment, callers: usize) -> Self {
         self.budget = &CONTESTED;
+        self.leftovers.was_queued = true;
         self.entitled_callers = u32::try_from(callers).unwrap_or(u32::MAX);
         self.since = now;
         self

@@ -135,6 +135,7 @@ impl ReleaseTask {
             // A queued owner may have lost its counter, so its unused tokens are not given back.
             unused: self.unused.filter(|_| !may_be_queued),
             may_be_queued,
+            was_queued: self.leftovers.was_queued,
             ahead: None,
             is_contended: self.under_way.as_ref().is_some_and(ReleaseUnderWay::is_contended),
             retain: self.retain_until.map(left).filter(|left| !left.is_zero()),

@@ -31,7 +31,11 @@ impl<S: Source> Route<S> {
                 answer.loan.into_iter().for_each(undo);
                 Err(Failure::new(error, true, is_final))
             }
-            (found, _) => Ok(found),
+            (found, _) => {
+                // A writer that was turned into a reader lets go of nothing later on.
+                core.registry.was_served(held);
+                Ok(found)
+            }
         }
     }
 }

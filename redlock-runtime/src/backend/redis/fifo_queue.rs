@@ -82,6 +82,9 @@ impl<S: Source> FifoQueue for Route<S> {
                 core.registry.gave_up(next);
             }
             let answer = rotated?;
+            if !matches!(answer.found.found, Rotated::Kept(_)) {
+                core.registry.was_served(held);
+            }
             core.heard_time(answer.found.micros, answer.sent);
             Ok(match answer.found.found {
                 Rotated::Passed { holder, position } => {

@@ -130,6 +130,16 @@ impl<S: Source> Route<S> {
         }
     }
 
+    /// The owner releases, and is never used again.
+    pub(super) fn is_over(&self, release: &Release<'_>) {
+        self.core.pending_undos.over(&release.claim.owner);
+        if release.may_be_queued {
+            self.core.registry.gave_up(release.claim);
+        } else if release.was_queued {
+            self.core.registry.was_served(release.claim);
+        }
+    }
+
     /// Releases a lock, or leaves its queue, over `calls`.
     pub(super) async fn release_over(
         &self,
@@ -254,10 +264,7 @@ impl<S: Source> LockBackend for Route<S> {
 
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
         Box::pin(async move {
-            self.core.pending_undos.over(&release.claim.owner);
-            if release.may_be_queued {
-                self.core.registry.gave_up(release.claim);
-            }
+            self.is_over(&release);
             self.release_over(&release, within).await
         })
     }

@@ -2,12 +2,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use deadpool_redis::redis::RedisResult;
+use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
 
 use super::*;
 use crate::backend::redis::connection::{Scripted, bulk};
 use crate::backend::redis::route::Route;
-use crate::backend::{Found, LockBackend};
+use crate::backend::{FifoQueue, Found, LockBackend, ReleaseAll, TokensUsed};
+use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::owner::Owner;
@@ -55,6 +57,54 @@ async fn a_clean_up_that_is_answered_is_on_its_way_no_more() {
     assert!(!is_pending([denied, ":1"]).await);
     // Others may have said this in the place of the server, which may still run the script.
     assert!(is_pending(["-ERR upstream failure"]).await);
+}
+
+/// Its server answers after so long.
+#[derive(Clone)]
+struct Slow(Duration);
+
+impl Source for Slow {
+    type Connection = Self;
+
+    async fn connect(&self) -> RedisResult<Self> {
+        Ok(self.clone())
+    }
+}
+
+impl ConnectionLike for Slow {
+    fn req_packed_command<'a>(&'a mut self, _: &'a Cmd) -> RedisFuture<'a, Value> {
+        Box::pin(async {
+            tokio::time::sleep(self.0).await;
+            Ok(Value::Int(0))
+        })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        _: &'a Pipeline,
+        _: usize,
+        _: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        unreachable!("no pipeline is sent")
+    }
+
+    fn get_db(&self) -> i64 {
+        0
+    }
+}
+
+/// The lease that was asked for would have ended long ago.
+#[tokio::test(start_paused = true)]
+async fn a_clean_up_is_on_its_way_until_it_is_answered_however_late() {
+    let source = Slow(Duration::from_secs(100));
+    let core = Arc::new(NodeCore::new("n".to_owned(), source, NodeOptions::default()));
+    let connection = SharedConnection::new(Arc::clone(&core.source));
+    let (claim, loan) = (claim(), connection.borrow().await.unwrap());
+    core.undo_acquire(None, loan, &claim);
+    for (seconds, is_pending) in [(99, true), (2, false)] {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        assert_eq!(core.pending_undos.is_pending(&claim.owner, || None), is_pending);
+    }
 }
 
 /// While it connects, it turns out that a clean-up is on its way to the process that it meets.
@@ -118,4 +168,39 @@ async fn a_connect_that_began_before_the_latest_connection_proves_no_loss() {
     assert!(route.calls.borrow().await.is_ok());
     assert_eq!(renew(60).await.unwrap(), [None]);
     assert_eq!(renew(60).await.unwrap(), [Some(Found::Gone)], "over one that began later");
+}
+
+/// A queue that is older than it was may still have its entry.
+#[tokio::test(start_paused = true)]
+async fn what_is_handed_to_an_owner_that_was_served_is_given_back() {
+    let route = |answers| {
+        Route::new(NodeCore::new("n".to_owned(), Scripted::new(answers), NodeOptions::default()))
+    };
+    let within = Duration::from_secs(60);
+    let is_given_back = |route: &Route<Scripted>, claim: &Claim| {
+        let owner = claim.owner.as_str();
+        let message = format!("41 48 500 {} {owner}{}", owner.len(), claim.key.redis_key());
+        route.core.registry.tell(message.as_bytes()).is_some()
+    };
+    for was_queued in [false, true] {
+        let (route, claim) = (route([":1"]), claim());
+        assert!(!is_given_back(&route, &claim), "it may hold the lock");
+        let release = Release { was_queued, ..Release::of(&claim) };
+        assert_eq!(route.release(release, within).await, Ok(Found::Ours));
+        assert_eq!(is_given_back(&route, &claim), was_queued);
+    }
+    let one_released = bulk("1");
+    let (route_all, claim_of_all) = (route([&one_released]), claim());
+    let releases = [Release { was_queued: true, ..Release::of(&claim_of_all) }];
+    assert_eq!(route_all.release_all(&releases, within).await, [Ok(Found::Ours)]);
+    assert!(is_given_back(&route_all, &claim_of_all));
+    let kept = "*4\r\n:1\r\n$2\r\n41\r\n$2\r\n48\r\n:1795000000000000";
+    let passed = "*6\r\n:2\r\n:1000\r\n$5\r\nother\r\n:1795000000000000\r\n:0\r\n:1";
+    for (answer, is_over) in [(kept, false), (passed, true)] {
+        let (route, held, next) = (route([answer]), claim(), claim());
+        let token = FencingToken::new(17).unwrap();
+        let tokens = TokensUsed { used: token, reserved: token };
+        assert!(route.rotate(&held, tokens, &next, 8, within).await.is_ok());
+        assert_eq!(is_given_back(&route, &held), is_over);
+    }
 }

@@ -1,5 +1,6 @@
 //! How a server signals hand-overs and releases to a client.
 
+pub(crate) mod former_owners;
 pub(crate) mod handover_watchdog;
 pub(crate) mod listening;
 pub(crate) mod mailbox;

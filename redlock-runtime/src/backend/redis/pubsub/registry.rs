@@ -1,12 +1,13 @@
 //! The registry of a node's channel: passes each received signal to the waiter that it is for.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, str};
 
 use tokio::sync::{Notify, mpsc, watch};
 
+use super::former_owners::FormerOwners;
 use super::subscription::{Listener, News};
 use crate::backend::{
     Claim, FencingTokens, HintRegistration, OnRelease, QueueSignal, Subscription,
@@ -20,8 +21,11 @@ use crate::owner::Owner;
 pub(crate) const NOBODY: &str = "-";
 /// The divisor for the part of a call's time that the connection for signals may take.
 const CONNECTING_PART: u32 = 2;
-/// How many former owners are remembered: a signal for one of them is rare, and late.
-const MOST_FORMER: usize = 1024;
+/// How many owners that gave up are remembered: a signal for one of them is rare, and late.
+const MOST_GAVE_UP: usize = 1024;
+/// How many owners are remembered that were served and have let go, of some hundred bytes each. A
+/// queue that came back older than it was has entries of the last minute only.
+const MOST_SERVED: usize = 4096;
 /// Begins the message to a waiter that has to look again.
 pub(crate) const LOOK: &[u8] = b"look ";
 /// Begins the question to a waiter whether it is there.
@@ -53,8 +57,35 @@ struct Listeners {
     subscriptions: HashMap<Owner, (LockKey, mpsc::UnboundedSender<QueueSignal>)>,
     /// The owners of release hints: they only have to learn of a release.
     awaiting: HashMap<Owner, (LockKey, OnRelease)>,
-    /// Owners that gave up, and are never used again: a lock that is handed to them is released.
-    former: VecDeque<Claim>,
+    /// Owners that are never used again: a lock that is handed to them is released.
+    former: Former,
+}
+
+/// Those who gave up may still be in the queue. Those who were served are in it only where the
+/// server has older data than it had: a snapshot that was restored, or a replica that lagged. They
+/// are many more, and must not keep the others from being remembered.
+struct Former {
+    gave_up: FormerOwners,
+    served: FormerOwners,
+}
+
+impl Default for Former {
+    fn default() -> Self {
+        let gave_up = FormerOwners::new(MOST_GAVE_UP);
+        Self { gave_up, served: FormerOwners::new(MOST_SERVED) }
+    }
+}
+
+impl Former {
+    fn get(&self, lock: &Lock<'_>) -> Option<&Claim> {
+        let claim = self.gave_up.get(lock.owner).or_else(|| self.served.get(lock.owner));
+        claim.filter(|claim| lock.is_of(claim))
+    }
+
+    fn take(&mut self, lock: &Lock<'_>) -> Option<Claim> {
+        self.get(lock)?;
+        self.gave_up.take(lock.owner).or_else(|| self.served.take(lock.owner))
+    }
 }
 
 impl Registry {
@@ -149,15 +180,14 @@ impl Registry {
 
     /// The owner is never used again, though it may still be handed a lock.
     pub(crate) fn gave_up(&self, claim: &Claim) {
-        let mut listeners = self.listeners.lock();
-        // A release that fails is repeated.
-        if listeners.former.iter().rev().any(|former| former.owner == claim.owner) {
-            return;
-        }
-        if listeners.former.len() == MOST_FORMER {
-            listeners.former.pop_front();
-        }
-        listeners.former.push_back(claim.clone());
+        self.listeners.lock().former.gave_up.add(claim);
+    }
+
+    /// The owner once stood in the queue, and lets go of the lock: it is never used again, though a
+    /// queue that comes back older than it was still has it. Such an entry would cost the others
+    /// the claim window otherwise, as this client knows nothing of it.
+    pub(crate) fn was_served(&self, claim: &Claim) {
+        self.listeners.lock().former.served.add(claim);
     }
 
     /// Signals may have been missed.
@@ -168,7 +198,7 @@ impl Registry {
         }
     }
 
-    /// Passes a signal on. Returns what an owner that gave up still has: a lock that was handed to
+    /// Passes a signal on. Returns what a former owner still has: a lock that was handed to
     /// it, or its entry in the queue. A signal about another lock than the one that its owner waits
     /// for is ignored: a lock that it may have handed over ends with the claim window.
     pub(crate) fn tell(&self, signal: &[u8]) -> Option<Claim> {
@@ -183,15 +213,14 @@ impl Registry {
             return None;
         }
         if let Some(lock) = parse_ping(signal) {
-            return self.listeners.lock().former.iter().find(|claim| lock.is_of(claim)).cloned();
+            return self.listeners.lock().former.get(&lock).cloned();
         }
         let (lock, signal) = parse(signal).or_else(|| parse_look(signal))?;
         let sender = {
             let mut listeners = self.listeners.lock();
-            let former = &mut listeners.former;
-            if let Some(at) = former.iter().position(|claim| lock.is_of(claim)) {
+            if listeners.former.get(&lock).is_some() {
                 let is_handed_over = matches!(signal, QueueSignal::HandedOver { .. });
-                return is_handed_over.then(|| former.remove(at)).flatten();
+                return is_handed_over.then(|| listeners.former.take(&lock)).flatten();
             }
             let subscription =
                 listeners.subscriptions.get(lock.owner).filter(|(key, _)| lock.is(key));
