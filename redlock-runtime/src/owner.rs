@@ -59,10 +59,26 @@ impl Owner {
         Self(text.into())
     }
 
+    /// The owner value number `number` for the same hold, on one of several servers that may still
+    /// get commands for the others: it differs from them in its last digits only, so that it can be
+    /// seen whose it is. No other owner has it: 66 random bits stand ahead of these digits.
+    pub(crate) fn another(&self, number: u32) -> Self {
+        let hold = hold_of(&self.0);
+        let own = u32::from_str_radix(&self.0[hold.len()..], 16).unwrap_or(0);
+        let digits = own.wrapping_add(number) % (1 << (4 * NAME_DIGITS));
+        Self(format!("{hold}{digits:0NAME_DIGITS$x}").into())
+    }
+
     /// An owner value of a client of its own.
     #[cfg(any(test, feature = "test-util"))]
     pub(crate) fn of_nobody(client_name: &str) -> Self {
         Self::fresh(&ClientId::new(client_name))
+    }
+
+    /// An owner whose value is known.
+    #[cfg(test)]
+    pub(crate) fn called(owner: &str) -> Self {
+        Self(owner.into())
     }
 
     /// Does a value look like an owner value of this library?
@@ -81,6 +97,14 @@ impl Owner {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+/// How many digits at the end of an owner value tell those of one hold apart.
+const NAME_DIGITS: usize = 6;
+
+/// What the owner values of one hold on several servers have in common.
+pub(crate) fn hold_of(owner: &str) -> &str {
+    if Owner::is_likely(owner) { &owner[..owner.len() - NAME_DIGITS] } else { owner }
 }
 
 /// What the name of a client has at its end in the value of a lock that it has let go of.
@@ -170,6 +194,24 @@ mod tests {
         );
         assert_eq!(of(&one), of(&one));
         assert_ne!(of(&one), of(&other));
+    }
+
+    #[test]
+    fn the_owner_values_of_one_hold_are_alike_and_never_the_same() {
+        let client = ClientId::new("web:3");
+        let (owner, other) = (Owner::fresh(&client), Owner::fresh(&client));
+        let last = Owner(format!("{}ffffff", hold_of(owner.as_str())).into());
+        for owner in [owner, last] {
+            let names: Vec<Owner> = (1..=300).map(|number| owner.another(number)).collect();
+            for (index, name) in names.iter().enumerate() {
+                assert!(*name != owner && !names[..index].contains(name), "{name:?}");
+                assert!(Owner::is_likely(name.as_str()) && client.is_of(name.as_str()));
+                assert_eq!(hold_of(name.as_str()), hold_of(owner.as_str()));
+                assert_eq!(hold_of(&name.retained()), hold_of(&owner.retained()));
+                assert_ne!(hold_of(name.as_str()), hold_of(other.as_str()));
+            }
+        }
+        assert_eq!(hold_of("somebody:else"), "somebody:else");
     }
 
     #[test]

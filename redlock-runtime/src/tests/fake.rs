@@ -1,5 +1,6 @@
 //! Clients on a faulty node, and what the unit tests do to such a node beside the users' tests.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,6 +89,11 @@ impl Fake {
 
     pub(super) fn next_releases(&self, fates: impl IntoIterator<Item = Fate>) {
         self.state().script.next(Command::Release, fates);
+    }
+
+    /// The connections of its clean-ups end before their answers come.
+    pub(super) fn loses_clean_ups(&self) {
+        self.state().unanswered = Some(HashSet::new());
     }
 
     /// It tells of releases from now on.

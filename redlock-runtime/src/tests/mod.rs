@@ -53,3 +53,4 @@ mod timeouts;
 mod unclaimed_permits;
 mod waiting;
 mod wakers;
+mod won_back;

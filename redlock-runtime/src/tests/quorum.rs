@@ -36,7 +36,7 @@ pub(super) fn over(nodes: Vec<Arc<dyn QuorumMember>>) -> Redlock {
     client(Arc::new(quorum_of(nodes, None, Duration::ZERO)), 100)
 }
 
-fn quorum(
+pub(super) fn quorum(
     nodes: &[Arc<Fake>],
     guard: Option<Arc<RestartGuard>>,
     replica_wait: Duration,

@@ -1,5 +1,7 @@
 //! A store in memory as a server: every command meets the fate that the script has for it.
 
+#[cfg(test)]
+use std::collections::HashSet;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, SystemTime};
 
@@ -11,8 +13,12 @@ use crate::backend::{
     LockBackend, Memory, MemorySince, MemoryStore, QuorumMember, Release, Reply,
 };
 use crate::clock::Clock;
+#[cfg(test)]
+use crate::error::NodeErrorKind;
 use crate::fencing::FencingToken;
 use crate::mutex::Mutex;
+#[cfg(test)]
+use crate::owner::Owner;
 
 /// A backend that plays faults: alone, or as one of N.
 #[derive(Debug)]
@@ -38,8 +44,27 @@ pub(crate) struct NodeState {
     pub(crate) registry: HintRegistry,
     pub(crate) log: Vec<String>,
     pub(super) last_check: Option<LastCheck>,
+    /// The owners of acquires without an answer, which are refused until they let go: the
+    /// connections of their clean-ups have ended. `None`: the clean-ups are answered.
+    #[cfg(test)]
+    pub(crate) unanswered: Option<HashSet<Owner>>,
     #[cfg(test)]
     pub(crate) batches: Vec<(tokio::time::Instant, usize)>,
+}
+
+#[cfg(test)]
+impl NodeState {
+    /// The fate of an acquire of this owner, which may have met one without an answer before.
+    fn awaits_clean_up(&mut self, owner: &Owner, fate: Option<Fate>) -> Option<Fate> {
+        let Some(unanswered) = &mut self.unanswered else { return fate };
+        if unanswered.contains(owner) {
+            return Some(Fate::Refused(NodeErrorKind::Refused, false));
+        }
+        if let Some(Fate::LostReply | Fate::LostRequest) = fate {
+            unanswered.insert(owner.clone());
+        }
+        fate
+    }
 }
 
 /// Since when checks have found a store as it is.
@@ -94,6 +119,8 @@ impl LockBackend for FaultyNode {
     fn acquire<'a>(&'a self, claim: &'a Claim, within: Duration) -> Reply<'a, Acquired> {
         self.note("acquire", claim);
         let fate = self.fate(Command::Acquire);
+        #[cfg(test)]
+        let fate = self.state().awaits_clean_up(&claim.owner, fate);
         let run = async move { self.memory.acquire(claim, within).await };
         self.tell_time(fate, within, run)
     }
@@ -117,6 +144,10 @@ impl LockBackend for FaultyNode {
         let claim = release.claim;
         self.note("release", claim);
         let fate = self.fate(Command::Release);
+        #[cfg(test)]
+        if let Some(unanswered) = &mut self.state().unanswered {
+            unanswered.remove(&claim.owner);
+        }
         Box::pin(meet(&self.name, fate, within, async move {
             let found = self.memory.release(release, within).await;
             if matches!(found, Ok(Found::Ours)) {

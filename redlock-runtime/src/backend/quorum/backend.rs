@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::broadcast::{NodeAnswers, NodeQuestion, Reach, broadcast};
-use super::grant_table::{GrantTable, may_land_late};
+use super::grant_table::{GrantTable, LeftBehind, WinBack};
 use super::member::Member;
 use super::restart_guard::RestartGuard;
 use super::tally;
 use super::tally::Election;
+use super::vote::{ask, vote};
 use crate::backend::{
     Abilities, Acquired, BackgroundTask, BackgroundWork, Claim, Fault, Found, LockBackend,
     QuorumMember, Release, Reply,
 };
-use crate::clock::Moment;
 use crate::fencing::FencingToken;
 use crate::owner::Owner;
 use crate::shield::tell;
@@ -161,7 +161,8 @@ impl Quorum {
     async fn extend(&self, claims: &[Claim], within: Duration) -> Vec<Option<Found>> {
         let shared: Arc<[Claim]> = claims.into();
         let ask = |member: Arc<Member>| -> NodeQuestion<Vec<Option<Found>>> {
-            let claims = Arc::clone(&shared);
+            let named = self.grants.claims_on(member.number, claims);
+            let claims = named.map_or_else(|| Arc::clone(&shared), Arc::from);
             Box::pin(async move { member.backend.renew(&claims, within).await })
         };
         // Every healthy node is waited for: its answer says whether the lock must be won back
@@ -207,16 +208,26 @@ impl Quorum {
 
     /// Acquires the lock again on a node that came back without it or never granted it; the node
     /// counts from the next renewal on. This is safe while a quorum holds: it only adds a node, and
-    /// only where the key is free or has this owner.
+    /// only where the key is free or has this owner. Where the clean-up of an earlier acquire may
+    /// still arrive, it is asked for under a fresh name, and the lock is first let go of under the
+    /// former one, which is nobody's then.
     fn win_back(&self, member: usize, claim: Claim, within: Duration) {
-        if !self.grants.ask(&claim.owner, member) {
+        let Some(WinBack { name, former }) = self.grants.ask_again(&claim.owner, member) else {
             return;
-        }
+        };
         let (member, grants) = (Arc::clone(&self.members[member]), Arc::clone(&self.grants));
         let guard = self.guard.clone();
         tokio::spawn(async move {
-            let acquire = member.backend.acquire(&claim, within);
-            let answer = ask(&member, &grants, guard.as_ref(), &claim, acquire, within).await;
+            if let Some(owner) = former {
+                let former = Claim { owner, ..claim.clone() };
+                let left = LeftBehind { may_be_taken: true, may_land_late: true, name: None };
+                // Whatever this finds: where the lock is still taken, the acquire is refused.
+                let _ = member.let_go(former, left, None, within).await;
+            }
+            let named = Claim { owner: name, ..claim.clone() };
+            let acquire = member.backend.acquire(&named, within);
+            let asked = (&claim.owner, &named);
+            let answer = ask(&member, &grants, guard.as_ref(), asked, acquire, within).await;
             member.note(&answer);
         });
     }
@@ -226,18 +237,11 @@ impl Quorum {
         Release { claim, retain, .. }: Release<'_>,
         within: Duration,
     ) -> Result<Found, Fault> {
-        let (late, sent) = (self.grants.end(&claim.owner), tokio::time::Instant::now());
+        let ended = self.grants.end(&claim.owner);
+        let until = retain.map(|left| tokio::time::Instant::now() + left);
         let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
-            let (claim, may_land_late) = (claim.clone(), late.contains(&member.number));
-            Box::pin(async move {
-                let release = Release { retain, ..Release::of(&claim) };
-                let answer = member.backend.release(release, within).await;
-                if may_land_late || answer.is_err() {
-                    let until = retain.map(|left| sent + left);
-                    member.release_later(claim, until, within, may_land_late);
-                }
-                answer
-            })
+            let (claim, left) = (claim.clone(), ended.on(member.number));
+            Box::pin(async move { member.let_go(claim, left, until, within).await })
         };
         self.settle(Reach::All, ask).await
     }
@@ -272,60 +276,6 @@ impl Quorum {
         let Some(guard) = &self.guard else { return Ok(()) };
         guard.enroll(&self.members, self.needed, within).await?;
         guard.duplicate().map_or(Ok(()), Err)
-    }
-}
-
-/// Sends `acquire` to one node, and notes its answer. A node that granted the lock after its owner
-/// has released is freed again: the release may have come before the acquire, which takes several
-/// steps on a server that has forgotten its scripts.
-async fn ask(
-    member: &Arc<Member>,
-    grants: &GrantTable,
-    guard: Option<&Arc<RestartGuard>>,
-    claim: &Claim,
-    acquire: impl Future<Output = Result<Acquired, Fault>>,
-    within: Duration,
-) -> Result<Acquired, Fault> {
-    let sent = guard.map_or(Moment::ZERO, |guard| guard.now());
-    let answer = acquire.await;
-    let granted = guard.map_or(sent, |guard| guard.granted(member, sent));
-    if grants.answered(&claim.owner, member.number, granted, &answer) {
-        return answer;
-    }
-    let may_land_late = may_land_late(&answer);
-    let is_granted = matches!(answer, Ok(Acquired::Granted { .. }));
-    let is_freed = !is_granted || member.backend.release(Release::of(claim), within).await.is_ok();
-    if may_land_late || !is_freed {
-        member.release_later(claim.clone(), None, within, may_land_late);
-    }
-    answer
-}
-
-/// One node's answer to `acquire`, if the node has a vote.
-pub(super) async fn vote(
-    member: &Arc<Member>,
-    grants: &GrantTable,
-    guard: Option<&Arc<RestartGuard>>,
-    claim: &Claim,
-    acquire: impl Future<Output = Result<Acquired, Fault>>,
-    within: Duration,
-) -> Result<Acquired, Fault> {
-    let Some(guard) = guard else {
-        return ask(member, grants, None, claim, acquire, within).await;
-    };
-    guard.spread(member, within);
-    if let Some(objection) = guard.objection(member) {
-        grants.answered(&claim.owner, member.number, Moment::ZERO, &Err(objection.clone()));
-        return Err(objection);
-    }
-    let answer = ask(member, grants, Some(guard), claim, acquire, within).await;
-    // Noted here, as the caller may get an objection of the restart guard in its place.
-    member.note(&answer);
-    match answer {
-        Ok(Acquired::Granted { .. }) => guard
-            .objection_to_grant(member)
-            .map_or(answer, |objection| Err(Fault { is_unknown: true, ..objection })),
-        other => other,
     }
 }
 

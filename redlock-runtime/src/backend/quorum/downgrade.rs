@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::backend::{Quorum, vote};
+use super::backend::Quorum;
 use super::broadcast::{NodeAnswers, NodeQuestion, Reach};
 use super::member::Member;
 use super::tally::{self, Election};
-use crate::backend::{Acquired, Claim, Downgrade, Downgraded, Fault, Found, Release, Reply};
+use super::vote::vote;
+use crate::backend::{Acquired, Claim, Downgrade, Downgraded, Fault, Found, Reply};
 use crate::error::{NodeError, NodeErrorKind};
 
 impl Quorum {
@@ -21,7 +22,8 @@ impl Quorum {
         let within = self.prepare(next, within).await?;
         let ask = |member: Arc<Member>| -> NodeQuestion<Acquired> {
             self.grants.ask(&next.owner, member.number);
-            let (held, next) = (held.clone(), next.clone());
+            let held = self.grants.claim_on(member.number, held);
+            let next = next.clone();
             let (guard, grants) = (self.guard.clone(), Arc::clone(&self.grants));
             Box::pin(async move {
                 let turn = turn_one(&member, &held, &next, within);
@@ -63,16 +65,11 @@ impl Quorum {
 
     /// The former owner holds nothing any more, also on nodes that have not answered.
     fn leave(&self, held: &Claim, within: Duration) {
-        let late = self.grants.end(&held.owner);
+        let ended = self.grants.end(&held.owner);
         for member in &self.members {
             let (member, claim) = (Arc::clone(member), held.clone());
-            let may_land_late = late.contains(&member.number);
-            tokio::spawn(async move {
-                let answer = member.backend.release(Release::of(&claim), within).await;
-                if may_land_late || answer.is_err() {
-                    member.release_later(claim, None, within, may_land_late);
-                }
-            });
+            let left = ended.on(member.number);
+            tokio::spawn(async move { member.let_go(claim, left, None, within).await });
         }
     }
 }

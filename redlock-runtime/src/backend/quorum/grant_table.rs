@@ -1,11 +1,16 @@
-//! On which nodes an owner certainly holds its lock.
+//! On which nodes an owner certainly holds its lock, and under which name.
 //!
 //! An unanswered acquire is followed by a clean-up that may arrive at any later time: the node may
-//! show the lock in one moment and have lost it in the next. Such a node must not count.
+//! show the lock in one moment and have lost it in the next. Such a node must not count. Where the
+//! connection of the clean-up has ended, nobody learns whether it arrives: a server that was
+//! frozen, or a proxy, may deliver it after hours, so that no wait is long enough. The node is
+//! therefore won back under a fresh owner value, which is none of that clean-up, and of no other
+//! command that is on its way: whatever arrives late for the former one finds another owner, and
+//! changes nothing.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use crate::backend::{Acquired, Fault};
+use crate::backend::{Acquired, Claim, Fault};
 use crate::clock::Moment;
 use crate::mutex::Mutex;
 use crate::owner::Owner;
@@ -20,11 +25,23 @@ pub(crate) struct GrantTable {
 /// What is known about one owner.
 #[derive(Debug)]
 struct KnownOwner {
-    /// One grant for each node.
-    grants: Vec<NodeGrant>,
-    /// The nodes on which an acquire may still arrive: the first try of one that was answered when
-    /// it was repeated, or one without an answer.
-    late: HashSet<usize>,
+    nodes: Vec<KnownNode>,
+    /// How many further names it has had.
+    names: u32,
+}
+
+/// What is known about one owner on one node.
+#[derive(Debug, Clone)]
+struct KnownNode {
+    grant: NodeGrant,
+    /// An acquire may still arrive: the first try of one that was answered when it was repeated, or
+    /// one without an answer.
+    may_land_late: bool,
+    /// So may the clean-up behind an acquire under the present name: nothing is granted under that
+    /// name any more.
+    is_spoiled: bool,
+    /// The owner value that it has on this node instead of its own.
+    name: Option<Owner>,
 }
 
 /// What one node has answered to the acquire of an owner.
@@ -38,29 +55,98 @@ enum NodeGrant {
     Confirmed(Moment),
 }
 
+/// What an owner leaves behind on a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct LeftBehind {
+    /// The node may have the lock. Otherwise it was never asked for it, or has said that it does not
+    /// grant it, or an earlier release looks after it.
+    pub(crate) may_be_taken: bool,
+    /// A late acquire may still take the lock.
+    pub(crate) may_land_late: bool,
+    /// The owner value on this node, where it is not the owner's own.
+    pub(crate) name: Option<Owner>,
+}
+
+impl LeftBehind {
+    /// The lock as it stands on the node.
+    pub(crate) fn claim(&self, claim: &Claim) -> Claim {
+        named(claim, self.name.as_ref())
+    }
+}
+
+/// What an owner leaves behind on each node; nothing if it is not known any more.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    nodes: Vec<LeftBehind>,
+}
+
+impl Ended {
+    pub(crate) fn on(&self, node: usize) -> LeftBehind {
+        self.nodes.get(node).cloned().unwrap_or_default()
+    }
+}
+
+/// How a node is asked again for a lock.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct WinBack {
+    /// The owner value to ask with.
+    pub(crate) name: Owner,
+    /// The one before, which is used on this node no more.
+    pub(crate) former: Option<Owner>,
+}
+
 impl GrantTable {
     pub(crate) fn new(nodes: usize) -> Self {
         Self { nodes, known: Mutex::default() }
     }
 
     pub(crate) fn begin(&self, owner: &Owner) {
-        let known =
-            KnownOwner { grants: vec![NodeGrant::Doubtful; self.nodes], late: HashSet::new() };
+        let node = KnownNode {
+            grant: NodeGrant::Doubtful,
+            may_land_late: false,
+            is_spoiled: false,
+            name: None,
+        };
+        let known = KnownOwner { nodes: vec![node; self.nodes], names: 0 };
         self.known.lock().insert(owner.clone(), known);
     }
 
-    /// The owner releases, or got no lock: no node may get an acquire for it any more. Returns the
-    /// nodes where a late acquire may still take the lock.
-    pub(crate) fn end(&self, owner: &Owner) -> HashSet<usize> {
-        self.known.lock().remove(owner).map(|known| known.late).unwrap_or_default()
+    /// The owner releases, or got no lock: no node may get an acquire for it any more. Returns what
+    /// it leaves behind.
+    pub(crate) fn end(&self, owner: &Owner) -> Ended {
+        let Some(known) = self.known.lock().remove(owner) else { return Ended::default() };
+        let left = |node: KnownNode| LeftBehind {
+            may_be_taken: node.may_land_late || node.grant != NodeGrant::Doubtful,
+            may_land_late: node.may_land_late,
+            name: node.name,
+        };
+        Ended { nodes: known.nodes.into_iter().map(left).collect() }
     }
 
-    /// An acquire is about to be sent. `false`: it must not be sent, because the owner has
+    /// The first acquire is about to be sent.
+    pub(crate) fn ask(&self, owner: &Owner, node: usize) {
+        if let Some(known) = self.known.lock().get_mut(owner) {
+            known.nodes[node].grant = NodeGrant::Asked;
+        }
+    }
+
+    /// Another acquire is about to be sent. `None`: it must not be sent, because the owner has
     /// released, or because an earlier acquire is still in flight.
-    pub(crate) fn ask(&self, owner: &Owner, node: usize) -> bool {
+    pub(crate) fn ask_again(&self, owner: &Owner, node: usize) -> Option<WinBack> {
         let mut known = self.known.lock();
-        let Some(known) = known.get_mut(owner) else { return false };
-        std::mem::replace(&mut known.grants[node], NodeGrant::Asked) != NodeGrant::Asked
+        let KnownOwner { nodes, names } = known.get_mut(owner)?;
+        let known = &mut nodes[node];
+        if std::mem::replace(&mut known.grant, NodeGrant::Asked) == NodeGrant::Asked {
+            return None;
+        }
+        let present = known.name.clone().unwrap_or_else(|| owner.clone());
+        if !std::mem::take(&mut known.is_spoiled) {
+            return Some(WinBack { name: present, former: None });
+        }
+        *names += 1;
+        let name = owner.another(*names);
+        known.name = Some(name.clone());
+        Some(WinBack { name, former: Some(present) })
     }
 
     /// The answer to an acquire that was sent at `sent`. `false`: the owner has released meanwhile.
@@ -73,8 +159,10 @@ impl GrantTable {
     ) -> bool {
         let mut known = self.known.lock();
         let Some(known) = known.get_mut(owner) else { return false };
-        known.late.extend(may_land_late(answer).then_some(node));
-        known.grants[node] = match answer {
+        let known = &mut known.nodes[node];
+        known.may_land_late |= may_land_late(answer);
+        known.is_spoiled |= answer.as_ref().is_err_and(|fault| fault.is_unknown);
+        known.grant = match answer {
             Ok(Acquired::Granted { .. }) => NodeGrant::Confirmed(sent),
             Ok(Acquired::Refused { .. }) | Err(_) => NodeGrant::Doubtful,
         };
@@ -84,16 +172,36 @@ impl GrantTable {
     /// When the node granted the lock, at the earliest; `None`: the node may have the lock for a
     /// moment only.
     pub(crate) fn confirmed(&self, owner: &Owner, node: usize) -> Option<Moment> {
-        match self.known.lock().get(owner)?.grants[node] {
+        match self.known.lock().get(owner)?.nodes[node].grant {
             NodeGrant::Confirmed(sent) => Some(sent),
             NodeGrant::Asked | NodeGrant::Doubtful => None,
         }
+    }
+
+    /// The lock as it stands on the node.
+    pub(crate) fn claim_on(&self, node: usize, claim: &Claim) -> Claim {
+        let known = self.known.lock();
+        let name = known.get(&claim.owner).and_then(|known| known.nodes[node].name.as_ref());
+        named(claim, name)
+    }
+
+    /// The same for several locks; `None`: they stand on it under their own names.
+    pub(crate) fn claims_on(&self, node: usize, claims: &[Claim]) -> Option<Vec<Claim>> {
+        let known = self.known.lock();
+        let name = |claim: &Claim| known.get(&claim.owner)?.nodes[node].name.as_ref();
+        let has_names = claims.iter().any(|claim| name(claim).is_some());
+        has_names.then(|| claims.iter().map(|claim| named(claim, name(claim))).collect())
     }
 
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
         self.known.lock().len()
     }
+}
+
+fn named(claim: &Claim, name: Option<&Owner>) -> Claim {
+    let owner = name.unwrap_or(&claim.owner).clone();
+    Claim { owner, ..claim.clone() }
 }
 
 /// May a try of the acquire with this answer still be in flight? A try that was refused when it was
@@ -106,52 +214,4 @@ pub(crate) fn may_land_late(answer: &Result<Acquired, Fault>) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_node_is_not_asked_again_while_an_acquire_is_on_its_way() {
-        let (grants, owner) = (GrantTable::new(1), Owner::of_nobody("test"));
-        let fault = |is_unknown| Err(Fault { nodes: Vec::new(), is_unknown, is_final: false });
-        let granted = || {
-            let fencing_token = crate::fencing::FencingToken::new(7).unwrap();
-            let fencing_tokens = crate::backend::FencingTokens::one(fencing_token);
-            Ok(Acquired::Granted { fencing_tokens, was_cut: true })
-        };
-        assert!(!grants.ask(&owner, 0), "before its begin");
-        grants.begin(&owner);
-        assert!(grants.ask(&owner, 0));
-        assert!(!grants.ask(&owner, 0), "no answer yet");
-        // Without an answer the grant is in doubt, and an acquire may be sent: the node knows its
-        // clean-ups.
-        for is_unknown in [true, false] {
-            grants.answered(&owner, 0, Moment::ZERO, &fault(is_unknown));
-            assert_eq!(grants.confirmed(&owner, 0), None);
-            assert!(grants.ask(&owner, 0));
-        }
-        let sent = Moment::from_nanos(5);
-        grants.answered(&owner, 0, sent, &granted());
-        assert_eq!(grants.confirmed(&owner, 0), Some(sent));
-        assert_eq!(grants.end(&owner), HashSet::from([0]), "the first try may still land");
-        assert!(!grants.answered(&owner, 0, sent, &granted()));
-        assert_eq!(grants.confirmed(&owner, 0), None);
-        assert!(!grants.ask(&owner, 0), "after its end");
-    }
-
-    #[test]
-    fn what_may_land_late_is_looked_for_when_its_owner_lets_go() {
-        let fault = |is_unknown| Err(Fault { nodes: Vec::new(), is_unknown, is_final: false });
-        let refused = |was_cut| {
-            Ok(Acquired::Refused { holder: String::new(), free_in: None, was_cut, is_split: false })
-        };
-        let answers = [refused(true), refused(false), fault(true), fault(false)];
-        let (grants, owner) = (GrantTable::new(answers.len()), Owner::of_nobody("test"));
-        grants.begin(&owner);
-        for (node, answer) in answers.iter().enumerate() {
-            assert!(
-                grants.ask(&owner, node) && grants.answered(&owner, node, Moment::ZERO, answer)
-            );
-        }
-        assert_eq!(grants.end(&owner), HashSet::from([0, 2]));
-    }
-}
+mod tests;

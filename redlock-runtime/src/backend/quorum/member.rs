@@ -6,15 +6,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::founders;
-use crate::backend::{Cause, Claim, Fault, MemorySince, QuorumMember, Release};
+use crate::backend::{Cause, Fault, MemorySince, QuorumMember};
 use crate::clock::Moment;
 use crate::error::NodeErrorKind;
 use crate::mutex::Mutex;
 
 /// How often a node that is down gets a command.
 const PROBE_EVERY: Duration = Duration::from_millis(100);
-/// When a failed release is repeated; after that the lease ends by itself.
-const RELEASE_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
 
 #[derive(Debug)]
 pub(crate) struct Member {
@@ -104,34 +102,6 @@ impl Member {
             }
             _ => *down = None,
         }
-    }
-
-    /// Repeats a release on this node for longer than the caller waits: until it is answered, or
-    /// even after that if the connection of a try broke (`was_cut`) and that try may still arrive.
-    /// `retain_until`: the lock stays taken until then.
-    pub(crate) fn release_later(
-        self: &Arc<Self>,
-        claim: Claim,
-        retain_until: Option<Instant>,
-        within: Duration,
-        was_cut: bool,
-    ) {
-        let member = Arc::clone(self);
-        tokio::spawn(async move {
-            for pause in RELEASE_AGAIN {
-                if pause >= claim.expire {
-                    return;
-                }
-                tokio::time::sleep(pause).await;
-                let left =
-                    retain_until.map(|until| until.saturating_duration_since(Instant::now()));
-                let retain = left.filter(|left| !left.is_zero());
-                let release = Release { retain, ..Release::of(&claim) };
-                if member.backend.release(release, within).await.is_ok() && !was_cut {
-                    return;
-                }
-            }
-        });
     }
 
     /// Since when the node remembers what it granted, by its own answer or by comparison with

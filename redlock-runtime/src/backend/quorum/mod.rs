@@ -7,6 +7,7 @@ pub(crate) mod downgrade;
 pub(crate) mod founders;
 pub(crate) mod grant_table;
 pub(crate) mod health_check;
+pub(crate) mod late_release;
 pub(crate) mod member;
 pub(crate) mod odd_clocks;
 pub(crate) mod other_clocks;
@@ -14,6 +15,7 @@ pub(crate) mod raise;
 pub(crate) mod release_hints;
 pub(crate) mod restart_guard;
 pub(crate) mod tally;
+pub(crate) mod vote;
 
 pub(crate) use backend::{Quorum, Rules, majority};
 #[cfg(test)]

@@ -18,7 +18,7 @@ impl Quorum {
         within: Duration,
     ) -> Result<Found, Fault> {
         let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
-            let claim = claim.clone();
+            let claim = self.grants.claim_on(member.number, claim);
             Box::pin(async move { member.backend.raise(&claim, fencing_token, within).await })
         };
         self.settle(Reach::Admitted, ask).await

@@ -7,6 +7,7 @@ use crate::backend::{Acquired, Fault, Found};
 use crate::error::NodeError;
 use crate::fencing::FencingToken;
 use crate::kind::group_of;
+use crate::owner::hold_of;
 
 /// The result of an election.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,7 +47,8 @@ fn most_votes(answers: &NodeAnswers<Acquired>) -> (&str, usize) {
     let mut holders: Vec<(&str, usize)> = Vec::new();
     // Of a group, each node tells how many it knows of.
     let is_same = |one: &str, other: &str| {
-        one == other || group_of(one).is_some_and(|group| group_of(other) == Some(group))
+        hold_of(one) == hold_of(other)
+            || group_of(one).is_some_and(|group| group_of(other) == Some(group))
     };
     for (holder, _, _) in refusals(answers) {
         match holders.iter_mut().find(|(known, _)| is_same(known, holder)) {

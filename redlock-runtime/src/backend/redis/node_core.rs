@@ -108,8 +108,10 @@ impl<S: Source> NodeCore<S> {
     /// Undoes an unanswered acquire, or an enqueue if it `may_be_queued`: it may still be carried
     /// out. Sends a release on the connection of the command, because only there the order of the
     /// two is certain. The connection stays open until the server has read both, or the lease would
-    /// be over; and for as long as the owner holds the lock on other servers, since this one is not
-    /// asked again before the answer has come.
+    /// be over; and for as long as the owner holds the lock on other servers, since it is pending
+    /// until the answer has come. Where the connection ends before, nobody learns whether the
+    /// release arrives: it stays pending until the owner lets go of this server, which is asked
+    /// again under another owner value (`backend/quorum/grant_table.rs`).
     pub(crate) fn undo(
         self: &Arc<Self>,
         home: Option<&Handle>,

@@ -100,7 +100,7 @@ async fn a_clean_up_is_on_its_way_until_it_is_answered_however_late() {
     let core = Arc::new(NodeCore::new("n".to_owned(), source, NodeOptions::default()));
     let connection = SharedConnection::new(Arc::clone(&core.source));
     let (claim, loan) = (claim(), connection.borrow().await.unwrap());
-    core.undo_acquire(None, loan, &claim);
+    core.undo(None, loan, &claim, false);
     for (seconds, is_pending) in [(99, true), (2, false)] {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         assert_eq!(core.pending_undos.is_pending(&claim.owner, || None), is_pending);

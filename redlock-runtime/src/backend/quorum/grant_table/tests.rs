@@ -1,0 +1,102 @@
+use std::time::Duration;
+
+use super::*;
+use crate::backend::FencingTokens;
+use crate::fencing::FencingToken;
+use crate::key::LockKey;
+use crate::kind::Kind;
+
+fn unanswered(is_unknown: bool) -> Result<Acquired, Fault> {
+    Err(Fault { nodes: Vec::new(), is_unknown, is_final: false })
+}
+
+fn granted(was_cut: bool) -> Result<Acquired, Fault> {
+    let fencing_tokens = FencingTokens::one(FencingToken::new(7).unwrap());
+    Ok(Acquired::Granted { fencing_tokens, was_cut })
+}
+
+fn refused(was_cut: bool) -> Result<Acquired, Fault> {
+    Ok(Acquired::Refused { holder: String::new(), free_in: None, was_cut, is_split: false })
+}
+
+/// A table of one node, that was asked.
+fn asked(owner: &Owner) -> GrantTable {
+    let grants = GrantTable::new(1);
+    grants.begin(owner);
+    grants.ask(owner, 0);
+    grants
+}
+
+#[test]
+fn a_node_is_not_asked_again_while_an_acquire_is_on_its_way() {
+    let (owner, sent) = (Owner::of_nobody("test"), Moment::from_nanos(5));
+    assert_eq!(GrantTable::new(1).ask_again(&owner, 0), None, "before its begin");
+    let grants = asked(&owner);
+    assert_eq!(grants.ask_again(&owner, 0), None, "no answer yet");
+    grants.answered(&owner, 0, Moment::ZERO, &unanswered(false));
+    assert_eq!(grants.confirmed(&owner, 0), None);
+    let again = grants.ask_again(&owner, 0);
+    assert_eq!(again, Some(WinBack { name: owner.clone(), former: None }));
+    grants.answered(&owner, 0, sent, &granted(true));
+    assert_eq!(grants.confirmed(&owner, 0), Some(sent));
+    let left = LeftBehind { may_be_taken: true, may_land_late: true, name: None };
+    assert_eq!(grants.end(&owner).on(0), left, "the first try may still land");
+    assert!(!grants.answered(&owner, 0, sent, &granted(true)));
+    assert_eq!(grants.confirmed(&owner, 0), None);
+    assert_eq!(grants.ask_again(&owner, 0), None, "after its end");
+    assert_eq!(grants.end(&owner).on(0), LeftBehind::default());
+}
+
+/// Its clean-up may arrive at any later time.
+#[test]
+fn behind_an_acquire_without_an_answer_a_node_is_asked_under_a_fresh_name() {
+    let owner = Owner::of_nobody("test");
+    let grants = asked(&owner);
+    let key = LockKey::new("", "k").unwrap();
+    let (expire, kind) = (Duration::from_secs(1), Kind::Exclusive);
+    let claim = Claim { key, owner: owner.clone(), expire, kind };
+    let name_there = || grants.claim_on(0, &claim).owner;
+    let mut names = vec![owner.clone()];
+    for answer in [unanswered(true), unanswered(true), granted(false)] {
+        grants.answered(&owner, 0, Moment::ZERO, &unanswered(true));
+        let WinBack { name, former } = grants.ask_again(&owner, 0).unwrap();
+        assert_eq!(former.as_ref(), names.last(), "it is let go of");
+        assert!(!names.contains(&name) && name_there() == name);
+        names.push(name);
+        grants.answered(&owner, 0, Moment::ZERO, &answer);
+    }
+    assert_eq!(grants.confirmed(&owner, 0), Some(Moment::ZERO));
+    // The name stays as long as it is answered.
+    let again = grants.ask_again(&owner, 0).unwrap();
+    assert_eq!((Some(&again.name), again.former), (names.last(), None));
+    let claims = [claim.clone()];
+    assert_eq!(grants.claims_on(0, &claims).unwrap()[0].owner, again.name);
+    let left = grants.end(&owner).on(0);
+    assert_eq!((left.claim(&claim).owner, left.may_land_late), (again.name, true));
+    assert!(grants.claims_on(0, &claims).is_none() && name_there() == owner);
+}
+
+#[test]
+fn what_may_land_late_is_looked_for_when_its_owner_lets_go() {
+    let owner = Owner::of_nobody("test");
+    for (answer, is_left) in [
+        (refused(true), true),
+        (refused(false), false),
+        (unanswered(true), true),
+        (unanswered(false), false),
+    ] {
+        let grants = asked(&owner);
+        assert!(grants.answered(&owner, 0, Moment::ZERO, &answer));
+        let left = LeftBehind { may_be_taken: is_left, may_land_late: is_left, name: None };
+        assert_eq!(grants.end(&owner).on(0), left);
+    }
+}
+
+#[test]
+fn a_node_that_was_never_asked_has_nothing_to_release() {
+    let (grants, owner) = (GrantTable::new(2), Owner::of_nobody("test"));
+    grants.begin(&owner);
+    grants.ask(&owner, 1);
+    let ended = grants.end(&owner);
+    assert_eq!([0, 1].map(|node| ended.on(node).may_be_taken), [false, true]);
+}

@@ -1,0 +1,104 @@
+//! Releases on one node that nobody waits for: after its answer to a release did not come, and
+//! behind an acquire that may still arrive there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::grant_table::LeftBehind;
+use super::member::{Member, NodeAdmission};
+use crate::backend::{Claim, Fault, Found, Release};
+use crate::backoff;
+
+/// When a node is released again on which an acquire may still arrive, after an answer.
+const RELEASE_AGAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
+/// For how long these tasks keep their node for a client that was dropped.
+const LINGER: Duration = Duration::from_secs(3);
+
+impl Member {
+    /// Releases what an owner has on this node, and goes on with that in the background if it
+    /// fails, or if the lock may be acquired once more. `retain_until`: the lock stays taken until
+    /// then.
+    pub(crate) async fn let_go(
+        self: &Arc<Self>,
+        claim: Claim,
+        left: LeftBehind,
+        retain_until: Option<Instant>,
+        within: Duration,
+    ) -> Result<Found, Fault> {
+        let held = left.claim(&claim);
+        let answer = self.backend.release(release(&held, retain_until), within).await;
+        let is_owed = answer.is_err() && left.may_be_taken;
+        if is_owed || left.may_land_late {
+            let failures = u32::from(answer.is_err());
+            self.release_later(held, retain_until, within, left.may_land_late, failures);
+        }
+        if left.name.is_some() {
+            // An acquire under its first name may have arrived in the meantime.
+            let member = Arc::clone(self);
+            tokio::spawn(async move {
+                let answer = member.backend.release(Release::of(&claim), within).await;
+                let failures = u32::from(answer.is_err());
+                member.release_later(claim, None, within, left.may_land_late, failures);
+            });
+        }
+        answer
+    }
+
+    /// Repeats a release on this node until it is answered, or until the lease is over. Behind an
+    /// acquire that may still arrive, it is repeated after an answer as well. `failures`: how many
+    /// of its tries have failed.
+    ///
+    /// The node would keep its vote from others for the whole lease otherwise. While it is down,
+    /// this costs a task that sleeps, for each owner that had the lock there; it gets as few
+    /// commands as from calls (`admit`). A shutdown does not wait for this, as the lock is free on
+    /// a quorum, or its release goes on elsewhere; it ends with the client.
+    fn release_later(
+        self: &Arc<Self>,
+        claim: Claim,
+        retain_until: Option<Instant>,
+        within: Duration,
+        may_land_late: bool,
+        mut failures: u32,
+    ) {
+        let (begun, weak) = (Instant::now(), Arc::downgrade(self));
+        let mut kept = Some(Arc::clone(self));
+        tokio::spawn(async move {
+            let again: &[Duration] = if may_land_late { &RELEASE_AGAIN } else { &[] };
+            let mut again = again.iter();
+            loop {
+                let pause = match failures {
+                    0 => again.next().copied(),
+                    _ => Some(backoff::undone(failures, begun.elapsed(), fastrand::f64())),
+                };
+                let next = pause.map(|pause| Instant::now() + pause);
+                let Some(next) = next.filter(|next| *next < begun + claim.expire) else { return };
+                kept.take_if(|_| begun.elapsed() >= LINGER);
+                sleep_until(next).await;
+                let Some(member) = weak.upgrade() else { return };
+                match member.release_again(release(&claim, retain_until), within).await {
+                    Ok(_) => failures = 0,
+                    Err(fault) if fault.is_final => return,
+                    Err(_) => failures += 1,
+                }
+            }
+        });
+    }
+
+    /// Sends a release, unless the node is down and got a command a moment ago.
+    async fn release_again(&self, release: Release<'_>, within: Duration) -> Result<Found, Fault> {
+        if let NodeAdmission::Skip(fault) = self.admit() {
+            return Err(fault);
+        }
+        let answer = self.backend.release(release, within).await;
+        self.note(&answer);
+        answer
+    }
+}
+
+/// A release of this lock, which stays taken until then.
+fn release(claim: &Claim, retain_until: Option<Instant>) -> Release<'_> {
+    let left = retain_until.map(|until| until.saturating_duration_since(Instant::now()));
+    Release { retain: left.filter(|left| !left.is_zero()), ..Release::of(claim) }
+}

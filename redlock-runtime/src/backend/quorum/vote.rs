@@ -1,0 +1,68 @@
+//! The answer of one node to an acquire, and whether it counts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::grant_table::{GrantTable, LeftBehind, may_land_late};
+use super::member::Member;
+use super::restart_guard::RestartGuard;
+use crate::backend::{Acquired, Claim, Fault};
+use crate::clock::Moment;
+use crate::owner::Owner;
+
+/// Sends `acquire` to one node, and notes its answer, for an owner that the node knows under the
+/// name in the claim. A node that granted the lock after its owner has released is freed again: the
+/// release may have come before the acquire, which takes several steps on a server that has
+/// forgotten its scripts.
+pub(super) async fn ask(
+    member: &Arc<Member>,
+    grants: &GrantTable,
+    guard: Option<&Arc<RestartGuard>>,
+    (owner, claim): (&Owner, &Claim),
+    acquire: impl Future<Output = Result<Acquired, Fault>>,
+    within: Duration,
+) -> Result<Acquired, Fault> {
+    let sent = guard.map_or(Moment::ZERO, |guard| guard.now());
+    let answer = acquire.await;
+    let granted = guard.map_or(sent, |guard| guard.granted(member, sent));
+    if grants.answered(owner, member.number, granted, &answer) {
+        return answer;
+    }
+    let may_land_late = may_land_late(&answer);
+    if may_land_late || matches!(answer, Ok(Acquired::Granted { .. })) {
+        let left = LeftBehind { may_be_taken: true, may_land_late, name: None };
+        let (member, claim) = (Arc::clone(member), claim.clone());
+        // The answer says whether the node is down: it does not wait for this.
+        tokio::spawn(async move { member.let_go(claim, left, None, within).await });
+    }
+    answer
+}
+
+/// One node's answer to `acquire`, if the node has a vote.
+pub(super) async fn vote(
+    member: &Arc<Member>,
+    grants: &GrantTable,
+    guard: Option<&Arc<RestartGuard>>,
+    claim: &Claim,
+    acquire: impl Future<Output = Result<Acquired, Fault>>,
+    within: Duration,
+) -> Result<Acquired, Fault> {
+    let Some(guard) = guard else {
+        return ask(member, grants, None, (&claim.owner, claim), acquire, within).await;
+    };
+    guard.spread(member, within);
+    if let Some(objection) = guard.objection(member) {
+        grants.answered(&claim.owner, member.number, Moment::ZERO, &Err(objection.clone()));
+        return Err(objection);
+    }
+    let asked = (&claim.owner, claim);
+    let answer = ask(member, grants, Some(guard), asked, acquire, within).await;
+    // Noted here, as the caller may get an objection of the restart guard in its place.
+    member.note(&answer);
+    match answer {
+        Ok(Acquired::Granted { .. }) => guard
+            .objection_to_grant(member)
+            .map_or(answer, |objection| Err(Fault { is_unknown: true, ..objection })),
+        other => other,
+    }
+}
