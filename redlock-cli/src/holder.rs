@@ -1,6 +1,6 @@
 //! Who has a lock: by the record of one server, and by those of a group of servers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::owner_value::{OwnerValue, client, retained_by};
@@ -78,6 +78,8 @@ impl Record {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) value: OwnerValue,
+    /// The value on each of the servers: alike but for its last digits.
+    pub(crate) names: BTreeSet<OwnerValue>,
     pub(crate) left: Option<Duration>,
     /// On how many servers.
     pub(crate) votes: usize,
@@ -135,7 +137,7 @@ impl Holder {
         let values = records.clone().map(|record| (&record.value, record.left));
         let first = elected(values, of).into_iter().max_by_key(|owner| owner.votes)?;
         let waiting = records.clone().map(|record| record.waiting).max().unwrap_or(0);
-        let same = records.filter(|record| record.value == first.value);
+        let same = records.filter(|record| record.value.hold() == first.value.hold());
         let mut owners = elected(same.flat_map(Record::owners), of);
         // A marker alone makes no holder.
         let most = owners.iter().map(|owner| owner.votes).max();
@@ -154,17 +156,22 @@ fn elected<'a>(
     values: impl Iterator<Item = (&'a OwnerValue, Option<Duration>)>,
     of: usize,
 ) -> Vec<Owner> {
-    let mut votes: BTreeMap<&OwnerValue, Vec<Option<Duration>>> = BTreeMap::new();
+    let mut votes: BTreeMap<&[u8], Vec<(&OwnerValue, Option<Duration>)>> = BTreeMap::new();
     for (value, left) in values {
-        votes.entry(value).or_default().push(left);
+        votes.entry(value.hold()).or_default().push((value, left));
     }
-    let owner = |(value, mut left): (&OwnerValue, Vec<Option<Duration>>)| {
+    let owner = |named: Vec<(&OwnerValue, Option<Duration>)>| {
+        let mut left: Vec<_> = named.iter().map(|(_, left)| *left).collect();
         // No expiry is the longest.
         left.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
         let votes = left.len();
-        Owner { value: value.clone(), left: left[(of / 2).min(votes - 1)], votes }
+        let count = |value: &OwnerValue| named.iter().filter(|(name, _)| *name == value).count();
+        let names: BTreeSet<OwnerValue> = named.iter().map(|(name, _)| (*name).clone()).collect();
+        let value = names.iter().rev().max_by_key(|name| count(name)).cloned();
+        let value = value.unwrap_or_else(|| "".into());
+        Owner { value, names, left: left[(of / 2).min(votes - 1)], votes }
     };
-    votes.into_iter().map(owner).collect()
+    votes.into_values().map(owner).collect()
 }
 
 fn shown(value: &str, count: usize) -> String {
@@ -211,6 +218,23 @@ mod tests {
         assert_eq!(Holder { unanswered: 1, ..few }.is_held(), None, "that one may have it, too");
     }
 
+    /// A server that was asked again has the owner under another name.
+    #[test]
+    fn the_names_of_one_hold_are_one_holder() {
+        let name = |end: &str| format!("web-3:{}{end}", &RANDOM[..26]);
+        let [first, second, third] = ["aaaaaa", "aaaaab", "aaaaac"].map(name);
+        let other = format!("web-3:{}", RANDOM.replace('0', "1"));
+        let records = [held(&second, 9), held(&first, 8), held(&third, 7), held(&other, 9)];
+        let holder = Holder::among(records.iter(), 5).unwrap();
+        assert_eq!((holder.votes, holder.sole_owner()), (3, Some(&*first)));
+        assert!(holder.is_majority());
+        let names = [&first, &second, &third].map(|name| OwnerValue::from(&**name));
+        assert_eq!(holder.owners[0].names, BTreeSet::from(names));
+        assert_ne!(OwnerValue::from(&*first).hold(), OwnerValue::from(&*other).hold());
+        let readers = [read(&[(&first, 9)]), read(&[(&name("aaaaab"), 9)])];
+        assert_eq!(Holder::among(readers.iter(), 3).unwrap().shown(), "1 reader");
+    }
+
     #[test]
     fn each_reader_needs_a_majority() {
         let records = [read(&[("a", 9), ("b", 5)]), read(&[("b", 4)]), read(&[("b", 3), ("c", 2)])];
@@ -220,7 +244,8 @@ mod tests {
             (Kind::Read, 3, "1 reader".into())
         );
         let left = Some(Duration::from_secs(4));
-        assert_eq!(holder.owners, [Owner { value: "b".into(), left, votes: 3 }]);
+        let names = BTreeSet::from(["b".into()]);
+        assert_eq!(holder.owners, [Owner { value: "b".into(), names, left, votes: 3 }]);
         let records = [read(&[("a", 9)]), read(&[("b", 9)])];
         let holder = Holder::among(records.iter(), 3).unwrap();
         assert!(!holder.is_majority(), "the marker has a majority, and nobody holds the lock");

@@ -9,7 +9,7 @@ use redlock::deadpool_redis::redis;
 
 use crate::args::ReleaseArgs;
 use crate::failure::{self, Failure};
-use crate::holder::{Holder, Kind};
+use crate::holder::{Holder, Kind, Owner};
 use crate::ls::time_left_unless_renewed;
 use crate::output::{complain, plain, say, write_stderr};
 use crate::owner_value::{OwnerValue, retained_by};
@@ -65,12 +65,12 @@ async fn take_from_all(
     survey: &mut Survey,
     name: &str,
     holder: &Holder,
-    owners: &[&OwnerValue],
+    owners: &[&Owner],
 ) -> Result<u8, Failure> {
     let (key, kind) = (plain(name), holder.kind());
     let (mut code, mut failed, mut said) = (LEFT_ALONE, None, Ok(()));
     for (others, owner) in (0..holder.owners.len()).rev().zip(owners) {
-        let who = plain(owner.text());
+        let who = plain(owner.value.text());
         if failed.is_some() {
             complain(&format!("{who} was left alone, and may have lock `{key}` still"));
             continue;
@@ -102,9 +102,12 @@ async fn take_from_all(
 
 /// From whom the lock is to be taken: from its owner, or all who share it, or the one that was
 /// named.
-fn chosen<'a>(holder: &'a Holder, named: Option<&OsStr>) -> Vec<&'a OwnerValue> {
-    let owners = holder.owners.iter().map(|owner| &owner.value);
-    owners.filter(|owner| named.is_none_or(|named| named.as_bytes() == owner.bytes())).collect()
+fn chosen<'a>(holder: &'a Holder, named: Option<&OsStr>) -> Vec<&'a Owner> {
+    let has = |owner: &Owner, named: &OsStr| {
+        owner.names.iter().any(|name| name.bytes() == named.as_bytes())
+    };
+    let owners = holder.owners.iter();
+    owners.filter(|owner| named.is_none_or(|named| has(owner, named))).collect()
 }
 
 /// Says what has happened to an owner, who shared the lock with so many others.
@@ -123,8 +126,8 @@ fn tell(key: &str, kind: Kind, owner: &str, done: Done, others: usize) -> io::Re
     say(&format!("lock {key} was taken from {owner}{what}\n"))
 }
 
-fn is_confirmed(key: &str, holder: &Holder, owners: &[&OwnerValue]) -> Result<bool, Failure> {
-    let owners: Vec<String> = owners.iter().map(|owner| plain(owner.text())).collect();
+fn is_confirmed(key: &str, holder: &Holder, owners: &[&Owner]) -> Result<bool, Failure> {
+    let owners: Vec<String> = owners.iter().map(|owner| plain(owner.value.text())).collect();
     let owners = owners.join(", ");
     if !io::stdin().is_terminal() {
         return Err(Failure::usage(format!(
@@ -142,29 +145,40 @@ fn is_confirmed(key: &str, holder: &Holder, owners: &[&OwnerValue]) -> Result<bo
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Releases the lock on every server where this owner has it. `value`: what stands in the lock.
+/// Releases the lock on every server where this owner has it, under whichever of its names.
+/// `value`: what stands in the lock.
 async fn take_away(
     survey: &mut Survey,
     name: &str,
     kind: Kind,
     value: &OwnerValue,
-    owner: &OwnerValue,
+    owner: &Owner,
 ) -> Result<Done, Failure> {
-    let LockKeys { lock, mark, counter, queue, holders } = survey.keys(name)?;
-    let mut command = redis::cmd("EVAL");
-    if kind.is_shared() {
-        command.arg(operator::shared_release_script()).arg(5);
-        command.arg(lock).arg(holders).arg(mark).arg(counter).arg(queue);
-        command.arg(owner.bytes()).arg(value.bytes());
-    } else {
-        command.arg(operator::release_script()).arg(4);
-        command.arg(lock).arg(mark).arg(counter).arg(queue).arg(owner.bytes());
-    }
+    let LockKeys { lock, mark, counter, queue, holders } = &survey.keys(name)?;
+    let command = |owner: &OwnerValue| {
+        let mut command = redis::cmd("EVAL");
+        if kind.is_shared() {
+            command.arg(operator::shared_release_script()).arg(5);
+            command.arg(lock).arg(holders).arg(mark).arg(counter).arg(queue);
+            command.arg(owner.bytes()).arg(value.bytes());
+        } else {
+            command.arg(operator::release_script()).arg(4);
+            command.arg(lock).arg(mark).arg(counter).arg(queue).arg(owner.bytes());
+        }
+        command
+    };
     let of = survey.masters();
     let mut done = Vec::new();
     let mut errors = Vec::new();
     for node in survey.nodes() {
-        match node.query::<i64>(&command).await {
+        let mut reply = Ok(0);
+        for name in &owner.names {
+            reply = node.query::<i64>(&command(name)).await;
+            if !matches!(reply, Ok(found) if found < 1) {
+                break;
+            }
+        }
+        match reply {
             Ok(2) => done.push(Done::HandedOver),
             Ok(1) => done.push(Done::Released),
             Ok(_) => done.push(Done::LeftAlone),

@@ -136,7 +136,7 @@ impl Board {
             let fresh =
                 || Seen { holder: holder.clone(), held_since: now, waited_since: None, changes: 0 };
             let seen = self.locks.entry(key.clone()).or_insert_with(fresh);
-            if seen.holder.value != holder.value {
+            if seen.holder.value.hold() != holder.value.hold() {
                 seen.held_since = now;
                 seen.changes += 1;
             }

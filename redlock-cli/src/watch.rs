@@ -59,13 +59,13 @@ impl Event {
         after: &'a Look,
         now: Instant,
     ) -> Vec<(Self, Option<&'a str>)> {
-        let is_new = |owner: &&OwnerValue| !before.owners.contains_key(*owner);
+        let is_new = |owner: &&OwnerValue| !before.has(owner);
         let come: Vec<&OwnerValue> = after.owners.keys().filter(is_new).collect();
         let is_group = before.kind == after.kind && before.kind.is_some_and(Kind::is_shared);
         let mut events = Vec::new();
         // Of an end with a successor, who comes is enough.
         for (owner, ends) in before.owners.iter().filter(|_| is_group || come.is_empty()) {
-            if !after.owners.contains_key(owner) {
+            if !after.has(owner) {
                 let event = match ends {
                     _ if retained_by(owner.text()).is_some() => Self::Free,
                     Some(ends) if *ends <= now => Self::Expired,
@@ -90,6 +90,12 @@ impl Event {
 }
 
 impl Look {
+    /// Also under another name.
+    fn has(&self, owner: &OwnerValue) -> bool {
+        let is_same = |known: &OwnerValue| known.hold() == owner.hold();
+        self.owners.contains_key(owner) || self.owners.keys().any(is_same)
+    }
+
     fn sole_owner(&self) -> Option<&str> {
         let owners = self.owners.keys().filter(|_| self.kind == Some(Kind::Exclusive));
         owners.map(OwnerValue::text).next()

@@ -7,6 +7,7 @@ use crate::duration::show;
 use crate::failure::Failure;
 use crate::holder::{Holder, Kind};
 use crate::output::{complain, plain};
+use crate::owner_value::OwnerValue;
 use crate::servers::Servers;
 use crate::survey::Survey;
 
@@ -78,7 +79,8 @@ async fn seen(servers: &Servers, key: &str) -> Option<Holder> {
 }
 
 fn has(holder: &Holder, owner: &str) -> bool {
-    holder.owners.iter().any(|one| one.value.bytes() == owner.as_bytes())
+    let owner = OwnerValue::from(owner);
+    holder.owners.iter().any(|one| one.value.hold() == owner.hold())
 }
 
 /// Who has the lock. `told`: by the error, which does not say of each group how many they are.
@@ -114,6 +116,7 @@ fn is_group(holder: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::time::Duration;
 
     use super::*;
@@ -121,7 +124,12 @@ mod tests {
 
     fn holder(value: &str, owners: &[&str]) -> Holder {
         let left = Some(Duration::from_secs(9));
-        let owner = |value: &&str| Owner { value: (*value).into(), left, votes: 1 };
+        let owner = |value: &&str| Owner {
+            value: (*value).into(),
+            names: BTreeSet::from([(*value).into()]),
+            left,
+            votes: 1,
+        };
         let owners = owners.iter().map(owner).collect();
         Holder { value: value.into(), owners, left, votes: 1, of: 1, unanswered: 0, waiting: 0 }
     }
