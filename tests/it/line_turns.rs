@@ -81,7 +81,7 @@ async fn entries_that_came_back_with_older_data_cost_nobody_a_turn() {
     let client = async || {
         Redlock::builder().url(server.url()).prefix(&*prefix).build().await.expect("it is up")
     };
-    let (holder, served, other) = (client().await, client().await, client().await);
+    let (holder, former, other) = (client().await, client().await, client().await);
     let queue = format!("{{{prefix}k}}:queue");
     let stand = async |count| {
         eventually(secs(15), || async { raw.int(&["LLEN", &queue]).await == count }).await;
@@ -89,7 +89,7 @@ async fn entries_that_came_back_with_older_data_cost_nobody_a_turn() {
     let mut entries = Vec::new();
     for _ in 0..3 {
         let held = holder.lock("k").wait(secs(15)).acquire().await.unwrap();
-        let waiter = tokio::spawn(served.lock("k").wait(secs(15)).acquire());
+        let waiter = tokio::spawn(former.lock("k").wait(secs(15)).acquire());
         stand(1).await;
         entries.extend(lines_of(raw.cmd(&["LRANGE", &queue, "0", "-1"]).await));
         held.release().await.unwrap();

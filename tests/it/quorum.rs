@@ -2,7 +2,7 @@
 
 use redlock::{LockError, LockGuard, LostReason, Redlock, Wait};
 
-use crate::support::{Proxy, Server, eventually, ms, secs, unique_prefix};
+use crate::support::{Proxy, Server, eventually, ms, secs, time_passes, unique_prefix};
 
 async fn masters() -> Vec<Server> {
     let mut masters = Vec::new();
@@ -138,7 +138,7 @@ async fn a_node_whose_connection_broke_at_the_acquire_counts_later() {
     away.black_hole();
     let guard = redlock.lock("k").expire(secs(3)).acquire().await.unwrap();
     // The acquire is given up after 150 ms.
-    tokio::time::sleep(ms(400)).await;
+    time_passes(ms(400)).await;
     away.reset_all();
     away.pass();
     eventually(secs(60), || async { held(&masters, &guard).await == 3 }).await;

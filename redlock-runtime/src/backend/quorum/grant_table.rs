@@ -58,8 +58,8 @@ enum NodeGrant {
 /// What an owner leaves behind on a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct LeftBehind {
-    /// The node may have the lock. Otherwise it was never asked for it, or has said that it does not
-    /// grant it, or an earlier release looks after it.
+    /// The node may have the lock. Otherwise it was never asked for it, or has refused it, or an
+    /// earlier release looks after it.
     pub(crate) may_be_taken: bool,
     /// A late acquire may still take the lock.
     pub(crate) may_land_late: bool,
@@ -76,11 +76,11 @@ impl LeftBehind {
 
 /// What an owner leaves behind on each node; nothing if it is not known any more.
 #[derive(Debug, Default)]
-pub(crate) struct Ended {
+pub(crate) struct LeftOnNodes {
     nodes: Vec<LeftBehind>,
 }
 
-impl Ended {
+impl LeftOnNodes {
     pub(crate) fn on(&self, node: usize) -> LeftBehind {
         self.nodes.get(node).cloned().unwrap_or_default()
     }
@@ -113,14 +113,14 @@ impl GrantTable {
 
     /// The owner releases, or got no lock: no node may get an acquire for it any more. Returns what
     /// it leaves behind.
-    pub(crate) fn end(&self, owner: &Owner) -> Ended {
-        let Some(known) = self.known.lock().remove(owner) else { return Ended::default() };
+    pub(crate) fn end(&self, owner: &Owner) -> LeftOnNodes {
+        let Some(known) = self.known.lock().remove(owner) else { return LeftOnNodes::default() };
         let left = |node: KnownNode| LeftBehind {
             may_be_taken: node.may_land_late || node.grant != NodeGrant::Doubtful,
             may_land_late: node.may_land_late,
             name: node.name,
         };
-        Ended { nodes: known.nodes.into_iter().map(left).collect() }
+        LeftOnNodes { nodes: known.nodes.into_iter().map(left).collect() }
     }
 
     /// The first acquire is about to be sent.

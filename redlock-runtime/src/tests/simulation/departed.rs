@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::network::Network;
 use super::plan::{Plan, Tick};
 use crate::backend::Claim;
-use crate::owner::Owner;
+use crate::owner::{Owner, hold_of};
 
 /// The clean-up behind what may come late is repeated up to three seconds after the release
 /// (`docs/safety.md`). The rest is what a command and its way take.
@@ -18,7 +18,8 @@ const FAILURES: u32 = 1;
 #[derive(Debug, Default)]
 pub(super) struct Departed {
     owners: HashSet<Owner>,
-    failures: HashMap<(Owner, usize), u32>,
+    /// By hold: a node may know the owner under another name.
+    failures: HashMap<(String, usize), u32>,
 }
 
 impl Departed {
@@ -29,14 +30,16 @@ impl Departed {
 
     /// A release on this node was not answered.
     pub(super) fn failed(&mut self, owner: &Owner, node: usize) {
-        *self.failures.entry((owner.clone(), node)).or_default() += 1;
+        let hold = hold_of(owner.as_str()).to_owned();
+        *self.failures.entry((hold, node)).or_default() += 1;
     }
 
     /// A node on which the lock stands at `now`, though nothing kept its owner from releasing it.
     pub(super) fn left_on(&self, network: &Network, claim: &Claim, now: Tick) -> Option<usize> {
         (0..network.nodes.len()).find(|number| {
             let ends = network.nodes[*number].held_until(&claim.key, &claim.owner);
-            let failures = self.failures.get(&(claim.owner.clone(), *number)).copied();
+            let hold = hold_of(claim.owner.as_str()).to_owned();
+            let failures = self.failures.get(&(hold, *number)).copied();
             ends.is_some_and(|ends| ends > now * 1000) && failures.unwrap_or(0) <= FAILURES
         })
     }

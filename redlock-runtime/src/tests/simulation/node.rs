@@ -16,7 +16,7 @@ use crate::backend::{
 use crate::error::NodeErrorKind;
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
-use crate::owner::Owner;
+use crate::owner::{Owner, hold_of};
 
 /// What a client asks of a node.
 #[derive(Debug, Clone)]
@@ -309,10 +309,11 @@ impl Node {
         Some(ends.map_or(Micros::MAX, |ends| self.real(ends + 1)))
     }
 
-    /// Until when a key is this owner's, unless it lets go.
+    /// Until when a key is this owner's, under whichever name, unless it lets go.
     pub(crate) fn held_until(&self, key: &LockKey, owner: &Owner) -> Option<Micros> {
         let lease = self.lease(key.redis_key());
-        lease.filter(|(holder, _)| holder == owner.as_str()).map(|(_, ends)| ends)
+        let is_its = |holder: &str| hold_of(holder) == hold_of(owner.as_str());
+        lease.filter(|(holder, _)| is_its(holder)).map(|(_, ends)| ends)
     }
 
     /// How many locks stand at `at`.

@@ -10,13 +10,13 @@ fn unanswered(is_unknown: bool) -> Result<Acquired, Fault> {
     Err(Fault { nodes: Vec::new(), is_unknown, is_final: false })
 }
 
-fn granted(was_cut: bool) -> Result<Acquired, Fault> {
+fn granted(was_cut: bool) -> Acquired {
     let fencing_tokens = FencingTokens::one(FencingToken::new(7).unwrap());
-    Ok(Acquired::Granted { fencing_tokens, was_cut })
+    Acquired::Granted { fencing_tokens, was_cut }
 }
 
-fn refused(was_cut: bool) -> Result<Acquired, Fault> {
-    Ok(Acquired::Refused { holder: String::new(), free_in: None, was_cut, is_split: false })
+fn refused(was_cut: bool) -> Acquired {
+    Acquired::Refused { holder: String::new(), free_in: None, was_cut, is_split: false }
 }
 
 /// A table of one node, that was asked.
@@ -37,11 +37,11 @@ fn a_node_is_not_asked_again_while_an_acquire_is_on_its_way() {
     assert_eq!(grants.confirmed(&owner, 0), None);
     let again = grants.ask_again(&owner, 0);
     assert_eq!(again, Some(WinBack { name: owner.clone(), former: None }));
-    grants.answered(&owner, 0, sent, &granted(true));
+    grants.answered(&owner, 0, sent, &Ok(granted(true)));
     assert_eq!(grants.confirmed(&owner, 0), Some(sent));
     let left = LeftBehind { may_be_taken: true, may_land_late: true, name: None };
     assert_eq!(grants.end(&owner).on(0), left, "the first try may still land");
-    assert!(!grants.answered(&owner, 0, sent, &granted(true)));
+    assert!(!grants.answered(&owner, 0, sent, &Ok(granted(true))));
     assert_eq!(grants.confirmed(&owner, 0), None);
     assert_eq!(grants.ask_again(&owner, 0), None, "after its end");
     assert_eq!(grants.end(&owner).on(0), LeftBehind::default());
@@ -57,7 +57,7 @@ fn behind_an_acquire_without_an_answer_a_node_is_asked_under_a_fresh_name() {
     let claim = Claim { key, owner: owner.clone(), expire, kind };
     let name_there = || grants.claim_on(0, &claim).owner;
     let mut names = vec![owner.clone()];
-    for answer in [unanswered(true), unanswered(true), granted(false)] {
+    for answer in [unanswered(true), unanswered(true), Ok(granted(false))] {
         grants.answered(&owner, 0, Moment::ZERO, &unanswered(true));
         let WinBack { name, former } = grants.ask_again(&owner, 0).unwrap();
         assert_eq!(former.as_ref(), names.last(), "it is let go of");
@@ -80,8 +80,8 @@ fn behind_an_acquire_without_an_answer_a_node_is_asked_under_a_fresh_name() {
 fn what_may_land_late_is_looked_for_when_its_owner_lets_go() {
     let owner = Owner::of_nobody("test");
     for (answer, is_left) in [
-        (refused(true), true),
-        (refused(false), false),
+        (Ok(refused(true)), true),
+        (Ok(refused(false)), false),
         (unanswered(true), true),
         (unanswered(false), false),
     ] {

@@ -198,8 +198,8 @@ async fn what_is_handed_to_an_owner_that_was_served_is_given_back() {
     let passed = "*6\r\n:2\r\n:1000\r\n$5\r\nother\r\n:1795000000000000\r\n:0\r\n:1";
     for (answer, is_over) in [(kept, false), (passed, true)] {
         let (route, held, next) = (route([answer]), claim(), claim());
-        let token = FencingToken::new(17).unwrap();
-        let tokens = TokensUsed { used: token, reserved: token };
+        let last = FencingToken::new(17).unwrap();
+        let tokens = TokensUsed { used: last, reserved: last };
         assert!(route.rotate(&held, tokens, &next, 8, within).await.is_ok());
         assert_eq!(is_given_back(&route, &held), is_over);
     }
