@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(later.dates(secs(30), Some(&dates)), expected.into());
         let names = |nodes: &[(&str, i64)]| {
             let dates = clocks(nodes, 3_060).dates(secs(30), Some(&dates));
-            dates.keys().map(|name| name.to_string()).collect::<Vec<_>>()
+            dates.keys().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(names(&[("b", 1_060)]), ["b", "c", "client"]);
         assert_eq!(names(&[("b", 1_060), ("d", 1_060)]), ["b", "client", "d"]);
