@@ -2,18 +2,20 @@
 
 #![allow(clippy::doc_markdown, reason = "the comments here are the help that people read")]
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::FalseyValueParser;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use redlock::Wait;
 
 use crate::{duration, failure};
+
+const DEFAULT_PREFIX: &str = "lock:";
 
 /// Runs commands under distributed locks on Redis, and looks after the locks.
 ///
@@ -36,8 +38,15 @@ impl Cli {
         let matches = command.try_get_matches_from_mut(line).map_err(without_wrong_tip)?;
         let cli = Self::from_arg_matches(&matches);
         let mut cli = cli.map_err(|error| error.format(&mut command))?;
-        let source = matches.value_source("sentinel");
-        cli.servers.is_sentinel_on_line = source == Some(ValueSource::CommandLine);
+        let is_on_line =
+            |option: &str| matches.value_source(option) == Some(ValueSource::CommandLine);
+        cli.servers.is_sentinel_on_line = is_on_line("sentinel");
+        cli.servers.forget_blank(is_on_line);
+        if cli.servers.sentinel.is_some() && cli.servers.cluster {
+            let message = "--sentinel and --cluster (REDLOCK_SENTINEL and REDLOCK_CLUSTER) exclude \
+                           each other";
+            return Err(command.error(ErrorKind::ArgumentConflict, message));
+        }
         Ok(cli)
     }
 }
@@ -64,22 +73,43 @@ pub(crate) struct ServerArgs {
     /// A file with URLs, one a line
     #[arg(long, value_name = "FILE", global = true, conflicts_with = "url")]
     pub(crate) url_file: Option<PathBuf>,
-    /// Stands before every key in Redis, as in the services that use the locks
+    /// Stands before every key in Redis, as in the services that use the locks. A blank variable is
+    /// the default; --prefix '' is no prefix
     #[arg(long, value_name = "TEXT", global = true, env = "REDLOCK_PREFIX")]
-    #[arg(default_value = "lock:", hide_env_values = true)]
+    #[arg(default_value = DEFAULT_PREFIX, hide_env_values = true)]
     pub(crate) prefix: String,
     /// The URLs are those of sentinels, which call the master like this. With a login at the
     /// master it is redis://user:password@NAME, and only REDLOCK_SENTINEL may have the password
     #[arg(long, value_name = "NAME", global = true, env = "REDLOCK_SENTINEL")]
-    #[arg(hide_env_values = true, conflicts_with = "cluster")]
+    #[arg(hide_env_values = true)]
     pub(crate) sentinel: Option<String>,
     /// Was the name of the master written on the command line?
     #[arg(skip)]
     pub(crate) is_sentinel_on_line: bool,
     /// The URLs are those of a Redis Cluster
     #[arg(long, global = true, env = "REDLOCK_CLUSTER", hide_env_values = true)]
-    #[arg(value_parser = FalseyValueParser::new())]
+    #[arg(value_parser = switch)]
     pub(crate) cluster: bool,
+}
+
+/// Is the variable of a switch on? A blank one is not, as in the library.
+fn switch(value: &str) -> Result<bool, Infallible> {
+    const OFF: [&str; 7] = ["", "0", "n", "no", "f", "false", "off"];
+    Ok(!OFF.contains(&value.trim().to_lowercase().as_str()))
+}
+
+impl ServerArgs {
+    /// A variable without a value is one that is not set, as in the library: a process without a
+    /// prefix would exclude nobody. What the command line says counts as it is.
+    fn forget_blank(&mut self, is_on_line: impl Fn(&str) -> bool) {
+        if self.prefix.trim().is_empty() && !is_on_line("prefix") {
+            DEFAULT_PREFIX.clone_into(&mut self.prefix);
+        }
+        if !is_on_line("sentinel") {
+            let master = self.sentinel.take().map(|master| master.trim().to_owned());
+            self.sentinel = master.filter(|master| !master.is_empty());
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]

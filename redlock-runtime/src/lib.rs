@@ -12,6 +12,7 @@ mod client;
 mod clock;
 mod denial;
 mod engine;
+mod environment;
 mod error;
 mod executor;
 mod fencing;
@@ -70,7 +71,7 @@ pub mod __operator {
 
     /// The URLs in a list, as in `REDLOCK_URLS`.
     pub fn split_urls(list: &str) -> Vec<String> {
-        crate::global::split(list)
+        crate::environment::split(list)
     }
 }
 

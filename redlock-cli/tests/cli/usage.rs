@@ -130,6 +130,41 @@ async fn a_bad_url_is_named_by_its_place() {
     }
 }
 
+/// As where a file for containers names a variable and leaves its value out.
+#[tokio::test]
+async fn a_blank_variable_is_none() {
+    let server = Server::shared().await;
+    let key = fault_kit::unique_prefix();
+    server.raw().cmd(&["SET", &format!("lock:{key}"), "me", "PX", "60000"]).await;
+    for blank in ["", " "] {
+        let mut show = tool(&server.url_with_password(), &["show", &key]);
+        for name in ["REDLOCK_PREFIX", "REDLOCK_SENTINEL", "REDLOCK_CLUSTER"] {
+            show.env(name, blank);
+        }
+        let shown = ended(show.spawn().unwrap()).await;
+        assert_eq!(shown.code, 0, "{blank:?}: {shown:?}");
+        let mut without = tool(&server.url_with_password(), &["show", &key, "--prefix", ""]);
+        let shown = ended(without.env("REDLOCK_PREFIX", blank).spawn().unwrap()).await;
+        assert_eq!(shown.code, 1, "no prefix was asked for: {shown:?}");
+    }
+    let mut both = tool("redis://a", &["ls", "--sentinel", "m"]);
+    let both = ended(both.env("REDLOCK_CLUSTER", "1").spawn().unwrap()).await;
+    assert!(both.code == 64 && both.stderr.contains("--cluster"), "{both:?}");
+}
+
+#[tokio::test]
+async fn urls_that_are_separated_wrongly_are_told_how() {
+    for (variable, list) in [
+        ("REDLOCK_URLS", "redis://:s3cret@a:1;redis://:s3cret@b:1"),
+        ("REDIS_URL", "redis://:s3cret@a,redis://:s3cret@b"),
+    ] {
+        let mut command = tool("", &["ls"]);
+        let ended = ended(command.env(variable, list).spawn().unwrap()).await;
+        assert!(ended.code == 64 && ended.stderr.contains("separated by commas"), "{ended:?}");
+        assert!(!ended.stderr.contains("s3cret"), "{ended:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_key_that_no_lock_can_have() {
     let server = Server::shared().await;

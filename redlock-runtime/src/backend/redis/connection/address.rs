@@ -52,6 +52,18 @@ pub(crate) fn check_url(url: &str) -> Result<(), LockError> {
 }
 
 pub(crate) fn parse(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
+    // Several URLs in the place of one, or with another separator.
+    let are_several = url.matches("://").count() > 1;
+    read(url, tls).map_err(|error| match error {
+        LockError::Config { message } if are_several => LockError::config(format!(
+            "{message}; is it more than one URL? In REDLOCK_URLS they are separated by commas, and \
+             on the builder they are `.urls([..])`"
+        )),
+        other => other,
+    })
+}
+
+fn read(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
     let shown = without_credentials(url);
     let Some((scheme, rest)) = url.split_once("://") else {
         return Err(LockError::config(format!(
