@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use redlock::{InvalidKeyReason as Reason, LockError, NodeErrorKind as Kind, Redlock, redis_lock};
 
-use crate::fault_kit::{assert_unavailable, client, lock_keys, nothing_left};
+use crate::fault_kit::{assert_unavailable, builder, client, lock_keys, nothing_left};
 use crate::support::{Server, eventually, ms, secs};
 
 /// Keys that are words of something else, and still only keys.
@@ -148,11 +148,17 @@ async fn cluster() -> Server {
     server
 }
 
+/// A client of this server alone, which does not ask at startup whether it belongs to a cluster.
+async fn unchecked(server: &Server) -> (Redlock, String) {
+    let (builder, prefix) = builder(&server.url());
+    (builder.lazy().build().await.unwrap(), prefix)
+}
+
 #[tokio::test]
 async fn all_keys_of_a_lock_are_in_one_slot() {
     let server = cluster().await;
     let raw = server.raw();
-    let (redlock, prefix) = client(&server.url()).await;
+    let (redlock, prefix) = unchecked(&server).await;
     eventually(secs(20), || async { redlock.lock("up").try_acquire().await.map(drop) }).await;
     for name in ODD {
         let guard = redlock.lock(name).acquire().await.unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -180,7 +186,18 @@ async fn a_cluster_that_is_down_is_said_to_be() {
     let server = Server::builder().config("cluster-enabled yes");
     let free = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
     let server = server.config(&format!("cluster-port {free}")).start().await;
-    let (redlock, _) = client(&server.url()).await;
+    let (redlock, _) = unchecked(&server).await;
     let error = redlock.lock("k").try_acquire().await.map(drop).unwrap_err();
     assert_unavailable(&error, Kind::Cluster);
+}
+
+/// It would renew several leases with one script, whose keys are in several slots.
+#[tokio::test]
+async fn a_client_of_one_server_of_a_cluster_is_not_built() {
+    let server = cluster().await;
+    let error = Redlock::connect(server.url()).await.unwrap_err();
+    assert_unavailable(&error, Kind::Cluster);
+    assert!(error.to_string().contains("`.cluster(urls)`"), "{error}");
+    let whole = Redlock::builder().cluster([server.url()]);
+    eventually(secs(20), || async { whole.clone().build().await.map(drop) }).await;
 }

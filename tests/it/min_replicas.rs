@@ -2,7 +2,7 @@
 
 use redlock::{LockError, LostReason, NodeErrorKind, Redlock, RedlockBuilder, Wait};
 
-use crate::support::{Server, eventually, ms, secs, unique_prefix};
+use crate::support::{Server, capture, eventually, ms, secs, unique_prefix};
 
 /// A master and its replica, linked.
 async fn pair() -> (Server, Server) {
@@ -45,6 +45,7 @@ async fn too_few_replicas_are_a_typed_error_and_leave_no_lock() {
     let LockError::Unavailable { nodes, .. } = &error else { panic!("{error}") };
     assert_eq!(nodes[0].kind(), NodeErrorKind::NoReplicas);
     assert!(error.to_string().contains("0 of 1 replicas confirmed"), "{error}");
+    assert!(error.to_string().contains("lower `min_replicas`"), "{error}");
     let is_free = || async {
         let keys = master.raw().keys("*").await;
         keys.iter().all(|key| key.ends_with(":fence"))
@@ -55,6 +56,17 @@ async fn too_few_replicas_are_a_typed_error_and_leave_no_lock() {
     let waiting = tokio::spawn(async move { redlock.lock("k").wait(secs(60)).run(async {}).await });
     replica.thaw();
     waiting.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_master_with_too_few_replicas_is_told_when_the_client_is_built() {
+    let (captured, (master, replica)) = (capture(), pair().await);
+    on(&master).min_replicas(1, ms(200)).build().await.unwrap();
+    assert_eq!(captured.warnings_about(&master.url()).len(), 0);
+    on(&master).min_replicas(2, ms(200)).build().await.unwrap();
+    let event = captured.wait_for(secs(5), &master.url(), "fewer replicas are connected").await;
+    assert_eq!((event.field("connected"), event.field("needed")), (Some("1"), Some("2")));
+    drop(replica);
 }
 
 #[tokio::test]

@@ -111,7 +111,9 @@ async fn the_options_need_the_words_that_are_documented() {
     for server in &servers {
         let refused = format!("{:?}", server.raw().cmd(&["ACL", "LOG"]).await);
         assert_eq!(refused.matches("\"object\"").count(), refused.matches("\"client|set").count());
-        let warnings = captured.warnings_about(&server.addr().to_string());
+        let mut warnings = captured.warnings_about(&server.addr().to_string());
+        // These servers have no replicas.
+        warnings.retain(|event| !event.message.contains("fewer replicas are connected"));
         assert!(warnings.is_empty(), "{warnings:?}");
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use redlock::NodeErrorKind;
 use redlock::deadpool_redis::redis;
 
 use super::finding::Report;
@@ -25,7 +26,7 @@ pub(super) struct Known {
 }
 
 pub(super) async fn check(node: &mut Node, topology: &Topology, report: &mut Report) -> Known {
-    if !reach(node, report).await {
+    if !reach(node, topology, report).await {
         return Known::default();
     }
     let info: String = match node.query(redis::cmd("INFO").arg("everything")).await {
@@ -40,6 +41,9 @@ pub(super) async fn check(node: &mut Node, topology: &Topology, report: &mut Rep
     };
     let info = Info(&info);
     version(info, report);
+    if !mode(info, topology, report) {
+        return Known { is_reachable: true, run_id: None };
+    }
     role(info, topology, report);
     memory(info, report);
     persistence(node, info, topology.is_quorum(), report).await;
@@ -61,10 +65,17 @@ impl<'a> Info<'a> {
 }
 
 /// Asks for the time: that shows whether the server is there, how far away, and what its clock is.
-async fn reach(node: &mut Node, report: &mut Report) -> bool {
+async fn reach(node: &mut Node, topology: &Topology, report: &mut Report) -> bool {
     // The first question connects.
     if let Err(error) = node.query::<Vec<u64>>(&redis::cmd("TIME")).await {
-        report.bad("reachable", error.to_string());
+        // A sentinel tells no time.
+        let info: String = match error.kind() {
+            NodeErrorKind::Refused => node.query(&redis::cmd("INFO")).await.unwrap_or_default(),
+            _ => String::new(),
+        };
+        if mode(Info(&info), topology, report) {
+            report.bad("reachable", error.to_string());
+        }
         return false;
     }
     let mut trips = Vec::new();
@@ -127,6 +138,22 @@ fn version(info: Info<'_>, report: &mut Report) {
     } else {
         report.good("version", format!("{name} {version}"));
     }
+}
+
+/// Is it a server that has locks, and all of them?
+fn mode(info: Info<'_>, topology: &Topology, report: &mut Report) -> bool {
+    let text = match info.field("redis_mode") {
+        Some("sentinel") => {
+            "this is a sentinel, which has no locks; use `--sentinel NAME`, or REDLOCK_SENTINEL"
+        }
+        Some("cluster") if !matches!(topology, Topology::Cluster(_)) => {
+            "this server belongs to a Redis Cluster, and has the locks of its own slots only; use \
+             `--cluster`, or REDLOCK_CLUSTER=1"
+        }
+        _ => return true,
+    };
+    report.bad("mode", text);
+    false
 }
 
 fn role(info: Info<'_>, topology: &Topology, report: &mut Report) {

@@ -74,6 +74,24 @@ async fn a_master_with_a_replica() {
     assert_eq!(finding(&replica, "role").0, "bad");
 }
 
+/// Servers that cannot be asked one by one: neither is fit, and the way out is an option.
+#[tokio::test]
+async fn a_sentinel_and_one_server_of_a_cluster() {
+    let sentinel = Server::builder().sentinel().start().await;
+    let node = Server::builder().cluster().start().await;
+    for (server, option) in [(sentinel, "`--sentinel NAME`"), (node, "`--cluster`")] {
+        let doctor = run(&server, &["doctor", "--json"]).await;
+        assert_eq!(doctor.code, 2, "{doctor:?}");
+        let (grade, text) = finding(&doctor, "mode");
+        assert!(grade == "bad" && text.contains(option), "{text}");
+        assert!(findings(&doctor, "role").is_empty(), "{doctor:?}");
+        let (grade, text) = finding(&doctor, "locking");
+        assert!(grade == "bad" && text.contains(&option[..option.len() - 1][..10]), "{text}");
+        let locked = run(&server, &["run", "k", "true"]).await;
+        assert!(locked.code == 69 && locked.stderr.contains("`--"), "{locked:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_is_away() {
     let url = "redis://:s3cret@127.0.0.1:1";

@@ -250,8 +250,9 @@ impl RedlockBuilder {
     ///
     /// # Errors
     /// [`LockError::Config`] for options that cannot work, [`LockError::Unavailable`] when the
-    /// server cannot be reached, refuses the login, is a replica or too old,
-    /// [`LockError::BackgroundThread`] when the background thread cannot be started.
+    /// server cannot be reached, refuses the login, is a replica, a sentinel, one server of a
+    /// cluster, or too old, [`LockError::BackgroundThread`] when the background thread cannot be
+    /// started.
     ///
     /// # Cancel safety
     /// Dropping the future gives the client up; nothing is left behind.

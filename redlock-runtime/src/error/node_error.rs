@@ -43,6 +43,20 @@ impl NodeError {
         self.message.push_str(more);
     }
 
+    /// What to do about it.
+    fn advice(&self) -> &'static str {
+        match self.kind {
+            NodeErrorKind::Authentication if !self.message.contains("NOAUTH") => {
+                "the server refused this user or password: is it escaped in the URL (`%40` for \
+                 `@`), and does the server have one?"
+            }
+            NodeErrorKind::NoReplicas if !self.message.contains("NOREPLICAS") => {
+                "bring the replicas back, or lower `min_replicas` of this client"
+            }
+            kind => kind.advice(),
+        }
+    }
+
     /// The node's address, without credentials.
     ///
     /// ```
@@ -88,7 +102,7 @@ impl NodeError {
 
 impl fmt::Display for NodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} ({})", self.node, self.message, self.kind.advice())
+        write!(f, "{}: {} ({})", self.node, self.message, self.advice())
     }
 }
 
@@ -136,6 +150,8 @@ pub enum NodeErrorKind {
     NoReplicas,
     /// The server is a read-only replica, or lost its master.
     ReadOnly,
+    /// The server is a sentinel: it has no locks, and knows who does.
+    Sentinel,
     /// The sentinels know no master of this name that is up.
     NoMaster,
     /// The key holds something that is not a lock.
@@ -203,10 +219,15 @@ impl NodeErrorKind {
             Self::CannotPersist => "check the server's disk; its log says why saving fails",
             Self::NoReplicas => "bring the replicas back, or lower `min-replicas-to-write`",
             Self::ReadOnly => "connect to the master",
+            Self::Sentinel => {
+                "use `.sentinel(urls, name)` on the builder, REDLOCK_SENTINEL in the environment, \
+                 or `--sentinel NAME` of the command line"
+            }
             Self::NoMaster => "is the master's name right, or is a failover under way?",
             Self::WrongType => "another program uses this key; set a `prefix` of its own",
             Self::Cluster => {
-                "a Redis Cluster is `.cluster(..)` on the builder; is it up, and are all its slots \
+                "a Redis Cluster is `.cluster(urls)` on the builder, REDLOCK_CLUSTER=1 in the \
+                 environment, or `--cluster` of the command line; is it up, and are all its slots \
                  served?"
             }
             Self::TooManyClients => "raise `maxclients`, or find who leaks connections",

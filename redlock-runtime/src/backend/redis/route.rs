@@ -296,6 +296,9 @@ impl<S: Source> LockBackend for Route<S> {
                 let core = &self.core;
                 // With a restart guard, each connection identifies the server itself.
                 let met = |info: &str| {
+                    if let Some(replicas) = core.min_replicas() {
+                        startup_check::count_replicas(&core.name, info, replicas.needed);
+                    }
                     if !core.identity.is_asking() {
                         core.health.meet(info);
                     }

@@ -67,6 +67,9 @@ async fn ask(
     let info = reply.and_then(text);
     if let Ok(info) = &info {
         met(info);
+        if let Some(unfit) = check_mode(node, info) {
+            return Ok(Some(unfit));
+        }
     }
     judge(node, info)
 }
@@ -94,6 +97,20 @@ fn judge(node: &str, info: RedisResult<String>) -> RedisResult<Option<NodeError>
     }
 }
 
+/// Is it a server that has all locks? One of a cluster has those of its slots, and refuses a script
+/// for several: a client of it alone could not renew two leases at once.
+fn check_mode(node: &str, info: &str) -> Option<NodeError> {
+    let (kind, message) = match field(info, "redis_mode") {
+        Some("sentinel") => (NodeErrorKind::Sentinel, "this is a sentinel, which has no locks"),
+        Some("cluster") => (
+            NodeErrorKind::Cluster,
+            "this server belongs to a Redis Cluster, and has the locks of its own slots only",
+        ),
+        _ => return None,
+    };
+    Some(NodeError::new(node, kind, message))
+}
+
 fn check(node: &str, info: &str) -> Option<NodeError> {
     let unfit = |kind, message| Some(NodeError::new(node, kind, message));
     let version = field(info, "redis_version").unwrap_or_default();
@@ -114,6 +131,21 @@ fn check(node: &str, info: &str) -> Option<NodeError> {
         );
     }
     None
+}
+
+/// Warns where a client asks for more replicas than there are: it would get no lock.
+pub(crate) fn count_replicas(node: &str, info: &str, needed: u32) {
+    let connected = field(info, "connected_slaves").and_then(|count| count.parse::<u32>().ok());
+    if let Some(connected) = connected.filter(|connected| *connected < needed) {
+        tell!(
+            warn,
+            node,
+            connected,
+            needed,
+            "fewer replicas are connected than `min_replicas` asks for: no lock can be taken until \
+             they are back"
+        );
+    }
 }
 
 fn evicts(policy: &str) -> bool {
@@ -163,6 +195,21 @@ mod tests {
         assert!(found(&masters(&new, &old)).await.unwrap().unwrap().contains("(b:2)"));
         assert_eq!(found(&masters(&new, "-NOPERM no info")).await.unwrap(), None);
         assert!(found(&masters(&new, "-LOADING soon")).await.is_err());
+    }
+
+    /// A sentinel has no locks. One server of a cluster serves its own slots only, and refuses
+    /// scripts for keys of several.
+    #[tokio::test]
+    async fn a_server_that_cannot_decide_alone_is_refused() {
+        let of = |mode: &str| bulk(&format!("redis_version:7.0.15\r\nredis_mode:{mode}"));
+        assert_eq!(found(&of("standalone")).await.unwrap(), None);
+        for (mode, way_out) in [("sentinel", ".sentinel(urls, name)"), ("cluster", ".cluster(")] {
+            let text = found(&of(mode)).await.unwrap().unwrap();
+            assert!(text.contains("this is a sentinel") != (mode == "cluster"), "{text}");
+            assert!(text.contains(way_out) && text.contains(&format!("`--{mode}")), "{text}");
+        }
+        let masters = format!("%1\r\n{}\r\n{}", bulk("a:1"), of("cluster"));
+        assert_eq!(found(&masters).await.unwrap(), None, "a client of the whole cluster");
     }
 
     #[test]

@@ -118,6 +118,38 @@ fn the_message_is_what_was_said() {
 }
 
 #[test]
+fn a_login_that_is_missing_is_told_from_one_that_is_refused() {
+    for missing in ["NOAUTH Authentication required", "NOAUTH HELLO must be called with AUTH"] {
+        let text = said(missing).error.to_string();
+        assert!(text.contains("put user and password into the URL"), "{text}");
+    }
+    let refused = [
+        said("WRONGPASS invalid username-password pair or user is disabled."),
+        made(ErrorKind::AuthenticationFailed, "WRONGPASS invalid username-password pair"),
+        made(ErrorKind::AuthenticationFailed, "ERR AUTH <password> called without any password"),
+        made(ErrorKind::Io, "AuthenticationFailed: no"),
+    ];
+    for Diagnosis { error, .. } in refused {
+        let text = error.to_string();
+        let advice = "refused this user or password: is it escaped in the URL (`%40` for `@`), and \
+                      does the server have one?";
+        assert!(text.contains(advice) && !text.contains("put user"), "{text}");
+    }
+}
+
+/// The server can refuse writes, and a client can ask for confirmations.
+#[test]
+fn too_few_replicas_are_told_with_the_option_that_asks_for_them() {
+    for words in ["NOREPLICAS Not enough", "ERR Error running script: -NOREPLICAS Not enough"] {
+        let text = said(words).error.to_string();
+        assert!(text.contains("`min-replicas-to-write`") && !text.contains("min_rep"), "{text}");
+    }
+    let ours = NodeError::new("n", NoReplicas, "0 of 1 replicas confirmed the write");
+    let text = ours.to_string();
+    assert!(text.contains("`min_replicas`") && !text.contains("min-replicas"), "{text}");
+}
+
+#[test]
 fn what_a_server_repeats_of_a_login_is_not_told() {
     let words = "ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'u' 'secret' ";
     let error = said(words).error;
