@@ -78,6 +78,13 @@ async fn a_foreign_record_without_an_expiry_is_respected() {
     raw.cmd(&["SET", &key, "for ever"]).await;
     assert_eq!(holder(redlock.lock("k").wait(ms(80)).acquire().await), "for ever");
     assert_eq!(holder(redlock.lock("k").wait(Wait::Never).acquire().await), "for ever");
+    for request in [redlock.lock("k"), redlock.lock("k").read(), redlock.lock_all(["k", "l"])] {
+        for wait in [Wait::Never, Wait::AtMost(ms(80))] {
+            let text = request.clone().wait(wait).acquire().await.unwrap_err().to_string();
+            assert!(text.contains("has no expiry, so it is no lock of this library"), "{text}");
+            assert!(text.contains("another prefix") && !text.contains("wait longer"), "{text}");
+        }
+    }
     assert_eq!(raw.int(&["PTTL", &key]).await, -1, "left as it was");
     let waiter = redlock.lock("k").wait(secs(30)).acquire();
     let (guard, mended) = tokio::join!(waiter, raw.del(&key));

@@ -18,6 +18,17 @@ fn keys(name: &str, n: usize) -> Vec<String> {
     (0..n).map(|i| format!("{name}-{i}")).collect()
 }
 
+/// It has no locks, but answers INFO.
+#[tokio::test]
+async fn a_sentinel_is_not_taken_for_a_server() {
+    let sentinel = Server::builder().sentinel().start().await;
+    let error = Redlock::connect(sentinel.url()).await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("this is a sentinel"), "{text}");
+    assert!(text.contains("`.sentinel(urls, name)`"), "{text}");
+    assert_eq!(error.retry_after(), None, "time does not help");
+}
+
 async fn nothing_stays_locked(master: &Server) {
     let raw = master.raw();
     eventually(secs(20), || async {

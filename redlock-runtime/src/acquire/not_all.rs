@@ -40,6 +40,7 @@ fn taken(key: &LockKey) -> LockError {
         holder: None,
         is_own: false,
         remaining: None,
+        is_endless: false,
         position: None,
         while_holding: Box::default(),
     }

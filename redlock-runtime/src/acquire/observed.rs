@@ -158,11 +158,14 @@ impl Observed {
         }
         let left = self.ends.map(|ends| ends.since(now));
         let places = self.ahead.zip(before).map(|(ahead, before)| ahead.saturating_add(before));
+        let holder = self.holder.clone().filter(|holder| !holder.is_empty());
         LockError::Timeout {
             key: name,
             waited: now.since(started),
             attempts,
-            holder: self.holder.clone().filter(|holder| !holder.is_empty()),
+            // Without a holder nothing is known of an expiry.
+            is_endless: holder.is_some() && self.free_in.is_none(),
+            holder,
             is_own: false,
             remaining: left.filter(|left| !left.is_zero()),
             position: places.map(|places| NonZeroU32::MIN.saturating_add(places)),

@@ -12,7 +12,7 @@ use crate::state::LostReason;
 ///
 /// Busy ([`Timeout`](Self::Timeout)), lost ([`Lost`](Self::Lost)) and unreachable
 /// ([`Unavailable`](Self::Unavailable)) are three different answers, because a caller does three
-/// different things: try later, compensate, raise the alarm.
+/// different things: try later, compensate, raise the alarm. `docs/errors.md` has a table of all.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -76,6 +76,9 @@ pub enum LockError {
         /// answer had it, less the time since. Of several readers the last lease, of several
         /// permits mostly the first. `None`: it is not known, or over.
         remaining: Option<Duration>,
+        /// The key had no expiry when it was last observed: another program has set it, and it does
+        /// not end by itself.
+        is_endless: bool,
         /// Where the call stood in the wait queue when the server last told: 1 is the next one.
         /// A process before it counts once, however many of its calls wait. `None`: it is not
         /// known, as for calls that did not wait, and where servers keep no queue (several masters,
@@ -227,7 +230,7 @@ impl LockError {
     ///
     /// True for [`Timeout`](Self::Timeout) and [`TurnTaken`](Self::TurnTaken), and for
     /// [`AlreadyHeld`](Self::AlreadyHeld), where the task itself has it: a mistake in the program,
-    /// which no later try mends.
+    /// which no later try mends ([`is_caller_error`](Self::is_caller_error)).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -338,6 +341,7 @@ fn is_for_good(error: &NodeError) -> bool {
             | NodeErrorKind::WrongType
             | NodeErrorKind::Duplicate
             | NodeErrorKind::OtherClock
+            | NodeErrorKind::Sentinel
     )
 }
 

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use super::lock_error::LockError;
-use super::show::{Count, HeldBy, NodeList, On, Place, Seconds, Wanted, WhileHolding};
+use super::show::{
+    Count, HeldBy, NodeList, On, Place, Seconds, Wanted, WayOut, WhileHolding, is_retained,
+};
 use crate::state::LostReason;
 
 impl fmt::Display for LockError {
@@ -53,17 +55,19 @@ impl LockError {
                 holder,
                 is_own,
                 remaining,
+                is_endless,
                 position,
                 while_holding,
             } => {
+                let is_kept = holder.as_deref().is_some_and(is_retained);
                 let holder = HeldBy(holder.as_deref(), *is_own, *remaining);
                 let (place, holding) = (Place(*position), WhileHolding(while_holding));
                 write!(
                     f,
-                    "lock `{key}` was not free within {} ({}){holder}{place}{holding}; wait \
-                     longer, or let the caller try again later",
+                    "lock `{key}` was not free within {} ({}){holder}{place}{holding}; {}",
                     Seconds(*waited),
                     Count(*attempts, "attempt"),
+                    WayOut { is_endless: *is_endless, is_own: *is_own && !is_kept },
                 )
             }
             Self::Lost { key, reason: LostReason::Released, held_for, .. } => write!(
@@ -109,12 +113,17 @@ impl LockError {
                  read lock (`downgrade` makes one of it), the larger number of permits before the \
                  smaller; or allow re-entry where `reentrant = false` forbids it"
             ),
-            Self::InTask { key } => write!(
-                f,
-                "lock `{key}` cannot be waited for by blocking this thread, on which tokio polls \
-                 tasks; await the asynchronous function, or call this one in \
-                 `tokio::task::spawn_blocking`"
-            ),
+            Self::InTask { key } => {
+                if key.is_empty() {
+                    f.write_str("a client cannot be made")?;
+                } else {
+                    write!(f, "lock `{key}` cannot be waited for")?;
+                }
+                f.write_str(
+                    " by blocking this thread, on which tokio polls tasks; await the asynchronous \
+                     function, or call this one in `tokio::task::spawn_blocking`",
+                )
+            }
             Self::TurnTaken { key, waited } => write!(
                 f,
                 "lock `{key}` is held by this task, and another call inside of that hold was not \
@@ -161,7 +170,7 @@ impl LockError {
             Self::AlreadyHeld { key, .. } | Self::TurnTaken { key, .. } => {
                 format!("lock `{key}` is in use by this request already")
             }
-            Self::InvalidKey { .. } => self.to_string(),
+            Self::InvalidKey { .. } => "a value of this request cannot be used".to_owned(),
             Self::Lost { key, .. } | Self::InTask { key } | Self::ExpireTooShort { key, .. } => {
                 format!("lock `{key}` cannot be used like this")
             }
@@ -202,7 +211,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::error::{NodeError, NodeErrorKind};
+    use crate::error::{InvalidKeyReason, NodeError, NodeErrorKind};
 
     #[test]
     fn main_prints_the_message() {
@@ -222,6 +231,17 @@ mod tests {
         assert!(!later.to_string().contains("redis-server"), "{later}");
     }
 
+    /// Users can do nothing about keys, options and hash tags.
+    #[test]
+    fn a_bad_key_is_told_to_users_without_what_it_is() {
+        let key = "stock-{".to_owned();
+        let error =
+            LockError::InvalidKey { key, reason: InvalidKeyReason::ReservedSuffix(":queue") };
+        let text = error.public_message();
+        assert!(text.contains("cannot be used") && !text.contains("stock-{"), "{text}");
+        assert!(!text.contains("lock key") && !text.contains("redis"), "{text}");
+    }
+
     #[test]
     fn messages_name_the_key_the_reason_and_the_next_step() {
         let busy = |holder: &str, remaining, position| LockError::Timeout {
@@ -231,6 +251,7 @@ mod tests {
             holder: Some(holder.into()),
             is_own: holder.starts_with("me:"),
             remaining,
+            is_endless: holder == "foo",
             position: NonZeroU32::new(position),
             while_holding: Box::default(),
         };
@@ -246,7 +267,7 @@ mod tests {
                 3,
                 "; held by web-3:abc, whose lease has 12.0 s left; place 3 of the queue; ",
             ),
-            ("me:abc", 0, "; held by this client itself (me:abc), whose lease has 12.0 s left; w"),
+            ("me:abc", 0, "; held by this client itself (me:abc), whose lease has 12.0 s left; i"),
             ("3 readers", 0, "; held by 3 readers, of whose leases the last has 12.0 s left; wait"),
             ("1 reader", 0, "; held by 1 reader, whose lease has 12.0 s left; wait"),
             ("2 permits", 0, "; held by 2 permits, of whose leases one has 12.0 s left; wait"),
@@ -259,6 +280,13 @@ mod tests {
             let message = busy(holder, twelve, position).to_string();
             assert!(message.contains(said), "{message}");
         }
+        let own = busy("me:abc", twelve, 0).to_string();
+        assert!(own.contains("if that call waits for this one"), "{own}");
+        assert!(own.contains("`protect`") && own.contains("`Lease::scope`"), "{own}");
+        let foreign = busy("foo", None, 0).to_string();
+        let told = "; held by foo; its key has no expiry, so it is no lock of this library";
+        assert!(foreign.contains(told) && !foreign.contains("wait longer"), "{foreign}");
+        assert!(!busy("you:abc", twelve, 0).to_string().contains("`protect`"));
         let lost = LockError::Lost {
             key: "stock-42".into(),
             reason: LostReason::RenewalLimit,

@@ -1,5 +1,6 @@
 //! Every way in which a lock can fail, with messages that say what to do next.
 
+mod blame;
 mod invalid_key;
 mod lock_error;
 mod message;

@@ -72,6 +72,30 @@ fn whose_lease(holder: &str) -> &'static str {
     }
 }
 
+/// What to do about a lock that is taken.
+pub(super) struct WayOut {
+    pub(super) is_endless: bool,
+    pub(super) is_own: bool,
+}
+
+impl fmt::Display for WayOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_endless {
+            return f.write_str(
+                "its key has no expiry, so it is no lock of this library, and does not end by \
+                 itself: delete it where the program that set it does not, or use another prefix",
+            );
+        }
+        if self.is_own {
+            f.write_str(
+                "if that call waits for this one, call below its guard's `protect`, or carry the \
+                 lease into this task with `Lease::scope`; otherwise ",
+            )?;
+        }
+        f.write_str("wait longer, or let the caller try again later")
+    }
+}
+
 /// Where a call stood in the wait queue.
 pub(super) struct Place(pub(super) Option<NonZeroU32>);
 
@@ -100,7 +124,7 @@ impl fmt::Display for WhileHolding<'_> {
 }
 
 /// Is it an owner value of a lock that nobody holds, and that stays taken (`Owner::retained`)?
-fn is_retained(holder: &str) -> bool {
+pub(super) fn is_retained(holder: &str) -> bool {
     holder.rsplit_once(':').is_some_and(|(name, _)| name.ends_with(":retained"))
 }
 

@@ -1,6 +1,7 @@
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use super::*;
+use crate::error::InvalidKeyReason;
 
 fn bounds<T: Error + Send + Sync + UnwindSafe + RefUnwindSafe + Clone + 'static>() {}
 
@@ -27,6 +28,7 @@ fn busy_after(waited: Duration) -> LockError {
         holder: None,
         is_own: false,
         remaining: None,
+        is_endless: false,
         position: None,
         while_holding: Box::default(),
     }
@@ -47,6 +49,55 @@ fn each_error_is_of_one_sort_at_most() {
     assert!(down.iter().all(|error| sorts(error) == (false, true, false)));
     assert!(over.iter().all(|error| sorts(error) == (false, false, true)));
     assert!(other.iter().all(|error| sorts(error) == (false, false, false)));
+}
+
+/// One error of each variant.
+fn each() -> Vec<(&'static str, LockError)> {
+    let key = || "k".to_owned();
+    let (took, waited) = (Duration::from_secs(2), Duration::from_secs(1));
+    vec![
+        ("InvalidKey", LockError::InvalidKey { key: key(), reason: InvalidKeyReason::Empty }),
+        ("Timeout", busy_after(waited)),
+        ("TurnTaken", LockError::TurnTaken { key: key(), waited }),
+        ("Lost", lost(LostReason::Expired)),
+        ("Unavailable", unavailable("k", &[NodeErrorKind::NoReply])),
+        ("TooManyWaiters", LockError::TooManyWaiters { key: key() }),
+        ("ShuttingDown", LockError::ShuttingDown { key: key() }),
+        ("ExpireTooShort", LockError::ExpireTooShort { key: key(), took, expire: waited }),
+        ("BackgroundThread", LockError::BackgroundThread { message: key() }),
+        ("AlreadyHeld", LockError::AlreadyHeld { key: key(), with: vec![] }),
+        ("InTask", LockError::InTask { key: key() }),
+        ("Config", LockError::config("k")),
+        ("NotInitialized", LockError::NotInitialized),
+        ("AlreadyInitialized", LockError::AlreadyInitialized),
+        ("ForkedProcess", LockError::ForkedProcess),
+        ("Lost` with `Released", lost(LostReason::Released)),
+    ]
+}
+
+/// A handler that asks the predicates answers as the table says.
+#[test]
+fn the_table_of_errors_has_each_with_its_status() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/errors.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    assert_eq!(rows.len(), each().len(), "a row for each");
+    for (name, error) in each() {
+        let row = rows.iter().find(|row| row.starts_with(&format!("| `{name}` |")));
+        let cells: Vec<&str> = row.expect(name).split('|').map(str::trim).collect();
+        let status = match &error {
+            error if error.is_invalid_key() => "400",
+            error if error.is_caller_error() => "500",
+            error if error.is_busy() => "409",
+            error if error.is_unavailable() => "503",
+            error => {
+                assert!(error.is_lost(), "{name} is of some sort");
+                "500"
+            }
+        };
+        assert!(cells[3].starts_with(status), "{name}: {cells:?}");
+        assert_eq!(cells[4].starts_with("yes"), error.retry_after().is_some(), "{name}: {cells:?}");
+    }
 }
 
 #[test]
