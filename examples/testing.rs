@@ -5,9 +5,8 @@
 //! minutes in a few milliseconds.
 #![allow(clippy::print_stdout, reason = "an example talks to its reader")]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use redlock::testing::FaultyStore;
 use redlock::{LockError, redis_lock};
 
 /// The code under test, on the global client: bills a customer, which one process does at a time.
@@ -20,9 +19,9 @@ async fn bill(customer: u32) -> Result<u32, LockError> {
 /// With a paused clock, tokio jumps to the next timer as soon as all tasks wait.
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() -> Result<(), LockError> {
-    let store = FaultyStore::new();
+    let store = redlock::testing::FaultyStore::new();
     let redlock = store.client().await?;
-    let (real, virtual_time) = (Instant::now(), tokio::time::Instant::now());
+    let (real, virtual_time) = (std::time::Instant::now(), tokio::time::Instant::now());
 
     store.down();
     let customer = loop {
@@ -46,7 +45,7 @@ async fn main() -> Result<(), LockError> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use redlock::testing::{Command, assert_held, assert_not_held};
+    use redlock::testing::{Command, FaultyStore, assert_held, assert_not_held};
     use redlock::{LostReason, NodeErrorKind, Redlock};
 
     use super::*;

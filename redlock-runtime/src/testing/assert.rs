@@ -35,11 +35,12 @@ macro_rules! assert_held {
     };
 }
 
-/// Asserts that a client does not hold the lock of a key: the opposite of
+/// Asserts that a client does not hold the lock of a key (without the prefix): the opposite of
 /// [`assert_held!`](crate::assert_held). Another client may hold it.
 ///
 /// # Panics
-/// If the lock is held, and if there is no client to ask.
+/// If the lock is held, also where the key is given as it stands in Redis, with the prefix; and if
+/// there is no client to ask.
 ///
 /// ```
 /// use redlock::testing::{FaultyStore, assert_not_held};
@@ -69,10 +70,12 @@ pub fn assert_held_here(key: &(impl AsRef<str> + ?Sized)) {
 /// What `assert_held!(redlock, key)` expands to.
 #[track_caller]
 pub fn assert_held_by(redlock: &impl Borrow<Redlock>, key: &(impl AsRef<str> + ?Sized)) {
-    let (key, held) = (key.as_ref(), held(redlock.borrow()));
+    let (key, redlock) = (key.as_ref(), redlock.borrow());
+    let held = held(redlock);
+    let hint = name_in_redis(redlock, &held, key).unwrap_or_default();
     assert!(
         held.iter().any(|held| held == key),
-        "the lock `{key}` is not held; this client holds {held:?}"
+        "the lock `{key}` is not held; this client holds {held:?}{hint}"
     );
 }
 
@@ -84,9 +87,23 @@ pub fn assert_not_held_here(key: &(impl AsRef<str> + ?Sized)) {
 
 /// What `assert_not_held!(redlock, key)` expands to.
 #[track_caller]
+#[expect(clippy::panic, reason = "an assertion")]
 pub fn assert_not_held_by(redlock: &impl Borrow<Redlock>, key: &(impl AsRef<str> + ?Sized)) {
-    let (key, held) = (key.as_ref(), held(redlock.borrow()));
+    let (key, redlock) = (key.as_ref(), redlock.borrow());
+    let held = held(redlock);
     assert!(!held.iter().any(|held| held == key), "the lock `{key}` is held");
+    if let Some(hint) = name_in_redis(redlock, &held, key) {
+        panic!("a lock is held{hint}");
+    }
+}
+
+/// What to say where `key` is the name that a held lock has in Redis: no lock of the client may be
+/// called so, and the assertion would not look at the lock that is meant.
+fn name_in_redis(redlock: &Redlock, held: &[String], key: &str) -> Option<String> {
+    let bare = key.strip_prefix(redlock.prefix()).filter(|bare| *bare != key)?;
+    held.iter().any(|held| held == bare).then(|| {
+        format!("; `{key}` is what the lock `{bare}` is called in Redis; leave out the prefix")
+    })
 }
 
 /// The keys of the locks that a client holds.

@@ -220,16 +220,32 @@ async fn held_is_what_this_client_has_now() {
     assert_not_held!(other, "k");
     let inside = redlock.scope(async {
         assert_held!("k");
-        assert_not_held!("lock:k");
+        assert_not_held!("lock:j");
     });
     inside.await;
     let message = panics(|| assert_held!(redlock, "j"));
     assert_eq!(message, "the lock `j` is not held; this client holds [\"k\"]");
     assert_eq!(panics(|| assert_not_held!(redlock, "k")), "the lock `k` is held");
+    // The name in Redis: it would never be held.
+    let message = panics(|| assert_not_held!(redlock, "lock:k"));
+    assert!(message.contains("`lock:k` is what the lock `k` is called in Redis"), "{message}");
+    let message = panics(|| assert_held!(redlock, "lock:k"));
+    assert!(message.contains("is called in Redis; leave out the prefix"), "{message}");
     let message = panics(|| assert_held!("k"));
     assert!(message.contains("no client to ask: redlock is not initialized"), "{message}");
     drop(guard);
     assert_not_held!(redlock, "k");
+    assert_not_held!(redlock, "lock:k");
+}
+
+#[tokio::test]
+async fn a_key_is_not_taken_for_the_name_of_another_one_in_redis() {
+    let redlock = FaultyStore::new().client().await.unwrap();
+    let _guard = redlock.lock_all(["a", "lock:b"]).acquire().await.unwrap();
+    assert_held!(redlock, "lock:b");
+    assert_not_held!(redlock, "b");
+    assert!(panics(|| assert_not_held!(redlock, "lock:a")).contains("in Redis"));
+    assert!(panics(|| assert_not_held!(redlock, "lock:lock:b")).contains("in Redis"));
 }
 
 /// Several threads, and no clock that is paused.
