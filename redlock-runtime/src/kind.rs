@@ -30,6 +30,23 @@ impl Kind {
         NonZeroU32::new(count).map(Self::Permits).ok_or_else(none)
     }
 
+    /// What a request asks for that had chosen `before`, and now chooses `next`. An error stays; of
+    /// two choices of one sort, the later counts.
+    pub(crate) fn chosen(
+        before: Result<Self, LockError>,
+        next: Result<Self, LockError>,
+    ) -> Result<Self, LockError> {
+        match (before?, &next) {
+            (Self::Read, Ok(Self::Permits(_)) | Err(_)) | (Self::Permits(_), Ok(Self::Read)) => {
+                Err(LockError::config(
+                    "`read` and `permits` are two kinds of locks, and both were asked for; use one \
+                     of them: any number of readers beside each other, or at most so many holders",
+                ))
+            }
+            _ => next,
+        }
+    }
+
     /// Fails for what several keys cannot be together.
     pub(crate) fn check_several(self, min_hold: Duration) -> Result<(), LockError> {
         if self.is_shared() {

@@ -206,7 +206,7 @@ impl LockRequest {
     /// # Ok(()) }
     /// ```
     pub fn read(mut self) -> Self {
-        self.kind = Ok(Kind::Read);
+        self.kind = Kind::chosen(self.kind, Ok(Kind::Read));
         self
     }
 
@@ -215,9 +215,9 @@ impl LockRequest {
     /// over. Who asks brings its own number: it is admitted while fewer than that many permits are
     /// held, and nobody waits who came before.
     ///
-    /// Zero is a [`LockError::Config`] of [`acquire`](Self::acquire). So is a permit over N
-    /// masters, where it would not be sound: three holders of two permits fit on five nodes, each
-    /// with a majority.
+    /// Zero is a [`LockError::Config`] of [`acquire`](Self::acquire). So is a permit that is a
+    /// [read lock](Self::read) as well, and a permit over N masters, where it would not be sound:
+    /// three holders of two permits fit on five nodes, each with a majority.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -230,7 +230,7 @@ impl LockRequest {
     /// # Ok(()) }
     /// ```
     pub fn permits(mut self, permits: u32) -> Self {
-        self.kind = Kind::permits(permits);
+        self.kind = Kind::chosen(self.kind, Kind::permits(permits));
         self
     }
 

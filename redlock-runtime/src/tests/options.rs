@@ -57,6 +57,20 @@ async fn a_client_name_is_a_short_plain_text_too() {
 }
 
 #[tokio::test]
+async fn a_lock_has_one_kind() {
+    let redlock = Redlock::builder().memory().build().await.unwrap();
+    let lock = || redlock.lock("k");
+    for both in [lock().read().permits(2), lock().permits(2).read(), lock().read().permits(0)] {
+        let text = both.try_acquire().await.unwrap_err().to_string();
+        assert!(text.contains("`read` and `permits` are two kinds of locks"), "{text}");
+        assert!(text.contains("lock `k`"), "{text}");
+    }
+    for one in [lock().read().read(), lock().permits(1).permits(2)] {
+        assert!(one.try_acquire().await.unwrap().is_some());
+    }
+}
+
+#[tokio::test]
 async fn a_mistake_in_the_options_of_a_call_names_the_lock() {
     let redlock = Redlock::builder().memory().build().await.unwrap();
     let nanos = Duration::from_nanos(1);
