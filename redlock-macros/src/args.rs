@@ -63,6 +63,7 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
         names.push(name);
     }
     args.check_kind(&names, errors);
+    args.check_skip(&names, errors);
     // A part without a name was probably meant to be the key.
     if complete && !seen.iter().any(|name| matches!(*name, "key" | "keys")) {
         let message = "`#[redis_lock]` needs a key: `#[redis_lock(key = \"stock-<id>\")]`";
@@ -201,6 +202,17 @@ impl Args {
                 "`min_hold` cannot be combined with {kind}: it keeps a lock of a single holder"
             );
             errors.at(min_hold.span(), message);
+        }
+    }
+
+    /// Reports a call that skips what is busy, and waits until it is not.
+    fn check_skip(&self, names: &[Ident], errors: &mut Errors) {
+        let skips = names.iter().find(|name| name.unraw() == "on_busy");
+        if let (Some(Time::Forever), true, Some(skips)) = (&self.wait, self.skips_busy, skips) {
+            let message = "`on_busy = \"skip\"` and `wait = \"forever\"` exclude each other: a \
+                           call that waits without an end never finds the lock busy; write how \
+                           long it waits before it skips, as in `wait = \"0s\"`";
+            errors.at(skips.span(), message);
         }
     }
 

@@ -103,6 +103,7 @@ pub(crate) fn plan(mut args: Args, function: Function, errors: &mut Errors) -> O
         errors.push(trap);
     }
     check_words(&args, &known, errors);
+    check_twins(&function, &read_by(&args, key.as_ref()), errors);
     Some(Plan { function, args, key, shape, hoisted, names })
 }
 
@@ -173,6 +174,24 @@ fn check_words(args: &Args, names: &[Ident], errors: &mut Errors) {
         if let Some(message) = values::instead_of_word(option, &word.to_string()) {
             errors.at(word.span(), message);
         }
+    }
+}
+
+/// Two parameters of one name, of which a macro has named one: what the key reads would be the
+/// first of them. Those under `#[cfg]` may be one parameter.
+fn check_twins(function: &Function, read: &TokenStream, errors: &mut Errors) {
+    let mut seen: Vec<Ident> = Vec::new();
+    for binding in function.bindings().into_iter().filter(|binding| binding.cfgs.is_empty()) {
+        let name = binding.name;
+        let is_twin = seen.contains(&name);
+        if is_twin && hygiene::mentions(read.clone(), std::slice::from_ref(&name)) {
+            let message = format!(
+                "two parameters are called `{name}`, as a macro has named one of them, and the key \
+                 or an option reads `{name}`: give one of them another name"
+            );
+            errors.at(name.span(), message);
+        }
+        seen.push(name);
     }
 }
 

@@ -9,9 +9,49 @@ use crate::hygiene;
 use crate::part::Part;
 use crate::template::{self, Template};
 
+/// A template in which an argument is named in a way that is no placeholder.
+pub(crate) fn in_template(template: &Template, names: &[Ident]) -> Option<Error> {
+    in_brackets(template, names).or_else(|| behind_sign(template, names))
+}
+
+/// A template in which `:id`, `$id` or `#id` names an argument that no placeholder reads. Behind a
+/// word, `:` and `#` are delimiters: `stock:id` is ordinary text.
+fn behind_sign(template: &Template, names: &[Ident]) -> Option<Error> {
+    let values = || template.parts.iter().filter_map(Part::expr).map(ToTokens::to_token_stream);
+    let is_read =
+        |name: &Ident| values().any(|value| hygiene::mentions(value, std::slice::from_ref(name)));
+    let mut before = None;
+    let found = template.parts.iter().find_map(|part| {
+        let Part::Text(text) = part else {
+            before = Some(VALUE);
+            return None;
+        };
+        let found = text.match_indices([':', '$', '#']).find_map(|(at, sign)| {
+            let before = text[..at].chars().next_back().or(before);
+            let joins = |c| is_word(c) && sign != "$" || [':', '$', '#'].contains(&c);
+            let word = first_word(&text[at + sign.len()..]);
+            let names_one = || names.iter().any(|name| name.unraw() == word && !is_read(name));
+            (!before.is_some_and(joins) && names_one()).then_some((sign, word))
+        });
+        before = text.chars().next_back();
+        found
+    });
+    let (sign, word) = found?;
+    let message = format!(
+        "`{sign}{word}` is plain text in a template, so that calls with another `{word}` would \
+         share one lock; write `<{word}>`. Where the text is meant, give the key as an expression, \
+         such as a constant"
+    );
+    let start = template.literal.value().find(&[sign, word].concat()).unwrap_or_default();
+    Some(template::error(&template.literal, start, start + sign.len() + word.len(), message))
+}
+
+/// Stands for the text of a placeholder, of which nothing is known but that it is a word.
+const VALUE: char = 'v';
+
 /// A template without placeholders in which `{id}`, or the `<id>` of `<<id>>`, names an argument,
 /// whether it is closed or not.
-pub(crate) fn in_template(template: &Template, names: &[Ident]) -> Option<Error> {
+fn in_brackets(template: &Template, names: &[Ident]) -> Option<Error> {
     let [Part::Text(text)] = template.parts.as_slice() else { return None };
     let written = template.literal.value();
     let (close, inner, shown) = [('{', "{", '}', "}"), ('<', "<<", '>', ">>")]
@@ -52,8 +92,13 @@ pub(crate) fn in_expression(expr: &Expr, names: &[Ident]) -> Option<Error> {
 /// The first of `names` that follows an unclosed bracket.
 fn unclosed<'a>(text: &'a str, open: char, close: char, names: &[Ident]) -> Option<&'a str> {
     let inner = &text[text.rfind(open)? + open.len_utf8()..];
-    let word = &inner[..inner.find(|c: char| !is_word(c)).unwrap_or(inner.len())];
+    let word = first_word(inner);
     (!inner.contains(close) && names.iter().any(|name| name.unraw() == word)).then_some(word)
+}
+
+/// The word that `text` begins with; it may be empty.
+fn first_word(text: &str) -> &str {
+    &text[..text.find(|c| !is_word(c)).unwrap_or(text.len())]
 }
 
 fn is_word(c: char) -> bool {
@@ -65,8 +110,7 @@ fn named<'a>(text: &'a str, open: char, close: char, names: &[Ident]) -> Option<
     text.match_indices(open).find_map(|(at, _)| {
         let inner = &text[at + open.len_utf8()..];
         let inner = &inner[..inner.find(close)?];
-        let word = inner.trim_start();
-        let word = &word[..word.find(|c| !is_word(c)).unwrap_or(word.len())];
+        let word = first_word(inner.trim_start());
         names.iter().any(|name| name.unraw() == word).then_some(inner)
     })
 }

@@ -19,18 +19,34 @@ fn problems(tokens: TokenStream) -> Vec<String> {
 #[test]
 fn all_options_are_read() {
     let (args, errors) = parsed(quote! {
-        key = "stock-<id>", expire = "1m30s", wait = "forever", max_renew = 5, on_error = panic,
+        key = "stock-<id>", expire = "1m30s", wait = "2m", max_renew = 5, on_error = panic,
         client = &self.locks, release = "await", reentrant = false, crate = a::b,
         on_busy = "skip", mode = "read",
     });
     assert!(errors.is_empty(), "{errors:?}");
     assert!(matches!(args.key, Some(Key::Template(text)) if text.value() == "stock-<id>"));
     assert!(matches!(args.expire, Some(Time::Millis(90_000))));
-    assert!(matches!(args.wait, Some(Time::Forever)));
+    assert!(matches!(args.wait, Some(Time::Millis(120_000))));
     assert!(matches!(args.max_renew, Some(Count::Known(5))));
     assert!(matches!(args.on_error, OnError::Panic));
     assert!(args.client.is_some() && args.krate.is_some());
     assert!(args.awaits_release && !args.reentrant && args.skips_busy && args.mode == Mode::Read);
+}
+
+/// A call that waits without an end never skips.
+#[test]
+fn a_wait_without_an_end_skips_nothing() {
+    let (args, errors) = parsed(quote!(key = "k", wait = "forever"));
+    assert!(errors.is_empty() && matches!(args.wait, Some(Time::Forever)));
+    for skips in [
+        quote!(key = "k", wait = "forever", on_busy = "skip"),
+        quote!(key = "k", on_busy = "skip", wait = "forever"),
+    ] {
+        let (_, errors) = parsed(skips);
+        assert!(matches!(&errors[..], [only] if only.contains("exclude each other")), "{errors:?}");
+    }
+    let (_, errors) = parsed(quote!(key = "k", on_busy = "error", wait = "forever"));
+    assert!(errors.is_empty(), "{errors:?}");
 }
 
 #[test]

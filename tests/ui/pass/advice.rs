@@ -33,6 +33,18 @@ async fn hash_tag(stock: &mut u64, id: u64) -> Answer {
     Ok(id)
 }
 
+// `"stock-:id"`, `"stock-$id"`, `"stock-#id"`
+#[redis_lock(key = "stock-<id>")]
+async fn signs(id: u64) -> Answer {
+    Ok(id)
+}
+
+// Ordinary text that ends with the name of an argument.
+#[redis_lock(keys = ["settings:id", "settings::id", "settings#id", "settings-:idea", "-:<id>:id"])]
+async fn signs_are_meant(id: u64) -> Answer {
+    Ok(id)
+}
+
 // `format!("k-<id>")`
 #[redis_lock(key = format!("<k>-{id}"))]
 async fn formatted(id: u64) -> Answer {
@@ -147,6 +159,7 @@ async fn panics() -> u64 {
 
 fn main() {
     drop(placeholders(1, "pen"));
+    drop((signs(1), signs_are_meant(1)));
     drop((braces_are_meant(1), brackets_are_meant(1), hash_tag(&mut 1, 1), formatted(1)));
     drop((parentheses(1), padded(1), quoted(), forever()));
     drop((an_argument_of_that_name(std::time::Duration::ZERO), a_constant_of_that_name()));
