@@ -2,7 +2,8 @@
 
 use super::process::PerProcess;
 use super::{environment, process};
-use crate::client::{IntoRedlock, Redlock, in_scope};
+use crate::blocking::block_on;
+use crate::client::{IntoRedlock, Redlock, check_may_block, in_scope};
 use crate::error::LockError;
 
 static GLOBAL: PerProcess<Redlock> = PerProcess::new();
@@ -39,6 +40,30 @@ pub async fn init(client: impl IntoRedlock) -> Result<Redlock, LockError> {
     let redlock = client.into_redlock().await?;
     redlock.install()?;
     Ok(redlock)
+}
+
+/// [`init`] for a program without asynchronous code: blocks the thread until the servers have
+/// answered. It needs no runtime. Later calls are
+/// [`acquire_blocking`](crate::LockRequest::acquire_blocking) and
+/// [`release_blocking`](crate::LockGuard::release_blocking).
+///
+/// # Errors
+/// As [`init`], and [`LockError::InTask`] in a task of tokio, whose thread must not be blocked.
+///
+/// ```
+/// use redlock::{LockError, Redlock};
+///
+/// fn main() -> Result<(), LockError> {
+///     redlock::init_blocking(Redlock::builder().memory())?; // or "redis://127.0.0.1:6379"
+///     let guard = redlock::global()?.lock("stock-42").acquire_blocking()?;
+///     guard.check()?; // before a step that must not happen without the lock
+///     guard.release_blocking()?;
+///     Ok(())
+/// }
+/// ```
+pub fn init_blocking(client: impl IntoRedlock) -> Result<Redlock, LockError> {
+    check_may_block("")?;
+    block_on(init(client))
 }
 
 /// [`init`] from the environment.

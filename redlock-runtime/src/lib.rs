@@ -52,7 +52,7 @@ pub use client::{ClientScope, HeldLock, IntoRedlock, LockRequest, Redlock, Redlo
 pub use deadpool_redis;
 pub use error::{InvalidKeyReason, LockError, NodeError, NodeErrorKind};
 pub use fencing::{FencingToken, InvalidFencingToken};
-pub use global::{global, init, init_from_env};
+pub use global::{global, init, init_blocking, init_from_env};
 pub use guard::LockGuard;
 pub use health::{Health, NodeHealth};
 pub use lease::{Lease, Scoped};

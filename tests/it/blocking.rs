@@ -124,6 +124,35 @@ async fn is_refused(redlock: &Redlock) {
     assert_eq!(spawn_blocking(lock(request)).await.unwrap(), Ok(Released::Released));
 }
 
+/// From the client to the release.
+#[tokio::test]
+async fn a_program_without_a_runtime_makes_its_client_itself() {
+    let server = Server::start().await;
+    let url = server.url();
+    let work = move || {
+        let thread = thread::spawn(move || {
+            assert!(tokio::runtime::Handle::try_current().is_err());
+            let redlock = Redlock::builder().url(url.as_str()).reply_timeout(LONG);
+            let redlock = redlock.build_blocking().unwrap();
+            let released = redlock.lock("k").acquire_blocking().unwrap().release_blocking();
+            assert_eq!(released, Ok(Released::Released));
+            let nowhere = Redlock::builder().url("redis://127.0.0.1:1").build_blocking();
+            assert!(nowhere.unwrap_err().is_unavailable());
+        });
+        thread.join().unwrap();
+    };
+    on_a_thread(work).await;
+    for outcome in [
+        Redlock::builder().url(server.url()).build_blocking(),
+        redlock::init_blocking(server.url()),
+    ] {
+        let error = outcome.unwrap_err();
+        assert!(matches!(error, LockError::InTask { .. }) && error.key().is_none(), "{error}");
+        assert!(error.to_string().starts_with("a client cannot be made"), "{error}");
+    }
+    assert!(redlock::global().is_err(), "none was made");
+}
+
 #[tokio::test]
 async fn a_task_of_one_thread_is_told_that_it_may_not_block() {
     let server = Server::shared().await;

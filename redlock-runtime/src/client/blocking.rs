@@ -1,10 +1,38 @@
 //! Locks for threads without asynchronous code.
 
+use super::builder::RedlockBuilder;
+use super::redlock::Redlock;
 use super::request::LockRequest;
 use crate::blocking::{block_on, is_in_task};
 use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::state::Released;
+
+impl RedlockBuilder {
+    /// As [`build`](Self::build), for a program without asynchronous code: blocks the thread until
+    /// the servers have answered. It needs no runtime; the connections belong to the background
+    /// thread of the library. [`init_blocking`](crate::init_blocking) makes the client global.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), and [`LockError::InTask`] in a task of tokio, whose thread must
+    /// not be blocked.
+    ///
+    /// ```no_run
+    /// use redlock::{LockError, Redlock};
+    ///
+    /// fn main() -> Result<(), LockError> {
+    ///     let redlock = Redlock::builder().url("redis://127.0.0.1:6379").build_blocking()?;
+    ///     let guard = redlock.lock("stock-42").acquire_blocking()?;
+    ///     guard.check()?; // before a step that must not happen without the lock
+    ///     guard.release_blocking()?;
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn build_blocking(self) -> Result<Redlock, LockError> {
+        check_may_block("")?;
+        block_on(self.build())
+    }
+}
 
 impl LockRequest {
     /// As [`acquire`](Self::acquire), for a thread without asynchronous code: blocks it until the
@@ -31,9 +59,7 @@ impl LockRequest {
     ///
     /// ```
     /// # fn main() -> Result<(), redlock::LockError> {
-    /// # let runtime = tokio::runtime::Runtime::new().unwrap();
-    /// # let redlock = runtime.block_on(redlock::Redlock::builder().memory().build())?;
-    /// # drop(runtime);
+    /// # let redlock = redlock::Redlock::builder().memory().build_blocking()?;
     /// let worker = std::thread::spawn(move || {
     ///     let guard = redlock.lock("stock-42").acquire_blocking()?;
     ///     guard.check()?; // before a step that must not happen without the lock
@@ -56,9 +82,7 @@ impl LockRequest {
     ///
     /// ```
     /// # fn main() -> Result<(), redlock::LockError> {
-    /// # let runtime = tokio::runtime::Runtime::new().unwrap();
-    /// # let redlock = runtime.block_on(redlock::Redlock::builder().memory().build())?;
-    /// # drop(runtime);
+    /// # let redlock = redlock::Redlock::builder().memory().build_blocking()?;
     /// let held = redlock.lock("nightly").acquire_blocking()?;
     /// assert!(redlock.lock("nightly").try_acquire_blocking()?.is_none());
     /// drop(held);
@@ -83,9 +107,7 @@ impl LockGuard {
     ///
     /// ```
     /// # fn main() -> Result<(), redlock::LockError> {
-    /// # let runtime = tokio::runtime::Runtime::new().unwrap();
-    /// # let redlock = runtime.block_on(redlock::Redlock::builder().memory().build())?;
-    /// # drop(runtime);
+    /// # let redlock = redlock::Redlock::builder().memory().build_blocking()?;
     /// let guard = redlock.lock("stock-42").acquire_blocking()?;
     /// if guard.release_blocking()? != redlock::Released::Released {
     ///     println!("somebody else may have worked at the same time: check the stock");
@@ -98,6 +120,7 @@ impl LockGuard {
     }
 }
 
-fn check_may_block(key: &str) -> Result<(), LockError> {
+/// Fails in a task, whose thread must not be blocked; `key` is empty where it is about no lock.
+pub(crate) fn check_may_block(key: &str) -> Result<(), LockError> {
     if is_in_task() { Err(LockError::InTask { key: key.to_owned() }) } else { Ok(()) }
 }

@@ -17,6 +17,7 @@ mod scope;
 mod servers;
 mod topology;
 
+pub(crate) use blocking::check_may_block;
 pub use builder::RedlockBuilder;
 pub use held::HeldLock;
 pub use into_redlock::IntoRedlock;
