@@ -231,12 +231,17 @@ async fn a_whole_cluster_may_go_and_come_back() {
 #[tokio::test]
 async fn a_plain_client_is_told_that_this_is_a_cluster() {
     let cluster = Cluster::start_with(secs(60), &[]).await;
-    let redlock = Redlock::connect(cluster.nodes()[0].url()).await.unwrap();
+    let url = cluster.nodes()[0].url();
+    let at_startup = Redlock::connect(url.as_str()).await.unwrap_err();
+    // A client that does not ask then is told by the first lock that stands elsewhere.
+    let redlock = Redlock::builder().url(url).lazy().build().await.unwrap();
     let elsewhere = on(&cluster, &cluster.nodes()[1], &keys("k", 50)).await[0];
     let lock = redlock.lock(format!("k-{elsewhere}")).wait(secs(20));
-    let error = within(secs(10), lock.acquire()).await.unwrap_err();
-    assert_eq!(kind_of(&error), NodeErrorKind::Cluster);
-    assert!(error.to_string().contains(".cluster(..)"), "{error}");
+    let at_lock = within(secs(10), lock.acquire()).await.unwrap_err();
+    for error in [at_startup, at_lock] {
+        assert_eq!(kind_of(&error), NodeErrorKind::Cluster);
+        assert!(error.to_string().contains(".cluster(urls)"), "{error}");
+    }
 }
 
 #[tokio::test]
