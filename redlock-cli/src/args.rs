@@ -2,11 +2,11 @@
 
 #![allow(clippy::doc_markdown, reason = "the comments here are the help that people read")]
 
-use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{StringValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -38,10 +38,7 @@ impl Cli {
         let matches = command.try_get_matches_from_mut(line).map_err(without_wrong_tip)?;
         let cli = Self::from_arg_matches(&matches);
         let mut cli = cli.map_err(|error| error.format(&mut command))?;
-        let is_on_line =
-            |option: &str| matches.value_source(option) == Some(ValueSource::CommandLine);
-        cli.servers.is_sentinel_on_line = is_on_line("sentinel");
-        cli.servers.forget_blank(is_on_line);
+        cli.servers.settle(|option| matches.value_source(option) == Some(ValueSource::CommandLine));
         if cli.servers.sentinel.is_some() && cli.servers.cluster {
             let message = "--sentinel and --cluster (REDLOCK_SENTINEL and REDLOCK_CLUSTER) exclude \
                            each other";
@@ -88,24 +85,25 @@ pub(crate) struct ServerArgs {
     pub(crate) is_sentinel_on_line: bool,
     /// The URLs are those of a Redis Cluster
     #[arg(long, global = true, env = "REDLOCK_CLUSTER", hide_env_values = true)]
-    #[arg(value_parser = switch)]
+    #[arg(value_parser = StringValueParser::new().map(|value| is_on(&value)))]
     pub(crate) cluster: bool,
 }
 
 /// Is the variable of a switch on? A blank one is not, as in the library.
-fn switch(value: &str) -> Result<bool, Infallible> {
+fn is_on(value: &str) -> bool {
     const OFF: [&str; 7] = ["", "0", "n", "no", "f", "false", "off"];
-    Ok(!OFF.contains(&value.trim().to_lowercase().as_str()))
+    !OFF.contains(&value.trim().to_lowercase().as_str())
 }
 
 impl ServerArgs {
     /// A variable without a value is one that is not set, as in the library: a process without a
     /// prefix would exclude nobody. What the command line says counts as it is.
-    fn forget_blank(&mut self, is_on_line: impl Fn(&str) -> bool) {
+    fn settle(&mut self, is_on_line: impl Fn(&str) -> bool) {
+        self.is_sentinel_on_line = is_on_line("sentinel");
         if self.prefix.trim().is_empty() && !is_on_line("prefix") {
             DEFAULT_PREFIX.clone_into(&mut self.prefix);
         }
-        if !is_on_line("sentinel") {
+        if !self.is_sentinel_on_line {
             let master = self.sentinel.take().map(|master| master.trim().to_owned());
             self.sentinel = master.filter(|master| !master.is_empty());
         }

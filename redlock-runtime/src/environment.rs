@@ -51,7 +51,7 @@ fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<RedlockBu
         Some(prefix) => builder.prefix(prefix),
         None => builder,
     };
-    at(builder, urls, master, is_cluster)
+    at(builder, urls, master.as_deref(), is_cluster)
 }
 
 /// Fails for a URL that cannot work. The error may show nothing of it that could be a password.
@@ -66,7 +66,7 @@ fn check(url: &str, place: impl Fn() -> String) -> Result<(), LockError> {
 fn at(
     builder: RedlockBuilder,
     urls: Vec<String>,
-    master: Option<String>,
+    master: Option<&str>,
     is_cluster: bool,
 ) -> Result<RedlockBuilder, LockError> {
     if master.is_some() && is_cluster {
@@ -88,7 +88,7 @@ fn at(
     if let Some(master) = master {
         // A name without a login is no URL.
         if master.contains("://") {
-            check(&master, || format!("the value of {SENTINEL}"))?;
+            check(master, || format!("the value of {SENTINEL}"))?;
         }
         return Ok(builder.sentinel(urls, master));
     }
