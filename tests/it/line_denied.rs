@@ -58,6 +58,30 @@ async fn without_memory_a_lock_goes_to_the_next_in_line() {
     assert_eq!(lock.holder().await, None);
 }
 
+/// A reader that was told late claims by an acquire what it was handed.
+#[tokio::test]
+async fn without_memory_a_reader_claims_what_it_has_and_no_other_one_enters() {
+    let text = [shared!("quick_acquire.lua"), HEAD, shared!("join.lua"), shared!("acquire.lua")];
+    let text = text.concat();
+    let server = Server::start().await;
+    let lock = Lock::new(server.raw());
+    let holders = format!("{{{}}}:holders", lock.key);
+    let acquire = async |owner: &str| {
+        let keys = ["5", &lock.key, &lock.mark, &lock.fence, &lock.queue, &holders];
+        let words = [&["EVAL", &text][..], &keys, &[owner, "10000", "20000", "r"]].concat();
+        lock.raw.try_cmd(&words).await.map(lines_of).map_err(|error| error.to_string())
+    };
+    assert_eq!(acquire("a").await.unwrap()[0], "1");
+    for writers in 0..=1 {
+        assert_eq!(lock.waiting().await, writers);
+        lock.raw.cmd(&["CONFIG", "SET", "maxmemory", "1"]).await;
+        assert_eq!(acquire("a").await.unwrap()[0], "1");
+        assert!(writers == 1 || acquire("b").await.unwrap_err().contains("OOM"));
+        lock.raw.cmd(&["CONFIG", "SET", "maxmemory", "0"]).await;
+        lock.join_on("writer", NOBODY).await.unwrap();
+    }
+}
+
 /// Each of the words that a line needs and a lock does not.
 #[tokio::test]
 async fn a_user_without_the_words_of_a_line_releases_and_is_told() {

@@ -19,7 +19,7 @@ pub(crate) fn scripts() -> [&'static str; 6] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "14f61011b8cf71ec08640549f8dd98a8808897cd"),
+        (&acquire::SCRIPT, "01946470e640efade215ed0e23a725ce32db8193"),
         (&enqueue::SCRIPT, "e39877b3ed4f075b5e9414f9e5ea4b9623e50b2e"),
         (&release::SCRIPT, "f09cb41c58f56dcb4d02de34bb5aa8cad4aef058"),
         (&renew::SCRIPT, "82eda931affe8c696035051747a4a2c9db57c0b5"),

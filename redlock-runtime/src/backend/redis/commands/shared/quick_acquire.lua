@@ -19,24 +19,26 @@ do
       local fencing_token, mark_life =
         math.max(next_token, now), 172800000 + math.max(0, next_token - now) / 1000
       local token_text = string.format('%.0f', fencing_token)
-      -- The mark first, the lock last: a script that fails half-way is not rolled back.
-      redis.call('SET', mark, token_text, 'PX', string.format('%.0f', mark_life))
-      if stored[2] then
-        -- The counter would be below this fencing token.
-        redis.call('DEL', counter)
+      -- The mark first, the lock last: a script that fails half-way is not rolled back. What is
+      -- refused here is left to the other parts: at `maxmemory` they serve a reader that claims.
+      if not redis.pcall('SET', mark, token_text, 'PX', string.format('%.0f', mark_life)).err then
+        if stored[2] then
+          -- The counter would be below this fencing token.
+          redis.call('DEL', counter)
+        end
+        if not holder then
+          redis.call('ZREMRANGEBYSCORE', holders, '-inf', '+inf')
+        end
+        -- An even end: the owner was not invited.
+        redis.call('ZADD', holders, string.format('%.0f', now - now % 2 + expire * 1000), ARGV[1])
+        local remaining = holder and redis.call('PTTL', lock) or 0
+        -- Always set: a set of holders that was deleted by hand is new, and has no expiry.
+        redis.call('PEXPIRE', holders, string.format('%.0f', math.max(remaining, expire)))
+        if remaining < expire then
+          redis.call('SET', lock, kind == 'r' and '<readers>' or '<permits>', 'PX', ARGV[2])
+        end
+        return {1, token_text, token_text, now}
       end
-      if not holder then
-        redis.call('ZREMRANGEBYSCORE', holders, '-inf', '+inf')
-      end
-      -- An even end: the owner was not invited.
-      redis.call('ZADD', holders, string.format('%.0f', now - now % 2 + expire * 1000), ARGV[1])
-      local remaining = holder and redis.call('PTTL', lock) or 0
-      -- Always set: a set of holders that was deleted by hand is new, and has no expiry.
-      redis.call('PEXPIRE', holders, string.format('%.0f', math.max(remaining, expire)))
-      if remaining < expire then
-        redis.call('SET', lock, kind == 'r' and '<readers>' or '<permits>', 'PX', ARGV[2])
-      end
-      return {1, token_text, token_text, now}
     end
   end
 end
