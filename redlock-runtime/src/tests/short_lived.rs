@@ -170,3 +170,25 @@ async fn a_single_node_votes_for_them_when_one_of_them_has_waited() {
     drop(redlock);
     assert_eq!(run(&nodes, alone).await, Ok(()));
 }
+
+/// A client that stands still while it leaves its note reads then what another one noted later.
+#[tokio::test(start_paused = true)]
+async fn what_is_read_late_makes_no_date_too_early() {
+    let nodes = group(3).await;
+    touch(&client(&nodes)).await;
+    restart(&nodes[1]);
+    started(&nodes[1], "new", Duration::ZERO);
+    let met = Clock::Tokio.wall_micros() / 1000;
+    nodes[1].state().founders = Some("run0 run1 run2 new=0".to_owned());
+    let late = client(&nodes);
+    touch(&late).await;
+    tokio::time::sleep(2 * SECOND).await;
+    nodes[1].always(Some(Fate::Late(10 * SECOND)));
+    touch(&late).await;
+    tokio::time::sleep(9 * SECOND).await;
+    nodes[1].state().founders = Some("run0 run1 run2 new=11000".to_owned());
+    tokio::time::sleep(20 * SECOND).await;
+    let noted = Witness::find(&nodes[1].founders().unwrap()).unwrap();
+    assert!(noted.so_long > 11 * SECOND, "it has read and noted: {noted}");
+    assert!(noted.dates["client"] >= met, "{noted}: {met}");
+}

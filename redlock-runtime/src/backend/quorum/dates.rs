@@ -12,10 +12,13 @@ use crate::backend::{Cause, MemorySince, Witness};
 impl RestartGuard {
     /// What this client has seen of a node; `None`: it has not met it.
     pub(super) fn seen(&self, member: &Member) -> Option<Seen> {
-        let run_id = member.backend.memory_since()?.run_id;
+        let MemorySince { run_id, since: watched_since, .. } = member.backend.memory_since()?;
         let MemorySince { since, cause, .. } = member.memory_since()?;
+        let now = self.now();
+        let so_long = now.since(since);
         Some(Seen {
-            so_long: self.now().since(since),
+            watched: now.since(watched_since).min(so_long),
+            so_long,
             is_doubted: matches!(cause, Cause::ClockJumped(_) | Cause::ClockDiffers(_)),
             clocks: self.clocks_beside(&run_id),
             run_id,

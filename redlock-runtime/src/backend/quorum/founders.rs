@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::other_clocks::OtherClocks;
-use crate::backend::{Cause, Dates, MemorySince, Witness};
+use crate::backend::{Cause, MemorySince, Witness};
 
 /// How long a list lives beyond the longest lease. Clients renew it while they use the group.
 pub(crate) const LIFE: Duration = Duration::from_secs(48 * 3600);
@@ -72,11 +72,12 @@ impl Founders {
     }
 
     /// The list to be written on a node that has the list `found`. Its founders stay as they are. A
-    /// node that is not among ours gets a witness: for the longest time that was seen by this
-    /// client, or is noted there, or is shown by the dates there.
+    /// node that is not among ours gets a witness: for the longest time for which this client has
+    /// watched it, or that is noted there; and with the dates of the longest time that is known,
+    /// also by the dates there.
     pub(crate) fn update(&self, found: Option<&str>, seen: &Seen) -> String {
         let founders = found.map_or_else(|| self.clone(), Self::parse);
-        let Seen { run_id, so_long, is_doubted, clocks } = seen;
+        let Seen { run_id, watched, so_long, is_doubted, clocks } = seen;
         if self.names(run_id) {
             return founders.text();
         }
@@ -85,9 +86,13 @@ impl Founders {
         let dates = others.as_ref().map(|others| &others.dates);
         let age = dates.zip(clocks.as_ref()).and_then(|(dates, clocks)| clocks.age(dates));
         let noted = others.as_ref().map(|others| others.so_long);
-        let so_long = noted.into_iter().chain(age).fold(*so_long, Duration::max);
-        let dates = clocks.as_ref().map_or_else(Dates::new, |clocks| clocks.dates(so_long, dates));
-        format!("{} {}", founders.text(), Witness { run_id: Arc::clone(run_id), so_long, dates })
+        // A client that has known another process here believes no dates, but this time.
+        let watched = noted.into_iter().fold(*watched, Duration::max);
+        let met = age.into_iter().fold(watched.max(*so_long), Duration::max);
+        let kept = || dates.cloned().unwrap_or_default();
+        let dates = clocks.as_ref().map_or_else(kept, |clocks| clocks.dates(met, dates));
+        let witness = Witness { run_id: Arc::clone(run_id), so_long: watched, dates };
+        format!("{} {witness}", founders.text())
     }
 }
 
@@ -95,6 +100,9 @@ impl Founders {
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) run_id: Arc<str>,
+    /// For so long clients have watched it.
+    pub(crate) watched: Duration,
+    /// The same, or for how long it has been met by the dates of others.
     pub(crate) so_long: Duration,
     /// It may have forgotten leases since others began to watch it.
     pub(crate) is_doubted: bool,
@@ -105,7 +113,8 @@ pub(crate) struct Seen {
 impl Seen {
     /// Of a node that was not met. No process has this name.
     pub(crate) fn nothing() -> Self {
-        Self { run_id: "?".into(), so_long: Duration::ZERO, is_doubted: false, clocks: None }
+        let (watched, so_long) = (Duration::ZERO, Duration::ZERO);
+        Self { run_id: "?".into(), watched, so_long, is_doubted: false, clocks: None }
     }
 }
 
@@ -125,7 +134,7 @@ mod tests {
 
     fn seen(run_id: &str, secs: u64) -> Seen {
         let so_long = Duration::from_secs(secs);
-        Seen { run_id: run_id.into(), so_long, is_doubted: false, clocks: None }
+        Seen { run_id: run_id.into(), watched: so_long, so_long, is_doubted: false, clocks: None }
     }
 
     /// The same by a client whose clock, and that of another node, show so many seconds.
@@ -161,13 +170,14 @@ mod tests {
         assert_eq!(founders.update(found, &Seen { is_doubted: true, ..seen("c", 2) }), "a c=2000");
         assert_eq!(founders.update(found, &seen("d", 2)), "a d=2000");
         assert_eq!(founders.update(found, &seen("c", 10)), "a c=10000");
-        // An age that the dates show counts likewise, and they stay for the next client.
+        // Dates stay for the next client, and are not what was watched.
         let dated_to = |found: Option<&str>, seen: Seen| founders.update(found, &seen);
         let first = dated_to(None, dated("c", 1, 100));
         assert_eq!(first, "a b c=1000 c=@b:99001,client:99001");
         let later = dated_to(Some(&first), dated("c", 0, 200));
-        assert_eq!(later, "a b c=98999 c=@b:99001,client:99001");
-        assert_eq!(dated_to(Some(&later), seen("c", 2)), "a b c=98999");
+        assert_eq!(later, first);
+        let watched = "a b c=2000 c=@b:99001,client:99001";
+        assert_eq!(dated_to(Some(&later), seen("c", 2)), watched);
         let anew = "a b d=0 d=@b:200001,client:200001";
         assert_eq!(dated_to(Some(&later), dated("d", 0, 200)), anew);
         let doubted = Seen { is_doubted: true, ..dated("c", 0, 200) };

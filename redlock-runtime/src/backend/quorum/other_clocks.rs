@@ -48,14 +48,15 @@ impl OtherClocks {
     }
 
     /// The dates of a process that was met so long ago: those that were `found`, unless what is
-    /// known by now says more. Dates by clocks of nodes that are not reached now are kept.
+    /// known by now says more. Dates by clocks of nodes that are not reached now are kept. Both
+    /// are of now: a time that was learnt after the clocks were read would date too early.
     pub(crate) fn dates(&self, so_long: Duration, found: Option<&Dates>) -> Dates {
         let micros = i64::try_from(so_long.as_micros()).unwrap_or(i64::MAX);
         let met = |most: i64| most.saturating_sub(micros).div_euclid(1000).saturating_add(1);
-        let mut dates = Dates::new();
         if self.nodes.is_empty() {
-            return dates;
+            return found.cloned().unwrap_or_default();
         }
+        let mut dates = Dates::new();
         let clocks = self.nodes.iter().map(|(name, (_, most))| (name.clone(), *most));
         for (name, most) in clocks.chain([(CLIENT.into(), self.client)]) {
             let before = found.and_then(|found| found.get(&name)).copied().unwrap_or(i64::MAX);
@@ -151,6 +152,7 @@ mod tests {
         };
         assert_eq!(names(&[("b", 1_060)]), ["b", "c", "client"]);
         assert_eq!(names(&[("b", 1_060), ("d", 1_060)]), ["b", "client", "d"]);
-        assert!(names(&[]).is_empty());
+        assert_eq!(names(&[]), ["b", "c", "client"], "no clock is known now");
+        assert!(clocks(&[], 3_060).dates(secs(30), None).is_empty());
     }
 }

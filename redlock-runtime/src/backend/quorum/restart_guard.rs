@@ -150,8 +150,9 @@ impl RestartGuard {
                 let found = found[member.number].as_ref().and_then(|found| found.as_ref().ok());
                 let found = found.and_then(Option::as_deref);
                 let seen = self.seen(&member).unwrap_or_else(Seen::nothing);
-                let replaces = found.is_some() && !founders.names(&seen.run_id);
+                let is_founder = founders.names(&seen.run_id);
                 let founders = founders.update(found, &seen);
+                let replaces = !is_founder && found.is_some_and(|found| found != founders);
                 FoundersOffer { founders, life: self.life(), replaces }
             });
             Box::pin(async move { member.backend.founders(&key, offer, within).await })
@@ -273,6 +274,11 @@ impl RestartGuard {
             let written = async {
                 let found = member.backend.founders(key, None, within).await?;
                 guard.believe_date(&member, found.as_deref());
+                // What is dated was seen after the list was read, which may have taken long: a
+                // time from the list, counted back from before, would begin too early.
+                let Some(seen) = guard.seen(&member).filter(|now| now.run_id == seen.run_id) else {
+                    return Ok(found);
+                };
                 let founders = founders.update(found.as_deref(), &seen);
                 let offer = FoundersOffer { founders, life: guard.life(), replaces: true };
                 member.backend.founders(key, Some(offer), within).await
