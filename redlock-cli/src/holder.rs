@@ -1,5 +1,6 @@
 //! Who has a lock: by the record of one server, and by those of a group of servers.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -134,11 +135,11 @@ impl Holder {
         records: impl Iterator<Item = &'a Record> + Clone,
         of: usize,
     ) -> Option<Self> {
-        let values = records.clone().map(|record| (&record.value, record.left));
+        let values = records.clone().map(|record| vec![(&record.value, record.left)]);
         let first = elected(values, of).into_iter().max_by_key(|owner| owner.votes)?;
         let waiting = records.clone().map(|record| record.waiting).max().unwrap_or(0);
         let same = records.filter(|record| record.value.hold() == first.value.hold());
-        let mut owners = elected(same.flat_map(Record::owners), of);
+        let mut owners = elected(same.map(Record::owners), of);
         // A marker alone makes no holder.
         let most = owners.iter().map(|owner| owner.votes).max();
         let votes = most.unwrap_or(first.votes);
@@ -150,23 +151,36 @@ impl Holder {
     }
 }
 
-/// The values that servers have, each with its votes, and what is left until it loses the majority
-/// of `of` servers.
+/// The number of a server, what stands there, and what is left of that.
+type Vote<'a> = (usize, &'a OwnerValue, Option<Duration>);
+
+/// The values that `servers` have, each with its votes, and what is left until it loses the
+/// majority of `of` servers.
 fn elected<'a>(
-    values: impl Iterator<Item = (&'a OwnerValue, Option<Duration>)>,
+    servers: impl Iterator<Item = Vec<(&'a OwnerValue, Option<Duration>)>>,
     of: usize,
 ) -> Vec<Owner> {
-    let mut votes: BTreeMap<&[u8], Vec<(&OwnerValue, Option<Duration>)>> = BTreeMap::new();
-    for (value, left) in values {
-        votes.entry(value.hold()).or_default().push((value, left));
+    let mut votes: BTreeMap<&[u8], Vec<Vote<'_>>> = BTreeMap::new();
+    for (server, values) in servers.enumerate() {
+        for (value, left) in values {
+            votes.entry(value.hold()).or_default().push((server, value, left));
+        }
     }
-    let owner = |named: Vec<(&OwnerValue, Option<Duration>)>| {
-        let mut left: Vec<_> = named.iter().map(|(_, left)| *left).collect();
-        // No expiry is the longest.
-        left.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
+    // No expiry is the longest.
+    let longest_first = |left: &Option<Duration>| Reverse(left.unwrap_or(Duration::MAX));
+    let owner = |named: Vec<Vote<'_>>| {
+        // A server may have a reader under two values, and has one vote.
+        let mut lefts: BTreeMap<usize, Option<Duration>> = BTreeMap::new();
+        for (server, _, left) in &named {
+            let known = lefts.entry(*server).or_insert(*left);
+            *known = [*known, *left].into_iter().min_by_key(longest_first).flatten();
+        }
+        let mut left: Vec<_> = lefts.into_values().collect();
+        left.sort_by_key(longest_first);
         let votes = left.len();
-        let count = |value: &OwnerValue| named.iter().filter(|(name, _)| *name == value).count();
-        let names: BTreeSet<OwnerValue> = named.iter().map(|(name, _)| (*name).clone()).collect();
+        let count = |value: &OwnerValue| named.iter().filter(|(_, name, _)| *name == value).count();
+        let names: BTreeSet<OwnerValue> =
+            named.iter().map(|(_, name, _)| (*name).clone()).collect();
         let value = names.iter().rev().max_by_key(|name| count(name)).cloned();
         let value = value.unwrap_or_else(|| "".into());
         Owner { value, names, left: left[(of / 2).min(votes - 1)], votes }
@@ -233,6 +247,8 @@ mod tests {
         assert_ne!(OwnerValue::from(&*first).hold(), OwnerValue::from(&*other).hold());
         let readers = [read(&[(&first, 9)]), read(&[(&name("aaaaab"), 9)])];
         assert_eq!(Holder::among(readers.iter(), 3).unwrap().shown(), "1 reader");
+        let twice = [read(&[(&first, 9), (&name("aaaaab"), 8)])];
+        assert!(!Holder::among(twice.iter(), 3).unwrap().is_majority(), "one server of three");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::fake::{Fake, Fate};
 use super::quorum::{DOWN, held, later, nodes, on, quorum};
-use crate::backend::{Acquired, Claim, Found, LockBackend, Release};
+use crate::backend::{Acquired, Claim, FencingTokens, Found, LockBackend, Quorum, Release};
 use crate::client::Redlock;
 use crate::guard::LockGuard;
 use crate::key::LockKey;
@@ -126,9 +126,8 @@ async fn an_acquire_that_lands_behind_the_release_is_freed_under_either_name() {
     }
 }
 
-/// So the keys of one hold agree on a fencing token.
-#[tokio::test(start_paused = true)]
-async fn the_counter_of_a_node_that_was_won_back_is_raised() {
+/// Three nodes that have a lock, the last of them under another name.
+async fn with_another_name() -> (Vec<Arc<Fake>>, Arc<Quorum>, Claim, FencingTokens) {
     let nodes = nodes(3);
     nodes[2].next_acquires([Fate::LostRequest]);
     let quorum = quorum(&nodes, None, Duration::ZERO);
@@ -140,6 +139,28 @@ async fn the_counter_of_a_node_that_was_won_back_is_raised() {
         tokio::time::sleep(SECOND).await;
         assert_eq!(quorum.renew(&claims, SECOND).await.unwrap(), [Some(Found::Ours)]);
     }
+    assert_ne!(nodes[2].store.owner("k").as_deref(), Some(claim.owner.as_str()));
+    (nodes, quorum, claim, fencing_tokens)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_repeated_knows_the_names() {
+    let (nodes, quorum, claim, _) = with_another_name().await;
+    for node in &nodes {
+        node.always(Some(DOWN));
+    }
+    assert!(quorum.release(Release::of(&claim), SECOND).await.is_err());
+    for node in &nodes[1..] {
+        node.always(None);
+    }
+    let found = quorum.release(Release::of(&claim), SECOND).await;
+    assert_eq!((found, held(&nodes[1..], "k")), (Ok(Found::Ours), 0));
+}
+
+/// So the keys of one hold agree on a fencing token.
+#[tokio::test(start_paused = true)]
+async fn the_counter_of_a_node_that_was_won_back_is_raised() {
+    let (nodes, quorum, claim, fencing_tokens) = with_another_name().await;
     nodes[1].always(Some(DOWN));
     let raised = quorum.raise(&claim, fencing_tokens.first, SECOND).await;
     assert_eq!(raised, Ok(Found::Ours));

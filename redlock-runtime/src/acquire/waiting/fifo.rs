@@ -344,8 +344,9 @@ impl Strategy for Fifo {
             Err(fault) => {
                 if fault.is_unknown {
                     release::clean_up(&engine, next.claim, true);
-                    tenure.may_be_renewed(sent);
                 }
+                // The script makes the lease longer before anything else, also where it fails then.
+                tenure.may_be_renewed(sent);
                 release::free(&engine, &tenure);
                 self.failed(cx, fault);
             }

@@ -223,6 +223,10 @@ impl Quorum {
                 let left = LeftBehind { may_be_taken: true, may_land_late: true, name: None };
                 // Whatever this finds: where the lock is still taken, the acquire is refused.
                 let _ = member.let_go(former, left, None, within).await;
+                // The owner may have released meanwhile.
+                if grants.claim_on(member.number, &claim).owner != name {
+                    return;
+                }
             }
             let named = Claim { owner: name, ..claim.clone() };
             let acquire = member.backend.acquire(&named, within);
@@ -238,12 +242,15 @@ impl Quorum {
         within: Duration,
     ) -> Result<Found, Fault> {
         let ended = self.grants.end(&claim.owner);
+        self.grants.releases(claim, &ended);
         let until = retain.map(|left| tokio::time::Instant::now() + left);
         let ask = |member: Arc<Member>| -> NodeQuestion<Found> {
             let (claim, left) = (claim.clone(), ended.on(member.number));
             Box::pin(async move { member.let_go(claim, left, until, within).await })
         };
-        self.settle(Reach::All, ask).await
+        let found = self.settle(Reach::All, ask).await?;
+        self.grants.released(&claim.owner);
+        Ok(found)
     }
 
     /// Sends a command until a quorum agrees on what it found.

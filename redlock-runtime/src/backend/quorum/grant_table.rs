@@ -10,6 +10,8 @@
 
 use std::collections::HashMap;
 
+use tokio::time::Instant;
+
 use crate::backend::{Acquired, Claim, Fault};
 use crate::clock::Moment;
 use crate::mutex::Mutex;
@@ -20,6 +22,8 @@ use crate::owner::Owner;
 pub(crate) struct GrantTable {
     nodes: usize,
     known: Mutex<HashMap<Owner, KnownOwner>>,
+    /// The names of owners whose release no quorum has confirmed yet, until their leases are over.
+    undecided: Mutex<HashMap<Owner, (LeftOnNodes, Instant)>>,
 }
 
 /// What is known about one owner.
@@ -75,7 +79,7 @@ impl LeftBehind {
 }
 
 /// What an owner leaves behind on each node; nothing if it is not known any more.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct LeftOnNodes {
     nodes: Vec<LeftBehind>,
 }
@@ -97,7 +101,7 @@ pub(crate) struct WinBack {
 
 impl GrantTable {
     pub(crate) fn new(nodes: usize) -> Self {
-        Self { nodes, known: Mutex::default() }
+        Self { nodes, known: Mutex::default(), undecided: Mutex::default() }
     }
 
     pub(crate) fn begin(&self, owner: &Owner) {
@@ -114,13 +118,36 @@ impl GrantTable {
     /// The owner releases, or got no lock: no node may get an acquire for it any more. Returns what
     /// it leaves behind.
     pub(crate) fn end(&self, owner: &Owner) -> LeftOnNodes {
-        let Some(known) = self.known.lock().remove(owner) else { return LeftOnNodes::default() };
+        let Some(known) = self.known.lock().remove(owner) else {
+            let undecided = self.undecided.lock();
+            return undecided.get(owner).map(|(left, _)| left.clone()).unwrap_or_default();
+        };
         let left = |node: KnownNode| LeftBehind {
             may_be_taken: node.may_land_late || node.grant != NodeGrant::Doubtful,
             may_land_late: node.may_land_late,
             name: node.name,
         };
         LeftOnNodes { nodes: known.nodes.into_iter().map(left).collect() }
+    }
+
+    /// A release of what was `left` begins. It may be repeated, and has to find the lock under the
+    /// same names then; what else is left is looked after by the first one.
+    pub(crate) fn releases(&self, claim: &Claim, left: &LeftOnNodes) {
+        if left.nodes.iter().all(|node| node.name.is_none()) {
+            return;
+        }
+        let name_only =
+            |left: &LeftBehind| LeftBehind { name: left.name.clone(), ..LeftBehind::default() };
+        let names = LeftOnNodes { nodes: left.nodes.iter().map(name_only).collect() };
+        let now = Instant::now();
+        let mut undecided = self.undecided.lock();
+        undecided.retain(|_, (_, until)| *until > now);
+        undecided.entry(claim.owner.clone()).or_insert((names, now + claim.expire));
+    }
+
+    /// A quorum has confirmed the release of an owner.
+    pub(crate) fn released(&self, owner: &Owner) {
+        self.undecided.lock().remove(owner);
     }
 
     /// The first acquire is about to be sent.

@@ -135,7 +135,13 @@ impl<S: Source> Route<S> {
         self.core.pending_undos.over(&release.claim.owner);
         if release.may_be_queued {
             self.core.registry.gave_up(release.claim);
-        } else if release.was_queued {
+        }
+    }
+
+    /// The release was answered. Before that, a signal that comes late would have the lock given
+    /// back over another connection, which could overtake the release.
+    fn has_released(&self, release: &Release<'_>) {
+        if release.was_queued && !release.may_be_queued {
             self.core.registry.was_served(release.claim);
         }
     }
@@ -180,6 +186,7 @@ impl<S: Source> Route<S> {
         (found, is_awaited): (Found, bool),
         was_cut: bool,
     ) -> Found {
+        self.has_released(&release);
         let found = match found {
             // That try may have freed the lock, or handed it over.
             Found::Gone | Found::Stolen if was_cut => Found::Unclear,
