@@ -189,6 +189,11 @@ pub(crate) struct RunArgs {
     /// End the command when the lease was renewed so often; 0: never renew [default: no limit]
     #[arg(long, value_name = "N")]
     pub(crate) max_renew: Option<u32>,
+    /// For a job that runs once: the lock stays taken for so long, also after the command. Not with
+    /// --read or --permits [default: until the command ends]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    #[arg(conflicts_with_all = ["read", "permits"])]
+    pub(crate) min_hold: Option<Duration>,
     /// The exit code where another process has the lock
     #[arg(short = 'E', long, value_name = "CODE", default_value_t = failure::BUSY)]
     pub(crate) conflict_exit_code: u8,

@@ -109,6 +109,9 @@ async fn take(
     if let Some(max_renew) = args.max_renew {
         request = request.max_renew(max_renew);
     }
+    if let Some(min_hold) = args.min_hold {
+        request = request.min_hold(min_hold);
+    }
     if args.read {
         request = request.read();
     }

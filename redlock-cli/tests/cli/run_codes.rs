@@ -31,6 +31,21 @@ async fn the_code_of_the_command_is_passed_through() {
     assert_eq!(server.raw().get(&format!("lock:{key}")).await, None);
 }
 
+/// As on two machines, of which one has a clock that is behind.
+#[tokio::test]
+async fn a_job_that_is_done_at_once_does_not_run_again_within_its_min_hold() {
+    let server = Server::shared().await;
+    let key = unique_prefix();
+    let job = ["run", "-n", "--min-hold", "10m", "--key", &key, "--", "true"];
+    let first = run(server, &job).await;
+    assert_eq!((first.code, first.stderr.as_str()), (0, ""));
+    let kept = server.raw().get(&format!("lock:{key}")).await;
+    assert!(kept.is_some_and(|owner| owner.contains(":retained:")));
+    assert_eq!(run(server, &job).await.code, 75);
+    let shared = run(server, &["run", "--read", "--min-hold", "1s", &key, "true"]).await;
+    assert_eq!(shared.code, 64, "{shared:?}");
+}
+
 #[tokio::test]
 async fn what_cannot_be_run_has_the_codes_of_shells() {
     let server = Server::shared().await;
