@@ -67,7 +67,8 @@ pub enum LockError {
         /// How many attempts were made.
         attempts: u32,
         /// The owner that held the lock when it was last observed; of a shared kind what the
-        /// holders are: `3 readers`, `2 permits`.
+        /// holders are: `3 readers`, `2 permits`. Of N masters the value on one of them, whose last
+        /// six digits may be others than those of [`Lease::owner`](crate::Lease::owner).
         holder: Option<String>,
         /// That owner is of the client that waited: another call, or a guard, of this process. If
         /// it waits for this call, neither of them goes on.
