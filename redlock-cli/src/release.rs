@@ -176,6 +176,9 @@ async fn take_away(
         for name in &owner.names {
             let found = node.query::<i64>(&command(name)).await;
             reply = reply.and_then(|best: i64| found.map(|found| best.max(found)));
+            if reply.is_err() {
+                break;
+            }
         }
         match reply {
             Ok(2) => done.push(Done::HandedOver),

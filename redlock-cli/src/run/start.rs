@@ -57,7 +57,7 @@ pub(crate) async fn run(
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {
-            // The lock is free before the error is told.
+            // The lock is free before the error is told, unless it has a `min_hold`.
             let _ = guard.release().await;
             return Err(Failure::new(failure::SYSTEM, format!("cannot start it: {error}")));
         }
