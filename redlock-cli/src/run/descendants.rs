@@ -9,8 +9,8 @@ use rustix::process::{Pid, Signal};
 
 use super::process_table::{Process, Row, rows};
 
-/// How often it is looked for processes that were started while others were killed. Who looks
-/// comes back later.
+/// How often one `kill` looks for processes that were started while others were killed. Its caller
+/// repeats it while there are any.
 const LOOKS: usize = 10;
 
 /// The processes that have come from the command of a redlock.
@@ -30,8 +30,9 @@ impl Descendants {
         Self { redlock, others: others.iter().map(|row| row.process).collect() }
     }
 
-    /// Those that have not ended. Two looks: of a process that was given another parent during one
-    /// of them, that one does not know whose it is.
+    /// Those that have not ended. The table of processes is read twice: a process that gets another
+    /// parent while the table is read may stand under a parent that is not in it, but not both
+    /// times.
     pub(super) fn living(&self) -> BTreeSet<Process> {
         self.look_twice().into_iter().map(|row| row.process).collect()
     }

@@ -22,8 +22,8 @@ pub(super) struct Row {
     pub(super) is_over: bool,
 }
 
-/// All processes that this one may see. They go on while the table is read: one that was given
-/// another parent meanwhile has its former one in it, perhaps, which is in it no more.
+/// All processes that this one may see. The table is no snapshot: a process whose parent ends while
+/// the table is read may name a parent that has no row of its own.
 pub(super) fn rows() -> Vec<Row> {
     platform::ids().into_iter().filter_map(platform::row).collect()
 }
@@ -35,8 +35,8 @@ impl Process {
         platform::send(self, signal)
     }
 
-    /// Was it started with this variable, `NAME=value`? A program may change what is seen of its
-    /// variables; nobody sees those of a process of another user.
+    /// Was it started with this variable, `NAME=value`? A program can overwrite its variables, and
+    /// those of a process of another user cannot be read.
     pub(super) fn has_variable(self, variable: &str) -> bool {
         let variables = std::fs::read(format!("/proc/{}/environ", self.id)).unwrap_or_default();
         variables.split(|byte| *byte == 0).any(|found| found == variable.as_bytes())

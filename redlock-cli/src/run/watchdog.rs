@@ -183,14 +183,15 @@ impl Charge {
         Ok(Self { redlock, group: None, is_command_over: false, descendants, variable })
     }
 
-    /// What is below redlock while it is there.
+    /// All processes below redlock; once redlock has ended, those with the variable.
     fn below_redlock(&self) -> BTreeSet<Process> {
         let descendants = self.descendants.as_ref().filter(|_| getppid() == self.redlock);
         descendants.map_or_else(|| self.marked(), Descendants::living)
     }
 
-    /// What is below redlock has other parents when it is gone: the variable is what is left. A
-    /// redlock below this one has it; its own watchdog has not, and sees to its command.
+    /// Once redlock has ended, the processes below it have other parents, and only the variable in
+    /// their environment tells them. A redlock that was started below this one has the variable as
+    /// well; the watchdog of that one does not have it, and ends its command.
     fn marked(&self) -> BTreeSet<Process> {
         with_variable(&self.variable, getpid())
     }

@@ -209,8 +209,8 @@ impl Quorum {
     /// Acquires the lock again on a node that came back without it or never granted it; the node
     /// counts from the next renewal on. This is safe while a quorum holds: it only adds a node, and
     /// only where the key is free or has this owner. Where the clean-up of an earlier acquire may
-    /// still arrive, it is asked for under a fresh name, and the lock is first let go of under the
-    /// former one, which is nobody's then.
+    /// still arrive, the node is first released under the former owner value, which is not used
+    /// again, and then asked under a fresh one.
     fn win_back(&self, member: usize, claim: Claim, within: Duration) {
         let Some(WinBack { name, former }) = self.grants.ask_again(&claim.owner, member) else {
             return;

@@ -41,8 +41,8 @@ struct KnownNode {
     /// An acquire may still arrive: the first try of one that was answered when it was repeated, or
     /// one without an answer.
     may_land_late: bool,
-    /// So may the clean-up behind an acquire under the present name: nothing is granted under that
-    /// name any more.
+    /// The clean-up of an acquire under the present name may still arrive, so that the node is not
+    /// asked under this name again.
     is_spoiled: bool,
     /// The owner value that it has on this node instead of its own.
     name: Option<Owner>,

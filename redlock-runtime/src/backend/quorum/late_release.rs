@@ -1,5 +1,5 @@
-//! Releases on one node that nobody waits for: after its answer to a release did not come, and
-//! behind an acquire that may still arrive there.
+//! Releases on one node that no caller waits for: the node has not answered a release, or an
+//! acquire may still arrive there after it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,14 +46,15 @@ impl Member {
         answer
     }
 
-    /// Repeats a release on this node until it is answered, or until the lease is over. Behind an
-    /// acquire that may still arrive, it is repeated after an answer as well. `failures`: how many
-    /// of its tries have failed.
+    /// Repeats a release on this node until it is answered, or until the lease is over. If an
+    /// acquire may still arrive, the release is repeated after an answer as well. `failures`: how
+    /// many of its tries have failed.
     ///
-    /// The node would keep its vote from others for the whole lease otherwise. While it is down,
-    /// this costs a task that sleeps, for each owner that had the lock there; it gets as few
-    /// commands as from calls (`admit`). A shutdown does not wait for this, as the lock is free on
-    /// a quorum, or its release goes on elsewhere; it ends with the client.
+    /// Without this, the node would keep its vote from other owners for the whole lease. While the
+    /// node is down, each owner that had the lock there costs a task that sleeps, and the node gets
+    /// no more commands than from calls (`admit`). A shutdown does not wait for these tasks: the
+    /// lock is free on a quorum, or the release of the whole lock is under way and is waited for.
+    /// The tasks end with the client.
     fn release_later(
         self: &Arc<Self>,
         claim: Claim,
