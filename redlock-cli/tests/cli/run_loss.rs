@@ -43,6 +43,18 @@ impl Job {
         Self { server, marks, key, child, pid, pace }
     }
 
+    /// Stops redlock (SIGSTOP): the watchdog ends the command before the end of the lease.
+    pub async fn ends_while_redlock_is_stopped(mut self) {
+        let mut stderr = BufReader::new(self.child.stderr.take().unwrap()).lines();
+        let end = self.end_of_lease().await;
+        send(&self.child, Signal::STOP);
+        let said = within(SOON, stderr.next_line()).await.unwrap().unwrap();
+        assert!(said.contains("stood still"), "{said}");
+        send(&self.child, Signal::CONT);
+        let (ended, _) = self.ends_before(end).await;
+        assert_eq!(ended.code, 76, "{ended:?}");
+    }
+
     pub fn lock(&self) -> String {
         format!("lock:{}", self.key)
     }
@@ -181,15 +193,7 @@ async fn a_redlock_that_was_killed_with_children_of_its_command() {
 /// A process that is stopped renews nothing, and ends nobody: its watchdog does.
 #[tokio::test]
 async fn a_redlock_that_was_stopped() {
-    let mut job = Job::start(EXPIRE).await;
-    let mut stderr = BufReader::new(job.child.stderr.take().unwrap()).lines();
-    let end = job.end_of_lease().await;
-    send(&job.child, Signal::STOP);
-    let said = within(SOON, stderr.next_line()).await.unwrap().unwrap();
-    assert!(said.contains("stood still"), "{said}");
-    send(&job.child, Signal::CONT);
-    let (ended, _) = job.ends_before(end).await;
-    assert_eq!(ended.code, 76, "{ended:?}");
+    Job::start(EXPIRE).await.ends_while_redlock_is_stopped().await;
 }
 
 #[tokio::test]
