@@ -210,8 +210,12 @@ async fn try_once(
         // From the first answer on: whoever keeps a vote is known as the holder by then.
         let split_for = now.since(*answered.get_or_insert(now));
         if seen.is_nobodys() && split_for < backoff::split_time(longest) {
-            let pause = backoff::split(took, fastrand::f64());
-            engine.executor().alarm(Some(pause))?.await;
+            // The rivals of an attempt that took longer than its lease have gone: its caller was
+            // not polled meanwhile.
+            if took < terms.lease() {
+                let pause = backoff::split(took, fastrand::f64());
+                engine.executor().alarm(Some(pause))?.await;
+            }
         } else if has_followed || !seen.is_busy() || !is_leaving {
             let span = Span { started: terms.started, now };
             return Err(seen.error(&order.key, span, attempts, None));

@@ -1,6 +1,9 @@
 //! Split votes: several callers ask several nodes at the same moment, and none gets enough votes.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::fake::{Fake, Fate};
@@ -65,6 +68,23 @@ async fn a_vote_that_stays_split_is_no_skip() {
     // With a majority, one of them has it.
     nodes[2].store.set("k", "another", 3600 * SECOND);
     assert!(on(&nodes).lock("k").try_acquire().await.unwrap().is_none());
+}
+
+/// The rivals that it met have gone when it is polled again.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_is_polled_late_asks_again_at_once() {
+    let nodes = nodes(3);
+    for _ in 0..10 {
+        split(&nodes, SECOND);
+        let request = on(&nodes).lock("k").expire(SECOND).wait(Wait::Never);
+        let mut call = pin!(request.acquire());
+        assert!(poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await);
+        tokio::time::sleep(2 * SECOND).await;
+        let polled = tokio::time::Instant::now();
+        drop(call.await.unwrap());
+        assert_eq!(polled.elapsed(), Duration::ZERO);
+        later().await;
+    }
 }
 
 /// The third node does not tell whose its vote is. A rival asks with another owner each time, and
