@@ -109,15 +109,15 @@ async fn locked(redlock: &Redlock) -> Result<(), LockError> {
 }
 
 /// What callers must not do, and do: a task that blocks on a lock keeps its worker thread from all
-/// that would have to run there, the driver of its lane among them. More often than a task has
-/// turns.
+/// that would have to run there, the driver of its local connection among them. More often than a
+/// task has turns.
 fn block_in_a_task(runtime: &Handle) -> Result<Result<(), LockError>, RecvTimeoutError> {
     let (tell, told) = mpsc::channel();
     runtime.spawn(async move {
         let server = Server::shared().await;
         let builder = Redlock::builder().url(server.url()).prefix(unique_prefix());
         let redlock = builder.build().await.unwrap();
-        // Until this runtime has a lane.
+        // Until this runtime has a local connection.
         for _ in 0..200 {
             locked(&redlock).await.unwrap();
         }
@@ -160,7 +160,7 @@ fn a_release_that_blocks_the_only_thread_says_what_was_found() {
             let server = Server::shared().await;
             let builder = Redlock::builder().url(server.url()).prefix(unique_prefix());
             let redlock = builder.build().await.unwrap();
-            // Until this runtime has a lane.
+            // Until this runtime has a local connection.
             for _ in 0..200 {
                 locked(&redlock).await.unwrap();
             }

@@ -189,7 +189,8 @@ async fn a_client_without_a_background_thread_is_not_made() {
 #[tokio::test]
 async fn a_body_reads_the_clock_itself_when_the_background_thread_is_stuck() {
     let server = Server::shared().await;
-    let mut child = Process::spawn("block-the-keeper", &[&server.url(), &unique_prefix()]);
+    let mut child =
+        Process::spawn("block-the-background-thread", &[&server.url(), &unique_prefix()]);
     child.event("blocked").await;
     let stopped = child.event("stopped").await;
     assert!(stopped.starts_with("false Err(lock `body` was lost"), "{stopped}");

@@ -107,7 +107,7 @@ impl Wake for BlockingWaker {
 }
 
 /// Blocks the background thread of the library while a lease of another lock runs out: url, prefix.
-pub fn block_the_keeper(args: &Args) {
+pub fn block_the_background_thread(args: &Args) {
     block_on(async {
         let builder = Redlock::builder().url(args.get(0)).prefix(args.get(1)).max_renew(0);
         let redlock = builder.build().await.expect("the server is there");
@@ -115,7 +115,7 @@ pub fn block_the_keeper(args: &Args) {
         let body = redlock.lock("body").expire(expire).acquire().await.expect("it is free");
         let held = Instant::now();
         let first = redlock.lock("first").expire(expire / 2).acquire().await.expect("it is free");
-        // When the first lease ends, the keeper wakes whoever waits for that.
+        // When the first lease ends, the background thread wakes whoever waits for that.
         let mut lost = std::pin::pin!(first.lost());
         let waker = Waker::from(Arc::new(BlockingWaker));
         assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());

@@ -1,8 +1,8 @@
 //! What a hand-over costs the server, and who hears of it.
 
 use crate::clients::{client, raw};
-use crate::lanes::MANY;
 use crate::line::{Lock, NOBODY, lock};
+use crate::local_connections::MANY;
 use crate::support::{Server, eventually, secs, unique_prefix};
 use futures_core::Stream;
 

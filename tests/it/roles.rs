@@ -37,7 +37,7 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("exit-while-holding", fault_roles::exit_while_holding),
         ("increment", fault_roles::increment),
         ("lead", leader_roles::lead),
-        ("block-the-keeper", fault_roles::block_the_keeper),
+        ("block-the-background-thread", fault_roles::block_the_background_thread),
         ("short-of-files", fault_roles::short_of_files),
     ]
 }

@@ -2,7 +2,7 @@
 
 use redlock::{LockError, NodeErrorKind, Redlock, Released, Wait};
 
-use crate::lanes::MANY;
+use crate::local_connections::MANY;
 use crate::support::proxy::{Then, command};
 use crate::support::{Proxy, Raw, Server, capture, eventually, ms, secs};
 

@@ -1,5 +1,5 @@
 //! Callers' runtimes that send commands themselves, and may stop at any moment. In real time: the
-//! keeper takes part.
+//! background thread takes part.
 
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -24,10 +24,10 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// A client with a lane, and what it holds.
-fn on_a_lane(runtime: &Runtime) -> (Arc<Server>, Redlock, Ownership) {
+/// A client with a local connection, and what it holds.
+fn on_a_local_connection(runtime: &Runtime) -> (Arc<Server>, Redlock, Ownership) {
     let server = Server::new();
-    server.has_lane();
+    server.has_local_connection();
     let redlock = client_at(Arc::clone(&server) as Arc<dyn LockBackend>, 100, false);
     let order = Order {
         template: "k",
@@ -50,7 +50,7 @@ fn settled(redlock: &Redlock) {
 #[test]
 fn a_release_in_the_background_has_left_when_it_returns() {
     let runtime = runtime();
-    let (server, redlock, ownership) = on_a_lane(&runtime);
+    let (server, redlock, ownership) = on_a_local_connection(&runtime);
     runtime.block_on(async {
         ownership.release_in_background(true).unwrap().await;
         assert_eq!(server.take_verbs(), ["release"]);
@@ -68,7 +68,7 @@ fn the_background_finds_the_outcome_of_an_awaited_release_that_is_not_driven() {
         (Fate::LostReply, Released::Unknown),
     ] {
         let runtime = runtime();
-        let (server, redlock, ownership) = on_a_lane(&runtime);
+        let (server, redlock, ownership) = on_a_local_connection(&runtime);
         server.next("release", [fate]);
         let outcome = runtime.block_on(ownership.release());
         assert_eq!(outcome.unwrap().unwrap(), expected, "{fate:?}");
@@ -79,9 +79,9 @@ fn the_background_finds_the_outcome_of_an_awaited_release_that_is_not_driven() {
 
 /// The runtime is alive, but nobody drives it any more.
 #[test]
-fn the_keeper_takes_over_a_release_that_is_not_driven() {
+fn the_background_thread_takes_over_a_release_that_is_not_driven() {
     let runtime = runtime();
-    let (server, redlock, ownership) = on_a_lane(&runtime);
+    let (server, redlock, ownership) = on_a_local_connection(&runtime);
     server.next("release", [Fate::LostRequest]);
     runtime.block_on(async { ownership.release_in_background(true).unwrap().await });
     settled(&redlock);
@@ -93,7 +93,7 @@ fn the_keeper_takes_over_a_release_that_is_not_driven() {
 #[test]
 fn a_call_that_does_not_wait_comes_behind_a_release_that_nobody_awaits() {
     let runtime = runtime();
-    let (server, redlock, ownership) = on_a_lane(&runtime);
+    let (server, redlock, ownership) = on_a_local_connection(&runtime);
     server.next("release", [Fate::LostRequest]);
     runtime.block_on(async {
         let _leaving = ownership.release_in_background(true).unwrap();
@@ -105,9 +105,9 @@ fn a_call_that_does_not_wait_comes_behind_a_release_that_nobody_awaits() {
 }
 
 #[test]
-fn a_release_whose_runtime_ends_is_sent_again_by_the_keeper() {
+fn a_release_whose_runtime_ends_is_sent_again_by_the_background_thread() {
     let runtime = runtime();
-    let (server, redlock, ownership) = on_a_lane(&runtime);
+    let (server, redlock, ownership) = on_a_local_connection(&runtime);
     server.next("release", [Fate::LostRequest]);
     runtime.block_on(async {
         let mut release = Box::pin(ownership.release());
@@ -121,7 +121,7 @@ fn a_release_whose_runtime_ends_is_sent_again_by_the_keeper() {
 
 /// Whoever waits elsewhere does not depend on the runtime that called the poller.
 #[test]
-fn a_clerk_whose_runtime_ends_has_an_heir() {
+fn a_poller_whose_runtime_ends_has_an_heir() {
     let (first, second) = (runtime(), runtime());
     let server = Server::new();
     let holder = server.set("k", EXPIRE);

@@ -46,7 +46,7 @@ struct State {
     log: Vec<String>,
     /// How long what is published is on its way; `None`: nobody hears it.
     publishes: Option<Duration>,
-    has_lane: bool,
+    has_local_connection: bool,
     acquires_all: bool,
     /// Each acquire is answered when it is repeated: its connection broke under the first try.
     repeats_acquires: bool,
@@ -94,8 +94,8 @@ impl Server {
     }
 
     /// It can be reached from the runtime of the caller.
-    pub(super) fn has_lane(&self) {
-        self.state().has_lane = true;
+    pub(super) fn has_local_connection(&self) {
+        self.state().has_local_connection = true;
     }
 
     /// One command can take several locks, and one release them.
@@ -339,7 +339,7 @@ impl ReleaseAll for Server {
 impl LocalConnection for Server {
     fn local_connection(&self) -> Option<Arc<dyn LockBackend>> {
         let me = self.me.upgrade()? as Arc<dyn LockBackend>;
-        self.state().has_lane.then_some(me)
+        self.state().has_local_connection.then_some(me)
     }
 }
 

@@ -168,12 +168,12 @@ async fn a_grant_that_comes_too_late_is_released() {
 /// Also where the command is sent by a task, for a caller that cannot reach the server from here.
 #[tokio::test(start_paused = true)]
 async fn a_call_dropped_at_any_poll_leaves_nothing() {
-    for has_lane in [false, true] {
+    for has_local_connection in [false, true] {
         let mut is_granted = false;
         for polls in 0..20 {
             let (server, redlock) = server();
-            if has_lane {
-                server.has_lane();
+            if has_local_connection {
+                server.has_local_connection();
             }
             server.next("acquire_all", [Fate::Slow(Duration::from_millis(5))]);
             let mut call = Box::pin(redlock.lock_all(KEYS).expire(EXPIRE).acquire());

@@ -4,7 +4,7 @@ use super::state::{Asked, Command, Poller, Process, Reply, Rest, Slot, State, Un
 use super::{Bug, Waiting};
 
 impl<const P: usize, const C: usize> Waiting<P, C> {
-    /// Why the poller rests with what it sees now (`Clerk::rest_until`).
+    /// Why the poller rests with what it sees now (`Poller::rest_until`).
     pub(super) fn rest(&self, at: usize, process: &Process<C>) -> Option<Rest> {
         if process.returned.is_some() {
             return None;
@@ -31,7 +31,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
         }
     }
 
-    /// The poller looks at everything, and does what is next (`Clerk::duty`).
+    /// The poller looks at everything, and does what is next (`Poller::next_step`).
     pub(super) fn step(&self, state: &mut State<P, C>, at: usize) {
         let fresh = state.fresh(at);
         let this = &mut state.processes[at];
@@ -117,7 +117,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
         }
     }
 
-    /// Its place in line is told that the lock is handed over (`Clerk::hear`).
+    /// Its place in line is told that the lock is handed over (`Poller::rest`).
     pub(super) fn hear(this: &mut Process<C>) {
         let Some(slot) = this.told.take() else { return };
         if this.entry == Some(slot) {
@@ -126,7 +126,7 @@ impl<const P: usize, const C: usize> Waiting<P, C> {
         }
     }
 
-    /// Gives a lock that was granted to the first who waits (`Clerk::settle`).
+    /// Gives a lock that was granted to the first who waits (`deliver`).
     fn settle(this: &mut Process<C>, slot: Slot) {
         if this.entry == Some(slot) {
             this.entry = None;

@@ -200,7 +200,7 @@ fn a_crowd_that_is_cancelled_costs_a_few_steps_for_each_of_it() {
 }
 
 #[test]
-fn a_newcomer_wakes_the_clerk_where_it_would_rest_for_longer_than_that_one_waits() {
+fn a_newcomer_wakes_the_poller_where_it_would_rest_for_longer_than_that_one_waits() {
     let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
     let wakes = |poller: PollerState, end: u64| {
         handle.queue.state().poller = poller;
@@ -216,7 +216,7 @@ fn a_newcomer_wakes_the_clerk_where_it_would_rest_for_longer_than_that_one_waits
 
 /// The poller rests because the lock was taken here. Only while that is so will an event wake it.
 #[test]
-fn a_newcomer_wakes_a_clerk_that_rests_for_a_holder_who_has_gone() {
+fn a_newcomer_wakes_a_poller_that_rests_for_a_holder_who_has_gone() {
     let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
     let (hold, ..) = two_holds();
     handle.queue.state().poller = PollerState::Resting { until: at(5), why: RestReason::TakenHere };
@@ -254,7 +254,7 @@ fn whoever_leaves_is_news_only_where_it_waited() {
 }
 
 #[test]
-fn a_caller_that_asked_by_itself_wakes_the_clerk_for_those_who_came_meanwhile() {
+fn a_caller_that_asked_by_itself_wakes_the_poller_for_those_who_came_meanwhile() {
     let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
     drop(handle.attempt_first(at(100)));
     assert!(!has_news(&handle), "nobody waits");
@@ -335,7 +335,7 @@ fn lasting(tenure: &Tenure) -> Tenure {
 
 /// The poller would be handed a lock that no caller wants.
 #[test]
-fn a_clerk_in_line_hears_that_the_last_waiter_was_served() {
+fn a_poller_in_line_hears_that_the_last_waiter_was_served() {
     let handle = LocalQueues::new(9).join(&key("a"), Kind::Exclusive, None);
     let (hold, _, tenure) = two_holds();
     let (waiting, _answer) = waiter(1, at(900));

@@ -1,4 +1,4 @@
-//! Runtimes with a connection of their own: what they ask comes behind what they have let go of.
+//! Runtimes with a local connection: what they ask comes behind what they have let go of.
 
 use std::future::poll_fn;
 use std::sync::mpsc;
@@ -119,7 +119,8 @@ fn calls_that_are_finished_by_a_thread_without_a_runtime_end() {
     }
 }
 
-/// Calls as often as it takes to get a lane, and then computes without coming back to its runtime.
+/// Calls as often as it takes to get a local connection, and then computes without coming back to
+/// its runtime.
 async fn computing(redlock: Redlock, key: String, place: &str) {
     for _ in 0..MANY {
         in_background(&redlock, 1).await.unwrap();
