@@ -202,14 +202,14 @@ fn line_controls() -> Vec<Case> {
     let unclaimed = Line { bug: line::Bug::NoWindow, expire: 5, ..FAIR };
     let staying = Line { bug: line::Bug::LeaveStaysInLine, callers: 1, ..FAIR };
     vec![
-        with("lease from the receipt of the call", line::Bug::LeaseFromReceipt, line::ONE_HOLDER),
+        with("lease from the receipt of the signal", line::Bug::LeaseFromReceipt, line::ONE_HOLDER),
         with("a short lease counts as a full one", line::Bug::ShortLeaseIsFull, line::ONE_HOLDER),
-        with("a late call releases a tenure", line::Bug::LateCallReleases, line::ONE_HOLDER),
+        with("a late signal releases a tenure", line::Bug::LateCallReleases, line::ONE_HOLDER),
         doubting("an owner joins again", line::Bug::JoinAgain, line::ONE_HOLDER),
         doubting("an owner joins again", line::Bug::JoinAgain, JOINS_ONCE),
         doubting("a rotate is sent again", line::Bug::RotateAgain, line::ONE_HOLDER),
         doubting("a rotate is sent again", line::Bug::RotateAgain, RISING),
-        with("a late claim goes on with the call's range", line::Bug::RangeOfLateCall, RISING),
+        with("a late claim goes on with the signal's range", line::Bug::RangeOfLateCall, RISING),
         with("a lost hold is passed on", line::Bug::PassLost, RISING),
         with("fencing tokens are not reserved", line::Bug::Unreserved, RISING),
         with("given back while the next hold counts on", line::Bug::GiveBackOnPass, RISING),
