@@ -128,7 +128,8 @@ pub(crate) enum Command {
     Ls(LsArgs),
     /// Show who holds a lock and who waits for it
     ///
-    /// The exit code is 0 if the lock is held, and 1 if it is free.
+    /// The exit code is 0 if the lock is held, 1 if it is free, and 69 if Redis cannot be reached, or
+    /// refuses.
     Show(ShowArgs),
     /// Print a line whenever a lock changes hands or its queue grows or shrinks, until Ctrl-C
     ///
@@ -189,8 +190,8 @@ pub(crate) struct RunArgs {
     /// End the command when the lease was renewed so often; 0: never renew [default: no limit]
     #[arg(long, value_name = "N")]
     pub(crate) max_renew: Option<u32>,
-    /// For a job that runs once: the lock stays taken for so long, also after the command. Not with
-    /// --read or --permits [default: until the command ends]
+    /// For a job that runs once: the lock stays taken for at least this time, even if the command
+    /// ends earlier. Not with --read or --permits [default: until the command ends]
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     #[arg(conflicts_with_all = ["read", "permits"])]
     pub(crate) min_hold: Option<Duration>,
