@@ -1,4 +1,4 @@
-//! A call that wants a lock, counted from its begin to its end.
+//! Counts a call that wants a lock, from its beginning to its end.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::error::LockError;
 /// A counted call. A call that is dropped before its end counts as cancelled.
 pub(crate) struct CountedCall {
     of: LockLabels,
-    /// What a call counts as that finds the lock busy for as long as it waits.
+    /// The result to be counted if the lock is busy for as long as the call waits.
     busy: &'static str,
     has_ended: bool,
 }

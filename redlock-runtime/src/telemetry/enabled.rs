@@ -14,21 +14,32 @@ use crate::state::LostReason;
 /// Describes each metric to the recorder. A recorder that is installed later gets no descriptions.
 pub(crate) fn describe() {
     describe_counter!("redlock_attempts_total", "Calls that wanted a lock.");
-    describe_counter!("redlock_acquire_total", "Calls that ended, by what came of them.");
+    describe_counter!("redlock_acquire_total", "Calls that ended, by result.");
     describe_gauge!("redlock_waiting", "Calls that want a lock and have no answer yet.");
-    describe_histogram!("redlock_wait_seconds", Unit::Seconds, "From a call to its lock.");
+    describe_histogram!(
+        "redlock_wait_seconds",
+        Unit::Seconds,
+        "How long calls waited until they were granted the lock."
+    );
     describe_counter!(
         "redlock_acquire_commands_total",
         "Requests for a lock that were sent to Redis."
     );
     describe_gauge!("redlock_held", "Locks that are held.");
-    describe_histogram!("redlock_hold_seconds", Unit::Seconds, "From a lock to its end.");
+    describe_histogram!("redlock_hold_seconds", Unit::Seconds, "How long locks were held.");
     describe_counter!("redlock_renew_total", "Renewals, confirmed or not.");
-    describe_histogram!("redlock_renewal_lag_seconds", Unit::Seconds, "How late renewals began.");
+    describe_histogram!(
+        "redlock_renewal_lag_seconds",
+        Unit::Seconds,
+        "How much later than due renewals were sent."
+    );
     describe_counter!("redlock_lost_total", "Leases that ended before their release, by reason.");
     describe_counter!("redlock_unprotected_total", "Bodies that finished without their lock.");
     describe_gauge!("redlock_node_up", "Whether the server answers: 1, or 0 in an outage.");
-    describe_counter!("redlock_node_doubts_total", "Servers that may have forgotten leases.");
+    describe_counter!(
+        "redlock_node_doubts_total",
+        "Times that a server may have forgotten leases."
+    );
 }
 
 /// A call wants a lock.
@@ -41,7 +52,7 @@ pub(super) fn call(of: LockLabels) {
     });
 }
 
-/// The call has ended. `waited`: for so long, if it was granted the lock.
+/// The call has ended. `waited`: how long, if it was granted the lock.
 pub(super) fn call_ended(of: LockLabels, result: &'static str, waited: Option<Duration>) {
     let LockLabels { template, kind } = of;
     let kind = kind.label();
@@ -120,7 +131,7 @@ pub(crate) fn unprotected(template: &'static str) {
     });
 }
 
-/// A node answers, or does not any more.
+/// A node answers, or no longer does.
 pub(crate) fn node_up(node: &str, is_up: bool) {
     let (node, value) = (node.to_owned(), if is_up { 1.0 } else { 0.0 });
     shielded(|| gauge!("redlock_node_up", "node" => node).set(value));
