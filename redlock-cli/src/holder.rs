@@ -79,7 +79,7 @@ impl Record {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) value: OwnerValue,
-    /// The value on each of the servers: alike but for its last digits.
+    /// Its values on the servers, which differ in their last digits only.
     pub(crate) names: BTreeSet<OwnerValue>,
     pub(crate) left: Option<Duration>,
     /// On how many servers.

@@ -7,7 +7,7 @@ const RANDOM_LENGTH: usize = 32;
 /// How many digits at its end may differ between the servers of a group.
 const NAME_LENGTH: usize = 6;
 
-/// An owner, or the marker of a shared kind. Two are the same where their bytes are.
+/// An owner, or the marker of a shared kind. Two values are the same if their bytes are.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OwnerValue {
     bytes: Vec<u8>,
@@ -19,13 +19,13 @@ impl OwnerValue {
         &self.bytes
     }
 
-    /// What people read. Another owner may have the same text if this one is no UTF-8.
+    /// What people read. Another owner may have the same text if this one is not UTF-8.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// What the owner values of one hold on several servers have in common: a server that is asked
-    /// again for a lock has another one, where a command for the first may still arrive.
+    /// What the owner values of one hold on several servers have in common. A server that is asked
+    /// for the lock again is sent another value if a command with the first may still arrive.
     pub(crate) fn hold(&self) -> &[u8] {
         let is_ours = halves(&self.text).is_some() && self.text.as_bytes() == self.bytes;
         let name = if is_ours { NAME_LENGTH } else { 0 };

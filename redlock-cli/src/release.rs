@@ -86,7 +86,7 @@ async fn take_from_all(
                 complain(&format!(
                     "it is not confirmed that lock `{key}` was taken from {who}: {message}"
                 ));
-                // All is said.
+                // The message above has said it.
                 failed = Some(Failure::new(code, ""));
             }
         }
@@ -110,7 +110,7 @@ fn chosen<'a>(holder: &'a Holder, named: Option<&OsStr>) -> Vec<&'a Owner> {
     owners.filter(|owner| named.is_none_or(|named| has(owner, named))).collect()
 }
 
-/// Says what has happened to an owner, who shared the lock with so many others.
+/// Says what has happened to an owner that shared the lock with `others` other owners.
 fn tell(key: &str, kind: Kind, owner: &str, done: Done, others: usize) -> io::Result<()> {
     let what = match done {
         Done::LeftAlone => {

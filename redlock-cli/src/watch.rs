@@ -90,7 +90,7 @@ impl Event {
 }
 
 impl Look {
-    /// Also under another name.
+    /// Does this owner hold the lock, perhaps under another value of the same hold?
     fn has(&self, owner: &OwnerValue) -> bool {
         let is_same = |known: &OwnerValue| known.hold() == owner.hold();
         self.owners.contains_key(owner) || self.owners.keys().any(is_same)

@@ -140,7 +140,7 @@ fn version(info: Info<'_>, report: &mut Report) {
     }
 }
 
-/// Is it a server that has locks, and all of them?
+/// Does this server have locks, and those of all keys?
 fn mode(info: Info<'_>, topology: &Topology, report: &mut Report) -> bool {
     let text = match info.field("redis_mode") {
         Some("sentinel") => {

@@ -23,16 +23,16 @@ pub(super) struct Descendants {
 }
 
 impl Descendants {
-    /// Those that come from here on.
+    /// The processes that come from the command from here on.
     pub(super) fn from_now(redlock: Pid) -> Self {
         let redlock = redlock.as_raw_nonzero().get();
         let others = below(redlock, &BTreeSet::new(), rows());
         Self { redlock, others: others.iter().map(|row| row.process).collect() }
     }
 
-    /// Those that have not ended. The table of processes is read twice: a process that gets another
-    /// parent while the table is read may stand under a parent that is not in it, but not both
-    /// times.
+    /// The descendants that have not ended. The table of processes is read twice: a process that
+    /// gets another parent while the table is read may stand under a parent that is not in it, but
+    /// not both times.
     pub(super) fn living(&self) -> BTreeSet<Process> {
         self.look_twice().into_iter().map(|row| row.process).collect()
     }
@@ -74,14 +74,14 @@ pub(super) fn send_all(processes: &BTreeSet<Process>, signal: Signal) -> io::Res
     sent.fold(Ok(()), io::Result::and)
 }
 
-/// Those that were started with a variable, `NAME=value`, but for one.
+/// The processes that were started with a variable, `NAME=value`, except one of them.
 pub(super) fn with_variable(variable: &str, except: Pid) -> BTreeSet<Process> {
     let except = except.as_raw_nonzero().get();
     let processes = rows().into_iter().map(|row| row.process);
     processes.filter(|process| process.id != except && process.has_variable(variable)).collect()
 }
 
-/// What is below a process; but for some, and what is below these.
+/// The processes below a process, without some of them and without those below these.
 fn below(root: i32, except: &BTreeSet<Process>, rows: Vec<Row>) -> Vec<Row> {
     let mut children: BTreeMap<i32, Vec<Row>> = BTreeMap::new();
     for row in rows.into_iter().filter(|row| !except.contains(&row.process)) {

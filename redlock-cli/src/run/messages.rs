@@ -27,7 +27,8 @@ impl Messages {
         }
     }
 
-    /// Says what is unsaid; `patience`: for how long stderr may stand still before each.
+    /// Prints the messages that were not printed yet. `patience`: how long stderr may stand still
+    /// before each.
     pub(super) fn say(&mut self, patience: Duration) {
         while let Some(message) = self.unsaid.front()
             && is_stderr_ready(patience)

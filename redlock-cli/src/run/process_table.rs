@@ -8,7 +8,7 @@ use rustix::process::Signal;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Process {
     pub(super) id: i32,
-    /// In ticks of the clock, since the start of the machine.
+    /// When the process was started, in ticks of the clock since the start of the machine.
     pub(super) start: u64,
 }
 

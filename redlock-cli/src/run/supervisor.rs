@@ -21,7 +21,7 @@ use crate::signals::{Signals, is_ending};
 const POLL: Duration = Duration::from_millis(10);
 /// The same, of all processes below this one: to look at these takes longer.
 const POLL_ALL: Duration = Duration::from_millis(50);
-/// For how long a process that was killed may be there still.
+/// How long a process that was killed may still exist.
 const DYING: Duration = Duration::from_secs(1);
 /// For how long stderr may stand still at the end, before a message is given up.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -66,8 +66,8 @@ pub(super) struct Outcome {
 }
 
 impl Supervisor<'_> {
-    /// Lets the command begin; returns when no process of its group is left; after
-    /// the loss of the lock, when nothing is left that has come from it.
+    /// Lets the command begin, and returns when no process of its group is left. After the loss of
+    /// the lock, it returns when no process is left that has come from the command.
     pub(super) async fn supervise(mut self) -> io::Result<Outcome> {
         self.watchdog.guard(self.group.id());
         self.watchdog.until(self.deadline.until());

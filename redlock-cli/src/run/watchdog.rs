@@ -28,7 +28,7 @@ pub(super) const ROLE: &str = "internal-watchdog";
 /// redlock comes first, if it is alive.
 const DELAY: Duration = Duration::from_millis(20);
 const READY: &str = "ready\n";
-/// How often, and how long after each other, it is looked for processes that have left the group.
+/// How often the watchdog looks for processes that have left the group, and the pause between.
 const LOOKS: usize = 100;
 const PAUSE: Duration = Duration::from_millis(10);
 /// A process that is on its way from one program to the next one is not found by its variables, so
@@ -210,7 +210,7 @@ impl Charge {
     }
 }
 
-/// Kills what is found, until nothing is found any more.
+/// Kills what is found, until nothing is found.
 async fn kill_all(find: impl Fn() -> BTreeSet<Process>) {
     let mut in_vain = 0;
     for _ in 0..LOOKS {
