@@ -136,7 +136,8 @@ impl Engine {
         if self.process == process::id() { Ok(()) } else { Err(LockError::ForkedProcess) }
     }
 
-    /// Fails if a shutdown has begun after so many `shutdowns`. `key`: what the caller wants.
+    /// Fails if a further shutdown has begun since there were `shutdowns` of them. `key`: what the
+    /// caller wants.
     pub(crate) fn check_shutdown(&self, shutdowns: u64, key: &str) -> Result<(), LockError> {
         let is_refused = self.shutdowns().refuse(shutdowns);
         if is_refused { Err(LockError::ShuttingDown { key: key.to_owned() }) } else { Ok(()) }

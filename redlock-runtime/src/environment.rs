@@ -23,7 +23,8 @@ const CLUSTER: &str = "REDLOCK_CLUSTER";
 /// The client that the variables of this process describe.
 pub(crate) fn builder() -> Result<RedlockBuilder, LockError> {
     let builder = from_variables(|name| std::env::var(name).ok())?;
-    // What cannot be read is no wish for a default: a client with another prefix excludes nobody.
+    // A variable that cannot be read does not stand for the default: a client with another prefix
+    // than the one that was meant excludes nobody.
     let is_unreadable = |name: &&str| matches!(std::env::var(name), Err(VarError::NotUnicode(_)));
     match VARIABLES.into_iter().find(is_unreadable) {
         Some(name) => Err(LockError::config(format!("{name} is not valid UTF-8"))),

@@ -71,8 +71,8 @@ impl Executor {
         }
     }
 
-    /// Runs `work` here, and returns its outcome. It goes on if the caller goes away. `what`: the
-    /// work, for an error.
+    /// Runs `work` here, and returns its outcome. The work goes on if the caller goes away. `what`
+    /// names the work in an error.
     pub(crate) async fn run<T: Send + 'static>(
         self,
         what: &str,

@@ -30,8 +30,8 @@ impl Kind {
         NonZeroU32::new(count).map(Self::Permits).ok_or_else(none)
     }
 
-    /// What a request asks for that had chosen `before`, and now chooses `next`. An error stays; of
-    /// two choices of one sort, the later counts.
+    /// The kind of a request that has chosen `before` and now chooses `next`. An error in `before`
+    /// stays; of two choices of one sort, the later one counts.
     pub(crate) fn chosen(
         before: Result<Self, LockError>,
         next: Result<Self, LockError>,

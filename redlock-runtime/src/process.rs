@@ -24,8 +24,8 @@ pub(crate) type ProcessId = u64;
 /// other object, so this is the running process wherever a client of its own is used.
 static LATEST: AtomicU64 = AtomicU64::new(0);
 
-/// The processes that made a client, in the order in which they were forked from each other. Never
-/// a lock to wait for: when a process forks, a thread of the parent may be writing here.
+/// The processes that made a client, in the order in which they were forked from each other. No
+/// mutex guards them: when a process forks, a thread of the parent may be writing here.
 static KNOWN: [OnceBox<Known>; GENERATIONS] = [const { OnceBox::new() }; GENERATIONS];
 /// The place there of the last process that made a client.
 static CURRENT: AtomicUsize = AtomicUsize::new(0);

@@ -145,7 +145,7 @@ pub(super) async fn acquire_one(engine: &Arc<Engine>, order: &Order, terms: &Ter
 }
 
 impl Order {
-    /// Counts the call.
+    /// Begins to count the call for the metrics.
     pub(super) fn counted(&self) -> CountedCall {
         let labels = LockLabels { template: self.template, kind: self.kind };
         let busy = match self.policy.wait() {

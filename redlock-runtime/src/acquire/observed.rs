@@ -163,7 +163,7 @@ impl Observed {
             key: name,
             waited: now.since(started),
             attempts,
-            // Without a holder nothing is known of an expiry.
+            // If no holder is known, its expiry is not known either.
             is_endless: holder.is_some() && self.free_in.is_none(),
             holder,
             is_own: false,

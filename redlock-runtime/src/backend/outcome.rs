@@ -42,7 +42,7 @@ impl Acquired {
         Self::Granted { fencing_tokens, was_cut: false }
     }
 
-    /// Refused to the first try, by a backend that decides alone.
+    /// Refused to the first try, by a backend where one node decides, so that no vote is split.
     pub(crate) fn refused(holder: String, free_in: Option<Duration>) -> Self {
         Self::Refused { holder, free_in, was_cut: false, is_split: false }
     }
@@ -57,7 +57,7 @@ pub(crate) enum Found {
     Gone,
     /// The key had another owner.
     Stolen,
-    /// A release only: the owner does not hold the lock any more, but an earlier try of the same
+    /// A release only: the owner no longer holds the lock, but an earlier try of the same
     /// release was not answered, and may have freed the lock or handed it over.
     Unclear,
 }

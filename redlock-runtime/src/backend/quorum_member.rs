@@ -67,7 +67,7 @@ pub(crate) enum Cause {
 pub(crate) struct ClockOffset {
     pub(crate) low: i64,
     pub(crate) high: i64,
-    /// As of then, by our clock.
+    /// When this was known, by the clock of this process.
     pub(crate) at: Moment,
 }
 

@@ -34,12 +34,12 @@ impl Watch {
         self.link.hold()
     }
 
-    /// Drops the body, or what is left of it, as a part of it: its destructors see its lease.
+    /// Drops the body, or what is left of it, inside of its hold: the destructors see the lease.
     pub(crate) fn drop_body(&self, drop: impl FnOnce()) {
         self.link.run_within(drop);
     }
 
-    /// Runs one step of the body, or says why no step may run any more.
+    /// Runs one step of the body, or says why no further step may run.
     ///
     /// The clock is read before the step: a process that was frozen past its lease runs no further
     /// step, whatever its timers say.

@@ -25,7 +25,7 @@ use crate::options::Policy;
 use crate::release;
 use crate::release::ReleaseFuture;
 
-/// What a locked function returns, for a panic.
+/// How a panic names the future of a locked function.
 pub(super) const WHAT: &str = "a `#[redis_lock]` future";
 
 /// How far a call has come. The future of every locked call holds one stage, boxed.

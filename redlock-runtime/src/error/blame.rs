@@ -4,8 +4,8 @@ use super::lock_error::LockError;
 use crate::state::LostReason;
 
 impl LockError {
-    /// Is there no lock for this key? Nothing was done; a value in it is empty, too long, or has
-    /// control characters. In a web service mostly the mistake of the request: 400.
+    /// Is the key not valid? Nothing was done; a value in the key is empty, too long, or has
+    /// control characters. In a web service this is usually a mistake of the request: 400.
     ///
     /// True for [`InvalidKey`](Self::InvalidKey).
     ///

@@ -86,7 +86,8 @@ impl Founders {
         let dates = others.as_ref().map(|others| &others.dates);
         let age = dates.zip(clocks.as_ref()).and_then(|(dates, clocks)| clocks.age(dates));
         let noted = others.as_ref().map(|others| others.so_long);
-        // A client that has known another process here believes no dates, but this time.
+        // A client that has known another process at this address does not believe dates, but does
+        // believe this time, which must not rest on dates therefore.
         let watched = noted.into_iter().fold(*watched, Duration::max);
         let met = age.into_iter().fold(watched.max(*so_long), Duration::max);
         let kept = || dates.cloned().unwrap_or_default();
@@ -100,9 +101,9 @@ impl Founders {
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) run_id: Arc<str>,
-    /// For so long clients have watched it.
+    /// How long clients have watched the process.
     pub(crate) watched: Duration,
-    /// The same, or for how long it has been met by the dates of others.
+    /// How long the process is known to exist: `watched`, or longer by the dates of others.
     pub(crate) so_long: Duration,
     /// It may have forgotten leases since others began to watch it.
     pub(crate) is_doubted: bool,
@@ -111,7 +112,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Of a node that was not met. No process has this name.
+    /// What a client has seen of a node that it has not met. No process is called `?`.
     pub(crate) fn nothing() -> Self {
         let (watched, so_long) = (Duration::ZERO, Duration::ZERO);
         Self { run_id: "?".into(), watched, so_long, is_doubted: false, clocks: None }
@@ -137,7 +138,7 @@ mod tests {
         Seen { run_id: run_id.into(), watched: so_long, so_long, is_doubted: false, clocks: None }
     }
 
-    /// The same by a client whose clock, and that of another node, show so many seconds.
+    /// What a client has seen whose clock, and that of another node, show `now` seconds.
     fn dated(run_id: &str, secs: u64, now: i64) -> Seen {
         let now = now * 1_000_000;
         let nodes = [("b".into(), (now, now))].into();

@@ -4,8 +4,8 @@
 //! show the lock in one moment and have lost it in the next. Such a node must not count. Where the
 //! connection of the clean-up has ended, nobody learns whether it arrives: a server that was
 //! frozen, or a proxy, may deliver it after hours, so that no wait is long enough. The node is
-//! therefore won back under a fresh owner value, which is none of that clean-up, and of no other
-//! command that is on its way: whatever arrives late for the former one finds another owner, and
+//! therefore won back under a fresh owner value, which neither that clean-up nor any other command
+//! in flight names: a command that arrives late for the former value finds another owner, and
 //! changes nothing.
 
 use std::collections::HashMap;
@@ -78,7 +78,7 @@ impl LeftBehind {
     }
 }
 
-/// What an owner leaves behind on each node; nothing if it is not known any more.
+/// What an owner leaves behind on each node; nothing if it is no longer known.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LeftOnNodes {
     nodes: Vec<LeftBehind>,
@@ -95,7 +95,7 @@ impl LeftOnNodes {
 pub(crate) struct WinBack {
     /// The owner value to ask with.
     pub(crate) name: Owner,
-    /// The one before, which is used on this node no more.
+    /// The one before, which is no longer used on this node.
     pub(crate) former: Option<Owner>,
 }
 
@@ -115,8 +115,8 @@ impl GrantTable {
         self.known.lock().insert(owner.clone(), known);
     }
 
-    /// The owner releases, or got no lock: no node may get an acquire for it any more. Returns what
-    /// it leaves behind.
+    /// Forgets an owner that releases, or got no lock: no node may get an acquire for it from here
+    /// on. Returns what the owner leaves behind.
     pub(crate) fn end(&self, owner: &Owner) -> LeftOnNodes {
         let Some(known) = self.known.lock().remove(owner) else {
             let undecided = self.undecided.lock();
@@ -130,8 +130,8 @@ impl GrantTable {
         LeftOnNodes { nodes: known.nodes.into_iter().map(left).collect() }
     }
 
-    /// A release of what was `left` begins. It may be repeated, and has to find the lock under the
-    /// same names then; what else is left is looked after by the first one.
+    /// Notes that a release of what was `left` begins. A repetition of the release has to find the
+    /// lock under the same names; whatever else is left is cleaned up after the first one.
     pub(crate) fn releases(&self, claim: &Claim, left: &LeftOnNodes) {
         if left.nodes.iter().all(|node| node.name.is_none()) {
             return;
@@ -145,20 +145,21 @@ impl GrantTable {
         undecided.entry(claim.owner.clone()).or_insert((names, now + claim.expire));
     }
 
-    /// A quorum has confirmed the release of an owner.
+    /// Forgets the names of an owner whose release a quorum has confirmed.
     pub(crate) fn released(&self, owner: &Owner) {
         self.undecided.lock().remove(owner);
     }
 
-    /// The first acquire is about to be sent.
+    /// Notes that the first acquire of the owner is about to be sent to the node.
     pub(crate) fn ask(&self, owner: &Owner, node: usize) {
         if let Some(known) = self.known.lock().get_mut(owner) {
             known.nodes[node].grant = NodeGrant::Asked;
         }
     }
 
-    /// Another acquire is about to be sent. `None`: it must not be sent, because the owner has
-    /// released, or because an earlier acquire is still in flight.
+    /// Notes that another acquire is about to be sent to the node, and returns its owner values.
+    /// `None`: it must not be sent, because the owner has released, or because an earlier acquire
+    /// is still in flight.
     pub(crate) fn ask_again(&self, owner: &Owner, node: usize) -> Option<WinBack> {
         let mut known = self.known.lock();
         let KnownOwner { nodes, names } = known.get_mut(owner)?;

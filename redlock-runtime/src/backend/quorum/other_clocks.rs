@@ -17,7 +17,7 @@ use crate::backend::Dates;
 
 /// The date by the wall clock of the clients. No process has this name.
 const CLIENT: &str = "client";
-/// By so much the clocks of hosts that synchronise them may be set, or differ, at most.
+/// How much the clocks of synchronised hosts may differ, or be corrected by, at most.
 const CLOCK_ERROR: Duration = Duration::from_secs(2);
 
 /// What the clocks beside the one of the node in doubt show now, in microseconds since 1970.
@@ -26,7 +26,7 @@ pub(crate) struct OtherClocks {
     /// The least and the most that the clocks of other nodes show, by the names of their processes.
     pub(crate) nodes: BTreeMap<Arc<str>, (i64, i64)>,
     pub(crate) client: i64,
-    /// So many other nodes make a quorum with the node in doubt.
+    /// How many other nodes make a quorum together with the node in doubt.
     pub(crate) needed: usize,
     /// The number of all other nodes.
     pub(crate) others: usize,
@@ -47,9 +47,10 @@ impl OtherClocks {
         Duration::from_micros(u64::try_from(least).ok()?).checked_sub(CLOCK_ERROR)
     }
 
-    /// The dates of a process that was met so long ago: those that were `found`, unless what is
-    /// known by now says more. Dates by clocks of nodes that are not reached now are kept. Both
-    /// are of now: a time that was learnt after the clocks were read would date too early.
+    /// The dates of a process that was met `so_long` ago: on each clock the date that was `found`,
+    /// or the one that lies `so_long` before now if that is earlier. Dates by clocks of nodes that
+    /// are not reached now are kept. `so_long` has to count until the clocks were read: a time
+    /// that was learnt later would date too early.
     pub(crate) fn dates(&self, so_long: Duration, found: Option<&Dates>) -> Dates {
         let micros = i64::try_from(so_long.as_micros()).unwrap_or(i64::MAX);
         let met = |most: i64| most.saturating_sub(micros).div_euclid(1000).saturating_add(1);

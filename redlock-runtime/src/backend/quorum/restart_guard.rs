@@ -261,7 +261,8 @@ impl RestartGuard {
     pub(crate) fn spread(self: &Arc<Self>, member: &Arc<Member>, within: Duration) {
         let (Some(founders), Some(seen)) = (self.founders.get(), self.seen(member)) else { return };
         let now = self.clock.now();
-        // Again when the vote is due: the next client may not live until the pause is over.
+        // The note is written again when the vote is due: the next client may not live until the
+        // pause is over.
         let due = self.over(now.minus(seen.so_long)).since(now);
         let pause = founders::pause(seen.watched, founders.names(&seen.run_id));
         let pause = if due.is_zero() { pause } else { pause.min(due) };
@@ -274,8 +275,8 @@ impl RestartGuard {
             let written = async {
                 let found = member.backend.founders(key, None, within).await?;
                 guard.believe_date(&member, found.as_deref());
-                // What is dated was seen after the list was read, which may have taken long: a
-                // time from the list, counted back from before, would begin too early.
+                // `seen` has to be newer than the list, which may have taken long to read: a
+                // time from the list would be counted back from too early a moment.
                 let Some(seen) = guard.seen(&member).filter(|now| now.run_id == seen.run_id) else {
                     return Ok(found);
                 };

@@ -14,10 +14,10 @@ use crate::backend::{BackgroundTask, CLAIM_WINDOW};
 use crate::key::LockKey;
 use crate::owner::Owner;
 
-/// How long a nudge may take.
+/// How long the answer to `nudge.lua` may take.
 const REPLY: Duration = Duration::from_secs(1);
 
-/// All that goes on in the background for a node, until `over`.
+/// Runs everything that a node does in the background, until `over` is cancelled.
 pub(crate) fn all<S: Source>(route: Route<S>, over: CancellationToken) -> BackgroundTask {
     Box::pin(async move {
         let listening = Listening { route: &route };
@@ -31,7 +31,8 @@ pub(crate) fn all<S: Source>(route: Route<S>, over: CancellationToken) -> Backgr
     })
 }
 
-/// Nudges locks that were handed over to a process that may be dead.
+/// Nudges each lock that was handed over to a process that may be dead: `nudge.lua` hands the lock
+/// to the next process if it is free.
 async fn nudge_overdue<S: Source>(Route { core, calls, .. }: &Route<S>) {
     loop {
         for (key, owner) in core.handovers.overdue().await {
@@ -43,8 +44,9 @@ async fn nudge_overdue<S: Source>(Route { core, calls, .. }: &Route<S>) {
     }
 }
 
-/// Hands the lock to the first process of its queue if it is free. Otherwise returns when it may be
-/// free, if processes wait and its receiver has not claimed it yet. `owner` is one of this client.
+/// Sends `nudge.lua`, which hands the lock to the first process of its queue if the lock is free.
+/// Otherwise returns after which time the lock may be free, if processes wait and its receiver has
+/// not claimed it yet. `owner` is any owner of this client.
 async fn nudge<S: Source>(
     core: &NodeCore<S>,
     calls: &SharedConnection<S>,
@@ -56,5 +58,7 @@ async fn nudge<S: Source>(
     // Waiters check by themselves if this fails.
     let nudged = send_script(&core.health, calls, &call, &deadline, decode, no_undo).await.ok()?;
     let (free_in, waiting) = nudged.found;
+    // Whoever has claimed the lock has a full lease. One that ends within the claim window may be
+    // that of the hand-over.
     free_in.filter(|free_in| waiting > 0 && *free_in <= CLAIM_WINDOW)
 }

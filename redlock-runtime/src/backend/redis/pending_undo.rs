@@ -13,8 +13,8 @@ use crate::owner::Owner;
 pub(crate) type RunId = Option<Arc<str>>;
 
 /// The owners whose lock such a release may still take away. None of them may acquire again before
-/// the release has arrived: it would lose what it was just granted. When another process answers at
-/// the address of the server, it cannot arrive any more.
+/// the release has arrived: the owner would lose the lock that it was just granted. A release can
+/// no longer arrive once another process answers at the address of the server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PendingUndos {
     shared: Arc<PendingOwners>,
@@ -23,7 +23,7 @@ pub(crate) struct PendingUndos {
 #[derive(Debug, Default)]
 struct PendingOwners {
     owners: Mutex<HashMap<Owner, Vec<PendingUndo>>>,
-    /// The number of owners: mostly none, which every command can see without the mutex.
+    /// The number of owners: usually 0, which every command can see without the mutex.
     count: AtomicUsize,
 }
 
@@ -47,7 +47,8 @@ pub(crate) struct SentUndo {
 }
 
 impl SentUndo {
-    /// Other releases of the owner may still be on their way.
+    /// Forgets this release, which was answered. Other releases of its owner may still be on their
+    /// way.
     pub(crate) fn answered(self) {
         let undo = self.undos.change(|owners| {
             let undos = owners.get_mut(&self.owner)?;
@@ -63,6 +64,7 @@ impl SentUndo {
 }
 
 impl PendingUndos {
+    /// Notes a release of `owner` that is sent to the process `to`.
     pub(crate) fn sent(&self, owner: &Owner, to: RunId) -> SentUndo {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
@@ -72,7 +74,7 @@ impl PendingUndos {
         SentUndo { undos: self.clone(), owner: owner.clone(), id, over }
     }
 
-    /// The owner releases, and is never used again.
+    /// Forgets all releases of an owner that releases its lock, and is never used again.
     pub(crate) fn over(&self, owner: &Owner) {
         if !self.is_empty() {
             let undos = self.change(|owners| owners.remove(owner));
@@ -80,7 +82,8 @@ impl PendingUndos {
         }
     }
 
-    /// `now`: the process that answers at the server's address.
+    /// May a release still take a lock away from `owner`? `now` returns the process that answers at
+    /// the server's address.
     pub(crate) fn is_pending(&self, owner: &Owner, now: impl FnOnce() -> RunId) -> bool {
         !self.is_empty()
             && self.change(|owners| {

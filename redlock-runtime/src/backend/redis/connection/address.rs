@@ -52,7 +52,7 @@ pub(crate) fn check_url(url: &str) -> Result<(), LockError> {
 }
 
 pub(crate) fn parse(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
-    // Several URLs in the place of one, or with another separator.
+    // The text may be several URLs in the place of one, or have another separator than a comma.
     let are_several = url.matches("://").count() > 1;
     read(url, tls).map_err(|error| match error {
         LockError::Config { message } if are_several => LockError::config(format!(

@@ -42,7 +42,7 @@ impl<S: Source> IdentifiedSource<S> {
         Ok(Batching::new(connection, MetServer { begun, ..met }))
     }
 
-    /// The connection is taken into use, as not all are that were made: one of several attempts to
+    /// Notes that a connection is used. Not every one that was made is: one of several attempts to
     /// connect is enough.
     pub(crate) fn used(&self, connection: &Batching<S::Connection>) {
         self.last_made.fetch_max(connection.met().begun.nanos(), Ordering::AcqRel);

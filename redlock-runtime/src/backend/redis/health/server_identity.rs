@@ -122,8 +122,8 @@ impl ServerIdentity {
             state.identity.clone()
         };
         let proof = prove(&info, &identity, known.as_ref(), founders_key, connection).await?;
-        // What the list says was so when it was read, which may be long after the server told who
-        // it is.
+        // The list of founders is as old as its reading, which may be long after the server told
+        // who it is.
         let now = CLOCK.now();
         let (doubt, met) = {
             let mut state = self.state.lock();

@@ -5,8 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use crate::backend::Claim;
 use crate::owner::Owner;
 
-/// The last owners of one sort, each with its claim. Every signal is looked up here, so that
-/// nothing is searched.
+/// The last owners of one sort, each with its claim. Every signal is looked up here, which
+/// therefore must not search through all owners.
 #[derive(Debug)]
 pub(crate) struct FormerOwners {
     most: usize,
@@ -21,7 +21,8 @@ impl FormerOwners {
         Self { most, claims: HashMap::new(), order: VecDeque::new() }
     }
 
-    /// An owner that is known already stays where it is: a release that fails is repeated.
+    /// Remembers the owner of a claim. One that is remembered already keeps its place in the order:
+    /// a release that fails is repeated.
     pub(crate) fn add(&mut self, claim: &Claim) {
         if self.claims.contains_key(&claim.owner) {
             return;
@@ -39,7 +40,7 @@ impl FormerOwners {
         self.claims.get(owner)
     }
 
-    /// It is not remembered any more.
+    /// Forgets an owner, and returns its claim.
     pub(crate) fn take(&mut self, owner: &str) -> Option<Claim> {
         self.claims.remove(owner)
     }

@@ -21,8 +21,8 @@ static SCRIPTS: PerProcess<Mutex<Scripts>> = PerProcess::new();
 
 type Scripts = BTreeMap<Identity, Arc<Mutex<Progress>>>;
 
-/// Where the text of a command begins in memory. It stays there until the client library has done
-/// with the command.
+/// The address of a command's text. It identifies the command, as the client library keeps the
+/// bytes in place until it is done with the command.
 type Identity = usize;
 
 #[derive(Debug)]
@@ -53,8 +53,8 @@ impl SentScript {
         Self { identity, progress, process }
     }
 
-    /// What the `error` of all tries means: an I/O error is that of a script whose outcome is
-    /// unknown; any other, of one that was refused, or has not left.
+    /// The error to report where all tries ended with `error`: an I/O error if the outcome of the
+    /// script is unknown, any other if the script was refused or has not left.
     pub(super) fn meant(&self, error: RedisError) -> RedisError {
         match &*self.progress.lock() {
             Progress::Failed(first) => first.clone(),
@@ -82,7 +82,7 @@ impl Drop for SentScript {
     }
 }
 
-/// The first key of a script; `None`: the command is none, or has no key.
+/// The first key of a script. `None`: the command runs no script, or its script has no key.
 pub(super) fn script_key(command: &Cmd) -> Option<&[u8]> {
     let word = |place| match command.args_iter().nth(place) {
         Some(Arg::Simple(word)) => Some(word),
@@ -113,15 +113,15 @@ pub(super) fn answered(command: &Cmd, answer: &RedisResult<Value>) {
     }
 }
 
-/// `None`: it is a command of the client library itself, or nobody waits for it any more. The
-/// client library drops such a script, but for one that it is about to send: its caller cleans up
-/// behind it.
+/// `None`: the command is one of the client library itself, or nobody waits for its script any
+/// longer. The client library drops such a script, except one that it is about to send: the caller
+/// cleans up after that one.
 fn progress_of(command: &Cmd) -> Option<Arc<Mutex<Progress>>> {
     script_key(command)?;
     scripts()?.get(&identity(command)).cloned()
 }
 
-/// An error after which the client library gives up.
+/// An error that the client library does not answer with another try.
 fn unknown(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> RedisError {
     io::Error::new(io::ErrorKind::Unsupported, why).into()
 }
@@ -133,7 +133,7 @@ fn identity(command: &Cmd) -> Identity {
     }
 }
 
-/// `None`: this process was forked too often to have a client.
+/// The scripts of this process. `None`: it was forked too often to have a client.
 fn scripts() -> Option<MutexGuard<'static, Scripts>> {
     SCRIPTS.of(process::id(), Mutex::default).ok().map(Mutex::lock)
 }
