@@ -71,7 +71,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "FILE", global = true, conflicts_with = "url")]
     pub(crate) url_file: Option<PathBuf>,
     /// Stands before every key in Redis, as in the services that use the locks. A blank variable is
-    /// the default; --prefix '' is no prefix
+    /// the default; --prefix '' stands for none
     #[arg(long, value_name = "TEXT", global = true, env = "REDLOCK_PREFIX")]
     #[arg(default_value = DEFAULT_PREFIX, hide_env_values = true)]
     pub(crate) prefix: String,
@@ -128,8 +128,8 @@ pub(crate) enum Command {
     Ls(LsArgs),
     /// Show who holds a lock and who waits for it
     ///
-    /// The exit code is 0 if the lock is held, 1 if it is free, and 69 if Redis cannot be reached, or
-    /// refuses.
+    /// The exit code is 0 if the lock is held, 1 if it is free, and 69 if Redis cannot be reached,
+    /// or refuses.
     Show(ShowArgs),
     /// Print a line whenever a lock changes hands or its queue grows or shrinks, until Ctrl-C
     ///
@@ -187,7 +187,7 @@ pub(crate) struct RunArgs {
     /// The lease: for how long the lock outlives a redlock that died, at least 1s
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration::parse)]
     pub(crate) expire: Duration,
-    /// End the command when the lease was renewed so often; 0: never renew [default: no limit]
+    /// End the command when the lease was renewed N times; 0: never renew [default: no limit]
     #[arg(long, value_name = "N")]
     pub(crate) max_renew: Option<u32>,
     /// For a job that runs once: the lock stays taken for at least this time, even if the command
@@ -264,7 +264,7 @@ pub(crate) struct ReleaseArgs {
     /// Needed, as it takes the lock from somebody who may rely on it
     #[arg(long, required = true)]
     pub(crate) force: bool,
-    /// Do not ask; needed where stdin is no terminal
+    /// Do not ask; needed where stdin is not a terminal
     #[arg(short, long)]
     pub(crate) yes: bool,
     /// Only from this owner; without it, from all who share the lock

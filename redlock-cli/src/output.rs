@@ -17,8 +17,8 @@ pub(crate) fn write_stderr(text: &str) -> io::Result<()> {
     io::stderr().write_all(text.as_bytes())
 }
 
-/// Would stderr take a message at once? The reader of a pipe may stand still, or a terminal be
-/// stopped (Ctrl-S). Waits for that for so long.
+/// Would stderr take a message? The reader of a pipe may stand still, or a terminal be stopped
+/// (Ctrl-S). Waits for that `within` this time.
 pub(crate) fn is_stderr_ready(within: Duration) -> bool {
     let stderr = io::stderr();
     let mut asked = [PollFd::new(&stderr, PollFlags::OUT)];

@@ -59,7 +59,7 @@ fn halves(owner: &str) -> Option<(&str, &str)> {
     owner.rsplit_once(':').filter(|(_, end)| is_random(end))
 }
 
-/// The name of the client that an owner value begins with: that of the process, mostly.
+/// The name of the client that an owner value begins with: usually that of the process.
 pub(crate) fn client(owner: &str) -> &str {
     retained_by(owner).or_else(|| halves(owner).map(|(client, _)| client)).unwrap_or(owner)
 }

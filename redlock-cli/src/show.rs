@@ -39,7 +39,7 @@ fn known(views: &[View]) -> impl Iterator<Item = &Details> {
     views.iter().filter_map(|view| view.details.as_ref().ok())
 }
 
-/// The longest queue: with several servers each has one, of mostly the same processes.
+/// The longest queue: with several servers each has one, usually of the same processes.
 fn queue(views: &[View]) -> &[Waiter] {
     let queues = known(views).map(|details| &details.queue[..]);
     queues.max_by_key(|queue| queue.len()).unwrap_or(&[])

@@ -19,14 +19,14 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Handles signals from here on, but for those that this process was started to ignore
+    /// Handles signals from here on, except those that this process was started to ignore
     /// (`nohup`): the command ignores them, too.
     pub(crate) fn listen() -> io::Result<Self> {
         let all = unless_ignored(ENDING.into_iter().chain(OTHERS));
         Self::of(all.chain([Signal::CHILD]))
     }
 
-    /// Handles those only that would end this process; but for ignored ones.
+    /// Handles only the signals that would end this process, except ignored ones.
     pub(crate) fn that_end() -> io::Result<Self> {
         Self::of(unless_ignored(ENDING.into_iter()))
     }

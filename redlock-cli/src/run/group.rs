@@ -73,7 +73,7 @@ impl Group {
         self.exit
     }
 
-    /// Sends a signal to all processes of the group. It is no error if there are none.
+    /// Sends a signal to all processes of the group. It is not an error if there are none.
     pub(super) fn signal(&self, signal: Signal) -> io::Result<()> {
         match kill_process_group(self.id, signal) {
             Err(Errno::SRCH) if self.exit.is_some() => Ok(()),
@@ -96,7 +96,7 @@ impl Group {
                 Ok(Some((id, status))) if id == self.id => self.note(status),
                 Ok(Some(_)) => None,
                 Ok(None) => return Ok(None),
-                // There are no children any more.
+                // There are no children left.
                 Err(Errno::CHILD) if self.exit.is_some() => return Ok(None),
                 Err(error) => return Err(error.into()),
             };
@@ -119,8 +119,8 @@ impl Group {
 }
 
 /// Makes this process the parent of every process below it whose own parent ends. Otherwise they
-/// go to process 1, which reaps late or never where it is no init system (in a container), and an
-/// orphan that has ended would look like a process that the command has left behind.
+/// go to process 1, which reaps late or never where it is not an init system (in a container), and
+/// an orphan that has ended would look like a process that the command has left behind.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn adopt_orphans() {
     let _ = rustix::process::set_child_subreaper(Some(getpid()));

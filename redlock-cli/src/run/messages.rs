@@ -10,7 +10,7 @@ use crate::output::{complain, is_stderr_ready};
 #[derive(Debug, Default)]
 pub(super) struct Messages {
     unsaid: VecDeque<String>,
-    /// What is tried again and again, and fails each time, is told once.
+    /// What is tried again and again, and fails each time, is reported once.
     told: BTreeSet<String>,
 }
 

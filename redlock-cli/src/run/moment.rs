@@ -35,7 +35,7 @@ impl Moment {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Sleeps until then, but for a second at most: timers stand still in suspend.
+    /// Sleeps until then, and for a second at most: timers stand still in suspend.
     pub(super) async fn sleep(self) {
         let left = self.since(Self::now());
         tokio::time::sleep(left.min(Duration::from_secs(1))).await;

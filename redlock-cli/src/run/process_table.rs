@@ -22,8 +22,8 @@ pub(super) struct Row {
     pub(super) is_over: bool,
 }
 
-/// All processes that this one may see. The table is no snapshot: a process whose parent ends while
-/// the table is read may name a parent that has no row of its own.
+/// All processes that this one may see. The table is not a snapshot: a process whose parent ends
+/// while the table is read may name a parent that has no row of its own.
 pub(super) fn rows() -> Vec<Row> {
     platform::ids().into_iter().filter_map(platform::row).collect()
 }

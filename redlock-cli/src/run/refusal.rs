@@ -48,8 +48,8 @@ pub(super) async fn refused(
     Failure::new(args.conflict_exit_code, message)
 }
 
-/// Warns of a wait without end for the lock that this process itself runs under. That is no error:
-/// the holder does not wait for a process that has left its group.
+/// Warns of a wait without end for the lock that this process itself runs under. That is not an
+/// error: the holder does not wait for a process that has left its group.
 pub(super) async fn warn_of_deadlock(args: &RunArgs, servers: &Servers, key: &str) {
     let waits_forever = !args.nonblock && args.wait == Wait::Forever;
     let Some(outer) = outer_owner(key).filter(|_| waits_forever && !args.quiet) else { return };

@@ -30,7 +30,7 @@ const DEFAULT_GRACE: Duration = Duration::from_secs(5);
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Runs a command under a lock. Returns how this process has to end. What is wrong with the command
-/// is told first, then what is wrong with the servers.
+/// is reported first, then what is wrong with the servers.
 pub(crate) async fn run(
     args: &RunArgs,
     servers: impl Fn() -> Result<Servers, Failure>,
@@ -57,7 +57,7 @@ pub(crate) async fn run(
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {
-            // The lock is free before the error is told, unless it has a `min_hold`.
+            // The lock is free before the error is reported, unless it has a `min_hold`.
             let _ = guard.release().await;
             return Err(Failure::new(failure::SYSTEM, format!("cannot start it: {error}")));
         }
