@@ -100,7 +100,7 @@ fn captured(plan: &Plan, bindings: &[Binding], body: &TokenStream) -> TokenStrea
     taken(plan, bindings.iter().rev().filter(is_captured))
 }
 
-/// Takes variables by value in code that never runs: this is no borrow, and lints count them as
+/// Takes variables by value in code that never runs: this is not a borrow, and lints count them as
 /// used.
 fn taken<'a>(plan: &Plan, bindings: impl Iterator<Item = &'a Binding>) -> TokenStream {
     let at = Span::mixed_site();

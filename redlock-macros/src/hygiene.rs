@@ -147,7 +147,7 @@ pub(crate) fn adopt(tokens: TokenStream, names: &[Ident], this: Option<&Ident>) 
 }
 
 /// Is `next` the first half of a `::`? A name before it is a module or a type: the `self` of
-/// `self::shard()` is no receiver.
+/// `self::shard()` is not a receiver.
 fn begins_path(next: Option<&TokenTree>) -> bool {
     let is_joint_colon =
         |punct: &Punct| punct.as_char() == ':' && punct.spacing() == Spacing::Joint;

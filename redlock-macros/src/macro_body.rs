@@ -110,7 +110,7 @@ mod tests {
         }
     }
 
-    /// The operand is no expression, but a group of tokens that an inner macro understands.
+    /// The operand is not an expression, but a group of tokens that an inner macro understands.
     #[test]
     fn ways_out_after_other_tokens_are_found() {
         for (body, way_out) in [

@@ -9,7 +9,7 @@ use crate::hygiene;
 use crate::part::Part;
 use crate::template::{self, Template};
 
-/// A template in which an argument is named in a way that is no placeholder.
+/// A template in which an argument is named in a way that is not a placeholder.
 pub(crate) fn in_template(template: &Template, names: &[Ident]) -> Option<Error> {
     in_brackets(template, names).or_else(|| behind_sign(template, names))
 }

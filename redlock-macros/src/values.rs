@@ -219,7 +219,7 @@ pub(crate) fn plain(name: &str, value: Expr, errors: &mut Errors) -> Option<Expr
     None
 }
 
-/// What to write instead of a word that is no duration and no number.
+/// What to write instead of a word that is neither a duration nor a number.
 pub(crate) fn instead_of_word(name: &str, word: &str) -> Option<String> {
     const ENDLESS: [&str; 6] = ["forever", "never", "always", "infinite", "unlimited", "none"];
     if !ENDLESS.contains(&word.to_lowercase().as_str()) {

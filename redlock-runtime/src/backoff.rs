@@ -71,8 +71,8 @@ pub(crate) fn unsignalled(
 /// How long an attempt on several servers takes at most, unless one of them does not answer.
 pub(crate) const LONGEST_ATTEMPT: Duration = Duration::from_millis(100);
 
-/// The pause after an attempt that `took` so long and met a split vote: random, so that one of the
-/// competitors comes first next time, as the pattern of the distributed lock recommends.
+/// The pause after an attempt that lasted for `took` and met a split vote: random, so that one of
+/// the competitors comes first next time, as the pattern of the distributed lock recommends.
 pub(crate) fn split(took: Duration, random: f64) -> Duration {
     SHORTEST + split_width(took).mul_f64(random)
 }
@@ -95,8 +95,8 @@ pub(crate) fn failed(failures: u32, random: f64) -> Duration {
     full.mul_f64(0.5 + random / 2.0)
 }
 
-/// The pause before a connection is made again, after so many in a row that could not be made, or
-/// were of no use for long: it is made some dozens of times a second at most.
+/// The pause before a connection is made again, after `failures` in a row that could not be made,
+/// or were of no use for long: it is made some dozens of times a second at most.
 pub(crate) fn reconnect(failures: u32, random: f64) -> Duration {
     failed(failures.saturating_sub(1).min(3), random)
 }

@@ -186,9 +186,9 @@ impl Engine {
         matches!(self.place, Placement::Callers(_))
     }
 
-    /// Polls background work of an embedded backend once, on the thread of its caller: mostly it is
-    /// done then, before the caller goes on. What it spawns where there is no runtime goes to the
-    /// background thread. `false`: it has to be spawned.
+    /// Polls background work of an embedded backend once, on the thread of its caller: usually it
+    /// is done then, before the caller goes on. What it spawns where there is no runtime goes to
+    /// the background thread. `false`: it has to be spawned.
     pub(crate) fn is_done_here(&self, work: Pin<&mut impl Future<Output = ()>>) -> bool {
         if !self.is_embedded() {
             return false;

@@ -98,7 +98,7 @@ pub struct NodeHealth {
 }
 
 impl NodeHealth {
-    /// What a question to `node` came to, that took so long.
+    /// What a question to `node` came to, and how long it `took`.
     pub(crate) fn new(
         node: &str,
         took: Duration,

@@ -15,7 +15,7 @@ pub(crate) struct PendingCommands {
 #[derive(Debug, Default)]
 struct PendingCount {
     count: AtomicUsize,
-    /// No command is pending any more.
+    /// No command is left pending.
     settled: NotifyAll,
 }
 

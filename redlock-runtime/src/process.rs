@@ -60,8 +60,8 @@ fn identity(generation: usize, system_id: u32) -> ProcessId {
     ((generation as ProcessId + 1) << 32) | ProcessId::from(system_id)
 }
 
-/// Asks the system for the running process. From here on a fork that was not detected, as that of a
-/// bare `clone`, is known.
+/// Asks the system for the running process. From here on a fork that was not detected, such as that
+/// of a bare `clone`, is known.
 pub(crate) fn ask() -> u32 {
     let system_id = std::process::id();
     let known = KNOWN[CURRENT.load(Ordering::Relaxed)].get();

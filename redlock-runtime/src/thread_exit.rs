@@ -3,9 +3,9 @@
 //! They would otherwise race with the end of the process: for example after a guard that is dropped
 //! as the last action of a program (the end of `main`, a panic), a call that returned before its
 //! release was answered, or a call that was cancelled while it acquired. A release never blocks;
-//! the end of its thread does, and so does the end of the thread on which a client was made, mostly
-//! `main`. These ends wait while one answer follows another: for [`QUIET`] at most without any, and
-//! for [`LONGEST`] in all.
+//! the end of its thread does, and so does the end of the thread on which a client was made, which
+//! is usually `main`. These ends wait while one answer follows another: for [`QUIET`] at most
+//! without any, and for [`LONGEST`] in all.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, MutexGuard, PoisonError};
@@ -36,7 +36,7 @@ impl Drop for AtThreadEnd {
     fn drop(&mut self) {
         // The child of a fork has nothing to wait for: the unfinished work belongs to its parent.
         if let Ok(departures) = here() {
-            // Reaching the limits is no failure: leases end by themselves.
+            // Reaching the limits is not a failure: leases end by themselves.
             departures.have_left(QUIET, LONGEST);
         }
     }

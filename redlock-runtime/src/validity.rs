@@ -19,18 +19,18 @@ pub(crate) fn deadline(sent: Moment, expire: Duration) -> Moment {
     sent.plus(expire.saturating_sub(drift(expire)))
 }
 
-/// From here on a server has no lease of so long any more that began at `sent` or before.
+/// From here on a server has no lease of length `expire` that began at `sent` or before.
 pub(crate) fn server_end(sent: Moment, expire: Duration) -> Moment {
     sent.plus(expire).plus(drift(expire))
 }
 
-/// From here on the body is not polled any more: early enough to drop its locals and to run its
+/// From here on the body is no longer polled: early enough to drop its locals and to run its
 /// release while the lease still holds.
 pub(crate) fn stop(sent: Moment, expire: Duration) -> Moment {
     deadline(sent, expire).minus(expire / 20)
 }
 
-/// From here on the body is not polled any more, however late its renewals were: as if each of them
+/// From here on the body is no longer polled, however late its renewals were: as if each of them
 /// had been sent when it was due.
 pub(crate) fn longest_hold(granted: Moment, expire: Duration, max_renew: Option<u32>) -> Moment {
     max_renew.map_or(Moment::NEVER, |renewals| {

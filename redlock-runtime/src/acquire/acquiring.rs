@@ -39,7 +39,7 @@ pub(crate) struct Order {
     pub(crate) key: LockKey,
     pub(crate) kind: Kind,
     pub(crate) policy: Policy,
-    /// A call that finds the lock busy is skipped, which is no failure.
+    /// A call that finds the lock busy is skipped, which is not a failure.
     pub(crate) skips_busy: bool,
     /// How many shutdowns of the client had begun before the call.
     pub(crate) shutdowns: u64,

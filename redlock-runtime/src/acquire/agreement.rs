@@ -13,7 +13,7 @@ use crate::handoff::Ownership;
 use crate::together::together;
 
 /// The largest fencing token of these keys, once the counter of each key is not below it. So a
-/// later holder of any of them gets a larger one. Leases that are not full any more are renewed at
+/// later holder of any of them gets a larger one. Leases that are no longer full are renewed at
 /// the same time. Tried again until `end`, or for as long as the client waits in an outage, and for
 /// no longer than `within` says each time. The inner `Err`: this key was lost; the outer one: which
 /// key it was that failed.

@@ -46,7 +46,7 @@ async fn send(engine: &Arc<Engine>, ownership: Ownership) -> Result<Ownership, L
                        them, and take read locks one by one";
         return Err(LockError::config(message));
     }
-    // From here on the lease is not renewed any more: the server would find another owner.
+    // From here on the lease is no longer renewed: the server would find another owner.
     let hold = Arc::clone(ownership.hold());
     let Some((queue, tenure)) = ownership.give_up() else {
         hold.check()?;

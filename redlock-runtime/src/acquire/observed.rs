@@ -25,7 +25,7 @@ pub(crate) struct Observed {
     pub(crate) is_split: bool,
     /// Somebody had the lock, in an answer since this began. Where not all votes of an owner can
     /// be seen, this is a guess: one that keeps a vote for longer than an attempt takes is no
-    /// competitor any more.
+    /// longer a competitor.
     pub(crate) was_held: bool,
     pub(crate) fault: Option<Fault>,
     /// How many attempts in a row have failed.

@@ -81,7 +81,7 @@ impl Subscription {
     pub(crate) async fn signal(&mut self) -> QueueSignal {
         match self.signals.recv().await {
             Some(signal) => signal,
-            // No signal will come any more; the waiter checks by the clock.
+            // No further signal will come; the waiter checks by the clock.
             None => std::future::pending().await,
         }
     }

@@ -222,7 +222,7 @@ impl Memory {
         Found::Ours
     }
 
-    /// Lets go of a lock that stays taken for so long.
+    /// Lets go of a lock that stays taken until `left` is over.
     fn retain(&self, claim: &Claim, left: Duration) -> Found {
         let (now, retained) = (Clock::Tokio.now(), claim.owner.retained());
         let mut tables = self.store.tables.lock();

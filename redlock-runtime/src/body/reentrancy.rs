@@ -2,8 +2,8 @@
 //!
 //! Identity is the task, not the thread: a link to a hold is in place only while the body of a
 //! locked call is polled, and moves between threads with it. Bodies are polled inside of each other
-//! as their calls are nested. A body may also poll other tasks, as those of a `LocalSet` or of a
-//! runtime of its own: each link knows its task, and other tasks do not see it.
+//! as their calls are nested. A body may also poll other tasks, such as those of a `LocalSet` or of
+//! a runtime of its own: each link knows its task, and other tasks do not see it.
 //!
 //! The calls inside of one hold form a tree. A call that re-enters the hold is a child of the
 //! innermost such call of its own task. A guard that re-entered is such a call too, and a future in
@@ -33,8 +33,8 @@ thread_local! {
     static ENTERED: RefCell<Vec<OfTask>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A link, and the task that polls its body; `None`: a future outside of tokio's tasks, as that of
-/// `block_on`.
+/// A link, and the task that polls its body; `None`: a future outside of tokio's tasks, such as
+/// that of `block_on`.
 type OfTask = (Option<task::Id>, Arc<HoldLink>);
 
 /// A link to a lock that a task holds while it polls a body.
@@ -59,7 +59,7 @@ enum Relation {
 struct ReentrantCall {
     parent: Arc<HoldLink>,
     children: Turns,
-    /// It has no turn any more.
+    /// Its turn is over.
     is_over: AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! The arguments of the attribute, mostly known at compile time.
+//! The arguments of the attribute, most of them known at compile time.
 
 use std::time::Duration;
 

@@ -41,7 +41,7 @@ impl LockRequest {
     ///
     /// Nothing stops the thread when the lease is lost: call [`check`](crate::Lease::check) before
     /// each step that must not happen without the lock. A second call for the same key on the same
-    /// thread waits for the first guard, as that of any other thread would. Inside of a body that
+    /// thread waits for the first guard, as a call on any other thread would. Inside of a body that
     /// a caller without tokio polls, a call re-enters as [`acquire`](Self::acquire) does.
     ///
     /// The guard may be sent to other threads and into asynchronous code. Its drop, also at the end

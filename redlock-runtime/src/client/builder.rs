@@ -92,7 +92,7 @@ impl RedlockBuilder {
     }
 
     /// Begins every owner value, so that an operator who reads a key finds its holder, and names
-    /// connections in `CLIENT LIST` (`redlock:<name>`), but for those of pools and clusters.
+    /// connections in `CLIENT LIST` (`redlock:<name>`), except those of pools and clusters.
     /// 1 to 256 bytes without control characters. Default `<host>-<pid>`.
     ///
     /// ```

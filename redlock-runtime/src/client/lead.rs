@@ -38,7 +38,7 @@ impl LockRequest {
     /// of which several may run at once take [`permits`](Self::permits), and [`run`](Self::run)
     /// their work under one each.
     ///
-    /// Elections, losses and resignations are told at `INFO` (`docs/observability.md`).
+    /// Elections, losses and resignations are reported at `INFO` (`docs/observability.md`).
     ///
     /// # Errors
     /// Only what time does not mend: [`LockError::Config`], [`LockError::InvalidKey`],
@@ -135,8 +135,8 @@ impl Candidate {
         Ok(())
     }
 
-    /// How long to pause after so many failures. A campaign that an outage has ended, as the client
-    /// does not wait for longer, has paused between its own attempts already.
+    /// How long to pause after `failures` in a row. A campaign that an outage has ended, as the
+    /// client does not wait for longer, has paused between its own attempts already.
     fn pause_after(&self, error: &LockError, failures: u32) -> Duration {
         let (random, outage_wait) = (fastrand::f64(), self.engine().outage_wait);
         if outage_wait.is_some() && matches!(error, LockError::Unavailable { .. }) {

@@ -17,7 +17,7 @@ thread_local! {
 }
 
 /// The client of a scope, and the task that polls it: a scope may also poll other tasks, which do
-/// not see it, as those of a `LocalSet`. `None`: a future outside of tokio's tasks.
+/// not see it, such as those of a `LocalSet`. `None`: a future outside of tokio's tasks.
 type OfTask = (Option<task::Id>, Redlock);
 
 /// The client of the innermost scope here, if there is one.

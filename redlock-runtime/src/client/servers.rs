@@ -173,8 +173,8 @@ impl RedlockBuilder {
         self
     }
 
-    /// The longest `expire` or `min_hold` that any client uses on these servers: for so long a
-    /// restarted server has no vote. 365 days at most. Default: the longest that this client has
+    /// The longest `expire` or `min_hold` that any client uses on these servers: this is how long
+    /// a restarted server has no vote. 365 days at most. Default: the longest that this client has
     /// used itself so far; where that is longer, it counts.
     ///
     /// ```no_run

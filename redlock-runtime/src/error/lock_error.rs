@@ -75,7 +75,7 @@ pub enum LockError {
         is_own: bool,
         /// How long the holder's lease would last on from now, unless it is renewed: as the last
         /// answer had it, less the time since. Of several readers the last lease, of several
-        /// permits mostly the first. `None`: it is not known, or over.
+        /// permits usually the first. `None`: it is not known, or over.
         remaining: Option<Duration>,
         /// The key had no expiry when it was last observed: another program has set it, and it does
         /// not end by itself.

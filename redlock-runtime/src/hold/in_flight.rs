@@ -31,7 +31,7 @@ impl InFlightLimits {
         self.backends.entry(address).or_insert_with(limit).clone()
     }
 
-    /// Forgets the limits that no batch uses any more.
+    /// Forgets the limits that no batch uses.
     pub(crate) fn tidy(&mut self) {
         self.backends.retain(|_, InFlightLimit(permits)| Arc::strong_count(permits) > 1);
     }

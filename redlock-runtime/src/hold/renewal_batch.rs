@@ -8,7 +8,7 @@ use super::record::Hold;
 /// Keys in one script: enough to save round trips, few enough not to block the server.
 pub(super) const BATCH: usize = 100;
 
-/// Equal for times of which the longer one is less than twice the shorter one, mostly.
+/// Usually equal for times of which the longer one is less than twice the shorter one.
 pub(super) fn magnitude(time: Duration) -> u32 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1).ilog2()
 }

@@ -217,8 +217,8 @@ impl Scheduler {
     }
 
     /// Frees a lock that was taken back from its caller, who may never be polled again: repeats the
-    /// release until it is answered, or refused for good, or the lease is over. The lease is not
-    /// renewed any more. When the caller is polled or dropped after all, its ownership releases
+    /// release until it is answered, or refused for good, or the lease is over. The lease is no
+    /// longer renewed. When the caller is polled or dropped after all, its ownership releases
     /// once more, with the clean-up that may be due.
     fn free(&self, hold: &Arc<Hold>) {
         self.forget(hold);
@@ -342,7 +342,7 @@ fn retry_at(hold: &Hold, now: Moment) -> Moment {
 }
 
 /// Guards the driver: when the driver ends (by a panic, or with its runtime), every lease it had is
-/// lost at once, because no driver would renew or stop it any more.
+/// lost at once, because no driver is left to renew or stop it.
 struct DriverGuard {
     scheduler: Arc<Scheduler>,
 }

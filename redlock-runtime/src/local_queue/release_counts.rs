@@ -11,7 +11,7 @@ use crate::notify_all::NotifyAll;
 #[derive(Debug, Default)]
 pub(super) struct ReleaseCounts {
     releases: Mutex<Releases>,
-    /// The number of keys: mostly none, which every attempt can see without the mutex.
+    /// The number of keys: usually 0, which every attempt can see without the mutex.
     keys: AtomicUsize,
     /// A release has ended.
     ended: NotifyAll,

@@ -60,7 +60,7 @@ impl ReleaseUnderWay {
         drop(before);
     }
 
-    /// Local waiters do not wait for its end any more.
+    /// Local waiters no longer wait for its end.
     pub(crate) fn wake_waiters(&mut self) {
         if !std::mem::take(&mut self.is_awaited) {
             return;

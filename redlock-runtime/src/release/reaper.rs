@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// last release: to start it wakes the background thread, which would get in the way of a release
 /// that is about to leave.
 const LINGER: u32 = 20;
-/// A pass ends after so many releases that are not answered, as a connection answers in order.
+/// A pass ends after this many releases that are not answered, as a connection answers in order.
 const PENDING: usize = 32;
 /// Each third pass checks all releases: those of a slow connection may stand before those of a
 /// quick one.

@@ -197,7 +197,7 @@ pub(crate) fn in_background(task: ReleaseTask) {
     }
 }
 
-/// Frees a lock that no caller wants any more.
+/// Frees a lock that is no longer wanted by any caller.
 pub(crate) fn free(engine: &Arc<Engine>, tenure: &Tenure) {
     in_background(ReleaseTask::new(engine, tenure, tenure.server_end(), None));
 }

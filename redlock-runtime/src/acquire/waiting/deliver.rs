@@ -83,7 +83,7 @@ async fn claim(cx: &mut Context, tenure: Tenure, terms: Terms) -> Result<Tenure,
     match cx.patiently(attempt).await {
         Ok(granted) => Ok(tenure.claimed(granted)),
         Err(Ungranted::Busy { answer, .. }) => {
-            // This owner did not hold the lock any more: the poller starts again with an attempt.
+            // This owner no longer held the lock: the poller starts again with an attempt.
             let now = cx.now();
             cx.observed.busy(answer, now);
             // A replica that became the master may still have its entry in the queue.

@@ -34,7 +34,7 @@ impl LocalHolder {
         let is_still = queue.state().holder.as_ref().is_some_and(|now| now.id == hold.id);
         if is_still {
             hold.lose_key(place, owner.map_or(LostReason::Expired, |_| LostReason::Stolen));
-            // It is not listed any more.
+            // The hold is no longer listed.
             engine.scheduler().look_at(&hold);
         }
     }

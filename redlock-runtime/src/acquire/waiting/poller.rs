@@ -41,7 +41,7 @@ struct Poller<S: Strategy> {
     cx: Context,
     strategy: S,
     lingers_until: Moment,
-    /// No caller waited any more. From then on the queue may have another poller.
+    /// No caller was left waiting. From then on the queue may have another poller.
     has_retired: bool,
 }
 
@@ -49,7 +49,7 @@ struct Poller<S: Strategy> {
 enum NextStep {
     /// A holder has left its tenure for the waiters of this process.
     GiveWay(Tenure),
-    /// No caller waits any more.
+    /// No caller is left waiting.
     LeaveQueue,
     Ask(Terms),
     Rest(Moment),

@@ -27,7 +27,7 @@ impl HintRegistry {
         self.asked.retain(|(known, _)| known.owner != claim.owner);
     }
 
-    /// The first who asked about this key, who is told once only.
+    /// The first who asked about this key, who is notified once only.
     pub(super) fn take(&mut self, redis_key: &str) -> Option<OnRelease> {
         let at = self.asked.iter().position(|(claim, _)| claim.key.redis_key() == redis_key)?;
         Some(self.asked.remove(at).1)

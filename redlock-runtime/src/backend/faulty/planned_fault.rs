@@ -89,8 +89,8 @@ impl<'a> PlannedFault<'a> {
     }
 
     /// The server answers with an error of this kind, and does not carry the command out.
-    /// [`Unreachable`](NodeErrorKind::Unreachable) is no answer: no connection could be made then;
-    /// and [`NoReply`](NodeErrorKind::NoReply) is [`lose_request`](Self::lose_request).
+    /// [`Unreachable`](NodeErrorKind::Unreachable) is not an answer: no connection could be made
+    /// then; and [`NoReply`](NodeErrorKind::NoReply) is [`lose_request`](Self::lose_request).
     ///
     /// ```
     /// use redlock::NodeErrorKind;

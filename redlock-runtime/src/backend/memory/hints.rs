@@ -1,4 +1,4 @@
-//! Who waits for locks of the embedded backend, and is told of a release.
+//! Who waits for locks of the embedded backend, and is notified of a release.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -120,7 +120,7 @@ impl Tables {
     }
 
     /// Those to be told that a lock was released: the first who waits, and, if others may hold the
-    /// lock beside it, those that may. A writer is told once all holders have left.
+    /// lock beside it, those that may. A writer is notified once all holders have left.
     pub(super) fn hints(&mut self, redis_key: &str, now: Moment) -> Vec<OnRelease> {
         let is_held = self.live(redis_key, now).is_some();
         let Some(waiting) = self.hints.get_mut(redis_key) else { return Vec::new() };

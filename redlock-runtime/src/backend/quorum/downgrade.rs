@@ -63,7 +63,7 @@ impl Quorum {
         fault
     }
 
-    /// The former owner holds nothing any more, also on nodes that have not answered.
+    /// The former owner no longer holds anything, also on nodes that have not answered.
     fn leave(&self, held: &Claim, within: Duration) {
         let ended = self.grants.end(&held.owner);
         for member in &self.members {

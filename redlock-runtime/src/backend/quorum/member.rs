@@ -83,8 +83,8 @@ impl Member {
     }
 
     /// Learns from an answer. A node that answers with an error is not down: it costs no wait. An
-    /// objection of the restart guard is no answer: the node was not asked, and the next command
-    /// may be the probe.
+    /// objection of the restart guard is not an answer: the node was not asked, and the next
+    /// command may be the probe.
     pub(crate) fn note<T>(&self, answer: &Result<T, Fault>) {
         let has = |fault: &Fault, kinds: [NodeErrorKind; 2]| {
             fault.nodes.iter().any(|node| kinds.contains(&node.kind()))

@@ -1,4 +1,4 @@
-//! Tells a waiter that the lock was released on so many nodes that a quorum may be free.
+//! Tells a waiter once the lock was released on enough nodes for a quorum to be free.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ impl ReleaseHints for Quorum {
     ) -> Reply<'a, HintRegistration> {
         Box::pin(async move {
             let nodes = self.members.len();
-            // The holder cannot have a quorum any more once the lock is free on one node more than
+            // The holder can no longer have a quorum once the lock is free on one node more than
             // this.
             let spare = nodes - self.needed;
             let free = Arc::new(Mutex::new(vec![false; nodes]));

@@ -153,7 +153,7 @@ impl<S: Source> NodeCore<S> {
                 reply = timeout(claim.expire, again.send(&mut behind)).await;
             }
             // What the release found does not matter here: the engine releases once more, on a
-            // fresh connection. A refusal is an answer, too: nothing is on its way any more.
+            // fresh connection. A refusal is an answer, too: nothing is left on its way.
             if let Ok(answer) = &reply
                 && answer.as_ref().err().is_none_or(is_of_server)
             {

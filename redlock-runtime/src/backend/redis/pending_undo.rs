@@ -42,7 +42,7 @@ pub(crate) struct SentUndo {
     undos: PendingUndos,
     owner: Owner,
     id: u64,
-    /// Cancelled when it does not matter any more whether the release arrives.
+    /// Cancelled when it no longer matters whether the release arrives.
     pub(crate) over: CancellationToken,
 }
 

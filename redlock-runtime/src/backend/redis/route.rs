@@ -170,7 +170,7 @@ impl<S: Source> Route<S> {
         let answer = answer.map_err(|failure| failure.unknown_if(may_have_run))?;
         match refused {
             None if has_queue => core.queue_denial.allowed(),
-            // A slot that moves comes to rest again; an ACL mostly stays as it is.
+            // A slot that moves comes to rest again; an ACL usually stays as it is.
             Some((NodeErrorKind::NoPermission, _)) => _ = core.queue_denial.denied(CLOCK.now()),
             _ => {}
         }

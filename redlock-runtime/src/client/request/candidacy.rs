@@ -10,7 +10,7 @@ use crate::key::LockKey;
 use crate::options::Wait;
 
 impl LockRequest {
-    /// As a call that began after so many shutdowns, and waits for as long as it takes.
+    /// The request as one that began after `shutdowns` of them, and waits for as long as it takes.
     pub(in crate::client) fn of_candidate(self, shutdowns: u64) -> Self {
         Self { shutdowns: Some(shutdowns), ..self.wait(Wait::Forever) }
     }

@@ -57,7 +57,7 @@ pub(crate) fn nonsense(node: &str, value: &Value) -> Failure {
     Failure::new(NodeError::new(node, NodeErrorKind::Protocol, message), true, false)
 }
 
-/// The answer came over a connection whose server has no vote any more. What the command did there
+/// The answer came over a connection whose server no longer has a vote. What the command did there
 /// is undone where it could do harm.
 pub(crate) fn superseded(node: &str) -> Failure {
     let message = "another server answers at this address now, or this one has become a replica: \

@@ -70,8 +70,8 @@ impl Invocation {
         Self::with(script, [keys.len(), args.len()], bytes, words)
     }
 
-    /// As [`new`](Self::new), for keys and arguments that are written where they are sent from:
-    /// so many of each, and about so many `bytes` of them.
+    /// As [`new`](Self::new), for keys and arguments that are written where they are sent from: the
+    /// number of each, and about how many `bytes` they have.
     pub(crate) fn with(
         script: &'static Script,
         [keys, args]: [usize; 2],

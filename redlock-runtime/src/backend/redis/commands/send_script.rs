@@ -142,7 +142,7 @@ async fn connect<S: Source>(
     }
 }
 
-/// Waits before the next repetition, after so many `repeats`. The first one comes at once.
+/// Waits before the next repetition, after `repeats` of them. The first one comes at once.
 async fn pause_after(repeats: u32) {
     if let Some(doublings) = repeats.checked_sub(1) {
         sleep(PAUSE * 2_u32.pow(doublings)).await;

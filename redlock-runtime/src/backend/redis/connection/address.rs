@@ -141,8 +141,8 @@ const HIDDEN: &str = "***";
 
 /// The URL as a message may show it: scheme, host, port and database. Any other part may be a
 /// password or a piece of one, even if the URL cannot be parsed. So this hides the text before an
-/// `@`, a query, a port or a database that is no number, and all of a text that does not begin like
-/// a URL of Redis.
+/// `@`, a query, a port or a database that is not a number, and all of a text that does not begin
+/// like a URL of Redis.
 fn without_credentials(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://").filter(|(scheme, _)| is_shown(scheme)) else {
         return HIDDEN.to_owned();

@@ -76,7 +76,7 @@ pub(crate) struct Race<'a, T> {
 }
 
 impl<'a, T> Race<'a, T> {
-    /// What the server said tells more than a connection that broke. A failed handshake is told as
+    /// What the server said tells more than a connection that broke. A failed handshake is shown as
     /// an error of the connection, and says what the server has shown.
     fn to_one_server(attempts: impl IntoIterator<Item = ConnectAttempt<'a, T>>) -> Self {
         let weight =

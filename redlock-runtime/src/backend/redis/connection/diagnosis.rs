@@ -9,7 +9,7 @@ use crate::error::{NodeError, NodeErrorKind};
 #[derive(Debug)]
 pub(crate) struct Diagnosis {
     pub(crate) error: NodeError,
-    /// The connection cannot be used any more, or leads to the wrong place.
+    /// The connection can no longer be used, or leads to the wrong place.
     pub(crate) discard: bool,
     /// The connection broke: the command may have been carried out.
     pub(crate) broke: bool,

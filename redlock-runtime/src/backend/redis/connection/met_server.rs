@@ -24,7 +24,7 @@ impl MetServer {
 }
 
 /// Has this node met another server since, or the same one as a replica, while the connections to
-/// the first one lived on? What they bring counts for nothing any more: each node has one vote.
+/// the first one lived on? What they bring no longer counts: each node has one vote.
 /// Clones share the answer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Superseded {

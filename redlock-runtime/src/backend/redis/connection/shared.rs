@@ -44,7 +44,7 @@ struct Silence {
     /// How long the silence may last. Making the connection took more than one round trip: a
     /// command that was awaited for less time has not shown that the connection is broken.
     longest: Duration,
-    /// A clean-up was not answered: the connection is not used any more.
+    /// A clean-up was not answered: the connection is no longer used.
     is_given_up: AtomicBool,
 }
 
@@ -285,7 +285,7 @@ impl<C> Loan<C> {
         self.silence.is_given_up.store(true, Ordering::Relaxed);
     }
 
-    /// Does what it brings count for nothing any more?
+    /// Has what it brings ceased to count?
     pub(crate) fn is_superseded(&self) -> bool {
         self.connection.met().superseded.is_set()
     }
@@ -304,7 +304,7 @@ impl<C> Loan<C> {
 }
 
 impl<C: Clone> Current<C> {
-    /// Takes a connection into use that `took` so long to be made.
+    /// Takes a connection into use. `took`: how long it took to be made.
     fn install<S: Source<Connection = C>>(
         &mut self,
         source: &IdentifiedSource<S>,

@@ -46,7 +46,7 @@ pub(crate) struct OutageLog {
 #[derive(Debug, Default)]
 struct HealthState {
     outage: Option<Outage>,
-    /// Since when the node answers, but for its outage. `None`: it has not answered yet.
+    /// Since when the node answers, except in its outage. `None`: it has not answered yet.
     answers_since: Option<Moment>,
     /// What the wall clock showed at the moment of the last `since`: it stays the same while the
     /// clock is set.

@@ -268,7 +268,7 @@ impl IdentityState {
         MetServer { begun, run_id: self.run_id(), superseded: self.superseded.clone() }
     }
 
-    /// Connections to the server that was known are not used any more.
+    /// Connections to the server that was known are no longer used.
     fn supersede(&mut self) {
         std::mem::take(&mut self.superseded).set();
     }

@@ -150,7 +150,7 @@ impl Registry {
         let _ = phase.wait_for(|phase| *phase != Phase::Unused).await;
     }
 
-    /// Changes the phase. When signals are not received any more, queued waiters check their
+    /// Changes the phase. When signals are no longer received, queued waiters check their
     /// entries at once, and from then on as often as waiters that are not signalled.
     pub(crate) fn enter(&self, phase: Phase) {
         let before = self.phase.send_replace(phase);

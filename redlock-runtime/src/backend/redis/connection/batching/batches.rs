@@ -24,7 +24,7 @@ use crate::mutex::Mutex;
 use crate::process;
 use crate::shield::shielded;
 
-// How busy a connection is, is told by the number of references to it ([`Batches::references`]).
+// The number of references to a connection shows how busy it is ([`Batches::references`]).
 
 /// With more references, commands form batches. A batch leaves one turn of the runtime later, which
 /// few callers do not make up for.
@@ -35,12 +35,12 @@ pub(super) const FULL: usize = 32;
 /// With more references, a release is awaited: what waits for its answer without a caller falls out
 /// of the processor's caches, and costs more than the round trip that its caller is spared.
 pub(super) const MANY: usize = 448;
-/// A batch has one member for so many references at most, which is an eighth of the commands on
+/// A batch has at most one member for each 16 references, which is an eighth of the commands on
 /// their way: if all left in one or two batches, client and server would wait for each other in
 /// turn.
 const REFERENCES_PER_MEMBER: usize = 16;
-/// A batch may have so many members in any case. A smaller one would cost the server more than that
-/// spares.
+/// A batch may have this many members in any case. A smaller one would cost the server more than
+/// that spares.
 pub(super) const SMALL: usize = 8;
 /// The most members of a batch. Its script takes the server 200 us at most.
 pub(super) const LARGEST: usize = 32;
@@ -172,8 +172,8 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
         }
     }
 
-    /// Sends what has come so far. Under the mutex: whoever does not find its command in the next
-    /// batch any more knows that it has left.
+    /// Sends what has come so far. Under the mutex: whoever no longer finds its command in the
+    /// next batch knows that it has left.
     fn send(self: &Arc<Self>, next: &mut NextBatch) -> Vec<SentBatch> {
         let largest = self.largest();
         let mut sent = Vec::new();
