@@ -208,7 +208,7 @@ pub(crate) struct RunArgs {
     /// Do not say on stderr that another process has the lock
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Run this by $SHELL, or /bin/sh where there is none: one word, in quotes. Also behind the key
+    /// Run this by $SHELL, or /bin/sh where there is none: one word, in quotes. Also after the key
     #[arg(short = 'c', long = "command", value_name = "SHELL_COMMAND")]
     pub(crate) script: Option<OsString>,
     /// What to run

@@ -1,7 +1,7 @@
 //! Finds expressions in an option's value that would suspend or leave the function.
 //!
 //! A value is evaluated where the key is: before the lock. A `return` in it would return without
-//! the lock, however deeply it is nested. So would one ahead of a future that is built by hand.
+//! the lock, however deeply it is nested. So would one before a future that is built by hand.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;

@@ -193,7 +193,7 @@ impl LockGuard {
         acquire::downgrade(ownership).await.map(Self::new)
     }
 
-    /// The release behind a finished body, awaited and reported, never an error.
+    /// The release after a finished body, awaited and reported, never an error.
     pub(crate) async fn finish(mut self) {
         let Some(ownership) = self.ownership.take() else { return };
         let Some(answer) = ownership.release_after_body() else { return };

@@ -61,7 +61,7 @@ impl Owner {
 
     /// The owner value number `number` for the same hold, on one of several servers that may still
     /// get commands for the others: it differs from them in its last digits only, so that it can be
-    /// seen whose it is. No other owner has it: 66 random bits stand ahead of these digits.
+    /// seen whose it is. No other owner has it: 66 random bits stand before these digits.
     pub(crate) fn another(&self, number: u32) -> Self {
         let hold = hold_of(&self.0);
         let own = u32::from_str_radix(&self.0[hold.len()..], 16).unwrap_or(0);

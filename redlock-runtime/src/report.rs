@@ -78,7 +78,7 @@ impl Reports {
         write(topic, &counted);
     }
 
-    /// Writes what was counted so far, ahead of its summary.
+    /// Writes what was counted so far, before its summary.
     pub(crate) fn flush(&self) {
         for topic in TOPICS {
             let counted = self.lines(topic).take();

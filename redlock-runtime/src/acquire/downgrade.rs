@@ -85,7 +85,7 @@ impl Undecided<'_> {
                 if let Some((writer, _)) = self.claims.take()
                     && (was_cut || may_be_queued)
                 {
-                    // An earlier try may still arrive, and acquire the lock behind the readers.
+                    // An earlier try may still arrive, and acquire the lock after the readers.
                     release::clean_up(engine, writer, may_be_queued);
                 }
                 begin(engine, hold, tenure)

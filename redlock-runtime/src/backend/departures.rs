@@ -4,7 +4,7 @@ use tokio::sync::oneshot;
 
 /// A backend over one connection of the caller's runtime.
 pub(crate) trait Departures: Send + Sync {
-    /// Told when all commands that callers have sent by now have left, ahead of whatever they do
+    /// Told when all commands that callers have sent by now have left, before whatever they do
     /// next. It fails if the runtime ends before. `None`: there is no connection.
     fn next_departure(&self) -> Option<oneshot::Receiver<()>>;
 

@@ -273,7 +273,7 @@ impl LockRequest {
     ///
     /// # Cancel safety
     /// Safe: dropping the future gives up. A lock that was granted meanwhile is released, and a
-    /// command without an answer is cleaned up behind.
+    /// command without an answer is cleaned up afterwards.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

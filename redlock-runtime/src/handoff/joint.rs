@@ -20,7 +20,7 @@ pub(crate) fn join(
     terms: Terms,
 ) -> Result<Ownership, NotGranted> {
     let at = engine.clock().now();
-    // All of them, also behind one that was lost.
+    // All of them, also those after one that was lost.
     let lost =
         held.iter_mut().filter_map(|one| (!one.end_hold(fencing_token)).then_some(())).count();
     if lost > 0 {

@@ -86,7 +86,7 @@ impl Ownership {
     /// Releases the lock after a finished body without waiting for an answer. `Some`: ready once
     /// the command has left over the connection of the caller's runtime, or was answered. `None`:
     /// there is nothing to wait for. The lease was lost, a caller of this process has the lock
-    /// next, or the background thread sends the release, behind which later attempts of this
+    /// next, or the background thread sends the release, after which later attempts of this
     /// process for the key go. `may_wait`: the caller can await the future.
     pub(crate) fn release_in_background(mut self, may_wait: bool) -> Option<ReleaseFuture> {
         if !self.was_protected() {

@@ -110,7 +110,7 @@ fn begin(mut task: ReleaseTask, route: Arc<dyn LockBackend>, over: oneshot::Send
     }
     if oldest.iter().any(Option::is_some) {
         add(unawaited, |releases| {
-            // One by one: there may be hundreds behind them, which stay where they are.
+            // One by one: there may be hundreds after them, which stay where they are.
             for release in oldest.into_iter().flatten().rev() {
                 releases.push_front(release);
             }

@@ -104,7 +104,7 @@ impl Context {
         LockError::Unavailable { key, nodes }
     }
 
-    /// When the first waiter gives up, if nothing is answered until then. Those behind it came
+    /// When the first waiter gives up, if nothing is answered until then. Those after it came
     /// later.
     pub(super) fn outage_ends_wait(&self, state: &mut QueueState) -> Moment {
         let limit = self.engine.outage_wait;

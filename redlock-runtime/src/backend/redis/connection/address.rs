@@ -32,7 +32,7 @@ pub(crate) fn open(url: &str, tls: Option<&Tls>) -> Result<(String, Pool, Client
     Ok((name, pool, client))
 }
 
-/// A command leaves at once, also behind another one that the server has not acknowledged.
+/// A command leaves at once, also after another one that the server has not acknowledged.
 pub(crate) fn tcp_settings() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }

@@ -4,7 +4,7 @@
 //! to the task that drives the connection. So while many commands are on their way, acquires and
 //! releases wait for the callers that run next on the same runtime, and leave with theirs. Each
 //! caller gets an answer as if its command had left by itself. What comes later on the same
-//! connection comes behind the batch. Within a batch the releases go first, so that a lock that is
+//! connection comes after the batch. Within a batch the releases go first, so that a lock that is
 //! released and wanted in the same batch is granted.
 
 mod batches;
@@ -72,7 +72,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batching<C> {
         self.batches.as_ref().is_none_or(|batches| batches.has_room(may_join))
     }
 
-    /// Sends the batch that forms, ahead of what leaves by itself.
+    /// Sends the batch that forms, before what leaves by itself.
     fn send_batch(&self) {
         if let Some(batches) = &self.batches {
             batches.send_now();

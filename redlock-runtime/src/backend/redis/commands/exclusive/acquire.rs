@@ -8,7 +8,7 @@ use crate::backend::redis::commands::{Invocation, Part, Script, ScriptCall, Verb
 use crate::backend::{Acquired, Claim, FencingTokens};
 use crate::fencing::FencingToken;
 
-/// How many fencing tokens are reserved behind one that is the server's time: other callers of this
+/// How many fencing tokens are reserved after one that is the server's time: other callers of this
 /// process may have the lock next, without a command. The clock has passed them when the grant
 /// arrives.
 const FURTHER: u64 = 3;

@@ -94,7 +94,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
         references <= FULL || may_join && references <= MANY && self.is_crowded()
     }
 
-    /// Told when all commands that were given to this connection have left, ahead of whatever their
+    /// Told when all commands that were given to this connection have left, before whatever their
     /// caller does next.
     ///
     /// A command was given to the task that drives the connection, or is in the next batch. That
@@ -164,7 +164,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
         }
     }
 
-    /// Sends the batch that forms, ahead of a command that leaves by itself.
+    /// Sends the batch that forms, before a command that leaves by itself.
     pub(super) fn send_now(self: &Arc<Self>) {
         if self.is_forming() {
             let sent = self.send(&mut self.next.lock());
@@ -215,7 +215,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
     }
 
     /// Tells the server the script. Not with the commands of a batch: a clean-up of one of them may
-    /// have come meanwhile, and has to come behind it.
+    /// have come meanwhile, and has to come after it.
     async fn introduce(&self) {
         let nothing = batch::invocation(&[]);
         if let Err(error) = nothing.run_text(&mut self.connection.clone()).await {
