@@ -127,7 +127,7 @@ async fn a_lock_is_taken_in_the_moment_in_which_its_lease_ends() {
     }
 }
 
-/// What is known here may be wrong. What the waiter finds is news for the holder.
+/// What is known here may be wrong. The holder learns what the waiter finds.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_asks_now_and_then_though_the_holder_is_in_its_own_process() {
     let (redlock, fake) = fake();

@@ -21,7 +21,7 @@ async fn cohort(server: &Arc<Server>) -> (Redlock, LockGuard, Vec<Waiter>) {
     for _ in 0..3 {
         waiters.push(waits(&redlock).await);
     }
-    // The place in line was taken for one caller alone; the next question is for all of them.
+    // The queue entry was made for one caller alone; the next attempt is for all of them.
     server.publishes(None);
     first.release().await.unwrap();
     server.remove("k");
@@ -239,7 +239,7 @@ async fn a_lock_that_was_lost_is_not_passed_on() {
             LostReason::Expired => server.remove("k"),
             _ => server.next("renew", [Fate::LostRequest; 100]),
         }
-        // The loss is news for the poller, whose question is still on its way when the guard goes.
+        // The loss wakes the poller, whose attempt is still on its way when the guard goes.
         for verb in ["acquire", "join"] {
             server.next(verb, [Fate::Slow(MOMENT)]);
         }

@@ -1,4 +1,4 @@
-//! Waiting in line: locks that are handed over, claimed, and given up.
+//! Waiting in the queue: locks that are handed over, claimed, and given up.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -162,7 +162,7 @@ async fn whoever_cannot_look_stays_in_line() {
     drop(granted(waiter).await);
 }
 
-/// A server that does not know the line, say: the poller asks it now and then instead.
+/// A server that does not know the queue, say: the poller asks it now and then instead.
 #[tokio::test(start_paused = true)]
 async fn whoever_is_refused_by_the_line_does_not_try_it_again() {
     let server = Server::new();
@@ -209,7 +209,7 @@ async fn whoever_was_disturbed_looks_at_once() {
     assert!(is_full(&guard));
 }
 
-/// After a failover: the server has forgotten what it called for.
+/// After a failover: the server has forgotten which signals it sent.
 #[tokio::test(start_paused = true)]
 async fn a_call_from_before_the_place_in_line_is_not_believed() {
     let server = Server::new();
@@ -234,7 +234,7 @@ async fn a_call_that_was_missed_is_found_by_looking_after_a_while() {
         holder.release().await.unwrap();
         server.owner("k").unwrap()
     };
-    // The look finds a line that does not know it any more: its owner has had its turn.
+    // The look finds a queue that no longer has its entry: its owner has had its turn.
     let guard = granted(waiter).await;
     assert_ne!(guard.owner(), called);
 }

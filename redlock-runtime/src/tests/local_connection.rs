@@ -88,7 +88,7 @@ fn the_background_thread_takes_over_a_release_that_is_not_driven() {
     assert_eq!((server.take_verbs().len(), server.owner("k")), (2, None));
 }
 
-/// The release is slow on its connection, and the question of a caller that does not wait overtakes
+/// The release is slow on its connection, and the attempt of a caller that does not wait overtakes
 /// it.
 #[test]
 fn a_call_that_does_not_wait_comes_behind_a_release_that_nobody_awaits() {

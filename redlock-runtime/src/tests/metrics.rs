@@ -86,7 +86,7 @@ fn a_program_sees_what_its_locks_do() {
     assert!((1.033..1.05).contains(&lag), "{lag}");
 }
 
-/// Also where the lock is passed on in the process without a question, and where callers leave.
+/// Also where the lock is passed on in the process without an attempt, and where callers leave.
 #[test]
 fn every_attempt_has_one_result() {
     let seen = recorded(async {

@@ -1,4 +1,4 @@
-//! Releases that are told of where there is no line.
+//! Release hints, where the server keeps no queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::quorum::{nodes, on};
 use crate::error::LockError;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Longer than the longest pause between two questions.
+/// Longer than the longest pause between two attempts.
 const A_WHILE: Duration = Duration::from_millis(200);
 
 fn that_tell(count: usize) -> Vec<Arc<Fake>> {
@@ -54,7 +54,7 @@ async fn a_minority_that_is_free_wakes_nobody() {
     let (first, second) = (on(&nodes), on(&nodes));
     let guard = first.lock("k").acquire().await.unwrap();
     let waiting = tokio::spawn(second.lock("k").wait(60 * SECOND).acquire());
-    // Pauses are long by now, and one has just begun: what is asked next, a notice has caused.
+    // Pauses are long by now, and one has just begun: a release hint has caused the next attempt.
     tokio::time::sleep(10 * SECOND).await;
     count(&nodes, "acquire");
     while count(&nodes, "acquire") == 0 {

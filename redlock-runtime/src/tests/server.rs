@@ -1,4 +1,4 @@
-//! A server with a line of waiters, for several clients: the one of the simulation, with fates for
+//! A server with a queue of waiters, for several clients: the one of the simulation, with fates for
 //! the commands that come next.
 
 use std::collections::{HashMap, VecDeque};
@@ -26,7 +26,8 @@ use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::owner::Owner;
 
-/// How long its hand-overs wait to be claimed: less than the first in line goes without a look.
+/// How long its hand-overs wait to be claimed: less than the first in the queue goes without a
+/// look.
 pub(super) const WINDOW: Duration = Duration::from_millis(500);
 
 /// What its clock shows in the beginning.
@@ -108,7 +109,7 @@ impl Server {
         self.state().repeats_acquires = true;
     }
 
-    /// May anybody use the line from now on?
+    /// May anybody use the queue from now on?
     pub(super) fn allows_line(&self, is_allowed: bool) {
         let denied_from = if is_allowed { NEVER } else { 0 };
         self.node.lock().unwrap().line.as_mut().unwrap().denied_from = denied_from;
@@ -118,14 +119,14 @@ impl Server {
         self.subscriptions.disturb(0);
     }
 
-    /// A call comes that is older than anything the server knows.
+    /// A signal comes that is older than anything the server knows.
     pub(super) fn calls_from_the_past(&self) {
         let old = FencingToken::new(ORIGIN - 1).unwrap();
         let fencing_tokens = FencingTokens::one(old);
         self.subscriptions.call_all(0, QueueSignal::HandedOver { fencing_tokens, lease: WINDOW });
     }
 
-    /// Takes a place in line, or the lock, for nobody.
+    /// Makes a queue entry, or takes the lock, for nobody.
     pub(super) fn set(&self, key: &str, expire: Duration) -> Claim {
         let key = LockKey::new("", key).unwrap();
         let claim =
@@ -172,7 +173,7 @@ impl Server {
         self.node.lock().unwrap().text(&counter)?.parse().ok()
     }
 
-    /// How many stand in line.
+    /// How many stand in the queue.
     pub(super) fn waiting(&self) -> usize {
         self.node.lock().unwrap().waiting().count()
     }

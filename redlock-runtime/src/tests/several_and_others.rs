@@ -192,7 +192,7 @@ async fn the_test_kit_plays_faults_of_each_of_several_keys() {
     assert!(redlock.lock_all(KEYS).try_acquire().await.unwrap().is_some());
 }
 
-/// Its questions are answered with the owner of that key, not with that of the first.
+/// Its attempts are answered with the owner of that key, not with that of the first.
 #[tokio::test(start_paused = true)]
 async fn who_waits_for_one_of_the_keys_does_not_end_the_hold() {
     for key in KEYS {

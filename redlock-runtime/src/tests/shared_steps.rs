@@ -108,7 +108,7 @@ fn many_dead_writers_are_taken_out_bit_by_bit() {
     assert!(step.looks(&late));
 }
 
-/// They have waited behind a writer that is gone, which the question of another one shows.
+/// They have waited behind a writer that is gone, which the attempt of another one shows.
 #[test]
 fn whoever_waited_behind_the_dead_is_let_in() {
     let mut step = Step::new();
@@ -180,7 +180,7 @@ fn renewals_let_a_group_end_after_the_clock_has_stepped_back() {
     assert!(step.enters(&writer()), "its holder has died");
 }
 
-/// Each question whether it is there leaves a message in its mailbox.
+/// Each ping leaves a message in its mailbox.
 #[test]
 fn a_writer_whose_mailbox_is_not_emptied_is_taken_out() {
     let mut step = Step::new();
@@ -192,7 +192,7 @@ fn a_writer_whose_mailbox_is_not_emptied_is_taken_out() {
     assert!(looks.is_some_and(|looks| looks > 4), "{looks:?}");
 }
 
-/// The lock was free, and those who waited have entered by the question of somebody else.
+/// The lock was free, and those who waited have entered by the attempt of somebody else.
 #[test]
 fn whoever_asks_for_a_permit_may_enter_beside_those_who_waited() {
     let mut step = Step::new();

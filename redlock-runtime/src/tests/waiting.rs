@@ -18,7 +18,7 @@ use crate::state::LostReason;
 
 /// What a hand-over may take here, where commands and messages take no time: timers have a tick.
 const AT_ONCE: Duration = Duration::from_millis(5);
-/// So long the question of a caller keeps others from asking.
+/// How long the attempt of a caller keeps others from asking.
 const QUESTION: Duration = Duration::from_millis(10);
 
 /// Callers that do something else between two calls. Returns the longest wait.
@@ -165,7 +165,7 @@ async fn who_waits_behind_the_dead_of_a_crash_is_served_when_the_lease_is_over()
     drop(guard);
 }
 
-/// The last in a long line behind a long lease: it finds out that it is the first by now.
+/// The last in a long queue behind a long lease: it finds out that it is the first by now.
 #[tokio::test(start_paused = true)]
 async fn a_place_far_back_is_looked_after_while_the_line_moves() {
     let server = Server::new();
@@ -216,7 +216,7 @@ async fn a_turn_serves_as_many_callers_as_waited_when_it_began() {
     }
 }
 
-/// Its wait ends while the question of a caller before it is not answered.
+/// Its wait ends while the attempt of a caller before it is not answered.
 #[tokio::test(start_paused = true)]
 async fn a_wait_in_which_nothing_was_answered_does_not_end_as_if_the_lock_were_taken() {
     let server = Server::new();

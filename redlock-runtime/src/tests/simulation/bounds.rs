@@ -6,23 +6,23 @@ use crate::backend::CLAIM_WINDOW;
 
 /// What the simulation may round up, one millisecond for each of a few timers.
 const ROUNDING: Tick = 5;
-/// For so long others of a process rely on the question of a caller, which may not be polled.
+/// How long others of a process rely on the attempt of a caller, which may not be polled.
 const QUESTION: Tick = 10;
 /// A client that asks now and then does so once in this time, jitter included.
 const LONGEST_PACE: Tick = 100;
-/// The same for one that stands in line, is not the first, and cannot be told.
+/// The same for one that stands in the queue, is not the first, and cannot be told.
 const LONGEST_UNTOLD: Tick = 200;
-/// Those in line look this much apart when a lease runs out.
+/// Those in the queue look this much apart when a lease runs out.
 const APART: Tick = 50;
-/// A place in line that nobody calls is looked after once in this time.
+/// An entry of the queue that gets no signal is looked after once in this time.
 const LOOK: Tick = 1000;
-/// The longest pause behind a command that failed.
+/// The longest pause after a command that failed.
 const LONGEST_BACKOFF: Tick = 320;
 
 impl Plan {
     /// How long a lock may be free on the nodes, with nobody who believes to hold it, while a
-    /// caller waits: the answer to a release comes back and a question leaves, twice where a
-    /// question of a caller that is not polled is in the way; or a poll is due.
+    /// caller waits: the answer to a release comes back and an attempt leaves, twice where an
+    /// attempt of a caller that is not polled is in the way; or a poll is due.
     pub(super) fn longest_vacant(&self, was_freed: bool) -> Tick {
         let asked = 2 * self.round_trip() + QUESTION + ROUNDING;
         let noticed = if was_freed { 0 } else { APART * self.places() };
@@ -41,7 +41,7 @@ impl Plan {
         millis(CLAIM_WINDOW) + retained + millis(self.lease()) + window + self.longest_vacant(false)
     }
 
-    /// For how long a fault may have its effect behind its end: a command that it hit is given up
+    /// For how long a fault may have its effect after its end: a command that it hit is given up
     /// and tried again, a lease or a claim window runs out, and whoever has to notice it looks.
     pub(super) fn longest_aftermath(&self) -> Tick {
         let window = self.line.as_ref().map_or(0, |line| millis(line.window));

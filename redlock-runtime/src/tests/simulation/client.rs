@@ -181,7 +181,7 @@ impl Client {
         let is_expected = match error {
             LockError::Lost { .. } => return,
             LockError::Timeout { .. } => wait != Wait::Forever,
-            // Only the line is denied, which nobody asked for.
+            // Only the queue is denied, which nobody asked for.
             LockError::Unavailable { nodes, .. } => {
                 nodes.iter().all(|node| node.kind() != NodeErrorKind::NoPermission)
             }

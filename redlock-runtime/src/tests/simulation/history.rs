@@ -144,8 +144,8 @@ async fn check_the_end(world: &World, redlocks: &[Redlock]) {
     let mut state = world.state();
     state.network.settle(now);
     let is_kept = world.plan.line.as_ref().is_some_and(|line| line.denied_from == NEVER);
-    // A replica that takes over brings back places that were given up, and a join that lands behind
-    // its own leave stands there for nobody: such places end with their line.
+    // A replica that takes over brings back entries that were given up, and a join that lands after
+    // its own leave stands there for nobody: such entries end with their queue.
     if is_kept && world.plan.is_calm {
         let waiting = state.network.nodes.iter().flat_map(Node::waiting);
         let waiting = waiting.filter(|process| world.runs_at(*process, now) == now).count();

@@ -1,8 +1,8 @@
-//! Places in the line of a simulated server, and what it publishes.
+//! Entries in the queue of a simulated server, and what it publishes.
 
 use crate::backend::{Claim, QueueSignal};
 
-/// One place in line.
+/// One entry of the queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) claim: Claim,

@@ -1,7 +1,7 @@
 //! Whole histories of several processes on unreliable nodes, in virtual time and decided by a seed.
 //!
 //! The engines are the real ones. Simulated is what they cannot control: the nodes with their
-//! clocks (`node`) and their lines (`line`), the way there and back (`network`, `wire`, `waiting`,
+//! clocks (`node`) and their queues (`line`), the way there and back (`network`, `wire`, `waiting`,
 //! `notice`), and how processes are scheduled
 //! (`process`). A `plan` decides beforehand what goes wrong when, and what the clients are like
 //! (`habits`). A `witness` that sees everything checks every step, and `liveness` how long callers

@@ -62,7 +62,7 @@ pub(crate) enum Answer {
         left: Option<Duration>,
         waiting: u64,
     },
-    /// This user may not use the line.
+    /// This user may not use the queue.
     Denied,
     /// The script is unknown, and nothing was done.
     NoScript,
@@ -94,7 +94,7 @@ pub(crate) struct Node {
     stands_still: bool,
     server: Server,
     copy: Keyspace,
-    /// `None`: nobody stands in line here.
+    /// `None`: nobody stands in a queue here.
     pub(crate) line: Option<LinePlan>,
     /// What was published and is not on its way yet.
     pub(crate) registry: Vec<ReleaseHint>,
@@ -102,7 +102,7 @@ pub(crate) struct Node {
     losses: usize,
     /// Those of the processes, in their order.
     channels: Vec<String>,
-    /// The processes of all owners that were ever in line.
+    /// The processes of all owners that were ever in a queue.
     processes: HashMap<String, usize>,
     /// The number of calls that were asked by digest or by text.
     asked: usize,
@@ -249,7 +249,7 @@ impl Node {
         }
     }
 
-    /// A client that may not touch the line lets go of the lock alone.
+    /// A client that may not touch the queue lets go of the lock alone.
     fn free(&mut self, what: Release<'_>, by: By) -> Answer {
         let freed = |(found, is_handed)| Answer::Freed(found, is_handed);
         match self.ask(&simulated::release(what, true), by, freed) {
@@ -322,7 +322,7 @@ impl Node {
         ends.filter(|ends| at * 1000 < *ends).count()
     }
 
-    /// The processes of everybody in line.
+    /// The processes of everybody in a queue.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = usize> {
         let keys = self.server.keyspace();
         let lines = keys.keys().filter(|key| key.ends_with(b":queue"));

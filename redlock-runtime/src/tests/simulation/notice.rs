@@ -49,7 +49,7 @@ impl Tickets {
         Subscription::new(heard, ())
     }
 
-    /// Does somebody still wait for calls of this owner?
+    /// Does somebody still wait for signals of this owner?
     pub(crate) fn has(&self, owner: &str) -> bool {
         let known = self.known.lock().unwrap();
         known.iter().any(|known| known.owner.as_str() == owner && !known.calls.is_closed())

@@ -43,7 +43,7 @@ pub(super) struct Plan {
     pub(super) has_guard: bool,
     /// Nothing goes wrong at all.
     pub(super) is_calm: bool,
-    /// The node keeps those who wait in line.
+    /// The node keeps those who wait in a queue.
     pub(super) line: Option<LinePlan>,
     pub(super) habits: Habits,
     /// Half of the callers want the lock to stay taken for so long.
@@ -61,7 +61,7 @@ pub(super) enum Promise {
     Fencing,
 }
 
-/// How the line of a node works.
+/// How the queue of a node works.
 #[derive(Debug, Clone)]
 pub(crate) struct LinePlan {
     /// How long a lock that was handed over waits to be claimed.

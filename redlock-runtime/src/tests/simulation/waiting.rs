@@ -1,4 +1,4 @@
-//! The way of one process to the line of a node, and its watch over the locks it handed over.
+//! The way of one process to the queue of a node, and its watch over the locks it handed over.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -131,7 +131,7 @@ impl World {
         });
     }
 
-    /// What lands in a line may be news for others: somebody has to look in time.
+    /// What lands in a queue may change the turn of others: somebody has to look in time.
     fn look_at(self: &Arc<Self>, lands: Tick) {
         if self.plan.line.is_some() {
             let world = Arc::downgrade(self);
