@@ -29,7 +29,7 @@ pub(crate) struct Waiter {
     pub(crate) kind: Kind,
     /// Of how many permits it wants one.
     pub(crate) permits: Option<u32>,
-    /// Is it told of its turn? Otherwise it asks now and then.
+    /// Does it get a signal when it is its turn? Otherwise it asks now and then.
     pub(crate) is_told: bool,
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn say(text: &str) -> io::Result<()> {
 /// An error if the reader of stdout has gone, as it would come with the next text.
 pub(crate) fn check_reader() -> io::Result<()> {
     let stdout = io::stdout();
-    // The system tells of errors unasked.
+    // No event is asked for: the system reports errors in any case.
     let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     let is_told = poll(&mut asked, Some(&at_once)).is_ok();

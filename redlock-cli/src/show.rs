@@ -121,7 +121,7 @@ fn as_text(key: &str, redis_key: &str, holder: Option<&Holder>, views: &[View]) 
     text
 }
 
-/// What is told of who has a lock.
+/// What is printed about who has a lock.
 fn of_holder(holder: &Holder) -> Vec<(&'static str, String)> {
     if let Some(client) = retained_by(holder.value.text()) {
         let who = format!("nobody holds it; {} has let go of it", plain(client));
@@ -144,7 +144,7 @@ fn of_holder(holder: &Holder) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// What is told of one who waits.
+/// What is printed about one who waits.
 fn note(waiter: &Waiter) -> String {
     let kind = match (waiter.kind, waiter.permits) {
         (Kind::Permits, Some(permits)) => format!(", wants one of {permits} permits"),

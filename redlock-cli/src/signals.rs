@@ -62,7 +62,7 @@ pub(crate) fn is_ending(signal: Signal) -> bool {
     ENDING.contains(&signal)
 }
 
-/// The signals that are ignored, a bit each. Only Linux tells.
+/// The signals that are ignored, a bit each. Only Linux reports them.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -23,7 +23,7 @@ pub(crate) struct Survey {
 /// Locks by name, and what servers that do not answer said.
 pub(crate) type Listed = (BTreeMap<String, Holder>, Vec<String>);
 
-/// What one server says of one lock; an error as it is told to people.
+/// What one server says of one lock; an error as it is printed.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) node: String,
@@ -146,7 +146,7 @@ impl Survey {
     }
 }
 
-/// What is told of a lock of which nobody knows whether it is held.
+/// What is printed about a lock of which nobody knows whether it is held.
 pub(crate) fn undecided(name: &str, holder: &Holder) -> String {
     let Holder { votes, of, unanswered, .. } = holder;
     format!(

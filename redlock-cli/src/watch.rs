@@ -101,7 +101,7 @@ impl Look {
         owners.map(OwnerValue::text).next()
     }
 
-    /// What is told first.
+    /// What is printed first.
     fn events(&self) -> Vec<(Event, Option<&str>)> {
         let event = |owner: &str| match retained_by(owner) {
             Some(_) => Event::Retained,

@@ -20,7 +20,7 @@ const CHANNEL: &str = "redlock:doctor";
 enum Need {
     /// No lock can be taken.
     Lock,
-    /// Waiters are not told of their turn.
+    /// Waiters get no signal when it is their turn.
     Queue,
     /// A hand-over publishes one more message, and leaves a line in `ACL LOG`.
     Count,

@@ -153,7 +153,7 @@ impl Memory {
         let holder = || Holder { owner: claim.owner.as_str().to_owned(), fencing_token, ends };
         let Some(record) = tables.live(key, now) else {
             if is_kept_out {
-                // Nobody tells of leases that have ended by themselves.
+                // Nobody notifies of leases that have ended by themselves.
                 let told = tables.hints(key, now);
                 drop(tables);
                 for on_release in told {

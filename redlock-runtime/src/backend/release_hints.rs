@@ -1,4 +1,4 @@
-//! The ability of a backend to tell waiters of a release, where no server keeps a queue.
+//! The ability of a backend to notify waiters of a release, where no server keeps a queue.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(crate) type OnRelease = Arc<dyn Fn() + Send + Sync>;
 #[derive(Debug, Default)]
 pub(crate) struct HintRegistration {
     registrations: Vec<Box<dyn fmt::Debug + Send + Sync>>,
-    /// The request stays when a release was told, so that it has to be cancelled.
+    /// The request stays after a notification, so that it has to be cancelled.
     stays: bool,
 }
 

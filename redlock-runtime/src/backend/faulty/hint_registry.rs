@@ -1,10 +1,10 @@
-//! Who waits to be told of a release of a faulty node.
+//! Who waits to be notified of a release on a faulty node.
 
 use std::fmt;
 
 use crate::backend::{Claim, OnRelease};
 
-/// Who wants to be told of a release.
+/// Who wants to be notified of a release.
 #[derive(Default)]
 pub(crate) struct HintRegistry {
     /// Whether the node gives release hints at all.
@@ -33,7 +33,7 @@ impl HintRegistry {
         Some(self.asked.remove(at).1)
     }
 
-    /// How many want to be told of something.
+    /// How many want to be notified.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.asked.len()

@@ -1,4 +1,4 @@
-//! The waiters of a faulty node that want to be told of a release.
+//! The waiters of a faulty node that want to be notified of a release.
 
 use std::time::Duration;
 

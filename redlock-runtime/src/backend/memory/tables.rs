@@ -1,4 +1,4 @@
-//! The records of the embedded backend: who holds each lock, and who waits to be told of a release.
+//! The records of the embedded backend: who holds each lock, and who waits to be notified.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) const FIRST_SWEEP: usize = 1024;
 #[derive(Default)]
 pub(super) struct Tables {
     pub(super) locks: HashMap<String, Record>,
-    /// The waiters of a key that want to be told of a release.
+    /// The waiters of a key that want to be notified of a release.
     pub(super) hints: HashMap<String, Vec<Hint>>,
     /// The last fencing token over all locks.
     pub(super) last_token: u64,
@@ -43,7 +43,7 @@ pub(super) struct Holder {
 pub(super) struct Hint {
     pub(super) owner: Owner,
     pub(super) kind: Kind,
-    /// Until then the hint stays registered although it was told, and keeps out callers of shared
+    /// Until then the hint stays registered although it was used, and keeps out callers of shared
     /// kinds that come later.
     pub(super) stays_until: Option<Moment>,
     pub(super) on_release: OnRelease,
@@ -119,8 +119,8 @@ impl Tables {
         claim.kind.is_shared() && waiting.is_some_and(|hints| hints.iter().any(keeps_out))
     }
 
-    /// Those to be told that a lock was released: the first who waits, and, if others may hold the
-    /// lock beside it, those that may. A writer is notified once all holders have left.
+    /// Those to be notified that a lock was released: the first who waits, and, if others may hold
+    /// the lock beside it, those that may. A writer is notified once all holders have left.
     pub(super) fn hints(&mut self, redis_key: &str, now: Moment) -> Vec<OnRelease> {
         let is_held = self.live(redis_key, now).is_some();
         let Some(waiting) = self.hints.get_mut(redis_key) else { return Vec::new() };

@@ -179,7 +179,7 @@ pub(crate) fn renew(claims: &[Claim]) -> SimulatedCall<Vec<Found>> {
     SimulatedCall::new(call, decode)
 }
 
-/// `true`: the lock is not free, and `channel` will be told of a release.
+/// `true`: the lock is not free, and `channel` will be notified of a release.
 pub(crate) fn hint(claim: &Claim, channel: &str) -> SimulatedCall<bool> {
     let decode = |value: &Value| release_hint::decode(value).map(|noted| noted != HintReply::Free);
     SimulatedCall::new(release_hint::call(claim, channel), decode)

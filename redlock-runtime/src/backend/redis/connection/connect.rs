@@ -253,7 +253,7 @@ mod tests {
         let kind = ErrorKind::AuthenticationFailed;
         assert_eq!(said([refused(), refused(), refused()]).await, kind);
 
-        // The refusal is told all the same.
+        // The refusal is reported all the same.
         let both = diagnose("seed", &failed([refused(), broken(), broken()]).await);
         assert!(!both.is_final && both.broke);
         assert_eq!(both.error.kind(), crate::error::NodeErrorKind::Unreachable);

@@ -78,7 +78,7 @@ impl RedisCluster {
             let place = RoutingInfo::MultiNode((all, Some(ResponsePolicy::OneSucceeded)));
             let command = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
             let slots = loan.connection.inner().route(command, place).await?;
-            // A pool does not tell the host that servers mean which do not know their own.
+            // A pool does not say which host is meant by servers that do not know their own.
             let found = masters::parse(&slots, "");
             if found.is_empty() { Err(broken()) } else { Ok(found) }
         });
