@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::step::{DYING, MINUTE, PRESENT, SECOND, Step, claim, permit_of};
 use crate::backend::simulated::{self, SimulatedReply};
-use crate::backend::{Acquired, Claim, Downgraded, Found, QueueSignal, Release};
+use crate::backend::{Acquired, Claim, Downgraded, Enqueued, Found, QueueSignal, Release};
 use crate::fencing::FencingToken;
 use crate::kind::Kind;
 use crate::owner::ClientId;
@@ -266,4 +266,49 @@ fn holders_of_another_type_are_left_alone() {
     assert!(matches!(answer, SimulatedReply::Error(_)));
     assert!(step.server.keyspace().get(foreign.as_bytes()).is_some());
     assert!(step.server.keyspace().get(b"lock:k").is_none());
+}
+
+/// How many are ahead of an owner, by its look.
+fn ahead(step: &mut Step, claim: &Claim) -> u32 {
+    let max = u32::try_from(MANY).unwrap();
+    match step.ask(&simulated::look(claim, 1, max)) {
+        Enqueued::Waiting { position, .. } => position.ahead,
+        answer => panic!("{answer:?}"),
+    }
+}
+
+/// A leader that does not release, but is killed, has candidates that are killed as well.
+#[test]
+fn entries_of_processes_that_are_gone_leave_the_queue_of_a_lock_that_is_not_released() {
+    for kind in [WRITE, permit().kind] {
+        let (mut step, owner) = (Step::new(), || claim(kind, MINUTE));
+        let [first, dying, last] = [owner(), owner(), owner()];
+        assert!(step.enters(&writer()));
+        step.enqueues(&first, PRESENT);
+        for _ in 0..MANY {
+            step.enqueues(&owner(), ABSENT);
+        }
+        step.enqueues(&dying, DYING);
+        step.enqueues(&last, PRESENT);
+        // All connections of its host may be down.
+        let max = u32::try_from(MANY).unwrap();
+        assert_eq!(ahead(&mut step, &dying), max + 1, "{kind:?}: nobody listens to it either");
+        let left: Vec<u32> = (0..4).map(|_| ahead(&mut step, &last)).collect();
+        assert_eq!(left, [max - 14, max - 30, 1, 1], "{kind:?}");
+        assert_eq!(ahead(&mut step, &first), 0, "{kind:?}");
+    }
+}
+
+/// Writers that polled were killed while a writer had the lock, which became a reader.
+#[test]
+fn requests_of_writers_that_are_gone_do_not_hide_the_one_that_keeps_readers_out() {
+    let (mut step, held) = (Step::new(), writer());
+    assert!(step.enters(&held));
+    for _ in 0..MANY {
+        assert!(step.ask(&simulated::hint(&writer(), ABSENT)));
+    }
+    let downgraded = step.ask(&simulated::downgrade(&held, &reader()));
+    assert!(matches!(downgraded, Downgraded::Granted { .. }), "{downgraded:?}");
+    assert!(step.ask(&simulated::hint(&writer(), PRESENT)));
+    assert!(!step.enters(&reader()), "a writer waits");
 }

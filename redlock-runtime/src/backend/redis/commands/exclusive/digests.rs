@@ -37,11 +37,11 @@ fn the_digests_are_pinned() {
         (&renew::SCRIPT, "cbffba6b79098bc650c3b9e18a0b3398907670e0"),
         (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
         (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
-        (&enqueue::SCRIPT, "507bf85135ac56c89ad4c2a913344473d446baca"),
-        (&rotate::SCRIPT, "7e26b5fee359b9b35997fc888f5f2fec423a8eb3"),
-        (&nudge::SCRIPT, "f4d4087be86461819de47928c73bb37824b45bf7"),
-        (&release_all::SCRIPT, "984fc4d5c0d4a79d52365627029ea88e6a62e3cc"),
-        (&release::SCRIPT, "8be677af716a8de3e16d0dbec2e2408fbd90f323"),
+        (&enqueue::SCRIPT, "8ee441e74c4e597365cba3b88a5e7fddc22d090d"),
+        (&rotate::SCRIPT, "89018fe3025777769a8043ee7c60e7fd1b384568"),
+        (&nudge::SCRIPT, "4f6eefbd44ec338fdac9b9294deabad1db76f0ab"),
+        (&release_all::SCRIPT, "fb47ec822de1a1229256a573b2d17a607c034aff"),
+        (&release::SCRIPT, "aa26077daaef7da4692079adefd4dea7eddb7469"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

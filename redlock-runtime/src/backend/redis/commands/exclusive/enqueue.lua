@@ -62,6 +62,7 @@ if channel == '' then
     return {2, now}
   end
   channel = string.match(entry, '^%d+ %d+ %S+ (%S+) ')
+  ahead = queue.drop_dead_ahead(ahead, channel)
 else
   local entry = table.concat({ARGV[2], ARGV[3], ARGV[4], channel, owner}, ' ')
   ahead = redis.call('RPUSH', queue_key, entry) - 1

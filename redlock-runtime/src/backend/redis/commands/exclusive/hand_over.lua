@@ -42,6 +42,8 @@ local function queue_of(lock, mark, counter, queue_key, sender)
   local no_channel_share = 17
   -- At most this many waiters without a channel are passed over.
   local max_passed_over = 16
+  -- A look removes at most this many entries of processes that are gone.
+  local max_dropped = 16
   -- A mailbox holds at most this many messages. A client that fetches none of them is gone.
   local max_messages = 1024
   -- A client with this many unread messages counts as gone, and is sent no further ping.
@@ -198,6 +200,31 @@ local function queue_of(lock, mark, counter, queue_key, sender)
     end
     redis.pcall('PEXPIRE', mailbox, mailbox_life)
     return 1
+  end
+
+  -- Removes the entries right ahead of a position whose channels nobody listens to, up to the first
+  -- that somebody listens to: without a release, they would stay as long as anybody waits. channel:
+  -- that of the entry at this position. If nobody listens to it either, the others may have lost
+  -- their connections as well, and keep their places. Returns how many entries are ahead then.
+  function queue.drop_dead_ahead(ahead, channel)
+    -- Clients that get no signals, or have a mailbox, cannot be counted.
+    local function listeners_of(channel)
+      local is_counted = channel ~= '-' and string.sub(channel, 1, 1) ~= '@'
+      return is_counted and count_listeners(channel)
+    end
+    if ahead == 0 or (listeners_of(channel) or 0) == 0 then
+      return ahead
+    end
+    local texts = redis.pcall('LRANGE', queue_key, math.max(0, ahead - max_dropped), ahead - 1)
+    for index = #texts, 1, -1 do
+      local entry = queue.parse(texts[index])
+      if not entry or listeners_of(entry.channel) ~= 0
+        or redis.pcall('LREM', queue_key, 1, texts[index]) ~= 1 then
+        break
+      end
+      ahead = ahead - 1
+    end
+    return ahead
   end
 
   -- Is there a process that waits with this entry, as far as the server can tell?

@@ -19,12 +19,12 @@ pub(crate) fn scripts() -> [&'static str; 6] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "01946470e640efade215ed0e23a725ce32db8193"),
-        (&enqueue::SCRIPT, "e39877b3ed4f075b5e9414f9e5ea4b9623e50b2e"),
-        (&release::SCRIPT, "f09cb41c58f56dcb4d02de34bb5aa8cad4aef058"),
+        (&acquire::SCRIPT, "fd6cc28fdd005f3cce076a3dc3e95d3445c76378"),
+        (&enqueue::SCRIPT, "6bcf1e2d09d8209e2ddc458ad6f6da3ee6e4eee9"),
+        (&release::SCRIPT, "74f7096a10cb4e732dbd1ec1e3a1424470f1cdcc"),
         (&renew::SCRIPT, "82eda931affe8c696035051747a4a2c9db57c0b5"),
         (&raise::SCRIPT, "6dd0787fab2a9b55c9eb46ef7a8b236150189328"),
-        (&downgrade::SCRIPT, "bca6aa4d4affbc9e8030e888d0c0568eaf743479"),
+        (&downgrade::SCRIPT, "95fcfd894660aa611022b499e6ea7d2c7f1187db"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

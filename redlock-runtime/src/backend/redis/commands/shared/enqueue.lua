@@ -42,6 +42,7 @@ if channel == '' then
     return {2, now}
   end
   channel = string.match(entry, '^%d+ %d+ %S+ (%S+) ')
+  ahead = shared.queue.drop_dead_ahead(ahead, channel)
 elseif shared.may_enter() then
   return shared.join(owner, ARGV[2], ARGV[3])
 else

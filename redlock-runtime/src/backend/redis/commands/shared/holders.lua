@@ -145,8 +145,10 @@ function group_of(queue, lock, queue_key, sender)
         return entries, finished, hinted, #finished > 0
       end
       local entry = queue.parse(text)
-      -- An expired hint keeps nobody out.
-      if not entry or not entry.is_hint or not queue.is_expired(entry) then
+      -- A hint for the exclusive lock that does not stay keeps nobody out, nor does an expired one.
+      local keeps_nobody_out = entry and entry.is_hint
+        and (not entry.marker and entry.life == '0' or queue.is_expired(entry))
+      if not keeps_nobody_out then
         if not entry or entry.marker ~= marker
           or not group.has_room(entry.tokens, hinted + #entries, is_new_group) then
           break
