@@ -41,6 +41,15 @@ pub(crate) fn busy(
     }
 }
 
+/// The shortest pause of a poller whose client has this many pollers: together they make some
+/// thousands of attempts a second at most, as they share one thread with the client's renewals.
+pub(crate) fn crowded(pollers: usize, random: f64) -> Duration {
+    const MANY: usize = 100;
+    const EACH: Duration = Duration::from_micros(200);
+    let above = u32::try_from(pollers.saturating_sub(MANY)).unwrap_or(u32::MAX);
+    EACH.saturating_mul(above).mul_f64(0.5 + random / 2.0)
+}
+
 /// When to check an entry in the queue if no signal comes: when the holder's lease ends, in case
 /// the holder crashed, and later for entries further back. As a signal may also be lost, not much
 /// later.
@@ -135,6 +144,13 @@ mod tests {
         assert_eq!(at(0), SHORTEST);
         assert_eq!(at(160), Duration::from_millis(10));
         assert_eq!(at(60_000), LONGEST);
+    }
+
+    #[test]
+    fn few_pollers_are_no_crowd() {
+        assert_eq!(crowded(100, 1.0), Duration::ZERO);
+        assert_eq!(crowded(5_100, 1.0), Duration::from_secs(1));
+        assert!(crowded(usize::MAX, 1.0) > Duration::from_secs(3600));
     }
 
     #[test]

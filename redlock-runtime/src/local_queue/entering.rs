@@ -16,6 +16,12 @@ impl QueueHandle {
         (before < self.shared.max_waiters).then(|| Arc::new(waiting))
     }
 
+    /// Counts a poller of this client.
+    pub(crate) fn count_poller(&self) -> PollerCount {
+        self.shared.pollers.fetch_add(1, Ordering::Relaxed);
+        PollerCount { shared: Arc::clone(&self.shared) }
+    }
+
     /// Adds a waiter, at the front if it has made attempts of its own. Returns whether a poller has
     /// to be started. While the client shuts down, the waiter gets an error instead.
     pub(crate) fn enter(&self, mut waiter: Waiter, asked: u32) -> bool {
@@ -85,5 +91,24 @@ pub(crate) struct WaiterCount {
 impl Drop for WaiterCount {
     fn drop(&mut self) {
         self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// One poller, as counted among those of its client.
+#[derive(Debug)]
+pub(crate) struct PollerCount {
+    shared: Arc<AllQueues>,
+}
+
+impl PollerCount {
+    /// How many pollers the client has.
+    pub(crate) fn pollers(&self) -> usize {
+        self.shared.pollers.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for PollerCount {
+    fn drop(&mut self) {
+        self.shared.pollers.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -9,7 +9,7 @@ mod state;
 mod waiter;
 mod waiters;
 
-pub(crate) use entering::WaiterCount;
+pub(crate) use entering::{PollerCount, WaiterCount};
 pub(crate) use queue::{DirectAttemptGuard, LocalQueue, LocalQueues, QueueHandle, Successor};
 pub(crate) use releases::ReleaseUnderWay;
 pub(crate) use shutdowns::{Shutdown, Shutdowns};

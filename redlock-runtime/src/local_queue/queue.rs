@@ -31,6 +31,7 @@ pub(super) struct AllQueues {
     queues: Mutex<HashMap<QueueId, Arc<LocalQueue>>>,
     pub(super) waiting: AtomicUsize,
     pub(super) max_waiters: usize,
+    pub(super) pollers: AtomicUsize,
     pub(super) shutdowns: Arc<Shutdowns>,
     /// Releases that the background thread has still to send.
     pub(super) in_background: Arc<ReleaseCounts>,
@@ -61,10 +62,17 @@ pub(crate) struct LocalQueue {
 
 impl LocalQueues {
     pub(crate) fn new(max_waiters: usize) -> Self {
-        let (queues, waiting) = (Mutex::default(), AtomicUsize::new(0));
-        let (shutdowns, in_background, leaving) = (Arc::default(), Arc::default(), Arc::default());
-        let shared = AllQueues { queues, waiting, max_waiters, shutdowns, in_background, leaving };
-        Self { shared: Arc::new(shared) }
+        Self {
+            shared: Arc::new(AllQueues {
+                queues: Mutex::default(),
+                waiting: AtomicUsize::new(0),
+                max_waiters,
+                pollers: AtomicUsize::new(0),
+                shutdowns: Arc::default(),
+                in_background: Arc::default(),
+                leaving: Arc::default(),
+            }),
+        }
     }
 
     /// The queue of all callers of a key, or, for a shared kind, a queue for one caller.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::fake::{Fake, Fate, fake};
+use super::fake::{Fake, Fate, fake, fake_with};
 use crate::client::Redlock;
 use crate::guard::LockGuard;
 
@@ -121,4 +121,24 @@ async fn a_lease_that_is_released_while_its_renewal_waits_is_not_renewed() {
     sleep(DUE / 2).await;
     assert_eq!(fake.take_log(), Vec::<String>::new());
     assert_eq!(sizes(&fake), [100; 16]);
+}
+
+/// Each reader that waits without a queue on the server polls by itself, beside the renewals.
+#[tokio::test(start_paused = true)]
+async fn thousands_of_readers_that_poll_are_no_flood() {
+    const READERS: usize = 3_000;
+    let (redlock, fake) = fake_with(READERS);
+    let writer = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
+    let readers: Vec<_> = (0..READERS)
+        .map(|_| tokio::spawn(redlock.lock("k").read().wait(EXPIRE).acquire()))
+        .collect();
+    sleep(EXPIRE / 4).await;
+    fake.take_log();
+    sleep(EXPIRE / 4).await;
+    let attempts = fake.take_log().iter().filter(|line| line.starts_with("acquire")).count();
+    assert!((READERS..READERS * 10).contains(&attempts), "{attempts} in 3 s");
+    drop(writer);
+    for reader in readers {
+        drop(reader.await.unwrap().unwrap());
+    }
 }

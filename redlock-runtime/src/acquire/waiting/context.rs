@@ -10,7 +10,7 @@ use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::{LockError, NodeError, NodeErrorKind};
-use crate::local_queue::{LocalQueue, QueueHandle, QueueState, Waiter};
+use crate::local_queue::{LocalQueue, PollerCount, QueueHandle, QueueState, Waiter};
 
 pub(super) struct Context {
     pub(super) engine: Arc<Engine>,
@@ -19,6 +19,7 @@ pub(super) struct Context {
     pub(super) observed: Observed,
     /// When the last answered attempt began.
     pub(super) asked_at: Moment,
+    counted: PollerCount,
 }
 
 impl Context {
@@ -26,7 +27,8 @@ impl Context {
     pub(super) fn new(engine: Arc<Engine>, queue: QueueHandle, observed: Observed) -> Self {
         // What a caller has observed by itself was answered just now.
         let asked_at = if observed.is_busy() { engine.clock().now() } else { Moment::ZERO };
-        Self { engine, queue, observed, asked_at }
+        let counted = queue.count_poller();
+        Self { engine, queue, observed, asked_at, counted }
     }
 
     pub(super) fn now(&self) -> Moment {
@@ -40,6 +42,11 @@ impl Context {
     /// How many callers of this process wait.
     pub(super) fn callers(&self) -> usize {
         self.local_queue().state().waiters.len()
+    }
+
+    /// How many pollers this client has.
+    pub(super) fn pollers(&self) -> usize {
+        self.counted.pollers()
     }
 
     /// How long an attempt may take: as long as a caller waits for its answer.

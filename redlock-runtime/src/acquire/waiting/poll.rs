@@ -98,6 +98,7 @@ impl Poll {
         }
         let age = cx.observed.hold_age(cx.now());
         let pause = backoff::busy(self.attempts, age, cx.observed.free_in, fastrand::f64());
+        let pause = pause.max(backoff::crowded(cx.pollers(), fastrand::f64()));
         // A writer is notified of a release, and comes before readers that ask by the clock.
         let is_shared = cx.local_queue().kind.is_shared();
         if is_shared { pause.max(release_hint::WORTH_IT) } else { pause }
