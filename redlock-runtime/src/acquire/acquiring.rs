@@ -221,7 +221,7 @@ async fn try_once(
             return Err(seen.error(&order.key, span, attempts, None));
         } else {
             has_followed = true;
-            queue.has_left().await;
+            queue.until_left().await;
         }
         asked = engine.clock().now();
         engine.check_shutdown(terms.shutdowns, order.key.name())?;

@@ -103,7 +103,7 @@ impl ReleaseTask {
                 }
                 Err(fault) => fault,
             };
-            self.has_failed(&fault);
+            self.note_failure(&fault);
             let now = clock.now();
             let pause = backoff::undone(failures, now.since(begun), fastrand::f64());
             let retry_at = now.plus(pause);
@@ -121,7 +121,7 @@ impl ReleaseTask {
 
     /// An attempt has failed. Local waiters ask for themselves from here on: the next attempts may
     /// fail for as long as the lease lasts.
-    pub(super) fn has_failed(&mut self, fault: &Fault) {
+    pub(super) fn note_failure(&mut self, fault: &Fault) {
         self.is_unknown |= fault.is_unknown;
         self.under_way.iter_mut().for_each(ReleaseUnderWay::wake_waiters);
     }
@@ -272,7 +272,7 @@ impl InlineRelease {
             return std::mem::forget(task);
         }
         match failed {
-            Some(fault) => task.has_failed(fault),
+            Some(fault) => task.note_failure(fault),
             None => task.is_unknown = true,
         }
         task.reply = reply;

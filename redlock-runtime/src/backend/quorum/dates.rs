@@ -32,7 +32,7 @@ impl RestartGuard {
         let clocks = self.clocks_beside(&run_id);
         let age = witness.zip(clocks).and_then(|(witness, clocks)| clocks.age(&witness.dates));
         if let Some(age) = age {
-            member.was_met(run_id, self.now().minus(age));
+            member.note_met(run_id, self.now().minus(age));
         }
     }
 

@@ -131,7 +131,7 @@ impl<S: Source> Route<S> {
     }
 
     /// The owner releases, and is never used again.
-    pub(super) fn is_over(&self, release: &Release<'_>) {
+    pub(super) fn retire_owner(&self, release: &Release<'_>) {
         self.core.pending_undos.over(&release.claim.owner);
         if release.may_be_queued {
             self.core.registry.gave_up(release.claim);
@@ -140,9 +140,9 @@ impl<S: Source> Route<S> {
 
     /// The release was answered. Before that, a signal that comes late would have the lock given
     /// back over another connection, which could overtake the release.
-    fn has_released(&self, release: &Release<'_>) {
+    fn note_released(&self, release: &Release<'_>) {
         if release.was_queued && !release.may_be_queued {
-            self.core.registry.was_served(release.claim);
+            self.core.registry.note_served(release.claim);
         }
     }
 
@@ -186,7 +186,7 @@ impl<S: Source> Route<S> {
         (found, is_awaited): (Found, bool),
         was_cut: bool,
     ) -> Found {
-        self.has_released(&release);
+        self.note_released(&release);
         let found = match found {
             // That try may have freed the lock, or handed it over.
             Found::Gone | Found::Stolen if was_cut => Found::Unclear,
@@ -271,7 +271,7 @@ impl<S: Source> LockBackend for Route<S> {
 
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
         Box::pin(async move {
-            self.is_over(&release);
+            self.retire_owner(&release);
             self.release_over(&release, within).await
         })
     }
