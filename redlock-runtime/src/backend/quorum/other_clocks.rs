@@ -50,8 +50,8 @@ impl OtherClocks {
     /// The dates of a process that was met so long ago: those that were `found`, unless what is
     /// known by now says more. Dates by clocks of nodes that are not reached now are kept. Both
     /// are of now: a time that was learnt after the clocks were read would date too early.
-    pub(crate) fn dates(&self, so_long: Duration, found: Option<&Dates>) -> Dates {
-        let micros = i64::try_from(so_long.as_micros()).unwrap_or(i64::MAX);
+    pub(crate) fn dates(&self, known_for: Duration, found: Option<&Dates>) -> Dates {
+        let micros = i64::try_from(known_for.as_micros()).unwrap_or(i64::MAX);
         let met = |most: i64| most.saturating_sub(micros).div_euclid(1000).saturating_add(1);
         if self.nodes.is_empty() {
             return found.cloned().unwrap_or_default();

@@ -262,8 +262,8 @@ impl RestartGuard {
         let (Some(founders), Some(seen)) = (self.founders.get(), self.seen(member)) else { return };
         let now = self.clock.now();
         // Again when the vote is due: the next client may not live until the pause is over.
-        let due = self.over(now.minus(seen.so_long)).since(now);
-        let pause = founders::pause(seen.watched, founders.names(&seen.run_id));
+        let due = self.over(now.minus(seen.known_for)).since(now);
+        let pause = founders::pause(seen.watched_for, founders.names(&seen.run_id));
         let pause = if due.is_zero() { pause } else { pause.min(due) };
         if !member.takes_founders(&seen.run_id, now, pause, self.longest()) {
             return;
