@@ -132,7 +132,7 @@ impl<S: Source> Route<S> {
 
     /// The owner releases, and is never used again.
     pub(super) fn retire_owner(&self, release: &Release<'_>) {
-        self.core.pending_undos.over(&release.claim.owner);
+        self.core.pending_undos.forget(&release.claim.owner);
         if release.may_be_queued {
             self.core.registry.gave_up(release.claim);
         }
