@@ -246,7 +246,7 @@ async fn unless_lost<T>(held: &[Ownership], work: impl Future<Output = T>) -> Re
     poll_fn(|cx| {
         let lost = ends.iter_mut().position(|end| end.as_mut().poll(cx).is_ready());
         match lost {
-            Some(place) => Poll::Ready(Err(Ended::Lost(not_all::lost(held[place].hold())))),
+            Some(key_index) => Poll::Ready(Err(Ended::Lost(not_all::lost(held[key_index].hold())))),
             None => work.as_mut().poll(cx).map(Ok),
         }
     })

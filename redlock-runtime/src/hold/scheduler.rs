@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
+use super::action::Action;
 use super::alarm::Alarm;
 use super::in_flight::{InFlightLimit, InFlightLimits};
 use super::record::Hold;
 use super::renewal_batch::{BATCH, batches, company, early, magnitude};
 use super::schedule::Schedule;
-use super::step::Step;
 use crate::backend::{Claim, Fault, Found, Release};
 use crate::clock::{Clock, Moment};
 use crate::error::LockError;
@@ -196,16 +196,16 @@ impl Scheduler {
             let mut others = Vec::new();
             for hold in found {
                 // Outside of the mutex: a stop wakes tasks, and wakers run foreign code.
-                match shielded(|| hold.step(now, hold.leeway())).unwrap_or(Step::Forget) {
-                    Step::Renew => {
+                match shielded(|| hold.next_action(now, hold.leeway())).unwrap_or(Action::Forget) {
+                    Action::Renew => {
                         // A batch is answered in the time of its shortest lease: a long one that
                         // is renewed with it could be lost to a server that is a little slow.
                         let backend = Arc::as_ptr(&hold.client.backend).cast();
                         let alike = (backend, magnitude(hold.renewal_reply()));
                         due.entry(alike).or_default().push(hold);
                     }
-                    Step::Withdraw => self.free(&hold),
-                    Step::Sleep(_) | Step::Forget => others.push(hold),
+                    Action::Withdraw => self.free(&hold),
+                    Action::Sleep(_) | Action::Forget => others.push(hold),
                 }
             }
             self.plan(&others, now, 0.0);
@@ -268,24 +268,24 @@ impl Scheduler {
     /// Plans when to check each of these leases next, and removes those that are over.
     /// `head_start`: by which share of the allowed time the checks are early.
     fn plan(&self, holds: &[Arc<Hold>], now: Moment, head_start: f64) {
-        let look = |hold: &Arc<Hold>| (hold.is_offered(), hold.step(now, Duration::ZERO));
-        let steps: Vec<(bool, Step)> = holds.iter().map(look).collect();
+        let look = |hold: &Arc<Hold>| (hold.is_offered(), hold.next_action(now, Duration::ZERO));
+        let actions: Vec<(bool, Action)> = holds.iter().map(look).collect();
         // Dropped outside of the mutex: these may be the last references.
         let (mut over, mut withdrawn) = (Vec::new(), Vec::new());
         let mut state = self.state.lock();
         let mut wakes = false;
-        for (hold, (was_offered, step)) in holds.iter().zip(steps) {
-            let at = match step {
+        for (hold, (was_offered, action)) in holds.iter().zip(actions) {
+            let at = match action {
                 // The caller took the lock meanwhile, and may have requested a check before this.
-                Step::Sleep(_) if was_offered && !hold.is_offered() => Moment::ZERO,
-                Step::Sleep(at) => at.minus(early(hold).mul_f64(head_start)),
-                Step::Renew => retry_at(hold, now),
-                Step::Withdraw => {
+                Action::Sleep(_) if was_offered && !hold.is_offered() => Moment::ZERO,
+                Action::Sleep(at) => at.minus(early(hold).mul_f64(head_start)),
+                Action::Renew => retry_at(hold, now),
+                Action::Withdraw => {
                     over.push(state.remove(hold));
                     withdrawn.push(Arc::clone(hold));
                     continue;
                 }
-                Step::Forget => {
+                Action::Forget => {
                     over.push(state.remove(hold));
                     continue;
                 }
@@ -324,9 +324,9 @@ fn settle(batch: &[Arc<Hold>], sent: Moment, answer: &Result<Vec<Option<Found>>,
 
 /// A hold is renewed if all of its keys are, and lost with any of them.
 fn settle_hold(hold: &Hold, sent: Moment, outcomes: &[Option<Found>]) {
-    let lost = |(place, found): (usize, &Option<Found>)| Some((place, (*found)?.loss()?));
-    if let Some((place, reason)) = outcomes.iter().enumerate().find_map(lost) {
-        hold.lose_key(place, reason);
+    let lost = |(key_index, found): (usize, &Option<Found>)| Some((key_index, (*found)?.loss()?));
+    if let Some((key_index, reason)) = outcomes.iter().enumerate().find_map(lost) {
+        hold.lose_key(key_index, reason);
     } else if outcomes == vec![Some(Found::Ours); hold.key_count()] {
         hold.extend(sent);
     } else {
