@@ -23,7 +23,7 @@ use crate::notify_all::NotifyAll;
 use crate::shield::tell;
 use crate::state::{LeaseState, LostReason};
 use crate::telemetry::{self, LockLabels};
-use crate::{process, validity};
+use crate::validity;
 
 mod keys;
 mod look;
@@ -102,7 +102,7 @@ impl Hold {
 
     /// Fails in a process that was forked from the one that holds the lock.
     pub(crate) fn check_process(&self) -> Result<(), LockError> {
-        if self.client.process == process::id() { Ok(()) } else { Err(LockError::ForkedProcess) }
+        self.client.check_process()
     }
 
     /// Is this a copy, in a process that was forked from the one that holds the lock?
