@@ -219,24 +219,26 @@ impl Stage {
 
     fn hold(&mut self, spec: Spec, ownership: Ownership) {
         let hold = ownership.hold();
-        let span = span(spec, hold, hold.waited());
-        let watch = Watch::new(HoldLink::nested(Arc::clone(hold), None));
-        let Spec { awaits_release, .. } = spec;
-        *self = Self::Holding {
-            awaits_release,
-            watch,
-            span,
-            ownership: Some(ownership),
-            _reentry: None,
-        };
+        let (link, waited) = (HoldLink::nested(Arc::clone(hold), None), hold.waited());
+        self.run_body(spec, link, waited, Some(ownership), None);
     }
 
     fn reenter(&mut self, spec: Spec, reentry: Reentry) {
-        let span = span(spec, reentry.link().hold(), Duration::ZERO);
-        let watch = Watch::new(Arc::clone(reentry.link()));
-        let Spec { awaits_release, .. } = spec;
-        *self =
-            Self::Holding { awaits_release, watch, span, ownership: None, _reentry: Some(reentry) };
+        let link = Arc::clone(reentry.link());
+        self.run_body(spec, link, Duration::ZERO, None, Some(reentry));
+    }
+
+    fn run_body(
+        &mut self,
+        spec: Spec,
+        link: Arc<HoldLink>,
+        waited: Duration,
+        ownership: Option<Ownership>,
+        reentry: Option<Reentry>,
+    ) {
+        let span = span(spec, link.hold(), waited);
+        let (awaits_release, watch) = (spec.awaits_release, Watch::new(link));
+        *self = Self::Holding { awaits_release, watch, span, ownership, _reentry: reentry };
     }
 }
 
