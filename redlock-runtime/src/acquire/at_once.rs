@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquiring::Acquisition;
 use super::attempt::Unanswered;
 use super::observed::{Busy, Observed, Span};
+use super::order::Acquisition;
 use crate::backend::{AcquireAll, AllAcquired, Claim, Fault, FencingTokens, LockBackend};
 use crate::clock::Moment;
 use crate::engine::Engine;

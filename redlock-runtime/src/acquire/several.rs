@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::acquiring::{Acquiring, Acquisition, Order, acquire_one, start};
+use super::acquiring::{Acquiring, acquire_one, start};
 use super::agreement::{Failed, agree};
 use super::at_once::AtOnce;
 use super::attempt::LAST_ATTEMPT;
 use super::caller::on_executor;
+use super::order::{Acquisition, Order};
 use super::{nesting, not_all};
 use crate::backend::LockBackend;
 use crate::backoff;
