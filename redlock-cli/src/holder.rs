@@ -80,7 +80,7 @@ impl Record {
 pub(crate) struct Owner {
     pub(crate) value: OwnerValue,
     /// Its values on the servers, which differ in their last digits only.
-    pub(crate) names: BTreeSet<OwnerValue>,
+    pub(crate) values: BTreeSet<OwnerValue>,
     pub(crate) left: Option<Duration>,
     /// On how many servers.
     pub(crate) votes: usize,
@@ -178,12 +178,13 @@ fn elected<'a>(
         let mut left: Vec<_> = lefts.into_values().collect();
         left.sort_by_key(longest_first);
         let votes = left.len();
-        let count = |value: &OwnerValue| named.iter().filter(|(_, name, _)| *name == value).count();
-        let names: BTreeSet<OwnerValue> =
-            named.iter().map(|(_, name, _)| (*name).clone()).collect();
-        let value = names.iter().rev().max_by_key(|name| count(name)).cloned();
+        let count =
+            |value: &OwnerValue| named.iter().filter(|(_, found, _)| *found == value).count();
+        let values: BTreeSet<OwnerValue> =
+            named.iter().map(|(_, value, _)| (*value).clone()).collect();
+        let value = values.iter().rev().max_by_key(|value| count(value)).cloned();
         let value = value.unwrap_or_else(|| "".into());
-        Owner { value, names, left: left[(of / 2).min(votes - 1)], votes }
+        Owner { value, values, left: left[(of / 2).min(votes - 1)], votes }
     };
     votes.into_values().map(owner).collect()
 }
@@ -232,22 +233,22 @@ mod tests {
         assert_eq!(Holder { unanswered: 1, ..few }.is_held(), None, "that one may have it, too");
     }
 
-    /// A server that was asked again has the owner under another name.
+    /// A server that was asked again has the owner under another value.
     #[test]
-    fn the_names_of_one_hold_are_one_holder() {
-        let name = |end: &str| format!("web-3:{}{end}", &RANDOM[..26]);
-        let [first, second, third] = ["aaaaaa", "aaaaab", "aaaaac"].map(name);
+    fn the_values_of_one_hold_are_one_holder() {
+        let value = |end: &str| format!("web-3:{}{end}", &RANDOM[..26]);
+        let [first, second, third] = ["aaaaaa", "aaaaab", "aaaaac"].map(value);
         let other = format!("web-3:{}", RANDOM.replace('0', "1"));
         let records = [held(&second, 9), held(&first, 8), held(&third, 7), held(&other, 9)];
         let holder = Holder::among(records.iter(), 5).unwrap();
         assert_eq!((holder.votes, holder.sole_owner()), (3, Some(&*first)));
         assert!(holder.is_majority());
-        let names = [&first, &second, &third].map(|name| OwnerValue::from(&**name));
-        assert_eq!(holder.owners[0].names, BTreeSet::from(names));
+        let values = [&first, &second, &third].map(|value| OwnerValue::from(&**value));
+        assert_eq!(holder.owners[0].values, BTreeSet::from(values));
         assert_ne!(OwnerValue::from(&*first).hold(), OwnerValue::from(&*other).hold());
-        let readers = [read(&[(&first, 9)]), read(&[(&name("aaaaab"), 9)])];
+        let readers = [read(&[(&first, 9)]), read(&[(&value("aaaaab"), 9)])];
         assert_eq!(Holder::among(readers.iter(), 3).unwrap().shown(), "1 reader");
-        let twice = [read(&[(&first, 9), (&name("aaaaab"), 8)])];
+        let twice = [read(&[(&first, 9), (&value("aaaaab"), 8)])];
         assert!(!Holder::among(twice.iter(), 3).unwrap().is_majority(), "one server of three");
     }
 
@@ -260,8 +261,8 @@ mod tests {
             (Kind::Read, 3, "1 reader".into())
         );
         let left = Some(Duration::from_secs(4));
-        let names = BTreeSet::from(["b".into()]);
-        assert_eq!(holder.owners, [Owner { value: "b".into(), names, left, votes: 3 }]);
+        let values = BTreeSet::from(["b".into()]);
+        assert_eq!(holder.owners, [Owner { value: "b".into(), values, left, votes: 3 }]);
         let records = [read(&[("a", 9)]), read(&[("b", 9)])];
         let holder = Holder::among(records.iter(), 3).unwrap();
         assert!(!holder.is_majority(), "the marker has a majority, and nobody holds the lock");

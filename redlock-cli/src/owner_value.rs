@@ -5,7 +5,7 @@ use std::fmt;
 /// The random half of an owner value of redlock.
 const RANDOM_LENGTH: usize = 32;
 /// How many digits at its end may differ between the servers of a group.
-const NAME_LENGTH: usize = 6;
+const NUMBER_LENGTH: usize = 6;
 
 /// An owner, or the marker of a shared kind. Two values are the same if their bytes are.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,8 +28,8 @@ impl OwnerValue {
     /// for the lock again is sent another value if a command with the first may still arrive.
     pub(crate) fn hold(&self) -> &[u8] {
         let is_ours = halves(&self.text).is_some() && self.text.as_bytes() == self.bytes;
-        let name = if is_ours { NAME_LENGTH } else { 0 };
-        &self.bytes[..self.bytes.len() - name]
+        let number = if is_ours { NUMBER_LENGTH } else { 0 };
+        &self.bytes[..self.bytes.len() - number]
     }
 }
 

@@ -104,7 +104,7 @@ async fn take_from_all(
 /// named.
 fn chosen<'a>(holder: &'a Holder, named: Option<&OsStr>) -> Vec<&'a Owner> {
     let has = |owner: &Owner, named: &OsStr| {
-        owner.names.iter().any(|name| name.bytes() == named.as_bytes())
+        owner.values.iter().any(|value| value.bytes() == named.as_bytes())
     };
     let owners = holder.owners.iter();
     owners.filter(|owner| named.is_none_or(|named| has(owner, named))).collect()
@@ -145,7 +145,7 @@ fn is_confirmed(key: &str, holder: &Holder, owners: &[&Owner]) -> Result<bool, F
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Releases the lock on every server where this owner has it, under whichever of its names.
+/// Releases the lock on every server where this owner has it, by whichever of its values.
 /// `value`: what stands in the lock.
 async fn take_away(
     survey: &mut Survey,
@@ -171,10 +171,10 @@ async fn take_away(
     let mut done = Vec::new();
     let mut errors = Vec::new();
     for node in survey.nodes() {
-        // A server may have a reader under two of its names.
+        // A server may have a reader under two of its values.
         let mut reply = Ok(0);
-        for name in &owner.names {
-            let found = node.query::<i64>(&command(name)).await;
+        for owner_value in &owner.values {
+            let found = node.query::<i64>(&command(owner_value)).await;
             reply = reply.and_then(|best: i64| found.map(|found| best.max(found)));
             if reply.is_err() {
                 break;

@@ -130,12 +130,6 @@ impl Engine {
         self.queues.shut_down()
     }
 
-    /// Fails in a process that was forked from the one that made the engine: no part of it works
-    /// there.
-    pub(crate) fn check_process(&self) -> Result<(), LockError> {
-        if self.process == process::id() { Ok(()) } else { Err(LockError::ForkedProcess) }
-    }
-
     /// Fails if a further shutdown has begun since there were `shutdowns` of them. `key`: what the
     /// caller wants.
     pub(crate) fn check_shutdown(&self, shutdowns: u64, key: &str) -> Result<(), LockError> {

@@ -65,8 +65,8 @@ impl Owner {
     pub(crate) fn another(&self, number: u32) -> Self {
         let hold = hold_of(&self.0);
         let own = u32::from_str_radix(&self.0[hold.len()..], 16).unwrap_or(0);
-        let digits = own.wrapping_add(number) % (1 << (4 * NAME_DIGITS));
-        Self(format!("{hold}{digits:0NAME_DIGITS$x}").into())
+        let digits = own.wrapping_add(number) % (1 << (4 * NUMBER_DIGITS));
+        Self(format!("{hold}{digits:0NUMBER_DIGITS$x}").into())
     }
 
     /// An owner value of a client of its own.
@@ -100,11 +100,11 @@ impl Owner {
 }
 
 /// How many digits at the end of an owner value tell those of one hold apart.
-const NAME_DIGITS: usize = 6;
+const NUMBER_DIGITS: usize = 6;
 
 /// What the owner values of one hold on several servers have in common.
 pub(crate) fn hold_of(owner: &str) -> &str {
-    if Owner::is_likely(owner) { &owner[..owner.len() - NAME_DIGITS] } else { owner }
+    if Owner::is_likely(owner) { &owner[..owner.len() - NUMBER_DIGITS] } else { owner }
 }
 
 /// What the name of a client has at its end in the value of a lock that it has let go of.

@@ -109,7 +109,7 @@ fn assert_in_task<T>(outcome: Result<T, LockError>) {
 }
 
 /// In a task, which is told so, and nothing is sent.
-async fn is_refused(redlock: &Redlock) {
+async fn assert_refused(redlock: &Redlock) {
     assert_in_task(redlock.lock("k").acquire_blocking());
     assert_in_task(redlock.lock("k").try_acquire_blocking());
     let guard = redlock.lock("k").acquire().await.unwrap();
@@ -156,13 +156,13 @@ async fn a_program_without_a_runtime_makes_its_client_itself() {
 async fn a_task_of_one_thread_is_told_that_it_may_not_block() {
     let server = Server::shared().await;
     let (redlock, prefix) = client(&server.url()).await;
-    is_refused(&redlock).await;
+    assert_refused(&redlock).await;
     let many = redlock.clone();
     // On a connection of this runtime, too, which it has after some calls.
     for _ in 0..100 {
         redlock.lock("warm").run(async {}).await.unwrap();
     }
-    tokio::spawn(async move { is_refused(&many).await }).await.unwrap();
+    tokio::spawn(async move { assert_refused(&many).await }).await.unwrap();
     nothing_left(&server.raw(), &prefix, NOISE).await;
 }
 
@@ -170,10 +170,10 @@ async fn a_task_of_one_thread_is_told_that_it_may_not_block() {
 async fn a_task_of_many_threads_is_told_that_it_may_not_block() {
     let server = Server::shared().await;
     let (redlock, prefix) = client(&server.url()).await;
-    is_refused(&redlock).await;
+    assert_refused(&redlock).await;
     let inside = redlock.clone();
     let task = async move {
-        is_refused(&inside).await;
+        assert_refused(&inside).await;
         block_in_place(|| inside.lock("k").acquire_blocking().unwrap().release_blocking())
     };
     assert_eq!(tokio::spawn(task).await.unwrap(), Ok(Released::Released));

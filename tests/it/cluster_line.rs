@@ -40,7 +40,7 @@ async fn listeners(server: &Server, channel: &str) -> String {
     lines_of(server.raw().cmd(&["PUBSUB", "NUMSUB", channel]).await).remove(1)
 }
 
-async fn is_heard_at(server: &Server, channel: &str) {
+async fn until_heard_at(server: &Server, channel: &str) {
     eventually(secs(60), || async {
         let count = listeners(server, channel).await;
         if count == "1" { Ok(()) } else { Err(count) }
@@ -87,7 +87,7 @@ async fn a_connection_that_breaks_is_made_anew() {
         assert_eq!(listeners(master, &channel).await, "1", "{}", master.addr());
     }
     master.raw().cmd(&["CLIENT", "KILL", "TYPE", "pubsub"]).await;
-    is_heard_at(master, &channel).await;
+    until_heard_at(master, &channel).await;
     for master in cluster.masters().await {
         assert_eq!(listeners(master, &channel).await, "1", "the others were kept");
     }
@@ -120,6 +120,6 @@ async fn a_replica_that_takes_over_is_listened_to() {
     .await;
     old.kill9();
     let new = cluster.successor_of(old, &other).await;
-    is_heard_at(new, &channel).await;
+    until_heard_at(new, &channel).await;
     waiting.abort();
 }

@@ -25,7 +25,7 @@ fn cut(proxies: &[Proxy]) {
     }
 }
 
-async fn is_renewed(guard: &LockGuard) {
+async fn assert_renewed(guard: &LockGuard) {
     eventually(secs(30), || async { guard.renewals() >= 2 || guard.check().is_err() }).await;
     guard.check().expect("the connection is back before the lease is over");
 }
@@ -38,7 +38,7 @@ async fn renewals_come_back_when_a_connect_takes_longer_than_they_may() {
     let redlock = builder.build().await.unwrap();
     let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
     cut(&proxies);
-    is_renewed(&guard).await;
+    assert_renewed(&guard).await;
 }
 
 #[tokio::test]
@@ -49,7 +49,7 @@ async fn renewals_of_three_masters_come_back_too() {
     let redlock = Redlock::builder().urls(urls).build().await.unwrap();
     let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
     cut(&proxies);
-    is_renewed(&guard).await;
+    assert_renewed(&guard).await;
 }
 
 /// Each of them gives up before a connection is made; the next one finds it.

@@ -83,7 +83,7 @@ impl Monitor {
 }
 
 /// The waiter gets the lock without having asked for it since it stands in line.
-async fn is_told(server: &Server, holder: RedlockBuilder, waiter: RedlockBuilder) {
+async fn assert_told(server: &Server, holder: RedlockBuilder, waiter: RedlockBuilder) {
     let prefix = unique_prefix();
     let connect = async |builder: RedlockBuilder| builder.prefix(&prefix).build().await.unwrap();
     let (holder, waiter) = (connect(holder).await, connect(waiter).await);
@@ -109,8 +109,8 @@ async fn is_told(server: &Server, holder: RedlockBuilder, waiter: RedlockBuilder
 #[tokio::test]
 async fn a_client_of_a_pool_is_told_by_another_and_by_one_of_a_url() {
     let server = Server::start().await;
-    is_told(&server, pool(&server), pool(&server)).await;
-    is_told(&server, Redlock::builder().url(server.url()), pool(&server)).await;
+    assert_told(&server, pool(&server), pool(&server)).await;
+    assert_told(&server, Redlock::builder().url(server.url()), pool(&server)).await;
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn a_client_of_a_sentinel_pool_is_told() {
         );
         Redlock::builder().sentinel_pool(config.create_pool(Some(Runtime::Tokio1)).unwrap())
     };
-    is_told(set.master().await, builder(), builder()).await;
+    assert_told(set.master().await, builder(), builder()).await;
 }
 
 /// Each hold is handed over: somebody who goes by the clock would look before each of its own.

@@ -126,7 +126,7 @@ mod tests {
         let left = Some(Duration::from_secs(9));
         let owner = |value: &&str| Owner {
             value: (*value).into(),
-            names: BTreeSet::from([(*value).into()]),
+            values: BTreeSet::from([(*value).into()]),
             left,
             votes: 1,
         };

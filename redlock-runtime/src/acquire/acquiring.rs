@@ -6,47 +6,25 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 
 use super::direct_attempt::{DirectAttempt, DirectOutcome};
 use super::observed::{Observed, Span};
+use super::order::{Acquisition, Order};
+use super::try_once::try_once;
 use super::wait_handle::WaitHandle;
 use super::{nesting, waiting};
-use crate::backend::Claim;
-use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
 use crate::handoff::Ownership;
 use crate::hold::Terms;
-use crate::key::LockKey;
-use crate::kind::Kind;
 use crate::local_queue::{QueueHandle, Waiter};
 use crate::mutex::Mutex;
-use crate::options::{Policy, Wait};
-use crate::owner::Owner;
+use crate::options::Wait;
 use crate::process;
-use crate::telemetry::{CountedCall, LockLabels};
-
-/// Which lock to acquire, and on what terms.
-#[derive(Debug)]
-pub(crate) struct Order {
-    /// The template of the key, or `LockRequest::label`: the label of metrics.
-    pub(crate) template: &'static str,
-    pub(crate) key: LockKey,
-    pub(crate) kind: Kind,
-    pub(crate) policy: Policy,
-    /// A call that finds the lock busy is skipped, which is not a failure.
-    pub(crate) skips_busy: bool,
-    /// How many shutdowns of the client had begun before the call.
-    pub(crate) shutdowns: u64,
-}
-
-/// The outcome of an acquisition.
-pub(super) type Acquisition = Result<Ownership, LockError>;
 
 /// The future of an acquisition.
 ///
@@ -141,90 +119,6 @@ pub(super) async fn acquire_one(engine: &Arc<Engine>, order: &Order, terms: &Ter
         }
         drop(granted);
         begun = engine.clock().now();
-    }
-}
-
-impl Order {
-    /// Begins to count the call for the metrics.
-    pub(super) fn counted(&self) -> CountedCall {
-        let labels = LockLabels { template: self.template, kind: self.kind };
-        let busy = match self.policy.wait() {
-            _ if self.skips_busy => "skipped",
-            Wait::Never => "refused",
-            Wait::AtMost(_) | Wait::Forever => "timeout",
-        };
-        CountedCall::begin(labels, busy)
-    }
-
-    pub(super) fn terms(&self, started: Moment) -> Terms {
-        let Self { template, policy, shutdowns, .. } = self;
-        Terms {
-            template,
-            expire: policy.expire(),
-            min_hold: policy.min_hold(),
-            max_renew: policy.max_renew(),
-            started,
-            shutdowns: *shutdowns,
-        }
-    }
-
-    fn claim(&self, engine: &Engine, terms: &Terms) -> Claim {
-        Claim {
-            key: self.key.clone(),
-            owner: Owner::fresh(&engine.client),
-            expire: terms.lease(),
-            kind: self.kind,
-        }
-    }
-}
-
-/// Makes one attempt, whether or not other callers wait. Another one follows if it may have
-/// overtaken a release of this process that nobody awaits, and some more after a split vote of
-/// several servers, with random pauses: otherwise all competitors would leave the lock to each
-/// other.
-async fn try_once(
-    engine: &Arc<Engine>,
-    order: &Order,
-    terms: &Terms,
-    begun: Moment,
-) -> Acquisition {
-    let (mut attempts, mut has_followed) = (0, false);
-    let (mut asked, mut seen) = (begun, Observed::default());
-    let (mut answered, mut longest) = (None, Duration::ZERO);
-    loop {
-        attempts += 1;
-        let queue = engine.local_queue(&order.key, order.kind);
-        // Before the attempt: the release may be answered when the refusal arrives.
-        let is_leaving = queue.is_leaving();
-        let attempt = DirectAttempt { queue, guard: None, terms: *terms, begun };
-        let claim = order.claim(engine, terms);
-        let (attempt, observed) = match attempt.make(engine, &claim, engine.reply_timeout).await? {
-            DirectOutcome::Granted(ownership) => return Ok(ownership),
-            DirectOutcome::NotNow(attempt, observed) => (attempt, observed),
-        };
-        let DirectAttempt { queue, .. } = attempt;
-        let now = engine.clock().now();
-        seen = observed.after(seen, now);
-        let took = now.since(asked);
-        longest = longest.max(took);
-        // From the first answer on: whoever keeps a vote is known as the holder by then.
-        let split_for = now.since(*answered.get_or_insert(now));
-        if seen.is_nobodys() && split_for < backoff::split_time(longest) {
-            // The rivals of an attempt that took longer than its lease have gone: its caller was
-            // not polled meanwhile.
-            if took < terms.lease() {
-                let pause = backoff::split(took, fastrand::f64());
-                engine.executor().alarm(Some(pause))?.await;
-            }
-        } else if has_followed || !seen.is_busy() || !is_leaving {
-            let span = Span { started: terms.started, now };
-            return Err(seen.error(&order.key, span, attempts, None));
-        } else {
-            has_followed = true;
-            queue.has_left().await;
-        }
-        asked = engine.clock().now();
-        engine.check_shutdown(terms.shutdowns, order.key.name())?;
     }
 }
 

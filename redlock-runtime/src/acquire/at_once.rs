@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquiring::Acquisition;
 use super::attempt::Unanswered;
 use super::observed::{Busy, Observed, Span};
+use super::order::Acquisition;
 use crate::backend::{AcquireAll, AllAcquired, Claim, Fault, FencingTokens, LockBackend};
 use crate::clock::Moment;
 use crate::engine::Engine;
@@ -54,7 +54,7 @@ impl AtOnce<'_> {
         let are_leaving = queues.iter().any(QueueHandle::is_leaving);
         let (sent, answer) = self.ask(ability, &claims, within).await;
         let mut observed = Observed::default();
-        let place = match answer {
+        let key_index = match answer {
             Ok(AllAcquired::Granted { fencing_token, was_cut }) => {
                 let tokens = FencingTokens::one(fencing_token);
                 let confirmed = ConfirmedLease { sent, lease: self.terms.expire };
@@ -67,15 +67,15 @@ impl AtOnce<'_> {
                 // A lease that is over already is released; another try follows.
                 return hold_together(self.engine, keys, self.terms, begin).ok().map(Ok);
             }
-            Ok(AllAcquired::Refused { place, holder, free_in, was_cut }) => {
+            Ok(AllAcquired::Refused { key_index, holder, free_in, was_cut }) => {
                 if was_cut {
                     clean_up(self.engine, &claims);
                 }
                 observed.busy(Busy::decided(holder, free_in), self.engine.clock().now());
                 if self.engine.fifo_queue().is_some() {
-                    queues[place].state().contend();
+                    queues[key_index].state().contend();
                 }
-                place
+                key_index
             }
             // Perhaps not the locks are out of reach, but this command.
             Err(fault) if !fault.is_unknown => return None,
@@ -86,7 +86,7 @@ impl AtOnce<'_> {
             }
         };
         let (started, now) = (self.terms.started, self.engine.clock().now());
-        let error = observed.error(self.keys[place], Span { started, now }, 1, None);
+        let error = observed.error(self.keys[key_index], Span { started, now }, 1, None);
         let is_given_up = now >= observed.gives_up_at(started, self.engine.outage_wait);
         // A release that nobody awaits may have been overtaken. Each key by itself heeds that.
         let is_over = !self.may_wait && !are_leaving;

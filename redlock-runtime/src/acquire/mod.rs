@@ -11,10 +11,13 @@ mod downgrade;
 mod nesting;
 mod not_all;
 mod observed;
+mod order;
 mod several;
+mod try_once;
 mod wait_handle;
 mod waiting;
 
-pub(crate) use acquiring::{Acquiring, Order, start};
+pub(crate) use acquiring::{Acquiring, start};
 pub(crate) use downgrade::downgrade;
+pub(crate) use order::Order;
 pub(crate) use several::start_all;

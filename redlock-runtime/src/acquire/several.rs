@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::acquiring::{Acquiring, Acquisition, Order, acquire_one, start};
+use super::acquiring::{Acquiring, acquire_one, start};
 use super::agreement::{Failed, agree};
 use super::at_once::AtOnce;
 use super::attempt::LAST_ATTEMPT;
 use super::caller::on_executor;
+use super::order::{Acquisition, Order};
 use super::{nesting, not_all};
 use crate::backend::LockBackend;
 use crate::backoff;
@@ -246,7 +247,7 @@ async fn unless_lost<T>(held: &[Ownership], work: impl Future<Output = T>) -> Re
     poll_fn(|cx| {
         let lost = ends.iter_mut().position(|end| end.as_mut().poll(cx).is_ready());
         match lost {
-            Some(place) => Poll::Ready(Err(Ended::Lost(not_all::lost(held[place].hold())))),
+            Some(key_index) => Poll::Ready(Err(Ended::Lost(not_all::lost(held[key_index].hold())))),
             None => work.as_mut().poll(cx).map(Ok),
         }
     })

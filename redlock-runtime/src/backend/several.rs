@@ -19,7 +19,7 @@ pub(crate) enum AllAcquired {
     /// None of them.
     Refused {
         /// Which claim was refused.
-        place: usize,
+        key_index: usize,
         holder: String,
         free_in: Option<Duration>,
         was_cut: bool,

@@ -15,7 +15,7 @@ pub(crate) type Dates = BTreeMap<Arc<str>, i64>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Witness {
     pub(crate) run_id: Arc<str>,
-    pub(crate) so_long: Duration,
+    pub(crate) watched_for: Duration,
     /// What clocks of others showed when clients had already met this process
     /// (`quorum/other_clocks.rs`).
     pub(crate) dates: Dates,
@@ -28,7 +28,7 @@ impl Witness {
     pub(crate) fn find(founders: &str) -> Option<Self> {
         let mut words = founders.split(' ').filter_map(|word| word.split_once('='));
         let (run_id, millis) = words.next()?;
-        let so_long = Duration::from_millis(millis.parse().ok()?);
+        let watched_for = Duration::from_millis(millis.parse().ok()?);
         // Dates of another process say nothing about this one.
         let dates = words.filter(|(dated, _)| *dated == run_id);
         let dates = dates.filter_map(|(_, word)| word.strip_prefix('@'));
@@ -36,7 +36,7 @@ impl Witness {
             let (clock, millis) = date.rsplit_once(':')?;
             Some((clock.into(), millis.parse().ok()?))
         });
-        Some(Self { run_id: run_id.into(), so_long, dates: dates.collect() })
+        Some(Self { run_id: run_id.into(), watched_for, dates: dates.collect() })
     }
 
     /// Is this word of a list a witness, and not the name of a founder?
@@ -47,8 +47,8 @@ impl Witness {
 
 impl fmt::Display for Witness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { run_id, so_long, dates } = self;
-        write!(f, "{run_id}={}", so_long.as_millis())?;
+        let Self { run_id, watched_for, dates } = self;
+        write!(f, "{run_id}={}", watched_for.as_millis())?;
         for (index, (clock, millis)) in dates.iter().enumerate() {
             if index == 0 {
                 write!(f, " {run_id}=@{clock}:{millis}")?;
@@ -66,7 +66,7 @@ mod tests {
 
     fn witness(dates: &[(&str, i64)]) -> Witness {
         let dates = dates.iter().map(|(clock, millis)| ((*clock).into(), *millis)).collect();
-        Witness { run_id: "a/h".into(), so_long: Duration::from_millis(1_500), dates }
+        Witness { run_id: "a/h".into(), watched_for: Duration::from_millis(1_500), dates }
     }
 
     #[test]

@@ -5,5 +5,6 @@ pub(crate) mod reentrancy;
 pub(crate) mod watch;
 
 pub(crate) use protect::Protect;
-pub(crate) use reentrancy::{Entering, Held, HoldLink, Reentry};
+pub(crate) use reentrancy::entering::{Entering, Reentry};
+pub(crate) use reentrancy::{Held, HoldLink};
 pub(crate) use watch::Watch;

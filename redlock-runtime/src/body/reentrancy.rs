@@ -12,21 +12,16 @@
 //! waits for the child.
 
 use std::cell::RefCell;
-use std::fmt;
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
 use tokio::task;
 
-use crate::engine::Engine;
 use crate::error::LockError;
-use crate::hold::{Hold, Turn, Turns};
-use crate::kind::Kind;
-use crate::options::Wait;
+use crate::hold::{Hold, Turns};
+
+mod call_tree;
+pub(crate) mod entering;
 
 thread_local! {
     /// The links of the bodies that are being polled on this thread, the innermost last.
@@ -74,54 +69,6 @@ impl HoldLink {
         let origin = origin.map(live).filter(|origin| !has_entered(origin));
         let call = origin.or(innermost.as_ref()).map_or(Relation::First, Self::same_call);
         Arc::new(Self { hold, call })
-    }
-
-    /// The call to which this link belongs. It names no link between them: a lease that is passed
-    /// from task to task would make a long chain.
-    fn same_call(self: &Arc<Self>) -> Relation {
-        Relation::Of(Arc::clone(self.base()))
-    }
-
-    /// The link that its call began with.
-    fn base(self: &Arc<Self>) -> &Arc<Self> {
-        match &self.call {
-            Relation::Of(link) => link,
-            Relation::First | Relation::Reentry(_) => self,
-        }
-    }
-
-    /// Is this the call of `other`, or one inside of it, however deep?
-    fn is_inside(self: &Arc<Self>, other: &Self) -> bool {
-        self.calls().any(|call| call.is_same_call(other))
-    }
-
-    fn is_same_call(&self, other: &Self) -> bool {
-        std::ptr::eq(self.children(), other.children())
-    }
-
-    /// This call, its parent, and so on.
-    fn calls(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Self>> {
-        std::iter::successors(Some(self), |link| Some(&link.reentry()?.parent))
-    }
-
-    /// The innermost of these that is under way, with all those around it. `None`: this one.
-    fn live_parent(self: &Arc<Self>) -> Option<&Arc<Self>> {
-        let is_over = |call: &&ReentrantCall| call.is_over.load(Ordering::Acquire);
-        let outermost = self.calls().filter_map(|link| link.reentry()).filter(is_over).last();
-        outermost.map(|over| &over.parent)
-    }
-
-    /// `None`: the call that took the lock.
-    fn reentry(&self) -> Option<&ReentrantCall> {
-        match &self.call {
-            Relation::First => None,
-            Relation::Reentry(call) => Some(call),
-            Relation::Of(link) => link.reentry(),
-        }
-    }
-
-    fn children(&self) -> &Turns {
-        self.reentry().map_or(&self.hold.turns, |call| &call.children)
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {
@@ -220,131 +167,4 @@ pub(crate) fn find_all<'a>(
 #[derive(Debug)]
 pub(crate) struct Held {
     parent: Arc<HoldLink>,
-}
-
-/// A call that re-entered a hold, until it is done.
-#[derive(Debug)]
-pub(crate) struct Reentry {
-    link: Arc<HoldLink>,
-    _turn: Turn,
-}
-
-/// A call that waits until its siblings are done.
-pub(crate) struct Entering(Pin<Box<dyn Future<Output = Result<Reentry, LockError>> + Send + Sync>>);
-
-impl Future for Entering {
-    type Output = Result<Reentry, LockError>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.as_mut().poll(cx)
-    }
-}
-
-impl fmt::Debug for Entering {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Entering").finish_non_exhaustive()
-    }
-}
-
-impl Reentry {
-    pub(crate) fn link(&self) -> &Arc<HoldLink> {
-        &self.link
-    }
-}
-
-impl Drop for Reentry {
-    /// Before its turn ends.
-    fn drop(&mut self) {
-        if let Some(call) = self.link.reentry() {
-            call.is_over.store(true, Ordering::Release);
-        }
-    }
-}
-
-impl Held {
-    /// Fails for a call of a kind that cannot run inside of the hold, and would wait for it. `key`:
-    /// what the call wants.
-    pub(crate) fn check_kind(&self, kind: Kind, key: &str) -> Result<(), LockError> {
-        if kind.may_run_inside(self.parent.hold.claim.kind) {
-            return Ok(());
-        }
-        Err(LockError::AlreadyHeld { key: key.to_owned(), with: Vec::new() })
-    }
-
-    /// Re-enters if no sibling is inside of the hold.
-    pub(crate) fn enter_now(&self) -> Option<Reentry> {
-        self.parent.children().try_take().map(|turn| self.reenter(turn))
-    }
-
-    /// Re-enters once the siblings that came before are done. The timer runs on the executor, so
-    /// that neither a sibling that is not polled nor a caller without timers prolongs the wait.
-    pub(crate) fn wait_for_turn(self, engine: &Arc<Engine>, wait: Wait, key: &str) -> Entering {
-        let (engine, key) = (Arc::clone(engine), key.to_owned());
-        Entering(Box::pin(tokio::task::unconstrained(async move {
-            let (executor, clock) = (engine.executor(), engine.clock());
-            let started = clock.now();
-            let hold = Arc::clone(&self.parent.hold);
-            let mut turn = pin!(self.parent.children().take());
-            let (mut over, mut time_up) = (pin!(hold.over()), pin!(executor.alarm(limit(wait))?));
-            let mut shutdown = pin!(engine.shutdowns().begins());
-            poll_fn(|cx| {
-                if let Poll::Ready(Some(turn)) = turn.as_mut().poll(cx) {
-                    return Poll::Ready(Ok(self.reenter(turn)));
-                }
-                if let (Poll::Ready(()), Err(ended)) = (over.as_mut().poll(cx), hold.check()) {
-                    return Poll::Ready(Err(ended));
-                }
-                if shutdown.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(Err(LockError::ShuttingDown { key: key.clone() }));
-                }
-                if time_up.as_mut().poll(cx).is_pending() {
-                    return Poll::Pending;
-                }
-                let (key, waited) = (key.clone(), clock.now().since(started));
-                Poll::Ready(Err(LockError::TurnTaken { key, waited }))
-            })
-            .await
-        })))
-    }
-
-    fn reenter(&self, turn: Turn) -> Reentry {
-        let hold = Arc::clone(&self.parent.hold);
-        let call = ReentrantCall {
-            parent: Arc::clone(self.parent.base()),
-            children: Turns::default(),
-            is_over: AtomicBool::new(false),
-        };
-        Reentry { link: Arc::new(HoldLink { hold, call: Relation::Reentry(call) }), _turn: turn }
-    }
-}
-
-/// When the time of a call is up that waits for its turn; `None`: at once.
-fn limit(wait: Wait) -> Option<Duration> {
-    match wait {
-        Wait::AtMost(limit) => Some(limit),
-        Wait::Never => None,
-        Wait::Forever => Some(Duration::MAX),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tests::fake::fake;
-
-    /// As for a lease that each task passes on to the next one.
-    #[tokio::test(start_paused = true)]
-    async fn links_that_are_made_of_each_other_are_no_chain() {
-        let (redlock, _fake) = fake();
-        let guard = redlock.lock("k").acquire().await.unwrap();
-        let link = |origin| HoldLink::nested(Arc::clone(guard.lease().hold()), origin);
-        let first = link(None);
-        let second = link(Some(&first));
-        let gone = Arc::downgrade(&second);
-        let third = link(Some(&second));
-        drop(second);
-        assert!(gone.upgrade().is_none());
-        let turn = first.children().try_take();
-        assert!(turn.is_some() && third.children().try_take().is_none(), "the turns of one call");
-    }
 }

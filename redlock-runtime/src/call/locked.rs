@@ -1,16 +1,14 @@
 //! The future of a locked call: acquire, body under the lease, release.
 
 use std::fmt;
-use std::future;
-use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 
 use super::on_error::FromLockError;
 use super::opaque::OpaqueStage;
+use super::output_slot::{Kept, Slot};
 use super::spec::{Client, Spec};
 use super::stage::{Stage, WHAT};
 use crate::after_completion::after_completion;
@@ -23,8 +21,8 @@ use crate::key::Key;
 // keep a second copy of it in the caller's future (rust-lang/rust#96084).
 #[derive(Debug)]
 pub struct Pending<F, H> {
-    body: F,
-    on_error: H,
+    pub(super) body: F,
+    pub(super) on_error: H,
 }
 
 /// Converts a lock failure to the error type of the function.
@@ -82,64 +80,6 @@ where
     }
 }
 
-/// For any other output. Method lookup finds this trait only where the inherent methods do not
-/// apply. The output is returned at once and the lock is released in the background, so that a
-/// value that is not `Send` never lives in the future across an `.await`.
-pub trait LockLocal: Sized {
-    /// The body.
-    type Body: Future;
-    /// The handler of failures.
-    type OnError;
-
-    /// Like the inherent `lock`, with a release in the background.
-    fn lock(
-        self,
-        spec: Spec,
-        key: Key,
-        client: Client,
-    ) -> Locked<Self::Body, Self::OnError, Handed>;
-
-    /// Is never called: the inherent method applies to every output that is `Send`. It makes any
-    /// other output one compile error; the future of the inherent method would be a second one
-    /// where it is awaited.
-    fn lock_until_released(
-        self,
-        _: Spec,
-        _: Key,
-        _: Client,
-    ) -> Locked<Self::Body, Self::OnError, Handed>
-    where
-        <Self::Body as Future>::Output: Send,
-    {
-        unreachable!("the inherent method applies to an output that is `Send`")
-    }
-}
-
-impl<F, H> LockLocal for Pending<F, H>
-where
-    F: Future,
-    H: FnOnce(LockError) -> F::Output,
-{
-    type Body = F;
-    type OnError = H;
-
-    #[inline]
-    fn lock(self, spec: Spec, key: Key, client: Client) -> Locked<F, H, Handed> {
-        Locked::new(self.body, self.on_error, spec, key, client)
-    }
-}
-
-/// For a handler that does not fit, which [`handle`] has reported: without this a second error
-/// would say that there is no method `lock`. Method lookup tries references last.
-impl<F: Future, H> LockLocal for &Pending<F, H> {
-    type Body = future::Pending<F::Output>;
-    type OnError = fn(LockError) -> F::Output;
-
-    fn lock(self, _: Spec, _: Key, _: Client) -> Locked<Self::Body, Self::OnError, Handed> {
-        unreachable!("a handler that does not fit is a compile error")
-    }
-}
-
 pin_project! {
     #[project = BodyState]
     #[project_replace = BodyOwned]
@@ -181,7 +121,7 @@ impl<F, H, S> fmt::Debug for Locked<F, H, S> {
 
 impl<F, H, S> Locked<F, H, S> {
     #[inline]
-    fn new(body: F, on_error: H, spec: Spec, key: Key, client: Client) -> Self {
+    pub(super) fn new(body: F, on_error: H, spec: Spec, key: Key, client: Client) -> Self {
         Self {
             body: Body::Runs { future: body },
             stage: Box::new(Stage::new(spec, key, client)),
@@ -238,70 +178,5 @@ fn fail<H: FnOnce(LockError) -> T, T>(on_error: &mut Option<H>, error: LockError
     match on_error.take() {
         Some(on_error) => on_error(error),
         None => after_completion(WHAT),
-    }
-}
-
-/// Where the output waits while the release is awaited.
-pub trait Slot<T>: Sized {
-    /// Does the slot keep outputs at all?
-    const KEEPS: bool;
-    /// Keeps the output, or hands it straight back.
-    fn put(value: T) -> Result<Self, T>;
-    /// The output that was kept.
-    fn take(self) -> T;
-}
-
-/// Keeps the output until the release is done. Boxed, so that a large output does not grow the
-/// future of every caller, and opaque, so that an auto trait proof about that future does not
-/// follow the types of the output either (`call/opaque.rs`).
-pub struct Kept<'a, T>(Box<dyn Keep<T> + Send + Sync + UnwindSafe + RefUnwindSafe + 'a>);
-
-impl<T> fmt::Debug for Kept<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept").finish_non_exhaustive()
-    }
-}
-
-impl<'a, T: Send + 'a> Slot<T> for Kept<'a, T> {
-    const KEEPS: bool = true;
-
-    #[inline]
-    fn put(value: T) -> Result<Self, T> {
-        Ok(Self(Box::new(Mutex::new(value))))
-    }
-
-    #[inline]
-    fn take(self) -> T {
-        self.0.take()
-    }
-}
-
-/// Gives the output back.
-trait Keep<T> {
-    fn take(self: Box<Self>) -> T;
-}
-
-/// The mutex is never locked. It makes the future `Sync` when the plain future is, even if the
-/// output is not.
-impl<T> Keep<T> for Mutex<T> {
-    fn take(self: Box<Self>) -> T {
-        self.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Keeps nothing.
-#[derive(Debug)]
-pub enum Handed {}
-
-impl<T> Slot<T> for Handed {
-    const KEEPS: bool = false;
-
-    #[inline]
-    fn put(value: T) -> Result<Self, T> {
-        Err(value)
-    }
-
-    fn take(self) -> T {
-        match self {}
     }
 }

@@ -1,13 +1,17 @@
 //! What `#[redis_lock]` expands to: the parts of the attribute that need no macro.
 
+mod local_output;
 mod locked;
 mod on_busy;
 mod on_error;
 mod opaque;
+mod output_slot;
 mod spec;
 mod stage;
 
-pub use locked::{Handed, Kept, LockLocal, Locked, Pending, Slot, convert, handle};
+pub use local_output::LockLocal;
+pub use locked::{Locked, Pending, convert, handle};
 pub use on_busy::{Skip, skip_busy, skipped};
 pub use on_error::{FromLockError, panic_on};
+pub use output_slot::{Handed, Kept, Slot};
 pub use spec::{Client, Spec, client, global, wait};

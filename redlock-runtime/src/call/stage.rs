@@ -39,7 +39,7 @@ pub(crate) enum Stage {
     },
     Acquiring {
         spec: Spec,
-        answer: Acquiring,
+        future: Acquiring,
     },
     /// The call waits until other calls inside of the hold are done.
     Entering {
@@ -57,7 +57,7 @@ pub(crate) enum Stage {
     },
     Releasing {
         hold: Arc<Hold>,
-        answer: ReleaseFuture,
+        future: ReleaseFuture,
     },
     Done,
 }
@@ -77,8 +77,8 @@ impl Stage {
                     *self = Self::Done;
                     self.begin(spec, key, client).map_err(|error| error.about(spec.template))?;
                 }
-                Self::Acquiring { spec, answer } => {
-                    let granted = ready!(Pin::new(answer).poll(cx));
+                Self::Acquiring { spec, future } => {
+                    let granted = ready!(Pin::new(future).poll(cx));
                     let spec = *spec;
                     *self = Self::Done;
                     self.hold(spec, granted?);
@@ -118,22 +118,23 @@ impl Stage {
         let Self::Holding { awaits_release, watch, ownership, .. } = self else {
             after_completion(WHAT)
         };
-        let answer = ownership.take().and_then(|ownership| {
+        let released = ownership.take().and_then(|ownership| {
             if *awaits_release {
                 ownership.release_after_body()
             } else {
                 ownership.release_in_background(may_wait)
             }
         });
-        let next = answer.map(|answer| Self::Releasing { hold: Arc::clone(watch.hold()), answer });
+        let next =
+            released.map(|future| Self::Releasing { hold: Arc::clone(watch.hold()), future });
         *self = next.unwrap_or(Self::Done);
         matches!(self, Self::Releasing { .. })
     }
 
     /// Ready when the release is answered, or when the background continues it.
     pub(crate) fn poll_release(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let Self::Releasing { hold, answer } = self {
-            let answer = ready!(Pin::new(answer).poll(cx));
+        if let Self::Releasing { hold, future } = self {
+            let answer = ready!(Pin::new(future).poll(cx));
             release::report(hold, answer);
         }
         *self = Self::Done;
@@ -169,7 +170,7 @@ impl Stage {
         let key = LockKey::new(redlock.prefix(), &text)?;
         let policy = redlock.policy().with(spec.stated)?;
         let order = order(engine, spec, key, kind, policy);
-        *self = Self::Acquiring { spec, answer: acquire::start(engine, order) };
+        *self = Self::Acquiring { spec, future: acquire::start(engine, order) };
         Ok(())
     }
 
@@ -189,7 +190,7 @@ impl Stage {
         }
         let policy = redlock.policy().with(spec.stated)?;
         let order = order(engine, spec, key, kind, policy);
-        *self = Self::Acquiring { spec, answer: acquire::start_all(engine, order, further) };
+        *self = Self::Acquiring { spec, future: acquire::start_all(engine, order, further) };
         Ok(())
     }
 
@@ -218,24 +219,26 @@ impl Stage {
 
     fn hold(&mut self, spec: Spec, ownership: Ownership) {
         let hold = ownership.hold();
-        let span = span(spec, hold, hold.waited());
-        let watch = Watch::new(HoldLink::nested(Arc::clone(hold), None));
-        let Spec { awaits_release, .. } = spec;
-        *self = Self::Holding {
-            awaits_release,
-            watch,
-            span,
-            ownership: Some(ownership),
-            _reentry: None,
-        };
+        let (link, waited) = (HoldLink::nested(Arc::clone(hold), None), hold.waited());
+        self.run_body(spec, link, waited, Some(ownership), None);
     }
 
     fn reenter(&mut self, spec: Spec, reentry: Reentry) {
-        let span = span(spec, reentry.link().hold(), Duration::ZERO);
-        let watch = Watch::new(Arc::clone(reentry.link()));
-        let Spec { awaits_release, .. } = spec;
-        *self =
-            Self::Holding { awaits_release, watch, span, ownership: None, _reentry: Some(reentry) };
+        let link = Arc::clone(reentry.link());
+        self.run_body(spec, link, Duration::ZERO, None, Some(reentry));
+    }
+
+    fn run_body(
+        &mut self,
+        spec: Spec,
+        link: Arc<HoldLink>,
+        waited: Duration,
+        ownership: Option<Ownership>,
+        reentry: Option<Reentry>,
+    ) {
+        let span = span(spec, link.hold(), waited);
+        let (awaits_release, watch) = (spec.awaits_release, Watch::new(link));
+        *self = Self::Holding { awaits_release, watch, span, ownership, _reentry: reentry };
     }
 }
 

@@ -37,10 +37,9 @@ impl Ownership {
     }
 
     /// The same of a hold with several keys.
-    pub(super) fn with_further(self, further: Vec<HeldKey>) -> Self {
-        let mut several = self;
-        several.further = further;
-        several
+    pub(super) fn with_further(mut self, further: Vec<HeldKey>) -> Self {
+        self.further = further;
+        self
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {

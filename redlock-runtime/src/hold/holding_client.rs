@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use crate::backend::LockBackend;
 use crate::clock::Clock;
+use crate::error::LockError;
 use crate::pending::PendingCommands;
-use crate::process::ProcessId;
+use crate::process::{self, ProcessId};
 use crate::report::Reports;
 
 /// The client of a hold: the part of its engine that holds need, so that they do not keep the
@@ -24,4 +25,12 @@ pub(crate) struct HoldingClient {
     pub(crate) reports: Arc<Reports>,
     pub(crate) pending: PendingCommands,
     pub(crate) clock: Clock,
+}
+
+impl HoldingClient {
+    /// Fails in a process that was forked from the one that made the client: neither its holds nor
+    /// its engine work there.
+    pub(crate) fn check_process(&self) -> Result<(), LockError> {
+        if self.process == process::id() { Ok(()) } else { Err(LockError::ForkedProcess) }
+    }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Loss {
     pub(crate) reason: LostReason,
     /// Which key of the hold was found lost. 0 is the first one, and stands for all of them where
     /// their time was up.
-    pub(crate) place: usize,
+    pub(crate) key_index: usize,
 }
 
 impl Ledger {

@@ -1,5 +1,6 @@
 //! Held locks: the record of each, the schedule of what is due, and the scheduler that renews them.
 
+mod action;
 mod alarm;
 mod further_keys;
 mod granted;
@@ -12,7 +13,6 @@ mod record;
 mod renewal_batch;
 mod schedule;
 mod scheduler;
-mod step;
 mod tenure;
 mod terms;
 mod turns;

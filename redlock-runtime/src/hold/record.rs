@@ -23,7 +23,7 @@ use crate::notify_all::NotifyAll;
 use crate::shield::tell;
 use crate::state::{LeaseState, LostReason};
 use crate::telemetry::{self, LockLabels};
-use crate::{process, validity};
+use crate::validity;
 
 mod keys;
 mod look;
@@ -102,7 +102,7 @@ impl Hold {
 
     /// Fails in a process that was forked from the one that holds the lock.
     pub(crate) fn check_process(&self) -> Result<(), LockError> {
-        if self.client.process == process::id() { Ok(()) } else { Err(LockError::ForkedProcess) }
+        self.client.check_process()
     }
 
     /// Is this a copy, in a process that was forked from the one that holds the lock?
@@ -127,11 +127,11 @@ impl Hold {
         self.stop_if_due(now);
         let ledger = self.ledger.lock();
         let Some(ended) = ledger.ended else { return Ok(()) };
-        let Loss { reason, place } = match ended.how {
-            End::Released | End::Withdrawn => Loss { reason: LostReason::Released, place: 0 },
+        let Loss { reason, key_index } = match ended.how {
+            End::Released | End::Withdrawn => Loss { reason: LostReason::Released, key_index: 0 },
             End::Lost(loss) => loss,
         };
-        let key = self.key_at(place).to_owned();
+        let key = self.key_at(key_index).to_owned();
         let held_for = ended.at.since(self.begun);
         Err(LockError::Lost { key, reason, held_for, renewals: ledger.renewals })
     }
@@ -226,9 +226,9 @@ impl Hold {
         self.lose_key(0, reason)
     }
 
-    /// The same because the key at `place` was lost.
-    pub(crate) fn lose_key(&self, place: usize, reason: LostReason) -> bool {
-        let loss = Loss { reason, place };
+    /// The same because the key with this index was lost.
+    pub(crate) fn lose_key(&self, key_index: usize, reason: LostReason) -> bool {
+        let loss = Loss { reason, key_index };
         let is_first = self.finish(self.client.clock.now(), End::Lost(loss));
         if is_first {
             self.tell_lost(loss);

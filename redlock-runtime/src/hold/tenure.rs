@@ -173,7 +173,7 @@ impl Tenure {
     }
 
     /// A command left at `sent` that may have begun a lease, and was not answered.
-    pub(crate) fn may_be_renewed(&mut self, sent: Moment) {
+    pub(crate) fn note_unanswered(&mut self, sent: Moment) {
         self.server_end = self.server_end.max(validity::server_end(sent, self.claim.expire));
     }
 

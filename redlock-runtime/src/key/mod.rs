@@ -2,12 +2,12 @@
 
 mod key_set;
 mod lock_key;
+mod printable;
 mod render;
 mod slot;
 
 pub(crate) use key_set::in_order;
 pub(crate) use lock_key::{FOUNDERS_SUFFIX, LockKey, MAILBOX, WithHelpers};
+pub use printable::{KeyPart, Keys, part};
 pub(crate) use render::Rendered;
-pub use render::{
-    Key, KeyPart, Keys, Render, display_key, display_keys, lend, literal_key, part, several, take,
-};
+pub use render::{Key, Render, display_key, display_keys, lend, literal_key, several, take};

@@ -20,7 +20,7 @@ impl QueueHandle {
 
     /// Waits until those have ended that are under way now: each was answered, or the background
     /// thread sends it, which it does soon after a quarter of `reply_timeout` at the latest.
-    pub(crate) async fn has_left(&self) {
+    pub(crate) async fn until_left(&self) {
         self.shared.leaving.ends(self.key.redis_key()).await;
     }
 
@@ -130,7 +130,7 @@ mod tests {
             release
         };
         let first = leaving();
-        let mut waiting = Box::pin(handle.has_left());
+        let mut waiting = Box::pin(handle.until_left());
         let nobody = &mut Context::from_waker(Waker::noop());
         assert!(waiting.as_mut().poll(nobody).is_pending());
         let second = leaving();

@@ -4,8 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use super::awaited::{Conclusion, awaited};
 use super::release_future::{ReleaseFuture, ReleaseOutcome};
-use super::task::{Conclusion, InlineRelease, ReleaseTask, awaited};
+use super::task::{InlineRelease, ReleaseTask};
 use crate::backend::{Fault, LockBackend, Release};
 use crate::state::Released;
 

@@ -2,6 +2,7 @@
 //! commands.
 
 mod all_releases;
+mod awaited;
 mod reaper;
 mod release_future;
 mod task;
@@ -9,8 +10,9 @@ mod undo;
 mod unprotected;
 
 pub(crate) use all_releases::{all, inline_all};
+pub(crate) use awaited::{awaited, awaited_for_a_while};
 pub(crate) use reaper::unawaited;
 pub(crate) use release_future::ReleaseFuture;
-pub(crate) use task::{ReleaseTask, awaited, awaited_for_a_while, free, in_background};
+pub(crate) use task::{ReleaseTask, free, in_background};
 pub(crate) use undo::{clean_up, leave};
 pub(crate) use unprotected::{FinishedBody, report, warn_unprotected};

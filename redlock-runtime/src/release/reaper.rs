@@ -75,11 +75,11 @@ impl Drop for TellsOver {
 /// Sends one release over `route`, and completes it in the background. When the returned future is
 /// ready, the command has left.
 pub(crate) fn unawaited(task: ReleaseTask, route: &Arc<dyn LockBackend>) -> ReleaseFuture {
-    let (over, is_over) = oneshot::channel();
-    begin(task.unawaited(), Arc::clone(route), over);
+    let (tells_over, over) = oneshot::channel();
+    begin(task.unawaited(), Arc::clone(route), tells_over);
     let departures = route.abilities().departures;
-    let has_left = departures.and_then(Departures::next_departure);
-    ReleaseFuture::Leaving { has_left, over: is_over }
+    let departure = departures.and_then(Departures::next_departure);
+    ReleaseFuture::Leaving { departure, over }
 }
 
 fn begin(mut task: ReleaseTask, route: Arc<dyn LockBackend>, over: oneshot::Sender<()>) {

@@ -23,7 +23,7 @@ pub(crate) enum ReleaseFuture {
     /// answered, or when the background took it over: a caller that blocks on this future, and its
     /// runtime with it, continues then.
     Leaving {
-        has_left: Option<oneshot::Receiver<()>>,
+        departure: Option<oneshot::Receiver<()>>,
         over: oneshot::Receiver<()>,
     },
     /// The release is sent by the task that polls. The mutex is never locked: it makes the future
@@ -48,10 +48,10 @@ impl Future for ReleaseFuture {
             // Not bound by the cooperative budget: a task that blocks on a release would never get
             // the outcome.
             Self::Kept(answer) => pin!(unconstrained(answer)).poll(cx).map(Result::ok),
-            Self::Leaving { has_left, over } => {
-                let has_left = has_left
+            Self::Leaving { departure, over } => {
+                let has_left = departure
                     .as_mut()
-                    .is_some_and(|has_left| pin!(unconstrained(has_left)).poll(cx).is_ready())
+                    .is_some_and(|departure| pin!(unconstrained(departure)).poll(cx).is_ready())
                     || pin!(unconstrained(over)).poll(cx).is_ready();
                 if has_left { Poll::Ready(Some(Ok(Released::Released))) } else { Poll::Pending }
             }

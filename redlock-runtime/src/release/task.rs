@@ -3,16 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
 
 use super::undo::{clean_up, leave};
 use super::unprotected::FinishedBody;
 use crate::backend::{Claim, Fault, Found, LockBackend, Release, Reply, TokensUsed};
 use crate::clock::Moment;
 use crate::engine::Engine;
-use crate::error::NodeErrorKind;
 use crate::hold::{Leftovers, Tenure};
 use crate::local_queue::{QueueHandle, ReleaseUnderWay};
 use crate::pending::PendingCommand;
@@ -20,7 +17,7 @@ use crate::report::Topic;
 use crate::shield::{shielded, tell};
 use crate::state::Released;
 use crate::thread_exit::Unsent;
-use crate::{background_thread, backoff, executor};
+use crate::{backoff, executor};
 
 /// One release, retried until it is answered or until the lease would be over anyway.
 pub(crate) struct ReleaseTask {
@@ -103,7 +100,7 @@ impl ReleaseTask {
                 }
                 Err(fault) => fault,
             };
-            self.has_failed(&fault);
+            self.note_failure(&fault);
             let now = clock.now();
             let pause = backoff::undone(failures, now.since(begun), fastrand::f64());
             let retry_at = now.plus(pause);
@@ -121,7 +118,7 @@ impl ReleaseTask {
 
     /// An attempt has failed. Local waiters ask for themselves from here on: the next attempts may
     /// fail for as long as the lease lasts.
-    pub(super) fn has_failed(&mut self, fault: &Fault) {
+    pub(super) fn note_failure(&mut self, fault: &Fault) {
         self.is_unknown |= fault.is_unknown;
         self.under_way.iter_mut().for_each(ReleaseUnderWay::wake_waiters);
     }
@@ -217,7 +214,7 @@ impl InlineRelease {
     }
 
     /// What the answer to the release means for its caller.
-    fn settle(&mut self, answer: Result<Found, Fault>) -> Result<Released, Fault> {
+    pub(super) fn settle(&mut self, answer: Result<Found, Fault>) -> Result<Released, Fault> {
         let found = answer.map_err(|fault| self.failed(fault))?;
         Ok(self.0.take().map_or(Released::Released, |task| task.finish(found)))
     }
@@ -231,28 +228,8 @@ impl InlineRelease {
         fault
     }
 
-    /// The same for a caller who awaits the outcome.
-    pub(super) fn conclude(mut self, answer: Result<Found, Fault>) -> Conclusion {
-        match answer {
-            Err(silence) if self.may_be_undriven(&silence) => {
-                let (reply, told) = oneshot::channel();
-                self.hand_over(Some(&silence), Some(reply));
-                Conclusion::Later { told, silence }
-            }
-            answer => Conclusion::Now(self.settle(answer)),
-        }
-    }
-
-    /// Perhaps it was not the server that was silent: a caller who blocks its runtime while it
-    /// waits keeps that runtime from driving its connection.
-    fn may_be_undriven(&self, fault: &Fault) -> bool {
-        let is_local = self.0.as_ref().is_some_and(|task| !task.engine.is_embedded());
-        let is_silence = fault.nodes.iter().all(|node| node.kind() == NodeErrorKind::NoReply);
-        is_local && is_silence && !fault.is_final
-    }
-
     /// Sends it over `route`.
-    fn send<'a>(&'a self, route: &'a dyn LockBackend) -> Reply<'a, Found> {
+    pub(super) fn send<'a>(&'a self, route: &'a dyn LockBackend) -> Reply<'a, Found> {
         match &self.0 {
             Some(task) => route.release(task.request(), task.engine.reply_timeout),
             None => unreachable!("it is answered once"),
@@ -261,7 +238,7 @@ impl InlineRelease {
 
     /// The background sends the release from here on, beginning anew, and tells `reply` what its
     /// first attempt finds. `failed`: why the try here has failed; `None`: its answer is not known.
-    fn hand_over(
+    pub(super) fn hand_over(
         &mut self,
         failed: Option<&Fault>,
         reply: Option<oneshot::Sender<Result<Released, Fault>>>,
@@ -272,7 +249,7 @@ impl InlineRelease {
             return std::mem::forget(task);
         }
         match failed {
-            Some(fault) => task.has_failed(fault),
+            Some(fault) => task.note_failure(fault),
             None => task.is_unknown = true,
         }
         task.reply = reply;
@@ -287,25 +264,6 @@ impl Drop for InlineRelease {
     fn drop(&mut self) {
         if self.0.is_some() {
             self.hand_over(None, None);
-        }
-    }
-}
-
-/// What has become of an awaited release.
-pub(super) enum Conclusion {
-    Now(Result<Released, Fault>),
-    /// The background finds out after the `silence` of a connection of the caller's runtime.
-    Later {
-        told: oneshot::Receiver<Result<Released, Fault>>,
-        silence: Fault,
-    },
-}
-
-impl Conclusion {
-    pub(super) async fn outcome(self) -> Result<Released, Fault> {
-        match self {
-            Self::Now(outcome) => outcome,
-            Self::Later { told, silence } => told.await.unwrap_or(Err(silence)),
         }
     }
 }
@@ -326,35 +284,5 @@ pub(super) fn inline(
     async move {
         let answer = release.send(&*route).await;
         release.settle(answer)
-    }
-}
-
-/// The same for a caller who has no need of the answer, and awaits it for a while. Then the
-/// background has the release. The timer works while the caller blocks its runtime.
-pub(crate) fn awaited_for_a_while(
-    task: ReleaseTask,
-    route: Arc<dyn LockBackend>,
-) -> impl Future<Output = Result<Released, Fault>> + Send + 'static {
-    let patience = patience(&task.engine);
-    let released = inline(task, route);
-    async move {
-        let within = {
-            let timer = background_thread::handle();
-            let _timer = timer.as_ref().ok().map(Handle::enter);
-            timeout(patience, released)
-        };
-        within.await.unwrap_or(Ok(Released::Released))
-    }
-}
-
-/// The same for a caller who awaits the outcome: what the background finds counts after a silence.
-pub(crate) fn awaited(
-    task: ReleaseTask,
-    route: Arc<dyn LockBackend>,
-) -> impl Future<Output = Result<Released, Fault>> + Send + 'static {
-    let release = InlineRelease::new(task);
-    async move {
-        let answer = release.send(&*route).await;
-        release.conclude(answer).outcome().await
     }
 }

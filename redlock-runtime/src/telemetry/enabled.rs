@@ -11,6 +11,16 @@ use super::label::LockLabels;
 use crate::shield::shielded;
 use crate::state::LostReason;
 
+/// A metric of one lock, which has the labels of the lock, and perhaps one more.
+macro_rules! of_lock {
+    ($metric:ident, $name:literal, $of:expr $(, $label:literal => $value:expr)?) => {
+        $metric!(
+            $name,
+            "template" => $of.template, "kind" => $of.kind.label() $(, $label => $value)?
+        )
+    };
+}
+
 /// Describes each metric to the recorder. A recorder that is installed later gets no descriptions.
 pub(crate) fn describe() {
     describe_counter!("redlock_attempts_total", "Calls that wanted a lock.");
@@ -45,26 +55,18 @@ pub(crate) fn describe() {
 /// A call wants a lock.
 pub(super) fn call(of: LockLabels) {
     shielded(|| {
-        counter!("redlock_attempts_total", "template" => of.template, "kind" => of.kind.label())
-            .increment(1);
-        gauge!("redlock_waiting", "template" => of.template, "kind" => of.kind.label())
-            .increment(1.0);
+        of_lock!(counter, "redlock_attempts_total", of).increment(1);
+        of_lock!(gauge, "redlock_waiting", of).increment(1.0);
     });
 }
 
 /// The call has ended. `waited`: how long, if it was granted the lock.
 pub(super) fn call_ended(of: LockLabels, result: &'static str, waited: Option<Duration>) {
-    let LockLabels { template, kind } = of;
-    let kind = kind.label();
     shielded(|| {
-        gauge!("redlock_waiting", "template" => template, "kind" => kind).decrement(1.0);
-        let ended = counter!(
-            "redlock_acquire_total", "template" => template, "kind" => kind, "result" => result
-        );
-        ended.increment(1);
+        of_lock!(gauge, "redlock_waiting", of).decrement(1.0);
+        of_lock!(counter, "redlock_acquire_total", of, "result" => result).increment(1);
         if let Some(waited) = waited {
-            histogram!("redlock_wait_seconds", "template" => template, "kind" => kind)
-                .record(waited.as_secs_f64());
+            of_lock!(histogram, "redlock_wait_seconds", of).record(waited.as_secs_f64());
         }
     });
 }
@@ -78,17 +80,14 @@ pub(crate) fn acquire_sent(template: &'static str) {
 
 /// A hold began.
 pub(crate) fn held(of: LockLabels) {
-    shielded(|| {
-        gauge!("redlock_held", "template" => of.template, "kind" => of.kind.label()).increment(1.0);
-    });
+    shielded(|| of_lock!(gauge, "redlock_held", of).increment(1.0));
 }
 
 /// A hold ended, in whatever way.
 pub(crate) fn ended(of: LockLabels, held_for: Duration) {
     shielded(|| {
-        gauge!("redlock_held", "template" => of.template, "kind" => of.kind.label()).decrement(1.0);
-        histogram!("redlock_hold_seconds", "template" => of.template, "kind" => of.kind.label())
-            .record(held_for.as_secs_f64());
+        of_lock!(gauge, "redlock_held", of).decrement(1.0);
+        of_lock!(histogram, "redlock_hold_seconds", of).record(held_for.as_secs_f64());
     });
 }
 
@@ -103,9 +102,7 @@ pub(crate) fn lost(of: LockLabels, reason: LostReason) {
             LostReason::Forked => "forked",
             LostReason::Released => return,
         };
-        let (template, kind) = (of.template, of.kind.label());
-        counter!("redlock_lost_total", "template" => template, "kind" => kind, "reason" => reason)
-            .increment(1);
+        of_lock!(counter, "redlock_lost_total", of, "reason" => reason).increment(1);
     });
 }
 

@@ -234,7 +234,7 @@ async fn a_panic_and_a_drop_hand_the_lock_over() {
     assert!(redlock.lock("leader").try_acquire().await.unwrap().is_some());
 }
 
-async fn is_told(ended: impl Future<Output = Result<(), LockError>>) {
+async fn assert_shutdown_told(ended: impl Future<Output = Result<(), LockError>>) {
     let told = timeout(SECOND, ended).await.expect("it does not go on");
     assert_eq!(told, Err(LockError::ShuttingDown { key: "leader".to_owned() }));
 }
@@ -250,14 +250,14 @@ async fn a_shutdown_waits_until_the_leader_has_resigned() {
     fake.next_releases([Fate::Slow(SECOND / 2)]);
     assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
     assert_eq!(fake.store.owner("leader"), None, "it was released");
-    is_told(async { leads.await.unwrap() }).await;
-    is_told(async { waits.await.unwrap() }).await;
+    assert_shutdown_told(async { leads.await.unwrap() }).await;
+    assert_shutdown_told(async { waits.await.unwrap() }).await;
     assert_eq!(led.load(Ordering::SeqCst), 1);
     // A candidate that comes later is served, and may itself end its client.
     let ends = candidate(&redlock).lead(|_| async {
         let _ = redlock.shutdown(60 * SECOND).await;
     });
-    is_told(ends).await;
+    assert_shutdown_told(ends).await;
     assert_eq!(fake.store.owner("leader"), None);
 }
 
@@ -271,7 +271,7 @@ async fn a_shutdown_ends_the_pause_of_a_candidate() {
     fake.always(None);
     let begun = Instant::now();
     redlock.shutdown(SECOND).await;
-    is_told(async { leads.await.unwrap() }).await;
+    assert_shutdown_told(async { leads.await.unwrap() }).await;
     assert_eq!(begun.elapsed(), Duration::ZERO);
 }
 
@@ -282,7 +282,7 @@ async fn a_shutdown_does_not_wait_for_ever_for_a_leader_that_is_not_polled() {
     assert!(poll_fn(|cx| Poll::Ready(leads.as_mut().poll(cx).is_pending())).await);
     assert_eq!(redlock.held().len(), 1);
     assert_eq!(redlock.shutdown(SECOND).await, 1);
-    is_told(leads).await;
+    assert_shutdown_told(leads).await;
 }
 
 /// Of two processes on one server, each with a candidate that works and comes again.

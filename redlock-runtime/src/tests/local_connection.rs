@@ -27,7 +27,7 @@ fn runtime() -> Runtime {
 /// A client with a local connection, and what it holds.
 fn on_a_local_connection(runtime: &Runtime) -> (Arc<Server>, Redlock, Ownership) {
     let server = Server::new();
-    server.has_local_connection();
+    server.give_local_connection();
     let redlock = client_at(Arc::clone(&server) as Arc<dyn LockBackend>, 100, false);
     let order = Order {
         template: "k",

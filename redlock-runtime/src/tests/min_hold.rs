@@ -27,7 +27,7 @@ pub(super) fn job(redlock: &Redlock) -> LockRequest {
 }
 
 /// The job is refused until `min_hold` is over, and runs then.
-async fn is_refused_until(redlock: &Redlock, until: Instant) {
+async fn assert_refused_until(redlock: &Redlock, until: Instant) {
     while Instant::now() < until {
         assert!(
             job(redlock).try_acquire().await.unwrap().is_none(),
@@ -50,7 +50,7 @@ async fn a_lock_that_is_released_early_stays_taken() {
     assert!(owner.contains(":retained:"), "{owner}");
     let error = job(&redlock).acquire().await.unwrap_err();
     assert!(error.is_busy() && error.to_string().contains("`min_hold` is not over"), "{error}");
-    is_refused_until(&redlock, start + MIN_HOLD).await;
+    assert_refused_until(&redlock, start + MIN_HOLD).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -92,7 +92,7 @@ async fn a_body_is_stopped_by_its_lease() {
     let used_up = job(&redlock).max_renew(1).run(std::future::pending::<()>()).await;
     assert!(matches!(used_up, Err(LockError::Lost { reason: LostReason::RenewalLimit, .. })));
     assert!(start.elapsed() < EXPIRE * 2, "{:?}", start.elapsed());
-    is_refused_until(&redlock, start + MIN_HOLD).await;
+    assert_refused_until(&redlock, start + MIN_HOLD).await;
 
     tokio::time::sleep(MIN_HOLD).await;
     let (start, guard) = (Instant::now(), job(&redlock).acquire().await.unwrap());
@@ -101,7 +101,7 @@ async fn a_body_is_stopped_by_its_lease() {
     assert!(start.elapsed() < EXPIRE);
     fake.always(None);
     drop(guard);
-    is_refused_until(&redlock, start + MIN_HOLD).await;
+    assert_refused_until(&redlock, start + MIN_HOLD).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,13 +110,13 @@ async fn a_call_that_is_cancelled_or_panics_keeps_its_lock() {
     let start = Instant::now();
     let endless = job(&redlock).run(std::future::pending::<()>());
     assert!(tokio::time::timeout(SECOND, endless).await.is_err());
-    is_refused_until(&redlock, start + MIN_HOLD).await;
+    assert_refused_until(&redlock, start + MIN_HOLD).await;
 
     tokio::time::sleep(MIN_HOLD).await;
     let start = Instant::now();
     let panics = tokio::spawn(job(&redlock).run(async { panic!("on purpose") }));
     assert!(panics.await.is_err());
-    is_refused_until(&redlock, start + MIN_HOLD).await;
+    assert_refused_until(&redlock, start + MIN_HOLD).await;
 }
 
 /// Nothing has run under it.
@@ -142,7 +142,7 @@ async fn a_release_without_an_answer_keeps_the_lock_for_no_less_and_no_longer() 
         let (start, guard) = (Instant::now(), job(&redlock).acquire().await.unwrap());
         fake.next_releases([fate, fate]);
         assert!(guard.release().await.unwrap_err().is_unavailable());
-        is_refused_until(&redlock, start + MIN_HOLD).await;
+        assert_refused_until(&redlock, start + MIN_HOLD).await;
     }
 }
 

@@ -95,7 +95,7 @@ impl Server {
     }
 
     /// It can be reached from the runtime of the caller.
-    pub(super) fn has_local_connection(&self) {
+    pub(super) fn give_local_connection(&self) {
         self.state().has_local_connection = true;
     }
 

@@ -173,7 +173,7 @@ async fn a_call_dropped_at_any_poll_leaves_nothing() {
         for polls in 0..20 {
             let (server, redlock) = server();
             if has_local_connection {
-                server.has_local_connection();
+                server.give_local_connection();
             }
             server.next("acquire_all", [Fate::Slow(Duration::from_millis(5))]);
             let mut call = Box::pin(redlock.lock_all(KEYS).expire(EXPIRE).acquire());

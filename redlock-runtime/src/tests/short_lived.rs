@@ -33,7 +33,7 @@ async fn run(nodes: &[Arc<Fake>], restarted: &Restarted) -> Result<(), usize> {
     for (node, run_id) in restarted {
         let witness = nodes[*node].founders().and_then(|founders| Witness::find(&founders));
         let witness = witness.filter(|witness| *witness.run_id == **run_id);
-        started(&nodes[*node], run_id, witness.map_or(Duration::ZERO, |seen| seen.so_long));
+        started(&nodes[*node], run_id, witness.map_or(Duration::ZERO, |seen| seen.watched_for));
     }
     let redlock = client(nodes);
     let got = redlock.lock("k").expire(EXPIRE).wait(Wait::Never).acquire().await;
@@ -189,6 +189,6 @@ async fn what_is_read_late_makes_no_date_too_early() {
     nodes[1].state().founders = Some("run0 run1 run2 new=11000".to_owned());
     tokio::time::sleep(20 * SECOND).await;
     let noted = Witness::find(&nodes[1].founders().unwrap()).unwrap();
-    assert!(noted.so_long > 11 * SECOND, "it has read and noted: {noted}");
+    assert!(noted.watched_for > 11 * SECOND, "it has read and noted: {noted}");
     assert!(noted.dates["client"] >= met, "{noted}: {met}");
 }

@@ -48,11 +48,11 @@ async fn a_node_whose_clean_up_is_never_answered_counts_in_a_later_renewal() {
     for fate in [Fate::LostRequest, Fate::LostReply] {
         let (nodes, _redlock, guard) = with_one_in_doubt(fate).await;
         tokio::time::sleep(EXPIRE).await;
-        let name = nodes[2].store.owner("k").expect("it is won back");
-        assert_ne!(name, guard.owner());
-        assert_eq!(hold_of(&name), hold_of(guard.owner()));
+        let owner = nodes[2].store.owner("k").expect("it is won back");
+        assert_ne!(owner, guard.owner());
+        assert_eq!(hold_of(&owner), hold_of(guard.owner()));
         late_commands_arrive(&nodes[2], &guard).await;
-        assert_eq!(nodes[2].store.owner("k"), Some(name), "they concern nobody");
+        assert_eq!(nodes[2].store.owner("k"), Some(owner), "they concern nobody");
         nodes[1].always(Some(DOWN));
         tokio::time::sleep(3 * EXPIRE).await;
         assert_eq!(guard.state(), LeaseState::Held, "{fate:?}");
@@ -63,7 +63,7 @@ async fn a_node_whose_clean_up_is_never_answered_counts_in_a_later_renewal() {
     }
 }
 
-/// A name of which an acquire had no answer is not used again, either.
+/// An owner value of which an acquire had no answer is not used again, either.
 #[tokio::test(start_paused = true)]
 async fn each_acquire_without_an_answer_costs_a_name() {
     let (nodes, _redlock, guard) = with_one_in_doubt(Fate::LostRequest).await;
@@ -93,7 +93,7 @@ async fn to_others_the_names_of_a_hold_are_one_holder() {
     assert_eq!(guard.state(), LeaseState::Held);
 }
 
-/// The reader has an owner of its own, and the names of the writer are let go of.
+/// The reader has an owner of its own, and the values of the writer are let go of.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_won_back_is_downgraded_with_the_others() {
     let (nodes, _redlock, guard) = with_one_in_doubt(Fate::LostRequest).await;
@@ -126,7 +126,7 @@ async fn an_acquire_that_lands_behind_the_release_is_freed_under_either_name() {
     }
 }
 
-/// Three nodes that have a lock, the last of them under another name.
+/// Three nodes that have a lock, the last of them under another owner value.
 async fn with_another_name() -> (Vec<Arc<Fake>>, Arc<Quorum>, Claim, FencingTokens) {
     let nodes = nodes(3);
     nodes[2].next_acquires([Fate::LostRequest]);

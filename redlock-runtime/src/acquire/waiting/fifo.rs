@@ -274,8 +274,8 @@ impl Strategy for Fifo {
         self.poll.ask_again_at(moment);
     }
 
-    fn was_granted(&mut self) {
-        self.poll.was_granted();
+    fn note_granted(&mut self) {
+        self.poll.note_granted();
     }
 
     async fn signal(&mut self) -> QueueSignal {
@@ -346,7 +346,7 @@ impl Strategy for Fifo {
                     release::clean_up(&engine, next.claim, true);
                 }
                 // The script makes the lease longer before anything else, also where it fails then.
-                tenure.may_be_renewed(sent);
+                tenure.note_unanswered(sent);
                 release::free(&engine, &tenure);
                 self.failed(cx, fault);
             }

@@ -26,14 +26,14 @@ impl LocalHolder {
         // Each key of a hold has an owner of its own.
         let is_same = |claim: &Claim| claim.key == queue.key && claim.kind == queue.kind;
         let mut claims = hold.claims().enumerate();
-        let Some((place, claim)) = claims.find(|(_, claim)| is_same(claim)) else { return };
+        let Some((key_index, claim)) = claims.find(|(_, claim)| is_same(claim)) else { return };
         if owner == Some(claim.owner.as_str()) {
             return;
         }
         // The same hold before the attempt and after the answer: the server forgot it in between.
         let is_still = queue.state().holder.as_ref().is_some_and(|now| now.id == hold.id);
         if is_still {
-            hold.lose_key(place, owner.map_or(LostReason::Expired, |_| LostReason::Stolen));
+            hold.lose_key(key_index, owner.map_or(LostReason::Expired, |_| LostReason::Stolen));
             // The hold is no longer listed.
             engine.scheduler().look_at(&hold);
         }

@@ -163,7 +163,7 @@ impl Strategy for Poll {
         self.ask_at = moment;
     }
 
-    fn was_granted(&mut self) {
+    fn note_granted(&mut self) {
         (self.attempts, self.ask_at) = (0, Moment::ZERO);
     }
 

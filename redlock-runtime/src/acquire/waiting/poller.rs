@@ -157,7 +157,7 @@ impl<S: Strategy> Poller<S> {
         }
         let Some(tenure) = granted else { return };
         self.cx.observed.granted();
-        self.strategy.was_granted();
+        self.strategy.note_granted();
         let may_claim = self.strategy.has_queue(&self.cx.engine);
         if let Some(moment) = deliver(&mut self.cx, tenure, may_claim).await {
             self.strategy.ask_again_at(moment);

@@ -26,7 +26,7 @@ pub(super) trait Strategy: Sized + Send + 'static {
     fn ask_again_at(&mut self, moment: Moment);
 
     /// The lock was granted.
-    fn was_granted(&mut self);
+    fn note_granted(&mut self);
 
     /// Resolves when the server signals something. Cancel safe.
     fn signal(&mut self) -> impl Future<Output = QueueSignal> + Send;

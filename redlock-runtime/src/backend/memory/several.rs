@@ -12,7 +12,7 @@ impl Memory {
     fn take_all(&self, claims: &[Claim]) -> Result<AllAcquired, Fault> {
         let (now, clock) = (Clock::Tokio.now(), clock_here());
         let mut tables = self.store.tables.lock();
-        for (place, claim) in claims.iter().enumerate() {
+        for (key_index, claim) in claims.iter().enumerate() {
             let key = claim.key.redis_key();
             if tables.locks.get(key).is_some_and(|record| record.clock != clock) {
                 return Err(other_clock());
@@ -21,7 +21,7 @@ impl Memory {
                 && (record.kind.is_shared() || record.of_owner(claim).is_none())
             {
                 let (holder, free_in) = (record.shown(), Some(record.ends(claim.kind).since(now)));
-                return Ok(AllAcquired::Refused { place, holder, free_in, was_cut: false });
+                return Ok(AllAcquired::Refused { key_index, holder, free_in, was_cut: false });
             }
         }
         let fencing_token = tables.next_token();

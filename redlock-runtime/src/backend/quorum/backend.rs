@@ -161,8 +161,8 @@ impl Quorum {
     async fn extend(&self, claims: &[Claim], within: Duration) -> Vec<Option<Found>> {
         let shared: Arc<[Claim]> = claims.into();
         let ask = |member: Arc<Member>| -> NodeQuestion<Vec<Option<Found>>> {
-            let named = self.grants.claims_on(member.number, claims);
-            let claims = named.map_or_else(|| Arc::clone(&shared), Arc::from);
+            let own = self.grants.claims_on(member.number, claims);
+            let claims = own.map_or_else(|| Arc::clone(&shared), Arc::from);
             Box::pin(async move { member.backend.renew(&claims, within).await })
         };
         // Every healthy node is waited for: its answer says whether the lock must be won back
@@ -212,25 +212,25 @@ impl Quorum {
     /// still arrive, the node is first released under the former owner value, which is not used
     /// again, and then asked under a fresh one.
     fn win_back(&self, member: usize, claim: Claim, within: Duration) {
-        let Some(WinBack { name, former }) = self.grants.ask_again(&claim.owner, member) else {
+        let Some(WinBack { owner, former }) = self.grants.ask_again(&claim.owner, member) else {
             return;
         };
         let (member, grants) = (Arc::clone(&self.members[member]), Arc::clone(&self.grants));
         let guard = self.guard.clone();
         tokio::spawn(async move {
-            if let Some(owner) = former {
-                let former = Claim { owner, ..claim.clone() };
-                let left = LeftBehind { may_be_taken: true, may_land_late: true, name: None };
+            if let Some(former) = former {
+                let former = Claim { owner: former, ..claim.clone() };
+                let left = LeftBehind { may_be_taken: true, may_land_late: true, own_value: None };
                 // Whatever this finds: where the lock is still taken, the acquire is refused.
                 let _ = member.let_go(former, left, None, within).await;
                 // The owner may have released meanwhile.
-                if grants.claim_on(member.number, &claim).owner != name {
+                if grants.claim_on(member.number, &claim).owner != owner {
                     return;
                 }
             }
-            let named = Claim { owner: name, ..claim.clone() };
-            let acquire = member.backend.acquire(&named, within);
-            let asked = (&claim.owner, &named);
+            let own = Claim { owner, ..claim.clone() };
+            let acquire = member.backend.acquire(&own, within);
+            let asked = (&claim.owner, &own);
             let answer = ask(&member, &grants, guard.as_ref(), asked, acquire, within).await;
             member.note(&answer);
         });

@@ -15,10 +15,10 @@ impl RestartGuard {
         let MemorySince { run_id, since: watched_since, .. } = member.backend.memory_since()?;
         let MemorySince { since, cause, .. } = member.memory_since()?;
         let now = self.now();
-        let so_long = now.since(since);
+        let known_for = now.since(since);
         Some(Seen {
-            watched: now.since(watched_since).min(so_long),
-            so_long,
+            watched_for: now.since(watched_since).min(known_for),
+            known_for,
             is_doubted: matches!(cause, Cause::ClockJumped(_) | Cause::ClockDiffers(_)),
             clocks: self.clocks_beside(&run_id),
             run_id,
@@ -32,7 +32,7 @@ impl RestartGuard {
         let clocks = self.clocks_beside(&run_id);
         let age = witness.zip(clocks).and_then(|(witness, clocks)| clocks.age(&witness.dates));
         if let Some(age) = age {
-            member.was_met(run_id, self.now().minus(age));
+            member.note_met(run_id, self.now().minus(age));
         }
     }
 

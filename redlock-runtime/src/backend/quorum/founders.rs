@@ -77,7 +77,7 @@ impl Founders {
     /// also by the dates there.
     pub(crate) fn update(&self, found: Option<&str>, seen: &Seen) -> String {
         let founders = found.map_or_else(|| self.clone(), Self::parse);
-        let Seen { run_id, watched, so_long, is_doubted, clocks } = seen;
+        let Seen { run_id, watched_for, known_for, is_doubted, clocks } = seen;
         if self.names(run_id) {
             return founders.text();
         }
@@ -85,14 +85,14 @@ impl Founders {
         let others = others.filter(|others| !is_doubted && others.run_id == *run_id);
         let dates = others.as_ref().map(|others| &others.dates);
         let age = dates.zip(clocks.as_ref()).and_then(|(dates, clocks)| clocks.age(dates));
-        let noted = others.as_ref().map(|others| others.so_long);
+        let noted = others.as_ref().map(|others| others.watched_for);
         // A client that has known another process at this address does not believe dates, but does
         // believe this time, which must not rest on dates therefore.
-        let watched = noted.into_iter().fold(*watched, Duration::max);
-        let met = age.into_iter().fold(watched.max(*so_long), Duration::max);
+        let watched_for = noted.into_iter().fold(*watched_for, Duration::max);
+        let met = age.into_iter().fold(watched_for.max(*known_for), Duration::max);
         let kept = || dates.cloned().unwrap_or_default();
         let dates = clocks.as_ref().map_or_else(kept, |clocks| clocks.dates(met, dates));
-        let witness = Witness { run_id: Arc::clone(run_id), so_long: watched, dates };
+        let witness = Witness { run_id: Arc::clone(run_id), watched_for, dates };
         format!("{} {witness}", founders.text())
     }
 }
@@ -102,9 +102,9 @@ impl Founders {
 pub(crate) struct Seen {
     pub(crate) run_id: Arc<str>,
     /// How long clients have watched the process.
-    pub(crate) watched: Duration,
-    /// How long the process is known to exist: `watched`, or longer by the dates of others.
-    pub(crate) so_long: Duration,
+    pub(crate) watched_for: Duration,
+    /// How long the process is known to exist: `watched_for`, or longer by the dates of others.
+    pub(crate) known_for: Duration,
     /// It may have forgotten leases since others began to watch it.
     pub(crate) is_doubted: bool,
     /// `None`: no other node has told its time.
@@ -114,14 +114,14 @@ pub(crate) struct Seen {
 impl Seen {
     /// What a client has seen of a node that it has not met. No process is called `?`.
     pub(crate) fn nothing() -> Self {
-        let (watched, so_long) = (Duration::ZERO, Duration::ZERO);
-        Self { run_id: "?".into(), watched, so_long, is_doubted: false, clocks: None }
+        let (watched_for, known_for) = (Duration::ZERO, Duration::ZERO);
+        Self { run_id: "?".into(), watched_for, known_for, is_doubted: false, clocks: None }
     }
 }
 
-/// When a client writes on a node again that it has watched for `so_long`.
-pub(crate) fn pause(so_long: Duration, is_founder: bool) -> Duration {
-    if is_founder { RENEW_EVERY } else { so_long.clamp(WATCH_AT_LEAST, RENEW_EVERY) }
+/// When a client writes on a node again that it has `watched_for` so long.
+pub(crate) fn pause(watched_for: Duration, is_founder: bool) -> Duration {
+    if is_founder { RENEW_EVERY } else { watched_for.clamp(WATCH_AT_LEAST, RENEW_EVERY) }
 }
 
 #[cfg(test)]
@@ -134,8 +134,8 @@ mod tests {
     }
 
     fn seen(run_id: &str, secs: u64) -> Seen {
-        let so_long = Duration::from_secs(secs);
-        Seen { run_id: run_id.into(), watched: so_long, so_long, is_doubted: false, clocks: None }
+        let (watched_for, known_for) = (Duration::from_secs(secs), Duration::from_secs(secs));
+        Seen { run_id: run_id.into(), watched_for, known_for, is_doubted: false, clocks: None }
     }
 
     /// What a client has seen whose clock, and that of another node, show `now` seconds.
@@ -192,13 +192,13 @@ mod tests {
     #[test]
     fn it_is_written_when_the_time_watched_has_doubled_and_long_before_it_ends() {
         let secs = Duration::from_secs;
-        for (so_long, is_founder, expected) in [
+        for (watched_for, is_founder, expected) in [
             (secs(0), false, secs(1)),
             (secs(70), false, secs(70)),
             (secs(1_000_000), false, RENEW_EVERY),
             (secs(0), true, RENEW_EVERY),
         ] {
-            assert_eq!(pause(so_long, is_founder), expected);
+            assert_eq!(pause(watched_for, is_founder), expected);
         }
         assert!(LIFE >= 4 * RENEW_EVERY);
     }

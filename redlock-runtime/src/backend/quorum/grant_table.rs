@@ -1,4 +1,4 @@
-//! On which nodes an owner certainly holds its lock, and under which name.
+//! On which nodes an owner certainly holds its lock, and by which owner value.
 //!
 //! An unanswered acquire is followed by a clean-up that may arrive at any later time: the node may
 //! show the lock in one moment and have lost it in the next. Such a node must not count. Where the
@@ -22,7 +22,7 @@ use crate::owner::Owner;
 pub(crate) struct GrantTable {
     nodes: usize,
     known: Mutex<HashMap<Owner, KnownOwner>>,
-    /// The names of owners whose release no quorum has confirmed yet, until their leases are over.
+    /// The values of owners whose release no quorum has confirmed yet, until their leases are over.
     undecided: Mutex<HashMap<Owner, (LeftOnNodes, Instant)>>,
 }
 
@@ -30,8 +30,8 @@ pub(crate) struct GrantTable {
 #[derive(Debug)]
 struct KnownOwner {
     nodes: Vec<KnownNode>,
-    /// How many further names it has had.
-    names: u32,
+    /// How many further owner values it has had.
+    further_values: u32,
 }
 
 /// What is known about one owner on one node.
@@ -41,11 +41,11 @@ struct KnownNode {
     /// An acquire may still arrive: the first try of one that was answered when it was repeated, or
     /// one without an answer.
     may_land_late: bool,
-    /// The clean-up of an acquire under the present name may still arrive, so that the node is not
-    /// asked under this name again.
+    /// The clean-up of an acquire under the present owner value may still arrive, so that the
+    /// node is not asked under this value again.
     is_spoiled: bool,
-    /// The owner value that it has on this node instead of its own.
-    name: Option<Owner>,
+    /// The owner value that it has on this node alone, instead of the one of the claim.
+    own_value: Option<Owner>,
 }
 
 /// What one node has answered to the acquire of an owner.
@@ -67,14 +67,14 @@ pub(crate) struct LeftBehind {
     pub(crate) may_be_taken: bool,
     /// A late acquire may still take the lock.
     pub(crate) may_land_late: bool,
-    /// The owner value on this node, where it is not the owner's own.
-    pub(crate) name: Option<Owner>,
+    /// The owner value on this node alone, where it is not the one of the claim.
+    pub(crate) own_value: Option<Owner>,
 }
 
 impl LeftBehind {
     /// The lock as it stands on the node.
     pub(crate) fn claim(&self, claim: &Claim) -> Claim {
-        named(claim, self.name.as_ref())
+        with_owner(claim, self.own_value.as_ref())
     }
 }
 
@@ -94,7 +94,7 @@ impl LeftOnNodes {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct WinBack {
     /// The owner value to ask with.
-    pub(crate) name: Owner,
+    pub(crate) owner: Owner,
     /// The one before, which is no longer used on this node.
     pub(crate) former: Option<Owner>,
 }
@@ -109,9 +109,9 @@ impl GrantTable {
             grant: NodeGrant::Doubtful,
             may_land_late: false,
             is_spoiled: false,
-            name: None,
+            own_value: None,
         };
-        let known = KnownOwner { nodes: vec![node; self.nodes], names: 0 };
+        let known = KnownOwner { nodes: vec![node; self.nodes], further_values: 0 };
         self.known.lock().insert(owner.clone(), known);
     }
 
@@ -125,24 +125,26 @@ impl GrantTable {
         let left = |node: KnownNode| LeftBehind {
             may_be_taken: node.may_land_late || node.grant != NodeGrant::Doubtful,
             may_land_late: node.may_land_late,
-            name: node.name,
+            own_value: node.own_value,
         };
         LeftOnNodes { nodes: known.nodes.into_iter().map(left).collect() }
     }
 
     /// Notes that a release of what was `left` begins. A repetition of the release has to find the
-    /// lock under the same names; whatever else is left is cleaned up after the first one.
+    /// lock under the same values; whatever else is left is cleaned up after the first one.
     pub(crate) fn releases(&self, claim: &Claim, left: &LeftOnNodes) {
-        if left.nodes.iter().all(|node| node.name.is_none()) {
+        if left.nodes.iter().all(|node| node.own_value.is_none()) {
             return;
         }
-        let name_only =
-            |left: &LeftBehind| LeftBehind { name: left.name.clone(), ..LeftBehind::default() };
-        let names = LeftOnNodes { nodes: left.nodes.iter().map(name_only).collect() };
+        let value_only = |left: &LeftBehind| LeftBehind {
+            own_value: left.own_value.clone(),
+            ..LeftBehind::default()
+        };
+        let values = LeftOnNodes { nodes: left.nodes.iter().map(value_only).collect() };
         let now = Instant::now();
         let mut undecided = self.undecided.lock();
         undecided.retain(|_, (_, until)| *until > now);
-        undecided.entry(claim.owner.clone()).or_insert((names, now + claim.expire));
+        undecided.entry(claim.owner.clone()).or_insert((values, now + claim.expire));
     }
 
     /// Forgets the names of an owner whose release a quorum has confirmed.
@@ -162,19 +164,19 @@ impl GrantTable {
     /// is still in flight.
     pub(crate) fn ask_again(&self, owner: &Owner, node: usize) -> Option<WinBack> {
         let mut known = self.known.lock();
-        let KnownOwner { nodes, names } = known.get_mut(owner)?;
+        let KnownOwner { nodes, further_values } = known.get_mut(owner)?;
         let known = &mut nodes[node];
         if std::mem::replace(&mut known.grant, NodeGrant::Asked) == NodeGrant::Asked {
             return None;
         }
-        let present = known.name.clone().unwrap_or_else(|| owner.clone());
+        let present = known.own_value.clone().unwrap_or_else(|| owner.clone());
         if !std::mem::take(&mut known.is_spoiled) {
-            return Some(WinBack { name: present, former: None });
+            return Some(WinBack { owner: present, former: None });
         }
-        *names += 1;
-        let name = owner.another(*names);
-        known.name = Some(name.clone());
-        Some(WinBack { name, former: Some(present) })
+        *further_values += 1;
+        let fresh = owner.another(*further_values);
+        known.own_value = Some(fresh.clone());
+        Some(WinBack { owner: fresh, former: Some(present) })
     }
 
     /// The answer to an acquire that was sent at `sent`. `false`: the owner has released meanwhile.
@@ -209,16 +211,16 @@ impl GrantTable {
     /// The lock as it stands on the node.
     pub(crate) fn claim_on(&self, node: usize, claim: &Claim) -> Claim {
         let known = self.known.lock();
-        let name = known.get(&claim.owner).and_then(|known| known.nodes[node].name.as_ref());
-        named(claim, name)
+        let own = known.get(&claim.owner).and_then(|known| known.nodes[node].own_value.as_ref());
+        with_owner(claim, own)
     }
 
-    /// The same for several locks; `None`: they stand on it under their own names.
+    /// The same for several locks; `None`: they stand on it by the owners of the claims.
     pub(crate) fn claims_on(&self, node: usize, claims: &[Claim]) -> Option<Vec<Claim>> {
         let known = self.known.lock();
-        let name = |claim: &Claim| known.get(&claim.owner)?.nodes[node].name.as_ref();
-        let has_names = claims.iter().any(|claim| name(claim).is_some());
-        has_names.then(|| claims.iter().map(|claim| named(claim, name(claim))).collect())
+        let own = |claim: &Claim| known.get(&claim.owner)?.nodes[node].own_value.as_ref();
+        let has_own = claims.iter().any(|claim| own(claim).is_some());
+        has_own.then(|| claims.iter().map(|claim| with_owner(claim, own(claim))).collect())
     }
 
     #[cfg(test)]
@@ -227,8 +229,8 @@ impl GrantTable {
     }
 }
 
-fn named(claim: &Claim, name: Option<&Owner>) -> Claim {
-    let owner = name.unwrap_or(&claim.owner).clone();
+fn with_owner(claim: &Claim, owner: Option<&Owner>) -> Claim {
+    let owner = owner.unwrap_or(&claim.owner).clone();
     Claim { owner, ..claim.clone() }
 }
 

@@ -34,8 +34,8 @@ impl Member {
             let failures = u32::from(answer.is_err());
             self.release_later(held, retain_until, within, left.may_land_late, failures);
         }
-        if left.name.is_some() {
-            // An acquire under its first name may have arrived in the meantime.
+        if left.own_value.is_some() {
+            // An acquire under its first owner value may have arrived in the meantime.
             let member = Arc::clone(self);
             tokio::spawn(async move {
                 let answer = member.backend.release(Release::of(&claim), within).await;

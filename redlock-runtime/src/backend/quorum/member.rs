@@ -129,7 +129,7 @@ impl Member {
     }
 
     /// Other clients have met this process `since` then, at the latest.
-    pub(crate) fn was_met(&self, run_id: Arc<str>, since: Moment) {
+    pub(crate) fn note_met(&self, run_id: Arc<str>, since: Moment) {
         let met = &mut self.memory.lock().met;
         if met.as_ref().is_none_or(|(known, before)| *known != run_id || since < *before) {
             *met = Some((run_id, since));

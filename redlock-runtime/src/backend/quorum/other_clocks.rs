@@ -47,12 +47,12 @@ impl OtherClocks {
         Duration::from_micros(u64::try_from(least).ok()?).checked_sub(CLOCK_ERROR)
     }
 
-    /// The dates of a process that was met `so_long` ago: on each clock the date that was `found`,
-    /// or the one that lies `so_long` before now if that is earlier. Dates by clocks of nodes that
-    /// are not reached now are kept. `so_long` has to count until the clocks were read: a time
-    /// that was learnt later would date too early.
-    pub(crate) fn dates(&self, so_long: Duration, found: Option<&Dates>) -> Dates {
-        let micros = i64::try_from(so_long.as_micros()).unwrap_or(i64::MAX);
+    /// The dates of a process that is `known_for` this long: on each clock the date that was
+    /// `found`, or the one that lies `known_for` before now if that is earlier. Dates by clocks of
+    /// nodes that are not reached now are kept. `known_for` has to count until the clocks were
+    /// read: a time that was learnt later would date too early.
+    pub(crate) fn dates(&self, known_for: Duration, found: Option<&Dates>) -> Dates {
+        let micros = i64::try_from(known_for.as_micros()).unwrap_or(i64::MAX);
         let met = |most: i64| most.saturating_sub(micros).div_euclid(1000).saturating_add(1);
         if self.nodes.is_empty() {
             return found.cloned().unwrap_or_default();

@@ -224,12 +224,12 @@ impl RestartGuard {
         if self.founders.get().is_some_and(|founders| founders.has(&memory_since)) {
             return None;
         }
-        let (now, over) = (self.clock.now(), self.over(memory_since.since));
-        if now >= over {
+        let (now, end) = (self.clock.now(), self.forgotten_leases_end(memory_since.since));
+        if now >= end {
             return None;
         }
         let alone = self.group.get().is_some_and(|group| group.members.len() == 1);
-        let error = quarantined(member.backend.name(), &memory_since, now, over.since(now), alone);
+        let error = quarantined(member.backend.name(), &memory_since, now, end.since(now), alone);
         if member.is_news(&memory_since) {
             tell!(warn, node = member.backend.name(), "no vote for now: {}", error.message());
         }
@@ -263,8 +263,8 @@ impl RestartGuard {
         let now = self.clock.now();
         // The note is written again when the vote is due: the next client may not live until the
         // pause is over.
-        let due = self.over(now.minus(seen.so_long)).since(now);
-        let pause = founders::pause(seen.watched, founders.names(&seen.run_id));
+        let due = self.forgotten_leases_end(now.minus(seen.known_for)).since(now);
+        let pause = founders::pause(seen.watched_for, founders.names(&seen.run_id));
         let pause = if due.is_zero() { pause } else { pause.min(due) };
         if !member.takes_founders(&seen.run_id, now, pause, self.longest()) {
             return;
@@ -291,7 +291,7 @@ impl RestartGuard {
     }
 
     /// When the leases are over that a node granted before `since`.
-    fn over(&self, since: Moment) -> Moment {
+    fn forgotten_leases_end(&self, since: Moment) -> Moment {
         let longest = self.longest();
         since.plus(longest).plus(validity::drift(longest))
     }

@@ -10,9 +10,9 @@ use crate::backend::{Acquired, Claim, Fault};
 use crate::clock::Moment;
 use crate::owner::Owner;
 
-/// Sends `acquire` to one node, and notes its answer, for an owner that the node knows under the
-/// name in the claim. A node that granted the lock after its owner has released is freed again: the
-/// release may have come before the acquire, which takes several steps on a server that has
+/// Sends `acquire` to one node, and notes its answer for `owner`, which has the owner value of the
+/// claim on this node. A node that granted the lock after its owner has released is freed again:
+/// the release may have come before the acquire, which takes several steps on a server that has
 /// forgotten its scripts.
 pub(super) async fn ask(
     member: &Arc<Member>,
@@ -30,7 +30,7 @@ pub(super) async fn ask(
     }
     let may_land_late = may_land_late(&answer);
     if may_land_late || matches!(answer, Ok(Acquired::Granted { .. })) {
-        let left = LeftBehind { may_be_taken: true, may_land_late, name: None };
+        let left = LeftBehind { may_be_taken: true, may_land_late, own_value: None };
         let (member, claim) = (Arc::clone(member), claim.clone());
         // The answer says whether the node is down: it does not wait for this.
         tokio::spawn(async move { member.let_go(claim, left, None, within).await });

@@ -33,7 +33,7 @@ impl<S: Source> Route<S> {
             }
             (found, _) => {
                 // A writer that was turned into a reader lets go of nothing later on.
-                core.registry.was_served(held);
+                core.registry.note_served(held);
                 Ok(found)
             }
         }

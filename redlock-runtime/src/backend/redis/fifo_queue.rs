@@ -83,7 +83,7 @@ impl<S: Source> FifoQueue for Route<S> {
             }
             let answer = rotated?;
             if !matches!(answer.found.found, Rotated::Kept(_)) {
-                core.registry.was_served(held);
+                core.registry.note_served(held);
             }
             core.heard_time(answer.found.micros, answer.sent);
             Ok(match answer.found.found {

@@ -8,6 +8,7 @@ mod fifo_queue;
 mod founders;
 mod health;
 mod health_check;
+mod local_runtimes;
 mod node;
 mod node_core;
 mod node_tasks;
@@ -16,6 +17,7 @@ pub(crate) mod operator;
 mod pending_undo;
 mod pubsub;
 mod quorum_member;
+mod raise;
 mod release_hints;
 mod renewals;
 mod route;
@@ -23,6 +25,7 @@ mod several;
 #[cfg(test)]
 pub(crate) mod simulated;
 mod topology;
+mod verify;
 
 pub(crate) use connection::{MinReplicas, check_url};
 pub(crate) use node::RedisNode;

@@ -144,7 +144,7 @@ impl<S: Source> NodeCore<S> {
             if reply.is_err() {
                 reply = Ok(tokio::select! {
                     answer = sent => answer,
-                    () = undo.over.cancelled() => return,
+                    () = undo.settled.cancelled() => return,
                 });
             }
             if matches!(&reply, Ok(Err(error)) if kind(error) == NodeErrorKind::NoPermission) {

@@ -34,7 +34,7 @@ struct PendingUndo {
     /// The process to which the release was sent.
     to: RunId,
     /// Ends the wait for its answer.
-    _over: DropGuard,
+    _settled: DropGuard,
 }
 
 /// A release that was sent.
@@ -43,7 +43,7 @@ pub(crate) struct SentUndo {
     owner: Owner,
     id: u64,
     /// Cancelled when it no longer matters whether the release arrives.
-    pub(crate) over: CancellationToken,
+    pub(crate) settled: CancellationToken,
 }
 
 impl SentUndo {
@@ -68,14 +68,14 @@ impl PendingUndos {
     pub(crate) fn sent(&self, owner: &Owner, to: RunId) -> SentUndo {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let over = CancellationToken::new();
-        let undo = PendingUndo { id, to, _over: over.clone().drop_guard() };
+        let settled = CancellationToken::new();
+        let undo = PendingUndo { id, to, _settled: settled.clone().drop_guard() };
         self.change(|owners| owners.entry(owner.clone()).or_default().push(undo));
-        SentUndo { undos: self.clone(), owner: owner.clone(), id, over }
+        SentUndo { undos: self.clone(), owner: owner.clone(), id, settled }
     }
 
     /// Forgets all releases of an owner that releases its lock, and is never used again.
-    pub(crate) fn over(&self, owner: &Owner) {
+    pub(crate) fn forget(&self, owner: &Owner) {
         if !self.is_empty() {
             let undos = self.change(|owners| owners.remove(owner));
             drop(undos);
@@ -114,11 +114,11 @@ mod tests {
         let undos = PendingUndos::default();
         let (owner, other) = (Owner::of_nobody("test"), Owner::of_nobody("test"));
         assert!(!undos.is_pending(&owner, || None));
-        let SentUndo { over, .. } = undos.sent(&owner, None);
+        let SentUndo { settled, .. } = undos.sent(&owner, None);
         assert!(undos.is_pending(&owner, || Some("run 1".into())));
-        assert!(!undos.is_pending(&other, || None) && !over.is_cancelled());
-        undos.clone().over(&owner);
-        assert!(over.is_cancelled());
+        assert!(!undos.is_pending(&other, || None) && !settled.is_cancelled());
+        undos.clone().forget(&owner);
+        assert!(settled.is_cancelled());
         assert!(!undos.is_pending(&owner, || None));
     }
 
@@ -130,11 +130,11 @@ mod tests {
         let first = undos.sent(&owner, Some("run 1".into()));
         let second = undos.sent(&owner, Some("run 2".into()));
         assert!(is_pending("run 1") && is_pending("run 2") && !is_pending("run 3"));
-        let over = second.over.clone();
+        let settled = second.settled.clone();
         first.answered();
-        assert!(!is_pending("run 1") && is_pending("run 2") && !over.is_cancelled());
+        assert!(!is_pending("run 1") && is_pending("run 2") && !settled.is_cancelled());
         second.answered();
-        assert!(!is_pending("run 2") && over.is_cancelled());
+        assert!(!is_pending("run 2") && settled.is_cancelled());
     }
 
     #[test]

@@ -7,17 +7,12 @@ use std::time::Duration;
 use deadpool_redis::redis::RedisResult;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use super::clock::CLOCK;
-use super::commands::{
-    Deadline, Failure, ScriptCall, by_kind, exclusive, is_passing, no_connection, no_reply,
-    no_undo, send_script,
-};
+use super::commands::{Deadline, Failure, by_kind, exclusive, no_reply, no_undo, send_script};
 use super::connection::{
     Batching, MinReplicas, ReplicaConnection, SharedConnection, Source, diagnose,
 };
-use super::health::startup_check;
 use super::node_core::NodeCore;
 use crate::backend::{
     Abilities, Acquired, CLAIM_WINDOW, Claim, Departures, Fault, Found, LockBackend, Release, Reply,
@@ -111,28 +106,9 @@ impl<S: Source> Route<S> {
         Err(Failure::new(error, has_run, false))
     }
 
-    /// A counter that a failover may forget does not count.
-    async fn raise_over(
-        &self,
-        connection: &SharedConnection<S>,
-        mut call: ScriptCall,
-        deadline: &Deadline,
-    ) -> Result<Found, Failure> {
-        let replicas = self.core.min_replicas();
-        call.replicas = replicas;
-        let (health, decode) = (&self.core.health, exclusive::raise::decode);
-        let answer = send_script(health, connection, &call, deadline, decode, no_undo).await?;
-        match self.shortage(replicas, answer.confirmed) {
-            Some((error, is_final)) if answer.found == Found::Ours => {
-                Err(Failure::new(error, true, is_final))
-            }
-            _ => Ok(answer.found),
-        }
-    }
-
     /// The owner releases, and is never used again.
-    pub(super) fn is_over(&self, release: &Release<'_>) {
-        self.core.pending_undos.over(&release.claim.owner);
+    pub(super) fn retire_owner(&self, release: &Release<'_>) {
+        self.core.pending_undos.forget(&release.claim.owner);
         if release.may_be_queued {
             self.core.registry.gave_up(release.claim);
         }
@@ -140,9 +116,9 @@ impl<S: Source> Route<S> {
 
     /// The release was answered. Before that, a signal that comes late would have the lock given
     /// back over another connection, which could overtake the release.
-    fn has_released(&self, release: &Release<'_>) {
+    fn note_released(&self, release: &Release<'_>) {
         if release.was_queued && !release.may_be_queued {
-            self.core.registry.was_served(release.claim);
+            self.core.registry.note_served(release.claim);
         }
     }
 
@@ -186,7 +162,7 @@ impl<S: Source> Route<S> {
         (found, is_awaited): (Found, bool),
         was_cut: bool,
     ) -> Found {
-        self.has_released(&release);
+        self.note_released(&release);
         let found = match found {
             // That try may have freed the lock, or handed it over.
             Found::Gone | Found::Stolen if was_cut => Found::Unclear,
@@ -271,7 +247,7 @@ impl<S: Source> LockBackend for Route<S> {
 
     fn release<'a>(&'a self, release: Release<'a>, within: Duration) -> Reply<'a, Found> {
         Box::pin(async move {
-            self.is_over(&release);
+            self.retire_owner(&release);
             self.release_over(&release, within).await
         })
     }
@@ -292,54 +268,7 @@ impl<S: Source> LockBackend for Route<S> {
     }
 
     fn verify(&self, within: Duration) -> Reply<'_, ()> {
-        Box::pin(async move {
-            let end = Instant::now() + within;
-            let verdict = tokio::time::timeout_at(end, async {
-                // Both connect before their first use: the renewal of a short lease has no time to
-                // connect.
-                let (loan, renewals) =
-                    tokio::join!(self.calls.borrow(), self.core.renewals.borrow());
-                let mut loan = loan?;
-                let core = &self.core;
-                // With a restart guard, each connection identifies the server itself.
-                let met = |info: &str| {
-                    if let Some(replicas) = core.min_replicas() {
-                        startup_check::count_replicas(&core.name, info, replicas.needed);
-                    }
-                    if !core.identity.is_asking() {
-                        core.health.meet(info);
-                    }
-                };
-                let verdict =
-                    startup_check::probe::<S>(&core.name, loan.connection.inner(), &met).await;
-                renewals?;
-                if verdict.is_err() {
-                    self.calls.discard(&loan);
-                }
-                verdict
-            });
-            let failure = match verdict.await {
-                Ok(Ok(None)) => {
-                    self.core.health.heard();
-                    return Ok(());
-                }
-                Ok(Ok(Some(unfit))) => Failure::new(unfit, false, true),
-                Ok(Err(error)) => {
-                    let why = diagnose(&self.core.name, &error);
-                    let is_final = why.is_final && !is_passing::<S>(why.error.kind());
-                    Failure::new(why.error, false, is_final)
-                }
-                Err(_) => {
-                    if self.calls.is_connected() {
-                        no_reply(&self.core.name, "no reply", within, false)
-                    } else {
-                        no_connection(&self.core.name, within)
-                    }
-                }
-            };
-            self.core.health.failed_at_startup(&failure.error);
-            Err(failure.into())
-        })
+        Box::pin(self.check_server(within))
     }
 
     /// If replicas have to confirm a grant, the server cannot hand a lock over by itself.

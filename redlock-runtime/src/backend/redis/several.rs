@@ -65,7 +65,7 @@ impl<S: Source> ReleaseAll for Route<S> {
         Box::pin(async move {
             let (core, deadline) = (&self.core, Deadline::after(within));
             for release in releases {
-                self.is_over(release);
+                self.retire_owner(release);
             }
             let call = exclusive::release_all::call(releases);
             let decode = |value: &Value| exclusive::release_all::decode(value, releases.len());

@@ -36,9 +36,9 @@ impl Hold {
         self.further.as_ref().map(|_| self.key_names())
     }
 
-    /// The key at this place, or the first.
-    pub(in crate::hold) fn key_at(&self, place: usize) -> &str {
-        self.claims().nth(place).unwrap_or(&self.claim).key.name()
+    /// The key with this index, or the first.
+    pub(in crate::hold) fn key_at(&self, key_index: usize) -> &str {
+        self.claims().nth(key_index).unwrap_or(&self.claim).key.name()
     }
 
     /// Wakes waiters of this process, for each of its keys.

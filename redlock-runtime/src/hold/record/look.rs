@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::Hold;
 use crate::clock::Moment;
+use crate::hold::action::Action;
 use crate::hold::offer::Untaken;
-use crate::hold::step::Step;
 use crate::validity;
 
 impl Hold {
@@ -31,23 +31,23 @@ impl Hold {
     }
 
     /// What to do at `now`; loses the lease when its time is up.
-    pub(in crate::hold) fn step(&self, now: Moment, leeway: Duration) -> Step {
+    pub(in crate::hold) fn next_action(&self, now: Moment, leeway: Duration) -> Action {
         if self.offer.is_open() && !self.is_over() {
             match self.offer.look(now, self.due_at()) {
-                Some(Untaken::Wait(until)) => return Step::Sleep(until),
-                Some(Untaken::Withdrawn) if self.withdraw() => return Step::Withdraw,
-                Some(Untaken::Withdrawn) => return Step::Forget,
+                Some(Untaken::Wait(until)) => return Action::Sleep(until),
+                Some(Untaken::Withdrawn) if self.withdraw() => return Action::Withdraw,
+                Some(Untaken::Withdrawn) => return Action::Forget,
                 None => {}
             }
         }
         if self.stop_if_due(now) {
-            return Step::Forget;
+            return Action::Forget;
         }
         let ledger = self.ledger.lock();
         if ledger.ended.is_some() {
-            return Step::Forget;
+            return Action::Forget;
         }
         let due = ledger.due(&self.terms, self.begun);
-        if now < due.minus(leeway) { Step::Sleep(due.min(self.stop_at())) } else { Step::Renew }
+        if now < due.minus(leeway) { Action::Sleep(due.min(self.stop_at())) } else { Action::Renew }
     }
 }

@@ -13,9 +13,9 @@ impl Hold {
     }
 
     /// Logs a warning, unless there are many: then a summary covers the others.
-    pub(super) fn tell_lost(&self, Loss { reason, place }: Loss) {
+    pub(super) fn tell_lost(&self, Loss { reason, key_index }: Loss) {
         telemetry::lost(self.labels(), reason);
-        let (key, template) = (self.key_at(place), self.terms.template);
+        let (key, template) = (self.key_at(key_index), self.terms.template);
         let (held_for, renewals) = (self.held_for(), self.renewals());
         if executor::admits(&self.client.reports, Topic::Lost, template) {
             tell!(warn, key, template, %reason, ?held_for, renewals, "lease lost");

@@ -18,7 +18,7 @@ const FAILURES: u32 = 1;
 #[derive(Debug, Default)]
 pub(super) struct Departed {
     owners: HashSet<Owner>,
-    /// By hold: a node may know the owner under another name.
+    /// By hold: a node may know the owner by another value.
     failures: HashMap<(String, usize), u32>,
 }
 

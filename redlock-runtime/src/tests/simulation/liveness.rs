@@ -71,7 +71,7 @@ impl LocalQueue {
     }
 
     /// A call may have it while it waits for further keys, or it may not any more.
-    pub(super) fn may_be_had(&mut self, may: bool) {
+    pub(super) fn count_possible_holder(&mut self, may: bool) {
         self.had_by = if may { self.had_by + 1 } else { self.had_by - 1 };
     }
 

@@ -309,7 +309,7 @@ impl Node {
         Some(ends.map_or(Micros::MAX, |ends| self.real(ends + 1)))
     }
 
-    /// Until when a key is this owner's, under whichever name, unless it lets go.
+    /// Until when a key is this owner's, by whichever value, unless it lets go.
     pub(crate) fn held_until(&self, key: &LockKey, owner: &Owner) -> Option<Micros> {
         let lease = self.lease(key.redis_key());
         let is_its = |holder: &str| hold_of(holder) == hold_of(owner.as_str());

@@ -26,14 +26,14 @@ struct OnTheWay(Arc<World>);
 
 impl OnTheWay {
     fn new(world: &Arc<World>) -> Self {
-        world.may_have_some(true);
+        world.set_may_have_some(true);
         Self(Arc::clone(world))
     }
 }
 
 impl Drop for OnTheWay {
     fn drop(&mut self) {
-        self.0.may_have_some(false);
+        self.0.set_may_have_some(false);
     }
 }
 

@@ -196,8 +196,8 @@ impl Wire {
         };
         let witness = card.founders.as_deref().and_then(Witness::find);
         let watched = witness.filter(|witness| witness.run_id == run_id);
-        let so_long = watched.map_or(Duration::ZERO, |witness| witness.so_long);
-        let since = self.world.moment(self.world.now()).minus(so_long);
+        let watched_for = watched.map_or(Duration::ZERO, |witness| witness.watched_for);
+        let since = self.world.moment(self.world.now()).minus(watched_for);
         *memory_since = Some(MemorySince::new(run_id, since, cause));
     }
 

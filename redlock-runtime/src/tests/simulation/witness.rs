@@ -106,7 +106,7 @@ impl Witness {
         if hold.remaining().is_zero() {
             return;
         }
-        self.is_not_retained(plan, key, hold, now);
+        self.check_not_retained(plan, key, hold, now);
         let fencing_token = hold.fencing_token;
         // Outside of the promise a grant may overtake another on its way back; and a tenure may go
         // on in its process for a while after its key was deleted, with the tokens that it has.
@@ -124,11 +124,11 @@ impl Witness {
         self.keys[key].granted.push((now, fencing_token));
         self.keys[key].holders.push(Arc::clone(hold));
         self.keys[key].queue.enter(hold);
-        self.is_alone(plan, key, hold, now);
+        self.check_alone(plan, key, hold, now);
     }
 
     /// No grant within the `min_hold` of an earlier one, by a clock that is one percent fast.
-    fn is_not_retained(&mut self, plan: &Plan, key: usize, hold: &Hold, now: Tick) {
+    fn check_not_retained(&mut self, plan: &Plan, key: usize, hold: &Hold, now: Tick) {
         let until = self.keys[key].retained_until;
         if now < until && plan.promise != Promise::Fencing {
             self.report(now, &format!("a grant within a min_hold that is over at {until} ms"));
@@ -154,14 +154,14 @@ impl Witness {
         if hold.remaining().is_zero() {
             return self.report(now, "a step after the end of the lease");
         }
-        self.is_alone(plan, key, hold, now);
+        self.check_alone(plan, key, hold, now);
         if plan.promise == Promise::Position {
             self.stands(plan, network, (key, hold), now);
         }
     }
 
     /// Nobody else believes to hold the lock.
-    fn is_alone(&mut self, plan: &Plan, key: usize, hold: &Arc<Hold>, now: Tick) {
+    fn check_alone(&mut self, plan: &Plan, key: usize, hold: &Arc<Hold>, now: Tick) {
         let holders = &mut self.keys[key].holders;
         holders.retain(|other| !other.remaining().is_zero());
         let others = holders.iter().filter(|other| other.id != hold.id).count();

@@ -263,9 +263,9 @@ impl World {
     }
 
     /// A call for several keys has some of them, perhaps, until this is called with `false`.
-    pub(super) fn may_have_some(&self, may: bool) {
+    pub(super) fn set_may_have_some(&self, may: bool) {
         for key in &mut self.state().witness.keys {
-            key.queue.may_be_had(may);
+            key.queue.count_possible_holder(may);
         }
     }
 

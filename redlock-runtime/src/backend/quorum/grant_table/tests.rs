@@ -36,10 +36,10 @@ fn a_node_is_not_asked_again_while_an_acquire_is_on_its_way() {
     grants.answered(&owner, 0, Moment::ZERO, &unanswered(false));
     assert_eq!(grants.confirmed(&owner, 0), None);
     let again = grants.ask_again(&owner, 0);
-    assert_eq!(again, Some(WinBack { name: owner.clone(), former: None }));
+    assert_eq!(again, Some(WinBack { owner: owner.clone(), former: None }));
     grants.answered(&owner, 0, sent, &Ok(granted(true)));
     assert_eq!(grants.confirmed(&owner, 0), Some(sent));
-    let left = LeftBehind { may_be_taken: true, may_land_late: true, name: None };
+    let left = LeftBehind { may_be_taken: true, may_land_late: true, own_value: None };
     assert_eq!(grants.end(&owner).on(0), left, "the first try may still land");
     assert!(!grants.answered(&owner, 0, sent, &Ok(granted(true))));
     assert_eq!(grants.confirmed(&owner, 0), None);
@@ -49,31 +49,31 @@ fn a_node_is_not_asked_again_while_an_acquire_is_on_its_way() {
 
 /// Its clean-up may arrive at any later time.
 #[test]
-fn behind_an_acquire_without_an_answer_a_node_is_asked_under_a_fresh_name() {
+fn behind_an_acquire_without_an_answer_a_node_is_asked_with_a_fresh_owner() {
     let owner = Owner::of_nobody("test");
     let grants = asked(&owner);
     let key = LockKey::new("", "k").unwrap();
     let (expire, kind) = (Duration::from_secs(1), Kind::Exclusive);
     let claim = Claim { key, owner: owner.clone(), expire, kind };
-    let name_there = || grants.claim_on(0, &claim).owner;
-    let mut names = vec![owner.clone()];
+    let owner_there = || grants.claim_on(0, &claim).owner;
+    let mut values = vec![owner.clone()];
     for answer in [unanswered(true), unanswered(true), Ok(granted(false))] {
         grants.answered(&owner, 0, Moment::ZERO, &unanswered(true));
-        let WinBack { name, former } = grants.ask_again(&owner, 0).unwrap();
-        assert_eq!(former.as_ref(), names.last(), "it is let go of");
-        assert!(!names.contains(&name) && name_there() == name);
-        names.push(name);
+        let WinBack { owner: fresh, former } = grants.ask_again(&owner, 0).unwrap();
+        assert_eq!(former.as_ref(), values.last(), "it is let go of");
+        assert!(!values.contains(&fresh) && owner_there() == fresh);
+        values.push(fresh);
         grants.answered(&owner, 0, Moment::ZERO, &answer);
     }
     assert_eq!(grants.confirmed(&owner, 0), Some(Moment::ZERO));
-    // The name stays as long as it is answered.
+    // The value stays as long as it is answered.
     let again = grants.ask_again(&owner, 0).unwrap();
-    assert_eq!((Some(&again.name), again.former), (names.last(), None));
+    assert_eq!((Some(&again.owner), again.former), (values.last(), None));
     let claims = [claim.clone()];
-    assert_eq!(grants.claims_on(0, &claims).unwrap()[0].owner, again.name);
+    assert_eq!(grants.claims_on(0, &claims).unwrap()[0].owner, again.owner);
     let left = grants.end(&owner).on(0);
-    assert_eq!((left.claim(&claim).owner, left.may_land_late), (again.name, true));
-    assert!(grants.claims_on(0, &claims).is_none() && name_there() == owner);
+    assert_eq!((left.claim(&claim).owner, left.may_land_late), (again.owner, true));
+    assert!(grants.claims_on(0, &claims).is_none() && owner_there() == owner);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn what_may_land_late_is_looked_for_when_its_owner_lets_go() {
     ] {
         let grants = asked(&owner);
         assert!(grants.answered(&owner, 0, Moment::ZERO, &answer));
-        let left = LeftBehind { may_be_taken: is_left, may_land_late: is_left, name: None };
+        let left = LeftBehind { may_be_taken: is_left, may_land_late: is_left, own_value: None };
         assert_eq!(grants.end(&owner).on(0), left);
     }
 }

@@ -104,10 +104,10 @@ impl Invocation {
         &self,
         connection: &mut (impl ConnectionLike + Send),
     ) -> RedisResult<Value> {
-        match self.by_digest.query_async(connection).await {
+        match self.run_known(connection).await? {
+            Some(answer) => Ok(answer),
             // Boxed: it is seldom needed.
-            Err(error) if is_unknown(&error) => Box::pin(self.introduce(connection)).await,
-            result => result,
+            None => Box::pin(self.introduce(connection)).await,
         }
     }
 

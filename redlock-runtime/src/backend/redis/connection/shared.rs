@@ -212,7 +212,7 @@ impl<S: Source> SharedConnection<S> {
     pub(crate) fn discard_older(&self, than: Moment) {
         let mut current = self.current.lock();
         if current.made_at < than && current.loan.take().is_some() {
-            current.was_dropped();
+            current.note_loss();
         }
     }
 
@@ -331,7 +331,7 @@ impl<C: Clone> Current<C> {
         let is_given_up = |loan: &Loan<C>| loan.silence.is_given_up.load(Ordering::Relaxed);
         if let Some(loan) = self.loan.take_if(|loan| is_given_up(loan) || loan.is_superseded()) {
             self.fell_silent |= !loan.is_superseded();
-            self.was_dropped();
+            self.note_loss();
         }
         self.loan.as_ref()
     }
@@ -343,12 +343,12 @@ impl<C: Clone> Current<C> {
     fn forget(&mut self, loan: &Loan<C>) {
         if self.is_now(loan) {
             self.loan = None;
-            self.was_dropped();
+            self.note_loss();
         }
     }
 
     /// The next connection is made at once if this one was of use for a while.
-    fn was_dropped(&mut self) {
+    fn note_loss(&mut self) {
         if self.installed_at.is_some_and(|at| at.elapsed() < OF_USE) {
             self.pause();
         } else {

@@ -179,7 +179,7 @@ async fn prove(
     let Some(founders) = founders else { return Ok(Proof::Nothing) };
     let witness = Witness::find(&founders);
     if let Some(witness) = witness.as_ref().filter(|seen| seen.run_id == identity.name()) {
-        return Ok(Proof::Watched(witness.so_long));
+        return Ok(Proof::Watched(witness.watched_for));
     }
     // The data that it has kept must be those of the process that answered here before.
     let is_heir = known.is_none_or(|known| {
@@ -198,8 +198,8 @@ async fn prove(
         let has = |name, value| settings.get(name).is_some_and(|found| found == value);
         has("appendfsync", "always") && has("no-appendfsync-on-rewrite", "no")
     });
-    let so_long = witness.map(|witness| witness.so_long);
-    Ok(if is_durable { Proof::Durable(so_long) } else { Proof::Nothing })
+    let watched_for = witness.map(|witness| witness.watched_for);
+    Ok(if is_durable { Proof::Durable(watched_for) } else { Proof::Nothing })
 }
 
 const UNKNOWN: &str = "the server does not tell who it is, so that a restart would not be noticed: \
@@ -233,8 +233,8 @@ impl IdentityState {
         };
         let memory = |since, cause| MemorySince::new(Arc::clone(&run_id), since, cause);
         let memory_since = match proof {
-            Proof::Durable(so_long) => {
-                let since = so_long.map_or(Moment::ZERO, |so_long| now.minus(so_long));
+            Proof::Durable(watched_for) => {
+                let since = watched_for.map_or(Moment::ZERO, |watched_for| now.minus(watched_for));
                 // A gap from before the restart remains: leases that had ended early were not kept.
                 let gap = self.memory_since.take().filter(|gap| gap.cause != Cause::Started);
                 let gap = gap.filter(|gap| gap.since > since);
@@ -243,8 +243,10 @@ impl IdentityState {
             }
             // Clients have not watched it here while another process answered: the address has
             // moved there and back, and what was granted meanwhile is not known to this one.
-            Proof::Watched(so_long) if is_other && now.minus(so_long) < heard => memory(now, cause),
-            Proof::Watched(so_long) => memory(now.minus(so_long), cause),
+            Proof::Watched(watched_for) if is_other && now.minus(watched_for) < heard => {
+                memory(now, cause)
+            }
+            Proof::Watched(watched_for) => memory(now.minus(watched_for), cause),
             Proof::Nothing => memory(now, cause),
         };
         let cause = memory_since.cause;

@@ -186,7 +186,7 @@ impl Registry {
     /// The owner once stood in the queue, and lets go of the lock: it is never used again, though a
     /// queue that comes back older than it was still has it. Such an entry would cost the others
     /// the claim window otherwise, as this client knows nothing of it.
-    pub(crate) fn was_served(&self, claim: &Claim) {
+    pub(crate) fn note_served(&self, claim: &Claim) {
         self.listeners.lock().former.served.add(claim);
     }
 

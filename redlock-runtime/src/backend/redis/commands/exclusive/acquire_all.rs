@@ -27,11 +27,11 @@ pub(crate) fn call(claims: &[Claim]) -> ScriptCall {
 
 /// The answers of `acquire`, and which of the locks is held.
 pub(crate) fn decode(value: &Value, locks: usize) -> Option<Timed<AllAcquired>> {
-    let (of_one, place) = match value {
+    let (of_one, key_index) = match value {
         Value::Array(items) => {
-            let (Value::Int(place), of_one) = items.split_last()? else { return None };
-            let place = usize::try_from(*place).ok()?.checked_sub(1)?;
-            (acquire::decode(&Value::Array(of_one.to_vec()))?, place)
+            let (Value::Int(number), of_one) = items.split_last()? else { return None };
+            let key_index = usize::try_from(*number).ok()?.checked_sub(1)?;
+            (acquire::decode(&Value::Array(of_one.to_vec()))?, key_index)
         }
         other => (acquire::decode(other)?, 0),
     };
@@ -40,10 +40,10 @@ pub(crate) fn decode(value: &Value, locks: usize) -> Option<Timed<AllAcquired>> 
             AllAcquired::Granted { fencing_token: fencing_tokens.first, was_cut }
         }
         Acquired::Refused { holder, free_in, was_cut, .. } => {
-            AllAcquired::Refused { place, holder, free_in, was_cut }
+            AllAcquired::Refused { key_index, holder, free_in, was_cut }
         }
     };
-    (place < locks).then_some(Timed { found, micros: of_one.micros })
+    (key_index < locks).then_some(Timed { found, micros: of_one.micros })
 }
 
 #[cfg(test)]
@@ -59,12 +59,12 @@ mod tests {
         let fencing_token = FencingToken::new(1_795_000_000_000_000).unwrap();
         let found = AllAcquired::Granted { fencing_token, was_cut: false };
         assert_eq!(decode(&bulk("1795000000000000 17"), 2), Some(Timed { found, micros: 17 }));
-        let refused = |place| {
+        let refused = |number| {
             let held = [Value::Int(0), Value::Int(70), bulk("web-3:x"), bulk("17")];
-            Value::Array(held.into_iter().chain([Value::Int(place)]).collect())
+            Value::Array(held.into_iter().chain([Value::Int(number)]).collect())
         };
         let (holder, free_in) = ("web-3:x".to_owned(), Some(Duration::from_millis(70)));
-        let found = AllAcquired::Refused { place: 1, holder, free_in, was_cut: false };
+        let found = AllAcquired::Refused { key_index: 1, holder, free_in, was_cut: false };
         assert_eq!(decode(&refused(2), 2), Some(Timed { found, micros: 17 }));
         for value in [refused(0), refused(3), refused(-1), Value::Array(vec![]), Value::Nil] {
             assert_eq!(decode(&value, 2), None, "{value:?}");

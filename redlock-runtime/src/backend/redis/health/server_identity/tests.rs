@@ -30,10 +30,10 @@ fn meet(state: &mut IdentityState, info: &str, now: Moment) -> MemorySince {
 
 #[test]
 fn a_server_that_lost_nothing_remembers_what_it_did_before_its_restart() {
-    for (so_long, since) in [(None, Moment::ZERO), (Some(secs(40)), at(90))] {
+    for (watched_for, since) in [(None, Moment::ZERO), (Some(secs(40)), at(90))] {
         let mut state = IdentityState::default();
         meet(&mut state, &info("a", "h", "00"), at(100));
-        state.meet(&identity(&info("b", "i", "00")), Proof::Durable(so_long), at(130));
+        state.meet(&identity(&info("b", "i", "00")), Proof::Durable(watched_for), at(130));
         assert_eq!(state.memory_since.unwrap().since, since);
     }
 }

@@ -95,7 +95,7 @@ fn the_owners_that_gave_up_do_not_pile_up() {
     assert_eq!(registry.listeners.lock().former.gave_up.len(), MOST_GAVE_UP);
     let last = claim("web-3");
     registry.gave_up(&last);
-    (0..2 * MOST_SERVED).for_each(|_| registry.was_served(&claim("web-3")));
+    (0..2 * MOST_SERVED).for_each(|_| registry.note_served(&claim("web-3")));
     assert_eq!(registry.listeners.lock().former.served.len(), MOST_SERVED);
     assert!(registry.tell(&message(&last)).is_some(), "those who were served are apart");
 }
@@ -106,7 +106,7 @@ fn former_owners_that_come_and_go_do_not_pile_up() {
     let registry = Arc::new(Registry::new(subscription::channel()));
     for _ in 0..2 * MOST_SERVED {
         let claim = claim("web-3");
-        registry.was_served(&claim);
+        registry.note_served(&claim);
         assert!(registry.tell(&message(&claim)).is_some());
     }
     assert!(registry.listeners.lock().former.served.len() <= MOST_SERVED);

@@ -1,14 +1,17 @@
 //! Which runtimes get a connection of their own.
 
 use super::*;
+use crate::backend::LocalConnection;
 use crate::backend::redis::connection::Scripted;
+use crate::backend::redis::{NodeOptions, RedisNode};
+use crate::clock::paused_runtime;
 
 fn node() -> RedisNode {
     RedisNode::open("redis://127.0.0.1:1", None, NodeOptions::default()).unwrap()
 }
 
 fn places<S: Source>(node: &RedisNode<S>) -> usize {
-    node.runtimes.lock().len()
+    node.runtimes.states.lock().len()
 }
 
 #[tokio::test(start_paused = true)]
@@ -29,8 +32,8 @@ fn outside_of_a_runtime_there_is_no_local_connection() {
 /// Opens a connection as if this runtime had sent enough commands.
 fn open<S: Source>(node: &RedisNode<S>) {
     let here = Handle::current();
-    node.runtimes.lock().insert(here.id(), RuntimeState::Opening);
-    node.connect_on(Arc::new(node.route.on(&here)), &here, CALLS_BEFORE);
+    node.runtimes.states.lock().insert(here.id(), RuntimeState::Opening);
+    node.runtimes.connect_on(Arc::new(node.route.on(&here)), &here, CALLS_BEFORE);
 }
 
 #[test]
@@ -44,7 +47,7 @@ fn a_runtime_without_io_is_asked_once_and_forgotten_with_its_end() {
             tokio::task::yield_now().await;
         }
         let id = Handle::current().id();
-        let places = node.runtimes.lock();
+        let places = node.runtimes.states.lock();
         assert!(matches!(places.get(&id), Some(RuntimeState::Closed)));
     });
     drop(runtime);
@@ -80,7 +83,7 @@ async fn a_runtime_that_asks_seldom_gets_none() {
     for _ in 0..2 * CALLS_BEFORE {
         assert!(node.local_connection().is_none());
     }
-    let places = node.runtimes.lock();
+    let places = node.runtimes.states.lock();
     // Without a connection to the server, more calls do not open one either.
     assert!(places.values().all(|place| matches!(place, RuntimeState::Wanted { .. })));
 }

@@ -4,7 +4,7 @@ use crate::clock::Moment;
 
 /// What the scheduler should do about a lease now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum Action {
     Renew,
     /// The caller has not taken the lock in time: it was taken back, and has to be released.
     Withdraw,

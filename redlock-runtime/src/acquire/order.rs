@@ -1,0 +1,64 @@
+//! What a caller orders: which lock, and on what terms.
+
+use crate::backend::Claim;
+use crate::clock::Moment;
+use crate::engine::Engine;
+use crate::error::LockError;
+use crate::handoff::Ownership;
+use crate::hold::Terms;
+use crate::key::LockKey;
+use crate::kind::Kind;
+use crate::options::{Policy, Wait};
+use crate::owner::Owner;
+use crate::telemetry::{CountedCall, LockLabels};
+
+/// Which lock to acquire, and on what terms.
+#[derive(Debug)]
+pub(crate) struct Order {
+    /// The template of the key, or `LockRequest::label`: the label of metrics.
+    pub(crate) template: &'static str,
+    pub(crate) key: LockKey,
+    pub(crate) kind: Kind,
+    pub(crate) policy: Policy,
+    /// A call that finds the lock busy is skipped, which is no failure.
+    pub(crate) skips_busy: bool,
+    /// How many shutdowns of the client had begun before the call.
+    pub(crate) shutdowns: u64,
+}
+
+/// The outcome of an acquisition.
+pub(super) type Acquisition = Result<Ownership, LockError>;
+
+impl Order {
+    /// Counts the call.
+    pub(super) fn counted(&self) -> CountedCall {
+        let labels = LockLabels { template: self.template, kind: self.kind };
+        let busy = match self.policy.wait() {
+            _ if self.skips_busy => "skipped",
+            Wait::Never => "refused",
+            Wait::AtMost(_) | Wait::Forever => "timeout",
+        };
+        CountedCall::begin(labels, busy)
+    }
+
+    pub(super) fn terms(&self, started: Moment) -> Terms {
+        let Self { template, policy, shutdowns, .. } = self;
+        Terms {
+            template,
+            expire: policy.expire(),
+            min_hold: policy.min_hold(),
+            max_renew: policy.max_renew(),
+            started,
+            shutdowns: *shutdowns,
+        }
+    }
+
+    pub(super) fn claim(&self, engine: &Engine, terms: &Terms) -> Claim {
+        Claim {
+            key: self.key.clone(),
+            owner: Owner::fresh(&engine.client),
+            expire: terms.lease(),
+            kind: self.kind,
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! A call that does not wait.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::direct_attempt::{DirectAttempt, DirectOutcome};
+use super::observed::{Observed, Span};
+use super::order::{Acquisition, Order};
+use crate::backoff;
+use crate::clock::Moment;
+use crate::engine::Engine;
+use crate::hold::Terms;
+
+/// Makes one attempt, whether or not other callers wait. Another one follows if it may have
+/// overtaken a release of this process that nobody awaits, and some more after a split vote of
+/// several servers, with random pauses: otherwise all competitors would leave the lock to each
+/// other.
+pub(super) async fn try_once(
+    engine: &Arc<Engine>,
+    order: &Order,
+    terms: &Terms,
+    begun: Moment,
+) -> Acquisition {
+    let (mut attempts, mut has_followed) = (0, false);
+    let (mut asked, mut seen) = (begun, Observed::default());
+    let (mut answered, mut longest) = (None, Duration::ZERO);
+    loop {
+        attempts += 1;
+        let queue = engine.local_queue(&order.key, order.kind);
+        // Before the attempt: the release may be answered when the refusal arrives.
+        let is_leaving = queue.is_leaving();
+        let attempt = DirectAttempt { queue, guard: None, terms: *terms, begun };
+        let claim = order.claim(engine, terms);
+        let (attempt, observed) = match attempt.make(engine, &claim, engine.reply_timeout).await? {
+            DirectOutcome::Granted(ownership) => return Ok(ownership),
+            DirectOutcome::NotNow(attempt, observed) => (attempt, observed),
+        };
+        let DirectAttempt { queue, .. } = attempt;
+        let now = engine.clock().now();
+        seen = observed.after(seen, now);
+        let took = now.since(asked);
+        longest = longest.max(took);
+        // From the first answer on: whoever keeps a vote is known as the holder by then.
+        let split_for = now.since(*answered.get_or_insert(now));
+        if seen.is_nobodys() && split_for < backoff::split_time(longest) {
+            // The rivals of an attempt that took longer than its lease have gone: its caller was
+            // not polled meanwhile.
+            if took < terms.lease() {
+                let pause = backoff::split(took, fastrand::f64());
+                engine.executor().alarm(Some(pause))?.await;
+            }
+        } else if has_followed || !seen.is_busy() || !is_leaving {
+            let span = Span { started: terms.started, now };
+            return Err(seen.error(&order.key, span, attempts, None));
+        } else {
+            has_followed = true;
+            queue.until_left().await;
+        }
+        asked = engine.clock().now();
+        engine.check_shutdown(terms.shutdowns, order.key.name())?;
+    }
+}

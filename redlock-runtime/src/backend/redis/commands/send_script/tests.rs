@@ -1,0 +1,70 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use deadpool_redis::redis::aio::ConnectionLike;
+use deadpool_redis::redis::{Arg, Cmd, Pipeline, RedisFuture};
+
+use super::*;
+use crate::backend::redis::commands::exclusive::release::SCRIPT;
+use crate::backend::redis::connection::{IdentifiedSource, Scripted, bulk, value};
+use crate::backend::redis::health::ServerIdentity;
+use crate::report::Reports;
+
+/// A server whose place another one takes while it answers to a script.
+#[derive(Clone)]
+struct Replaced(Arc<ServerIdentity>);
+
+impl Source for Replaced {
+    type Connection = Self;
+
+    async fn connect(&self) -> RedisResult<Self> {
+        Ok(self.clone())
+    }
+}
+
+impl ConnectionLike for Replaced {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        Box::pin(async move {
+            match command.args_iter().next() {
+                Some(Arg::Simple(b"INFO")) => value(&bulk("run_id:a")),
+                Some(Arg::Simple(b"GET")) => Ok(Value::Nil),
+                _ => {
+                    let mut other = Scripted::new([&bulk("run_id:b"), "$-1"]);
+                    self.0.meet(&mut other).await.map(|_| Value::Okay)
+                }
+            }
+        })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        _: &'a Pipeline,
+        _: usize,
+        _: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        unreachable!("no pipeline is sent")
+    }
+
+    fn get_db(&self) -> i64 {
+        0
+    }
+}
+
+#[tokio::test]
+async fn the_answer_of_a_server_that_another_one_replaced_meanwhile_does_not_count() {
+    let health = OutageLog::new("n", "client".into(), Arc::new(Reports::new(CLOCK)), true);
+    let identity = Arc::new(ServerIdentity::new("n".to_owned(), Some("founders".into())));
+    let server = Replaced(Arc::clone(&identity));
+    let source = IdentifiedSource::new(server, "n".into(), &identity);
+    let connection = SharedConnection::new(Arc::new(source));
+    let call = ScriptCall::new(&SCRIPT, &["k"], &["owner"]);
+    let deadline = Deadline::after(Duration::from_secs(60));
+    let undone = AtomicU32::new(0);
+    let undo = |_| _ = undone.fetch_add(1, Ordering::Relaxed);
+    let sent = send_script(&health, &connection, &call, &deadline, |_| Some(()), undo).await;
+    let failure = sent.err().expect("the answer does not count");
+    assert!(failure.is_unknown && !failure.is_final);
+    assert_eq!(failure.error.kind(), NodeErrorKind::Unreachable);
+    assert_eq!(undone.into_inner(), 1);
+    assert!(!connection.is_connected() && !connection.fell_silent());
+}

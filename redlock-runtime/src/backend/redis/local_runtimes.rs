@@ -1,0 +1,165 @@
+//! Which runtimes of callers have a connection of their own to a server, and when they get one.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, MutexGuard, Weak};
+
+use tokio::runtime;
+use tokio::runtime::Handle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::connection::Source;
+use super::route::Route;
+use crate::mutex::Mutex;
+
+/// After how many commands over the background thread a runtime gets a connection. A runtime that
+/// ends after a few commands is not worth one.
+const CALLS_BEFORE: u32 = 64;
+/// How many runtimes are remembered before those without a connection are forgotten.
+const MOST_RUNTIMES: usize = 256;
+/// After a silent connection, this many times as many commands go over the background thread. A
+/// caller that blocks its runtime while it waits makes its connection silent.
+const CALLS_AFTER_SILENCE: u32 = 16;
+const MOST_CALLS_BEFORE: u32 = 16 * 1024;
+
+/// The runtimes that have a connection, will have one, or cannot have one.
+type RuntimeStates<S> = HashMap<runtime::Id, RuntimeState<S>>;
+
+pub(super) struct LocalRuntimes<S: Source> {
+    states: Arc<Mutex<RuntimeStates<S>>>,
+    /// Cancelled when the node ends.
+    over: CancellationToken,
+}
+
+enum RuntimeState<S: Source> {
+    /// The runtime has sent this many commands, and gets a connection after `calls_before`.
+    Wanted { calls: u32, calls_before: u32 },
+    /// Its connection is being made.
+    Opening,
+    Open {
+        route: Arc<Route<S>>,
+        calls_before: u32,
+        /// Ends the task that waits for the end of the runtime.
+        _end: DropGuard,
+    },
+    /// This runtime cannot have a connection.
+    Closed,
+}
+
+impl<S: Source> LocalRuntimes<S> {
+    pub(super) fn new(over: CancellationToken) -> Self {
+        Self { states: Arc::default(), over }
+    }
+
+    /// The route of the runtime `here`. `None`: there is none yet, and its commands take the one
+    /// over the background thread.
+    pub(super) fn route_of(&self, here: &Handle, background: &Route<S>) -> Option<Arc<Route<S>>> {
+        let states = self.states.lock();
+        match states.get(&here.id()) {
+            Some(RuntimeState::Open { route, .. }) if route.calls.is_connected() => {
+                Some(Arc::clone(route))
+            }
+            _ => {
+                self.connect_if_due(states, here, background);
+                None
+            }
+        }
+    }
+
+    /// Counts one more command of a runtime without a connection, and connects when it has sent
+    /// enough of them.
+    #[cold]
+    fn connect_if_due(
+        &self,
+        mut states: MutexGuard<'_, RuntimeStates<S>>,
+        here: &Handle,
+        background: &Route<S>,
+    ) {
+        let (route, calls_before) = match states.entry(here.id()) {
+            Entry::Occupied(mut state) => match state.get_mut() {
+                RuntimeState::Open { route, calls_before, .. } if route.calls.fell_silent() => {
+                    let more = calls_before.saturating_mul(CALLS_AFTER_SILENCE);
+                    let calls_before = more.min(MOST_CALLS_BEFORE);
+                    state.insert(RuntimeState::Wanted { calls: 1, calls_before });
+                    return;
+                }
+                RuntimeState::Open { route, calls_before, .. } => {
+                    let route = (Arc::clone(route), *calls_before);
+                    state.insert(RuntimeState::Opening);
+                    route
+                }
+                RuntimeState::Wanted { calls, calls_before } if *calls < *calls_before => {
+                    *calls += 1;
+                    return;
+                }
+                // The connection of the background thread shows whether the server refuses this
+                // client.
+                RuntimeState::Wanted { .. } if !background.calls.is_connected() => return,
+                RuntimeState::Wanted { calls_before, .. } => {
+                    let calls_before = *calls_before;
+                    state.insert(RuntimeState::Opening);
+                    (Arc::new(background.on(here)), calls_before)
+                }
+                RuntimeState::Opening | RuntimeState::Closed => return,
+            },
+            Entry::Vacant(state) => {
+                state.insert(RuntimeState::Wanted { calls: 1, calls_before: CALLS_BEFORE });
+                if states.len() > MOST_RUNTIMES {
+                    // Most of these runtimes have ended since; their end is not reported.
+                    states.retain(|_, state| !matches!(state, RuntimeState::Wanted { .. }));
+                }
+                return;
+            }
+        };
+        drop(states);
+        self.connect_on(route, here, calls_before);
+    }
+
+    fn connect_on(&self, route: Arc<Route<S>>, home: &Handle, calls_before: u32) {
+        let states = Arc::downgrade(&self.states);
+        let opening = Opening { states, id: home.id(), calls_before, has_entry: true };
+        home.spawn(opening.stay(route, self.over.clone()));
+    }
+}
+
+/// Keeps the entry of a runtime for as long as the runtime lives, or until another takes its place.
+struct Opening<S: Source> {
+    states: Weak<Mutex<RuntimeStates<S>>>,
+    id: runtime::Id,
+    calls_before: u32,
+    has_entry: bool,
+}
+
+impl<S: Source> Opening<S> {
+    /// Connects, and stays until the connection is given up, or the runtime or the node ends.
+    async fn stay(mut self, route: Arc<Route<S>>, over: CancellationToken) {
+        let end = over.child_token();
+        // Without I/O or time a connect panics: it runs in a task of its own, so the panic does no
+        // harm.
+        let state = match route.calls.make().await {
+            Some(Ok(_)) => {
+                let kept = end.clone().drop_guard();
+                RuntimeState::Open { route, calls_before: self.calls_before, _end: kept }
+            }
+            Some(Err(_)) => return,
+            None => RuntimeState::Closed,
+        };
+        if let Some(states) = self.states.upgrade() {
+            states.lock().insert(self.id, state);
+        }
+        end.cancelled().await;
+        self.has_entry = false;
+    }
+}
+
+impl<S: Source> Drop for Opening<S> {
+    fn drop(&mut self) {
+        if let Some(states) = self.states.upgrade().filter(|_| self.has_entry) {
+            let state = states.lock().remove(&self.id);
+            drop(state);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! Calls that re-enter a hold of their task.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::{Held, HoldLink, ReentrantCall, Relation};
+use crate::engine::Engine;
+use crate::error::LockError;
+use crate::hold::{Turn, Turns};
+use crate::kind::Kind;
+use crate::options::Wait;
+
+/// A call that re-entered a hold, until it is done.
+#[derive(Debug)]
+pub(crate) struct Reentry {
+    link: Arc<HoldLink>,
+    _turn: Turn,
+}
+
+/// A call that waits until its siblings are done.
+pub(crate) struct Entering(Pin<Box<dyn Future<Output = Result<Reentry, LockError>> + Send + Sync>>);
+
+impl Future for Entering {
+    type Output = Result<Reentry, LockError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx)
+    }
+}
+
+impl fmt::Debug for Entering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entering").finish_non_exhaustive()
+    }
+}
+
+impl Reentry {
+    pub(crate) fn link(&self) -> &Arc<HoldLink> {
+        &self.link
+    }
+}
+
+impl Drop for Reentry {
+    /// Before its turn ends.
+    fn drop(&mut self) {
+        if let Some(call) = self.link.reentry() {
+            call.is_over.store(true, Ordering::Release);
+        }
+    }
+}
+
+impl Held {
+    /// Fails for a call of a kind that cannot run inside of the hold, and would wait for it. `key`:
+    /// what the call wants.
+    pub(crate) fn check_kind(&self, kind: Kind, key: &str) -> Result<(), LockError> {
+        if kind.may_run_inside(self.parent.hold.claim.kind) {
+            return Ok(());
+        }
+        Err(LockError::AlreadyHeld { key: key.to_owned(), with: Vec::new() })
+    }
+
+    /// Re-enters if no sibling is inside of the hold.
+    pub(crate) fn enter_now(&self) -> Option<Reentry> {
+        self.parent.children().try_take().map(|turn| self.reenter(turn))
+    }
+
+    /// Re-enters once the siblings that came before are done. The timer runs on the executor, so
+    /// that neither a sibling that is not polled nor a caller without timers prolongs the wait.
+    pub(crate) fn wait_for_turn(self, engine: &Arc<Engine>, wait: Wait, key: &str) -> Entering {
+        let (engine, key) = (Arc::clone(engine), key.to_owned());
+        Entering(Box::pin(tokio::task::unconstrained(async move {
+            let (executor, clock) = (engine.executor(), engine.clock());
+            let started = clock.now();
+            let hold = Arc::clone(&self.parent.hold);
+            let mut turn = pin!(self.parent.children().take());
+            let (mut over, mut time_up) = (pin!(hold.over()), pin!(executor.alarm(limit(wait))?));
+            let mut shutdown = pin!(engine.shutdowns().begins());
+            poll_fn(|cx| {
+                if let Poll::Ready(Some(turn)) = turn.as_mut().poll(cx) {
+                    return Poll::Ready(Ok(self.reenter(turn)));
+                }
+                if let (Poll::Ready(()), Err(ended)) = (over.as_mut().poll(cx), hold.check()) {
+                    return Poll::Ready(Err(ended));
+                }
+                if shutdown.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Err(LockError::ShuttingDown { key: key.clone() }));
+                }
+                if time_up.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                let (key, waited) = (key.clone(), clock.now().since(started));
+                Poll::Ready(Err(LockError::TurnTaken { key, waited }))
+            })
+            .await
+        })))
+    }
+
+    fn reenter(&self, turn: Turn) -> Reentry {
+        let hold = Arc::clone(&self.parent.hold);
+        let call = ReentrantCall {
+            parent: Arc::clone(self.parent.base()),
+            children: Turns::default(),
+            is_over: AtomicBool::new(false),
+        };
+        Reentry { link: Arc::new(HoldLink { hold, call: Relation::Reentry(call) }), _turn: turn }
+    }
+}
+
+/// When the time of a call is up that waits for its turn; `None`: at once.
+fn limit(wait: Wait) -> Option<Duration> {
+    match wait {
+        Wait::AtMost(limit) => Some(limit),
+        Wait::Never => None,
+        Wait::Forever => Some(Duration::MAX),
+    }
+}

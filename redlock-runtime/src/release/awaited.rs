@@ -1,0 +1,84 @@
+//! Releases whose caller awaits them, for the outcome or for a while.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::task::{InlineRelease, ReleaseTask, inline, patience};
+use crate::backend::{Fault, Found, LockBackend};
+use crate::background_thread;
+use crate::error::NodeErrorKind;
+use crate::state::Released;
+
+impl InlineRelease {
+    /// What the answer to the release means for a caller who awaits the outcome.
+    pub(super) fn conclude(mut self, answer: Result<Found, Fault>) -> Conclusion {
+        match answer {
+            Err(silence) if self.may_be_undriven(&silence) => {
+                let (reply, told) = oneshot::channel();
+                self.hand_over(Some(&silence), Some(reply));
+                Conclusion::Later { told, silence }
+            }
+            answer => Conclusion::Now(self.settle(answer)),
+        }
+    }
+
+    /// Perhaps it was not the server that was silent: a caller who blocks its runtime while it
+    /// waits keeps that runtime from driving its connection.
+    fn may_be_undriven(&self, fault: &Fault) -> bool {
+        let is_local = self.task().is_some_and(|task| !task.engine.is_embedded());
+        let is_silence = fault.nodes.iter().all(|node| node.kind() == NodeErrorKind::NoReply);
+        is_local && is_silence && !fault.is_final
+    }
+}
+
+/// What has become of an awaited release.
+pub(super) enum Conclusion {
+    Now(Result<Released, Fault>),
+    /// The background finds out after the `silence` of a connection of the caller's runtime.
+    Later {
+        told: oneshot::Receiver<Result<Released, Fault>>,
+        silence: Fault,
+    },
+}
+
+impl Conclusion {
+    pub(super) async fn outcome(self) -> Result<Released, Fault> {
+        match self {
+            Self::Now(outcome) => outcome,
+            Self::Later { told, silence } => told.await.unwrap_or(Err(silence)),
+        }
+    }
+}
+
+/// Sends one release for a caller who has no need of the answer, and awaits it for a while. Then
+/// the background has the release. The timer works while the caller blocks its runtime.
+pub(crate) fn awaited_for_a_while(
+    task: ReleaseTask,
+    route: Arc<dyn LockBackend>,
+) -> impl Future<Output = Result<Released, Fault>> + Send + 'static {
+    let patience = patience(&task.engine);
+    let released = inline(task, route);
+    async move {
+        let within = {
+            let timer = background_thread::handle();
+            let _timer = timer.as_ref().ok().map(Handle::enter);
+            timeout(patience, released)
+        };
+        within.await.unwrap_or(Ok(Released::Released))
+    }
+}
+
+/// The same for a caller who awaits the outcome: what the background finds counts after a silence.
+pub(crate) fn awaited(
+    task: ReleaseTask,
+    route: Arc<dyn LockBackend>,
+) -> impl Future<Output = Result<Released, Fault>> + Send + 'static {
+    let release = InlineRelease::new(task);
+    async move {
+        let answer = release.send(&*route).await;
+        release.conclude(answer).outcome().await
+    }
+}
