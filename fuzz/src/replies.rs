@@ -18,8 +18,8 @@ pub fn check(data: &[u8]) {
     let was_released = known || value == Value::Int(2);
     assert_eq!(backend::released(&value).is_some(), was_released, "{value:?}");
     let _ = backend::queued(&value);
-    if let Some(AllAcquired::Refused { place, .. }) = backend::of_others(&value, leases) {
-        assert!(place < leases, "{value:?}");
+    if let Some(AllAcquired::Refused { key_index, .. }) = backend::of_others(&value, leases) {
+        assert!(key_index < leases, "{value:?}");
     }
 }
 
