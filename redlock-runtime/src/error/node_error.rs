@@ -169,7 +169,8 @@ pub enum NodeErrorKind {
     OtherClock,
     /// The reply made no sense.
     Protocol,
-    /// Any other error reply.
+    /// Any other error reply. If Redis does not give it itself, it may be that of a proxy, and the
+    /// command may have been carried out.
     Refused,
 }
 
@@ -237,7 +238,7 @@ impl NodeErrorKind {
             Self::Duplicate => "name each server once; two databases of a server are one server",
             Self::OtherClock => "give each test a store of its own: `.memory()` on the builder",
             Self::Protocol => "is this a redis server?",
-            Self::Refused => "the server's log may say more",
+            Self::Refused => "the log of the server, or of a proxy before it, may say more",
         }
     }
 }
