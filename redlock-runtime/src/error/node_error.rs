@@ -46,6 +46,10 @@ impl NodeError {
     /// What to do about it.
     fn advice(&self) -> &'static str {
         match self.kind {
+            NodeErrorKind::Authentication if self.message.starts_with("DENIED") => {
+                "the server is in protected mode, in which it serves its own machine only: give it \
+                 a password (`requirepass`, or an ACL user) and put that into the URL"
+            }
             NodeErrorKind::Authentication if !self.message.contains("NOAUTH") => {
                 "the server refused this user or password: is it escaped in the URL (`%40` for \
                  `@`), and does the server have one?"

@@ -77,7 +77,7 @@ fn is_refusal(kind: NodeErrorKind, error: &RedisError) -> bool {
         // No connection was there to send the command over.
         NodeErrorKind::Unreachable => error.kind() == ErrorKind::ClusterConnectionNotFound,
         NodeErrorKind::Refused => match code(error) {
-            Some("FENCE" | "NOSCRIPT" | "EXECABORT" | "DENIED" | "NOPROTO") => true,
+            Some("FENCE" | "NOSCRIPT" | "EXECABORT" | "NOPROTO") => true,
             Some("ERR") => NOT_RUN.iter().any(|words| detail(error).starts_with(words)),
             _ => false,
         },
@@ -138,7 +138,7 @@ fn kind(error: &RedisError) -> NodeErrorKind {
         _ => {}
     }
     match code(error) {
-        Some("NOAUTH" | "WRONGPASS") => NodeErrorKind::Authentication,
+        Some("NOAUTH" | "WRONGPASS" | "DENIED") => NodeErrorKind::Authentication,
         Some("NOPERM") => NodeErrorKind::NoPermission,
         Some("LOADING") => NodeErrorKind::Loading,
         Some("BUSY") => NodeErrorKind::Busy,

@@ -11,6 +11,7 @@ pub(crate) mod replicas;
 pub(crate) mod scripted;
 pub(crate) mod shared;
 pub(crate) mod source;
+pub(crate) mod unasked;
 
 pub(crate) use address::check_url;
 pub(crate) use batching::Batching;
