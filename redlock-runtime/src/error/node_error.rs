@@ -43,6 +43,11 @@ impl NodeError {
         self.message.push_str(more);
     }
 
+    /// No login was given where the server wants one.
+    fn is_login_missing(&self) -> bool {
+        ["NOAUTH", "Authentication required"].iter().any(|words| self.message.contains(words))
+    }
+
     /// What to do about it.
     fn advice(&self) -> &'static str {
         match self.kind {
@@ -50,7 +55,7 @@ impl NodeError {
                 "the server is in protected mode, in which it serves its own machine only: give it \
                  a password (`requirepass`, or an ACL user) and put that into the URL"
             }
-            NodeErrorKind::Authentication if !self.message.contains("NOAUTH") => {
+            NodeErrorKind::Authentication if !self.is_login_missing() => {
                 "the server refused this user or password: is it escaped in the URL (`%40` for \
                  `@`), and does the server have one?"
             }

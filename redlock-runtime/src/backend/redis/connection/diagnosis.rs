@@ -151,8 +151,17 @@ fn kind(error: &RedisError) -> NodeErrorKind {
         Some("MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "CROSSSLOT") => NodeErrorKind::Cluster,
         _ if detail(error).contains("max number of clients") => NodeErrorKind::TooManyClients,
         _ if is_acl_failure(detail(error)) => NodeErrorKind::NoPermission,
-        // Of a refused `SELECT`, the client library leaves the code out.
-        _ if detail(error).starts_with("Redis is busy running") => NodeErrorKind::Busy,
+        _ => without_code(detail(error)),
+    }
+}
+
+/// Of a refused `SELECT`, the client library leaves the code out.
+fn without_code(detail: &str) -> NodeErrorKind {
+    match detail {
+        _ if detail.starts_with("Redis is busy running") => NodeErrorKind::Busy,
+        _ if detail.starts_with("Redis is loading") => NodeErrorKind::Loading,
+        _ if detail.starts_with("Authentication required") => NodeErrorKind::Authentication,
+        _ if detail.contains("no permissions to run the") => NodeErrorKind::NoPermission,
         _ => NodeErrorKind::Refused,
     }
 }

@@ -183,6 +183,29 @@ fn too_few_replicas_are_told_with_the_option_that_asks_for_them() {
     assert!(text.contains("`min_replicas`") && !text.contains("min-replicas"), "{text}");
 }
 
+/// The client library leaves the code out.
+#[test]
+fn a_refused_database_is_told_as_what_it_is() {
+    for (detail, kind) in [
+        ("Authentication required.", Authentication),
+        ("Redis is loading the dataset in memory", Loading),
+        ("Redis is busy running a script", Busy),
+        ("User locks has no permissions to run the 'select' command", NoPermission),
+        ("this user has no permissions to run the 'select' command", NoPermission),
+        ("DB index is out of range", Refused),
+    ] {
+        let error = RedisError::from((
+            ErrorKind::Server(deadpool_redis::redis::ServerErrorKind::ResponseError),
+            "Redis server refused to switch database",
+            detail.to_owned(),
+        ));
+        let told = diagnose("n", &error);
+        assert_eq!((told.error.kind(), told.may_have_run()), (kind, false), "{detail}");
+    }
+    let missing = said("ERR Authentication required.").error.to_string();
+    assert!(missing.contains("put user and password into the URL"), "{missing}");
+}
+
 #[test]
 fn what_a_server_repeats_of_a_login_is_not_told() {
     let words = "ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'u' 'secret' ";
