@@ -48,6 +48,12 @@ impl NodeError {
         ["NOAUTH", "Authentication required"].iter().any(|words| self.message.contains(words))
     }
 
+    /// No server of a cluster could be reached, perhaps but for those that the client was told of.
+    fn is_cut_off_cluster(&self) -> bool {
+        let is_connected = self.kind == NodeErrorKind::NoReply && self.message.contains("no reply");
+        self.node.starts_with("cluster ") && !is_connected
+    }
+
     /// What to do about it.
     fn advice(&self) -> &'static str {
         match self.kind {
@@ -58,6 +64,11 @@ impl NodeError {
             NodeErrorKind::Authentication if !self.is_login_missing() => {
                 "the server refused this user or password: is it escaped in the URL (`%40` for \
                  `@`), and does the server have one?"
+            }
+            NodeErrorKind::Unreachable | NodeErrorKind::NoReply if self.is_cut_off_cluster() => {
+                "a cluster is reached at the addresses that its servers announce \
+                 (`CLUSTER SLOTS`, `cluster-announce-ip`): are they running, and can they be \
+                 reached from here?"
             }
             NodeErrorKind::NoReplicas if !self.message.contains("NOREPLICAS") => {
                 "bring the replicas back, or lower `min_replicas` of this client"

@@ -127,15 +127,24 @@ fn read(url: &str, tls: Option<&Tls>) -> Result<ConnectionInfo, LockError> {
     }
 }
 
-fn name(info: &ConnectionInfo) -> String {
+/// What errors call the node: its address without credentials.
+pub(crate) fn name(info: &ConnectionInfo) -> String {
     let scheme = match info.addr() {
         ConnectionAddr::TcpTls { .. } => "rediss",
         ConnectionAddr::Unix(_) => "unix",
         _ => "redis",
     };
+    let address = match info.addr() {
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. }
+            if host.contains(':') =>
+        {
+            format!("[{host}]:{port}")
+        }
+        other => other.to_string(),
+    };
     match info.redis_settings().db() {
-        0 => format!("{scheme}://{}", info.addr()),
-        db => format!("{scheme}://{}/{db}", info.addr()),
+        0 => format!("{scheme}://{address}"),
+        db => format!("{scheme}://{address}/{db}"),
     }
 }
 

@@ -44,6 +44,7 @@ fn what_is_no_password_is_shown() {
 fn the_name_of_a_node_begins_with_its_scheme() {
     let name = |url| name(&parse(url, None).unwrap());
     assert_eq!(name("valkey://h"), "redis://h:6379");
+    assert_eq!(name("redis://[::1]:17399/2"), "redis://[::1]:17399/2");
     assert_eq!(name("redis+unix:///run/redis.sock"), "unix:///run/redis.sock");
     #[cfg(feature = "tls")]
     assert_eq!(name("valkeys://h"), "rediss://h:6379");
