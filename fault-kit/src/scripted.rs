@@ -73,6 +73,8 @@ pub const EXECABORT: Reply =
     error("EXECABORT", "-EXECABORT Transaction discarded because of previous errors.\r\n");
 /// An error without a code of its own.
 pub const PLAIN_ERR: Reply = error("ERR", "-ERR something new went wrong\r\n");
+/// What a proxy says whose connection to the server broke.
+pub const UPSTREAM_FAILURE: Reply = error("upstream", "-upstream failure\r\n");
 /// What an older server says to a new command.
 pub const UNKNOWN_COMMAND: Reply = error("ERR", "-ERR unknown command\r\n");
 /// No connection is free.

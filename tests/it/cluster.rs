@@ -274,6 +274,12 @@ async fn a_cluster_is_one_place_and_no_part_of_a_quorum() {
     assert!(refused(two).await.contains("stands alone"));
     let guarded = Redlock::builder().cluster([url]).restart_guard(true);
     assert!(refused(guarded).await.contains("`restart_guard`"));
+    let numbered = Redlock::builder().cluster([url, "redis://:s3cret@127.0.0.1:1/2"]);
+    let error = refused(numbered).await;
+    assert!(error.contains("redis://127.0.0.1:1/2` names a database"), "{error}");
+    assert!(!error.contains("s3cret"), "{error}");
+    let away = Redlock::builder().cluster([url]).build().await.unwrap_err().to_string();
+    assert!(away.contains("`cluster-announce-ip`"), "{away}");
     let none: [&str; 0] = [];
     assert!(refused(Redlock::builder().cluster(none)).await.contains("names no server"));
 }

@@ -8,7 +8,7 @@ use redlock::{LeaseState, LockError, LostReason, NodeErrorKind as Kind, Redlock,
 use crate::fault_kit::{
     LONG, NOISE, Steps, assert_unavailable, client, each, node_error, nothing_left,
 };
-use crate::support::proxy::{Then, command};
+use crate::support::proxy::{Then, command, contains};
 use crate::support::scripted::{self as says, Reply, Scripted};
 use crate::support::{Raw, Server, capture, eventually, ms, secs};
 
@@ -23,8 +23,11 @@ enum Once {
     Repaired,
     /// Nothing but a person can help.
     Final,
+    /// The same for an acquire; but nobody knows whether it was carried out, so that it is cleaned
+    /// up, and a release is repeated.
+    Doubtful,
 }
-use Once::{Final, Repaired, Retried};
+use Once::{Doubtful, Final, Repaired, Retried};
 
 #[derive(Clone)]
 struct Case {
@@ -59,7 +62,9 @@ fn table() -> Vec<(&'static str, Case)> {
         of(says::NOPERM, Kind::NoPermission, Final, true),
         of(says::WRONGTYPE, Kind::WrongType, Final, true),
         of(says::EXECABORT, Kind::Refused, Final, true),
-        of(says::PLAIN_ERR, Kind::Refused, Final, true),
+        of(says::PLAIN_ERR, Kind::Refused, Doubtful, true),
+        of(says::UPSTREAM_FAILURE, Kind::Refused, Doubtful, true),
+        of(says::UNKNOWN_COMMAND, Kind::Refused, Final, true),
         of(says::MAX_CLIENTS, Kind::TooManyClients, Retried, false),
         of(says::GARBAGE, Kind::Protocol, Repaired, false),
         of(says::WRONG_SHAPE, Kind::Protocol, Retried, false),
@@ -116,10 +121,16 @@ async fn acquire_survives_what_passes_and_reports_what_does_not() {
         let wait = if case.once == Repaired { Wait::Never } else { Wait::AtMost(LONG) };
         let outcome = site.redlock.lock("k").wait(wait).acquire().await;
         assert_eq!(hits.count(), 1);
-        if case.once == Final {
+        let is_final = matches!(case.once, Final | Doubtful);
+        if is_final {
             let error = outcome.map(drop).unwrap_err();
             site.assert_named(&error, case.kind);
-            assert_eq!(site.scripted.proxy.count("EVALSHA"), 1, "it was tried again");
+            if case.once == Doubtful {
+                let has_cleaned_up = || async { site.scripted.proxy.count("EVALSHA") > 1 };
+                eventually(secs(10), has_cleaned_up).await;
+            } else {
+                assert_eq!(site.scripted.proxy.count("EVALSHA"), 1, "it was tried again");
+            }
         } else {
             let guard = outcome.unwrap();
             assert_eq!(site.raw.get(&site.key()).await.as_deref(), Some(guard.owner()));
@@ -127,7 +138,7 @@ async fn acquire_survives_what_passes_and_reports_what_does_not() {
         }
         // Renewals have a connection of their own, which is not made before one is due.
         let made = site.scripted.proxy.connections() - before;
-        let is_replaced = !case.keeps && case.once != Final;
+        let is_replaced = !case.keeps && !is_final;
         // On a busy machine a second attempt to connect joins the first one.
         let expected = if is_replaced { 1..=2 } else { 0..=0 };
         assert!(expected.contains(&made), "{made} connections made");
@@ -162,6 +173,8 @@ async fn acquire_gives_up_when_its_wait_is_over() {
         let tries = site.scripted.proxy.count("EVALSHA");
         let is_expected = match case.once {
             Final => tries == 1,
+            // Its clean-up is sent, too.
+            Doubtful => tries >= 1,
             Retried | Repaired => tries >= 2,
         };
         assert!(is_expected, "{tries} tries");
@@ -241,7 +254,7 @@ async fn a_release_that_failed_once_goes_on_in_the_background() {
                     "{outcome:?}"
                 );
             }
-            Retried => site.assert_named(&outcome.unwrap_err(), case.kind),
+            Retried | Doubtful => site.assert_named(&outcome.unwrap_err(), case.kind),
             Final => {
                 site.assert_named(&outcome.unwrap_err(), case.kind);
                 assert_eq!(site.redlock.shutdown(NOISE).await, 0);
@@ -272,6 +285,55 @@ async fn a_release_that_keeps_failing_is_reported_and_left_to_the_lease() {
         nothing_left(&site.raw, &site.prefix, secs(2) + NOISE).await;
     })
     .await;
+}
+
+/// As Envoy and twemproxy do when the connection to their server broke, or a limit passed.
+#[tokio::test]
+async fn what_ran_behind_the_error_of_a_proxy_is_cleaned_up() {
+    for reply in [says::UPSTREAM_FAILURE, says::PLAIN_ERR] {
+        let site = Site::new().await;
+        let lock = || site.redlock.lock("k").wait(Wait::Never).expire(secs(60));
+        let hits = site.scripted.replace_next(&["EVALSHA"], reply);
+        let error = lock().acquire().await.map(drop).unwrap_err();
+        assert_eq!(hits.count(), 1);
+        site.assert_named(&error, Kind::Refused);
+        nothing_left(&site.raw, &site.prefix, secs(10)).await;
+        // The release has freed the lock, and the second one finds nothing.
+        let guard = lock().acquire().await.unwrap();
+        site.scripted.replace_next(&["EVALSHA"], reply);
+        site.assert_named(&guard.release().await.unwrap_err(), Kind::Refused);
+        nothing_left(&site.raw, &site.prefix, secs(10)).await;
+        // One that the proxy has not passed on is sent again.
+        let guard = lock().acquire().await.unwrap();
+        site.scripted.answer_next(&["EVALSHA"], reply);
+        site.assert_named(&guard.release().await.unwrap_err(), Kind::Refused);
+        nothing_left(&site.raw, &site.prefix, secs(10)).await;
+        assert_eq!(site.redlock.shutdown(secs(5)).await, 0);
+    }
+}
+
+/// The entry that stays would have the lock for a second in which no process holds it.
+#[tokio::test]
+async fn an_entry_behind_the_error_of_a_proxy_leaves_the_queue() {
+    let site = Site::new().await;
+    let rival = Redlock::builder().url(Server::shared().await.url()).prefix(site.prefix.clone());
+    let guard = rival.build().await.unwrap().lock("k").acquire().await.unwrap();
+    // From then on the server knows the scripts.
+    let refused = site.redlock.lock("k").wait(ms(300)).acquire().await;
+    assert!(matches!(refused, Err(LockError::Timeout { .. })));
+    let queue = format!("{{{}}}:queue", site.key());
+    eventually(secs(10), || async { site.raw.pttl(&queue).await.is_none() }).await;
+    let failed = Then::Replace(says::UPSTREAM_FAILURE.wire.as_bytes().to_vec());
+    let hits = site.scripted.proxy.when(contains(&queue), failed);
+    let call = site.redlock.lock("k").wait(LONG);
+    let waiter = tokio::spawn(async move { call.acquire().await.map(drop) });
+    hits.fired().await;
+    let enqueued = Instant::now();
+    eventually(secs(10), || async { site.raw.pttl(&queue).await.is_none() }).await;
+    assert!(enqueued.elapsed() < secs(50), "the entry stayed until the queue ended by itself");
+    assert!(!waiter.is_finished());
+    assert_eq!(guard.release().await, Ok(Released::Released));
+    assert_eq!(waiter.await.unwrap(), Ok(()));
 }
 
 #[tokio::test]

@@ -24,6 +24,20 @@ fn on(masters: &[Server], prefix: &str) -> RedlockBuilder {
     Redlock::builder().urls(urls).prefix(prefix).reply_timeout(secs(20))
 }
 
+/// The check does not need the guard: servers that lose nothing are used without one.
+#[tokio::test]
+async fn one_server_under_two_addresses_is_an_error_of_build_also_without_the_guard() {
+    let masters = [Server::start().await, Server::start().await];
+    for is_guarded in [true, false] {
+        let twice = [masters[0].url(), masters[1].url(), format!("{}/2", masters[0].url())];
+        let builder = Redlock::builder().urls(twice).restart_guard(is_guarded);
+        let error = builder.reply_timeout(secs(20)).build().await.unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, LockError::Config { .. }), "{text}");
+        assert!(text.contains("/2: ") && text.contains("leads to the same server"), "{text}");
+    }
+}
+
 /// Holds the lock on the first two servers only: the third one is empty and back again.
 async fn hold_two(masters: &[Server], redlock: &Redlock) -> LockGuard {
     masters[2].kill9();

@@ -77,6 +77,19 @@ async fn the_documented_user_is_enough() {
     assert!(warnings.is_empty(), "{warnings:?}");
 }
 
+/// A URL with the number of a database needs one word more.
+#[tokio::test]
+async fn the_documented_user_of_a_database_is_enough() {
+    let line = user("acl");
+    let (less, enough) = (server(&line).await, server(&format!("{line} +select")).await);
+    let numbered = |server: &Server| format!("{}/2", url(server));
+    let error = Redlock::connect(numbered(&less)).await.unwrap_err();
+    let LockError::Unavailable { nodes, .. } = &error else { panic!("{error}") };
+    assert_eq!(nodes[0].kind(), NodeErrorKind::NoPermission, "{error}");
+    let redlock = Redlock::connect(numbered(&enough)).await.unwrap();
+    redlock.lock("stock-42").run(async {}).await.unwrap();
+}
+
 /// Readers, writers and permits of a user with the words that they need besides.
 #[tokio::test]
 async fn the_documented_user_of_readers_and_permits_is_enough() {

@@ -204,7 +204,9 @@ async fn an_acquire_is_tried_again_as_on_a_server() {
             site.take_count();
             let acquired = redlock.lock("k").wait(ms(1500)).acquire().await;
             let outcome = acquired.as_ref().map_or_else(told, |_| "granted".to_owned());
-            outcomes.push((outcome, site.take_count() > 1));
+            // The clean-up behind an error that may be that of a proxy is a command, too.
+            let is_cleaned_up = matches!(fault, Fault::Refused(Kind::Refused, _));
+            outcomes.push((outcome, site.take_count() > 1 && !is_cleaned_up));
         }
         assert_eq!(outcomes[0], outcomes[1]);
         let is_final = matches!(fault, Fault::Refused(kind, _) if is_for_a_person(kind));

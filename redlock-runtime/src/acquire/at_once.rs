@@ -81,6 +81,9 @@ impl AtOnce<'_> {
             Err(fault) if !fault.is_unknown => return None,
             Err(fault) => {
                 clean_up(self.engine, &claims);
+                if fault.is_final {
+                    return None;
+                }
                 observed.failed(fault, sent);
                 0
             }

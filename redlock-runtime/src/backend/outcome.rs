@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use super::tokens::FencingTokens;
-use crate::error::NodeError;
+use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 use crate::state::LostReason;
 
@@ -77,13 +77,20 @@ impl Found {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) nodes: Vec<NodeError>,
-    /// The command may have been carried out: no reply came.
+    /// The command may have been carried out: no reply came, or an error that proves nothing.
     pub(crate) is_unknown: bool,
     /// Retrying cannot help before a person has changed something.
     pub(crate) is_final: bool,
 }
 
 impl Fault {
+    /// Would a release that is repeated meet the same fault? A proxy whose error is not one of
+    /// Redis' may have lost its connection to the server, and have another one the next time.
+    pub(crate) fn ends_releases(&self) -> bool {
+        let may_be_of_proxy = |node: &NodeError| node.kind() == NodeErrorKind::Refused;
+        self.is_final && !(self.is_unknown && self.nodes.iter().any(may_be_of_proxy))
+    }
+
     /// What each node said, in one line.
     pub(crate) fn nodes_text(&self) -> String {
         self.nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")

@@ -128,6 +128,12 @@ pub(crate) trait QuorumMember: LockBackend {
     /// command.
     fn memory_since(&self) -> Option<MemorySince>;
 
+    /// Names the process that answers; `None`: it is not known. Two members with the same name are
+    /// one server.
+    fn run_id(&self) -> Option<Arc<str>> {
+        self.memory_since().map(|memory_since| memory_since.run_id)
+    }
+
     /// The server's clock minus ours; comparable between nodes only. As of its last answers: each
     /// answer to an acquire, a renewal or a question for the founders brings the server's time.
     /// `None`: there was none yet.

@@ -248,6 +248,10 @@ impl RedlockBuilder {
     /// Builds the client. Unless [`lazy`](Self::lazy), it connects, and checks the version of the
     /// server; an eviction policy that may evict locks is a warning event.
     ///
+    /// A runtime of tokio that sends many commands gets a connection of its own. It should have
+    /// timers and sockets (`enable_all`): one that lacks them works, but costs one panic, which the
+    /// library catches and a panic hook sees.
+    ///
     /// # Errors
     /// [`LockError::Config`] for options that cannot work, [`LockError::Unavailable`] when the
     /// server cannot be reached, refuses the login, is a replica, a sentinel, one server of a

@@ -157,7 +157,8 @@ impl RedlockBuilder {
     /// guard needs `+info` and a `run_id` in what INFO tells: a server that does not say who it is
     /// is not used. Errors of servers without a vote have the kind
     /// [`Quarantined`](crate::NodeErrorKind::Quarantined). One server under two addresses is an
-    /// error of [`build`](Self::build); a [`lazy`](Self::lazy) client gives it one vote.
+    /// error of [`build`](Self::build), with the guard and without it; a [`lazy`](Self::lazy)
+    /// client gives it one vote with the guard, and does not notice it without.
     ///
     /// ```no_run
     /// # async fn demo() -> Result<(), redlock::LockError> {

@@ -43,12 +43,32 @@ impl NodeError {
         self.message.push_str(more);
     }
 
+    /// No login was given where the server wants one.
+    fn is_login_missing(&self) -> bool {
+        ["NOAUTH", "Authentication required"].iter().any(|words| self.message.contains(words))
+    }
+
+    /// No server of a cluster could be reached, perhaps but for those that the client was told of.
+    fn is_cut_off_cluster(&self) -> bool {
+        let is_connected = self.kind == NodeErrorKind::NoReply && self.message.contains("no reply");
+        self.node.starts_with("cluster ") && !is_connected
+    }
+
     /// What to do about it.
     fn advice(&self) -> &'static str {
         match self.kind {
-            NodeErrorKind::Authentication if !self.message.contains("NOAUTH") => {
+            NodeErrorKind::Authentication if self.message.starts_with("DENIED") => {
+                "the server is in protected mode, in which it serves its own machine only: give it \
+                 a password (`requirepass`, or an ACL user) and put that into the URL"
+            }
+            NodeErrorKind::Authentication if !self.is_login_missing() => {
                 "the server refused this user or password: is it escaped in the URL (`%40` for \
                  `@`), and does the server have one?"
+            }
+            NodeErrorKind::Unreachable | NodeErrorKind::NoReply if self.is_cut_off_cluster() => {
+                "a cluster is reached at the addresses that its servers announce \
+                 (`CLUSTER SLOTS`, `cluster-announce-ip`): are they running, and can they be \
+                 reached from here?"
             }
             NodeErrorKind::NoReplicas if !self.message.contains("NOREPLICAS") => {
                 "bring the replicas back, or lower `min_replicas` of this client"
@@ -169,7 +189,8 @@ pub enum NodeErrorKind {
     OtherClock,
     /// The reply made no sense.
     Protocol,
-    /// Any other error reply.
+    /// Any other error reply. If Redis does not give it itself, it may be that of a proxy, and the
+    /// command may have been carried out.
     Refused,
 }
 
@@ -237,7 +258,7 @@ impl NodeErrorKind {
             Self::Duplicate => "name each server once; two databases of a server are one server",
             Self::OtherClock => "give each test a store of its own: `.memory()` on the builder",
             Self::Protocol => "is this a redis server?",
-            Self::Refused => "the server's log may say more",
+            Self::Refused => "the log of the server, or of a proxy before it, may say more",
         }
     }
 }

@@ -104,7 +104,7 @@ impl ReleaseTask {
             let now = clock.now();
             let pause = backoff::undone(failures, now.since(begun), fastrand::f64());
             let retry_at = now.plus(pause);
-            if fault.is_final || retry_at >= self.until {
+            if fault.ends_releases() || retry_at >= self.until {
                 return self.give_up(fault);
             }
             // The caller gets the fault at once; the background retries without it.
@@ -220,7 +220,7 @@ impl InlineRelease {
     }
 
     fn failed(&mut self, fault: Fault) -> Fault {
-        if !fault.is_final {
+        if !fault.ends_releases() {
             self.hand_over(Some(&fault), None);
         } else if let Some(task) = self.0.take() {
             task.give_up(fault.clone());

@@ -12,6 +12,7 @@ use super::server::Server;
 use crate::acquire::{Order, start};
 use crate::backend::LockBackend;
 use crate::client::Redlock;
+use crate::error::NodeErrorKind;
 use crate::handoff::Ownership;
 use crate::key::LockKey;
 use crate::kind::Kind;
@@ -45,6 +46,22 @@ fn on_a_local_connection(runtime: &Runtime) -> (Arc<Server>, Redlock, Ownership)
 /// Waits until nothing is on its way, on a runtime of its own.
 fn settled(redlock: &Redlock) {
     runtime().block_on(redlock.engine().pending.settled());
+}
+
+/// A proxy may have said so, whose connection to the server broke.
+#[test]
+fn a_release_that_ends_in_an_error_that_proves_nothing_goes_on_in_the_background() {
+    for (kind, goes_on) in [(NodeErrorKind::Refused, true), (NodeErrorKind::NoPermission, false)] {
+        let runtime = runtime();
+        let (server, redlock, ownership) = on_a_local_connection(&runtime);
+        server.next("release", [Fate::Refused(kind, true)]);
+        runtime.block_on(async { ownership.release_in_background(true).unwrap().await });
+        settled(&redlock);
+        assert_eq!(
+            (server.take_verbs().len() > 1, server.owner("k").is_none()),
+            (goes_on, goes_on)
+        );
+    }
 }
 
 #[test]

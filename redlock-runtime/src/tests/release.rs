@@ -77,6 +77,17 @@ async fn a_release_that_time_cannot_mend_is_given_up_and_told() {
     assert_eq!(redlock.shutdown(Duration::ZERO).await, 0);
 }
 
+/// A proxy may have said so, whose connection to the server broke.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_ends_in_an_error_that_proves_nothing_goes_on() {
+    let (redlock, fake) = fake();
+    fake.next_releases([Fate::Refused(NodeErrorKind::Refused, true); 3]);
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    assert!(matches!(guard.release().await, Err(LockError::Unavailable { .. })));
+    assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
+    assert_eq!(fake.store.owner("k"), None);
+}
+
 /// Of a node that is down nobody asks a hundred times a second that it free a lock.
 #[tokio::test(start_paused = true)]
 async fn the_pauses_between_the_tries_of_a_release_grow() {

@@ -77,6 +77,7 @@ async fn an_outcome_is_unknown_exactly_where_no_sensible_reply_came() {
     for (kind, is_unknown) in [
         (NodeErrorKind::NoReply, true),
         (NodeErrorKind::Protocol, true),
+        (NodeErrorKind::Refused, true),
         (NodeErrorKind::Unreachable, false),
         (NodeErrorKind::Loading, false),
     ] {

@@ -53,8 +53,9 @@ pub(crate) async fn meet<T>(
         Some(Fate::LostRequest) => no_reply(name, within).await,
         Some(Fate::Refused(kind, is_final)) => {
             let node = NodeError::new(name, kind, message(kind));
-            // A reply that makes no sense may follow a command that was carried out.
-            let is_unknown = kind == NodeErrorKind::Protocol;
+            // A reply that makes no sense may follow a command that was carried out, and an error
+            // that Redis does not know may be that of a proxy.
+            let is_unknown = matches!(kind, NodeErrorKind::Protocol | NodeErrorKind::Refused);
             Err(Fault { nodes: vec![node], is_unknown, is_final })
         }
         #[cfg(test)]

@@ -280,9 +280,11 @@ impl Quorum {
         if fit(&answers) < self.needed {
             return Err(tally::merge(&faults));
         }
-        let Some(guard) = &self.guard else { return Ok(()) };
-        guard.enroll(&self.members, self.needed, within).await?;
-        guard.duplicate().map_or(Ok(()), Err)
+        if let Some(guard) = &self.guard {
+            guard.enroll(&self.members, self.needed, within).await?;
+        }
+        let duplicate = self.members.iter().find_map(|member| member.twin(&self.members));
+        duplicate.map_or(Ok(()), Err)
     }
 }
 

@@ -80,7 +80,7 @@ impl Member {
                 let Some(member) = weak.upgrade() else { return };
                 match member.release_again(release(&claim, retain_until), within).await {
                     Ok(_) => failures = 0,
-                    Err(fault) if fault.is_final => return,
+                    Err(fault) if fault.ends_releases() => return,
                     Err(_) => failures += 1,
                 }
             }

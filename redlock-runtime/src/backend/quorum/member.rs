@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::founders;
 use crate::backend::{Cause, Fault, MemorySince, QuorumMember};
 use crate::clock::Moment;
-use crate::error::NodeErrorKind;
+use crate::error::{NodeError, NodeErrorKind};
 use crate::mutex::Mutex;
 
 /// How often a node that is down gets a command.
@@ -69,6 +69,16 @@ pub(crate) enum NodeAdmission {
 impl Member {
     pub(crate) fn new(number: usize, backend: Arc<dyn QuorumMember>) -> Arc<Self> {
         Arc::new(Self { number, backend, down: Mutex::new(None), memory: Mutex::default() })
+    }
+
+    /// A fault if its server is that of an earlier one of these `members`. One server has one vote.
+    pub(super) fn twin(&self, members: &[Arc<Self>]) -> Option<Fault> {
+        let own = self.backend.run_id()?;
+        let before = &members[..self.number];
+        let first = before.iter().find(|other| other.backend.run_id().as_ref() == Some(&own))?;
+        let message = format!("{} leads to the same server", first.backend.name());
+        let node = NodeError::new(self.backend.name(), NodeErrorKind::Duplicate, message);
+        Some(Fault { nodes: vec![node], is_unknown: false, is_final: false })
     }
 
     pub(crate) fn admit(&self) -> NodeAdmission {

@@ -189,21 +189,9 @@ impl RestartGuard {
         }
     }
 
-    /// A fault if two nodes are one server.
-    pub(crate) fn duplicate(&self) -> Option<Fault> {
-        self.group.get()?.members.iter().find_map(|member| self.twin(member))
-    }
-
-    /// Is the server of this node that of an earlier node? One server has one vote.
+    /// A fault if the server of this node is that of an earlier one.
     fn twin(&self, member: &Member) -> Option<Fault> {
-        let run_id =
-            |member: &Member| member.backend.memory_since().map(|memory_since| memory_since.run_id);
-        let own = run_id(member)?;
-        let before = &self.group.get()?.members[..member.number];
-        let first = before.iter().find(|other| run_id(other).as_ref() == Some(&own))?;
-        let message = format!("{} leads to the same server", first.backend.name());
-        let node = NodeError::new(member.backend.name(), NodeErrorKind::Duplicate, message);
-        Some(Fault { nodes: vec![node], is_unknown: false, is_final: false })
+        member.twin(&self.group.get()?.members)
     }
 
     /// Why this node has no vote now; `None`: it has one.

@@ -11,7 +11,7 @@ use super::clock::CLOCK;
 use super::commands::{by_kind, exclusive};
 use super::connection::{
     IdentifiedSource, LONGEST_SILENCE, Loan, MinReplicas, ReplicaConnections, SharedConnection,
-    Source, diagnose,
+    Source, diagnose, is_of_server,
 };
 use super::health::{OutageLog, Sample, ServerIdentity};
 use super::pending_undo::PendingUndos;
@@ -131,7 +131,8 @@ impl<S: Source> NodeCore<S> {
             let release = Release { may_be_queued, ..Release::of(&claim) };
             let call = by_kind::release(release, true);
             let given_up = loan.clone();
-            let mut sent = pin!(call.send(&mut loan));
+            let (mut was_cut, mut is_cut) = (false, false);
+            let mut sent = pin!(call.send(&mut loan, &mut was_cut));
             let mut reply = timeout(LONGEST_SILENCE, sent.as_mut()).await;
             if reply.is_err() {
                 // Callers that go away before their time is up do not notice that it is dead.
@@ -150,12 +151,12 @@ impl<S: Source> NodeCore<S> {
             if matches!(&reply, Ok(Err(error)) if kind(error) == NodeErrorKind::NoPermission) {
                 // The user may not use the queue of the lock: only the lock itself is released.
                 let (again, mut behind) = (by_kind::release(release, false), given_up.clone());
-                reply = timeout(claim.expire, again.send(&mut behind)).await;
+                reply = timeout(claim.expire, again.send(&mut behind, &mut is_cut)).await;
             }
             // What the release found does not matter here: the engine releases once more, on a
             // fresh connection. A refusal is an answer, too: nothing is left on its way.
             if let Ok(answer) = &reply
-                && answer.as_ref().err().is_none_or(is_of_server)
+                && answer.as_ref().err().is_none_or(|error| is_of_server(kind(error)))
             {
                 given_up.heard();
                 undo.answered();
@@ -166,21 +167,6 @@ impl<S: Source> NodeCore<S> {
 
 fn kind(error: &RedisError) -> NodeErrorKind {
     diagnose("", error).error.kind()
-}
-
-/// Does the error certainly come from the server? One without a code of its own may be that of a
-/// proxy, which has not passed the command on.
-fn is_of_server(error: &RedisError) -> bool {
-    matches!(
-        kind(error),
-        NodeErrorKind::NoPermission
-            | NodeErrorKind::ReadOnly
-            | NodeErrorKind::Busy
-            | NodeErrorKind::OutOfMemory
-            | NodeErrorKind::CannotPersist
-            | NodeErrorKind::NoReplicas
-            | NodeErrorKind::WrongType
-    )
 }
 
 /// A connection name must have no spaces, and ASCII only.

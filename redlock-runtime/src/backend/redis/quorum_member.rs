@@ -1,5 +1,6 @@
 //! A server as one of N nodes: since when it remembers, and its list of founders.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock::CLOCK;
@@ -16,6 +17,12 @@ impl<S: Source> QuorumMember for RedisNode<S> {
 
     fn memory_since(&self) -> Option<MemorySince> {
         self.route.core.identity.memory_since()
+    }
+
+    /// Without a restart guard, as of the check at startup.
+    fn run_id(&self) -> Option<Arc<str>> {
+        let guarded = self.memory_since().map(|memory_since| memory_since.run_id);
+        guarded.or_else(|| self.route.core.health.run_id())
     }
 
     fn clock_offset(&self) -> Option<ClockOffset> {

@@ -23,7 +23,7 @@ impl Scheduler {
                 while clock.now() < hold.server_end() {
                     let release = Release::of(&claim);
                     match client.backend.release(release, client.reply_timeout).await {
-                        Err(fault) if !fault.is_final => {}
+                        Err(fault) if !fault.ends_releases() => {}
                         _ => return,
                     }
                     let pause = backoff::failed(failures, fastrand::f64());

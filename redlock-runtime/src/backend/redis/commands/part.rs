@@ -20,12 +20,13 @@ pub(crate) enum Verb {
     Acquire,
 }
 
-/// The answer to a part of a batch.
+/// The answer to a part of a batch. `was_cut`: an earlier try of the command may have been carried
+/// out.
 pub(crate) enum PartAnswer {
     /// As if the command had left by itself.
-    Of(RedisResult<Value>),
-    /// It was not carried out: it has to be sent by itself.
-    Alone,
+    Of { reply: RedisResult<Value>, was_cut: bool },
+    /// It has to be sent by itself.
+    Alone { was_cut: bool },
 }
 
 impl Part {

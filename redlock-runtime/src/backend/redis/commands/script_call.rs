@@ -62,15 +62,21 @@ impl ScriptCall {
         }
     }
 
-    /// The script's reply, and how many replicas confirmed it, if that was requested.
+    /// The script's reply, and how many replicas confirmed it, if that was requested. `was_cut` is
+    /// set if it was sent a second time, and the first try may have been carried out.
     pub(crate) async fn send(
         &self,
         loan: &mut Loan<impl ConnectionLike + Clone + Send + Sync + 'static>,
+        was_cut: &mut bool,
     ) -> RedisResult<(Value, RedisResult<u32>)> {
-        if let Some(joined) = self.part().and_then(|part| loan.connection.join(part))
-            && let PartAnswer::Of(reply) = joined.await
-        {
-            return Ok((reply?, Ok(0)));
+        if let Some(joined) = self.part().and_then(|part| loan.connection.join(part)) {
+            match joined.await {
+                PartAnswer::Of { reply, was_cut: is_second } => {
+                    *was_cut |= is_second;
+                    return Ok((reply?, Ok(0)));
+                }
+                PartAnswer::Alone { was_cut: is_second } => *was_cut |= is_second,
+            }
         }
         // Boxed: the futures of all callers that wait for a batch would be larger.
         Box::pin(self.send_alone(loan)).await

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use deadpool_redis::redis::{RedisError, RedisResult, Value};
+use deadpool_redis::redis::{RedisResult, Value};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, Timeout, sleep, timeout_at};
 
 use super::failure::{Failure, no_connection, no_reply, nonsense, superseded};
 use super::script_call::ScriptCall;
 use crate::backend::redis::clock::CLOCK;
-use crate::backend::redis::connection::{Loan, SharedConnection, Source, diagnose};
+use crate::backend::redis::connection::{
+    Diagnosis, HasRun, Loan, SharedConnection, Source, diagnose,
+};
 use crate::backend::redis::health::OutageLog;
 use crate::clock::Moment;
 use crate::error::NodeErrorKind;
@@ -61,7 +63,7 @@ pub(crate) async fn send_script<S: Source, T>(
         };
         let mut sending = Sending { loan, is_over: false, on_abandoned: &on_abandoned };
         let sent = CLOCK.now();
-        match bounded(connection, deadline, call.send(&mut sending.loan)).await {
+        match bounded(connection, deadline, call.send(&mut sending.loan, &mut was_cut)).await {
             Ok(Ok(_)) if sending.loan.is_superseded() => break superseded(node),
             Ok(Ok((value, confirmed))) => {
                 sending.loan.heard();
@@ -76,9 +78,10 @@ pub(crate) async fn send_script<S: Source, T>(
                 return Ok(ScriptAnswer { found, was_cut, sent, confirmed, loan });
             }
             Ok(Err(error)) => {
-                sending.is_over = true;
-                let loan = &sending.loan;
-                if let Some(failure) = failed(health, connection, call, loan, &error, repeats) {
+                let (why, loan) = (diagnose(health.node(), &error), &sending.loan);
+                // Over a connection that is still there, a clean-up follows the command.
+                sending.is_over = why.has_run != HasRun::Perhaps;
+                if let Some(failure) = failed(health, connection, call, loan, why, repeats) {
                     break failure;
                 }
                 was_cut = true;
@@ -102,18 +105,17 @@ fn failed<S: Source>(
     connection: &SharedConnection<S>,
     call: &ScriptCall,
     loan: &Loan<S::Connection>,
-    error: &RedisError,
+    why: Diagnosis,
     repeats: u32,
 ) -> Option<Failure> {
-    let why = diagnose(health.node(), error);
-    let has_no_answer = why.broke || why.error.kind() == NodeErrorKind::Unreachable;
+    let has_no_answer = why.broke() || why.error.kind() == NodeErrorKind::Unreachable;
     if !has_no_answer {
         loan.heard();
     }
-    if why.broke {
+    if why.broke() {
         health.broke();
     }
-    let is_repeated = why.broke && call.may_repeat && repeats < S::REPEATS;
+    let is_repeated = why.broke() && call.may_repeat && repeats < S::REPEATS;
     // The client library of a cluster makes a broken connection anew by itself. If that has not
     // helped, the whole client is replaced.
     let mends_itself = is_repeated && !S::LEADS_TO_ONE;
@@ -121,7 +123,7 @@ fn failed<S: Source>(
         connection.failed(loan, &call.key());
     }
     let is_final = why.is_final && !is_passing::<S>(why.error.kind());
-    let may_have_run = why.broke || connection.repeats_unseen();
+    let may_have_run = why.may_have_run() || connection.repeats_unseen();
     (!is_repeated).then(|| Failure::new(why.error, may_have_run, is_final))
 }
 
@@ -171,7 +173,7 @@ pub(crate) fn is_passing<S: Source>(kind: NodeErrorKind) -> bool {
 /// A command that was sent.
 struct Sending<'a, C: Clone, F: Fn(Loan<C>)> {
     loan: Loan<C>,
-    /// The command was answered, or its connection broke.
+    /// It is known what became of the command, or its connection broke.
     is_over: bool,
     on_abandoned: &'a F,
 }
@@ -187,8 +189,8 @@ impl<C: Clone, F: Fn(Loan<C>)> Drop for Sending<'_, C, F> {
 /// The answer to a script.
 pub(crate) struct ScriptAnswer<T, C> {
     pub(crate) found: T,
-    /// The connection of an earlier try broke: that try may have been carried out, or may still
-    /// arrive.
+    /// The connection of an earlier try broke, or that try was answered with an error that proves
+    /// nothing: it may have been carried out, or may still arrive.
     pub(crate) was_cut: bool,
     pub(crate) sent: Moment,
     /// How many replicas have it, if that was requested.

@@ -255,7 +255,7 @@ mod tests {
 
         // The refusal is reported all the same.
         let both = diagnose("seed", &failed([refused(), broken(), broken()]).await);
-        assert!(!both.is_final && both.broke);
+        assert!(!both.is_final && both.broke());
         assert_eq!(both.error.kind(), crate::error::NodeErrorKind::Unreachable);
         let text = both.error.to_string();
         assert!(text.contains("another server refuses: no"), "{text}");

@@ -11,16 +11,43 @@ pub(crate) struct Diagnosis {
     pub(crate) error: NodeError,
     /// The connection can no longer be used, or leads to the wrong place.
     pub(crate) discard: bool,
-    /// The connection broke: the command may have been carried out.
-    pub(crate) broke: bool,
+    pub(crate) has_run: HasRun,
     /// Retrying cannot help.
     pub(crate) is_final: bool,
+}
+
+/// What an error says of its command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HasRun {
+    /// It was not carried out.
+    Not,
+    /// It may have been carried out.
+    Perhaps,
+    /// The connection broke: it may have been carried out.
+    Broke,
+}
+
+impl Diagnosis {
+    /// The connection broke.
+    pub(crate) fn broke(&self) -> bool {
+        self.has_run == HasRun::Broke
+    }
+
+    /// The command may have been carried out.
+    pub(crate) fn may_have_run(&self) -> bool {
+        self.has_run != HasRun::Not
+    }
 }
 
 pub(crate) fn diagnose(node: &str, error: &RedisError) -> Diagnosis {
     let kind = kind(error);
     let broke = error.is_io_error() || matches!(error.kind(), ErrorKind::Parse);
     let is_final = kind.is_final() || moved(error);
+    let has_run = match broke {
+        true => HasRun::Broke,
+        false if is_refusal(kind, error) => HasRun::Not,
+        false => HasRun::Perhaps,
+    };
     let discard = broke
         || matches!(
             kind,
@@ -31,7 +58,56 @@ pub(crate) fn diagnose(node: &str, error: &RedisError) -> Diagnosis {
         );
     let error = without_arguments(error);
     let said = NodeError::new(node, kind, message(&error)).caused_by(error);
-    Diagnosis { error: said, discard, broke, is_final }
+    Diagnosis { error: said, discard, has_run, is_final }
+}
+
+/// Does the error prove that the command was not carried out? Only an error that Redis itself gives
+/// before or instead of running a script does, and one of the scripts of this library. A proxy
+/// answers with errors of its own (`-upstream failure`, `-ERR Connection timed out`) when its
+/// connection to the server broke or a limit passed: the command may have run, and may still
+/// arrive.
+fn is_refusal(kind: NodeErrorKind, error: &RedisError) -> bool {
+    match kind {
+        _ if is_of_server(kind) => true,
+        NodeErrorKind::Authentication
+        | NodeErrorKind::Loading
+        | NodeErrorKind::TooManyClients
+        | NodeErrorKind::NoMaster
+        | NodeErrorKind::Cluster => true,
+        // No connection was there to send the command over.
+        NodeErrorKind::Unreachable => error.kind() == ErrorKind::ClusterConnectionNotFound,
+        NodeErrorKind::Refused => match code(error) {
+            Some("FENCE" | "NOSCRIPT" | "EXECABORT" | "NOPROTO") => true,
+            Some("ERR") => NOT_RUN.iter().any(|words| detail(error).starts_with(words)),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// How errors without a code of their own begin with which a server rejects a command unseen.
+const NOT_RUN: [&str; 5] = [
+    "unknown command",
+    "wrong number of arguments",
+    "Error compiling script",
+    "Protocol error",
+    "DB index is out of range",
+];
+
+/// Does an error of this kind certainly come from the server, so that nothing is on its way to it
+/// any more? One without a code of its own may be that of a proxy, which has not passed the command
+/// on.
+pub(crate) fn is_of_server(kind: NodeErrorKind) -> bool {
+    matches!(
+        kind,
+        NodeErrorKind::NoPermission
+            | NodeErrorKind::ReadOnly
+            | NodeErrorKind::Busy
+            | NodeErrorKind::OutOfMemory
+            | NodeErrorKind::CannotPersist
+            | NodeErrorKind::NoReplicas
+            | NodeErrorKind::WrongType
+    )
 }
 
 /// A server that does not know a command repeats its arguments, and a login has the password among
@@ -62,7 +138,7 @@ fn kind(error: &RedisError) -> NodeErrorKind {
         _ => {}
     }
     match code(error) {
-        Some("NOAUTH" | "WRONGPASS") => NodeErrorKind::Authentication,
+        Some("NOAUTH" | "WRONGPASS" | "DENIED") => NodeErrorKind::Authentication,
         Some("NOPERM") => NodeErrorKind::NoPermission,
         Some("LOADING") => NodeErrorKind::Loading,
         Some("BUSY") => NodeErrorKind::Busy,
@@ -75,8 +151,17 @@ fn kind(error: &RedisError) -> NodeErrorKind {
         Some("MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "CROSSSLOT") => NodeErrorKind::Cluster,
         _ if detail(error).contains("max number of clients") => NodeErrorKind::TooManyClients,
         _ if is_acl_failure(detail(error)) => NodeErrorKind::NoPermission,
-        // Of a refused `SELECT`, the client library leaves the code out.
-        _ if detail(error).starts_with("Redis is busy running") => NodeErrorKind::Busy,
+        _ => without_code(detail(error)),
+    }
+}
+
+/// Of a refused `SELECT`, the client library leaves the code out.
+fn without_code(detail: &str) -> NodeErrorKind {
+    match detail {
+        _ if detail.starts_with("Redis is busy running") => NodeErrorKind::Busy,
+        _ if detail.starts_with("Redis is loading") => NodeErrorKind::Loading,
+        _ if detail.starts_with("Authentication required") => NodeErrorKind::Authentication,
+        _ if detail.contains("no permissions to run the") => NodeErrorKind::NoPermission,
         _ => NodeErrorKind::Refused,
     }
 }

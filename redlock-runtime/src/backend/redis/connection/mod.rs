@@ -11,10 +11,11 @@ pub(crate) mod replicas;
 pub(crate) mod scripted;
 pub(crate) mod shared;
 pub(crate) mod source;
+pub(crate) mod unasked;
 
 pub(crate) use address::check_url;
 pub(crate) use batching::Batching;
-pub(crate) use diagnosis::diagnose;
+pub(crate) use diagnosis::{Diagnosis, HasRun, diagnose, is_of_server};
 pub(crate) use identified_source::IdentifiedSource;
 pub(crate) use met_server::{MetServer, Superseded};
 pub(crate) use replicas::{MinReplicas, ReplicaConnection, ReplicaConnections};

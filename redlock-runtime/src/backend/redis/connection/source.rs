@@ -7,6 +7,7 @@ use deadpool_redis::Pool;
 use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection};
 use deadpool_redis::redis::{Client, RedisResult};
 
+use super::unasked;
 use crate::backend::redis::pubsub::{Listener, PubsubStream, mailbox, subscription};
 
 /// How long it may take to make a connection: TCP, TLS, the login, and the commands that identify
@@ -89,11 +90,18 @@ impl Source for Direct {
     async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         // `create`, not `get`: an idle connection of the pool may belong to a runtime that has
         // ended, and checking it costs a round trip or, on a frozen server, a timeout each.
-        let mut connection = Manager::create(self.pool.manager()).await?;
-        if self.client.is_none() {
-            connection.set_response_timeout(NO_LIMIT);
+        match (Manager::create(self.pool.manager()).await, &self.client) {
+            (Ok(connection), Some(_)) => Ok(connection),
+            (Ok(mut connection), None) => {
+                connection.set_response_timeout(NO_LIMIT);
+                Ok(connection)
+            }
+            (Err(error), Some(client)) => {
+                // Boxed: it is seldom needed.
+                Err(Box::pin(unasked::explained(client.get_connection_info().addr(), error)).await)
+            }
+            (Err(error), None) => Err(error),
         }
-        Ok(connection)
     }
 
     fn channel(&self, prefix: &str) -> String {

@@ -283,6 +283,11 @@ impl OutageLog {
         }
     }
 
+    /// The process that was met last, by its INFO.
+    pub(crate) fn run_id(&self) -> Option<Arc<str>> {
+        self.state.lock().run_id.as_deref().map(Arc::from)
+    }
+
     fn quiet(&self) -> Duration {
         if self.leads_to_one { QUIET } else { QUIET_OF_MANY }
     }

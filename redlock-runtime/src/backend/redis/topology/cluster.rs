@@ -66,6 +66,13 @@ impl RedisCluster {
         };
         let seeds =
             urls.iter().map(|url| address::parse(url, None)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(seed) = seeds.iter().find(|seed| seed.redis_settings().db() != 0) {
+            let name = address::name(seed);
+            return Err(LockError::config(format!(
+                "`{name}` names a database, and a Redis Cluster has no other one than 0: leave \
+                 the number out"
+            )));
+        }
         let name = format!("cluster {}", address::open(first, None)?.0);
         let nodes = seeds.clone();
         let client = ClusterClientBuilder::new(seeds)

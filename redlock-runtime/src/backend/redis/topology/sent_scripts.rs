@@ -160,7 +160,7 @@ mod tests {
     }
 
     fn is_unknown(error: &RedisError) -> bool {
-        diagnose("node", error).broke
+        diagnose("node", error).broke()
     }
 
     #[test]

@@ -6,9 +6,9 @@ use deadpool_redis::redis::sentinel::SentinelClient;
 use deadpool_redis::redis::{self, Client, ConnectionAddr, ConnectionInfo, RedisResult};
 use deadpool_redis::sentinel::{Pool, SentinelNodeConnectionInfo, SentinelServerType, TlsMode};
 
-use crate::backend::redis::connection::address;
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
 use crate::backend::redis::connection::source::{NO_LIMIT, Source};
+use crate::backend::redis::connection::{address, unasked};
 use crate::backend::redis::pubsub::{Listener, PubsubStream, broken, mailbox, subscription};
 use crate::backend::redis::{NodeOptions, RedisNode};
 use crate::error::LockError;
@@ -91,8 +91,14 @@ impl Source for Sentinels {
     /// a failover name the old one.
     async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         if let Some(master) = self.master().await {
-            let settings = address::settings();
-            return master?.get_multiplexed_async_connection_with_config(&settings).await;
+            let (settings, master) = (address::settings(), master?);
+            return match master.get_multiplexed_async_connection_with_config(&settings).await {
+                Err(error) => {
+                    let address = master.get_connection_info().addr();
+                    Err(Box::pin(unasked::explained(address, error)).await)
+                }
+                made => made,
+            };
         }
         let Self::Pool(pool) = self else { return Err(broken()) };
         let mut connection = pool.manager().create().await?;

@@ -223,11 +223,15 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
         }
     }
 
-    /// Stops batches for a while if the server refuses their script. Any other error would also
-    /// fail the commands one by one.
+    /// Stops batches for a while if the server, or a proxy before it, refuses their script. Any
+    /// other error would also fail the commands one by one.
     fn note_denial(&self, error: &RedisError) {
         let kind = diagnose("", error).error.kind();
-        if matches!(kind, NodeErrorKind::NoPermission | NodeErrorKind::Cluster) {
+        let is_denied = matches!(
+            kind,
+            NodeErrorKind::NoPermission | NodeErrorKind::Cluster | NodeErrorKind::Refused
+        );
+        if is_denied {
             self.denial.denied(CLOCK.now());
         }
     }
@@ -235,37 +239,39 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
     /// Does the server know the script?
     fn answer(self: &Arc<Self>, mut callers: Callers, reply: RedisResult<Option<Value>>) -> Knows {
         let knows = if matches!(reply, Ok(None)) { Knows::Not } else { Knows::It };
+        let was_cut = reply.as_ref().is_err_and(|error| diagnose("", error).may_have_run());
         let left_out = match reply.map(|reply| reply.map(|r| batch::decode(r, callers.0.len()))) {
-            Ok(None) => callers.tell(std::iter::repeat_with(|| None)),
+            Ok(None) => callers.tell(false, std::iter::repeat_with(|| None)),
             Ok(Some(Ok(answers))) => {
                 self.denial.allowed();
-                callers.tell(answers.into_iter().map(|answer| answer.map(Ok)))
+                callers.tell(false, answers.into_iter().map(|answer| answer.map(Ok)))
             }
             Ok(Some(Err(nonsense))) => {
                 // No command is answered with a list of one item: each caller rejects it.
                 let nonsense = Value::Array(vec![nonsense]);
-                callers.tell(std::iter::repeat_with(|| Some(Ok(nonsense.clone()))))
+                callers.tell(false, std::iter::repeat_with(|| Some(Ok(nonsense.clone()))))
             }
             Err(error) if error.code().is_none() => {
-                callers.tell(std::iter::repeat_with(|| Some(Err(error.clone()))))
+                callers.tell(false, std::iter::repeat_with(|| Some(Err(error.clone()))))
             }
-            // The server said why it has not run the script.
+            // The server said why it has not run the script, or a proxy that it failed.
             Err(error) => {
                 self.note_denial(&error);
-                callers.tell(std::iter::repeat_with(|| None))
+                callers.tell(false, std::iter::repeat_with(|| None))
             }
         };
         for caller in left_out {
-            self.send_alone(caller);
+            self.send_alone(caller, was_cut);
         }
         knows
     }
 
-    /// Sends a command that its batch has left out. A release leaves at once: nobody may await its
-    /// answer. An acquire is sent by its caller, who may have gone, and have begun its clean-up.
-    fn send_alone(self: &Arc<Self>, caller: Caller) {
+    /// Sends a command that its batch has left out, or may have: `was_cut`. A release leaves at
+    /// once: nobody may await its answer. An acquire is sent by its caller, who may have gone, and
+    /// have begun its clean-up.
+    fn send_alone(self: &Arc<Self>, caller: Caller, was_cut: bool) {
         if caller.part.verb == Verb::Acquire {
-            shielded(|| drop(caller.answer.send(PartAnswer::Alone)));
+            shielded(|| drop(caller.answer.send(PartAnswer::Alone { was_cut })));
             return;
         }
         let release = caller.part.by_itself();
@@ -274,7 +280,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Batches<C> {
         let mut connection = self.connection.clone();
         self.home.spawn(async move {
             let reply = release.run(&mut connection).await;
-            callers.tell(std::iter::once(Some(reply)));
+            callers.tell(was_cut, std::iter::once(Some(reply)));
         });
     }
 }
@@ -334,7 +340,7 @@ impl<C> Membership<C> {
         let answer = (&mut self.answer).await;
         self.is_answered = true;
         // Nobody sent the batch.
-        answer.unwrap_or(PartAnswer::Alone)
+        answer.unwrap_or(PartAnswer::Alone { was_cut: false })
     }
 }
 

@@ -31,17 +31,19 @@ pub(super) struct Caller {
 }
 
 impl Callers {
-    /// Returns those who get `None`: nothing was done for them.
+    /// Returns those who get `None`: they are sent by themselves. `was_cut`: the answers are those
+    /// to a second try, and the first one may have been carried out.
     pub(super) fn tell(
         &mut self,
+        was_cut: bool,
         answers: impl Iterator<Item = Option<RedisResult<Value>>>,
     ) -> Vec<Caller> {
         let mut left_out = Vec::new();
         for (caller, answer) in std::mem::take(&mut self.0).into_iter().zip(answers) {
             match answer {
                 // A caller that has gone has begun its clean-up.
-                Some(answer) => {
-                    let told = PartAnswer::Of(answer);
+                Some(reply) => {
+                    let told = PartAnswer::Of { reply, was_cut };
                     _ = shielded(|| drop(caller.answer.send(told)));
                 }
                 None => left_out.push(caller),
@@ -69,7 +71,7 @@ impl Callers {
 /// The runtime of the connection has ended: what the script did is unknown.
 impl Drop for Callers {
     fn drop(&mut self) {
-        self.tell(std::iter::repeat_with(|| Some(Err(broken()))));
+        self.tell(false, std::iter::repeat_with(|| Some(Err(broken()))));
     }
 }
 

@@ -45,7 +45,7 @@ fn acquiring(
 /// Sends a call as a route does: in a batch if it may join one.
 async fn send(mut connection: Batching<Wire>, call: ScriptCall) -> RedisResult<Value> {
     if let Some(joined) = call.part().and_then(|part| connection.join(part))
-        && let PartAnswer::Of(reply) = joined.await
+        && let PartAnswer::Of { reply, .. } = joined.await
     {
         return reply;
     }
@@ -272,6 +272,34 @@ async fn a_server_that_does_not_know_the_script_is_told_it_without_commands() {
     let _calls = [crowd.acquire("c"), crowd.acquire("d")];
     crowd.settle().await;
     assert_eq!(crowd.wire.count(), 1, "it knows the script now");
+}
+
+/// What a proxy says proves nothing: the commands are sent again, and each caller is told that an
+/// earlier try may have been carried out.
+#[tokio::test]
+async fn a_batch_that_a_proxy_fails_may_have_been_carried_out() {
+    for (said, may_have_run) in [("-upstream failure", true), ("-OOM command not allowed", false)] {
+        let crowd = Crowd::new();
+        let join = |call: ScriptCall| {
+            let connection = crowd.connection.clone();
+            tokio::spawn(async move { connection.join(call.part().unwrap()).unwrap().await })
+        };
+        let acquired = join(acquire::call(&claim("a")));
+        let released = join(release::call(Release::of(&claim("b")), true));
+        crowd.settle().await;
+        crowd.wire.command().answer(said);
+        crowd.settle().await;
+        let alone = crowd.wire.command();
+        assert_eq!(alone.keys()[0], "lock:b", "the release leaves at once");
+        alone.answer(":1");
+        let PartAnswer::Alone { was_cut } = acquired.await.unwrap() else { panic!("{said}") };
+        assert_eq!(was_cut, may_have_run, "{said}");
+        let PartAnswer::Of { was_cut, .. } = released.await.unwrap() else { panic!("{said}") };
+        assert_eq!(was_cut, may_have_run, "{said}");
+        // The next commands are sent one by one.
+        let next = release::call(Release::of(&claim("c")), true);
+        assert_eq!(crowd.connection.join(next.part().unwrap()).is_none(), may_have_run, "{said}");
+    }
 }
 
 /// What the script did is unknown to every caller.

@@ -13,7 +13,7 @@ use NodeErrorKind::{
 fn said(words: &str) -> Diagnosis {
     let Ok(Value::ServerError(error)) = value(&format!("-{words}")) else { panic!("{words}") };
     let diagnosis = diagnose("n", &error.into());
-    assert!(!diagnosis.broke, "{words}");
+    assert!(!diagnosis.broke(), "{words}");
     diagnosis
 }
 
@@ -79,14 +79,48 @@ fn a_connection_that_leads_to_the_wrong_place_is_given_up() {
     }
 }
 
+#[test]
+fn only_what_redis_says_proves_that_a_command_was_not_carried_out() {
+    for words in [
+        "NOPERM this user has no permissions",
+        "ERR Error running script: -OOM command not allowed",
+        "READONLY You can't write against a read only replica",
+        "LOADING Redis is loading",
+        "NOAUTH Authentication required",
+        "ERR max number of clients reached",
+        "MOVED 1234 127.0.0.1:7001",
+        "NOSCRIPT No matching script",
+        "FENCE no fencing token is left behind k",
+        "ERR unknown command `EVALSHA`",
+        "ERR wrong number of arguments for 'evalsha' command",
+    ] {
+        assert!(!said(words).may_have_run(), "{words}");
+    }
+    for words in [
+        "upstream failure",
+        "no upstream host",
+        "ERR Connection timed out",
+        "ERR Broken pipe",
+        "ERR the words unknown command are only words here",
+        "OTHER unknown command",
+    ] {
+        let Diagnosis { error, has_run, discard, is_final } = said(words);
+        let found = (error.kind(), has_run, discard, is_final);
+        assert_eq!(found, (Refused, HasRun::Perhaps, false, true), "{words}");
+    }
+    assert!(made(ErrorKind::UnexpectedReturnType, "").may_have_run());
+    assert!(!made(ErrorKind::ClusterConnectionNotFound, "").may_have_run());
+}
+
 /// The command may have been carried out.
 #[test]
 fn a_connection_that_broke_leaves_the_outcome_open() {
     let reset = RedisError::from(io::Error::from(io::ErrorKind::ConnectionReset));
     let garbled = value("?what").unwrap_err();
     for (error, kind) in [(reset, Unreachable), (garbled, Protocol)] {
-        let Diagnosis { error, discard, broke, is_final } = diagnose("n", &error);
-        assert_eq!((error.kind(), discard, broke, is_final), (kind, true, true, false));
+        let Diagnosis { error, discard, has_run, is_final } = diagnose("n", &error);
+        let found = (error.kind(), discard, has_run, is_final);
+        assert_eq!(found, (kind, true, HasRun::Broke, false));
     }
 }
 
@@ -103,7 +137,7 @@ fn what_the_client_itself_finds_is_understood() {
         (ErrorKind::Client, "Redis is busy running a script", Busy, false, false, false),
     ] {
         let found = made(kind, detail);
-        let flags = (found.discard, found.broke, found.is_final);
+        let flags = (found.discard, found.broke(), found.is_final);
         assert_eq!(found.error.kind(), expected, "{kind:?}");
         assert_eq!(flags, (discard, broke, is_final), "{kind:?}");
     }
@@ -147,6 +181,29 @@ fn too_few_replicas_are_told_with_the_option_that_asks_for_them() {
     let ours = NodeError::new("n", NoReplicas, "0 of 1 replicas confirmed the write");
     let text = ours.to_string();
     assert!(text.contains("`min_replicas`") && !text.contains("min-replicas"), "{text}");
+}
+
+/// The client library leaves the code out.
+#[test]
+fn a_refused_database_is_told_as_what_it_is() {
+    for (detail, kind) in [
+        ("Authentication required.", Authentication),
+        ("Redis is loading the dataset in memory", Loading),
+        ("Redis is busy running a script", Busy),
+        ("User locks has no permissions to run the 'select' command", NoPermission),
+        ("this user has no permissions to run the 'select' command", NoPermission),
+        ("DB index is out of range", Refused),
+    ] {
+        let error = RedisError::from((
+            ErrorKind::Server(deadpool_redis::redis::ServerErrorKind::ResponseError),
+            "Redis server refused to switch database",
+            detail.to_owned(),
+        ));
+        let told = diagnose("n", &error);
+        assert_eq!((told.error.kind(), told.may_have_run()), (kind, false), "{detail}");
+    }
+    let missing = said("ERR Authentication required.").error.to_string();
+    assert!(missing.contains("put user and password into the URL"), "{missing}");
 }
 
 #[test]
