@@ -222,6 +222,8 @@ impl Scheduler {
     /// once more, with the clean-up that may be due.
     fn free(&self, hold: &Arc<Hold>) {
         self.forget(hold);
+        // Dropped behind the loop, where the releases are counted.
+        let _offered = hold.offer_ends();
         for claim in hold.claims() {
             let (clock, hold, claim) = (self.clock, Arc::clone(hold), claim.clone());
             let pending = hold.client.pending.begin();
