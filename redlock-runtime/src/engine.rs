@@ -187,13 +187,17 @@ impl Engine {
 
     /// Polls background work of an embedded backend once, on the thread of its caller: mostly it is
     /// done then, before the caller goes on. What it spawns where there is no runtime goes to the
-    /// background thread. `false`: it has to be spawned.
+    /// background thread. `false`: it has to be spawned, as it always has on a thread that is
+    /// ending and has dropped tokio's locals.
     pub(crate) fn is_done_here(&self, work: Pin<&mut impl Future<Output = ()>>) -> bool {
         if !self.is_embedded() {
             return false;
         }
-        let is_outside = runtime::Handle::try_current().is_err();
-        let background = is_outside.then(background_thread::handle).and_then(Result::ok);
+        let background = match runtime::Handle::try_current() {
+            Ok(_) => None,
+            Err(error) if error.is_missing_context() => background_thread::handle().ok(),
+            Err(_) => return false,
+        };
         let _entered = background.as_ref().map(runtime::Handle::enter);
         work.poll(&mut Context::from_waker(Waker::noop())).is_ready()
     }
