@@ -1,5 +1,6 @@
 //! The clock that leases are measured on.
 
+use std::cell::Cell;
 use std::time::{Duration, SystemTime};
 
 use once_cell::race::OnceBox;
@@ -74,13 +75,50 @@ fn tokio_origin() -> std::time::Instant {
     *ORIGIN.get_or_init(|| Box::new(day_ago()))
 }
 
+/// The time of the caller's runtime; real time where there is none.
+fn tokio_now() -> std::time::Instant {
+    if has_tokio() { tokio::time::Instant::now().into_std() } else { std::time::Instant::now() }
+}
+
+thread_local! {
+    /// Whether tokio's locals of this thread are known to be there. It has no destructor, so that
+    /// it can always be read.
+    static HAS_TOKIO: Cell<bool> = const { Cell::new(false) };
+    static END: ThreadEnd = const { ThreadEnd };
+}
+
+struct ThreadEnd;
+
+impl Drop for ThreadEnd {
+    fn drop(&mut self) {
+        HAS_TOKIO.set(false);
+    }
+}
+
+/// Does this thread still have tokio's locals? A thread that ends may have dropped them before the
+/// local that drops a guard, and a clock that tests may pause panics without them.
+fn has_tokio() -> bool {
+    HAS_TOKIO.get() || look_for_tokio()
+}
+
+#[cold]
+fn look_for_tokio() -> bool {
+    // This makes tokio's locals, if they are not there yet. The locals of a thread are dropped in
+    // the opposite order: `END` comes before those.
+    let is_gone = Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed());
+    if !is_gone && END.try_with(|_| ()).is_ok() {
+        HAS_TOKIO.set(true);
+    }
+    !is_gone
+}
+
 impl Clock {
     pub(crate) fn now(self) -> Moment {
         match self {
             Self::Boot => boot_time(),
             Self::Tokio => {
                 let origin = tokio_origin();
-                let now = tokio::time::Instant::now().into_std();
+                let now = tokio_now();
                 Moment(saturating_nanos(now.saturating_duration_since(origin)))
             }
         }

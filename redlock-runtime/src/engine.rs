@@ -181,16 +181,31 @@ impl Engine {
     }
 
     /// Polls background work of an embedded backend once, on the thread of its caller: usually it
-    /// is done then, before the caller goes on. What it spawns where there is no runtime goes to
-    /// the background thread. `false`: it has to be spawned.
+    /// is done then, before the caller goes on. What it spawns where no runtime serves it goes to
+    /// the background thread. `false`: it has to be spawned, as it always has on a thread that is
+    /// ending and has dropped tokio's locals.
     pub(crate) fn is_done_here(&self, work: Pin<&mut impl Future<Output = ()>>) -> bool {
         if !self.is_embedded() {
             return false;
         }
-        let is_outside = runtime::Handle::try_current().is_err();
-        let background = is_outside.then(background_thread::handle).and_then(Result::ok);
+        let may_poll = self.may_poll_here();
+        let background = match runtime::Handle::try_current() {
+            Ok(_) if may_poll => None,
+            Err(error) if error.is_thread_local_destroyed() => return false,
+            _ => background_thread::handle().ok(),
+        };
+        if background.is_none() && !may_poll {
+            return false;
+        }
         let _entered = background.as_ref().map(runtime::Handle::enter);
         work.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    /// May the caller's thread poll commands of an embedded backend? Those that are not synchronous
+    /// need timers, and tasks. A runtime with a paused clock has both; any other one, if there is
+    /// one, may have neither, and the background thread stands in for it.
+    fn may_poll_here(&self) -> bool {
+        self.backend.abilities().is_synchronous || matches!(self.executor(), Executor::Runtime(_))
     }
 
     /// A handle of the local queue of a key. All callers of one queue have the same clock. Callers
@@ -207,7 +222,7 @@ impl Engine {
                 let local = self.backend.abilities().local_connection?;
                 local.local_connection()
             }
-            Placement::Callers(_) => Some(Arc::clone(&self.backend)),
+            Placement::Callers(_) => self.may_poll_here().then(|| Arc::clone(&self.backend)),
         }
     }
 

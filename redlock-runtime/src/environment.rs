@@ -22,13 +22,18 @@ const CLUSTER: &str = "REDLOCK_CLUSTER";
 
 /// The client that the variables of this process describe.
 pub(crate) fn builder() -> Result<RedlockBuilder, LockError> {
-    let builder = from_variables(|name| std::env::var(name).ok())?;
-    // A variable that cannot be read does not stand for the default: a client with another prefix
-    // than the one that was meant excludes nobody.
-    let is_unreadable = |name: &&str| matches!(std::env::var(name), Err(VarError::NotUnicode(_)));
+    from_readable(|name| std::env::var(name))
+}
+
+/// Fails first for a variable that cannot be read: it does not stand for the default. A client with
+/// another prefix than the one that was meant excludes nobody.
+fn from_readable(
+    variable: impl Fn(&str) -> Result<String, VarError>,
+) -> Result<RedlockBuilder, LockError> {
+    let is_unreadable = |name: &&str| matches!(variable(name), Err(VarError::NotUnicode(_)));
     match VARIABLES.into_iter().find(is_unreadable) {
         Some(name) => Err(LockError::config(format!("{name} is not valid UTF-8"))),
-        None => Ok(builder),
+        None => from_variables(|name| variable(name).ok()),
     }
 }
 
@@ -231,6 +236,35 @@ mod tests {
         for (name, feature) in [("REDLOCK_SENTINEL", "sentinel"), ("REDLOCK_CLUSTER", "cluster")] {
             let text = builder(&[("REDIS_URL", "redis://a"), (name, "1")]).unwrap_err().to_string();
             assert!(text.contains(name) && text.contains(&format!("[\"{feature}\"]")), "{text}");
+        }
+    }
+
+    /// Each of them where another check would fail without it: that check would name what is set.
+    #[cfg(unix)]
+    #[test]
+    fn a_variable_that_is_no_text_is_named_and_not_shown() {
+        use std::ffi::OsString;
+        use std::os::unix::ffi::OsStringExt;
+
+        let garbled = OsString::from_vec(b"redis://:secret\xff@a".to_vec());
+        for (name, others) in [
+            ("REDIS_URL", &[][..]),
+            ("REDLOCK_URLS", &[]),
+            ("REDLOCK_URLS", &[("REDIS_URL", "redis://a#insecure")]),
+            ("REDLOCK_TLS_CERT", &[("REDIS_URL", "rediss://a"), ("REDLOCK_TLS_KEY", "/key")]),
+            ("REDLOCK_TLS_KEY", &[("REDIS_URL", "rediss://a"), ("REDLOCK_TLS_CERT", "/cert")]),
+            ("REDLOCK_PREFIX", &[("REDIS_URL", "redis://a")]),
+        ] {
+            let find = |wanted: &str| {
+                if wanted == name {
+                    return Err(VarError::NotUnicode(garbled.clone()));
+                }
+                let known = others.iter().find(|(known, _)| *known == wanted);
+                known.map(|(_, value)| (*value).to_owned()).ok_or(VarError::NotPresent)
+            };
+            let text = from_readable(find).unwrap_err().to_string();
+            assert!(text.contains(&format!("{name} is not valid UTF-8")), "{text}");
+            assert!(!text.contains("secret"), "{text}");
         }
     }
 

@@ -104,8 +104,11 @@ impl LockGuard {
 
     /// Releases the lock, and says what was found.
     ///
-    /// A re-entered lock stays with its outer call; releasing it here only ends this guard, and
-    /// its turn among the calls inside of that one.
+    /// A re-entered lock stays with its outer guard or call; releasing it here only ends this
+    /// guard, and its turn among the calls inside of that one. Redis is not asked then, and the
+    /// answer says what is known of the outer hold: [`Released::Stolen`] if another owner was found
+    /// to have the key, [`Released::Expired`] if the lease was lost in another way, and
+    /// [`Released::Released`] if it holds, or was released.
     ///
     /// ```
     /// use redlock::Released;
@@ -130,7 +133,7 @@ impl LockGuard {
     /// Safe: once called, the release goes on without the future.
     pub async fn release(mut self) -> Result<Released, LockError> {
         self.lease.hold().check_process()?;
-        let Some(ownership) = self.ownership.take() else { return Ok(Released::Released) };
+        let Some(ownership) = self.ownership.take() else { return Ok(self.found_within()) };
         match ownership.release().await {
             // A renewal had met another owner before the release was sent. (`Expired` proves
             // nothing here: it may have been our own clock that said so.)
@@ -143,6 +146,15 @@ impl LockGuard {
                 Err(LockError::Unavailable { key: self.key().to_owned(), nodes: fault.nodes })
             }
             None => Err(stopped("a release")),
+        }
+    }
+
+    /// What a guard that re-entered knows of the outer hold.
+    fn found_within(&self) -> Released {
+        match self.lease.hold().lost() {
+            None => Released::Released,
+            Some(LostReason::Stolen) => Released::Stolen,
+            Some(_) => Released::Expired,
         }
     }
 

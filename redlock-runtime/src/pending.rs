@@ -1,12 +1,13 @@
-//! Counts commands that must still reach Redis, so that a shutdown can wait for them.
+//! Counts commands that must still reach Redis, and grants on their way to the callers, so that a
+//! shutdown can wait for them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::notify_all::NotifyAll;
 
-/// The commands of one client that are in flight and would leave a lock behind if they were
-/// aborted.
+/// The commands of one client that are in flight, and its grants on their way to the callers: they
+/// would leave a lock behind if the process ended.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PendingCommands {
     shared: Arc<PendingCount>,
@@ -37,7 +38,7 @@ impl PendingCommands {
     }
 }
 
-/// One command in flight.
+/// One command in flight, or one grant on its way.
 #[derive(Debug)]
 pub(crate) struct PendingCommand {
     shared: Arc<PendingCount>,

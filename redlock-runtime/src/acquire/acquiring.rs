@@ -19,7 +19,6 @@ use super::{nesting, waiting};
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::LockError;
-use crate::handoff::Ownership;
 use crate::hold::Terms;
 use crate::local_queue::{QueueHandle, Waiter};
 use crate::mutex::Mutex;
@@ -113,13 +112,37 @@ pub(super) async fn acquire_one(engine: &Arc<Engine>, order: &Order, terms: &Ter
             }
             Wait::Forever => wait(engine, order, terms, begun, Moment::NEVER).await,
         };
-        // The lock was taken back because this task was not polled for too long: it waits again.
-        if granted.as_ref().map_or(true, Ownership::take) {
-            return granted;
+        if let Some(outcome) = taken(engine, terms, order.key.name(), granted) {
+            return outcome;
         }
-        drop(granted);
         begun = engine.clock().now();
     }
+}
+
+/// The caller takes what it was granted, unless a shutdown has begun meanwhile: then the lock is
+/// given back, and no body begins behind the shutdown. `None`: the lock was taken back because this
+/// task was not polled for too long; it waits again. `key`: what the caller wants.
+pub(super) fn taken(
+    engine: &Engine,
+    terms: &Terms,
+    key: &str,
+    granted: Acquisition,
+) -> Option<Acquisition> {
+    let mut ownership = match granted {
+        Ok(ownership) => ownership,
+        failed => return Some(failed),
+    };
+    if !ownership.take() {
+        return None;
+    }
+    // The grant still counts as pending. A shutdown begins before it looks at the count, so that
+    // one of the two sees the other.
+    if let Err(error) = engine.check_shutdown(terms.shutdowns, key) {
+        ownership.hold().give_back();
+        return Some(Err(error));
+    }
+    ownership.counted_no_more();
+    Some(Ok(ownership))
 }
 
 /// Makes an attempt first if no other caller came before; waits in the local queue otherwise.

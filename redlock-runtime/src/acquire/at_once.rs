@@ -52,6 +52,9 @@ impl AtOnce<'_> {
         let _attempts = self.go_first(&queues, is_polled)?;
         // Before the command: a release may be answered when the refusal arrives.
         let are_leaving = queues.iter().any(QueueHandle::is_leaving);
+        // Counted until the caller has looked for a shutdown. A task that sends the command for its
+        // caller is counted by itself.
+        let pending = is_polled.then(|| self.engine.pending.begin());
         let (sent, answer) = self.ask(ability, &claims, within).await;
         let mut observed = Observed::default();
         let key_index = match answer {
@@ -65,7 +68,8 @@ impl AtOnce<'_> {
                 let keys = queues.into_iter().zip(claims.into_iter().map(tenure)).collect();
                 let begin = Begin { at: sent, is_taken: is_polled };
                 // A lease that is over already is released; another try follows.
-                return hold_together(self.engine, keys, self.terms, begin).ok().map(Ok);
+                let granted = hold_together(self.engine, keys, self.terms, begin).ok()?;
+                return Some(Ok(granted.counted(pending)));
             }
             Ok(AllAcquired::Refused { key_index, holder, free_in, was_cut }) => {
                 if was_cut {
@@ -121,7 +125,6 @@ impl AtOnce<'_> {
         within: Duration,
     ) -> (Moment, Result<AllAcquired, Fault>) {
         telemetry::acquire_sent(self.terms.template);
-        let _pending = self.engine.pending.begin();
         let sent = self.engine.clock().now();
         let unanswered = Unanswered::new(self.engine, claims);
         let answer = ability.acquire_all(claims, within).await;

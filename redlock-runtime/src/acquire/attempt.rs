@@ -49,7 +49,8 @@ impl Drop for Unanswered<'_> {
     }
 }
 
-/// Sends one acquire command. `route` leads to the engine's backend.
+/// Sends one acquire command. `route` leads to the engine's backend. The caller counts it as
+/// pending, until it has dealt with what was granted.
 ///
 /// Cancel safe: if the future is dropped, whatever the command acquired is freed in the background.
 pub(super) async fn attempt(
@@ -60,7 +61,6 @@ pub(super) async fn attempt(
     within: Duration,
 ) -> Result<Tenure, Ungranted> {
     telemetry::acquire_sent(template);
-    let _pending = engine.pending.begin();
     // The time is read before the command leaves: the server may begin the lease at any time after
     // it.
     let sent = engine.clock().now();

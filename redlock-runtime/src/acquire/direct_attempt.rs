@@ -82,13 +82,19 @@ impl DirectAttempt {
         within: Duration,
         is_polled: bool,
     ) -> Result<Result<Ownership, Observed>, LockError> {
+        // Counted until the caller has looked for a shutdown. A task that sends the command for its
+        // caller is counted by itself.
+        let pending = is_polled.then(|| engine.pending.begin());
         let tenure = match attempt(engine, route, claim, self.terms.template, within).await {
             Ok(tenure) => tenure,
             Err(why) => return self.not_granted(engine, claim, why).map(Err),
         };
         let begin = Begin { at: tenure.confirmed.sent, is_taken: is_polled };
         match grant(engine, &self.queue, tenure, self.terms, 1, begin) {
-            Ok(granted) => Ok(Ok(Ownership::new(engine, self.queue.another(), granted))),
+            Ok(granted) => {
+                let ownership = Ownership::new(engine, self.queue.another(), granted);
+                Ok(Ok(ownership.counted(pending)))
+            }
             Err(NotGranted::Unscheduled(error)) => Err(error),
             Err(NotGranted::TooLate { took }) => {
                 let mut observed = Observed::default();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::acquiring::{Acquiring, acquire_one, start};
+use super::acquiring::{Acquiring, acquire_one, start, taken};
 use super::agreement::{Failed, agree};
 use super::at_once::AtOnce;
 use super::attempt::LAST_ATTEMPT;
@@ -48,11 +48,9 @@ async fn acquire_all(engine: Arc<Engine>, order: Order, further: Vec<LockKey>) -
     let granted = loop {
         let keys = SeveralKeys::new(&engine, &order, &further, terms, begun);
         let granted = Arc::new(keys).acquire().await;
-        // The keys were taken back because this task was not polled for too long: it waits again.
-        if granted.as_ref().map_or(true, Ownership::take) {
-            break granted;
+        if let Some(outcome) = taken(&engine, &terms, order.key.name(), granted) {
+            break outcome;
         }
-        drop(granted);
         begun = engine.clock().now();
     };
     call.end(granted.as_ref().map(|ownership| ownership.hold().waited()));

@@ -114,15 +114,20 @@ impl Redlock {
     }
 
     /// Ends all waiting for locks, and waits until every release that was handed to the background
-    /// has reached Redis, for at most `within`. Returns how many are still pending then; those
-    /// locks end with their leases.
+    /// has reached Redis, for at most `within`. Returns how many commands are still pending then;
+    /// those locks end with their leases.
     ///
     /// Calls that wait for a lock of this client fail with
-    /// [`ShuttingDown`](crate::LockError::ShuttingDown) at once; one whose question is on its way
-    /// to the server does so when that is answered, within `reply_timeout`. So do calls that ask
-    /// for a lock before this returns. Holders finish: their locks stay held and are renewed, and a
-    /// call that re-enters one goes on, unless it has to wait for its turn. Leaders
-    /// ([`lead`](LockRequest::lead)) resign, and their release is waited for.
+    /// [`ShuttingDown`](crate::LockError::ShuttingDown) at once; one whose command is on its way to
+    /// the server does so when that is answered, within `reply_timeout`. So do calls that ask for a
+    /// lock before this returns. No call takes a lock meanwhile: one that is granted a lock all the
+    /// same gives it back, without its `min_hold` and without running its body, and that release is
+    /// waited for. So is a call that was granted a lock before, and has not been polled since: for
+    /// a second at most, after which its lock is taken back.
+    ///
+    /// Holders finish: their locks stay held and are renewed, and a call that re-enters one goes
+    /// on, unless it has to wait for its turn. Leaders ([`lead`](LockRequest::lead)) resign, and
+    /// their release is waited for.
     ///
     /// Call it as the last thing before the process ends. Without it, the end of `main` waits by
     /// itself, while answers come: for half a second without any, and for two seconds in all

@@ -73,6 +73,7 @@ fn reclaim(engine: &Arc<Engine>, queue: &QueueHandle, mut granted: Granted) -> O
         release_ended(engine, queue, &granted);
         return None;
     }
+    drop(granted.hold.offer_ends());
     granted.tenure.renewed(granted.hold.confirmed(), granted.hold.server_end());
     Some(granted.tenure)
 }
@@ -87,6 +88,7 @@ fn release_ended(engine: &Arc<Engine>, queue: &QueueHandle, granted: &Granted) {
     queue.let_go(&granted.hold);
     let until = granted.hold.server_end();
     let task = ReleaseTask::new(engine, &granted.tenure, until, Some(queue.another()));
+    drop(granted.hold.offer_ends());
     release::in_background(task);
 }
 

@@ -10,6 +10,7 @@ use crate::engine::Engine;
 use crate::fencing::FencingToken;
 use crate::hold::{Granted, Hold, Scheduler, Tenure};
 use crate::local_queue::QueueHandle;
+use crate::pending::PendingCommand;
 use crate::release::{self, FinishedBody, ReleaseFuture, ReleaseTask};
 use crate::shield::tell;
 use crate::state::Released;
@@ -24,6 +25,9 @@ pub(crate) struct Ownership {
     held: Option<HeldKey>,
     /// The same of the further keys of the hold; empty: it has one key.
     further: Vec<HeldKey>,
+    /// What was granted counts as pending until the caller has looked for a shutdown. Dropped
+    /// last, so that a shutdown sees the release begin before it sees this end.
+    pending: Option<PendingCommand>,
 }
 
 /// One key that is held: its local queue, and the tenure of its owner.
@@ -33,7 +37,19 @@ impl Ownership {
     pub(crate) fn new(engine: &Arc<Engine>, queue: QueueHandle, granted: Granted) -> Self {
         let Granted { hold, scheduler, tenure } = granted;
         let (engine, held) = (Arc::clone(engine), Some((queue, tenure)));
-        Self { engine, hold, scheduler, held, further: Vec::new() }
+        Self { engine, hold, scheduler, held, further: Vec::new(), pending: None }
+    }
+
+    /// The same, which counts as pending until `counted_no_more`.
+    pub(crate) fn counted(self, pending: Option<PendingCommand>) -> Self {
+        let mut granted = self;
+        granted.pending = pending;
+        granted
+    }
+
+    /// The caller has looked for a shutdown.
+    pub(crate) fn counted_no_more(&mut self) {
+        self.pending = None;
     }
 
     /// The same of a hold with several keys.
@@ -48,8 +64,12 @@ impl Ownership {
 
     /// The caller learns of the lock, and has it from here on. `false`: the lock was taken back
     /// meanwhile because the caller was not polled.
-    pub(crate) fn take(&self) -> bool {
+    pub(crate) fn take(&mut self) -> bool {
+        let was_offered = self.hold.is_offered();
         let taken = self.hold.take();
+        if was_offered {
+            self.pending = self.hold.offer_ends();
+        }
         if taken == Some(true) {
             self.scheduler.look_at(&self.hold);
         }
@@ -169,6 +189,9 @@ impl Drop for Ownership {
         }
         // The background thread sends it: the runtime may be about to end, and its timers with it.
         self.let_go().for_each(release::in_background);
+        if self.hold.is_offered() {
+            drop(self.hold.offer_ends());
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use crate::error::LockError;
 use crate::fencing::FencingToken;
 use crate::mutex::Mutex;
 use crate::notify_all::NotifyAll;
+use crate::pending::PendingCommand;
 use crate::shield::tell;
 use crate::state::{LeaseState, LostReason};
 use crate::telemetry::{self, LockLabels};
@@ -56,6 +57,8 @@ pub(crate) struct Hold {
     over: NotifyAll,
     /// Open until the caller learns of the lock.
     offer: Offer,
+    /// An offer counts as pending: a shutdown waits until it is taken, or withdrawn and released.
+    offered: Mutex<Option<PendingCommand>>,
     /// Wakes waiters of this process when the lock is lost.
     news: Arc<Notify>,
     /// Calls that re-enter the hold take turns.
@@ -80,6 +83,7 @@ impl Hold {
             key_names: OnceBox::new(),
             retained_until: (!min_hold.is_zero()).then(|| now().plus(min_hold)),
             offer: Offer::new((!is_taken).then(now), stop),
+            offered: Mutex::new((!is_taken).then(|| client.pending.begin())),
             client,
             terms,
             claim,
@@ -231,6 +235,7 @@ impl Hold {
         let loss = Loss { reason, key_index };
         let is_first = self.finish(self.client.clock.now(), End::Lost(loss));
         if is_first {
+            drop(self.offer_ends());
             self.tell_lost(loss);
             self.tell_news();
         }
@@ -272,6 +277,11 @@ impl Hold {
     /// Has the caller not learned of the lock yet?
     pub(crate) fn is_offered(&self) -> bool {
         self.offer.is_open()
+    }
+
+    /// The offer is not open any more. The caller has what counted as pending for it.
+    pub(crate) fn offer_ends(&self) -> Option<PendingCommand> {
+        self.offered.lock().take()
     }
 
     /// A renewal sent at `sent` was confirmed. After the stop it does not bring the lease back.

@@ -37,9 +37,9 @@ impl Shutdowns {
     pub(crate) fn begin(self: &Arc<Self>) -> Shutdown {
         // `SeqCst`, as the count of pending commands is: a call that is counted and then looks for
         // a shutdown, and a shutdown that begins and then looks at the count, do not miss each
-        // other.
-        self.begun.fetch_add(1, Ordering::SeqCst);
+        // other. A call that begins later, and notes the new number, sees that this is under way.
         self.under_way.fetch_add(1, Ordering::Relaxed);
+        self.begun.fetch_add(1, Ordering::SeqCst);
         Shutdown { shutdowns: Arc::clone(self) }
     }
 }

@@ -6,7 +6,8 @@
 //! (`#[tokio::test(start_paused = true)]`, feature `test-util` of tokio) hours of waiting take no
 //! time, and every test has the same outcome each time. [`Redlock::scope`](crate::Redlock::scope)
 //! makes a client of the store the global one for the code under test, so that tests run side by
-//! side.
+//! side. Callers without tokio, as threads that call
+//! [`acquire_blocking`](crate::LockRequest::acquire_blocking), meet the same faults, in real time.
 //!
 //! ```toml
 //! [dev-dependencies]

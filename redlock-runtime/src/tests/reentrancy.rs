@@ -13,7 +13,7 @@ use super::fake::{Fake, client, client_at, fake};
 use crate::client::Redlock;
 use crate::guard::LockGuard;
 use crate::lease::Lease;
-use crate::state::LostReason;
+use crate::state::{LostReason, Released};
 
 const MOMENT: Duration = Duration::from_millis(1);
 
@@ -132,4 +132,40 @@ fn a_body_may_be_polled_while_the_locals_of_its_thread_are_dropped() {
     });
     assert!(told.recv().unwrap());
     thread.join().unwrap();
+}
+
+/// It is told what is known of the outer hold, and does not release.
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_re_entered_says_whether_the_lock_was_lost() {
+    let (redlock, fake) = fake();
+    let reentered = async |outer: &LockGuard| {
+        outer.protect(redlock.lock("k").acquire()).await.unwrap().unwrap()
+    };
+    let acquire = || redlock.lock("k").expire(1000 * MOMENT).acquire();
+
+    let outer = acquire().await.unwrap();
+    assert_eq!(reentered(&outer).await.release().await.unwrap(), Released::Released);
+    outer.check().unwrap();
+    let inner = reentered(&outer).await;
+    assert_eq!(outer.release().await.unwrap(), Released::Released);
+    assert_eq!(inner.release().await.unwrap(), Released::Released);
+
+    let outer = acquire().await.unwrap();
+    let inner = reentered(&outer).await;
+    fake.store.set("k", "thief", 60_000 * MOMENT);
+    assert_eq!(outer.lost().await, LostReason::Stolen);
+    assert_eq!(inner.release().await.unwrap(), Released::Stolen);
+    fake.store.remove("k");
+    drop(outer);
+
+    let outer = acquire().await.unwrap();
+    let inner = reentered(&outer).await;
+    fake.store.remove("k");
+    assert_eq!(outer.lost().await, LostReason::Expired);
+    assert_eq!(inner.release().await.unwrap(), Released::Expired);
+
+    let outer = redlock.lock("k").max_renew(0).acquire().await.unwrap();
+    let inner = reentered(&outer).await;
+    assert_eq!(outer.lost().await, LostReason::RenewalLimit);
+    assert_eq!(inner.release().await.unwrap(), Released::Expired);
 }

@@ -1,13 +1,17 @@
 //! The memory backend on several runtimes: which are blocked or not driven, and have other clocks.
 
+use std::any::Any;
+use std::cell::RefCell;
 use std::future::poll_fn;
-use std::task::Poll;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::fake::client_at;
 use crate::backend::{Memory, MemoryStore};
+use crate::blocking::block_on;
 use crate::client::Redlock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;
@@ -72,4 +76,40 @@ fn a_lock_on_a_paused_clock_is_refused_on_another_clock() {
         first.block_on(guard.release()).unwrap();
         drop(second.block_on(wanted()).unwrap());
     }
+}
+
+/// Whether a local of a thread was dropped when tokio's locals were gone.
+static WAS_LATE: AtomicBool = AtomicBool::new(false);
+
+/// A local of a thread, with what it keeps.
+#[derive(Default)]
+struct Last(Vec<Box<dyn Any>>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let is_gone = Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed());
+        WAS_LATE.store(is_gone, Ordering::Relaxed);
+    }
+}
+
+/// A panic there would end the process.
+#[test]
+fn what_a_thread_keeps_to_its_very_end_is_released() {
+    thread_local! {
+        static LAST: RefCell<Last> = const { RefCell::new(Last(Vec::new())) };
+    }
+    let redlock = block_on(Redlock::builder().memory().build()).unwrap();
+    let own = redlock.clone();
+    let thread = std::thread::spawn(move || {
+        // It is made before the locals of tokio, and so it is dropped after them.
+        LAST.with(|_| ());
+        let guard = own.lock("k").acquire_blocking().unwrap();
+        let mut waits = Box::pin(own.lock("k").wait(Wait::Forever).acquire());
+        assert!(waits.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        LAST.with_borrow_mut(|last| last.0 = vec![Box::new(waits), Box::new(guard)]);
+    });
+    thread.join().unwrap();
+    assert!(WAS_LATE.load(Ordering::Relaxed), "the local of this test was dropped early");
+    drop(redlock.lock("k").wait(60 * SECOND).acquire_blocking().unwrap());
+    assert_eq!(block_on(redlock.shutdown(60 * SECOND)), 0);
 }

@@ -2,12 +2,18 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep, timeout};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
 
-use super::fake::{Fate, client, fake};
+use super::fake::{Fate, client, client_at, fake};
+use super::fifo_queue::{holds, waits};
+use super::server::Server;
 use crate::client::Redlock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::guard::LockGuard;
@@ -146,4 +152,150 @@ async fn a_lock_that_may_not_be_released_is_not_waited_for() {
     fake.next_releases(vec![Fate::Refused(NodeErrorKind::NoPermission, true); 100]);
     sleep(SECOND).await;
     assert_eq!(timeout(SECOND, redlock.shutdown(60 * SECOND)).await, Ok(0));
+}
+
+type Call = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
+
+/// One call of each form. None of their bodies may begin.
+fn calls(redlock: &Redlock) -> [Call; 5] {
+    let lock = || redlock.lock("k").min_hold(900 * SECOND);
+    let (waits, does_not) = (lock().wait(Wait::Forever), lock().wait(Wait::Never));
+    let all = redlock.lock_all(["k", "l"]);
+    [
+        Box::pin(async { waits.acquire().await.map(drop) }),
+        Box::pin(async { does_not.try_acquire().await.map(drop) }),
+        Box::pin(lock().run(async { panic!("the body begins") })),
+        Box::pin(async { all.acquire().await.map(drop) }),
+        Box::pin(redlock.lock_all(["k", "l"]).wait(Wait::Never).run(async { panic!("it begins") })),
+    ]
+}
+
+/// What they were granted is free when the shutdown returns, without its `min_hold`.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_granted_meanwhile_gives_the_lock_back() {
+    for place in 0..calls(&fake().0).len() {
+        let (redlock, fake) = fake();
+        let call = calls(&redlock).into_iter().nth(place).unwrap();
+        fake.next_acquires([Fate::Slow(SECOND / 2)]);
+        let call = tokio::spawn(call);
+        yield_now().await;
+        assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
+        assert_eq!(fake.store.owner("k"), None, "call {place}");
+        assert!(is_told(call.await.unwrap()), "call {place}");
+    }
+}
+
+/// The same where a task of the background thread sends the command.
+#[tokio::test]
+async fn a_call_that_is_granted_by_the_background_gives_the_lock_back() {
+    for place in 0..calls(&fake().0).len() {
+        let (_, fake) = fake();
+        let redlock = client_at(Arc::clone(&fake) as Arc<_>, 100, false);
+        let call = calls(&redlock).into_iter().nth(place).unwrap();
+        fake.next_acquires([Fate::Slow(SECOND / 20)]);
+        let call = tokio::spawn(call);
+        yield_now().await;
+        assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
+        assert_eq!(fake.store.owner("k"), None, "call {place}");
+        assert!(is_told(call.await.unwrap()), "call {place}");
+    }
+}
+
+/// A subscriber inside of which a whole shutdown begins and ends while a lock is being granted.
+struct ShutsDown {
+    redlock: Redlock,
+    grants: AtomicUsize,
+}
+
+struct IsGrant(bool);
+
+impl Visit for IsGrant {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        self.0 |= field.name() == "message" && format!("{value:?}").contains(" acquired");
+    }
+}
+
+impl Subscriber for ShutsDown {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event()
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut is_grant = IsGrant(false);
+        event.record(&mut is_grant);
+        if is_grant.0 {
+            let engine = self.redlock.engine();
+            drop(engine.shut_down());
+            // Without a panic, which the library would catch.
+            let is_seen = engine.pending.count() > 0;
+            self.grants.fetch_add(if is_seen { 1 } else { 1000 }, Ordering::Relaxed);
+        }
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// A grant is pending until its caller has looked for a shutdown.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_between_a_grant_and_its_caller_is_seen() {
+    for place in 0..calls(&fake().0).len() {
+        let redlock = Redlock::builder().memory().build().await.unwrap();
+        let subscriber = ShutsDown { redlock: redlock.clone(), grants: AtomicUsize::new(0) };
+        let subscriber = Arc::new(subscriber);
+        let call = calls(&redlock).into_iter().nth(place).unwrap();
+        let told = {
+            let _subscribed = tracing::subscriber::set_default(Arc::clone(&subscriber));
+            is_told(call.await)
+        };
+        assert_eq!((told, subscriber.grants.load(Ordering::Relaxed)), (true, 1), "call {place}");
+        assert_eq!(redlock.engine().pending.count(), 0);
+        assert!(redlock.lock("k").try_acquire().await.unwrap().is_some(), "call {place}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_was_granted_the_lock_before_gives_it_back() {
+    let (redlock, fake) = fake();
+    let waits = unpolled(&redlock).await;
+    let begun = Instant::now();
+    let (pending, told) = tokio::join!(redlock.shutdown(60 * SECOND), waits);
+    assert!(is_told(told));
+    assert_eq!((pending, begun.elapsed()), (0, Duration::ZERO));
+    assert_eq!(fake.store.owner("k"), None);
+}
+
+/// The shutdown waits until the lock was taken back, and is free.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_was_granted_the_lock_before_and_is_not_polled_loses_it() {
+    let (redlock, fake) = fake();
+    let waits = unpolled(&redlock).await;
+    assert!(fake.store.owner("k").is_some(), "it was granted to the waiter");
+    let begun = Instant::now();
+    assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
+    assert!(begun.elapsed() <= SECOND / 2, "{:?}", begun.elapsed());
+    assert_eq!(fake.store.owner("k"), None);
+    assert!(is_told(waits.await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_has_the_lock_from_the_holder_before_gives_it_back() {
+    let server = Server::new();
+    let redlock = server.client();
+    let (holder, waiter) = (holds(&redlock).await, waits(&redlock).await);
+    server.take_log();
+    drop(holder);
+    assert_eq!(server.take_log(), Vec::<String>::new(), "it was passed on");
+    assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
+    assert_eq!(server.owner("k"), None);
+    assert!(is_told(waiter.await.unwrap()));
 }

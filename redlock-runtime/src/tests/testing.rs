@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::blocking::block_on;
 use crate::client::{Redlock, RedlockBuilder};
 use crate::error::{LockError, NodeErrorKind};
 use crate::options::Wait;
@@ -267,5 +268,48 @@ async fn faults_take_their_time_on_a_real_clock() {
         let guard = lock.await.unwrap().unwrap();
         assert!(began.elapsed() >= short, "{:?}", began.elapsed());
         assert_eq!(guard.release().await, Ok(Released::Released));
+    }
+}
+
+/// The life of a lock, with faults that take time.
+async fn life_of_a_lock(stores: &[FaultyStore]) {
+    let builder = Redlock::builder().reply_timeout(50 * MOMENT);
+    let builder = match stores {
+        [store] => builder.faulty_store(store),
+        stores => builder.faulty_stores(stores),
+    };
+    let redlock = builder.build().await.unwrap();
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
+    for store in stores {
+        store.next(Command::Acquire).delay(MOMENT);
+        store.next(Command::Release).delay(MOMENT);
+    }
+    drop(redlock.lock("k").acquire().await.unwrap());
+    for store in stores {
+        store.next(Command::Acquire).lose_reply();
+    }
+    assert_eq!(attempt(&redlock).await, Err(NodeErrorKind::NoReply));
+    drop(redlock.lock_all(["k", "l"]).wait(60 * SECOND).acquire().await.unwrap());
+    let held = redlock.lock("k").wait(60 * SECOND).acquire().await.unwrap();
+    let reader = held.downgrade().await.unwrap();
+    for store in stores {
+        store.next(Command::Release).lose_reply();
+    }
+    drop(reader);
+    assert_eq!(redlock.lock("k").wait(60 * SECOND).run(async { 17 }).await.unwrap(), 17);
+    assert_eq!(redlock.shutdown(60 * SECOND).await, 0);
+}
+
+#[test]
+fn callers_without_a_runtime_or_without_its_timers_meet_the_same_faults() {
+    for count in [1, 3] {
+        let stores = &FaultyStore::masters::<3>()[..count];
+        block_on(life_of_a_lock(stores));
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(life_of_a_lock(stores));
+        let redlock = block_on(stores[0].client()).unwrap();
+        stores[0].next(Command::Acquire).delay(MOMENT);
+        redlock.lock("b").acquire_blocking().unwrap().release_blocking().unwrap();
     }
 }

@@ -85,7 +85,6 @@ impl Fifo {
         let within = cx.within();
         let newcomer = Newcomer::new(cx, queue, terms);
         let engine = Arc::clone(&cx.engine);
-        let _pending = engine.pending.begin();
         // The time is read before the command leaves: the lock may be handed over at any time after
         // it.
         let since = cx.now();
@@ -124,8 +123,6 @@ impl Fifo {
         cx.local_queue().count_attempt();
         let first = cx.local_queue().state().first().map(|waiter| waiter.terms);
         telemetry::acquire_sent(first.map_or(telemetry::PROGRAMMATIC, |terms| terms.template));
-        // A shutdown waits for the answer: the lock may be free, and granted.
-        let _pending = engine.pending.begin();
         let within = cx.within();
         let local_holder = LocalHolder::of(cx.local_queue());
         let sent = cx.now();
@@ -317,7 +314,6 @@ impl Strategy for Fifo {
             return self.poll.give_way(cx, tenure).await;
         };
         let next = Newcomer::new(cx, queue, terms);
-        let _pending = engine.pending.begin();
         let within = cx.within();
         let sent = cx.now();
         let tokens = tenure.drawn();

@@ -67,11 +67,15 @@ impl<S: Strategy> Poller<S> {
             self.cx.time_out_expired();
             match self.next_step() {
                 NextStep::GiveWay(tenure) => {
+                    let _pending = self.cx.engine.pending.begin();
                     let kept = self.strategy.give_way(&mut self.cx, tenure).await;
                     self.deliver(kept).await;
                 }
                 NextStep::LeaveQueue => self.strategy.leave(&self.cx.engine),
                 NextStep::Ask(terms) => {
+                    // Until what is granted was delivered, and is counted as an offer, or is being
+                    // released.
+                    let _pending = self.cx.engine.pending.begin();
                     let began = self.cx.now();
                     let granted = self.strategy.ask(&mut self.cx, terms).await;
                     self.deliver(granted).await;
@@ -145,6 +149,7 @@ impl<S: Strategy> Poller<S> {
             () = clock.sleep_until(until) => None,
         };
         if let Some(signal) = signal {
+            let _pending = self.cx.engine.pending.begin();
             let handed_over = self.strategy.hear(&self.cx, signal);
             self.deliver(handed_over).await;
         }

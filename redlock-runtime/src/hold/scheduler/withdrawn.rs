@@ -14,6 +14,8 @@ impl Scheduler {
     /// once more, with the clean-up that may be due.
     pub(super) fn free(&self, hold: &Arc<Hold>) {
         self.forget(hold);
+        // Dropped after the loop, when the releases are counted.
+        let _offered = hold.offer_ends();
         for claim in hold.claims() {
             let (clock, hold, claim) = (self.clock, Arc::clone(hold), claim.clone());
             let pending = hold.client.pending.begin();
