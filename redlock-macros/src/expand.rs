@@ -72,11 +72,29 @@ fn inside_built(plan: &Plan, built: &Built) -> TokenStream {
             (TokenStream::new(), quote!(#lets #prepared), block)
         }
     };
-    let run = run(plan, &returns, &quote_spanned!(Span::mixed_site()=> async move #block));
+    let (opening, body) = (&built.opening, body_opening(plan, built));
+    let run = run(plan, &returns, &quote!(#body #block));
     let block = braces(quote!(#inside #run), at);
-    let future = quote_spanned!(Span::mixed_site()=> async move #block);
+    let future = quote!(#opening #block);
     let future = built.boxed.as_ref().map_or_else(|| future.clone(), |pin| quote!(#pin(#future)));
     quote!(#outside #(#before)* #future)
+}
+
+/// The `async move` of the locked body, as it was written: the body captures what the block of the
+/// plain function captures, so that both drop the arguments at the same point. If the handler reads
+/// variables, the body captures field by field in every edition: the handler may read other fields.
+fn body_opening(plan: &Plan, built: &Built) -> TokenStream {
+    match &plan.args.on_error {
+        OnError::With(handler)
+            if hygiene::mentions(
+                handler.to_token_stream(),
+                &[plan.names.clone(), built.locals()].concat(),
+            ) =>
+        {
+            quote_spanned!(Span::mixed_site()=> async move)
+        }
+        _ => built.opening.clone(),
+    }
 }
 
 fn braces(tokens: TokenStream, span: Span) -> Group {

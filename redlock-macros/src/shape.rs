@@ -1,8 +1,8 @@
 //! Where the lock goes: around the body of an `async fn`, or inside of a future that the function
 //! builds by hand, like the ones that async-trait and async-recursion make of an `async fn`.
 
-use proc_macro2::{Ident, TokenStream};
-use quote::{ToTokens, quote};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{Block, Expr, ExprAsync, ExprCall, Local, Pat, Stmt};
 
 use crate::hygiene;
@@ -18,6 +18,9 @@ pub(crate) struct Built {
     pub(crate) before: Vec<Stmt>,
     /// `Box::pin`, as it was written.
     pub(crate) boxed: Option<Box<Expr>>,
+    /// `async move`, as it was written: its edition says whether the block captures variables as a
+    /// whole.
+    pub(crate) opening: TokenStream,
     pub(crate) block: Block,
 }
 
@@ -44,8 +47,12 @@ pub(crate) fn of(function: &Function) -> Option<Shape> {
         Expr::Call(call) => (Some(call.func.clone()), boxed_async(call)?),
         _ => return None,
     };
-    let before = before.to_vec();
-    Some(Shape::Built(Built { before, boxed, block: future.block.clone() }))
+    let (before, keyword, block) = (before.to_vec(), future.async_token, future.block.clone());
+    let moves = future.capture.map_or_else(
+        || quote_spanned!(Span::mixed_site()=> move),
+        |written| written.to_token_stream(),
+    );
+    Some(Shape::Built(Built { before, boxed, opening: quote!(#keyword #moves), block }))
 }
 
 /// The block of `Box::pin(async move { .. })`.
@@ -60,6 +67,17 @@ fn boxed_async(call: &ExprCall) -> Option<&ExprAsync> {
 }
 
 impl Built {
+    /// The variables that the statements before the future bind.
+    pub(crate) fn locals(&self) -> Vec<Ident> {
+        let mut names = Vec::new();
+        for stmt in &self.before {
+            if let Stmt::Local(local) = stmt {
+                hygiene::bound(&local.pat, &mut names);
+            }
+        }
+        names
+    }
+
     /// Takes those `let`s out, so that a key can name what they bind. async-recursion adds none:
     /// what it has in the block is the user's.
     pub(crate) fn hoist(&self, params: &[Ident], boxing: Option<Boxing>) -> Hoisted {

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use crate::support::{Order, Otherwise, any, probe};
+use crate::support::{Order, Otherwise, any, probe, run};
 
 macro_rules! parity {
     ($module:ident: $($call:tt)+) => {
@@ -284,4 +284,12 @@ fn a_panic_names_the_place_of_the_attribute() {
     assert!(std::panic::catch_unwind(AssertUnwindSafe(poll)).is_err());
     let place = PLACE.with(Cell::take).unwrap_or_default();
     assert!(place.ends_with("outputs.rs"), "{}", place);
+}
+
+// With the lock, arguments are dropped where they are dropped without it.
+#[test]
+fn arguments_are_dropped_where_the_plain_function_drops_them() {
+    let redlock = run(redlock::Redlock::builder().memory().build()).unwrap();
+    let (plain, locked) = (crate::plain::drops::all(&redlock), crate::locked::drops::all(&redlock));
+    assert_eq!(locked, plain);
 }
