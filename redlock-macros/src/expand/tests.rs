@@ -115,6 +115,15 @@ fn each_option_changes_its_part() {
         (quote!(permits = 3), "Spec::new(\"k\").permits(3u32)}"),
         (quote!(permits = self.n()), "Spec::new(\"k\").permits(self.n());"),
         (quote!(expire = e), ".lock(__spec,__key,"),
+        (
+            quote!(expire = e, wait = "1s", min_hold = m),
+            "let__spec={let__chain=::redlock::__private::Spec::new(\"k\").expire(e);\
+             let__chain=__chain.wait(",
+        ),
+        (
+            quote!(expire = e, wait = "1s", min_hold = m),
+            ";let__chain=__chain.min_hold(m);__chain};",
+        ),
         (quote!(release = "await"), "Spec::new(\"k\").awaited_release()}"),
         (quote!(release = "await"), "LockLocalas_;::redlock::__private::convert::<R,_>("),
         (quote!(release = "await"), ".lock_until_released(const{"),
@@ -146,8 +155,11 @@ fn each_kind_of_key_is_rendered() {
         (quote!(key = "<id><id>"), ".text(\":\")"),
         (quote!(key = name(id)), "display_key(&(name(id)))"),
         (quote!(key = name(id)), "Spec::new(\"name(id)\")"),
-        (quote!(keys = ["k", name(id)]), "several([::redlock::__private::literal_key(\"k\"),"),
-        (quote!(keys = ["k", name(id)]), "::redlock::__private::Key::listed(&(name(id)))]);"),
+        (quote!(keys = ["k", n(id)]), "{let__key0=::redlock::__private::literal_key(\"k\");"),
+        (quote!(keys = ["k", n(id)]), "let__key1=::redlock::__private::Key::listed(&(n(id)));"),
+        (quote!(keys = ["k", n(id)]), "::redlock::__private::several([__key0,__key1])};"),
+        (quote!(key = "a<id>b<id>"), ".text(\"b\");let__chain=__chain.value(\"id\","),
+        (quote!(key = "a<id>b<id>c"), ".text(\"c\");__chain.finish()};"),
     ] {
         let found = expanded(args);
         assert!(found.contains(part), "{part}\n{found}");
