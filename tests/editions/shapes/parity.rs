@@ -207,6 +207,9 @@ parity! { outputs:
     [function_pointer] ();
     [uninhabited] ();
     [uninhabited_in_result] ();
+    [alias] (any());
+    [alias_of_an_alias] (any());
+    [local_alias] (any());
 }
 
 parity! { traits:

@@ -3,6 +3,7 @@ use std::fmt;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::UnwindSafe;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -11,6 +12,9 @@ use std::thread::{self, Thread};
 use redlock::LockError;
 
 pub type Locked<T> = Result<T, AppError>;
+
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type LocalBoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 #[derive(Debug)]
 pub enum AppError {
