@@ -71,11 +71,30 @@ pub(crate) fn is_constant(name: &Ident) -> bool {
     name.to_string().chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
+/// Are these one name? `id` and `r#id` are two spellings of it; `match` is a keyword, beside which
+/// there may be a variable `r#match`.
+pub(crate) fn is_same(one: &Ident, other: &Ident) -> bool {
+    let (one, other) = (one.to_string(), other.to_string());
+    if one == other {
+        return true;
+    }
+    match (one.strip_prefix("r#"), other.strip_prefix("r#")) {
+        (Some(raw), None) if raw == other => syn::parse_str::<Ident>(raw).is_ok(),
+        (None, Some(raw)) if raw == one => syn::parse_str::<Ident>(raw).is_ok(),
+        _ => false,
+    }
+}
+
+/// Is `name` one of `names`, in whatever spelling?
+pub(crate) fn is_one_of(name: &Ident, names: &[Ident]) -> bool {
+    names.iter().any(|one| is_same(one, name))
+}
+
 /// Does any token of `tokens` have one of these names, or any literal contain one, like the string
 /// of `format!`? In doubt the answer is yes.
 pub(crate) fn mentions(tokens: TokenStream, names: &[Ident]) -> bool {
     tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(ident) => names.contains(&ident),
+        TokenTree::Ident(ident) => is_one_of(&ident, names),
         TokenTree::Group(group) => mentions(group.stream(), names),
         TokenTree::Literal(literal) => {
             let text = literal.to_string();
@@ -124,7 +143,7 @@ pub(crate) fn adopt(tokens: TokenStream, names: &[Ident], this: Option<&Ident>) 
         dots = if is_dot { dots + 1 } else { 0 };
         let token: TokenTree = match token {
             TokenTree::Ident(ident) if !is_field && !begins_path(tokens.peek()) => {
-                let known = || names.iter().find(|name| **name == ident);
+                let known = || names.iter().find(|name| is_same(name, &ident));
                 let owner = this.filter(|_| ident == "self").or_else(known);
                 let adopted = owner.map(|name| {
                     let mut name = name.clone();

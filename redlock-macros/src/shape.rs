@@ -118,7 +118,7 @@ fn rebinding<'a>(stmt: &'a Stmt, params: &[Ident]) -> Option<(&'a Local, &'a Ide
         value => value,
     };
     let Expr::Path(path) = value else { return None };
-    let from = path.path.get_ident().filter(|name| params.contains(name))?;
+    let from = path.path.get_ident().filter(|name| hygiene::is_one_of(name, params))?;
     (!matches!(local.pat, Pat::Type(_))).then_some((local, from))
 }
 
@@ -127,7 +127,11 @@ fn is_of_itself(stmt: &Stmt) -> bool {
     let Stmt::Local(Local { pat: Pat::Ident(name), init: Some(init), .. }) = stmt else {
         return false;
     };
-    let is_same = matches!(&*init.expr, Expr::Path(path) if path.path.is_ident(&name.ident));
+    let value = match &*init.expr {
+        Expr::Path(path) => path.path.get_ident(),
+        _ => None,
+    };
+    let is_same = value.is_some_and(|value| hygiene::is_same(value, &name.ident));
     is_same && init.diverge.is_none() && name.by_ref.is_none()
 }
 

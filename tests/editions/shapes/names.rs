@@ -154,3 +154,32 @@ macro_rules! options {
 }
 
 options!(options_from_a_macro, "macro-<id>", "10s", "5s", 3, Result<u64, AppError>, { Ok(1) });
+
+// One name in two spellings.
+#[redis_lock(key = "raw-<r#id>-<order.r#id>", client = r#redlock, wait = r#limit)]
+pub async fn raw_in_the_key(
+    id: u64,
+    order: crate::support::Order,
+    redlock: &::redlock::Redlock,
+    limit: ::std::time::Duration,
+) -> Result<u64, AppError> {
+    pause().await;
+    Ok(r#id + order.id + r#redlock.held().len() as u64 + u64::from(limit.subsec_nanos()))
+}
+
+#[redis_lock(key = "raw-<id>-<b>", wait = limit)]
+pub async fn raw_arguments(
+    r#id: u64,
+    mut r#b: ::std::string::String,
+    r#limit: ::std::time::Duration,
+) -> Result<usize, AppError> {
+    pause().await;
+    b.push('b');
+    Ok(b.len() + usize::from(id > 1))
+}
+
+#[redis_lock(key = match r#match { 0 => "zero", _ => "more" })]
+pub async fn raw_keyword(r#match: u64) -> Result<u64, AppError> {
+    pause().await;
+    Ok(r#match)
+}

@@ -164,6 +164,8 @@ parity! { names:
     [through_two_macros] (any(), any());
     [whole_in_a_macro] (any());
     [options_from_a_macro] (any());
+    [raw_in_the_key] (any(), any(), any(), any());
+    [raw_arguments] (any(), any(), any());
 }
 
 parity! { options:
