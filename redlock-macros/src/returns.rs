@@ -76,10 +76,18 @@ fn names(tokens: TokenStream, is_meant: fn(&Ident) -> bool) -> bool {
 }
 
 fn of_type(ty: &Type) -> Returns {
-    let never = matches!(ty, Type::Never(_));
+    let never = is_never(ty);
     // Naming `!` as a type argument is unstable; it is inferred.
     let erased = if never { unknown(ty.span()) } else { erase_impl(ty.to_token_stream()) };
     Returns { ty: erased, span: ty.span(), never }
+}
+
+/// The type of a macro's `$t:ty` stands in an invisible group.
+fn is_never(ty: &Type) -> bool {
+    match ty {
+        Type::Group(inner) => is_never(&inner.elem),
+        ty => matches!(ty, Type::Never(_)),
+    }
 }
 
 fn unknown(span: Span) -> TokenStream {

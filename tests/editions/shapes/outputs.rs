@@ -114,6 +114,19 @@ pub async fn uninhabited_in_result() -> Locked<std::convert::Infallible> {
     std::process::abort()
 }
 
+macro_rules! typed {
+    ($name:ident, $type:ty) => {
+        #[redis_lock(key = "typed", on_error = panic)]
+        pub async fn $name() -> $type {
+            pause().await;
+            panic!("typed")
+        }
+    };
+}
+
+typed!(typed_never, !);
+typed!(typed_number, u32);
+
 pub type Parsed<'a> = BoxFuture<'a, Result<usize, Box<dyn std::error::Error>>>;
 
 #[redis_lock(key = "alias-<text>")]

@@ -209,6 +209,8 @@ parity! { outputs:
     [function_pointer] ();
     [uninhabited] ();
     [uninhabited_in_result] ();
+    [typed_never] ();
+    [typed_number] ();
     [alias] (any());
     [alias_of_an_alias] (any());
     [local_alias] (any());
