@@ -235,9 +235,9 @@ fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
     };
     let lock = if plan.args.awaits_release {
         // An output that cannot be kept meanwhile is reported at the return type.
-        quote_spanned!(at=> lock_until_released)
+        quote_spanned!(at=> __redlock_lock_until_released)
     } else {
-        quote_spanned!(Span::mixed_site()=> lock)
+        quote_spanned!(Span::mixed_site()=> __redlock_lock)
     };
     quote_spanned! {Span::mixed_site()=>
         let __locked = {

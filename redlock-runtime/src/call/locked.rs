@@ -58,8 +58,16 @@ where
 {
     /// For an output that is `Send`: it can wait in the future of the call until the release has
     /// left.
+    // The traits that are in scope where the attribute stands have no method of this name, and of
+    // the next one: what is not found here is looked up among theirs, too.
+    #[doc(hidden)]
     #[inline]
-    pub fn lock<'a>(self, spec: Spec, key: Key, client: Client) -> Locked<F, H, Kept<'a, F::Output>>
+    pub fn __redlock_lock<'a>(
+        self,
+        spec: Spec,
+        key: Key,
+        client: Client,
+    ) -> Locked<F, H, Kept<'a, F::Output>>
     where
         F::Output: 'a,
     {
@@ -68,8 +76,9 @@ where
 
     /// For `release = "await"`: the output waits in the future of the call until the release was
     /// answered.
+    #[doc(hidden)]
     #[inline]
-    pub fn lock_until_released<'a>(
+    pub fn __redlock_lock_until_released<'a>(
         self,
         spec: Spec,
         key: Key,
@@ -91,8 +100,9 @@ pub trait LockLocal: Sized {
     /// The handler of failures.
     type OnError;
 
-    /// Like the inherent `lock`, with a release in the background.
-    fn lock(
+    /// Like the inherent method, with a release in the background.
+    #[doc(hidden)]
+    fn __redlock_lock(
         self,
         spec: Spec,
         key: Key,
@@ -102,7 +112,8 @@ pub trait LockLocal: Sized {
     /// Is never called: the inherent method applies to every output that is `Send`. It makes any
     /// other output one compile error; the future of the inherent method would be a second one
     /// where it is awaited.
-    fn lock_until_released(
+    #[doc(hidden)]
+    fn __redlock_lock_until_released(
         self,
         _: Spec,
         _: Key,
@@ -124,18 +135,23 @@ where
     type OnError = H;
 
     #[inline]
-    fn lock(self, spec: Spec, key: Key, client: Client) -> Locked<F, H, Handed> {
+    fn __redlock_lock(self, spec: Spec, key: Key, client: Client) -> Locked<F, H, Handed> {
         Locked::new(self.body, self.on_error, spec, key, client)
     }
 }
 
 /// For a handler that does not fit, which [`handle`] has reported: without this a second error
-/// would say that there is no method `lock`. Method lookup tries references last.
+/// would say that there is no such method. Method lookup tries references last.
 impl<F: Future, H> LockLocal for &Pending<F, H> {
     type Body = future::Pending<F::Output>;
     type OnError = fn(LockError) -> F::Output;
 
-    fn lock(self, _: Spec, _: Key, _: Client) -> Locked<Self::Body, Self::OnError, Handed> {
+    fn __redlock_lock(
+        self,
+        _: Spec,
+        _: Key,
+        _: Client,
+    ) -> Locked<Self::Body, Self::OnError, Handed> {
         unreachable!("a handler that does not fit is a compile error")
     }
 }

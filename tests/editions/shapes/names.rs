@@ -183,3 +183,44 @@ pub async fn raw_keyword(r#match: u64) -> Result<u64, AppError> {
     pause().await;
     Ok(r#match)
 }
+
+// In scope where the lock is taken, and for every type.
+pub mod blanket {
+    use std::rc::Rc;
+
+    use super::redis_lock;
+    use crate::support::{Locked, pause};
+
+    pub trait LockExt: Sized {
+        fn lock(self) -> u64;
+        fn lock_until_released(self) -> u64;
+    }
+
+    impl<T> LockExt for T {
+        fn lock(self) -> u64 {
+            1
+        }
+
+        fn lock_until_released(self) -> u64 {
+            2
+        }
+    }
+
+    #[redis_lock(key = "blanket-<id>")]
+    pub async fn sent(id: u64) -> Locked<u64> {
+        pause().await;
+        Ok(id.lock())
+    }
+
+    #[redis_lock(key = "blanket-<id>", release = "await")]
+    pub async fn awaited(id: u64) -> Locked<u64> {
+        pause().await;
+        Ok(id.lock_until_released())
+    }
+
+    #[redis_lock(key = "blanket-<id>")]
+    pub async fn not_sent(id: u64) -> Locked<Rc<u64>> {
+        pause().await;
+        Ok(Rc::new(id.lock()))
+    }
+}

@@ -166,6 +166,8 @@ parity! { names:
     [options_from_a_macro] (any());
     [raw_in_the_key] (any(), any(), any(), any());
     [raw_arguments] (any(), any(), any());
+    [blanket::sent] (any());
+    [blanket::not_sent] (any());
 }
 
 parity! { options:
