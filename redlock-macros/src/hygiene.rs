@@ -1,6 +1,6 @@
 //! Names: which ones a function binds, which ones an expression reads, and whose hygiene they get.
 
-use proc_macro2::{Group, Ident, Punct, Spacing, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, Literal, Punct, Spacing, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::{Expr, ExprPath, Pat, PatIdent};
@@ -96,12 +96,14 @@ pub(crate) fn mentions(tokens: TokenStream, names: &[Ident]) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(ident) => is_one_of(&ident, names),
         TokenTree::Group(group) => mentions(group.stream(), names),
-        TokenTree::Literal(literal) => {
-            let text = literal.to_string();
-            names.iter().any(|name| captures(&text, &name.unraw().to_string()))
-        }
+        TokenTree::Literal(literal) => names.iter().any(|name| is_captured(name, &literal)),
         TokenTree::Punct(_) => false,
     })
+}
+
+/// Does the string of `format!` name it?
+fn is_captured(name: &Ident, literal: &Literal) -> bool {
+    captures(&literal.to_string(), &name.unraw().to_string())
 }
 
 /// Does the format string `text` contain the word `name`, as in `{name}` or `{:name$}`?
@@ -130,8 +132,9 @@ pub(crate) fn raw_keywords(tokens: TokenStream) -> TokenStream {
 }
 
 /// Gives every mention of a parameter the hygiene of the parameter itself, so that it resolves even
-/// when function and attribute come from different `macro_rules!`. All other names keep their own
-/// hygiene. `this` replaces `self` where async-trait has moved it.
+/// when function and attribute come from different `macro_rules!`; also in the string of `format!`,
+/// whose names have the hygiene of the string. All other names keep their own hygiene. `this`
+/// replaces `self` where async-trait has moved it.
 pub(crate) fn adopt(tokens: TokenStream, names: &[Ident], this: Option<&Ident>) -> TokenStream {
     let mut dots = 0;
     let mut tokens = tokens.into_iter().peekable();
@@ -157,6 +160,12 @@ pub(crate) fn adopt(tokens: TokenStream, names: &[Ident], this: Option<&Ident>) 
                 let mut adopted = Group::new(group.delimiter(), inner);
                 adopted.set_span(group.span());
                 adopted.into()
+            }
+            TokenTree::Literal(mut literal) => {
+                if let Some(name) = names.iter().find(|name| is_captured(name, &literal)) {
+                    literal.set_span(name.span().located_at(literal.span()));
+                }
+                literal.into()
             }
             other => other,
         };

@@ -239,6 +239,17 @@ async fn every_placeholder_may_take_the_same_mutex() {
     assert_eq!(pay(&client().await, &account).await.unwrap(), "1-02");
 }
 
+/// A string of `format!` in a placeholder names arguments as it does elsewhere.
+#[tokio::test]
+async fn a_macro_in_a_placeholder_captures_arguments() {
+    #[redis_lock(key = "<format!(\"{id:>5}\").trim()>/<format!(\"{name}\")>", client = redlock)]
+    async fn captured(redlock: &Redlock, id: u8, name: String) -> Found<String> {
+        Ok((key_here().await, name))
+    }
+    let found = captured(&client().await, 7, "a".to_owned()).await.unwrap();
+    assert_eq!(found, ("7/a".to_owned(), "a".to_owned()));
+}
+
 struct Broken;
 
 impl Display for Broken {

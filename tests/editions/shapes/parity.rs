@@ -117,6 +117,8 @@ parity! { keys:
     [constant_expression] ();
     [match_expression] (any());
     [block_expression] (any());
+    [captured_by_a_macro] (any(), any());
+    [captured_and_moved] (any());
 }
 
 parity! { lent:
