@@ -4,22 +4,21 @@
 //! user's names cannot change what they mean. All code of the user keeps its tokens.
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, LitStr, Signature};
 
-use crate::args::Args;
 use crate::hygiene;
 use crate::item::Binding;
 use crate::lend::{self, Lent};
 use crate::part::{Part, Value};
 use crate::plan::{KeyPlan, Plan};
-use crate::quoting::{adopt, mixed, private};
+use crate::quoting::{Chain, adopt, mixed, private};
 use crate::returns::{self, Returns};
 use crate::shape::{Built, Shape};
-use crate::spec::{spec, template_name};
+use crate::spec::{is_constant, spec, template_name};
 use crate::template::Template;
-use crate::values::{Count, OnError, Time};
+use crate::values::OnError;
 
 pub(crate) fn expand(plan: &Plan) -> TokenStream {
     let function = &plan.function;
@@ -72,11 +71,29 @@ fn inside_built(plan: &Plan, built: &Built) -> TokenStream {
             (TokenStream::new(), quote!(#lets #prepared), block)
         }
     };
-    let run = run(plan, &returns, &quote_spanned!(Span::mixed_site()=> async move #block));
+    let (opening, body) = (&built.opening, body_opening(plan, built));
+    let run = run(plan, &returns, &quote!(#body #block));
     let block = braces(quote!(#inside #run), at);
-    let future = quote_spanned!(Span::mixed_site()=> async move #block);
+    let future = quote!(#opening #block);
     let future = built.boxed.as_ref().map_or_else(|| future.clone(), |pin| quote!(#pin(#future)));
     quote!(#outside #(#before)* #future)
+}
+
+/// The `async move` of the locked body, as it was written: the body captures what the block of the
+/// plain function captures, so that both drop the arguments at the same point. If the handler reads
+/// variables, the body captures field by field in every edition: the handler may read other fields.
+fn body_opening(plan: &Plan, built: &Built) -> TokenStream {
+    match &plan.args.on_error {
+        OnError::With(handler)
+            if hygiene::mentions(
+                handler.to_token_stream(),
+                &[plan.names.clone(), built.locals()].concat(),
+            ) =>
+        {
+            quote_spanned!(Span::mixed_site()=> async move)
+        }
+        _ => built.opening.clone(),
+    }
 }
 
 fn braces(tokens: TokenStream, span: Span) -> Group {
@@ -139,7 +156,7 @@ fn return_edge(returns: &Returns) -> TokenStream {
 /// The expressions that are evaluated before the body captures the arguments: one statement each,
 /// so that no temporary is held across an `.await`.
 fn prepare(plan: &Plan, lent: Option<&Lent>) -> TokenStream {
-    let spec = (!is_constant(plan)).then(|| {
+    let spec = (!is_constant(&plan.args)).then(|| {
         let spec = spec(plan);
         quote_spanned!(Span::mixed_site()=> let __spec = #spec;)
     });
@@ -205,7 +222,7 @@ fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
         pending
     };
     let private = private(plan, Span::mixed_site());
-    let spec = if is_constant(plan) {
+    let spec = if is_constant(&plan.args) {
         let spec = spec(plan);
         quote_spanned!(Span::mixed_site()=> const { #spec })
     } else {
@@ -218,9 +235,9 @@ fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
     };
     let lock = if plan.args.awaits_release {
         // An output that cannot be kept meanwhile is reported at the return type.
-        quote_spanned!(at=> lock_until_released)
+        quote_spanned!(at=> __redlock_lock_until_released)
     } else {
-        quote_spanned!(Span::mixed_site()=> lock)
+        quote_spanned!(Span::mixed_site()=> __redlock_lock)
     };
     quote_spanned! {Span::mixed_site()=>
         let __locked = {
@@ -242,14 +259,6 @@ fn called(handler: &Expr) -> TokenStream {
     }
 }
 
-fn is_constant(plan: &Plan) -> bool {
-    let is_time = |time: &Option<Time>| matches!(time, Some(Time::Value(_)));
-    let is_count = |count: &Option<Count>| matches!(count, Some(Count::Value(_)));
-    let Args { expire, wait, min_hold, max_renew, permits, .. } = &plan.args;
-    ![expire, wait, min_hold].into_iter().any(is_time)
-        && ![max_renew, permits].into_iter().any(is_count)
-}
-
 fn key(plan: &Plan, key: &KeyPlan) -> TokenStream {
     match key {
         KeyPlan::Template(template) => rendered(plan, template),
@@ -260,8 +269,11 @@ fn key(plan: &Plan, key: &KeyPlan) -> TokenStream {
         }
         KeyPlan::Several(keys) => {
             let at = Span::mixed_site();
+            let names: Vec<_> =
+                (0..keys.len()).map(|n| format_ident!("__key{n}", span = at)).collect();
             let (private, keys) = (private(plan, at), keys.iter().map(|one| listed(plan, one)));
-            quote_spanned!(at=> #private::several([#(#keys),*]))
+            // One statement each: a guard in one key is dropped before the next key takes another.
+            quote_spanned!(at=> { #(let #names = #keys;)* #private::several([#(#names),*]) })
         }
         KeyPlan::Values(values) => {
             let at = mixed(values.span());
@@ -285,17 +297,17 @@ fn rendered(plan: &Plan, template: &Template) -> TokenStream {
     if let [Part::Text(text)] = template.parts.as_slice() {
         return quote_spanned!(at=> #private::literal_key(#text));
     }
-    let mut render = match &template.delimiters {
+    let mut render = Chain::new(match &template.delimiters {
         None => quote_spanned!(at=> #private::Render::new()),
         Some(delimiters) => quote_spanned!(at=> #private::Render::injective(#delimiters)),
-    };
+    });
     for part in &template.parts {
-        render.extend(match part {
-            Part::Text(text) => quote_spanned!(at=> .text(#text)),
-            Part::Value(value) => placeholder(plan, value),
-        });
+        match part {
+            Part::Text(text) => render.add(quote_spanned!(at=> .text(#text))),
+            Part::Value(value) => render.add_read(placeholder(plan, value)),
+        }
     }
-    quote_spanned!(at=> #render.finish())
+    render.end_with(&quote_spanned!(at=> .finish()))
 }
 
 fn placeholder(plan: &Plan, value: &Value) -> TokenStream {

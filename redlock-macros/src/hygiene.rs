@@ -1,6 +1,6 @@
 //! Names: which ones a function binds, which ones an expression reads, and whose hygiene they get.
 
-use proc_macro2::{Group, Ident, Punct, Spacing, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, Literal, Punct, Spacing, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::{Expr, ExprPath, Pat, PatIdent};
@@ -71,18 +71,39 @@ pub(crate) fn is_constant(name: &Ident) -> bool {
     name.to_string().chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
+/// Are these one name? `id` and `r#id` are two spellings of it; `match` is a keyword, beside which
+/// there may be a variable `r#match`.
+pub(crate) fn is_same(one: &Ident, other: &Ident) -> bool {
+    let (one, other) = (one.to_string(), other.to_string());
+    if one == other {
+        return true;
+    }
+    match (one.strip_prefix("r#"), other.strip_prefix("r#")) {
+        (Some(raw), None) if raw == other => syn::parse_str::<Ident>(raw).is_ok(),
+        (None, Some(raw)) if raw == one => syn::parse_str::<Ident>(raw).is_ok(),
+        _ => false,
+    }
+}
+
+/// Is `name` one of `names`, in whatever spelling?
+pub(crate) fn is_one_of(name: &Ident, names: &[Ident]) -> bool {
+    names.iter().any(|one| is_same(one, name))
+}
+
 /// Does any token of `tokens` have one of these names, or any literal contain one, like the string
 /// of `format!`? In doubt the answer is yes.
 pub(crate) fn mentions(tokens: TokenStream, names: &[Ident]) -> bool {
     tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(ident) => names.contains(&ident),
+        TokenTree::Ident(ident) => is_one_of(&ident, names),
         TokenTree::Group(group) => mentions(group.stream(), names),
-        TokenTree::Literal(literal) => {
-            let text = literal.to_string();
-            names.iter().any(|name| captures(&text, &name.unraw().to_string()))
-        }
+        TokenTree::Literal(literal) => names.iter().any(|name| is_captured(name, &literal)),
         TokenTree::Punct(_) => false,
     })
+}
+
+/// Does the string of `format!` name it?
+fn is_captured(name: &Ident, literal: &Literal) -> bool {
+    captures(&literal.to_string(), &name.unraw().to_string())
 }
 
 /// Does the format string `text` contain the word `name`, as in `{name}` or `{:name$}`?
@@ -111,8 +132,9 @@ pub(crate) fn raw_keywords(tokens: TokenStream) -> TokenStream {
 }
 
 /// Gives every mention of a parameter the hygiene of the parameter itself, so that it resolves even
-/// when function and attribute come from different `macro_rules!`. All other names keep their own
-/// hygiene. `this` replaces `self` where async-trait has moved it.
+/// when function and attribute come from different `macro_rules!`; also in the string of `format!`,
+/// whose names have the hygiene of the string. All other names keep their own hygiene. `this`
+/// replaces `self` where async-trait has moved it.
 pub(crate) fn adopt(tokens: TokenStream, names: &[Ident], this: Option<&Ident>) -> TokenStream {
     let mut dots = 0;
     let mut tokens = tokens.into_iter().peekable();
@@ -124,7 +146,7 @@ pub(crate) fn adopt(tokens: TokenStream, names: &[Ident], this: Option<&Ident>) 
         dots = if is_dot { dots + 1 } else { 0 };
         let token: TokenTree = match token {
             TokenTree::Ident(ident) if !is_field && !begins_path(tokens.peek()) => {
-                let known = || names.iter().find(|name| **name == ident);
+                let known = || names.iter().find(|name| is_same(name, &ident));
                 let owner = this.filter(|_| ident == "self").or_else(known);
                 let adopted = owner.map(|name| {
                     let mut name = name.clone();
@@ -138,6 +160,12 @@ pub(crate) fn adopt(tokens: TokenStream, names: &[Ident], this: Option<&Ident>) 
                 let mut adopted = Group::new(group.delimiter(), inner);
                 adopted.set_span(group.span());
                 adopted.into()
+            }
+            TokenTree::Literal(mut literal) => {
+                if let Some(name) = names.iter().find(|name| is_captured(name, &literal)) {
+                    literal.set_span(name.span().located_at(literal.span()));
+                }
+                literal.into()
             }
             other => other,
         };

@@ -98,7 +98,10 @@ impl Function {
 
     pub(crate) fn is_const_generic(&self, name: &Ident) -> bool {
         let mut params = self.sig.generics.params.iter();
-        params.any(|param| matches!(param, GenericParam::Const(param) if param.ident == *name))
+        params.any(|param| match param {
+            GenericParam::Const(param) => hygiene::is_same(&param.ident, name),
+            _ => false,
+        })
     }
 
     pub(crate) fn not_async(&self) -> Error {

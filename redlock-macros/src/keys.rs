@@ -40,10 +40,9 @@ fn one(option: &str, value: Expr, errors: &mut Errors) -> Option<Key> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(Key::Template(text)),
         Expr::Lit(other) => {
-            let what = if option == "key" { "`key`" } else { "a key of `keys`" };
             let message = format!(
-                "{what} must be a string literal such as \"stock-<id>\", or an expression that \
-                 implements `Display`"
+                "a literal in `{option}` must be a string such as \"stock-<id>\"; any other \
+                 expression may have any type that implements `Display`"
             );
             errors.over(other, message);
             None

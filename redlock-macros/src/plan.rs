@@ -87,7 +87,9 @@ pub(crate) fn plan(mut args: Args, function: Function, errors: &mut Errors) -> O
     let known: Vec<Ident> =
         names.iter().chain(hoisted.iter().flat_map(|hoisted| &hoisted.names)).cloned().collect();
     let hoisted = hoisted.filter(|hoisted| {
-        let is_new = |name: &&Ident| !names.contains(name) && Some(*name) != hoisted.this.as_ref();
+        let is_new = |name: &&Ident| {
+            !hygiene::is_one_of(name, &names) && Some(*name) != hoisted.this.as_ref()
+        };
         let new: Vec<Ident> = hoisted.names.iter().filter(is_new).cloned().collect();
         function.boxed_by().is_some() || hygiene::mentions(read_by(&args, key.as_ref()), &new)
     });
@@ -145,7 +147,7 @@ fn values_of(template: &Template) -> impl Iterator<Item = &Value> {
 fn check_names(template: &Template, function: &Function, names: &[Ident], errors: &mut Errors) {
     for value in values_of(template) {
         for name in hygiene::reads(&value.expr) {
-            let known = names.contains(name)
+            let known = hygiene::is_one_of(name, names)
                 || hygiene::is_constant(name)
                 || function.is_const_generic(name);
             if !known {
@@ -169,7 +171,8 @@ fn check_words(args: &Args, names: &[Ident], errors: &mut Errors) {
     };
     for (option, value) in times.chain(count) {
         let Expr::Path(path) = value else { continue };
-        let is_word = |word: &&Ident| !names.contains(word) && !hygiene::is_constant(word);
+        let is_word =
+            |word: &&Ident| !hygiene::is_one_of(word, names) && !hygiene::is_constant(word);
         let Some(word) = path.path.get_ident().filter(is_word) else { continue };
         if let Some(message) = values::instead_of_word(option, &word.to_string()) {
             errors.at(word.span(), message);
@@ -183,7 +186,7 @@ fn check_twins(function: &Function, read: &TokenStream, errors: &mut Errors) {
     let mut seen: Vec<Ident> = Vec::new();
     for binding in function.bindings().into_iter().filter(|binding| binding.cfgs.is_empty()) {
         let name = binding.name;
-        let is_twin = seen.contains(&name);
+        let is_twin = hygiene::is_one_of(&name, &seen);
         if is_twin && hygiene::mentions(read.clone(), std::slice::from_ref(&name)) {
             let message = format!(
                 "two parameters are called `{name}`, as a macro has named one of them, and the key \

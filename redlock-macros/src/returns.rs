@@ -30,39 +30,72 @@ pub(crate) fn of_async(sig: &Signature) -> Returns {
 /// The `Output` in the return type of a function that builds its future.
 pub(crate) fn of_built(sig: &Signature) -> Returns {
     let ReturnType::Type(_, ty) = &sig.output else { return of_async(sig) };
-    output(ty)
-        .map_or_else(|| Returns { ty: unknown(ty.span()), span: ty.span(), never: false }, of_type)
+    if let Some(output) = output(ty) {
+        return of_type(output);
+    }
+    let span = ty.span();
+    let ty = if is_alias(ty) {
+        let (at, alias) = (Span::mixed_site().located_at(span), ty.to_token_stream());
+        quote_spanned!(at=> <#alias as ::core::future::Future>::Output)
+    } else {
+        unknown(span)
+    };
+    Returns { ty, span, never: false }
+}
+
+/// Is this the name of a future, such as `BoxFuture<'a, T>` or `Self::Future`, which the compiler
+/// can ask for its output? A `Pin` of something that is no `dyn Future` need not be one.
+fn is_alias(ty: &Type) -> bool {
+    match ty {
+        Type::Paren(inner) => is_alias(&inner.elem),
+        Type::Group(inner) => is_alias(&inner.elem),
+        Type::Path(named) => {
+            let is_pin = named.path.segments.last().is_some_and(|last| last.ident == "Pin");
+            !is_pin && !names(ty.to_token_stream(), |name| name == "impl")
+        }
+        _ => false,
+    }
 }
 
 /// Does a function that is not async return a future, judged by the tokens of its type?
 pub(crate) fn is_future(sig: &Signature) -> bool {
     match &sig.output {
         ReturnType::Default => false,
-        ReturnType::Type(_, ty) => names_future(ty.to_token_stream()),
+        ReturnType::Type(_, ty) => {
+            names(ty.to_token_stream(), |name| name.to_string().contains("Future"))
+        }
     }
 }
 
-fn names_future(tokens: TokenStream) -> bool {
+fn names(tokens: TokenStream, is_meant: fn(&Ident) -> bool) -> bool {
     tokens.into_iter().any(|token| match token {
-        TokenTree::Group(group) => names_future(group.stream()),
-        TokenTree::Ident(name) => name.to_string().contains("Future"),
+        TokenTree::Group(group) => names(group.stream(), is_meant),
+        TokenTree::Ident(name) => is_meant(&name),
         _ => false,
     })
 }
 
 fn of_type(ty: &Type) -> Returns {
-    let never = matches!(ty, Type::Never(_));
+    let never = is_never(ty);
     // Naming `!` as a type argument is unstable; it is inferred.
     let erased = if never { unknown(ty.span()) } else { erase_impl(ty.to_token_stream()) };
     Returns { ty: erased, span: ty.span(), never }
+}
+
+/// The type of a macro's `$t:ty` stands in an invisible group.
+fn is_never(ty: &Type) -> bool {
+    match ty {
+        Type::Group(inner) => is_never(&inner.elem),
+        ty => matches!(ty, Type::Never(_)),
+    }
 }
 
 fn unknown(span: Span) -> TokenStream {
     quote_spanned!(span=> _)
 }
 
-/// `T` of `Pin<Box<dyn Future<Output = T> + 'a>>` or of `impl Future<Output = T>`. Only an `Output`
-/// that is written out is used: the type behind an alias such as `BoxFuture` is unknown here.
+/// `T` of `Pin<Box<dyn Future<Output = T> + 'a>>` or of `impl Future<Output = T>`, where it is
+/// written out.
 fn output(ty: &Type) -> Option<&Type> {
     match ty {
         Type::ImplTrait(bounds) => output_of_bounds(&bounds.bounds),
@@ -165,7 +198,11 @@ mod tests {
         for (sig, expected) in [
             (quote!(fn f() -> Pin<Box<dyn Future<Output = Result<A, B>> + Send + 'a>>), "Result"),
             (quote!(fn f() -> impl Future<Output = Result<impl A, B>> + 'a), "Result < _ , B >"),
-            (quote!(fn f() -> BoxFuture<'a, Result<A, B>>), "_"),
+            (quote!(fn f() -> BoxFuture<'a, A>), "< BoxFuture < 'a , A > as :: core :: future"),
+            (quote!(fn f() -> Self::Future), "< Self :: Future as :: core :: future"),
+            (quote!(fn f() -> BoxFuture<'a, Result<impl A, B>>), "_"),
+            (quote!(fn f() -> Pin<Box<dyn BoxedTask>>), "_"),
+            (quote!(fn f() -> impl Task), "_"),
             (quote!(fn f()), "()"),
         ] {
             let ty = syn::parse2(sig).map(|sig| of_built(&sig).ty.to_string());

@@ -1,8 +1,8 @@
 //! Where the lock goes: around the body of an `async fn`, or inside of a future that the function
 //! builds by hand, like the ones that async-trait and async-recursion make of an `async fn`.
 
-use proc_macro2::{Ident, TokenStream};
-use quote::{ToTokens, quote};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{Block, Expr, ExprAsync, ExprCall, Local, Pat, Stmt};
 
 use crate::hygiene;
@@ -18,6 +18,9 @@ pub(crate) struct Built {
     pub(crate) before: Vec<Stmt>,
     /// `Box::pin`, as it was written.
     pub(crate) boxed: Option<Box<Expr>>,
+    /// `async move`, as it was written: its edition says whether the block captures variables as a
+    /// whole.
+    pub(crate) opening: TokenStream,
     pub(crate) block: Block,
 }
 
@@ -44,8 +47,12 @@ pub(crate) fn of(function: &Function) -> Option<Shape> {
         Expr::Call(call) => (Some(call.func.clone()), boxed_async(call)?),
         _ => return None,
     };
-    let before = before.to_vec();
-    Some(Shape::Built(Built { before, boxed, block: future.block.clone() }))
+    let (before, keyword, block) = (before.to_vec(), future.async_token, future.block.clone());
+    let moves = future.capture.map_or_else(
+        || quote_spanned!(Span::mixed_site()=> move),
+        |written| written.to_token_stream(),
+    );
+    Some(Shape::Built(Built { before, boxed, opening: quote!(#keyword #moves), block }))
 }
 
 /// The block of `Box::pin(async move { .. })`.
@@ -60,6 +67,17 @@ fn boxed_async(call: &ExprCall) -> Option<&ExprAsync> {
 }
 
 impl Built {
+    /// The variables that the statements before the future bind.
+    pub(crate) fn locals(&self) -> Vec<Ident> {
+        let mut names = Vec::new();
+        for stmt in &self.before {
+            if let Stmt::Local(local) = stmt {
+                hygiene::bound(&local.pat, &mut names);
+            }
+        }
+        names
+    }
+
     /// Takes those `let`s out, so that a key can name what they bind. async-recursion adds none:
     /// what it has in the block is the user's.
     pub(crate) fn hoist(&self, params: &[Ident], boxing: Option<Boxing>) -> Hoisted {
@@ -100,7 +118,7 @@ fn rebinding<'a>(stmt: &'a Stmt, params: &[Ident]) -> Option<(&'a Local, &'a Ide
         value => value,
     };
     let Expr::Path(path) = value else { return None };
-    let from = path.path.get_ident().filter(|name| params.contains(name))?;
+    let from = path.path.get_ident().filter(|name| hygiene::is_one_of(name, params))?;
     (!matches!(local.pat, Pat::Type(_))).then_some((local, from))
 }
 
@@ -109,7 +127,11 @@ fn is_of_itself(stmt: &Stmt) -> bool {
     let Stmt::Local(Local { pat: Pat::Ident(name), init: Some(init), .. }) = stmt else {
         return false;
     };
-    let is_same = matches!(&*init.expr, Expr::Path(path) if path.path.is_ident(&name.ident));
+    let value = match &*init.expr {
+        Expr::Path(path) => path.path.get_ident(),
+        _ => None,
+    };
+    let is_same = value.is_some_and(|value| hygiene::is_same(value, &name.ident));
     is_same && init.diverge.is_none() && name.by_ref.is_none()
 }
 

@@ -5,8 +5,9 @@ use quote::{ToTokens, quote_spanned};
 use syn::LitStr;
 use syn::spanned::Spanned;
 
+use crate::args::Args;
 use crate::plan::{KeyPlan, Plan};
-use crate::quoting::{adopt, mixed, private};
+use crate::quoting::{Chain, adopt, mixed, private};
 use crate::values::{Count, Mode, Time};
 
 /// Options that were left out are not set: the client's defaults apply.
@@ -24,10 +25,12 @@ pub(crate) fn spec(plan: &Plan) -> TokenStream {
         Count::Value(value) => adopt(plan, value),
         Count::Known(count) => count.to_token_stream(),
     };
-    let mut spec = quote_spanned!(at=> #private::Spec::new(#template));
+    let mut spec = Chain::new(quote_spanned!(at=> #private::Spec::new(#template)));
+    // What is known when the program is compiled stays one constant.
+    let add = if is_constant(args) { Chain::add } else { Chain::add_read };
     if let Some(expire) = &args.expire {
         let expire = duration(expire);
-        spec.extend(quote_spanned!(at=> .expire(#expire)));
+        add(&mut spec, quote_spanned!(at=> .expire(#expire)));
     }
     if let Some(wait) = &args.wait {
         let wait = match wait {
@@ -43,31 +46,40 @@ pub(crate) fn spec(plan: &Plan) -> TokenStream {
                 quote_spanned!(at=> #private::Wait::AtMost(#wait))
             }
         };
-        spec.extend(quote_spanned!(at=> .wait(#wait)));
+        add(&mut spec, quote_spanned!(at=> .wait(#wait)));
     }
     if let Some(renewals) = args.max_renew.as_ref().map(count) {
-        spec.extend(quote_spanned!(at=> .max_renew(#renewals)));
+        add(&mut spec, quote_spanned!(at=> .max_renew(#renewals)));
     }
     if let Some(min_hold) = &args.min_hold {
         let min_hold = duration(min_hold);
-        spec.extend(quote_spanned!(at=> .min_hold(#min_hold)));
+        add(&mut spec, quote_spanned!(at=> .min_hold(#min_hold)));
     }
     if args.mode == Mode::Read {
-        spec.extend(quote_spanned!(at=> .read()));
+        spec.add(quote_spanned!(at=> .read()));
     }
     if let Some(permits) = args.permits.as_ref().map(count) {
-        spec.extend(quote_spanned!(at=> .permits(#permits)));
+        add(&mut spec, quote_spanned!(at=> .permits(#permits)));
     }
     if !args.reentrant {
-        spec.extend(quote_spanned!(at=> .not_reentrant()));
+        spec.add(quote_spanned!(at=> .not_reentrant()));
     }
     if args.awaits_release {
-        spec.extend(quote_spanned!(at=> .awaited_release()));
+        spec.add(quote_spanned!(at=> .awaited_release()));
     }
     if args.skips_busy {
-        spec.extend(quote_spanned!(at=> .skips_busy()));
+        spec.add(quote_spanned!(at=> .skips_busy()));
     }
-    spec
+    spec.end_with(&TokenStream::new())
+}
+
+/// Are all options known when the program is compiled?
+pub(crate) fn is_constant(args: &Args) -> bool {
+    let is_time = |time: &Option<Time>| matches!(time, Some(Time::Value(_)));
+    let is_count = |count: &Option<Count>| matches!(count, Some(Count::Value(_)));
+    let Args { expire, wait, min_hold, max_renew, permits, .. } = args;
+    ![expire, wait, min_hold].into_iter().any(is_time)
+        && ![max_renew, permits].into_iter().any(is_count)
 }
 
 /// The name of the lock in spans and metrics: never a rendered key, of which there may be millions.

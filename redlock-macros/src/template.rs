@@ -171,6 +171,10 @@ fn format_problem(format: &str) -> Option<&'static str> {
         Some(_) => return Some(BAD_FORMAT),
         None => rest,
     };
+    // `{:#?}` breaks most values into lines.
+    if format.contains('#') && kind.ends_with('?') {
+        return Some(PRETTY);
+    }
     let known = matches!(&*kind, "" | "?" | "x?" | "X?" | "x" | "X" | "o" | "b" | "e" | "E");
     (format.is_empty() || !known).then_some(BAD_FORMAT)
 }
@@ -259,6 +263,9 @@ fn respan(tokens: TokenStream, span: Span) -> TokenStream {
 
 const ALIGNED: &str = "fill and alignment are not supported in a lock key; pad a number with \
                        zeros, as in `<id:05>`";
+
+const PRETTY: &str = "`#?` prints most values on several lines, and a key cannot hold line breaks; \
+                      write `<id:?>`";
 
 const BAD_FORMAT: &str =
     "invalid format after `:`; use what `format!` accepts, as in `<id:05>` or `<id:?>`";

@@ -1,7 +1,7 @@
 //! `key`: what is written in the template is what stands in Redis.
 
 use std::fmt::{self, Display};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use redlock::{InvalidKeyReason, LockError, Redlock, redis_lock};
 use tokio::sync::Barrier;
@@ -223,6 +223,31 @@ async fn halves(hash: String, n: usize) -> Result<String, LockError> {
 async fn an_argument_may_be_the_end_of_a_range() {
     global().await;
     assert_eq!(halves("abcdef".to_owned(), 2).await.unwrap(), "ab/cdef");
+}
+
+/// The guard of one placeholder is dropped before the next one is read.
+#[tokio::test]
+async fn every_placeholder_may_take_the_same_mutex() {
+    #[redis_lock(
+        key = "<account.try_lock().unwrap().0>-<account.try_lock().unwrap().1:02>",
+        client = redlock
+    )]
+    async fn pay(redlock: &Redlock, account: &Mutex<(u8, u8)>) -> Result<String, LockError> {
+        Ok(key_here().await)
+    }
+    let account = Mutex::new((1, 2));
+    assert_eq!(pay(&client().await, &account).await.unwrap(), "1-02");
+}
+
+/// A string of `format!` in a placeholder names arguments as it does elsewhere.
+#[tokio::test]
+async fn a_macro_in_a_placeholder_captures_arguments() {
+    #[redis_lock(key = "<format!(\"{id:>5}\").trim()>/<format!(\"{name}\")>", client = redlock)]
+    async fn captured(redlock: &Redlock, id: u8, name: String) -> Found<String> {
+        Ok((key_here().await, name))
+    }
+    let found = captured(&client().await, 7, "a".to_owned()).await.unwrap();
+    assert_eq!(found, ("7/a".to_owned(), "a".to_owned()));
 }
 
 struct Broken;

@@ -1,5 +1,7 @@
 //! `keys`: several keys in one attribute.
 
+use std::sync::Mutex;
+
 use redlock::{Lease, LockError, Redlock, redis_lock};
 
 use crate::clients::{client, global, raw};
@@ -127,4 +129,29 @@ async fn a_call_is_skipped_if_any_of_its_keys_is_busy() {
     // A mistake is no busy lock.
     let inside = redlock.lock("acct-2").run(skipped(&redlock, 1, 2)).await.unwrap();
     assert!(matches!(inside, Err(LockError::AlreadyHeld { .. })), "{inside:?}");
+}
+
+#[redis_lock(
+    keys = [
+        "acct-<from.try_lock().unwrap()>",
+        "acct-<to.try_lock().unwrap()>",
+        from.try_lock().unwrap().to_string(),
+        to.try_lock().unwrap(),
+    ],
+    client = redlock
+)]
+async fn guarded(
+    redlock: &Redlock,
+    from: &Mutex<u32>,
+    to: &Mutex<u32>,
+) -> Result<Vec<String>, LockError> {
+    Ok(keys_here().await)
+}
+
+/// The guard of one key is dropped before the next one is read.
+#[tokio::test]
+async fn every_key_may_take_the_same_mutex() {
+    let (client, one) = (client().await, Mutex::new(1));
+    assert_eq!(guarded(&client, &one, &one).await.unwrap(), ["1", "acct-1"]);
+    assert_eq!(guarded(&client, &one, &Mutex::new(2)).await.unwrap().len(), 4);
 }

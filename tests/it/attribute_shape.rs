@@ -260,6 +260,30 @@ async fn arguments_are_dropped_in_the_order_of_a_plain_function() {
     assert_eq!(log, ["c locked", "b locked", "a locked", "d late"]);
 }
 
+#[async_recursion]
+#[redis_lock(key = "drops-<b>", client = redlock)]
+async fn boxed_drops<'a>(
+    redlock: &'a Redlock,
+    a: Noted<'a>,
+    b: Noted<'a>,
+    log: &'a Mutex<Vec<String>>,
+) -> Result<usize, LockError> {
+    key_here().await;
+    log.lock().unwrap().push("body".to_owned());
+    // Names are `Copy`: a block that captures field by field leaves the rest of `a` and `b` behind.
+    Ok(b.0.len() + a.0.len())
+}
+
+/// Its blocks capture variables as a whole, with the lock as without it.
+#[tokio::test]
+async fn a_boxed_body_keeps_the_arguments_of_which_it_reads_a_part() {
+    let redlock = client().await;
+    let log = Mutex::new(Vec::new());
+    let noted = |name| Noted(name, &redlock, &log);
+    assert_eq!(boxed_drops(&redlock, noted("a"), noted("b"), &log).await.unwrap(), 2);
+    assert_eq!(log.into_inner().unwrap(), ["body", "b locked", "a locked"]);
+}
+
 #[redis_lock(key = "upper", wait = "0s", client = redlock)]
 #[redis_lock(key = "lower", wait = "0s", client = redlock)]
 async fn two_locks(redlock: &Redlock) -> Result<usize, LockError> {

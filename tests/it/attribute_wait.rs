@@ -1,5 +1,6 @@
 //! `wait`: how long a call queues for its lock.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use redlock::{LockError, Redlock, Wait, redis_lock};
@@ -107,4 +108,25 @@ async fn forever_outlasts_a_dead_holder() {
     let output = tokio::time::timeout(secs(20), forever(&redlock)).await.expect("it is let in");
     assert_eq!(output.unwrap(), 3);
     eventually(secs(20), || async { raw().await.get(&key).await.is_none() }).await;
+}
+
+/// The guard of one option is dropped before the next one is read.
+#[tokio::test]
+async fn every_option_may_take_the_same_mutex() {
+    #[redis_lock(
+        key = "k",
+        expire = limits.try_lock().unwrap().0,
+        wait = limits.try_lock().unwrap().1,
+        max_renew = limits.try_lock().unwrap().2,
+        min_hold = limits.try_lock().unwrap().1,
+        client = redlock
+    )]
+    async fn limited(
+        redlock: &Redlock,
+        limits: &Mutex<(Duration, Duration, u32)>,
+    ) -> Result<u32, LockError> {
+        Ok(6)
+    }
+    let limits = Mutex::new((secs(10), ms(1), 3));
+    assert_eq!(limited(&client().await, &limits).await.unwrap(), 6);
 }

@@ -100,7 +100,7 @@ fn every_mistake_in_a_list_is_reported() {
         parsed(quote!(keys = ["a-<id>", 5, "b-<idd>", f().await, ["c"], "a-<id>"]));
     assert!(matches!(args.key, Some(Key::Several(keys)) if keys.len() == 3));
     let expected = [
-        "a key of `keys` must be a string literal",
+        "a literal in `keys` must be a string",
         "`.await` is not allowed in `keys`",
         "a key of `keys` is one key, not a list",
         "is in the list twice",

@@ -39,7 +39,7 @@ fn the_whole_of_an_async_function() {
                         ::core::option::Option::None::<Result<_, E>> { return __returned; }
                     ({ body })
                 })
-                .lock(const {
+                .__redlock_lock(const {
                     ::redlock::__private::Spec::new("stock-<id>")
                         .expire(::redlock::__private::Duration::from_millis(10000u64))
                         .max_renew(5u32)
@@ -73,7 +73,7 @@ fn the_whole_of_a_boxed_function() {
                 let __locked = {
                         use ::redlock::__private::LockLocal as _;
                     ::redlock::__private::convert::<R, _>(async move { twice })
-                        .lock(const { ::redlock::__private::Spec::new("k") }, __key,
+                        .__redlock_lock(const { ::redlock::__private::Spec::new("k") }, __key,
                             ::redlock::__private::global())
                 };
                 #[allow(clippy::implicit_return)]
@@ -114,10 +114,19 @@ fn each_option_changes_its_part() {
         (quote!(max_renew = self.n()), ".max_renew(self.n());"),
         (quote!(permits = 3), "Spec::new(\"k\").permits(3u32)}"),
         (quote!(permits = self.n()), "Spec::new(\"k\").permits(self.n());"),
-        (quote!(expire = e), ".lock(__spec,__key,"),
+        (quote!(expire = e), ".__redlock_lock(__spec,__key,"),
+        (
+            quote!(expire = e, wait = "1s", min_hold = m),
+            "let__spec={let__chain=::redlock::__private::Spec::new(\"k\").expire(e);\
+             let__chain=__chain.wait(",
+        ),
+        (
+            quote!(expire = e, wait = "1s", min_hold = m),
+            ";let__chain=__chain.min_hold(m);__chain};",
+        ),
         (quote!(release = "await"), "Spec::new(\"k\").awaited_release()}"),
         (quote!(release = "await"), "LockLocalas_;::redlock::__private::convert::<R,_>("),
-        (quote!(release = "await"), ".lock_until_released(const{"),
+        (quote!(release = "await"), ".__redlock_lock_until_released(const{"),
         (quote!(reentrant = false), "Spec::new(\"k\").not_reentrant()}"),
         (quote!(release = "background", reentrant = true), "Spec::new(\"k\")},"),
         (quote!(client = &c), "let__client=::redlock::__private::client(&c);"),
@@ -125,12 +134,18 @@ fn each_option_changes_its_part() {
         (quote!(crate = a::b), "usea::b::__private::LockLocalas_;"),
         (quote!(on_busy = "error"), "__private::convert::<R,_>(asyncmove{"),
         (quote!(on_busy = "skip"), "skip_busy(::redlock::__private::convert::<R,_>(async"),
-        (quote!(on_busy = "skip"), ",\"k\",::redlock::__private::skipped::<R>()).lock(const{"),
+        (
+            quote!(on_busy = "skip"),
+            ",\"k\",::redlock::__private::skipped::<R>()).__redlock_lock(const{",
+        ),
         (quote!(on_busy = "skip"), "Spec::new(\"k\").skips_busy()}"),
         (quote!(on_error = panic), "__private::handle(asyncmove{"),
-        (quote!(on_error = panic), ",|__error|::redlock::__private::panic_on(__error)).lock("),
-        (quote!(on_error = |e| x), ",|e|x).lock("),
-        (quote!(on_error = a::b), ",move|__error|a::b(__error)).lock("),
+        (
+            quote!(on_error = panic),
+            ",|__error|::redlock::__private::panic_on(__error)).__redlock_lock(",
+        ),
+        (quote!(on_error = |e| x), ",|e|x).__redlock_lock("),
+        (quote!(on_error = a::b), ",move|__error|a::b(__error)).__redlock_lock("),
     ] {
         let found = expanded(quote!(key = "k", #args));
         assert!(found.contains(part), "{part}\n{found}");
@@ -146,8 +161,11 @@ fn each_kind_of_key_is_rendered() {
         (quote!(key = "<id><id>"), ".text(\":\")"),
         (quote!(key = name(id)), "display_key(&(name(id)))"),
         (quote!(key = name(id)), "Spec::new(\"name(id)\")"),
-        (quote!(keys = ["k", name(id)]), "several([::redlock::__private::literal_key(\"k\"),"),
-        (quote!(keys = ["k", name(id)]), "::redlock::__private::Key::listed(&(name(id)))]);"),
+        (quote!(keys = ["k", n(id)]), "{let__key0=::redlock::__private::literal_key(\"k\");"),
+        (quote!(keys = ["k", n(id)]), "let__key1=::redlock::__private::Key::listed(&(n(id)));"),
+        (quote!(keys = ["k", n(id)]), "::redlock::__private::several([__key0,__key1])};"),
+        (quote!(key = "a<id>b<id>"), ".text(\"b\");let__chain=__chain.value(\"id\","),
+        (quote!(key = "a<id>b<id>c"), ".text(\"c\");__chain.finish()};"),
     ] {
         let found = expanded(args);
         assert!(found.contains(part), "{part}\n{found}");

@@ -54,3 +54,21 @@ fn the_self_of_a_path_is_a_module() {
     let adopted = adopt(quote!(self::name(self.id) + self), &[], Some(&this));
     assert_eq!(adopted.to_string(), quote!(self::name(__self.id) + __self).to_string());
 }
+
+#[test]
+fn a_name_has_two_spellings() {
+    let (plain, raw) = (format_ident!("id"), format_ident!("r#id"));
+    assert!(is_same(&plain, &raw) && is_same(&raw, &plain) && is_same(&raw, &raw));
+    assert!(!is_same(&plain, &format_ident!("r#idd")));
+    assert!(mentions(quote!(f(r#id)), std::slice::from_ref(&plain)));
+    let adopted = adopt(quote!(f(r#id.r#id)), &[plain], None);
+    assert_eq!(adopted.to_string(), quote!(f(id.r#id)).to_string());
+}
+
+#[test]
+fn a_keyword_is_no_name() {
+    let raw = format_ident!("r#match");
+    assert!(!is_same(&raw, &Ident::new("match", Span::call_site())));
+    let source = quote!(match r#match {});
+    assert_eq!(adopt(source.clone(), &[raw], None).to_string(), source.to_string());
+}

@@ -93,11 +93,14 @@ fn the_ends_of_helper_keys_are_refused() {
 
 #[test]
 fn formats_follow_the_grammar() {
-    for good in ["?", "x?", "05", "5", "#x", "#010b", "+", "-5", ".3", "8.3", "x", "E", "#?"] {
+    for good in ["?", "x?", "05", "5", "#x", "#010b", "+", "-5", ".3", "8.3", "x", "E"] {
         assert_eq!(format_problem(good), None, "{good}");
     }
     for bad in ["", "y", "5$", "width$", ".", ".*", "{}", "x x", "p", "??", " 5"] {
         assert_eq!(format_problem(bad), Some(BAD_FORMAT), "{bad}");
+    }
+    for pretty in ["#?", "#x?", "#05?"] {
+        assert_eq!(format_problem(pretty), Some(PRETTY), "{pretty}");
     }
     for alignment in ["^5", "<5", "*^5"] {
         assert!(format_problem(alignment).is_some_and(|text| text.contains("alignment")));

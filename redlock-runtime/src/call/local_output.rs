@@ -17,8 +17,9 @@ pub trait LockLocal: Sized {
     /// The handler of failures.
     type OnError;
 
-    /// Like the inherent `lock`, with a release in the background.
-    fn lock(
+    /// Like the inherent method, with a release in the background.
+    #[doc(hidden)]
+    fn __redlock_lock(
         self,
         spec: Spec,
         key: Key,
@@ -28,7 +29,8 @@ pub trait LockLocal: Sized {
     /// Is never called: the inherent method applies to every output that is `Send`. It makes any
     /// other output one compile error; the future of the inherent method would be a second one
     /// where it is awaited.
-    fn lock_until_released(
+    #[doc(hidden)]
+    fn __redlock_lock_until_released(
         self,
         _: Spec,
         _: Key,
@@ -50,18 +52,23 @@ where
     type OnError = H;
 
     #[inline]
-    fn lock(self, spec: Spec, key: Key, client: Client) -> Locked<F, H, Handed> {
+    fn __redlock_lock(self, spec: Spec, key: Key, client: Client) -> Locked<F, H, Handed> {
         Locked::new(self.body, self.on_error, spec, key, client)
     }
 }
 
 /// For a handler that does not fit, which [`handle`](super::handle) has reported: without this a
-/// second error would say that there is no method `lock`. Method lookup tries references last.
+/// second error would say that there is no such method. Method lookup tries references last.
 impl<F: Future, H> LockLocal for &Pending<F, H> {
     type Body = future::Pending<F::Output>;
     type OnError = fn(LockError) -> F::Output;
 
-    fn lock(self, _: Spec, _: Key, _: Client) -> Locked<Self::Body, Self::OnError, Handed> {
+    fn __redlock_lock(
+        self,
+        _: Spec,
+        _: Key,
+        _: Client,
+    ) -> Locked<Self::Body, Self::OnError, Handed> {
         unreachable!("a handler that does not fit is a compile error")
     }
 }

@@ -56,8 +56,16 @@ where
 {
     /// For an output that is `Send`: it can wait in the future of the call until the release has
     /// left.
+    // The traits that are in scope where the attribute stands have no method of this name, and of
+    // the next one: what is not found here is looked up among theirs, too.
+    #[doc(hidden)]
     #[inline]
-    pub fn lock<'a>(self, spec: Spec, key: Key, client: Client) -> Locked<F, H, Kept<'a, F::Output>>
+    pub fn __redlock_lock<'a>(
+        self,
+        spec: Spec,
+        key: Key,
+        client: Client,
+    ) -> Locked<F, H, Kept<'a, F::Output>>
     where
         F::Output: 'a,
     {
@@ -66,8 +74,9 @@ where
 
     /// For `release = "await"`: the output waits in the future of the call until the release was
     /// answered.
+    #[doc(hidden)]
     #[inline]
-    pub fn lock_until_released<'a>(
+    pub fn __redlock_lock_until_released<'a>(
         self,
         spec: Spec,
         key: Key,

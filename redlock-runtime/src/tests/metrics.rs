@@ -134,7 +134,7 @@ fn skipped_calls_are_counted() {
         let spec = Spec::new("nightly").wait(Wait::Never).skips_busy();
         let skipped = skipped::<Result<(), LockError>>();
         let body = skip_busy(convert(async { Ok(()) }), "nightly", skipped);
-        body.lock(spec, crate::key::literal_key("k"), client)
+        body.__redlock_lock(spec, crate::key::literal_key("k"), client)
     };
     let seen = recorded(async {
         let (redlock, fake) = fake();

@@ -13,6 +13,12 @@ pub mod chains {
     include!("chains.rs");
 }
 
+#[allow(clippy::needless_pass_by_value)]
+pub mod drops {
+    use super::redis_lock;
+    include!("drops.rs");
+}
+
 pub mod generics {
     use super::redis_lock;
     include!("generics.rs");

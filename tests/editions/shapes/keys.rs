@@ -1,4 +1,4 @@
-use crate::support::{Locked, Order};
+use crate::support::{Locked, Order, pause};
 
 pub const SHARD: u32 = 7;
 pub static REGION: &str = "eu";
@@ -117,3 +117,26 @@ pub async fn moved_keys(names: [String; 2]) -> Locked<()> {
 pub async fn one_key_in_a_list() -> Locked<u32> {
     Ok(SHARD)
 }
+
+#[redis_lock(key = "captured-<format!(\"{id:>5}\").trim()>-<format!(\"{}{name}\", id)>")]
+pub async fn captured_by_a_macro(id: u64, name: &str) -> Locked<usize> {
+    pause().await;
+    Ok(name.len() + usize::from(id > 0))
+}
+
+#[redis_lock(key = "captured-<format!(\"{name}\")>")]
+pub async fn captured_and_moved(name: String) -> Locked<String> {
+    pause().await;
+    Ok(name)
+}
+
+macro_rules! captured {
+    ($name:ident, $argument:ident) => {
+        #[redis_lock(key = "captured-<format!(\"{id}\")>")]
+        pub async fn $name($argument: u64) -> Locked<u64> {
+            Ok($argument)
+        }
+    };
+}
+
+captured!(captured_in_a_macro, id);

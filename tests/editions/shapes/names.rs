@@ -154,3 +154,73 @@ macro_rules! options {
 }
 
 options!(options_from_a_macro, "macro-<id>", "10s", "5s", 3, Result<u64, AppError>, { Ok(1) });
+
+// One name in two spellings.
+#[redis_lock(key = "raw-<r#id>-<order.r#id>", client = r#redlock, wait = r#limit)]
+pub async fn raw_in_the_key(
+    id: u64,
+    order: crate::support::Order,
+    redlock: &::redlock::Redlock,
+    limit: ::std::time::Duration,
+) -> Result<u64, AppError> {
+    pause().await;
+    Ok(r#id + order.id + r#redlock.held().len() as u64 + u64::from(limit.subsec_nanos()))
+}
+
+#[redis_lock(key = "raw-<id>-<b>", wait = limit)]
+pub async fn raw_arguments(
+    r#id: u64,
+    mut r#b: ::std::string::String,
+    r#limit: ::std::time::Duration,
+) -> Result<usize, AppError> {
+    pause().await;
+    b.push('b');
+    Ok(b.len() + usize::from(id > 1))
+}
+
+#[redis_lock(key = match r#match { 0 => "zero", _ => "more" })]
+pub async fn raw_keyword(r#match: u64) -> Result<u64, AppError> {
+    pause().await;
+    Ok(r#match)
+}
+
+// In scope where the lock is taken, and for every type.
+pub mod blanket {
+    use std::rc::Rc;
+
+    use super::redis_lock;
+    use crate::support::{Locked, pause};
+
+    pub trait LockExt: Sized {
+        fn lock(self) -> u64;
+        fn lock_until_released(self) -> u64;
+    }
+
+    impl<T> LockExt for T {
+        fn lock(self) -> u64 {
+            1
+        }
+
+        fn lock_until_released(self) -> u64 {
+            2
+        }
+    }
+
+    #[redis_lock(key = "blanket-<id>")]
+    pub async fn sent(id: u64) -> Locked<u64> {
+        pause().await;
+        Ok(id.lock())
+    }
+
+    #[redis_lock(key = "blanket-<id>", release = "await")]
+    pub async fn awaited(id: u64) -> Locked<u64> {
+        pause().await;
+        Ok(id.lock_until_released())
+    }
+
+    #[redis_lock(key = "blanket-<id>")]
+    pub async fn not_sent(id: u64) -> Locked<Rc<u64>> {
+        pause().await;
+        Ok(Rc::new(id.lock()))
+    }
+}

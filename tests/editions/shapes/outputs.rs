@@ -3,7 +3,7 @@ use std::rc::Rc;
 
 use redlock::LockError;
 
-use crate::support::{Locked, pause};
+use crate::support::{BoxFuture, LocalBoxFuture, Locked, pause};
 
 #[redis_lock(key = "lock-error")]
 pub async fn lock_error() -> Result<(), LockError> {
@@ -112,4 +112,64 @@ pub async fn uninhabited() -> std::convert::Infallible {
 pub async fn uninhabited_in_result() -> Locked<std::convert::Infallible> {
     pause().await;
     std::process::abort()
+}
+
+macro_rules! typed {
+    ($name:ident, $type:ty) => {
+        #[redis_lock(key = "typed", on_error = panic)]
+        pub async fn $name() -> $type {
+            pause().await;
+            panic!("typed")
+        }
+    };
+}
+
+typed!(typed_never, !);
+typed!(typed_number, u32);
+
+pub type Parsed<'a> = BoxFuture<'a, Result<usize, Box<dyn std::error::Error>>>;
+
+#[redis_lock(key = "alias-<text>")]
+pub fn alias(text: &str) -> BoxFuture<'_, Result<usize, Box<dyn std::error::Error>>> {
+    Box::pin(async move {
+        let n: usize = text.parse()?;
+        pause().await;
+        Ok(n)
+    })
+}
+
+#[redis_lock(key = "alias-<text>")]
+pub fn alias_of_an_alias(text: &str) -> Parsed<'_> {
+    Box::pin(async move {
+        let n: usize = text.parse()?;
+        pause().await;
+        Ok(n)
+    })
+}
+
+#[redis_lock(key = "alias-<n>", on_error = panic)]
+pub fn local_alias<'a>(n: u32) -> LocalBoxFuture<'a, Rc<u32>> {
+    Box::pin(async move {
+        pause().await;
+        Rc::new(n)
+    })
+}
+
+pub trait Service {
+    type Future: std::future::Future<Output = Result<usize, Box<dyn std::error::Error>>>;
+
+    fn call(&self, text: String) -> Self::Future;
+}
+
+impl Service for u32 {
+    type Future = Parsed<'static>;
+
+    #[redis_lock(key = "service-<self>")]
+    fn call(&self, text: String) -> Self::Future {
+        Box::pin(async move {
+            let n: usize = text.parse()?;
+            pause().await;
+            Ok(n)
+        })
+    }
 }

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use crate::support::{Order, Otherwise, any, probe};
+use crate::support::{Order, Otherwise, any, probe, run};
 
 macro_rules! parity {
     ($module:ident: $($call:tt)+) => {
@@ -117,6 +117,8 @@ parity! { keys:
     [constant_expression] ();
     [match_expression] (any());
     [block_expression] (any());
+    [captured_by_a_macro] (any(), any());
+    [captured_and_moved] (any());
 }
 
 parity! { lent:
@@ -164,6 +166,10 @@ parity! { names:
     [through_two_macros] (any(), any());
     [whole_in_a_macro] (any());
     [options_from_a_macro] (any());
+    [raw_in_the_key] (any(), any(), any(), any());
+    [raw_arguments] (any(), any(), any());
+    [blanket::sent] (any());
+    [blanket::not_sent] (any());
 }
 
 parity! { options:
@@ -207,6 +213,11 @@ parity! { outputs:
     [function_pointer] ();
     [uninhabited] ();
     [uninhabited_in_result] ();
+    [typed_never] ();
+    [typed_number] ();
+    [alias] (any());
+    [alias_of_an_alias] (any());
+    [local_alias] (any());
 }
 
 parity! { traits:
@@ -284,4 +295,12 @@ fn a_panic_names_the_place_of_the_attribute() {
     assert!(std::panic::catch_unwind(AssertUnwindSafe(poll)).is_err());
     let place = PLACE.with(Cell::take).unwrap_or_default();
     assert!(place.ends_with("outputs.rs"), "{}", place);
+}
+
+// With the lock, arguments are dropped where they are dropped without it.
+#[test]
+fn arguments_are_dropped_where_the_plain_function_drops_them() {
+    let redlock = run(redlock::Redlock::builder().memory().build()).unwrap();
+    let (plain, locked) = (crate::plain::drops::all(&redlock), crate::locked::drops::all(&redlock));
+    assert_eq!(locked, plain);
 }

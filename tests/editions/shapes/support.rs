@@ -1,12 +1,20 @@
 use std::cell::Cell;
 use std::fmt;
+use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::UnwindSafe;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
 
 use redlock::LockError;
 
 pub type Locked<T> = Result<T, AppError>;
+
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type LocalBoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 #[derive(Debug)]
 pub enum AppError {
@@ -53,6 +61,26 @@ pub type NotSend = Rc<u32>;
 
 pub async fn pause() {
     std::future::ready(()).await;
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Blocks until the future is done, without a runtime.
+pub fn run<F: Future>(future: F) -> F::Output {
+    let mut future = Box::pin(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
 }
 
 /// Any value; never called.
