@@ -2,8 +2,10 @@
 
 pub(crate) mod protect;
 pub(crate) mod reentrancy;
+pub(crate) mod span;
 pub(crate) mod watch;
 
 pub(crate) use protect::Protect;
 pub(crate) use reentrancy::{Entering, Held, HoldLink, Reentry};
+pub(crate) use span::span;
 pub(crate) use watch::Watch;

@@ -12,7 +12,7 @@ use super::spec::{Client, Spec};
 use crate::acquire;
 use crate::acquire::{Acquiring, Order};
 use crate::after_completion::after_completion;
-use crate::body::{Entering, Held, HoldLink, Reentry, Watch, reentrancy};
+use crate::body::{Entering, Held, HoldLink, Reentry, Watch, reentrancy, span};
 use crate::client::Redlock;
 use crate::engine::Engine;
 use crate::error::LockError;
@@ -218,7 +218,7 @@ impl Stage {
 
     fn hold(&mut self, spec: Spec, ownership: Ownership) {
         let hold = ownership.hold();
-        let span = span(spec, hold, hold.waited());
+        let span = span(hold, spec.template, hold.waited());
         let watch = Watch::new(HoldLink::nested(Arc::clone(hold), None));
         let Spec { awaits_release, .. } = spec;
         *self = Self::Holding {
@@ -231,7 +231,7 @@ impl Stage {
     }
 
     fn reenter(&mut self, spec: Spec, reentry: Reentry) {
-        let span = span(spec, reentry.link().hold(), Duration::ZERO);
+        let span = span(reentry.link().hold(), spec.template, Duration::ZERO);
         let watch = Watch::new(Arc::clone(reentry.link()));
         let Spec { awaits_release, .. } = spec;
         *self =
@@ -242,15 +242,4 @@ impl Stage {
 fn order(engine: &Engine, spec: Spec, key: LockKey, kind: Kind, policy: Policy) -> Order {
     let Spec { template, skips_busy, .. } = spec;
     Order { template, key, kind, policy, skips_busy, shutdowns: engine.shutdowns().begun() }
-}
-
-fn span(spec: Spec, hold: &Hold, waited: Duration) -> Span {
-    tracing::debug_span!(
-        "redlock",
-        key = hold.claim.key.name(),
-        keys = hold.several_names().map(tracing::field::debug),
-        template = spec.template,
-        fencing_token = %hold.fencing_token,
-        ?waited,
-    )
 }

@@ -234,8 +234,8 @@ impl LockRequest {
         self
     }
 
-    /// What metrics call this lock, in the place of the attribute's template: `import`, not the key
-    /// of one import. The default is `(programmatic)`.
+    /// What metrics, spans and events call this lock, in the place of the attribute's template:
+    /// `import`, not the key of one import. The default is `(programmatic)`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -296,7 +296,7 @@ impl LockRequest {
                 Some(reentry) => reentry,
                 None => held.wait_for_turn(engine, policy.wait(), key.name()).await?,
             };
-            return Ok(LockGuard::reentered(reentry));
+            return Ok(LockGuard::reentered(reentry, self.label));
         }
         let shutdowns = self.shutdowns.unwrap_or_else(|| engine.shutdowns().begun());
         let order = Order { template: self.label, key, kind, policy, skips_busy: false, shutdowns };
