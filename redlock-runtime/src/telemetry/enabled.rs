@@ -7,6 +7,7 @@ use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
+use super::announced;
 use super::label::LockLabels;
 use crate::shield::shielded;
 use crate::state::LostReason;
@@ -34,6 +35,7 @@ pub(crate) fn describe() {
 /// A call wants a lock.
 pub(super) fn call(of: LockLabels) {
     shielded(|| {
+        announced::locks(of);
         counter!("redlock_attempts_total", "template" => of.template, "kind" => of.kind.label())
             .increment(1);
         gauge!("redlock_waiting", "template" => of.template, "kind" => of.kind.label())
@@ -84,14 +86,7 @@ pub(crate) fn ended(of: LockLabels, held_for: Duration) {
 /// A lease was lost.
 pub(crate) fn lost(of: LockLabels, reason: LostReason) {
     shielded(|| {
-        let reason = match reason {
-            LostReason::RenewalLimit => "renewal_limit",
-            LostReason::Expired => "expired",
-            LostReason::Stolen => "stolen",
-            LostReason::Unreachable => "unreachable",
-            LostReason::Forked => "forked",
-            LostReason::Released => return,
-        };
+        let Some(reason) = announced::label(reason) else { return };
         let (template, kind) = (of.template, of.kind.label());
         counter!("redlock_lost_total", "template" => template, "kind" => kind, "reason" => reason)
             .increment(1);
@@ -122,8 +117,11 @@ pub(crate) fn unprotected(template: &'static str) {
 
 /// A node answers, or does not any more.
 pub(crate) fn node_up(node: &str, is_up: bool) {
-    let (node, value) = (node.to_owned(), if is_up { 1.0 } else { 0.0 });
-    shielded(|| gauge!("redlock_node_up", "node" => node).set(value));
+    shielded(|| {
+        announced::node(node);
+        let value = if is_up { 1.0 } else { 0.0 };
+        gauge!("redlock_node_up", "node" => node.to_owned()).set(value);
+    });
 }
 
 /// A node may have forgotten leases that it granted.
