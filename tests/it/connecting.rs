@@ -10,7 +10,9 @@ use tokio::sync::oneshot;
 
 use crate::executor::park_on;
 use crate::support::proxy::Proxy;
-use crate::support::{Masters, Server, eventually, ms, secs, unique_prefix, within};
+use crate::support::{
+    Masters, Sentinels, Server, capture, eventually, ms, secs, unique_prefix, within,
+};
 
 /// A renewal of a lease of six seconds may take half a second: more than this round trip, and less
 /// than a connect and this round trip.
@@ -50,6 +52,48 @@ async fn renewals_of_three_masters_come_back_too() {
     let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
     cut(&proxies);
     is_renewed(&guard).await;
+}
+
+/// Each connection takes more round trips than fit into `reply_timeout`.
+#[tokio::test]
+async fn a_client_is_built_over_a_long_way() {
+    let masters = Masters::start(3).await;
+    let proxies: Vec<Proxy> = masters.iter().map(Proxy::start).collect();
+    for proxy in &proxies {
+        proxy.delay_replies(ms(400));
+    }
+    let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
+    let one = Redlock::builder().url(&urls[0]);
+    let guarded = one.clone().restart_guard(true).longest_expire(ms(10));
+    for builder in [one, guarded, Redlock::builder().urls(&urls)] {
+        builder.reply_timeout(secs(1)).build().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_client_is_built_by_way_of_sentinels_over_a_long_way() {
+    let (set, proxies) = Sentinels::start_behind_proxies(secs(60), &[]).await;
+    for proxy in &proxies {
+        proxy.delay_replies(ms(400));
+    }
+    let builder = Redlock::builder().sentinel(set.urls(), Sentinels::MASTER);
+    builder.reply_timeout(secs(1)).build().await.unwrap();
+}
+
+/// The first connection to it may take ten seconds.
+#[tokio::test]
+async fn a_silent_minority_does_not_hold_up_a_client_that_is_built() {
+    let captured = capture();
+    let masters = Masters::start(3).await;
+    let silent = Proxy::start(&masters[2]);
+    silent.black_hole();
+    let urls = [masters[0].url(), masters[1].url(), silent.url()];
+    let start = Instant::now();
+    Redlock::builder().urls(urls).build().await.unwrap();
+    assert!(start.elapsed() < secs(8), "{:?}", start.elapsed());
+    let warnings = captured.warnings_about(&silent.addr().to_string());
+    let told = "a node of the quorum cannot be used now";
+    assert!(warnings.iter().any(|warning| warning.message == told), "{warnings:?}");
 }
 
 /// Each of them gives up before a connection is made; the next one finds it.

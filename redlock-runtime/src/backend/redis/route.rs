@@ -14,6 +14,7 @@ use super::commands::{
     Deadline, Failure, ScriptCall, by_kind, exclusive, is_passing, no_connection, no_reply,
     no_undo, send_script,
 };
+use super::connection::source::CONNECT;
 use super::connection::{
     Batching, MinReplicas, ReplicaConnection, SharedConnection, Source, diagnose,
 };
@@ -291,7 +292,10 @@ impl<S: Source> LockBackend for Route<S> {
         })
     }
 
+    /// A connection takes more round trips than a command, about nine by way of sentinels, and has
+    /// a limit of its own. A server that refuses is told at once.
     fn verify(&self, within: Duration) -> Reply<'_, ()> {
+        let within = within.max(CONNECT);
         Box::pin(async move {
             let end = Instant::now() + within;
             let verdict = tokio::time::timeout_at(end, async {
