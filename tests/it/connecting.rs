@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use crate::executor::park_on;
 use crate::support::proxy::Proxy;
 use crate::support::{
-    Masters, Sentinels, Server, capture, eventually, ms, secs, unique_prefix, within,
+    Cluster, Masters, Sentinels, Server, capture, eventually, ms, secs, unique_prefix, within,
 };
 
 /// A renewal of a lease of six seconds may take half a second: more than this round trip, and less
@@ -78,6 +78,40 @@ async fn a_client_is_built_by_way_of_sentinels_over_a_long_way() {
     }
     let builder = Redlock::builder().sentinel(set.urls(), Sentinels::MASTER);
     builder.reply_timeout(secs(1)).build().await.unwrap();
+}
+
+/// How many connections of this process to servers at these ports are kept alive by the kernel.
+#[cfg(target_os = "linux")]
+fn kept_alive(ports: &[u16]) -> usize {
+    let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let is_kept = |line: &&str| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let port = |address: &str| u16::from_str_radix(address.rsplit(':').next()?, 16).ok();
+        let is_to = port(columns[2]).is_some_and(|port| ports.contains(&port));
+        // Within 15 s: a server's own keepalive takes longer.
+        let due = columns[5].strip_prefix("02:").map(|ticks| u64::from_str_radix(ticks, 16));
+        is_to && columns[3] == "01" && due.is_some_and(|due| due.is_ok_and(|due| due <= 1500))
+    };
+    table.lines().skip(1).filter(is_kept).count()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn connections_are_kept_alive() {
+    let (one, set) = (Server::start().await, Sentinels::start_with(secs(60), &[]).await);
+    let cluster = Cluster::start_with(secs(60), &[]).await;
+    let master = set.master().await;
+    let of_cluster: Vec<u16> = cluster.masters().await.iter().map(|node| node.port()).collect();
+    for (builder, ports) in [
+        (Redlock::builder().url(one.url()), vec![one.port()]),
+        (Redlock::builder().sentinel(set.urls(), Sentinels::MASTER), vec![master.port()]),
+        (Redlock::builder().cluster(cluster.urls()), of_cluster),
+    ] {
+        let redlock = builder.build().await.unwrap();
+        redlock.lock("k").run(async {}).await.unwrap();
+        // Those for calls and for renewals.
+        eventually(secs(10), || async { kept_alive(&ports) >= 2 }).await;
+    }
 }
 
 /// The first connection to it may take ten seconds.

@@ -48,7 +48,9 @@ impl RedlockBuilder {
     /// settings and credentials, on the background thread, and do not count against its size. One
     /// of them waits on a list for the turns of those in line; a user with an ACL needs `+blpop`.
     /// Over a network the pool's client should set `TCP_NODELAY` (`TcpSettings::set_nodelay` of
-    /// redis-rs): without it a call that follows a release waits for the answer to it.
+    /// redis-rs), without which a call that follows a release waits for the answer to it, and
+    /// `set_keepalive` (15 s, then 3 probes every 5 s) with `set_user_timeout` (30 s), without
+    /// which a server that is gone without a word can go unnoticed for many minutes.
     ///
     /// ```
     /// use deadpool_redis::{Config, Runtime};
