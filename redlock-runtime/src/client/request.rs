@@ -217,7 +217,8 @@ impl LockRequest {
     ///
     /// Zero is a [`LockError::Config`] of [`acquire`](Self::acquire). So is a permit that is a
     /// [read lock](Self::read) as well, and a permit over N masters, where it would not be sound:
-    /// three holders of two permits fit on five nodes, each with a majority.
+    /// three holders of two permits fit on five nodes, each with a majority; one master with
+    /// [`restart_guard`](crate::RedlockBuilder::restart_guard) refuses it as well.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -155,6 +155,10 @@ impl RedlockBuilder {
     /// whose clock jumped. Default: on with several servers, off with one, where the guard means
     /// that nobody gets a lock for that long.
     ///
+    /// One server with the guard, also a master behind sentinels, is a quorum of one: it keeps no
+    /// queue, so that waiters poll, and are told of releases as with several servers, and it
+    /// refuses [`permits`](crate::LockRequest::permits).
+    ///
     /// Switch it off for servers that lose nothing (`appendonly yes`, `appendfsync always`). The
     /// guard needs `+info` and a `run_id` in what INFO tells: a server that does not say who it is
     /// is not used. Errors of servers without a vote have the kind
