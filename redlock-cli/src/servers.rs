@@ -12,8 +12,8 @@ use crate::args::ServerArgs;
 use crate::failure::Failure;
 use crate::output::{complain, plain};
 
-/// How long the only server may take to answer. A cron job that is refused here is not tried again
-/// for an hour or a day.
+/// How long a command may take where no other server could answer it. A cron job that is refused
+/// here is not tried again for an hour or a day.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The servers of one group, as a client of the library would use them.
@@ -70,13 +70,13 @@ impl Servers {
     pub(crate) fn builder(&self) -> RedlockBuilder {
         let builder = Redlock::builder().prefix(&self.prefix);
         let builder = match &self.topology {
-            Topology::Masters(urls) if urls.len() == 1 => {
-                builder.urls(urls).reply_timeout(PATIENCE)
-            }
             Topology::Masters(urls) => builder.urls(urls),
             Topology::Sentinel { urls, master } => builder.sentinel(urls, master),
             Topology::Cluster(urls) => builder.cluster(urls),
         };
+        // A quorum does not wait for a silent minority.
+        let builder =
+            if self.topology.is_quorum() { builder } else { builder.reply_timeout(PATIENCE) };
         match &self.tls {
             Some(tls) => builder.tls(tls.clone()),
             None => builder,
@@ -219,6 +219,22 @@ fn tls() -> Result<Option<Tls>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_that_no_other_server_can_give_has_time() {
+        let urls = |n: usize| vec!["redis://127.0.0.1:1".to_owned(); n];
+        let sentinel = Topology::Sentinel { urls: urls(3), master: "m".to_owned() };
+        for (topology, time) in [
+            (Topology::Masters(urls(1)), "5s"),
+            (Topology::Masters(urls(3)), "1s"),
+            (sentinel, "5s"),
+            (Topology::Cluster(urls(3)), "5s"),
+        ] {
+            let servers = Servers { topology, prefix: "lock:".to_owned(), tls: None };
+            let shown = format!("{:?}", servers.builder());
+            assert!(shown.contains(&format!("reply_timeout: {time}")), "{shown}");
+        }
+    }
 
     #[test]
     fn a_key_with_its_prefix_is_doubted() {

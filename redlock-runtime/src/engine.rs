@@ -155,9 +155,9 @@ impl Engine {
         }
         if matches!(kind, Kind::Permits(_)) && !self.backend.abilities().has_permits {
             return Err(LockError::config(
-                "`permits` over several masters would let in too many: three holders of two \
-                 permits fit on five nodes, each with a majority; use a client of one \
-                 master for them",
+                "`permits` cannot be counted where several masters decide, or with \
+                 `restart_guard`: three holders of two permits fit on five nodes, each with a \
+                 majority; use a client of one master, without the guard, for them",
             ));
         }
         Ok(())

@@ -2,12 +2,13 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::lease::Lease;
 use super::state::{LostReason, Released};
 use crate::acquire;
 use crate::background_thread::stopped;
-use crate::body::{Protect, Reentry};
+use crate::body::{Protect, Reentry, span};
 use crate::error::LockError;
 use crate::handoff::Ownership;
 use crate::kind::Kind;
@@ -47,19 +48,22 @@ pub struct LockGuard {
     lease: Lease,
     /// `None`: re-entered, the outer call owns the lock.
     ownership: Option<Ownership>,
+    /// What the spans of its bodies call it.
+    template: &'static str,
     /// Its turn, where it is re-entered.
-    _reentry: Option<Reentry>,
+    reentry: Option<Reentry>,
 }
 
 impl LockGuard {
     pub(crate) fn new(ownership: Ownership) -> Self {
         let lease = Lease::new(Arc::clone(ownership.hold()));
-        Self { lease, ownership: Some(ownership), _reentry: None }
+        let template = ownership.hold().terms.template;
+        Self { lease, ownership: Some(ownership), template, reentry: None }
     }
 
-    pub(crate) fn reentered(reentry: Reentry) -> Self {
+    pub(crate) fn reentered(reentry: Reentry, template: &'static str) -> Self {
         let lease = Lease::within(Arc::clone(reentry.link()));
-        Self { lease, ownership: None, _reentry: Some(reentry) }
+        Self { lease, ownership: None, template, reentry: Some(reentry) }
     }
 
     /// The lease of the lock, to be cloned and passed around. The guard has all its methods, too.
@@ -79,7 +83,8 @@ impl LockGuard {
     }
 
     /// Runs `future` while the lease holds. It is not polled once more after that: it is dropped,
-    /// and the loss returned. Inside of it [`Lease::current`] finds this lease.
+    /// and the loss returned. Inside of it [`Lease::current`] finds this lease, and events are in
+    /// a span `redlock` that names the lock.
     ///
     /// Code that does not reach an `.await` is not stopped; fencing tokens are for that.
     ///
@@ -99,7 +104,10 @@ impl LockGuard {
     /// # Cancel safety
     /// Dropping it drops `future`; the lock stays held.
     pub async fn protect<F: Future>(&self, future: F) -> Result<F::Output, LockError> {
-        Protect::new(self.lease.nested(), future).await
+        let hold = self.lease.hold();
+        let waited = if self.reentry.is_none() { hold.waited() } else { Duration::ZERO };
+        let span = span(hold, self.template, waited);
+        Protect::new(self.lease.nested(), span, future).await
     }
 
     /// Releases the lock, and says what was found.

@@ -147,13 +147,26 @@ impl Stock {
     }
 }
 
-fn random_uuid() -> Uuid {
-    thread_local! {
-        static STOCK: RefCell<Stock> = const { RefCell::new(Stock::EMPTY) };
-    }
-    let taken = STOCK.try_with(|stock| stock.borrow_mut().take().ok());
+thread_local! {
+    static STOCK: RefCell<Stock> = const { RefCell::new(Stock::EMPTY) };
+}
+
+/// Fresh in every process. `Uuid::new_v4` is not: with the feature `fast-rng` of `uuid`, which any
+/// crate may switch on, the children of a process draw what it draws.
+pub(crate) fn random_uuid() -> Uuid {
+    let taken = STOCK.try_with(|stock| stock.borrow_mut().take());
     // The stock of a thread that is ending is gone.
-    taken.ok().flatten().unwrap_or_else(Uuid::new_v4)
+    let taken = taken.unwrap_or_else(|_| {
+        let mut stock = Stock::EMPTY;
+        stock.take()
+    });
+    taken.unwrap_or_else(|error| panic!("the operating system has no random bytes: {error}"))
+}
+
+/// How many bytes this thread has used of its stock.
+#[cfg(test)]
+pub(crate) fn drawn() -> usize {
+    STOCK.with_borrow(|stock| stock.used)
 }
 
 /// `<host>-<pid>`: enough for an operator to find the process that holds a key.

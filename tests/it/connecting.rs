@@ -10,7 +10,9 @@ use tokio::sync::oneshot;
 
 use crate::executor::park_on;
 use crate::support::proxy::Proxy;
-use crate::support::{Masters, Server, eventually, ms, secs, unique_prefix, within};
+use crate::support::{
+    Cluster, Masters, Sentinels, Server, capture, eventually, ms, secs, unique_prefix, within,
+};
 
 /// A renewal of a lease of six seconds may take half a second: more than this round trip, and less
 /// than a connect and this round trip.
@@ -50,6 +52,82 @@ async fn renewals_of_three_masters_come_back_too() {
     let guard = redlock.lock("k").expire(EXPIRE).acquire().await.unwrap();
     cut(&proxies);
     assert_renewed(&guard).await;
+}
+
+/// Each connection takes more round trips than fit into `reply_timeout`.
+#[tokio::test]
+async fn a_client_is_built_over_a_long_way() {
+    let masters = Masters::start(3).await;
+    let proxies: Vec<Proxy> = masters.iter().map(Proxy::start).collect();
+    for proxy in &proxies {
+        proxy.delay_replies(ms(400));
+    }
+    let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
+    let one = Redlock::builder().url(&urls[0]);
+    let guarded = one.clone().restart_guard(true).longest_expire(ms(10));
+    for builder in [one, guarded, Redlock::builder().urls(&urls)] {
+        builder.reply_timeout(secs(1)).build().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_client_is_built_by_way_of_sentinels_over_a_long_way() {
+    let (set, proxies) = Sentinels::start_behind_proxies(secs(60), &[]).await;
+    for proxy in &proxies {
+        proxy.delay_replies(ms(400));
+    }
+    let builder = Redlock::builder().sentinel(set.urls(), Sentinels::MASTER);
+    builder.reply_timeout(secs(1)).build().await.unwrap();
+}
+
+/// How many connections of this process to servers at these ports are kept alive by the kernel.
+#[cfg(target_os = "linux")]
+fn kept_alive(ports: &[u16]) -> usize {
+    let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+    let is_kept = |line: &&str| {
+        let columns: Vec<&str> = line.split_whitespace().collect();
+        let port = |address: &str| u16::from_str_radix(address.rsplit(':').next()?, 16).ok();
+        let is_to = port(columns[2]).is_some_and(|port| ports.contains(&port));
+        // Within 15 s: a server's own keepalive takes longer.
+        let due = columns[5].strip_prefix("02:").map(|ticks| u64::from_str_radix(ticks, 16));
+        is_to && columns[3] == "01" && due.is_some_and(|due| due.is_ok_and(|due| due <= 1500))
+    };
+    table.lines().skip(1).filter(is_kept).count()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn connections_are_kept_alive() {
+    let (one, set) = (Server::start().await, Sentinels::start_with(secs(60), &[]).await);
+    let cluster = Cluster::start_with(secs(60), &[]).await;
+    let master = set.master().await;
+    let of_cluster: Vec<u16> = cluster.masters().await.iter().map(|node| node.port()).collect();
+    for (builder, ports) in [
+        (Redlock::builder().url(one.url()), vec![one.port()]),
+        (Redlock::builder().sentinel(set.urls(), Sentinels::MASTER), vec![master.port()]),
+        (Redlock::builder().cluster(cluster.urls()), of_cluster),
+    ] {
+        let redlock = builder.build().await.unwrap();
+        redlock.lock("k").run(async {}).await.unwrap();
+        // Those for calls and for renewals.
+        eventually(secs(10), || async { kept_alive(&ports) >= 2 }).await;
+    }
+}
+
+/// The first connection to it may take ten seconds.
+#[tokio::test]
+async fn a_silent_minority_does_not_hold_up_a_client_that_is_built() {
+    let captured = capture();
+    let masters = Masters::start(3).await;
+    let silent = Proxy::start(&masters[2]);
+    silent.black_hole();
+    let urls = [masters[0].url(), masters[1].url(), silent.url()];
+    let start = Instant::now();
+    Redlock::builder().urls(urls).build().await.unwrap();
+    assert!(start.elapsed() < secs(8), "{:?}", start.elapsed());
+    let warnings = captured.warnings_about(&silent.addr().to_string());
+    let told = "a node of the quorum cannot be used now";
+    assert!(warnings.iter().any(|warning| warning.message == told), "{warnings:?}");
 }
 
 /// Each of them gives up before a connection is made; the next one finds it.

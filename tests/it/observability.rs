@@ -57,6 +57,57 @@ async fn a_span_says_which_lock_the_body_runs_under() {
     }
 }
 
+/// In the order of their keys, as the span of several keys shows them.
+fn in_order(mut keys: [&str; 2]) -> String {
+    keys.sort_unstable();
+    format!("{keys:?}")
+}
+
+#[tokio::test]
+async fn bodies_without_the_attribute_have_the_span_as_well() {
+    let (redlock, captured, key) = (client().await, capture(), unique_prefix());
+    let other = format!("{key}-too");
+    let say = async |what: &'static str| {
+        tokio::task::yield_now().await;
+        tracing::debug!("{what}");
+    };
+    let lock = || redlock.lock(&key).label("import");
+    lock().run(say("from run")).await.unwrap();
+    let guard = lock().acquire().await.unwrap();
+    let inner = redlock.lock(&key).label("inner");
+    guard
+        .protect(async {
+            say("from protect").await;
+            inner.run(say("from a call within")).await
+        })
+        .await
+        .unwrap()
+        .unwrap();
+    guard.release().await.unwrap();
+    lock().lead(|_| say("from lead")).await.unwrap();
+    let all = redlock.lock_all([&*key, &*other]).label("transfer");
+    all.run(say("from several keys")).await.unwrap();
+    for (message, template, depth) in [
+        ("from run", "import", 1),
+        ("from protect", "import", 1),
+        ("from a call within", "inner", 2),
+        ("from lead", "import", 1),
+        ("from several keys", "transfer", 1),
+    ] {
+        let event = captured.wait_for(secs(5), &key, message).await;
+        assert_eq!(event.spans.len(), depth, "{event}");
+        let fields = &event.spans[depth - 1].fields;
+        assert_eq!(event.spans[depth - 1].name, "redlock");
+        assert_eq!(fields.get("template"), Some(template), "{event}");
+        for field in ["key", "fencing_token", "waited"] {
+            assert!(fields.get(field).is_some(), "{field} in {event}");
+        }
+        assert_eq!(fields.get("waited") == Some("0ns"), depth == 2, "{event}");
+        let keys = (template == "transfer").then(|| in_order([&key, &other]));
+        assert_eq!(fields.get("keys"), keys.as_deref(), "{event}");
+    }
+}
+
 #[tokio::test]
 async fn the_happy_path_is_told_at_debug_only() {
     let (redlock, captured, key) = (client().await, capture(), unique_prefix());

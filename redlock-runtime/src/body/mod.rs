@@ -2,9 +2,11 @@
 
 pub(crate) mod protect;
 pub(crate) mod reentrancy;
+pub(crate) mod span;
 pub(crate) mod watch;
 
 pub(crate) use protect::Protect;
 pub(crate) use reentrancy::entering::{Entering, Reentry};
 pub(crate) use reentrancy::{Held, HoldLink};
+pub(crate) use span::span;
 pub(crate) use watch::Watch;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
+use tracing::Span;
 
 use super::reentrancy::HoldLink;
 use super::watch::Watch;
@@ -17,6 +18,7 @@ pin_project! {
         #[pin]
         future: Option<F>,
         watch: Watch,
+        span: Span,
     }
 
     impl<F> PinnedDrop for Protect<F> {
@@ -30,8 +32,9 @@ pin_project! {
 }
 
 impl<F> Protect<F> {
-    pub(crate) fn new(link: Arc<HoldLink>, future: F) -> Self {
-        Self { future: Some(future), watch: Watch::new(link) }
+    /// Each step of `future` runs in `span`.
+    pub(crate) fn new(link: Arc<HoldLink>, span: Span, future: F) -> Self {
+        Self { future: Some(future), watch: Watch::new(link), span }
     }
 }
 
@@ -40,10 +43,12 @@ impl<F: Future> Future for Protect<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
+        let span = &*this.span;
         let Some(future) = this.future.as_mut().as_pin_mut() else {
             unreachable!("polled after completion")
         };
-        let outcome = std::task::ready!(this.watch.step(cx, |cx| future.poll(cx)));
+        let outcome =
+            std::task::ready!(this.watch.step(cx, |cx| span.in_scope(|| future.poll(cx))));
         // The future's locals are dropped here, while the lease may still hold.
         this.watch.drop_body(|| this.future.set(None));
         Poll::Ready(outcome)

@@ -12,7 +12,7 @@ use super::spec::{Client, Spec};
 use crate::acquire;
 use crate::acquire::{Acquiring, Order};
 use crate::after_completion::after_completion;
-use crate::body::{Entering, Held, HoldLink, Reentry, Watch, reentrancy};
+use crate::body::{Entering, Held, HoldLink, Reentry, Watch, reentrancy, span};
 use crate::client::Redlock;
 use crate::engine::Engine;
 use crate::error::LockError;
@@ -236,7 +236,7 @@ impl Stage {
         ownership: Option<Ownership>,
         reentry: Option<Reentry>,
     ) {
-        let span = span(spec, link.hold(), waited);
+        let span = span(link.hold(), spec.template, waited);
         let (awaits_release, watch) = (spec.awaits_release, Watch::new(link));
         *self = Self::Holding { awaits_release, watch, span, ownership, _reentry: reentry };
     }
@@ -245,15 +245,4 @@ impl Stage {
 fn order(engine: &Engine, spec: Spec, key: LockKey, kind: Kind, policy: Policy) -> Order {
     let Spec { template, skips_busy, .. } = spec;
     Order { template, key, kind, policy, skips_busy, shutdowns: engine.shutdowns().begun() }
-}
-
-fn span(spec: Spec, hold: &Hold, waited: Duration) -> Span {
-    tracing::debug_span!(
-        "redlock",
-        key = hold.claim.key.name(),
-        keys = hold.several_names().map(tracing::field::debug),
-        template = spec.template,
-        fencing_token = %hold.fencing_token,
-        ?waited,
-    )
 }

@@ -246,7 +246,10 @@ impl RedlockBuilder {
     }
 
     /// Builds the client. Unless [`lazy`](Self::lazy), it connects, and checks the version of the
-    /// server; an eviction policy that may evict locks is a warning event.
+    /// server; an eviction policy that may evict locks is a warning event. A server that refuses is
+    /// an error at once; one that is silent has `reply_timeout`, and 10 s at least, as a connection
+    /// takes more round trips than a command. A silent minority of several masters has only as long
+    /// again as the others took, and `reply_timeout` at least.
     ///
     /// A runtime of tokio that sends many commands gets a connection of its own. It should have
     /// timers and sockets (`enable_all`): one that lacks them works, but costs one panic, which the

@@ -217,7 +217,8 @@ impl LockRequest {
     ///
     /// Zero is a [`LockError::Config`] of [`acquire`](Self::acquire). So is a permit that is a
     /// [read lock](Self::read) as well, and a permit over N masters, where it would not be sound:
-    /// three holders of two permits fit on five nodes, each with a majority.
+    /// three holders of two permits fit on five nodes, each with a majority; one master with
+    /// [`restart_guard`](crate::RedlockBuilder::restart_guard) refuses it as well.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -234,8 +235,8 @@ impl LockRequest {
         self
     }
 
-    /// What metrics call this lock, in the place of the attribute's template: `import`, not the key
-    /// of one import. The default is `(programmatic)`.
+    /// What metrics, spans and events call this lock, in the place of the attribute's template:
+    /// `import`, not the key of one import. The default is `(programmatic)`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -296,7 +297,7 @@ impl LockRequest {
                 Some(reentry) => reentry,
                 None => held.wait_for_turn(engine, policy.wait(), key.name()).await?,
             };
-            return Ok(LockGuard::reentered(reentry));
+            return Ok(LockGuard::reentered(reentry, self.label));
         }
         let shutdowns = self.shutdowns.unwrap_or_else(|| engine.shutdowns().begun());
         let order = Order { template: self.label, key, kind, policy, skips_busy: false, shutdowns };

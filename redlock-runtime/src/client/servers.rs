@@ -48,7 +48,9 @@ impl RedlockBuilder {
     /// settings and credentials, on the background thread, and do not count against its size. One
     /// of them waits on a list for the turns of those in line; a user with an ACL needs `+blpop`.
     /// Over a network the pool's client should set `TCP_NODELAY` (`TcpSettings::set_nodelay` of
-    /// redis-rs): without it a call that follows a release waits for the answer to it.
+    /// redis-rs), without which a call that follows a release waits for the answer to it, and
+    /// `set_keepalive` (15 s, then 3 probes every 5 s) with `set_user_timeout` (30 s), without
+    /// which a server that is gone without a word can go unnoticed for many minutes.
     ///
     /// ```
     /// use deadpool_redis::{Config, Runtime};
@@ -152,6 +154,10 @@ impl RedlockBuilder {
     /// granted before is over; the same goes for a promoted replica in its place, and for a server
     /// whose clock jumped. Default: on with several servers, off with one, where the guard means
     /// that nobody gets a lock for that long.
+    ///
+    /// One server with the guard, also a master behind sentinels, is a quorum of one: it keeps no
+    /// queue, so that waiters poll, and are told of releases as with several servers, and it
+    /// refuses [`permits`](crate::LockRequest::permits).
     ///
     /// Switch it off for servers that lose nothing (`appendonly yes`, `appendfsync always`). The
     /// guard needs `+info` and a `run_id` in what INFO tells: a server that does not say who it is

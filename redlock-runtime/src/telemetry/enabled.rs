@@ -7,6 +7,7 @@ use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
+use super::announced;
 use super::label::LockLabels;
 use crate::shield::shielded;
 use crate::state::LostReason;
@@ -55,6 +56,7 @@ pub(crate) fn describe() {
 /// A call wants a lock.
 pub(super) fn call(of: LockLabels) {
     shielded(|| {
+        announced::locks(of);
         of_lock!(counter, "redlock_attempts_total", of).increment(1);
         of_lock!(gauge, "redlock_waiting", of).increment(1.0);
     });
@@ -94,14 +96,7 @@ pub(crate) fn ended(of: LockLabels, held_for: Duration) {
 /// A lease was lost.
 pub(crate) fn lost(of: LockLabels, reason: LostReason) {
     shielded(|| {
-        let reason = match reason {
-            LostReason::RenewalLimit => "renewal_limit",
-            LostReason::Expired => "expired",
-            LostReason::Stolen => "stolen",
-            LostReason::Unreachable => "unreachable",
-            LostReason::Forked => "forked",
-            LostReason::Released => return,
-        };
+        let Some(reason) = announced::label(reason) else { return };
         of_lock!(counter, "redlock_lost_total", of, "reason" => reason).increment(1);
     });
 }
@@ -130,8 +125,11 @@ pub(crate) fn unprotected(template: &'static str) {
 
 /// A node answers, or no longer does.
 pub(crate) fn node_up(node: &str, is_up: bool) {
-    let (node, value) = (node.to_owned(), if is_up { 1.0 } else { 0.0 });
-    shielded(|| gauge!("redlock_node_up", "node" => node).set(value));
+    shielded(|| {
+        announced::node(node);
+        let value = if is_up { 1.0 } else { 0.0 };
+        gauge!("redlock_node_up", "node" => node.to_owned()).set(value);
+    });
 }
 
 /// A node may have forgotten leases that it granted.

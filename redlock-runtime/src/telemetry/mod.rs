@@ -9,6 +9,8 @@ pub(crate) use counted_call::CountedCall;
 pub(crate) use label::{LockLabels, PROGRAMMATIC};
 
 #[cfg(feature = "metrics")]
+mod announced;
+#[cfg(feature = "metrics")]
 mod enabled;
 #[cfg(feature = "metrics")]
 pub(crate) use enabled::*;

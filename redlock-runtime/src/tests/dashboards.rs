@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 
+use crate::backend::Cause;
 use crate::kind::Kind;
 use crate::state::LostReason;
 use crate::telemetry::{self, CountedCall, LockLabels};
@@ -33,7 +34,7 @@ fn exported() -> String {
         telemetry::renewal_lag(Duration::ZERO);
         telemetry::unprotected("t");
         telemetry::node_up("n", true);
-        telemetry::node_doubted("n", "started");
+        telemetry::node_doubted("n", "restarted");
     });
     handle.render()
 }
@@ -88,6 +89,48 @@ fn the_dashboard_and_the_docs_show_every_metric() {
     assert_eq!(bases(named(DASHBOARD)), all);
     let rows: String = DOCS.lines().filter(|line| line.starts_with("| `redlock_")).collect();
     assert_eq!(bases(named(&rows)), all);
+}
+
+/// A counter that comes with its first event, at 1, has not grown: `increase()` would miss it.
+#[test]
+fn what_alerts_count_is_shown_before_it_happens() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let of = LockLabels { template: "t", kind: Kind::Exclusive };
+    metrics::with_local_recorder(&recorder, || {
+        CountedCall::begin(of, "timeout").end(Ok(Duration::ZERO));
+        telemetry::node_up("n", true);
+    });
+    let shown = recorder.handle().render();
+    let expect = |metric: &str, value: &str| {
+        let mut lines = shown.lines().filter(|line| line.starts_with(metric));
+        assert!(lines.any(|line| line.contains(value)), "{metric} {value} in {shown}");
+    };
+    let mut counters = 0;
+    for use_of in RULES.split("(redlock_").skip(1) {
+        let (name, rest) = use_of.split_once(['{', '[', ')']).unwrap();
+        let name = format!("redlock_{name}");
+        if !name.ends_with("_total") {
+            continue;
+        }
+        counters += 1;
+        let matcher = rest.split_once(']').unwrap().0.split_once('"');
+        let values = matcher.map_or("", |(_, values)| values.split_once('"').unwrap().0);
+        for value in values.split('|') {
+            let value = if value.is_empty() { String::new() } else { format!("\"{value}\"") };
+            expect(&name, &value);
+        }
+    }
+    assert!(counters > 6, "{counters}");
+    let reasons = ["renewal_limit", "expired", "stolen", "unreachable", "forked"];
+    for reason in reasons {
+        let labels = format!("template=\"t\",kind=\"write\",reason=\"{reason}\"");
+        expect(&format!("redlock_lost_total{{{labels}}} 0"), "");
+    }
+    let doubts = [Cause::Restarted, Cause::Replaced, Cause::ClockJumped(1), Cause::ClockDiffers(1)];
+    for cause in doubts {
+        let labels = format!("node=\"n\",cause=\"{}\"", cause.label());
+        expect(&format!("redlock_node_doubts_total{{{labels}}} 0"), "");
+    }
 }
 
 /// A label, or a value of one, that no series has would make an alert that never fires.

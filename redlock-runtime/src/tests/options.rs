@@ -56,6 +56,16 @@ async fn a_client_name_is_a_short_plain_text_too() {
     assert!(guard.owner().starts_with("web-1"), "{}", guard.owner());
 }
 
+/// A quorum of one, which counts no permits either.
+#[tokio::test]
+async fn permits_are_for_one_master_without_the_guard() {
+    for builder in [three(), one().restart_guard(true)] {
+        let error = accept(builder).await.lock("k").permits(2).acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+        assert!(error.to_string().contains("or with `restart_guard`"), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn a_lock_has_one_kind() {
     let redlock = Redlock::builder().memory().build().await.unwrap();

@@ -9,7 +9,9 @@ use deadpool_redis::{Config, Runtime, cluster};
 use redlock::{LockGuard, MemoryStore, Redlock, RedlockBuilder};
 use tokio::sync::OnceCell;
 
-use crate::support::{Cluster, Raw, Sentinels, Server, eventually, secs, unique_prefix};
+use crate::support::{
+    Cluster, Raw, Replicated, Sentinels, Server, eventually, ms, secs, unique_prefix,
+};
 
 /// The key that most cases lock.
 pub const KEY: &str = "stock-42";
@@ -35,6 +37,8 @@ enum Kind {
 #[derive(Clone, Copy)]
 enum How {
     Urls,
+    /// A URL whose replica has to confirm each lock.
+    Replicated,
     Pools,
     Sentinel,
     SentinelPool,
@@ -92,6 +96,16 @@ impl Place {
         urls.insert(1, "redis://127.0.0.1:1".to_owned());
         urls.push("redis://127.0.0.1:2".to_owned());
         Some(Place::of(urls, raws, How::Urls))
+    }
+
+    pub async fn quorum_of_pools() -> Option<Place> {
+        Some(Place::quorum().await?.told(How::Pools))
+    }
+
+    /// A master whose replica has to confirm each lock.
+    pub async fn min_replicas() -> Option<Place> {
+        let place = Place::redis(replicated().await.master().url(), unique_prefix());
+        Some(place.told(How::Replicated))
     }
 
     /// A master that sentinels watch.
@@ -155,12 +169,15 @@ impl Place {
 
     /// Do several servers decide together?
     pub fn has_several_masters(&self) -> bool {
-        matches!(&self.kind, Kind::Redis { urls, how: How::Urls, .. } if urls.len() > 1)
+        let is_list = |how: &How| matches!(how, How::Urls | How::Pools);
+        matches!(&self.kind, Kind::Redis { urls, how, .. } if is_list(how) && urls.len() > 1)
     }
 
     /// Does a server keep those who wait in a queue?
     pub fn has_queue(&self) -> bool {
-        matches!(self.kind, Kind::Redis { .. }) && !self.has_several_masters()
+        let has_queue = |how: How| !matches!(how, How::Replicated);
+        matches!(self.kind, Kind::Redis { how, .. } if has_queue(how))
+            && !self.has_several_masters()
     }
 
     /// What stands in a key; with several servers, in more than half of them.
@@ -262,6 +279,7 @@ impl How {
         let tokio = Some(Runtime::Tokio1);
         match self {
             How::Urls => builder.urls(urls),
+            How::Replicated => builder.urls(urls).min_replicas(1, ms(900)),
             How::Pools => builder.pools(
                 urls.iter()
                     .map(|url| Config::from_url(url).create_pool(tokio).expect("a good URL")),
@@ -285,6 +303,12 @@ impl How {
 async fn watched() -> &'static Sentinels {
     static WATCHED: OnceCell<Sentinels> = OnceCell::const_new();
     WATCHED.get_or_init(|| Sentinels::start_with(secs(60), &[])).await
+}
+
+/// A master with a replica, shared by all cases.
+async fn replicated() -> &'static Replicated {
+    static REPLICATED: OnceCell<Replicated> = OnceCell::const_new();
+    REPLICATED.get_or_init(|| Replicated::start(1)).await
 }
 
 /// A cluster, shared by all cases, whose nodes are in no hurry to replace each other.

@@ -14,6 +14,8 @@ macro_rules! on_every_backend {
         on_every_backend!(@place valkey $($group::$case)*);
         on_every_backend!(@place quorum $($group::$case)*);
         on_every_backend!(@place quorum_two_down $($group::$case)*);
+        on_every_backend!(@place quorum_of_pools $($group::$case)*);
+        on_every_backend!(@place min_replicas $($group::$case)*);
         on_every_backend!(@place sentinel $($group::$case)*);
         on_every_backend!(@place sentinel_pool $($group::$case)*);
         on_every_backend!(@place cluster $($group::$case)*);

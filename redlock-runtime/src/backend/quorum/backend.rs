@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::broadcast::{NodeAnswers, NodeQuestion, Reach, broadcast};
 use super::grant_table::{GrantTable, LeftBehind, WinBack};
 use super::member::Member;
@@ -14,6 +16,7 @@ use crate::backend::{
     Abilities, Acquired, BackgroundTask, BackgroundWork, Claim, Fault, Found, LockBackend,
     QuorumMember, Release, Reply,
 };
+use crate::error::{NodeError, NodeErrorKind};
 use crate::fencing::FencingToken;
 use crate::owner::Owner;
 use crate::shield::tell;
@@ -271,17 +274,26 @@ impl Quorum {
         let fit = |answers: &NodeAnswers<()>| {
             answers.iter().filter(|answer| matches!(answer, Some(Ok(())))).count()
         };
-        // All nodes are waited for: faults of a minority should be known at startup.
-        let answers = self.ask_all(Reach::All, ask, |_| false).await;
+        // All nodes are waited for, as faults of a minority should be known at startup: a minority
+        // that is silent, as long again as the others took to connect, and `within` at least.
+        let begun = Instant::now();
+        let answers = self.ask_all(Reach::AllFor(within), ask, |_| false).await;
+        let took = begun.elapsed();
+        let silent = self.members.iter().zip(&answers).filter(|(_, answer)| answer.is_none());
+        let silent = silent.map(|(member, _)| {
+            let message = format!("no answer within {} ms", took.as_millis());
+            NodeError::new(member.backend.name(), NodeErrorKind::NoReply, message)
+        });
         let faults = tally::faults(&answers);
-        for node in faults.iter().flat_map(|fault| &fault.nodes) {
+        for node in faults.iter().flat_map(|fault| fault.nodes.clone()).chain(silent) {
             tell!(warn, node = node.node(), %node, "a node of the quorum cannot be used now");
         }
         if fit(&answers) < self.needed {
             return Err(tally::merge(&faults));
         }
         if let Some(guard) = &self.guard {
-            guard.enroll(&self.members, self.needed, within).await?;
+            // It asks twice.
+            guard.enroll(&self.members, self.needed, 2 * within).await?;
         }
         let duplicate = self.members.iter().find_map(|member| member.twin(&self.members));
         duplicate.map_or(Ok(()), Err)

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::clock::CLOCK;
 use super::commands::{Deadline, Failure, by_kind, exclusive, no_reply, no_undo, send_script};
+use super::connection::source::CONNECT;
 use super::connection::{
     Batching, MinReplicas, ReplicaConnection, SharedConnection, Source, diagnose,
 };
@@ -267,8 +268,10 @@ impl<S: Source> LockBackend for Route<S> {
         })
     }
 
+    /// A connection takes more round trips than a command, about nine by way of sentinels, and has
+    /// a limit of its own. A server that refuses is told at once.
     fn verify(&self, within: Duration) -> Reply<'_, ()> {
-        Box::pin(self.check_server(within))
+        Box::pin(self.check_server(within.max(CONNECT)))
     }
 
     /// If replicas have to confirm a grant, the server cannot hand a lock over by itself.

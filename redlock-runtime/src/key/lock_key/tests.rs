@@ -93,7 +93,7 @@ fn keys_that_cannot_name_a_lock_are_refused() {
     assert_eq!(reason("a:fence"), InvalidKeyReason::ReservedSuffix(":fence"));
     assert_eq!(reason("{a}:queue"), InvalidKeyReason::ReservedSuffix(":queue"));
     assert!(LockKey::new("{a}:", "queue").is_err() && LockKey::new("nodes:", "fence").is_err());
-    let mailbox = format!("mailbox:{}", uuid::Uuid::new_v4().simple());
+    let mailbox = format!("mailbox:{}", crate::owner::random_uuid().simple());
     assert_eq!(reason(&mailbox), InvalidKeyReason::ReservedSuffix("mailbox:<uuid>"));
     assert!(LockKey::new("", &format!("lock:{mailbox}")).is_err(), "of another client");
     assert!(LockKey::new("lock:", &mailbox[..mailbox.len() - 1]).is_ok(), "no such list");

@@ -3,8 +3,10 @@
 mod unread_parts;
 
 use std::net::Ipv6Addr;
+use std::time::Duration;
 
 use deadpool_redis::redis::io::tcp::TcpSettings;
+use deadpool_redis::redis::io::tcp::socket2::TcpKeepalive;
 use deadpool_redis::redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError,
 };
@@ -19,6 +21,10 @@ const LIBRARY: &str = env!("CARGO_PKG_NAME");
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Commands that one connection queues before callers wait for room.
 const PIPELINE_DEPTH: usize = 1024;
+/// After so much silence the kernel asks whether the server is there, so often, and so many times.
+const QUIET: Duration = Duration::from_secs(15);
+const PROBE: Duration = Duration::from_secs(5);
+const PROBES: u32 = 3;
 
 /// The name of the node at `url`, the pool for its connections, and a client for subscriptions.
 pub(crate) fn open(url: &str, tls: Option<&Tls>) -> Result<(String, Pool, Client), LockError> {
@@ -34,9 +40,15 @@ pub(crate) fn open(url: &str, tls: Option<&Tls>) -> Result<(String, Pool, Client
     Ok((name, pool, client))
 }
 
-/// A command leaves at once, also after another one that the server has not acknowledged.
+/// A command leaves at once, also after another one that the server has not acknowledged. A
+/// connection whose server is gone without a word ends after half a minute, whether it is quiet or
+/// has sent something.
 pub(crate) fn tcp_settings() -> TcpSettings {
-    TcpSettings::default().set_nodelay(true)
+    let keepalive = TcpKeepalive::new().with_time(QUIET).with_interval(PROBE).with_retries(PROBES);
+    let settings = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+    #[cfg(any(target_os = "android", target_os = "linux"))]
+    let settings = settings.set_user_timeout(QUIET + PROBE * PROBES);
+    settings
 }
 
 /// Without timeouts: every connect and every command has a timeout of this library, whose error

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
 
 use super::info::field;
+use crate::backend::Cause;
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::Failure;
 use crate::clock::Moment;
@@ -254,7 +255,8 @@ impl OutageLog {
         self.state.lock().run_id.is_some()
     }
 
-    /// Learns from INFO which process answers, and reports if it is another one than before.
+    /// Learns from INFO which process answers, and reports if it is another one than before. Not
+    /// for servers that a restart guard watches: `ServerIdentity` counts their restarts.
     pub(crate) fn meet(&self, info: &str) {
         let Some(run_id) = field(info, "run_id").filter(|run_id| !run_id.is_empty()) else {
             return;
@@ -263,8 +265,12 @@ impl OutageLog {
         if known.is_none_or(|known| known == run_id) {
             return;
         }
+        let kept = KeptData::of(info);
+        if kept != KeptData::Log {
+            telemetry::node_doubted(&self.node, Cause::Restarted.label());
+        }
         let (node, client) = (&self.node, &self.client);
-        match KeptData::of(info) {
+        match kept {
             KeptData::Nothing => tell!(
                 warn,
                 node,

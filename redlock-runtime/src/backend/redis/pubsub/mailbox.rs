@@ -6,11 +6,11 @@ use deadpool_redis::redis;
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 use tokio::time::timeout;
-use uuid::Uuid;
 
 use super::subscription::{HEARTBEAT, Listener, PubsubStream, SIGN_OF_LIFE, silent};
 use crate::backend::redis::health::info::field;
 use crate::key::MAILBOX;
+use crate::owner::random_uuid;
 
 /// Begins a channel that is a mailbox; the key of the list follows.
 const MARK: char = '@';
@@ -24,7 +24,7 @@ const MOST: usize = 64;
 /// left out of the name, since no other spelling of it would match the key pattern of such a user.
 pub(crate) fn channel(prefix: &str) -> String {
     let prefix = if prefix.contains(char::is_whitespace) { "redlock:" } else { prefix };
-    format!("{MARK}{prefix}{MAILBOX}{}", Uuid::new_v4().simple())
+    format!("{MARK}{prefix}{MAILBOX}{}", random_uuid().simple())
 }
 
 /// The key of the mailbox, if `channel` is one.
@@ -131,6 +131,7 @@ mod tests {
     use super::super::subscription::News;
     use super::*;
     use crate::backend::redis::connection::{Scripted, bulk};
+    use crate::owner;
 
     const ONE_SERVER: &str = "# Cluster\r\ncluster_enabled:0\r\n";
 
@@ -179,6 +180,18 @@ mod tests {
         assert_eq!(more_after(1, 2), 3);
         assert_eq!(more_after(3, 3), 2);
         assert_eq!(more_after(63, 64), 63, "never more than these");
+    }
+
+    /// A child of a process would have its channels otherwise.
+    #[test]
+    fn channels_are_drawn_from_the_bytes_that_no_other_process_has() {
+        random_uuid();
+        let subscription = super::super::subscription::channel;
+        for draw in [|| channel("lock:"), subscription] {
+            let before = owner::drawn();
+            assert_ne!(draw(), draw());
+            assert_eq!(owner::drawn(), before + 32, "16 bytes each");
+        }
     }
 
     #[tokio::test]

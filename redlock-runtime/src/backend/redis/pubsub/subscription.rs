@@ -10,7 +10,8 @@ use deadpool_redis::redis::aio::{PubSub, PubSubSink, PubSubStream};
 use futures_core::Stream;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{MissedTickBehavior, timeout};
-use uuid::Uuid;
+
+use crate::owner;
 
 /// How often a silent connection is checked for a sign of life.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -19,7 +20,7 @@ pub(crate) const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
 /// A fresh channel of publish and subscribe.
 pub(crate) fn channel() -> String {
-    format!("redlock:{}", Uuid::new_v4().simple())
+    format!("redlock:{}", owner::random_uuid().simple())
 }
 
 /// The events of a subscription.

@@ -21,7 +21,6 @@ use tokio::time::Instant;
 use super::cluster_connection::ShardsConnection;
 use super::last_checks::LastChecks;
 use super::masters;
-use crate::backend::redis::connection::source::CONNECT;
 use crate::backend::redis::connection::{SharedConnection, Source, address};
 use crate::backend::redis::node::RedisNode;
 use crate::backend::redis::node_core::{NodeCore, NodeOptions};
@@ -176,9 +175,8 @@ impl LockBackend for RedisCluster {
         self.node.raise(claim, fencing_token, within)
     }
 
-    /// The client library waits for every silent server before it serves the others.
     fn verify(&self, within: Duration) -> Reply<'_, ()> {
-        self.node.verify(within.max(CONNECT))
+        self.node.verify(within)
     }
 
     fn abilities(&self) -> Abilities<'_> {

@@ -127,6 +127,32 @@ fn of_several_servers_one_that_answers_says_little() {
 
 #[cfg(feature = "metrics")]
 #[test]
+fn a_restart_that_may_have_lost_leases_is_counted_without_the_guard() {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let shows = |count: u32| {
+        let doubts = "redlock_node_doubts_total{node=\"n\",cause=\"restarted\"}";
+        let shown = recorder.handle().render();
+        assert!(shown.contains(&format!("{doubts} {count}\n")), "{count} in {shown}");
+    };
+    let snapshot = "aof_enabled:0\r\ndb0:keys=1\r\n";
+    metrics::with_local_recorder(&recorder, || {
+        let health = health();
+        health.heard();
+        for (info, count) in [
+            ("run_id:a\r\n".to_owned(), 0),
+            ("run_id:b\r\naof_enabled:1\r\ndb0:keys=1\r\n".to_owned(), 0),
+            ("run_id:c\r\n".to_owned(), 1),
+            ("run_id:c\r\n".to_owned(), 1),
+            (format!("run_id:d\r\n{snapshot}"), 2),
+        ] {
+            health.meet(&info);
+            shows(count);
+        }
+    });
+}
+
+#[cfg(feature = "metrics")]
+#[test]
 fn a_scrape_shows_whether_the_node_is_up() {
     let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
     metrics::with_local_recorder(&recorder, || {
