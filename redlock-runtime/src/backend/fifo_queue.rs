@@ -87,6 +87,23 @@ impl Subscription {
     }
 }
 
+/// How an owner checks its entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// How many were ahead of it at its last position: the search is quick if fewer are by now.
+    pub(crate) ahead: u32,
+    /// Entries right ahead of it whose processes are gone leave the queue. Not after a subscription
+    /// broke: many break together, and those that are not back yet would lose their places.
+    pub(crate) drops_dead: bool,
+}
+
+#[cfg(test)]
+impl Look {
+    pub(crate) fn by_clock(ahead: u32) -> Self {
+        Self { ahead, drops_dead: true }
+    }
+}
+
 /// Keeps waiting processes in a queue. Every call ends within `within`, like those of a
 /// [`LockBackend`](super::LockBackend). A process leaves the queue with a
 /// [`Release`](super::Release) that says so.
@@ -111,12 +128,11 @@ pub(crate) trait FifoQueue: fmt::Debug + Send + Sync {
     ) -> Reply<'a, Enqueued>;
 
     /// Checks the entry of an owner that enqueued, with the same `reserve`. Never enqueues it anew.
-    /// `ahead` is that of its last position; the search is quick if fewer are ahead of it by now.
     fn look<'a>(
         &'a self,
         claim: &'a Claim,
         reserve: u32,
-        ahead: u32,
+        look: Look,
         within: Duration,
     ) -> Reply<'a, Enqueued>;
 

@@ -28,7 +28,8 @@ pub use faulty::{Command, FaultyStore, PlannedFault};
 #[cfg(test)]
 pub(crate) use faulty::{Fate, FaultyNode, meet};
 pub(crate) use fifo_queue::{
-    CLAIM_WINDOW, Enqueued, FifoQueue, Position, QueueDenial, QueueSignal, Rotated, Subscription,
+    CLAIM_WINDOW, Enqueued, FifoQueue, Look, Position, QueueDenial, QueueSignal, Rotated,
+    Subscription,
 };
 pub(crate) use health_check::{HealthAnswer, HealthCheck};
 pub(crate) use lock_backend::{

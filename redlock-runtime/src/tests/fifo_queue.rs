@@ -209,6 +209,21 @@ async fn whoever_was_disturbed_looks_at_once() {
     assert!(is_full(&guard));
 }
 
+/// Others may have lost their connections as well, and are not back yet.
+#[tokio::test(start_paused = true)]
+async fn a_look_after_a_broken_subscription_leaves_others_their_places() {
+    let server = Server::new();
+    let holder = holds(&server.client()).await;
+    let waiter = waits(&server.client()).await;
+    server.take_looks();
+    server.disturb();
+    tokio::time::sleep(3 * SECOND).await;
+    let drops_dead = server.take_looks().into_iter().map(|look| look.drops_dead);
+    assert_eq!(drops_dead.take(2).collect::<Vec<_>>(), [false, true]);
+    holder.release().await.unwrap();
+    drop(granted(waiter).await);
+}
+
 /// After a failover: the server has forgotten which signals it sent.
 #[tokio::test(start_paused = true)]
 async fn a_call_from_before_the_place_in_line_is_not_believed() {

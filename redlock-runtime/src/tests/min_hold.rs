@@ -318,7 +318,9 @@ async fn who_may_still_be_queued_leaves_the_queue_though_the_lock_stays_taken() 
     server.next("acquire", [Fate::Late(SECOND / 50)]);
     held.release().await.unwrap();
     tokio::time::sleep(SECOND / 100).await;
-    server.lose_everything("k");
+    // The server has lost its data.
+    server.remove("k");
+    server.lose_queue("k");
     let guard = waits.await.unwrap().unwrap();
     let owner = guard.owner().to_owned();
     server.take_log();

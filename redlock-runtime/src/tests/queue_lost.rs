@@ -18,7 +18,9 @@ async fn the_last_look_of_a_waiter_takes_a_free_lock_though_its_queue_is_gone() 
         let wait = Wait::AtMost(SECOND / 2);
         waiters.push(waits_for(&server.client(), EXPIRE, wait).await);
     }
-    server.lose_everything("k");
+    // The server has lost its data.
+    server.remove("k");
+    server.lose_queue("k");
     for waiter in waiters {
         drop(granted(waiter).await);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis_model::{Script, Server};
 
 use crate::backend::simulated::{self, SimulatedReply};
-use crate::backend::{Claim, Enqueued, Release};
+use crate::backend::{Claim, Enqueued, Look, Release};
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::owner::Owner;
@@ -37,7 +37,7 @@ fn queue(kind: Kind) -> (Server, Vec<Claim>) {
 
 /// How many are ahead of an owner that believes in `believed`; `None`: it is not in the queue.
 fn ahead(server: &mut Server, claim: &Claim, believed: u32) -> Option<u32> {
-    match simulated::look(claim, 1, believed).ask(server, false) {
+    match simulated::look(claim, 1, Look::by_clock(believed)).ask(server, false) {
         SimulatedReply::Answer(Enqueued::Waiting { position, .. }) => Some(position.ahead),
         SimulatedReply::Answer(Enqueued::Unknown) => None,
         _ => panic!("the lock is held"),

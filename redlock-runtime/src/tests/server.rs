@@ -16,7 +16,7 @@ use super::simulation::plan::{LinePlan, Listener, NEVER, NodePlan};
 use super::simulation::scripts::By;
 use crate::backend::{
     Abilities, AcquireAll, Acquired, AllAcquired, Claim, EachReleased, Enqueued, Fault,
-    FencingTokens, FifoQueue, Found, LocalConnection, LockBackend, QueueSignal, Release,
+    FencingTokens, FifoQueue, Found, LocalConnection, LockBackend, Look, QueueSignal, Release,
     ReleaseAll, Reply, Rotated, Subscription, TokensUsed,
 };
 use crate::client::Redlock;
@@ -45,6 +45,7 @@ pub(super) struct Server {
 struct State {
     fates: HashMap<&'static str, VecDeque<Fate>>,
     log: Vec<String>,
+    looks: Vec<Look>,
     /// How long what is published is on its way; `None`: nobody hears it.
     publishes: Option<Duration>,
     has_local_connection: bool,
@@ -149,12 +150,6 @@ impl Server {
         self.node.lock().unwrap().delete_queue(&LockKey::new("", key).unwrap());
     }
 
-    /// As if the server had lost its data.
-    pub(super) fn lose_everything(&self, key: &str) {
-        self.remove(key);
-        self.lose_queue(key);
-    }
-
     /// The owner that stands in a key.
     pub(super) fn owner(&self, key: &str) -> Option<String> {
         let (owner, ends) = self.node.lock().unwrap().lease(key)?;
@@ -181,6 +176,11 @@ impl Server {
     /// Every command that came, as `verb owner`, and forgets them.
     pub(super) fn take_log(&self) -> Vec<String> {
         std::mem::take(&mut self.state().log)
+    }
+
+    /// How entries were checked since the last call.
+    pub(super) fn take_looks(&self) -> Vec<Look> {
+        std::mem::take(&mut self.state().looks)
     }
 
     /// The verbs alone.
@@ -367,10 +367,11 @@ impl FifoQueue for Server {
         &'a self,
         claim: &'a Claim,
         reserve: u32,
-        ahead: u32,
+        look: Look,
         within: Duration,
     ) -> Reply<'a, Enqueued> {
-        let command = Command::Look(Entry::told(claim, reserve), ahead);
+        self.state().looks.push(look);
+        let command = Command::Look(Entry::told(claim, reserve), look);
         self.send("look", claim, command, within, Answer::enqueued)
     }
 

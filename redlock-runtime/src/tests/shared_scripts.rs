@@ -11,7 +11,7 @@ use redis_model::{Reply, Script, Server};
 
 use crate::backend::simulated::{self, SimulatedCall, SimulatedReply};
 use crate::backend::{
-    Acquired, Claim, Downgraded, Enqueued, FencingTokens, Found, QueueSignal, Release,
+    Acquired, Claim, Downgraded, Enqueued, FencingTokens, Found, Look, QueueSignal, Release,
 };
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
@@ -203,7 +203,7 @@ impl World {
         let (client, claim) = self.waiting[at].clone();
         // Whatever it believes of its place, it is found.
         let ahead = self.random.u32(..8);
-        match self.ask(&simulated::look(&claim, 1, ahead)) {
+        match self.ask(&simulated::look(&claim, 1, Look::by_clock(ahead))) {
             Enqueued::Granted(tokens) => {
                 // Others may have been let in with it: they came after.
                 self.waiting.remove(at);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::step::{DYING, MINUTE, PRESENT, SECOND, Step, claim, permit_of};
 use crate::backend::simulated::{self, SimulatedReply};
-use crate::backend::{Acquired, Claim, Downgraded, Enqueued, Found, QueueSignal, Release};
+use crate::backend::{Acquired, Claim, Downgraded, Enqueued, Found, Look, QueueSignal, Release};
 use crate::fencing::FencingToken;
 use crate::kind::Kind;
 use crate::owner::ClientId;
@@ -269,9 +269,9 @@ fn holders_of_another_type_are_left_alone() {
 }
 
 /// How many are ahead of an owner, by its look.
-fn ahead(step: &mut Step, claim: &Claim) -> u32 {
-    let max = u32::try_from(MANY).unwrap();
-    match step.ask(&simulated::look(claim, 1, max)) {
+fn ahead(step: &mut Step, claim: &Claim, drops_dead: bool) -> u32 {
+    let look = Look { ahead: u32::try_from(MANY).unwrap(), drops_dead };
+    match step.ask(&simulated::look(claim, 1, look)) {
         Enqueued::Waiting { position, .. } => position.ahead,
         answer => panic!("{answer:?}"),
     }
@@ -292,10 +292,15 @@ fn entries_of_processes_that_are_gone_leave_the_queue_of_a_lock_that_is_not_rele
         step.enqueues(&last, PRESENT);
         // All connections of its host may be down.
         let max = u32::try_from(MANY).unwrap();
-        assert_eq!(ahead(&mut step, &dying), max + 1, "{kind:?}: nobody listens to it either");
-        let left: Vec<u32> = (0..4).map(|_| ahead(&mut step, &last)).collect();
+        assert_eq!(
+            ahead(&mut step, &dying, true),
+            max + 1,
+            "{kind:?}: nobody listens to it either"
+        );
+        assert_eq!(ahead(&mut step, &last, false), max + 2, "{kind:?}: its connection broke");
+        let left: Vec<u32> = (0..4).map(|_| ahead(&mut step, &last, true)).collect();
         assert_eq!(left, [max - 14, max - 30, 1, 1], "{kind:?}");
-        assert_eq!(ahead(&mut step, &first), 0, "{kind:?}");
+        assert_eq!(ahead(&mut step, &first, true), 0, "{kind:?}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis_model::{Script, Server};
 
 use crate::backend::simulated::{self, SimulatedCall, SimulatedReply};
-use crate::backend::{Acquired, Claim, Enqueued, Release};
+use crate::backend::{Acquired, Claim, Enqueued, Look, Release};
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::owner::{ClientId, Owner};
@@ -62,7 +62,7 @@ impl Step {
 
     /// An owner of the queue asks by itself.
     pub(super) fn looks(&mut self, claim: &Claim) -> bool {
-        let answer = self.ask(&simulated::look(claim, 1, 3));
+        let answer = self.ask(&simulated::look(claim, 1, Look::by_clock(3)));
         matches!(answer, Enqueued::Granted { .. })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::step::{MINUTE, PRESENT, SECOND, Step, claim, permit_of};
 use crate::backend::simulated;
-use crate::backend::{Claim, Enqueued, Found};
+use crate::backend::{Claim, Enqueued, Found, Look};
 use crate::kind::Kind;
 use crate::owner::ClientId;
 
@@ -49,7 +49,7 @@ impl Clients {
     }
 
     fn is_queued(&mut self, claim: &Claim) -> bool {
-        let answer = self.step.ask(&simulated::look(claim, 1, 3));
+        let answer = self.step.ask(&simulated::look(claim, 1, Look::by_clock(3)));
         !matches!(answer, Enqueued::Unknown)
     }
 

@@ -9,7 +9,7 @@ use super::poll::{Poll, Polled};
 use super::strategy::Strategy;
 use crate::acquire::observed::Busy;
 use crate::backend::{
-    Claim, Enqueued, Fault, FencingTokens, FifoQueue, MAX_RESERVE, Position, QueueDenial,
+    Claim, Enqueued, Fault, FencingTokens, FifoQueue, Look, MAX_RESERVE, Position, QueueDenial,
     QueueSignal, Rotated, Subscription,
 };
 use crate::backoff;
@@ -35,6 +35,8 @@ struct QueueEntry {
     token_floor: FencingToken,
     /// When to check the entry if no signal comes.
     look_at: Moment,
+    /// The subscription has broken since the last answer.
+    is_disturbed: bool,
 }
 
 pub(super) struct Fifo {
@@ -68,7 +70,17 @@ impl Newcomer {
     fn enqueued(self, since: Moment, position: Position) -> QueueEntry {
         let Self { claim, reserve, subscription } = self;
         let Position { ahead, token_floor, .. } = position;
-        QueueEntry { claim, reserve, subscription, ahead, since, token_floor, look_at: since }
+        let (look_at, is_disturbed) = (since, false);
+        QueueEntry {
+            claim,
+            reserve,
+            subscription,
+            ahead,
+            since,
+            token_floor,
+            look_at,
+            is_disturbed,
+        }
     }
 }
 
@@ -126,7 +138,8 @@ impl Fifo {
         let within = cx.within();
         let local_holder = LocalHolder::of(cx.local_queue());
         let sent = cx.now();
-        match cx.patiently(queue.look(&entry.claim, entry.reserve, entry.ahead, within)).await {
+        let look = Look { ahead: entry.ahead, drops_dead: !entry.is_disturbed };
+        match cx.patiently(queue.look(&entry.claim, entry.reserve, look, within)).await {
             Ok(Enqueued::Granted(fencing_tokens)) => {
                 local_holder.learn(&engine, cx.local_queue(), None);
                 let confirmed = ConfirmedLease { sent, lease: entry.claim.expire };
@@ -137,6 +150,7 @@ impl Fifo {
             Ok(Enqueued::Waiting { holder, position }) => {
                 local_holder.learn(&engine, cx.local_queue(), Some(&holder));
                 (entry.since, entry.token_floor) = (sent, position.token_floor);
+                entry.is_disturbed = false;
                 self.place(cx, entry, holder, position);
             }
             // The lock was handed over but the signal came too late, or the queue was lost. The
@@ -294,6 +308,7 @@ impl Strategy for Fifo {
             // disturbed: the entry is checked at once.
             QueueSignal::HandedOver { .. } | QueueSignal::Disturbed => {
                 entry.look_at = Moment::ZERO;
+                entry.is_disturbed = true;
                 self.enter(cx, entry);
                 None
             }

@@ -8,7 +8,7 @@ use super::commands::{Deadline, ScriptCall, by_kind, exclusive, no_undo, send_sc
 use super::connection::{Loan, Source};
 use super::route::Route;
 use crate::backend::{
-    CLAIM_WINDOW, Claim, Enqueued, Fault, FifoQueue, Position, Reply, Rotated, Subscription,
+    CLAIM_WINDOW, Claim, Enqueued, Fault, FifoQueue, Look, Position, Reply, Rotated, Subscription,
     TokensUsed,
 };
 use crate::kind::group_of;
@@ -49,11 +49,11 @@ impl<S: Source> FifoQueue for Route<S> {
         &'a self,
         claim: &'a Claim,
         reserve: u32,
-        ahead: u32,
+        look: Look,
         within: Duration,
     ) -> Reply<'a, Enqueued> {
         Box::pin(async move {
-            let call = by_kind::look(claim, reserve, ahead);
+            let call = by_kind::look(claim, reserve, look);
             send(self, &call, within, no_undo).await
         })
     }

@@ -19,8 +19,8 @@ use super::connection::diagnose;
 use super::founders;
 use super::pubsub::{NOBODY, handed_over};
 use crate::backend::{
-    Acquired, AllAcquired, Claim, Downgraded, Enqueued, Found, FoundersOffer, QueueSignal, Release,
-    Rotated, TokensUsed,
+    Acquired, AllAcquired, Claim, Downgraded, Enqueued, Found, FoundersOffer, Look, QueueSignal,
+    Release, Rotated, TokensUsed,
 };
 use crate::error::NodeError;
 use crate::fencing::FencingToken;
@@ -207,8 +207,8 @@ pub(crate) fn enqueue(
     SimulatedCall::new(call, untimed(enqueue::decode))
 }
 
-pub(crate) fn look(claim: &Claim, reserve: u32, ahead: u32) -> SimulatedCall<Enqueued> {
-    SimulatedCall::new(by_kind::look(claim, reserve, ahead), untimed(enqueue::decode))
+pub(crate) fn look(claim: &Claim, reserve: u32, look: Look) -> SimulatedCall<Enqueued> {
+    SimulatedCall::new(by_kind::look(claim, reserve, look), untimed(enqueue::decode))
 }
 
 pub(crate) fn rotate(

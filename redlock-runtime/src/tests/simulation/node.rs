@@ -10,8 +10,8 @@ use super::plan::{KEYS, LinePlan, NodePlan, Tick, Upheaval};
 use super::scripts::{By, scripts};
 use crate::backend::simulated::{self, SimulatedCall, SimulatedReply};
 use crate::backend::{
-    Acquired, AllAcquired, CLAIM_WINDOW, Claim, Enqueued, Found, FoundersOffer, Release, Rotated,
-    TokensUsed,
+    Acquired, AllAcquired, CLAIM_WINDOW, Claim, Enqueued, Found, FoundersOffer, Look, Release,
+    Rotated, TokensUsed,
 };
 use crate::error::NodeErrorKind;
 use crate::fencing::FencingToken;
@@ -31,7 +31,7 @@ pub(crate) enum Command {
     Founders(Option<FoundersOffer>),
     Join(Entry),
     /// With how many were ahead of it when it was seen last.
-    Look(Entry, u32),
+    Look(Entry, Look),
     Leave(Claim),
     GiveBack(Claim, TokensUsed),
     /// Lets go of a lock that stays taken for so long.
@@ -192,8 +192,8 @@ impl Node {
                 let call = simulated::enqueue(&entry.claim, entry.reserve, channel.as_deref());
                 self.ask(&call, by, Answer::Enqueued)
             }
-            Command::Look(entry, ahead) => {
-                let call = simulated::look(&entry.claim, entry.reserve, *ahead);
+            Command::Look(entry, look) => {
+                let call = simulated::look(&entry.claim, entry.reserve, *look);
                 self.ask(&call, by, Answer::Enqueued)
             }
             Command::Rotate { held, drawn, next } => {
@@ -216,7 +216,8 @@ impl Node {
                     }
                     Command::Join(Entry { claim, reserve, .. })
                     | Command::Look(Entry { claim, reserve, .. }, _) => {
-                        simulated::look(claim, *reserve, 0).introduce(&mut self.server);
+                        simulated::look(claim, *reserve, Look::by_clock(0))
+                            .introduce(&mut self.server);
                     }
                     _ => {}
                 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis_model::Script;
 
 use super::node::Command;
-use crate::backend::{CLAIM_WINDOW, Claim, simulated};
+use crate::backend::{CLAIM_WINDOW, Claim, Look, simulated};
 
 /// How a command names its script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Command {
             Command::Acquire(claim) => simulated::acquire(claim).has_follower(),
             Command::AcquireAll(claims) => simulated::acquire_all(claims).has_follower(),
             Command::Join(entry) | Command::Look(entry, _) => {
-                simulated::look(&entry.claim, entry.reserve, 0).has_follower()
+                simulated::look(&entry.claim, entry.reserve, Look::by_clock(0)).has_follower()
             }
             _ => false,
         };

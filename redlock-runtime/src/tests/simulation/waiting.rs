@@ -9,8 +9,8 @@ use super::node::{Answer, Command};
 use super::plan::{NEVER, Tick, millis};
 use super::wire::Wire;
 use crate::backend::{
-    Claim, Enqueued, Fault, FifoQueue, Found, LockBackend, Release, Reply, Rotated, Subscription,
-    TokensUsed,
+    Claim, Enqueued, Fault, FifoQueue, Found, LockBackend, Look, Release, Reply, Rotated,
+    Subscription, TokensUsed,
 };
 use crate::key::LockKey;
 
@@ -175,10 +175,10 @@ impl FifoQueue for Wire {
         &'a self,
         claim: &'a Claim,
         reserve: u32,
-        ahead: u32,
+        look: Look,
         within: Duration,
     ) -> Reply<'a, Enqueued> {
-        Box::pin(self.enqueued(Command::Look(self.entry(claim, reserve), ahead), within))
+        Box::pin(self.enqueued(Command::Look(self.entry(claim, reserve), look), within))
     }
 
     fn rotate<'a>(

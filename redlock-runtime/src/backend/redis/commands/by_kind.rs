@@ -4,7 +4,7 @@ use deadpool_redis::redis::Value;
 
 use super::reply::Timed;
 use super::{ScriptCall, exclusive, shared};
-use crate::backend::{Acquired, Claim, Release};
+use crate::backend::{Acquired, Claim, Look, Release};
 use crate::fencing::FencingToken;
 use crate::kind::Kind;
 
@@ -41,9 +41,9 @@ pub(crate) fn enqueue(claim: &Claim, reserve: u32, channel: &str) -> ScriptCall 
     }
 }
 
-pub(crate) fn look(claim: &Claim, reserve: u32, ahead: u32) -> ScriptCall {
+pub(crate) fn look(claim: &Claim, reserve: u32, look: Look) -> ScriptCall {
     match claim.kind {
-        Kind::Exclusive => exclusive::enqueue::look(claim, reserve, ahead),
-        Kind::Read | Kind::Permits(_) => shared::enqueue::look(claim, ahead),
+        Kind::Exclusive => exclusive::enqueue::look(claim, reserve, look),
+        Kind::Read | Kind::Permits(_) => shared::enqueue::look(claim, look),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::backend::{Claim, Release};
+use crate::backend::{Claim, Look, Release};
 use crate::options::up_to_millis;
 
 /// How long a fencing counter outlives a lease whose fencing tokens were reserved. After that, the
@@ -31,6 +31,11 @@ pub(in crate::backend::redis::commands) fn leave(release: Release<'_>) -> String
         Some(ahead) => ahead.to_string(),
         None => "leave".to_owned(),
     }
+}
+
+/// How many were ahead of an entry, and whether dead ones right ahead of it leave the queue.
+pub(in crate::backend::redis::commands) fn look(look: Look) -> (String, &'static str) {
+    (look.ahead.to_string(), if look.drops_dead { "drop" } else { "" })
 }
 
 /// How long the fencing counter lives, in milliseconds.

@@ -37,7 +37,7 @@ fn the_digests_are_pinned() {
         (&renew::SCRIPT, "cbffba6b79098bc650c3b9e18a0b3398907670e0"),
         (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
         (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
-        (&enqueue::SCRIPT, "8ee441e74c4e597365cba3b88a5e7fddc22d090d"),
+        (&enqueue::SCRIPT, "fc4fbe82258038e3f7eb750b1b8c0fb9d2c5f7a2"),
         (&rotate::SCRIPT, "89018fe3025777769a8043ee7c60e7fd1b384568"),
         (&nudge::SCRIPT, "4f6eefbd44ec338fdac9b9294deabad1db76f0ab"),
         (&release_all::SCRIPT, "fb47ec822de1a1229256a573b2d17a607c034aff"),

@@ -5,7 +5,8 @@
 -- KEYS[1] the lock, KEYS[2] the fencing mark of its hash slot, KEYS[3] its fencing counter,
 -- KEYS[4] its queue
 -- ARGV[1] owner, ARGV[2] expire in ms, ARGV[3] life of the counter in ms, ARGV[4] fencing tokens,
--- ARGV[5] channel, or '' to look, ARGV[6] how many entries were ahead at the last look, or none
+-- ARGV[5] channel, or '' to look, ARGV[6] how many entries were ahead at the last look, or none,
+-- ARGV[7] 'drop' if a look takes out entries right ahead whose processes are gone
 -- Returns {1, first fencing token, last, time}: granted; {0, remaining ms of the holder, holder,
 -- time, how many entries are ahead, 1 if it gets signals, or 0}: in the queue; {2, time}: the queue
 -- has no such entry
@@ -62,7 +63,9 @@ if channel == '' then
     return {2, now}
   end
   channel = string.match(entry, '^%d+ %d+ %S+ (%S+) ')
-  ahead = queue.drop_dead_ahead(ahead, channel)
+  if ARGV[7] == 'drop' then
+    ahead = queue.drop_dead_ahead(ahead, channel)
+  end
 else
   local entry = table.concat({ARGV[2], ARGV[3], ARGV[4], channel, owner}, ' ')
   ahead = redis.call('RPUSH', queue_key, entry) - 1

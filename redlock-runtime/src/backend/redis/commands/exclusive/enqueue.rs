@@ -6,7 +6,7 @@ use super::replies::{self, fencing_tokens, position};
 use super::{arguments, release};
 use crate::backend::redis::commands::reply::Timed;
 use crate::backend::redis::commands::{Script, ScriptCall, with_hand_over};
-use crate::backend::{Claim, Enqueued};
+use crate::backend::{Claim, Enqueued, Look};
 
 pub(super) static SCRIPT: Script = with_hand_over!("enqueue.lua").before(&release::SCRIPT);
 
@@ -16,10 +16,10 @@ pub(crate) fn call(claim: &Claim, reserve: u32, channel: &str) -> ScriptCall {
     with(claim, reserve, &[channel])
 }
 
-/// Checks the entry of an owner that enqueued before. `ahead`: how many were ahead of it when it
-/// was seen last. The server begins to search there.
-pub(crate) fn look(claim: &Claim, reserve: u32, ahead: u32) -> ScriptCall {
-    ScriptCall { may_repeat: true, ..with(claim, reserve, &["", &ahead.to_string()]) }
+/// Checks the entry of an owner that enqueued before.
+pub(crate) fn look(claim: &Claim, reserve: u32, look: Look) -> ScriptCall {
+    let (ahead, drops_dead) = arguments::look(look);
+    ScriptCall { may_repeat: true, ..with(claim, reserve, &["", &ahead, drops_dead]) }
 }
 
 fn with(claim: &Claim, reserve: u32, place: &[&str]) -> ScriptCall {

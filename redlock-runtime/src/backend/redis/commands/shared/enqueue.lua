@@ -6,7 +6,8 @@
 -- KEYS[4] its queue, KEYS[5] its holders
 -- ARGV[1] owner, ARGV[2] expire in ms, ARGV[3] life of the counter in ms, ARGV[4] kind:
 -- 'r' (reader) or 'p<n>' (one of n permits), ARGV[5] channel, or '' to look, ARGV[6] how many
--- entries were ahead at the last look, or none
+-- entries were ahead at the last look, or none, ARGV[7] 'drop' if a look takes out entries right
+-- ahead whose processes are gone
 -- Returns {1, fencing token, the same, time}: granted; {0, remaining ms of the holder, holder,
 -- time, how many entries are ahead, 1 if it gets signals, or 0}: in the queue; {2, time}: the queue
 -- has no such entry
@@ -42,7 +43,9 @@ if channel == '' then
     return {2, now}
   end
   channel = string.match(entry, '^%d+ %d+ %S+ (%S+) ')
-  ahead = shared.queue.drop_dead_ahead(ahead, channel)
+  if ARGV[7] == 'drop' then
+    ahead = shared.queue.drop_dead_ahead(ahead, channel)
+  end
 elseif shared.may_enter() then
   return shared.join(owner, ARGV[2], ARGV[3])
 else

@@ -3,9 +3,9 @@
 
 use super::with_join::with_join;
 use super::{release, words};
-use crate::backend::Claim;
 use crate::backend::redis::commands::exclusive::arguments;
 use crate::backend::redis::commands::{Script, ScriptCall};
+use crate::backend::{Claim, Look};
 
 pub(in crate::backend::redis::commands) static SCRIPT: Script =
     with_join!("enqueue.lua").before(&release::SCRIPT);
@@ -16,10 +16,10 @@ pub(crate) fn call(claim: &Claim, channel: &str) -> ScriptCall {
     with(claim, &[channel])
 }
 
-/// Checks the entry of an owner that enqueued before. `ahead`: how many were ahead of it when it
-/// was seen last. The server begins to search there.
-pub(crate) fn look(claim: &Claim, ahead: u32) -> ScriptCall {
-    ScriptCall { may_repeat: true, ..with(claim, &["", &ahead.to_string()]) }
+/// Checks the entry of an owner that enqueued before.
+pub(crate) fn look(claim: &Claim, look: Look) -> ScriptCall {
+    let (ahead, drops_dead) = arguments::look(look);
+    ScriptCall { may_repeat: true, ..with(claim, &["", &ahead, drops_dead]) }
 }
 
 fn with(claim: &Claim, place: &[&str]) -> ScriptCall {
