@@ -98,7 +98,6 @@ impl Poll {
         }
         let age = cx.observed.hold_age(cx.now());
         let pause = backoff::busy(self.attempts, age, cx.observed.free_in, fastrand::f64());
-        let pause = pause.max(backoff::crowded(cx.pollers(), fastrand::f64()));
         // A writer is notified of a release, and comes before readers that ask by the clock.
         let is_shared = cx.local_queue().kind.is_shared();
         if is_shared { pause.max(release_hint::WORTH_IT) } else { pause }
@@ -134,7 +133,8 @@ impl Strategy for Poll {
         let pause = match self.attempt(cx, terms, false).await {
             Polled::Granted(tenure) => return Some(tenure),
             Polled::Busy => {
-                let pause = self.pause(cx);
+                let crowded = backoff::crowded(cx.pollers(), fastrand::f64());
+                let pause = self.pause(cx).max(crowded);
                 // No hint is requested after an attempt that a hint caused in vain, so that there
                 // is at most one hint per attempt by the clock. A writer needs one to keep out
                 // readers that come later.

@@ -282,7 +282,11 @@ impl Quorum {
         let silent = self.members.iter().zip(&answers).filter(|(_, answer)| answer.is_none());
         let silent = silent.map(|(member, _)| {
             let message = format!("no answer within {} ms", took.as_millis());
-            NodeError::new(member.backend.name(), NodeErrorKind::NoReply, message)
+            let node = NodeError::new(member.backend.name(), NodeErrorKind::NoReply, message);
+            // No call has to wait for it to find that out.
+            let nodes = vec![node.clone()];
+            member.note::<()>(&Err(Fault { nodes, is_unknown: false, is_final: false }));
+            node
         });
         let faults = tally::faults(&answers);
         for node in faults.iter().flat_map(|fault| fault.nodes.clone()).chain(silent) {
