@@ -265,7 +265,7 @@ const ALIGNED: &str = "fill and alignment are not supported in a lock key; pad a
                        zeros, as in `<id:05>`";
 
 const PRETTY: &str = "`#?` prints most values on several lines, and a key cannot hold line breaks; \
-                      write `<id:?>`";
+                      leave out the `#`";
 
 const BAD_FORMAT: &str =
     "invalid format after `:`; use what `format!` accepts, as in `<id:05>` or `<id:?>`";

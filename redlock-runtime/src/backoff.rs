@@ -10,7 +10,8 @@ const LONGEST: Duration = Duration::from_millis(100);
 const FALLBACK: Duration = Duration::from_secs(1);
 /// How much later than the entry before it each entry of the queue is checked.
 const APART: Duration = Duration::from_millis(50);
-/// The longest time between two checks by any queued process.
+/// The longest pause of a queued process; behind a lease that ends meanwhile it checks this much
+/// later again.
 const SLOWEST: Duration = Duration::from_secs(10);
 /// The pause while the holder is in this process. Its release and its loss wake the waiter; the
 /// pause is for a lock that ended without an event, for example because its key was deleted.

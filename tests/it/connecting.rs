@@ -80,7 +80,8 @@ async fn a_client_is_built_by_way_of_sentinels_over_a_long_way() {
     builder.reply_timeout(secs(1)).build().await.unwrap();
 }
 
-/// How many connections of this process to servers at these ports are kept alive by the kernel.
+/// How many connections to servers at these ports, of whatever process, are kept alive by the
+/// kernel.
 #[cfg(target_os = "linux")]
 fn kept_alive(ports: &[u16]) -> usize {
     let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();

@@ -279,7 +279,7 @@ impl Hold {
         self.offer.is_open()
     }
 
-    /// The offer is not open any more. The caller has what counted as pending for it.
+    /// The offer is no longer open. The caller has what counted as pending for it.
     pub(crate) fn offer_ends(&self) -> Option<PendingCommand> {
         self.offered.lock().take()
     }

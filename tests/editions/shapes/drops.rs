@@ -94,7 +94,7 @@ pub fn with_another_name<'a>(
     })
 }
 
-// What the handler reads stays where it is when the body has taken its part.
+// It has to compile: what the handler reads stays where it is when the body has taken its part.
 #[redis_lock(key = "drops", client = redlock, on_error = |_| a.number)]
 pub fn with_a_handler<'a>(
     redlock: &'a Redlock,
@@ -104,7 +104,7 @@ pub fn with_a_handler<'a>(
     Box::pin(async move {
         pause().await;
         log.note("body");
-            a.number
+        a.number
     })
 }
 

@@ -123,8 +123,7 @@ impl Fifo {
         }
     }
 
-    /// Checks the entry, as a signal may have been missed. `Err`: the entry does not exist any
-    /// more.
+    /// Checks the entry, as a signal may have been missed. `Err`: the entry no longer exists.
     async fn look(&mut self, cx: &mut Context) -> Result<Option<Tenure>, ()> {
         let engine = Arc::clone(&cx.engine);
         let mut entry = self.entry.take().ok_or(())?;

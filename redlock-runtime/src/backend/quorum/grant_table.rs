@@ -147,7 +147,7 @@ impl GrantTable {
         undecided.entry(claim.owner.clone()).or_insert((values, now + claim.expire));
     }
 
-    /// Forgets the names of an owner whose release a quorum has confirmed.
+    /// Forgets the values of an owner whose release a quorum has confirmed.
     pub(crate) fn released(&self, owner: &Owner) {
         self.undecided.lock().remove(owner);
     }

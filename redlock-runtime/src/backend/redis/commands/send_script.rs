@@ -79,7 +79,9 @@ pub(crate) async fn send_script<S: Source, T>(
             }
             Ok(Err(error)) => {
                 let (why, loan) = (diagnose(health.node(), &error), &sending.loan);
-                // Over a connection that is still there, a clean-up follows the command.
+                // Over a connection that is still there, a clean-up follows the command. Behind a
+                // proxy, whose own connection may be another one, the repeated clean-ups find what
+                // lands late.
                 sending.is_over = why.has_run != HasRun::Perhaps;
                 if let Some(failure) = failed(health, connection, call, loan, why, repeats) {
                     break failure;

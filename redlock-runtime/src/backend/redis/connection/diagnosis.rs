@@ -86,8 +86,10 @@ fn is_refusal(kind: NodeErrorKind, error: &RedisError) -> bool {
 }
 
 /// How errors without a code of their own begin with which a server rejects a command unseen.
-const NOT_RUN: [&str; 5] = [
+const NOT_RUN: [&str; 7] = [
     "unknown command",
+    "unsupported command",
+    "command not allowed",
     "wrong number of arguments",
     "Error compiling script",
     "Protocol error",
