@@ -20,7 +20,7 @@ use deadpool_redis::redis::Value;
 
 pub(crate) use claim::{Claim, Release};
 pub(crate) use downgrade::{Downgrade, Downgraded};
-pub(crate) use fifo_queue::{Enqueued, Position, Rotated};
+pub(crate) use fifo_queue::{Enqueued, Look, Position, Rotated};
 pub(crate) use outcome::{Acquired, Fault, Found};
 pub(crate) use several::{AcquireAll, AllAcquired};
 pub(crate) use tokens::{FencingTokens, TokensUsed};
