@@ -89,6 +89,8 @@ fn a_hint_that_does_not_stay_keeps_no_readers_out() {
     let mut step = Step::new();
     let (held, next, late) = (writer(), reader(), reader());
     assert!(step.enters(&held));
+    // This one stays at the head: readers have the lock, and leave it no room.
+    assert!(step.ask(&simulated::hint(&permit(), PRESENT)));
     assert!(step.ask(&simulated::hint(&writer(), PRESENT)));
     let downgraded = step.ask(&simulated::downgrade(&held, &next));
     assert!(matches!(downgraded, Downgraded::Granted(_)), "{downgraded:?}");
