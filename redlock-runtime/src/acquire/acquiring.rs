@@ -141,7 +141,7 @@ pub(super) fn taken(
         ownership.hold().give_back();
         return Some(Err(error));
     }
-    ownership.counted_no_more();
+    ownership.end_pending();
     Some(Ok(ownership))
 }
 

@@ -69,7 +69,7 @@ impl AtOnce<'_> {
                 let begin = Begin { at: sent, is_taken: is_polled };
                 // A lease that is over already is released; another try follows.
                 let granted = hold_together(self.engine, keys, self.terms, begin).ok()?;
-                return Some(Ok(granted.counted(pending)));
+                return Some(Ok(granted.with_pending(pending)));
             }
             Ok(AllAcquired::Refused { key_index, holder, free_in, was_cut }) => {
                 if was_cut {

@@ -93,7 +93,7 @@ impl DirectAttempt {
         match grant(engine, &self.queue, tenure, self.terms, 1, begin) {
             Ok(granted) => {
                 let ownership = Ownership::new(engine, self.queue.another(), granted);
-                Ok(Ok(ownership.counted(pending)))
+                Ok(Ok(ownership.with_pending(pending)))
             }
             Err(NotGranted::Unscheduled(error)) => Err(error),
             Err(NotGranted::TooLate { took }) => {

@@ -40,15 +40,15 @@ impl Ownership {
         Self { engine, hold, scheduler, held, further: Vec::new(), pending: None }
     }
 
-    /// The same, which counts as pending until `counted_no_more`.
-    pub(crate) fn counted(self, pending: Option<PendingCommand>) -> Self {
+    /// The same, which counts as pending until `end_pending`.
+    pub(crate) fn with_pending(self, pending: Option<PendingCommand>) -> Self {
         let mut granted = self;
         granted.pending = pending;
         granted
     }
 
     /// The caller has looked for a shutdown.
-    pub(crate) fn counted_no_more(&mut self) {
+    pub(crate) fn end_pending(&mut self) {
         self.pending = None;
     }
 
