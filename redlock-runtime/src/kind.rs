@@ -89,6 +89,11 @@ impl Kind {
         self != Self::Exclusive
     }
 
+    /// Is it of one sort with `other`, whatever their numbers of permits?
+    pub(crate) fn is_like(self, other: Self) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
+
     /// May a call of this kind run inside of a hold of `outer`, which its own task has?
     pub(crate) fn may_run_inside(self, outer: Self) -> bool {
         match (self, outer) {

@@ -165,8 +165,8 @@ impl Memory {
             tables.sweep(now, clock);
             return Ok(Acquired::granted(fencing_token));
         };
-        let is_same = record.kind.is_shared() == kind.is_shared();
-        if let Some(ours) = record.of_owner(claim).filter(|_| is_same) {
+        let is_like = record.kind.is_like(kind);
+        if let Some(ours) = record.of_owner(claim).filter(|_| is_like) {
             ours.ends = ends;
             let fencing_token = ours.fencing_token;
             return Ok(Acquired::granted(fencing_token));

@@ -98,12 +98,12 @@ impl Fake {
 
     /// It tells of releases from now on.
     pub(super) fn gives_notice(&self) {
-        self.state().registry.is_on = true;
+        self.state().gives_hints = true;
     }
 
     /// How many want to be told of something.
     pub(super) fn awaited(&self) -> usize {
-        self.state().registry.len()
+        self.store.hint_count()
     }
 
     /// Since when it remembers its leases.

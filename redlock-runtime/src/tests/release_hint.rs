@@ -63,7 +63,7 @@ async fn a_minority_that_is_free_wakes_nobody() {
     assert!(nodes.iter().all(|node| node.awaited() == 1));
     let asks = async |told: &[Arc<Fake>]| {
         for node in told {
-            node.tell("k");
+            node.store.give_hint("k");
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
         count(&nodes, "acquire") > 0
@@ -113,7 +113,7 @@ async fn notices_in_vain_cause_no_more_questions_than_the_clock() {
         count(nodes, "acquire");
         for _ in 0..5_000 {
             for node in nodes {
-                node.tell("k");
+                node.store.give_hint("k");
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

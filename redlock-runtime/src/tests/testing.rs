@@ -34,6 +34,27 @@ async fn attempt(redlock: &Redlock) -> Result<(), NodeErrorKind> {
     }
 }
 
+/// As on a real server: a writer that waits keeps out readers that come later.
+#[tokio::test(start_paused = true)]
+async fn a_writer_has_its_turn_among_readers_that_never_pause() {
+    let store = FaultyStore::new();
+    let [here, there] = [store.client().await.unwrap(), store.client().await.unwrap()];
+    for number in 0..3 {
+        let here = here.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(number * SECOND / 3).await;
+            loop {
+                let reader = here.lock("k").read().wait(Wait::Forever).acquire().await.unwrap();
+                tokio::time::sleep(SECOND).await;
+                reader.release().await.unwrap();
+            }
+        });
+    }
+    tokio::time::sleep(5 * SECOND).await;
+    let writer = there.lock("k").wait(10 * SECOND).acquire().await.expect("it has its turn");
+    writer.release().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_store_has_permits_and_meets_its_faults_with_them() {
     let store = FaultyStore::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Waker};
 
-use redlock::{LockError, LostReason, Redlock, Wait};
+use redlock::{LockError, LostReason, Redlock, Released, Wait};
 use tokio::task::JoinSet;
 
 use super::place::{KEY, Place};
@@ -192,6 +192,20 @@ pub async fn a_reader_does_not_survive_into_another_group(place: &Place) {
     let new = place.client().await.lock(KEY).read().acquire().await.unwrap();
     let reason = within(secs(20), old.lost()).await;
     assert!(matches!(reason, LostReason::Expired | LostReason::Stolen));
+    new.check().unwrap();
+    assert!(!place.is_free(KEY).await);
+}
+
+/// Readers and permits are groups of two kinds. Several masters have no permits.
+pub async fn a_permit_finds_its_key_with_readers(place: &Place) {
+    if place.has_several_masters() {
+        return;
+    }
+    let client = place.client().await;
+    let old = client.lock(KEY).permits(2).acquire().await.unwrap();
+    place.remove(KEY).await;
+    let new = place.client().await.lock(KEY).read().acquire().await.unwrap();
+    assert_eq!(old.release().await.unwrap(), Released::Stolen);
     new.check().unwrap();
     assert!(!place.is_free(KEY).await);
 }

@@ -66,6 +66,7 @@ on_every_backend![
     kinds::a_read_inside_of_a_write_re_enters,
     kinds::readers_are_renewed,
     kinds::a_reader_does_not_survive_into_another_group,
+    kinds::a_permit_finds_its_key_with_readers,
     kinds::a_read_dropped_at_any_poll_leaves_nothing,
     kinds::a_writer_becomes_a_reader_without_a_gap,
     kinds::a_lost_lock_is_not_downgraded,

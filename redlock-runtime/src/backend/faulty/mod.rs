@@ -3,7 +3,6 @@
 
 mod fate;
 mod health_check;
-mod hint_registry;
 mod hints;
 mod node;
 mod planned_fault;

@@ -6,7 +6,6 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use super::fate::{Fate, meet};
-use super::hint_registry::HintRegistry;
 use super::script::{Command, FaultScript};
 use crate::backend::{
     Abilities, Acquired, Claim, ClockOffset, Downgrade, Downgraded, Fault, Found, FoundersOffer,
@@ -24,7 +23,7 @@ use crate::owner::Owner;
 #[derive(Debug)]
 pub(crate) struct FaultyNode {
     pub(super) name: String,
-    memory: Memory,
+    pub(super) memory: Memory,
     pub(crate) store: MemoryStore,
     state: Mutex<NodeState>,
 }
@@ -41,7 +40,8 @@ pub(crate) struct NodeState {
     pub(crate) clock_width: i64,
     /// It has answered a command whose answer brings its time.
     pub(crate) has_answered: bool,
-    pub(crate) registry: HintRegistry,
+    /// Whether it gives release hints at all.
+    pub(crate) gives_hints: bool,
     pub(crate) log: Vec<String>,
     pub(super) last_check: Option<LastCheck>,
     /// The owners of acquires without an answer, which are refused until they let go: the
@@ -148,13 +148,8 @@ impl LockBackend for FaultyNode {
         if let Some(unanswered) = &mut self.state().unanswered {
             unanswered.remove(&claim.owner);
         }
-        Box::pin(meet(&self.name, fate, within, async move {
-            let found = self.memory.release(release, within).await;
-            if matches!(found, Ok(Found::Ours)) {
-                self.tell(claim.key.redis_key());
-            }
-            found
-        }))
+        let run = async move { self.memory.release(release, within).await };
+        Box::pin(meet(&self.name, fate, within, run))
     }
 
     fn raise<'a>(
@@ -175,7 +170,7 @@ impl LockBackend for FaultyNode {
     }
 
     fn abilities(&self) -> Abilities<'_> {
-        let gives_hints = self.state().registry.is_on;
+        let gives_hints = self.state().gives_hints;
         let release_hints = gives_hints.then_some(self as _);
         let downgrade = Some(self as _);
         Abilities {

@@ -90,7 +90,7 @@ impl FaultyStore {
 
     fn named(name: &str) -> Self {
         let node = FaultyNode::new(name);
-        node.state().registry.is_on = true;
+        node.state().gives_hints = true;
         let store = Self { node };
         store.begin(Cause::Started);
         store

@@ -47,6 +47,26 @@ impl ReleaseHints for Memory {
     }
 }
 
+#[cfg(test)]
+impl MemoryStore {
+    /// Tells the first who waits for this key that it is free, whether it is or not.
+    pub(crate) fn give_hint(&self, redis_key: &str) {
+        let first = {
+            let mut tables = self.tables.lock();
+            let waiting = tables.hints.get_mut(redis_key).filter(|waiting| !waiting.is_empty());
+            waiting.map(|waiting| waiting.remove(0).on_release)
+        };
+        if let Some(on_release) = first {
+            on_release();
+        }
+    }
+
+    /// How many want to be notified.
+    pub(crate) fn hint_count(&self) -> usize {
+        self.tables.lock().hints.values().map(Vec::len).sum()
+    }
+}
+
 /// Removes a hint when it is dropped.
 #[derive(Debug)]
 struct Registration {

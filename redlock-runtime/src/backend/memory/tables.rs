@@ -104,9 +104,8 @@ impl Tables {
     /// The record of a lock that its owner still holds, or what was found instead.
     pub(super) fn ours(&mut self, claim: &Claim, now: Moment) -> Result<&mut Holder, Found> {
         let Some(record) = self.live(claim.key.redis_key(), now) else { return Err(Found::Gone) };
-        let is_of_another_kind = record.kind.is_shared() != claim.kind.is_shared();
-        let is_exclusive = record.kind == Kind::Exclusive;
-        let missing = if is_exclusive || is_of_another_kind { Found::Stolen } else { Found::Gone };
+        let is_of_group = record.kind.is_shared() && record.kind.is_like(claim.kind);
+        let missing = if is_of_group { Found::Gone } else { Found::Stolen };
         record.of_owner(claim).ok_or(missing)
     }
 
