@@ -25,7 +25,7 @@ enum Keys {
 fn form(name: &[u8]) -> Option<Form> {
     let (shortest, longest, keys) = match name {
         b"GET" | b"PTTL" | b"LLEN" | b"LPOP" => (2, 2, Keys::First),
-        b"MGET" | b"DEL" => (2, usize::MAX, Keys::All),
+        b"MGET" | b"DEL" | b"EXISTS" => (2, usize::MAX, Keys::All),
         b"PEXPIRE" | b"LINDEX" | b"ZSCORE" => (3, 3, Keys::First),
         b"SET" => (3, 6, Keys::First),
         b"RPUSH" | b"ZREM" => (3, usize::MAX, Keys::First),
@@ -63,6 +63,7 @@ impl Data {
         if keys.iter().any(|key| self.denies(key)) {
             return Err(Refusal::Denied);
         }
+        self.carried_out += 1;
         let done = match (*name, arguments) {
             (b"TIME", _) => Ok(self.time()),
             (b"PUBLISH", [channel, message]) => Ok(self.publish(channel, message)),
@@ -92,6 +93,9 @@ fn carry_out(keys: &mut Keyspace, name: &[u8], arguments: &[&[u8]]) -> Result<Re
         }
         (b"SET", [key, value, options @ ..]) => set(keys, key, value, options)?,
         (b"DEL", names) => Reply::count(names.iter().filter(|key| keys.remove(key)).count()),
+        (b"EXISTS", names) => {
+            Reply::count(names.iter().filter(|key| keys.get(key).is_some()).count())
+        }
         (b"PTTL", [key]) => Reply::Int(match (keys.get(key), keys.ends(key)) {
             (None, _) => -2,
             (Some(_), None) => -1,
@@ -184,14 +188,15 @@ fn sorted(
     })
 }
 
-/// `SET key value [PX ms] [NX]`, in any order.
+/// `SET key value [PX ms | KEEPTTL] [NX]`, in any order.
 fn set(keys: &mut Keyspace, key: &[u8], value: &[u8], options: &[&[u8]]) -> Result<Reply, Reply> {
-    let (mut life, mut is_new_only) = (None, false);
+    let (mut life, mut keeps_end, mut is_new_only) = (None, false, false);
     let mut options = options.iter();
     while let Some(option) = options.next() {
         match option.to_ascii_uppercase().as_slice() {
             b"NX" => is_new_only = true,
-            b"PX" if life.is_none() => {
+            b"KEEPTTL" if life.is_none() => keeps_end = true,
+            b"PX" if life.is_none() && !keeps_end => {
                 life = Some(options.next().ok_or_else(|| Reply::error("ERR syntax error"))?);
             }
             _ => return Err(Reply::error("ERR syntax error")),
@@ -200,6 +205,7 @@ fn set(keys: &mut Keyspace, key: &[u8], value: &[u8], options: &[&[u8]]) -> Resu
     let life = life.map(|life| integer(life)).transpose()?;
     let wrong = || Reply::error("ERR invalid expire time in 'set' command");
     let ends = match life.map(u64::try_from) {
+        None if keeps_end => keys.ends(key),
         None => None,
         Some(Ok(life)) if life > 0 => Some(end(keys.now, life).ok_or_else(wrong)?),
         Some(_) => return Err(wrong()),

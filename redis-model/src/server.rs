@@ -27,6 +27,8 @@ pub(crate) struct Data {
     published: Vec<(Vec<u8>, Vec<u8>)>,
     /// How many items of lists were read.
     pub(crate) listed: usize,
+    /// Commands, also those of scripts.
+    pub(crate) carried_out: usize,
     /// The user may not touch keys that end like this.
     denied: Option<&'static [u8]>,
 }
@@ -73,6 +75,11 @@ impl Server {
     /// How many items of lists `LRANGE` has returned since the last call.
     pub fn take_listed(&mut self) -> usize {
         std::mem::take(&mut self.data.listed)
+    }
+
+    /// How many commands were carried out since the last call, also by scripts.
+    pub fn take_carried_out(&mut self) -> usize {
+        std::mem::take(&mut self.data.carried_out)
     }
 
     /// The user may not use keys that end like this any more; `None`: it may use all.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use deadpool_redis::redis::from_redis_value;
-use redlock::{LockError, LockRequest, Redlock, Wait};
+use redlock::{LockError, LockRequest, Redlock, Released, Wait};
 
 use crate::support::{Raw, Server, eventually, secs, unique_prefix};
 
@@ -64,6 +64,47 @@ async fn holders_that_were_deleted_come_back_with_an_end() {
     let _short = lock.request().read().expire(secs(10)).acquire().await.unwrap();
     let left = lock.raw.int(&["PTTL", &lock.helper("holders")]).await;
     assert!((1..=60_000).contains(&left), "{left}");
+}
+
+/// `PERSIST` makes a key longer, and must not make it end before a lease.
+#[tokio::test]
+async fn the_marker_gets_the_end_of_the_last_reader_back() {
+    let lock = Lock::new().await;
+    let persist = async || assert_eq!(lock.raw.int(&["PERSIST", &lock.key]).await, 1);
+    let read = async |expire| lock.request().read().expire(secs(expire)).acquire().await.unwrap();
+    let long = read(60).await;
+    persist().await;
+    let short = read(6).await;
+    assert!(lock.left().await > secs(30), "a shorter lease came");
+    persist().await;
+    eventually(secs(60), || async { short.renewals() > 0 }).await;
+    assert!(lock.left().await > secs(6), "a shorter lease was renewed");
+    persist().await;
+    short.release().await.unwrap();
+    assert!((secs(6)..=secs(60)).contains(&lock.left().await), "a shorter lease was released");
+    long.check().unwrap();
+    long.release().await.unwrap();
+    assert_eq!(lock.raw.get(&lock.key).await, None);
+}
+
+/// It keeps its lock for ever, and harms no other lease of the clients that renew it.
+#[tokio::test]
+async fn a_lease_of_another_program_that_never_ends_spoils_no_renewal() {
+    let lock = Lock::new().await;
+    let read = async |key| lock.client.lock(key).read().expire(secs(6)).acquire().await.unwrap();
+    let (odd, fine) = (read("k").await, read("other").await);
+    for end in ["inf", "1e25"] {
+        lock.raw.cmd(&["ZADD", &lock.helper("holders"), end, "somebody"]).await;
+        lock.raw.cmd(&["PERSIST", &lock.key]).await;
+        let [before, other_before] = [&odd, &fine].map(|guard| guard.renewals());
+        let are_renewed = || async { odd.renewals() > before && fine.renewals() > other_before };
+        eventually(secs(60), are_renewed).await;
+        lock.raw.cmd(&["PERSIST", &lock.key]).await;
+        let joined = read("k").await;
+        assert_eq!(joined.release().await.unwrap(), Released::Released);
+    }
+    fine.release().await.unwrap();
+    odd.release().await.unwrap();
 }
 
 /// The permit of a process that died comes back when its lease is over.

@@ -13,9 +13,10 @@ const SCRIPTS: [&str; 3] = [
     concat!(script!("hand_over.lua"), shared!("holders.lua"), script!("release.lua")),
 ];
 /// The words that a line of waiters needs, and a lock does not: `line_denied` takes them away.
-const OF_LINES: [&str; 11] = [
+const OF_LINES: [&str; 12] = [
     "~{lock:*}:queue",
     "&redlock:*",
+    "+exists",
     "+lindex",
     "+llen",
     "+lpop",

@@ -22,8 +22,8 @@ enum Need {
     Lock,
     /// Waiters get no signal when it is their turn.
     Queue,
-    /// A hand-over publishes one more message, and leaves a line in `ACL LOG`.
-    Count,
+    /// The server has more to do, and refusals stand in `ACL LOG`.
+    Effort,
     /// No read lock and no permit can be taken.
     Kinds,
     /// `redlock ls` and `redlock top` do not work.
@@ -78,8 +78,10 @@ fn tell(missing: &[(&'static str, Need)], report: &mut Report) {
             text += "; read locks and permits would need ";
             text += &kinds;
         }
-        if !words(Need::Count).is_empty() {
-            text += "; +pubsub|numsub would spare each hand-over a message";
+        let effort = words(Need::Effort);
+        if !effort.is_empty() {
+            text += "; the server would have less to do with ";
+            text += &effort;
         }
         if !operator.is_empty() {
             text += "; `ls` and `top` would need +scan";
@@ -113,13 +115,14 @@ fn commands(keys: &LockKeys) -> Vec<(&'static str, Need, Cmd)> {
     add("~{<prefix>*}:fence", Need::Lock, &["GET", counter]);
     add("+rpush and ~{<prefix>*}:queue", Need::Queue, &["RPUSH", queue, "redlock doctor"]);
     add("+pexpire", Need::Queue, &["PEXPIRE", queue, "1000"]);
+    add("+exists", Need::Effort, &["EXISTS", queue]);
     add("+llen", Need::Queue, &["LLEN", queue]);
     add("+lindex", Need::Queue, &["LINDEX", queue, "0"]);
     add("+lrange", Need::Queue, &["LRANGE", queue, "0", "-1"]);
     add("+lrem", Need::Queue, &["LREM", queue, "1", "nobody"]);
     add("+lpop", Need::Queue, &["LPOP", queue]);
     add("+publish and &redlock:*", Need::Queue, &["PUBLISH", CHANNEL, "free"]);
-    add("+pubsub|numsub", Need::Count, &["PUBSUB", "NUMSUB", CHANNEL]);
+    add("+pubsub|numsub", Need::Effort, &["PUBSUB", "NUMSUB", CHANNEL]);
     add("+zadd and ~{<prefix>*}:holders", Need::Kinds, &["ZADD", holders, "1", "redlock doctor"]);
     add("+zscore", Need::Kinds, &["ZSCORE", holders, "redlock doctor"]);
     add("+zcount", Need::Kinds, &["ZCOUNT", holders, "-inf", "+inf"]);
@@ -151,7 +154,7 @@ mod tests {
         assert_eq!(grade(&[]), Grade::Good);
         assert_eq!(grade(&[("+scan", Need::Operator)]), Grade::Good);
         assert_eq!(grade(&[("+zadd", Need::Kinds)]), Grade::Good);
-        assert_eq!(grade(&[("+pubsub|numsub", Need::Count)]), Grade::Good);
+        assert_eq!(grade(&[("+pubsub|numsub", Need::Effort)]), Grade::Good);
         assert_eq!(grade(&[("+llen", Need::Queue)]), Grade::Doubtful);
         assert_eq!(grade(&[("+set", Need::Lock), ("+llen", Need::Queue)]), Grade::Bad);
     }

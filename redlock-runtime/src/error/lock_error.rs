@@ -77,8 +77,8 @@ pub enum LockError {
         /// answer had it, less the time since. Of several readers the last lease, of several
         /// permits usually the first. `None`: it is not known, or over.
         remaining: Option<Duration>,
-        /// The key had no expiry when it was last observed: another program has set it, and it does
-        /// not end by itself.
+        /// The key had no expiry when it was last observed, and does not end by itself: another
+        /// program has set it, or has taken its expiry away.
         is_endless: bool,
         /// Where the call stood in the wait queue when the server last told: 1 is the next one.
         /// A process before it counts once, however many of its calls wait. `None`: it is not

@@ -284,7 +284,7 @@ mod tests {
         assert!(own.contains("if that call waits for this one"), "{own}");
         assert!(own.contains("`protect`") && own.contains("`Lease::scope`"), "{own}");
         let foreign = busy("foo", None, 0).to_string();
-        let told = "; held by foo; its key has no expiry, so it is no lock of this library";
+        let told = "; held by foo; its key has no expiry, and does not end by itself";
         assert!(foreign.contains(told) && !foreign.contains("wait longer"), "{foreign}");
         assert!(!busy("you:abc", twelve, 0).to_string().contains("`protect`"));
         let lost = LockError::Lost {

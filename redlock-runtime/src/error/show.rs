@@ -82,8 +82,9 @@ impl fmt::Display for WayOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_endless {
             return f.write_str(
-                "its key has no expiry, so it is no lock of this library, and does not end by \
-                 itself: delete it where the program that set it does not, or use another prefix",
+                "its key has no expiry, and does not end by itself: another program has set it, or \
+                 has taken its expiry away, which a holder that is alive gives back; delete it \
+                 where nobody holds it, or use another prefix",
             );
         }
         if self.is_own {

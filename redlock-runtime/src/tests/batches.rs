@@ -14,6 +14,8 @@ use crate::owner::Owner;
 
 const LIVES: u64 = 60;
 const STEPS: usize = 60;
+/// In microseconds.
+const HOUR: i64 = 3_600_000_000;
 
 /// Two servers that are asked the same: one in batches, the other one by one.
 struct Pair {
@@ -69,7 +71,9 @@ impl Pair {
     fn step(&mut self) {
         match self.random.u8(..10) {
             0 => {
-                let micros = self.random.i64(-2_000_000..2_000_000);
+                let is_long = self.random.u8(..4) == 0;
+                let micros = if is_long { 0..2 * HOUR } else { -2_000_000..2_000_000 };
+                let micros = self.random.i64(micros);
                 self.pass(micros);
             }
             1 => {
@@ -108,10 +112,23 @@ impl Pair {
         }
     }
 
-    /// Every key with its value and the time that it has left.
+    /// Every key with its value and its end. A mark has to live for 47 hours after its token: a
+    /// batch does not renew its expiry each time.
     fn keys_of(server: &Server) -> Vec<(Vec<u8>, Option<Content>, Option<u64>)> {
         let keys = server.keyspace();
-        keys.keys().map(|key| (key.to_vec(), keys.get(key).cloned(), keys.ends(key))).collect()
+        let described = |key: &[u8]| {
+            let (content, mut ends) = (keys.get(key).cloned(), keys.ends(key));
+            if let Some(Content::Text(text)) = &content
+                && key.ends_with(b":mark:fence")
+            {
+                let last: i64 = std::str::from_utf8(text).unwrap().parse().unwrap();
+                let least = u64::try_from((last + 47 * HOUR) / 1000).unwrap();
+                assert!(ends.is_some_and(|ends| ends >= least), "{ends:?} of a mark of {last}");
+                ends = None;
+            }
+            (key.to_vec(), content, ends)
+        };
+        keys.keys().map(described).collect()
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis_model::{Script, Server};
 
 use crate::backend::simulated::{self, SimulatedReply};
-use crate::backend::{Claim, Enqueued, Look, Release};
+use crate::backend::{Claim, Enqueued, Found, Look, Release};
 use crate::key::LockKey;
 use crate::kind::Kind;
 use crate::owner::Owner;
@@ -76,5 +76,33 @@ fn callers_that_leave_in_their_order_read_few_entries_each() {
         }
         assert!(most < 150, "{kind:?}: one has read {most} of {WAITING}");
         assert!(server.keyspace().get(waiting[0].key.queue_key().as_bytes()).is_none());
+    }
+}
+
+/// A process of which many callers waited was killed: the server asks once whether it is there, and
+/// draws no fencing tokens for it, so that it does not stand still for all others.
+#[test]
+fn many_entries_of_a_dead_process_are_taken_out_with_few_commands() {
+    for kind in [Kind::Permits(NonZeroU32::MIN), Kind::Read] {
+        let (mut server, _) = queue(Kind::Exclusive);
+        let key = LockKey::new("lock:", "other").unwrap();
+        let claim = |kind| Claim {
+            key: key.clone(),
+            owner: Owner::of_nobody("test"),
+            expire: Duration::from_secs(60),
+            kind,
+        };
+        let holder = claim(Kind::Exclusive);
+        simulated::acquire(&holder).ask(&mut server, false);
+        for _ in 0..WAITING {
+            simulated::enqueue(&claim(kind), 1, Some("gone")).ask(&mut server, false);
+        }
+        server.take_carried_out();
+        let released = simulated::release(Release::of(&holder), true).ask(&mut server, true);
+        assert!(matches!(released, SimulatedReply::Answer((Found::Ours, false))), "{kind:?}");
+        let commands = server.take_carried_out();
+        // One takes out an entry; one more finds the next, where it is not read with others.
+        assert!(commands < 3 * WAITING as usize, "{kind:?}: {commands} for {WAITING} entries");
+        assert!(server.keyspace().get(key.queue_key().as_bytes()).is_none());
     }
 }

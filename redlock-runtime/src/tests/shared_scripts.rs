@@ -140,10 +140,14 @@ impl World {
         let is_right = kinds <= 1 && writers <= 1 && permits <= PERMITS.get() as usize;
         let shown = format!("{writers} writers, {readers} readers, {permits} permits");
         assert!(is_right, "seed {}: {shown}", self.seed);
+        // The key of a group lasts as long as each of its leases.
+        let ends = self.server.keyspace().ends(b"lock:k");
+        let lasts = |held: &Held| ends.is_none_or(|ends| held.until / 1000 <= ends);
+        assert!(self.held.iter().all(lasts), "seed {}: the key ends at {ends:?}", self.seed);
     }
 
     fn step(&mut self) {
-        match self.random.u8(..26) {
+        match self.random.u8(..27) {
             0..4 => self.acquire(),
             4..10 => self.enqueue(),
             10..15 => self.release(),
@@ -152,6 +156,7 @@ impl World {
             20 => self.downgrade(),
             21 => self.die(),
             22 => self.give_up(),
+            23 => self.persist(),
             _ => {
                 let time = [1, 40, 400, 1500][self.random.usize(..4)];
                 self.pass(Duration::from_millis(time));
@@ -266,6 +271,25 @@ impl World {
         *self.seen.entry("given up").or_default() += 1;
     }
 
+    /// Another program takes the expiry of a group's key away, as `PERSIST` does.
+    fn persist(&mut self) {
+        let holder = self.server.execute(&[b"GET", b"lock:k"]);
+        if let Reply::Bulk(marker) = holder
+            && marker.starts_with(b"<")
+        {
+            self.server.execute(&[b"SET", b"lock:k", &marker]);
+            *self.seen.entry("persisted").or_default() += 1;
+        }
+    }
+
+    /// If nobody has given the key of a group its expiry again before the last lease ended,
+    /// somebody has to delete it.
+    fn delete_endless(&mut self) {
+        if self.server.execute(&[b"PTTL", b"lock:k"]) == Reply::Int(-1) {
+            self.server.execute(&[b"DEL", b"lock:k"]);
+        }
+    }
+
     /// Where readers hold the lock, no reader is the first in the queue.
     fn check_nobody_waits_in_vain(&mut self) {
         let first = self.server.execute(&[b"LINDEX", b"{lock:k}:queue", b"0"]);
@@ -298,6 +322,7 @@ impl World {
                 self.release();
                 self.settle();
             }
+            self.delete_endless();
             self.pass(Duration::from_millis(700));
             for at in (0..self.waiting.len()).rev() {
                 if at < self.waiting.len() {
@@ -335,7 +360,7 @@ fn clients_of_all_kinds_never_contradict_each_other() {
             *seen.entry(name).or_default() += count;
         }
     }
-    for name in ["writer", "reader", "permit", "downgrade", "given up"] {
+    for name in ["writer", "reader", "permit", "downgrade", "given up", "persisted"] {
         assert!(seen.get(name).is_some_and(|count| *count > 20), "{name}: {seen:?}");
     }
 }

@@ -19,14 +19,15 @@ local function has_failed(reply)
 end
 
 if release_count > 0 then
-  local locks, freed, is_freed = {}, {}, {}
+  local locks, queues, freed, is_freed = {}, {}, {}, {}
   for i = 1, release_count do
-    locks[i] = KEYS[2 * i - 1]
+    locks[i], queues[i] = KEYS[2 * i - 1], KEYS[2 * i]
   end
   local holders = try('MGET', unpack(locks))
+  local has_no_waiter = try('EXISTS', unpack(queues)) == 0
   for i = 1, release_count do
     local is_plain = not has_failed(holders) and holders[i] == ARGV[i + 1]
-      and not is_freed[locks[i]] and try('LLEN', KEYS[2 * i]) == 0
+      and not is_freed[locks[i]] and (has_no_waiter or try('LLEN', queues[i]) == 0)
     words[i + 1] = is_plain and '1' or '-'
     if is_plain then
       freed[#freed + 1], is_freed[locks[i]] = locks[i], true
@@ -59,6 +60,7 @@ local drawn_marks, granted = {}, {}
 -- The time as a number, and the last of the four fencing tokens that begin with it.
 local micros = tonumber(now)
 local last_of_four = string.format('%.0f', micros + 3)
+local this_hour = math.floor(micros / 3600000000)
 
 -- Draws a fencing token from a mark as acquire.lua does, and writes the mark. Returns the word for
 -- the grant, or false. MGET returns nothing for a key of another type; GET fails.
@@ -71,13 +73,20 @@ local function draw(mark, last)
   if not (last and last < 9007199254740991) then
     return false
   end
-  local word, new_mark, mark_life = '+', last_of_four, '172800000'
+  local word, new_mark, mark_life, written = '+', last_of_four, '172800000', nil
   if last >= micros then
     new_mark = string.format('%.0f', last + 1)
     word, mark_life = new_mark, string.format('%.0f', mark_life + (last + 1 - micros) / 1000)
+  elseif math.floor(last / 3600000000) == this_hour then
+    -- Whoever drew first in this hour has set the expiry anew, which costs more than the value.
+    written = try('SET', mark, new_mark, 'KEEPTTL')
+  end
+  if not written or has_failed(written) then
+    -- Redis 5 does not know KEEPTTL.
+    written = try('SET', mark, new_mark, 'PX', mark_life)
   end
   drawn_marks[mark] = new_mark
-  return not has_failed(try('SET', mark, new_mark, 'PX', mark_life)) and word
+  return not has_failed(written) and word
 end
 
 for i = 1, acquire_count do

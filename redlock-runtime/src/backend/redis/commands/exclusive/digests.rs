@@ -32,16 +32,16 @@ fn the_digests_are_pinned() {
     for (script, digest) in [
         (&acquire::SCRIPT, "fea4f282d8ebb527762afe7bc94aef254274f2de"),
         (&acquire_all::SCRIPT, "4b7acd50825218ab7b7951ef78b7e246b65d3abb"),
-        (&batch::SCRIPT, "29e56758a503fad0996636abb7a58f8e7ad0698c"),
+        (&batch::SCRIPT, "38443517233bfa6712956e34bef13d0d411c6364"),
         (&raise::SCRIPT, "99d11f0389ae2286f224f789304a737cdd69c59e"),
         (&renew::SCRIPT, "cbffba6b79098bc650c3b9e18a0b3398907670e0"),
         (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
         (&release_hint::SCRIPT, "275d4c185a261d2f8d370765854ed9ea5ab1f36e"),
-        (&enqueue::SCRIPT, "fc4fbe82258038e3f7eb750b1b8c0fb9d2c5f7a2"),
-        (&rotate::SCRIPT, "89018fe3025777769a8043ee7c60e7fd1b384568"),
-        (&nudge::SCRIPT, "4f6eefbd44ec338fdac9b9294deabad1db76f0ab"),
-        (&release_all::SCRIPT, "fb47ec822de1a1229256a573b2d17a607c034aff"),
-        (&release::SCRIPT, "aa26077daaef7da4692079adefd4dea7eddb7469"),
+        (&enqueue::SCRIPT, "443f85969f51de07f2969283738ad4385657120e"),
+        (&rotate::SCRIPT, "64ca8c08cd59382a710e3706e465dadfe3b02cb7"),
+        (&nudge::SCRIPT, "1e78dc85c94101088d1a8c130174a54c5391557c"),
+        (&release_all::SCRIPT, "939afaf1eafcd7021cc83770a23f871c32f3b2fb"),
+        (&release::SCRIPT, "091017c1a7d6d9fa8945320ef135756fe7407e9f"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

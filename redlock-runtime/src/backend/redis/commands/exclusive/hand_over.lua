@@ -172,11 +172,18 @@ local function queue_of(lock, mark, counter, queue_key, sender)
     end
   end
 
+  -- Has this script found that nobody listens to a channel? Nobody subscribes meanwhile.
+  queue.is_gone = {}
+
   -- Returns how many listeners a channel has at this server; nil if this user may not publish.
   local function count_listeners(channel)
+    if queue.is_gone[channel] then
+      return 0
+    end
     local counted = redis.pcall('PUBSUB', 'NUMSUB', channel)
     -- A user who may not ask counts them by an empty message.
     local count = counted.err and redis.pcall('PUBLISH', channel, '') or counted[2]
+    queue.is_gone[channel] = count == 0
     return type(count) == 'number' and count or nil
   end
 
@@ -348,7 +355,8 @@ local function queue_of(lock, mark, counter, queue_key, sender)
         if listeners > 0 and entry.life ~= '0' then
           return false
         end
-      elseif entry and entry.owner ~= except and queue.is_valid(entry) then
+      elseif entry and entry.owner ~= except and queue.is_valid(entry)
+        and not queue.is_gone[entry.channel] then
         if entry.marker and position == 0 then
           listeners, last_used, last_reserved =
             queue.group().admit(entry.marker, last_used, last_reserved)

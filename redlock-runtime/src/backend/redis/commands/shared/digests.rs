@@ -19,12 +19,12 @@ pub(crate) fn scripts() -> [&'static str; 6] {
 #[test]
 fn the_digests_are_pinned() {
     for (script, digest) in [
-        (&acquire::SCRIPT, "fd6cc28fdd005f3cce076a3dc3e95d3445c76378"),
-        (&enqueue::SCRIPT, "4dcecf309acfde9a8f53bf3ec4d295e15e9a4bef"),
-        (&release::SCRIPT, "74f7096a10cb4e732dbd1ec1e3a1424470f1cdcc"),
-        (&renew::SCRIPT, "82eda931affe8c696035051747a4a2c9db57c0b5"),
+        (&acquire::SCRIPT, "c04aa6d1beeadaa2574a72ba594cc31fd60a3324"),
+        (&enqueue::SCRIPT, "75768a0a64e069ea571b791106a70c771e5f068b"),
+        (&release::SCRIPT, "ca090bc25312f0b6032db27328fce24c72b4bbf1"),
+        (&renew::SCRIPT, "ea8b63a4c43e76bef14a25aaef6698c0febec83d"),
         (&raise::SCRIPT, "6dd0787fab2a9b55c9eb46ef7a8b236150189328"),
-        (&downgrade::SCRIPT, "95fcfd894660aa611022b499e6ea7d2c7f1187db"),
+        (&downgrade::SCRIPT, "e93b47e786e58be5d81ac6d6527badb61959e36e"),
     ] {
         assert_eq!(script.digest(), digest, "{}", script.text());
     }

@@ -79,13 +79,28 @@ function group_of(queue, lock, queue_key, sender)
     return has_dropped
   end
 
+  -- How long the marker lasts (ms). If somebody has taken its expiry away, it gets that of the last
+  -- lease.
+  local function marker_life()
+    local life = redis.call('PTTL', lock)
+    if life >= 0 then
+      return life
+    end
+    local last_end = redis.pcall('ZRANGE', holders_key, -1, -1, 'WITHSCORES')[2]
+    life = math.min(last_end and math.ceil((last_end - clock()) / 1000) or 0, 10000000000000)
+    if life > 0 then
+      redis.pcall('PEXPIRE', lock, digits(life))
+    end
+    return life
+  end
+
   -- Adds owners to the holders, each for a lease in ms; invites those with `invited_bit` 1, not
   -- nil. The first of a group remove what is left of an older group. The marker lasts as long as
   -- the last of the leases. Returns an error message, if any.
   function group.enter(marker, entries)
     local marker_left, longest, extra_life = -1, 0, 0
     if redis.call('GET', lock) == marker then
-      marker_left = redis.call('PTTL', lock)
+      marker_left = marker_life()
     else
       -- pcall: a key that is no set of holders stays as it is, and the error is returned.
       local cleared = redis.pcall('ZREMRANGEBYSCORE', holders_key, '-inf', '+inf')
@@ -155,7 +170,7 @@ function group_of(queue, lock, queue_key, sender)
         end
         if entry.is_hint then
           hinted = hinted + math.min(queue.signal_entry(entry, 'free') or 0, 1)
-        elseif queue.is_valid(entry) then
+        elseif queue.is_valid(entry) and not queue.is_gone[entry.channel] then
           entries[#entries + 1] = entry
         end
       end

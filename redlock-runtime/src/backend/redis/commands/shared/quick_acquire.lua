@@ -7,7 +7,9 @@ do
   local expire, kind = tonumber(ARGV[2]), ARGV[4]
   local holder = redis.call('GET', lock)
   local is_simple = not holder or holder == '<readers>' and kind == 'r'
-  if is_simple and redis.call('LLEN', KEYS[4]) == 0 then
+  -- Below 0: somebody has taken the expiry of the marker away, which the other parts mend.
+  local remaining = is_simple and holder and redis.call('PTTL', lock) or 0
+  if is_simple and remaining >= 0 and redis.call('LLEN', KEYS[4]) == 0 then
     local stored, time = redis.call('MGET', mark, counter), redis.call('TIME')
     local now = time[1] * 1000000 + time[2]
     -- MGET returns nothing for a key of another type; GET fails.
@@ -31,7 +33,6 @@ do
         end
         -- An even end: the owner was not invited.
         redis.call('ZADD', holders, string.format('%.0f', now - now % 2 + expire * 1000), ARGV[1])
-        local remaining = holder and redis.call('PTTL', lock) or 0
         -- Always set: a set of holders that was deleted by hand is new, and has no expiry.
         redis.call('PEXPIRE', holders, string.format('%.0f', math.max(remaining, expire)))
         if remaining < expire then

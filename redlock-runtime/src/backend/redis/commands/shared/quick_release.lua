@@ -17,8 +17,10 @@ do
     if lease_end and others_end > now then
       redis.call('ZREM', holders, owner)
       redis.call('ZREMRANGEBYSCORE', holders, '-inf', string.format('%.0f', now))
-      local remaining = math.ceil((others_end - now) / 1000)
-      if remaining < redis.call('PTTL', lock) then
+      local remaining = math.min(math.ceil((others_end - now) / 1000), 10000000000000)
+      local left = redis.call('PTTL', lock)
+      -- Below 0: somebody has taken the expiry of the marker away.
+      if left < 0 or remaining < left then
         redis.call('PEXPIRE', lock, remaining)
         redis.call('PEXPIRE', holders, remaining)
       end

@@ -41,8 +41,10 @@ if last_end <= now then
   redis.call('DEL', lock)
   return reply
 end
-local remaining = math.ceil((last_end - now) / 1000)
-local ends_earlier = remaining < redis.call('PTTL', lock)
+local remaining = math.min(math.ceil((last_end - now) / 1000), 10000000000000)
+local left = redis.call('PTTL', lock)
+-- Below 0: somebody has taken the expiry of the marker away.
+local ends_earlier = left < 0 or remaining < left
 if ends_earlier then
   redis.call('PEXPIRE', lock, remaining)
   redis.call('PEXPIRE', holders, remaining + (queue and queue.group().extra_life or 0))

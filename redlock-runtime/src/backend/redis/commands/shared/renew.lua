@@ -23,10 +23,11 @@ for i = 1, #KEYS / 2 do
     -- An even end: the owner has claimed the lock.
     redis.call('ZADD', holders, 'XX', string.format('%.0f', now - now % 2 + expire * 1000), owner)
     local remaining, longest = redis.call('PTTL', lock), tonumber(expire)
-    if remaining > longest then
-      -- Another lease is longer, or the clock has stepped back since the marker got its expiry.
+    if remaining > longest or remaining < 0 then
+      -- Another lease is longer, the clock has stepped back since the marker got its expiry, or
+      -- somebody has taken that away. An end that another program has written may be endless.
       local last_end = redis.call('ZRANGE', holders, -1, -1, 'WITHSCORES')[2]
-      longest = math.ceil((last_end - now) / 1000)
+      longest = math.min(math.ceil((last_end - now) / 1000), 10000000000000)
     end
     if remaining < longest or remaining > longest + 1 then
       redis.call('PEXPIRE', lock, longest)
