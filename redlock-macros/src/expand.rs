@@ -112,7 +112,7 @@ fn captured(plan: &Plan, bindings: &[Binding], body: &TokenStream) -> TokenStrea
     };
     let is_captured = |binding: &&Binding| {
         let name = std::slice::from_ref(&binding.name);
-        hygiene::mentions(body.clone(), name) && !hygiene::mentions(handler.clone(), name)
+        hygiene::may_use(body.clone(), name) && !hygiene::mentions(handler.clone(), name)
     };
     taken(plan, bindings.iter().rev().filter(is_captured))
 }
@@ -182,7 +182,7 @@ fn bind_key(plan: &Plan, lent: Option<&Lent>) -> TokenStream {
     let by_move = by_move.then(|| quote_spanned!(at=> move));
     let body = plan.function.body.stream();
     let is_left =
-        |binding: &&Binding| !hygiene::mentions(body.clone(), std::slice::from_ref(&binding.name));
+        |binding: &&Binding| !hygiene::may_use(body.clone(), std::slice::from_ref(&binding.name));
     let taken = taken(plan, bindings.iter().filter(is_left));
     quote_spanned! {at=>
         let (__key, #(#mutability #names),*) =

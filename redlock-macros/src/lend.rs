@@ -31,7 +31,7 @@ pub(crate) fn lent(key: &KeyPlan, function: &Function) -> Option<Lent> {
     // A method may consume an argument that the body does not need afterwards. And it may change a
     // `mut` argument: `mut` in the pattern of the closure would be a warning wherever it does not.
     let comes_back = |Binding { name, mutability, .. }: &Binding| {
-        mutability.is_none() && hygiene::mentions(body.clone(), std::slice::from_ref(name))
+        mutability.is_none() && hygiene::may_use(body.clone(), std::slice::from_ref(name))
             || exprs.iter().all(|expr| is_place(expr) || !reads(expr, name))
     };
     let (this, bindings): (Vec<_>, Vec<_>) = function
