@@ -280,3 +280,17 @@ fn what_a_call_may_change_is_not_lent() {
     assert!(found.contains("asyncfnf(a:A,b:B)"), "{found}");
     assert!(found.contains("let(__key,muta,b)="), "{found}");
 }
+/// Lints that an attribute allows for an argument would be about another variable.
+#[test]
+fn an_argument_with_an_attribute_is_not_lent() {
+    let item = quote!(
+        async fn f(#[allow(unused_mut)] mut a: A, b: B) -> R {
+            a + b
+        }
+    );
+    let found = flat(lock(quote!(key = "<a>-<b>"), item));
+    for part in ["asyncfnf(#[allow(unused_mut)]muta:A,b:B)", "let(__key,b)="] {
+        assert!(found.contains(part), "{part}\n{found}");
+    }
+}
+

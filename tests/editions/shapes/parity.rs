@@ -135,6 +135,7 @@ parity! { lent:
     [mutable_and_formatted] (any::<std::vec::IntoIter<u64>>(), any());
     [by_reference] (any());
     [consumed] (any(), any());
+    [with_attributes] (any(), any(), any());
     [formatted] (any(), any());
 }
 
