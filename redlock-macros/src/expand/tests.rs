@@ -150,6 +150,33 @@ fn each_option_changes_its_part() {
         let found = expanded(quote!(key = "k", #args));
         assert!(found.contains(part), "{part}\n{found}");
     }
+/// A macro may hide a `return`: where one is called, its type is an error.
+#[test]
+fn what_calls_macros_does_not_return() {
+    for (args, part) in [
+        (quote!(key = m!(id)), "let__key=::redlock::__private::no_return(||"),
+        (quote!(key = m!(id)), "NoReturn::of({::redlock::__private::display_key(&(m!(id)))}));"),
+        (quote!(key = "<m!(id)>"), "NoReturn::of({::redlock::__private::Render::new()"),
+        (quote!(keys = ["k", m!(id)]), "NoReturn::of({{let__key0="),
+        (quote!(key = "k", wait = m!()), "let__spec=::redlock::__private::no_return(||"),
+        (quote!(key = "k", client = m!()), "NoReturn::of({::redlock::__private::client(m!())}));"),
+    ] {
+        let found = expanded(args);
+        assert!(found.contains(part), "{part}\n{found}");
+        assert_eq!(found.matches("no_return").count(), 1, "{found}");
+    }
+    let item = quote!(
+        fn f(id: u64) -> Pin<Box<dyn Future<Output = R> + Send>> {
+            m!(id);
+            Box::pin(async move { body })
+        }
+    );
+    let found = flat(lock(quote!(key = "k"), item));
+    let part =
+        "::redlock::__private::no_return(||::redlock::__private::NoReturn::of({m!(id);Box::pin(";
+    assert!(found.contains(part), "{found}");
+}
+
 }
 
 #[test]

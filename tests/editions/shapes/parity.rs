@@ -180,6 +180,10 @@ parity! { options:
     [constant_durations] ();
     [durations_from_arguments] (any(), any());
     [background] ();
+    [on_error_in_brackets] ();
+    [macros] (any(), any(), any());
+    [macros_beside_a_change] (any());
+    [macros_that_consume] (any(), any());
     [closure_on_error] ();
     [capturing_closure] (any());
     [path_on_error] ();
@@ -230,6 +234,9 @@ parity! { traits:
     [boxed_alias] (any());
     [returns_a_future] (any());
 }
+    [boxed_after_macros] (any(), any(), any(), any());
+    [returns_a_future_after_macros] (any(), any());
+    [returns_a_future_of_a_client] (any(), any());
 
 // What needs a type written out or a trait in scope.
 #[test]
