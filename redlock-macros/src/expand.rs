@@ -104,7 +104,7 @@ fn braces(tokens: TokenStream, span: Span) -> Group {
     braces
 }
 
-/// Moves the variables that `body` mentions into it, the last argument first: captured in this
+/// Moves the variables that `body` uses into it, the last argument first: captured in this
 /// order, they are dropped in this order before the release, as in a plain function. Arguments of
 /// which `on_error` may need a part are left out.
 fn captured(plan: &Plan, bindings: &[Binding], body: &TokenStream) -> TokenStream {
@@ -243,13 +243,20 @@ fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
     } else {
         quote_spanned!(Span::mixed_site()=> __redlock_lock)
     };
+    // The expansion has no `allow`, which a crate may forbid. `clippy::implicit_return` wants the
+    // `return`, after which a `!` would be unreachable. An output that is `Send` does not need the
+    // import: in braces all of it is code of this crate, where the path before them need not be.
+    let last = if returns.never {
+        quote_spanned!(Span::mixed_site()=> __locked.await)
+    } else {
+        quote_spanned!(Span::mixed_site()=> return __locked.await;)
+    };
     quote_spanned! {Span::mixed_site()=>
         let __locked = {
-            use #private::LockLocal as _;
+            use #private::{LockLocal as _};
             #pending.#lock(#spec, __key, #client)
         };
-        #[allow(clippy::implicit_return)]
-        { __locked.await }
+        #last
     }
 }
 

@@ -84,6 +84,7 @@ parity! { bodies:
     [crate_visible] (any());
     [extern_function] (any());
     [two_locks] (any());
+    [forbidding] ();
 }
 
 parity! { generics:
@@ -134,8 +135,8 @@ parity! { lent:
     [mutable_in_calls] (any(), any(), any());
     [mutable_and_formatted] (any::<std::vec::IntoIter<u64>>(), any());
     [by_reference] (any());
-    [consumed] (any(), any());
     [with_attributes] (any(), any(), any());
+    [consumed] (any(), any());
     [formatted] (any(), any());
 }
 
@@ -179,11 +180,11 @@ parity! { options:
     [forever] ();
     [constant_durations] ();
     [durations_from_arguments] (any(), any());
-    [background] ();
     [on_error_in_brackets] ();
     [macros] (any(), any(), any());
     [macros_beside_a_change] (any());
     [macros_that_consume] (any(), any());
+    [background] ();
     [closure_on_error] ();
     [capturing_closure] (any());
     [path_on_error] ();
@@ -233,10 +234,10 @@ parity! { traits:
     [boxed_without_capture] (any());
     [boxed_alias] (any());
     [returns_a_future] (any());
-}
     [boxed_after_macros] (any(), any(), any(), any());
     [returns_a_future_after_macros] (any(), any());
     [returns_a_future_of_a_client] (any(), any());
+}
 
 // What needs a type written out or a trait in scope.
 #[test]
