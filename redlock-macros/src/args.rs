@@ -57,8 +57,9 @@ pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Args {
             errors.at(name.span(), message);
             continue;
         }
-        if let Some(value) = errors.keep(value) {
-            args.set(known, values::ungroup(value), errors);
+        let value = errors.keep(value).map(values::ungroup);
+        if let Some(value) = value.and_then(|value| values::without_suffix(value, errors)) {
+            args.set(known, value, errors);
         }
         names.push(name);
     }
@@ -137,7 +138,13 @@ fn value(input: ParseStream<'_>, name: &Ident) -> syn::Result<Expr> {
         let message = format!("`{word}` is a keyword; write it in quotes: `{name} = \"{word}\"`");
         return Err(Error::new(word.span(), message));
     }
-    input.call(Expr::parse)
+    let written = input.fork();
+    input.call(Expr::parse).map_err(|error| {
+        // The end of the last value is the end of the attribute, and the error would be about all.
+        let is_cut_off = error.to_string().starts_with("unexpected end of input");
+        let rest: TokenStream = written.parse().unwrap_or_default();
+        if is_cut_off && input.is_empty() { Error::new_spanned(rest, error) } else { error }
+    })
 }
 
 fn needs_value(name: &Ident) -> Error {

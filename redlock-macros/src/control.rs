@@ -3,7 +3,7 @@
 //! A value is evaluated where the key is: before the lock. A `return` in it would return without
 //! the lock, however deeply it is nested. So would one before a future that is built by hand.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{Block, Expr, Pat, Stmt};
 
@@ -71,6 +71,21 @@ pub(crate) fn in_statements(stmts: &[Stmt]) -> Option<(&'static str, TokenStream
     })
 }
 
+/// Does `code` call a macro? Only its expansion, which is not known here, could hide a way out.
+/// In doubt the answer is yes.
+pub(crate) fn calls_macro(code: TokenStream) -> bool {
+    let tokens: Vec<TokenTree> = code.into_iter().collect();
+    let is_call = |tokens: &[TokenTree]| match tokens {
+        [TokenTree::Ident(_), TokenTree::Punct(bang), TokenTree::Group(_)] => bang.as_char() == '!',
+        _ => false,
+    };
+    tokens.windows(3).any(is_call)
+        || tokens.into_iter().any(|token| match token {
+            TokenTree::Group(group) => calls_macro(group.stream()),
+            _ => false,
+        })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +145,19 @@ mod tests {
         ] {
             assert!(syn::parse_str::<Expr>(value).is_ok(), "{value}");
             assert_eq!(found(value), None, "{value}");
+        }
+    }
+
+    #[test]
+    fn macro_calls_are_found_however_deep() {
+        for (code, calls) in [
+            ("ensure!(n > 0)", true),
+            ("a::ensure! { n > 0 }", true),
+            ("{ f(&[vec![1]]); 1 }", true),
+            ("a != (b)", false),
+            ("f(!a)", false),
+        ] {
+            assert_eq!(code.parse().map(calls_macro).ok(), Some(calls), "{code}");
         }
     }
 }

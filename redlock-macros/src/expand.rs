@@ -13,7 +13,7 @@ use crate::item::Binding;
 use crate::lend::{self, Lent};
 use crate::part::{Part, Value};
 use crate::plan::{KeyPlan, Plan};
-use crate::quoting::{Chain, adopt, mixed, private};
+use crate::quoting::{Chain, adopt, mixed, no_return, private};
 use crate::returns::{self, Returns};
 use crate::shape::{Built, Shape};
 use crate::spec::{is_constant, spec, template_name};
@@ -76,7 +76,9 @@ fn inside_built(plan: &Plan, built: &Built) -> TokenStream {
     let block = braces(quote!(#inside #run), at);
     let future = quote!(#opening #block);
     let future = built.boxed.as_ref().map_or_else(|| future.clone(), |pin| quote!(#pin(#future)));
-    quote!(#outside #(#before)* #future)
+    let before: TokenStream = before.iter().map(ToTokens::to_token_stream).collect();
+    let future = no_return(plan, before.clone(), quote!(#before #future));
+    quote!(#outside #future)
 }
 
 /// The `async move` of the locked body, as it was written: the body captures what the block of the
@@ -102,7 +104,7 @@ fn braces(tokens: TokenStream, span: Span) -> Group {
     braces
 }
 
-/// Moves the variables that `body` mentions into it, the last argument first: captured in this
+/// Moves the variables that `body` uses into it, the last argument first: captured in this
 /// order, they are dropped in this order before the release, as in a plain function. Arguments of
 /// which `on_error` may need a part are left out.
 fn captured(plan: &Plan, bindings: &[Binding], body: &TokenStream) -> TokenStream {
@@ -112,7 +114,7 @@ fn captured(plan: &Plan, bindings: &[Binding], body: &TokenStream) -> TokenStrea
     };
     let is_captured = |binding: &&Binding| {
         let name = std::slice::from_ref(&binding.name);
-        hygiene::mentions(body.clone(), name) && !hygiene::mentions(handler.clone(), name)
+        hygiene::may_use(body.clone(), name) && !hygiene::mentions(handler.clone(), name)
     };
     taken(plan, bindings.iter().rev().filter(is_captured))
 }
@@ -158,12 +160,14 @@ fn return_edge(returns: &Returns) -> TokenStream {
 fn prepare(plan: &Plan, lent: Option<&Lent>) -> TokenStream {
     let spec = (!is_constant(&plan.args)).then(|| {
         let spec = spec(plan);
+        let spec = no_return(plan, spec.clone(), spec);
         quote_spanned!(Span::mixed_site()=> let __spec = #spec;)
     });
     let client = plan.args.client.as_ref().map(|client| {
         let (at, client) = (mixed(client.span()), adopt(plan, client));
         let private = private(plan, at);
-        let client = quote_spanned!(at=> #private::client(#client));
+        let called = quote_spanned!(at=> #private::client(#client));
+        let client = no_return(plan, client, called);
         quote_spanned!(Span::mixed_site()=> let __client = #client;)
     });
     let key = bind_key(plan, lent);
@@ -172,7 +176,7 @@ fn prepare(plan: &Plan, lent: Option<&Lent>) -> TokenStream {
 
 fn bind_key(plan: &Plan, lent: Option<&Lent>) -> TokenStream {
     let at = Span::mixed_site();
-    let key = plan.key.as_ref().map(|key| self::key(plan, key));
+    let key = plan.key.as_ref().map(|key| no_return(plan, key.code(), self::key(plan, key)));
     let Some(Lent { bindings, by_move }) = lent else {
         return quote_spanned!(at=> let __key = #key;);
     };
@@ -182,7 +186,7 @@ fn bind_key(plan: &Plan, lent: Option<&Lent>) -> TokenStream {
     let by_move = by_move.then(|| quote_spanned!(at=> move));
     let body = plan.function.body.stream();
     let is_left =
-        |binding: &&Binding| !hygiene::mentions(body.clone(), std::slice::from_ref(&binding.name));
+        |binding: &&Binding| !hygiene::may_use(body.clone(), std::slice::from_ref(&binding.name));
     let taken = taken(plan, bindings.iter().filter(is_left));
     quote_spanned! {at=>
         let (__key, #(#mutability #names),*) =
@@ -239,13 +243,20 @@ fn run(plan: &Plan, returns: &Returns, future: &TokenStream) -> TokenStream {
     } else {
         quote_spanned!(Span::mixed_site()=> __redlock_lock)
     };
+    // The expansion has no `allow`, which a crate may forbid. `clippy::implicit_return` wants the
+    // `return`, after which a `!` would be unreachable. An output that is `Send` does not need the
+    // import: in braces all of it is code of this crate, where the path before them need not be.
+    let last = if returns.never {
+        quote_spanned!(Span::mixed_site()=> __locked.await)
+    } else {
+        quote_spanned!(Span::mixed_site()=> return __locked.await;)
+    };
     quote_spanned! {Span::mixed_site()=>
         let __locked = {
-            use #private::LockLocal as _;
+            use #private::{LockLocal as _};
             #pending.#lock(#spec, __key, #client)
         };
-        #[allow(clippy::implicit_return)]
-        { __locked.await }
+        #last
     }
 }
 

@@ -101,6 +101,42 @@ pub(crate) fn mentions(tokens: TokenStream, names: &[Ident]) -> bool {
     })
 }
 
+/// May the code read a variable of one of these names? As [`mentions`], without the names of fields
+/// and methods, and without those before a `:`: fields of a struct literal, and new variables.
+pub(crate) fn may_use(tokens: TokenStream, names: &[Ident]) -> bool {
+    let mut dots = Dots::default();
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        let is_field = dots.select_field(&token);
+        let found = match token {
+            TokenTree::Ident(_) if is_field || is_punct(tokens.peek(), ':') => false,
+            TokenTree::Group(group) => may_use(group.stream(), names),
+            token => mentions(token.into(), names),
+        };
+        if found {
+            return true;
+        }
+    }
+    false
+}
+
+/// How many dots stand before a token. One precedes a field or a method, two the end of a range.
+#[derive(Default)]
+struct Dots(usize);
+
+impl Dots {
+    /// Is `token`, the next one, the name of a field or a method?
+    fn select_field(&mut self, token: &TokenTree) -> bool {
+        let is_field = self.0 == 1;
+        self.0 = if is_punct(Some(token), '.') { self.0 + 1 } else { 0 };
+        is_field
+    }
+}
+
+fn is_punct(token: Option<&TokenTree>, sign: char) -> bool {
+    matches!(token, Some(TokenTree::Punct(punct)) if punct.as_char() == sign)
+}
+
 /// Does the string of `format!` name it?
 fn is_captured(name: &Ident, literal: &Literal) -> bool {
     captures(&literal.to_string(), &name.unraw().to_string())
@@ -136,14 +172,11 @@ pub(crate) fn raw_keywords(tokens: TokenStream) -> TokenStream {
 /// whose names have the hygiene of the string. All other names keep their own hygiene. `this`
 /// replaces `self` where async-trait has moved it.
 pub(crate) fn adopt(tokens: TokenStream, names: &[Ident], this: Option<&Ident>) -> TokenStream {
-    let mut dots = 0;
+    let mut dots = Dots::default();
     let mut tokens = tokens.into_iter().peekable();
     let mut adopted = TokenStream::new();
     while let Some(token) = tokens.next() {
-        // One dot precedes a field, two dots the end of a range.
-        let is_field = dots == 1;
-        let is_dot = matches!(&token, TokenTree::Punct(punct) if punct.as_char() == '.');
-        dots = if is_dot { dots + 1 } else { 0 };
+        let is_field = dots.select_field(&token);
         let token: TokenTree = match token {
             TokenTree::Ident(ident) if !is_field && !begins_path(tokens.peek()) => {
                 let known = || names.iter().find(|name| is_same(name, &ident));

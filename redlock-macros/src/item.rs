@@ -13,6 +13,8 @@ pub(crate) struct Binding {
     pub(crate) name: Ident,
     /// `#[cfg(..)]`s of the parameter, which are not evaluated yet.
     pub(crate) cfgs: Vec<Attribute>,
+    /// The parameter has attributes, which say something of this variable only, as `#[allow]` does.
+    pub(crate) has_attrs: bool,
     pub(crate) mutability: Option<Token![mut]>,
     /// The parameter is this name only, and its type is small: a primitive or a reference.
     pub(crate) is_small: bool,
@@ -21,7 +23,7 @@ pub(crate) struct Binding {
 impl Binding {
     /// A binding with a name only.
     pub(crate) fn of(name: Ident) -> Binding {
-        Binding { name, cfgs: Vec::new(), mutability: None, is_small: false }
+        Binding { name, cfgs: Vec::new(), has_attrs: false, mutability: None, is_small: false }
     }
 }
 
@@ -76,6 +78,7 @@ impl Function {
                 bindings.push(Binding {
                     name: pattern.ident.clone(),
                     cfgs: cfgs(&typed.attrs),
+                    has_attrs: !typed.attrs.is_empty(),
                     mutability: pattern.mutability.filter(|_| pattern.by_ref.is_none()),
                     is_small: is_whole && is_small(&typed.ty),
                 });

@@ -3,7 +3,7 @@
 use syn::{Expr, ExprLit, Lit, LitStr};
 
 use crate::diagnostics::Errors;
-use crate::values::{plain, ungroup};
+use crate::values::{plain, ungroup, without_suffix};
 
 pub(crate) enum Key {
     Template(LitStr),
@@ -61,7 +61,9 @@ pub(crate) fn keys(value: Expr, errors: &mut Errors) -> Option<Key> {
             None
         }
         Expr::Array(list) => {
-            let keys = list.elems.into_iter().filter_map(|value| listed(ungroup(value), errors));
+            let keys = list.elems.into_iter().filter_map(|value| {
+                without_suffix(ungroup(value), errors).and_then(|value| listed(value, errors))
+            });
             let keys: Vec<Key> = keys.collect();
             check_twice(&keys, errors);
             Some(Key::Several(keys))
@@ -72,7 +74,23 @@ pub(crate) fn keys(value: Expr, errors: &mut Errors) -> Option<Key> {
             errors.over(other, message);
             None
         }
+        other if is_repeated(&other) => {
+            let message = "`[key; n]` is one key, again and again; write each key, as in `keys = \
+                           [\"acct-<from>\", \"acct-<to>\"]`";
+            errors.over(other, message);
+            None
+        }
         other => plain("keys", other, errors).map(Key::Values),
+    }
+}
+
+/// `[key; n]`
+fn is_repeated(value: &Expr) -> bool {
+    match value {
+        Expr::Repeat(_) => true,
+        Expr::Reference(inner) => is_repeated(&inner.expr),
+        Expr::Paren(inner) => is_repeated(&inner.expr),
+        _ => false,
     }
 }
 

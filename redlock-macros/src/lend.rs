@@ -31,7 +31,7 @@ pub(crate) fn lent(key: &KeyPlan, function: &Function) -> Option<Lent> {
     // A method may consume an argument that the body does not need afterwards. And it may change a
     // `mut` argument: `mut` in the pattern of the closure would be a warning wherever it does not.
     let comes_back = |Binding { name, mutability, .. }: &Binding| {
-        mutability.is_none() && hygiene::mentions(body.clone(), std::slice::from_ref(name))
+        mutability.is_none() && hygiene::may_use(body.clone(), std::slice::from_ref(name))
             || exprs.iter().all(|expr| is_place(expr) || !reads(expr, name))
     };
     let (this, bindings): (Vec<_>, Vec<_>) = function
@@ -40,7 +40,7 @@ pub(crate) fn lent(key: &KeyPlan, function: &Function) -> Option<Lent> {
         .filter(|binding| exprs.iter().any(|expr| reads(expr, &binding.name)))
         .partition(|binding| binding.name == "self");
     let (bindings, rest): (Vec<_>, Vec<_>) =
-        bindings.into_iter().partition(|binding| binding.cfgs.is_empty() && comes_back(binding));
+        bindings.into_iter().partition(|binding| !binding.has_attrs && comes_back(binding));
     let is_shared = this.is_empty() || function.sig.receiver().is_some_and(is_shared);
     let is_worth_it = bindings.iter().any(|binding| !binding.is_small);
     is_worth_it.then_some(Lent { bindings, by_move: rest.is_empty() && is_shared })

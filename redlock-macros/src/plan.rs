@@ -53,6 +53,17 @@ impl KeyPlan {
         }
     }
 
+    /// The code of the user in it.
+    pub(crate) fn code(&self) -> TokenStream {
+        match self {
+            Self::Template(template) => {
+                values_of(template).map(|value| value.expr.to_token_stream()).collect()
+            }
+            Self::Value(value) | Self::Values(value) => value.to_token_stream(),
+            Self::Several(keys) => keys.iter().map(Self::code).collect(),
+        }
+    }
+
     fn trap(&self, names: &[Ident]) -> Option<Error> {
         match self {
             Self::Template(template) => traps::in_template(template, names),
@@ -111,16 +122,7 @@ pub(crate) fn plan(mut args: Args, function: Function, errors: &mut Errors) -> O
 
 /// All expressions that are evaluated before the body.
 fn read_by(args: &Args, key: Option<&KeyPlan>) -> TokenStream {
-    let mut tokens = TokenStream::new();
-    for key in key.into_iter().flat_map(KeyPlan::each) {
-        match key {
-            KeyPlan::Template(template) => {
-                values_of(template).for_each(|value| value.expr.to_tokens(&mut tokens));
-            }
-            KeyPlan::Value(value) | KeyPlan::Values(value) => value.to_tokens(&mut tokens),
-            KeyPlan::Several(_) => {}
-        }
-    }
+    let mut tokens = key.map(KeyPlan::code).unwrap_or_default();
     args.client.to_tokens(&mut tokens);
     for count in [&args.max_renew, &args.permits].into_iter().flatten() {
         if let Count::Value(value) = count {

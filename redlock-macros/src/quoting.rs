@@ -4,8 +4,8 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::Expr;
 
-use crate::hygiene;
 use crate::plan::Plan;
+use crate::{control, hygiene};
 
 /// The expression, with the hygiene of the parameters for their names.
 pub(crate) fn adopt(plan: &Plan, expr: &Expr) -> TokenStream {
@@ -26,6 +26,18 @@ pub(crate) fn private(plan: &Plan, at: Span) -> TokenStream {
 /// The hygiene of this crate, at the place that an error should point at.
 pub(crate) fn mixed(at: Span) -> Span {
     Span::mixed_site().located_at(at)
+}
+
+/// An expression, with statements before it or without, that must not leave the function. A macro
+/// that the user's part of it, `code`, calls may hide a `return`: a closure makes that an error of
+/// its type.
+pub(crate) fn no_return(plan: &Plan, code: TokenStream, value: TokenStream) -> TokenStream {
+    if !control::calls_macro(code) {
+        return value;
+    }
+    let at = Span::mixed_site();
+    let private = private(plan, at);
+    quote_spanned!(at=> #private::no_return(|| #private::NoReturn::of({ #value })))
 }
 
 /// Chained calls. Each one that evaluates code of the user is a statement of its own, as soon as

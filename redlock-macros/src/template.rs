@@ -30,6 +30,9 @@ pub(crate) fn error(
     message: impl std::fmt::Display,
 ) -> Error {
     let text = literal.value();
+    // A range that is not one of the text stands for all of it.
+    let is_range = text.get(start..end).is_some();
+    let (start, end) = if is_range { (start, end) } else { (0, text.len()) };
     let exact = exact(literal, start, end);
     let span = exact.unwrap_or_else(|| literal.span());
     if exact.is_some() || text.contains(char::is_control) {
@@ -38,6 +41,14 @@ pub(crate) fn error(
     let indent = " ".repeat(text[..start].chars().count());
     let carets = "^".repeat(text[start..end].chars().count().max(1));
     Error::new(span, format!("{message}\n    {text}\n    {indent}{carets}"))
+}
+
+/// An error about `part` of the literal, or about all of it where that is written otherwise.
+pub(crate) fn error_about(literal: &LitStr, part: &str, message: impl std::fmt::Display) -> Error {
+    let text = literal.value();
+    let start = text.find(part);
+    let (start, end) = start.map_or((0, text.len()), |start| (start, start + part.len()));
+    error(literal, start, end, message)
 }
 
 fn parts(literal: &LitStr, errors: &mut Errors) -> Vec<Part> {

@@ -42,8 +42,7 @@ fn behind_sign(template: &Template, names: &[Ident]) -> Option<Error> {
          share one lock; write `<{word}>`. Where the text is meant, give the key as an expression, \
          such as a constant"
     );
-    let start = template.literal.value().find(&[sign, word].concat()).unwrap_or_default();
-    Some(template::error(&template.literal, start, start + sign.len() + word.len(), message))
+    Some(template::error_about(&template.literal, &[sign, word].concat(), message))
 }
 
 /// Stands for the text of a placeholder, of which nothing is known but that it is a word.
@@ -53,7 +52,6 @@ const VALUE: char = 'v';
 /// whether it is closed or not.
 fn in_brackets(template: &Template, names: &[Ident]) -> Option<Error> {
     let [Part::Text(text)] = template.parts.as_slice() else { return None };
-    let written = template.literal.value();
     let (close, inner, shown) = [('{', "{", '}', "}"), ('<', "<<", '>', ">>")]
         .into_iter()
         .find_map(|(open, opened, close, closed)| match named(text, open, close, names) {
@@ -66,8 +64,7 @@ fn in_brackets(template: &Template, names: &[Ident]) -> Option<Error> {
          `<{inner}>`. Where {} are meant, give the key as an expression, such as a constant",
         if close == '}' { "the braces" } else { "the brackets" }
     );
-    let start = written.find(&shown).unwrap_or_default();
-    Some(template::error(&template.literal, start, start + shown.len(), message))
+    Some(template::error_about(&template.literal, &shown, message))
 }
 
 /// An expression with a string in which `<id>` names an argument that is not read elsewhere.
@@ -127,4 +124,34 @@ fn strings(tokens: TokenStream) -> Vec<LitStr> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use proc_macro2::Span;
+
+    use super::*;
+    use crate::diagnostics::Errors;
+
+    fn trap(template: &str) -> Option<String> {
+        let literal = LitStr::new(template, Span::call_site());
+        let template = template::parse(literal, &mut Errors::default());
+        let names = [Ident::new("id", Span::call_site())];
+        in_template(&template, &names).map(|error| error.to_string())
+    }
+
+    /// A doubled bracket in the brackets: the text that names the argument is written otherwise.
+    #[test]
+    fn a_name_in_brackets_is_found_beside_any_characters() {
+        for (template, shown) in [
+            ("xx<<id<<ééé>>", "`<<id<ééé>>`"),
+            ("x{id<<ééé}", "`{id<ééé}`"),
+            ("ééé<<id>>", "`<<id>>`"),
+            ("ééé{id", "`{id`"),
+        ] {
+            let message = trap(template).unwrap_or_default();
+            assert!(message.starts_with(shown), "{template}: {message}");
+        }
+        assert_eq!(trap("x{ééé}"), None);
+    }
 }

@@ -41,6 +41,22 @@ pub(crate) fn ungroup(mut value: Expr) -> Expr {
     value
 }
 
+/// `"stock"s`: rustc leaves it to macros what the suffix of a literal means.
+pub(crate) fn without_suffix(value: Expr, errors: &mut Errors) -> Option<Expr> {
+    match &value {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) if !text.suffix().is_empty() => {
+            let suffix = text.suffix();
+            let message = format!(
+                "a string has no suffix such as `{suffix}`: leave it out, or write it before the \
+                 closing quote"
+            );
+            errors.over(text, message);
+            None
+        }
+        _ => Some(value),
+    }
+}
+
 pub(crate) fn expire(value: Expr, errors: &mut Errors) -> Option<Time> {
     let shown = value.to_token_stream();
     let time = time("expire", value, errors)?;
@@ -140,6 +156,7 @@ pub(crate) fn mode(value: &Expr, errors: &mut Errors) -> Option<Mode> {
 
 pub(crate) fn on_error(value: Expr, errors: &mut Errors) -> Option<OnError> {
     match value {
+        Expr::Paren(inner) => on_error(ungroup(*inner.expr), errors),
         Expr::Path(path) if path.path.is_ident("panic") => Some(OnError::Panic),
         Expr::Closure(handler)
             if handler.asyncness.is_some() || matches!(&*handler.body, Expr::Async(_)) =>

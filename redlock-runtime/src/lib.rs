@@ -84,8 +84,8 @@ pub mod __private {
 
     pub use crate::Wait;
     pub use crate::call::{
-        Client, FromLockError, Handed, Kept, LockLocal, Locked, Pending, Skip, Slot, Spec, client,
-        convert, global, handle, panic_on, skip_busy, skipped, wait,
+        Client, FromLockError, Handed, Kept, LockLocal, Locked, NoReturn, Pending, Skip, Slot,
+        Spec, client, convert, global, handle, no_return, panic_on, skip_busy, skipped, wait,
     };
     pub use crate::key::{
         Key, KeyPart, Keys, Render, display_key, display_keys, lend, literal_key, part, several,

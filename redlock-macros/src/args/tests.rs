@@ -242,3 +242,19 @@ fn a_value_that_is_broken_inside_of_brackets_hides_no_other_mistake() {
     assert_eq!(errors.len(), 1, "{errors:?}");
     assert!(args.key.is_some() && args.wait.is_some());
 }
+
+#[test]
+fn strings_have_no_suffix_and_lists_no_number() {
+    for (tokens, part) in [
+        ("key = \"k\"foo", "no suffix such as `foo`"),
+        ("keys = [\"k\", \"l\"foo]", "no suffix such as `foo`"),
+        ("key = \"k\", wait = \"5s\"s", "no suffix such as `s`"),
+        ("keys = [\"k\"; 3]", "again and again"),
+        ("keys = &[id; 3]", "again and again"),
+    ] {
+        let (_, errors) = parsed(tokens.parse().unwrap_or_default());
+        assert!(errors.len() == 1 && errors[0].contains(part), "{tokens}: {errors:?}");
+    }
+    assert!(problems(quote!(on_error = (|e| Err(e)))).is_empty());
+    assert!(problems(quote!(on_error = (panic))).is_empty());
+}

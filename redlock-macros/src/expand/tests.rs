@@ -33,7 +33,7 @@ fn the_whole_of_an_async_function() {
                     "{}", ::redlock::__private::part(&&(id))))
                 .finish();
             let __locked = {
-                use ::redlock::__private::LockLocal as _;
+                use ::redlock::__private::{LockLocal as _};
                 ::redlock::__private::convert::<Result<_, E>, _>(async move {
                     if let ::core::option::Option::Some(__returned) =
                         ::core::option::Option::None::<Result<_, E>> { return __returned; }
@@ -45,8 +45,7 @@ fn the_whole_of_an_async_function() {
                         .max_renew(5u32)
                 }, __key, ::redlock::__private::global())
             };
-            #[allow(clippy::implicit_return)]
-            { __locked.await }
+            return __locked.await;
         }
         "#,
     );
@@ -71,13 +70,12 @@ fn the_whole_of_a_boxed_function() {
             let twice = id * 2;
             Box::pin(async move {
                 let __locked = {
-                        use ::redlock::__private::LockLocal as _;
+                        use ::redlock::__private::{LockLocal as _};
                     ::redlock::__private::convert::<R, _>(async move { twice })
                         .__redlock_lock(const { ::redlock::__private::Spec::new("k") }, __key,
                             ::redlock::__private::global())
                 };
-                #[allow(clippy::implicit_return)]
-                { __locked.await }
+                return __locked.await;
             })
         }
         "#,
@@ -125,13 +123,13 @@ fn each_option_changes_its_part() {
             ";let__chain=__chain.min_hold(m);__chain};",
         ),
         (quote!(release = "await"), "Spec::new(\"k\").awaited_release()}"),
-        (quote!(release = "await"), "LockLocalas_;::redlock::__private::convert::<R,_>("),
+        (quote!(release = "await"), "{LockLocalas_};::redlock::__private::convert::<R,_>("),
         (quote!(release = "await"), ".__redlock_lock_until_released(const{"),
         (quote!(reentrant = false), "Spec::new(\"k\").not_reentrant()}"),
         (quote!(release = "background", reentrant = true), "Spec::new(\"k\")},"),
         (quote!(client = &c), "let__client=::redlock::__private::client(&c);"),
         (quote!(client = &c), "__key,__client)"),
-        (quote!(crate = a::b), "usea::b::__private::LockLocalas_;"),
+        (quote!(crate = a::b), "usea::b::__private::{LockLocalas_};"),
         (quote!(on_busy = "error"), "__private::convert::<R,_>(asyncmove{"),
         (quote!(on_busy = "skip"), "skip_busy(::redlock::__private::convert::<R,_>(async"),
         (
@@ -150,6 +148,33 @@ fn each_option_changes_its_part() {
         let found = expanded(quote!(key = "k", #args));
         assert!(found.contains(part), "{part}\n{found}");
     }
+}
+
+/// A macro may hide a `return`: where one is called, its type is an error.
+#[test]
+fn what_calls_macros_does_not_return() {
+    for (args, part) in [
+        (quote!(key = m!(id)), "let__key=::redlock::__private::no_return(||"),
+        (quote!(key = m!(id)), "NoReturn::of({::redlock::__private::display_key(&(m!(id)))}));"),
+        (quote!(key = "<m!(id)>"), "NoReturn::of({::redlock::__private::Render::new()"),
+        (quote!(keys = ["k", m!(id)]), "NoReturn::of({{let__key0="),
+        (quote!(key = "k", wait = m!()), "let__spec=::redlock::__private::no_return(||"),
+        (quote!(key = "k", client = m!()), "NoReturn::of({::redlock::__private::client(m!())}));"),
+    ] {
+        let found = expanded(args);
+        assert!(found.contains(part), "{part}\n{found}");
+        assert_eq!(found.matches("no_return").count(), 1, "{found}");
+    }
+    let item = quote!(
+        fn f(id: u64) -> Pin<Box<dyn Future<Output = R> + Send>> {
+            m!(id);
+            Box::pin(async move { body })
+        }
+    );
+    let found = flat(lock(quote!(key = "k"), item));
+    let part =
+        "::redlock::__private::no_return(||::redlock::__private::NoReturn::of({m!(id);Box::pin(";
+    assert!(found.contains(part), "{found}");
 }
 
 #[test]
@@ -251,6 +276,20 @@ fn arguments_are_lent_to_the_key() {
         "{::redlock::__private::take(only);match__never{}}let__locked",
         "{::redlock::__private::take(_1);::redlock::__private::take(a);match__never{}}if",
     ] {
+        assert!(found.contains(part), "{part}\n{found}");
+    }
+}
+
+/// Lints that an attribute allows for an argument would be about another variable.
+#[test]
+fn an_argument_with_an_attribute_is_not_lent() {
+    let item = quote!(
+        async fn f(#[allow(unused_mut)] mut a: A, b: B) -> R {
+            a + b
+        }
+    );
+    let found = flat(lock(quote!(key = "<a>-<b>"), item));
+    for part in ["asyncfnf(#[allow(unused_mut)]muta:A,b:B)", "let(__key,b)="] {
         assert!(found.contains(part), "{part}\n{found}");
     }
 }

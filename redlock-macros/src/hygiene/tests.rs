@@ -34,6 +34,31 @@ fn fields_keep_their_hygiene() {
     assert_eq!(adopted.to_string(), quote!(__self.id + id.self_).to_string());
 }
 
+/// `mentions` counts all names; a body uses variables.
+#[test]
+fn fields_are_no_variables() {
+    let id = [Ident::new("id", Span::call_site())];
+    for (source, expected) in [
+        (quote!(order.id), false),
+        (quote!(order.id()), false),
+        (quote!(Order { id: 3 }), false),
+        (quote!(let Order { id: x } = order;), false),
+        (quote!(|id: u64| 1), false),
+        (quote!(Order { id }), true),
+        (quote!(Order { n: id }), true),
+        (quote!(Order { ..id }), true),
+        (quote!(text[..id]), true),
+        (quote!(text[order.a..id]), true),
+        (quote!(text[0..=id]), true),
+        (quote!(order.f(id)), true),
+        (quote!(id.id), true),
+        (quote!(println!("{id}")), true),
+    ] {
+        assert_eq!(may_use(source.clone(), &id), expected, "{source}");
+        assert!(mentions(source.clone(), &id), "{source}");
+    }
+}
+
 #[test]
 fn only_a_single_dot_makes_a_field() {
     let this = format_ident!("__self");

@@ -137,3 +137,17 @@ fn statements_are_refused() {
     }
     assert!(parsed("<(x == 1)>-<(x <= 2)>-<(x >= 2)>-<(x != 2)>").1.is_empty());
 }
+
+/// What an error is about need not stand in the literal as it was searched for.
+#[test]
+fn an_error_is_about_characters() {
+    let literal = LitStr::new("é-é", Span::call_site());
+    for (start, end) in [(0, 1), (1, 2), (0, 99), (99, 100), (3, 2)] {
+        let drawn = error(&literal, start, end, "no").to_string();
+        assert_eq!(drawn, "no\n    é-é\n    ^^^", "{start}..{end}");
+    }
+    let of_the_end = error_about(&literal, "-é", "no").to_string();
+    assert_eq!(of_the_end, "no\n    é-é\n     ^^");
+    let of_all = error_about(&literal, "-<é", "no").to_string();
+    assert_eq!(of_all, "no\n    é-é\n    ^^^");
+}

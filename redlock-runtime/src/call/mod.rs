@@ -2,6 +2,7 @@
 
 mod local_output;
 mod locked;
+mod no_return;
 mod on_busy;
 mod on_error;
 mod opaque;
@@ -11,6 +12,7 @@ mod stage;
 
 pub use local_output::LockLocal;
 pub use locked::{Locked, Pending, convert, handle};
+pub use no_return::{NoReturn, no_return};
 pub use on_busy::{Skip, skip_busy, skipped};
 pub use on_error::{FromLockError, panic_on};
 pub use output_slot::{Handed, Kept, Slot};

@@ -1,5 +1,6 @@
 //! The arguments of the attribute, most of them known at compile time.
 
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
 use crate::client::Redlock;
@@ -111,6 +112,11 @@ pub fn wait<W: Into<Wait>>(wait: W) -> Wait {
 /// Which client acquires the lock.
 #[derive(Debug)]
 pub struct Client(Option<Redlock>);
+
+// A future that is built by hand holds its client, where the plain future holds none. A panic of the
+// body leaves nothing half done in a client, which other tasks use, too.
+impl UnwindSafe for Client {}
+impl RefUnwindSafe for Client {}
 
 impl Client {
     pub(super) fn take(&mut self) -> Self {

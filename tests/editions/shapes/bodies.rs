@@ -195,3 +195,12 @@ pub(crate) async fn crate_visible(n: u32) -> Locked<u32> {
 pub async fn two_locks(n: u32) -> Locked<u32> {
     Ok(n)
 }
+
+// An `allow` in the expansion would be an error here, of clippy.
+#[redis_lock(key = "forbidding")]
+#[forbid(clippy::implicit_return)]
+#[allow(clippy::needless_return)]
+pub async fn forbidding() -> Locked<u64> {
+    pause().await;
+    return Ok(1);
+}

@@ -64,6 +64,22 @@ pub fn by_hand<'a>(
     })
 }
 
+#[redis_lock(key = "drops-<b.number>", client = redlock)]
+pub fn after_a_macro<'a>(
+    redlock: &'a Redlock,
+    a: Guard<'a>,
+    b: Guard<'a>,
+    log: &'a Log,
+) -> Pin<Box<dyn Future<Output = Locked<u32>> + Send + 'a>> {
+    let _local = Guard::new("local", log);
+    assert_eq!(a.number, b.number);
+    Box::pin(async move {
+        pause().await;
+        log.note("body");
+        Ok(b.number + a.number)
+    })
+}
+
 #[redis_lock(key = "drops", client = redlock)]
 #[allow(clippy::manual_async_fn)]
 pub fn without_a_box<'a>(
@@ -149,6 +165,7 @@ pub fn all(redlock: &Redlock) -> Vec<(&'static str, Vec<&'static str>)> {
     }
     note!("async", log, a, b, by_async(redlock, a, b, &log));
     note!("by hand", log, a, b, by_hand(redlock, a, b, &log));
+    note!("after a macro", log, a, b, after_a_macro(redlock, a, b, &log));
     note!("without a box", log, a, b, without_a_box(redlock, a, b, &log));
     note!("another name", log, a, b, with_another_name(redlock, (0, a), b, &log));
     note!("recursive", log, a, b, recursive(redlock, a, b, &log));

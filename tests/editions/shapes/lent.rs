@@ -75,6 +75,17 @@ pub async fn mutable_parts(mut b: String, (mut c, d): (String, u32)) -> Locked<u
     Ok(b.len() + c.len() + d as usize)
 }
 
+// What the attributes say, and in an `expect` promise, is about these variables.
+#[redis_lock(key = "<b>-<camelCase>-<c>")]
+pub async fn with_attributes(
+    #[allow(unused_mut)] mut b: String,
+    #[allow(non_snake_case)] camelCase: String,
+    #[expect(unused_mut)] mut c: String,
+) -> Locked<usize> {
+    pause().await;
+    Ok(b.len() + camelCase.len() + c.len())
+}
+
 #[redis_lock(key = "<ids.next().unwrap_or_default()>-<b>")]
 pub async fn changed_by_the_key(mut ids: std::vec::IntoIter<u64>, b: String) -> Locked<usize> {
     pause().await;

@@ -52,6 +52,31 @@ pub async fn stays_taken_for(seconds: u64) -> Locked<()> {
     Ok(())
 }
 
+#[redis_lock(key = "brackets", on_error = (|_| 0))]
+pub async fn on_error_in_brackets() -> u32 {
+    1
+}
+
+// A macro may hide a `return`; these do not.
+#[redis_lock(key = { assert!(n > 0); &text }, wait = { assert!(n > 0); Duration::from_secs(n) },
+    client = { assert!(n > 0); redlock })]
+pub async fn macros(redlock: &Redlock, n: u64, text: String) -> Locked<usize> {
+    pause().await;
+    Ok(text.len())
+}
+
+#[redis_lock(key = { debug_assert!(ids.len() > 0); ids.next().unwrap_or_default() })]
+pub async fn macros_beside_a_change(mut ids: std::vec::IntoIter<u64>) -> Locked<usize> {
+    pause().await;
+    Ok(ids.by_ref().count())
+}
+
+#[redis_lock(key = { assert!(!text.is_empty()); text.into_boxed_str() })]
+pub async fn macros_that_consume(text: String, n: u64) -> Locked<u64> {
+    pause().await;
+    Ok(n)
+}
+
 #[redis_lock(key = "once", wait = "0s")]
 pub async fn try_once() -> Locked<()> {
     Ok(())

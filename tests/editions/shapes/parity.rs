@@ -84,6 +84,7 @@ parity! { bodies:
     [crate_visible] (any());
     [extern_function] (any());
     [two_locks] (any());
+    [forbidding] ();
 }
 
 parity! { generics:
@@ -134,6 +135,7 @@ parity! { lent:
     [mutable_in_calls] (any(), any(), any());
     [mutable_and_formatted] (any::<std::vec::IntoIter<u64>>(), any());
     [by_reference] (any());
+    [with_attributes] (any(), any(), any());
     [consumed] (any(), any());
     [formatted] (any(), any());
 }
@@ -178,6 +180,10 @@ parity! { options:
     [forever] ();
     [constant_durations] ();
     [durations_from_arguments] (any(), any());
+    [on_error_in_brackets] ();
+    [macros] (any(), any(), any());
+    [macros_beside_a_change] (any());
+    [macros_that_consume] (any(), any());
     [background] ();
     [closure_on_error] ();
     [capturing_closure] (any());
@@ -228,6 +234,9 @@ parity! { traits:
     [boxed_without_capture] (any());
     [boxed_alias] (any());
     [returns_a_future] (any());
+    [boxed_after_macros] (any(), any(), any(), any());
+    [returns_a_future_after_macros] (any(), any());
+    [returns_a_future_of_a_client] (any(), any());
 }
 
 // What needs a type written out or a trait in scope.

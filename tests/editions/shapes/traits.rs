@@ -171,6 +171,24 @@ pub fn boxed_without_capture(order: &Order) -> Pin<Box<dyn Future<Output = Locke
     Box::pin(async move { Ok(id) })
 }
 
+#[redis_lock(key = "by-hand-<order.id>")]
+pub fn boxed_after_macros<'a>(
+    order: &'a mut Order,
+    mut text: String,
+    names: &[String],
+    mut n: u64,
+) -> Pin<Box<dyn Future<Output = Locked<u64>> + Send + 'a>> {
+    assert!(!names.is_empty() && order.id > 0);
+    text.push('a');
+    n += 1;
+    let id = &mut order.id;
+    Box::pin(async move {
+        *id += n;
+        pause().await;
+        Ok(*id + text.parse::<u64>()?)
+    })
+}
+
 pub type Alias<'a, T> = Pin<Box<dyn Future<Output = Locked<T>> + Send + 'a>>;
 
 #[redis_lock(key = "by-hand-<text>")]
@@ -185,6 +203,33 @@ pub fn boxed_alias(text: &str) -> Alias<'_, usize> {
 #[redis_lock(key = "by-hand-<n>")]
 #[allow(clippy::manual_async_fn)]
 pub fn returns_a_future(n: u32) -> impl Future<Output = Locked<u32>> + Send {
+    async move {
+        pause().await;
+        Ok(n)
+    }
+}
+
+#[redis_lock(key = "by-hand-<text>")]
+#[allow(clippy::manual_async_fn)]
+pub fn returns_a_future_after_macros<'a>(
+    text: &'a str,
+    order: &'a Order,
+) -> impl Future<Output = Locked<usize>> + Send + 'a {
+    let name = order.name();
+    debug_assert!(!name.is_empty());
+    async move {
+        let n: usize = text.parse()?;
+        pause().await;
+        Ok(n + name.len())
+    }
+}
+
+#[redis_lock(key = "by-hand-<n>", client = redlock)]
+#[allow(clippy::manual_async_fn)]
+pub fn returns_a_future_of_a_client(
+    redlock: &redlock::Redlock,
+    n: u32,
+) -> impl Future<Output = Locked<u32>> + Send {
     async move {
         pause().await;
         Ok(n)
