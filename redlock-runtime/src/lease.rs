@@ -254,7 +254,8 @@ impl Lease {
 
     /// Carries the lease into another task: inside of `future`, [`Lease::current`] finds it and a
     /// nested call of the same key re-enters it. Calls that re-enter one hold take turns, also from
-    /// several tasks: each waits, for its `wait` at most, until those before it are done. Other
+    /// several tasks: each waits, for its `wait` at most, until those before it are done, with the
+    /// calls inside of them. Other
     /// locks of the task that makes the scope do not come along. The lock does not wait for the
     /// task inside: join it before the body ends, or it works on without the lock.
     ///

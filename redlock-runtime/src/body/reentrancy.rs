@@ -9,16 +9,17 @@
 //! innermost such call of its own task. A guard that re-entered is such a call too, and a future in
 //! the scope of a lease belongs to the call that has the lease. Children of one parent take turns,
 //! so siblings never run side by side. A child does not wait for its parent, because the parent
-//! waits for the child.
+//! waits for the child. Where the parent does not, its turn lasts until the children are done that
+//! began, or began to wait, before its end.
 
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Weak};
 
 use tokio::task;
 
 use crate::error::LockError;
-use crate::hold::{Hold, Turns};
+use crate::hold::{Hold, Turn, Turns};
 
 mod call_tree;
 pub(crate) mod entering;
@@ -54,7 +55,9 @@ enum Relation {
 struct ReentrantCall {
     parent: Arc<HoldLink>,
     children: Turns,
-    /// Its turn is over.
+    /// Its own turn. The call keeps it, and so do the calls inside of it, but no link does.
+    turn: Weak<Turn>,
+    /// The call itself is done.
     is_over: AtomicBool,
 }
 
@@ -65,8 +68,8 @@ impl HoldLink {
         let innermost = innermost(|link| link.hold.id == hold.id);
         let has_entered =
             |origin: &&Arc<Self>| innermost.as_ref().is_some_and(|link| link.is_inside(origin));
-        let live = |origin| Self::live_parent(origin).unwrap_or(origin);
-        let origin = origin.map(live).filter(|origin| !has_entered(origin));
+        let origin = origin.map(|origin| origin.under_way().0);
+        let origin = origin.filter(|origin| !has_entered(origin));
         let call = origin.or(innermost.as_ref()).map_or(Relation::First, Self::same_call);
         Arc::new(Self { hold, call })
     }
@@ -144,8 +147,8 @@ pub(crate) fn find(client: u64, name: &str) -> Option<Held> {
         own.reduce(|inner, outer| if outer.is_inside(inner) { outer } else { inner }).cloned()
     });
     let link = link.flatten().filter(|link| !link.hold.is_over())?;
-    let live_parent = link.live_parent().cloned();
-    Some(Held { parent: live_parent.unwrap_or(link) })
+    let (parent, turn) = link.under_way();
+    Some(Held { parent: Arc::clone(parent), turn })
 }
 
 /// The same for several keys, which have to be those of one hold. A task that holds some of them
@@ -167,4 +170,6 @@ pub(crate) fn find_all<'a>(
 #[derive(Debug)]
 pub(crate) struct Held {
     parent: Arc<HoldLink>,
+    /// The turn of the parent.
+    turn: Option<Arc<Turn>>,
 }

@@ -16,11 +16,19 @@ pub(crate) struct Turns {
 #[derive(Debug)]
 pub(crate) struct Turn {
     permit: Option<OwnedSemaphorePermit>,
+    /// The turn of the call around this one.
+    around: Option<Arc<Turn>>,
 }
 
 impl Turn {
     fn new(permit: OwnedSemaphorePermit) -> Self {
-        Self { permit: Some(permit) }
+        Self { permit: Some(permit), around: None }
+    }
+
+    /// A turn of a call inside of another one, whose turn lasts for as long as this one.
+    pub(crate) fn inside(mut self, around: Option<Arc<Self>>) -> Arc<Self> {
+        self.around = around;
+        Arc::new(self)
     }
 }
 

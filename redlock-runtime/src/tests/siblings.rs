@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::fake::fake;
 use crate::client::Redlock;
@@ -241,6 +241,58 @@ async fn a_lease_of_a_call_that_is_over_has_its_turn_like_any_other() {
         tokio::spawn(lease.scope(task)).await.unwrap()
     };
     assert!(!redlock.lock("k").run(inside).await.unwrap(), "two siblings side by side");
+}
+
+/// Whether those inside of it have begun when it ends, wait for their turn, or begin afterwards.
+#[tokio::test(start_paused = true)]
+async fn the_turn_of_a_call_lasts_for_as_long_as_calls_inside_of_it() {
+    for (is_cut, inside) in [(false, 1), (true, 1), (false, 2), (true, 2)] {
+        let (redlock, _fake) = fake();
+        let (stock, mut tasks) = (Stock::default(), Vec::new());
+        let spawn = |pause| {
+            let (stock, redlock) = (stock.clone(), redlock.clone());
+            let sells = async move {
+                tokio::time::sleep(pause).await;
+                stock.sell(&redlock).await
+            };
+            tokio::spawn(Lease::current().unwrap().scope(sells))
+        };
+        let outer = async {
+            let first = redlock.lock("k").run(async {
+                tasks.extend((0..inside).map(|_| spawn(Duration::ZERO)));
+                tasks.push(spawn(SECOND * 3 / 4));
+                tokio::time::sleep(SECOND / 2).await;
+                if is_cut {
+                    std::future::pending::<()>().await;
+                }
+            });
+            assert_eq!(timeout(SECOND * 2 / 3, first).await.is_err(), is_cut);
+            stock.sell(&redlock).await.unwrap();
+            for task in tasks {
+                task.await.unwrap().unwrap();
+            }
+        };
+        redlock.lock("k").run(Box::pin(outer)).await.unwrap();
+        assert_eq!(stock.sold(), inside + 2, "{inside} inside, cut: {is_cut}");
+    }
+}
+
+/// It has the turn of that call; what it calls itself does not wait for it.
+#[tokio::test(start_paused = true)]
+async fn a_guard_may_outlive_the_call_that_it_is_inside_of() {
+    let (redlock, _fake) = fake();
+    let again = || redlock.lock("k").wait(Wait::Never);
+    let inside = async {
+        let guard = again().run(again().acquire()).await.unwrap().unwrap();
+        assert!(again().try_acquire().await.unwrap().is_none());
+        guard.protect(again().run(async {})).await.unwrap().unwrap();
+        let far = again();
+        let task = async move { far.run(async {}).await };
+        tokio::spawn(guard.lease().scope(task)).await.unwrap().unwrap();
+        drop(guard);
+        assert!(again().try_acquire().await.unwrap().is_some());
+    };
+    redlock.lock("k").run(Box::pin(inside)).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

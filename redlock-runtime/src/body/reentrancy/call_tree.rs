@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{HoldLink, ReentrantCall, Relation};
-use crate::hold::Turns;
+use crate::hold::{Turn, Turns};
 
 impl HoldLink {
     /// The call to which this link belongs. It names no link between them: a lease that is passed
@@ -35,11 +35,17 @@ impl HoldLink {
         std::iter::successors(Some(self), |link| Some(&link.reentry()?.parent))
     }
 
-    /// The innermost of these that is under way, with all those around it. `None`: this one.
-    pub(super) fn live_parent(self: &Arc<Self>) -> Option<&Arc<Self>> {
-        let is_over = |call: &&ReentrantCall| call.is_over.load(Ordering::Acquire);
-        let outermost = self.calls().filter_map(|link| link.reentry()).filter(is_over).last();
-        outermost.map(|over| &over.parent)
+    /// The innermost of these that is under way, and its turn. The call that took the lock needs
+    /// none.
+    pub(super) fn under_way(self: &Arc<Self>) -> (&Arc<Self>, Option<Arc<Turn>>) {
+        let mut link = self;
+        while let Some(call) = link.reentry() {
+            if let Some(turn) = call.turn() {
+                return (link, Some(turn));
+            }
+            link = &call.parent;
+        }
+        (link, None)
     }
 
     /// `None`: the call that took the lock.
@@ -53,6 +59,13 @@ impl HoldLink {
 
     pub(super) fn children(&self) -> &Turns {
         self.reentry().map_or(&self.hold.turns, |call| &call.children)
+    }
+}
+
+impl ReentrantCall {
+    /// Its turn. `None`: the call is over, also while calls inside of it go on.
+    fn turn(&self) -> Option<Arc<Turn>> {
+        if self.is_over.load(Ordering::Acquire) { None } else { self.turn.upgrade() }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::options::Wait;
 #[derive(Debug)]
 pub(crate) struct Reentry {
     link: Arc<HoldLink>,
-    _turn: Turn,
+    _turn: Arc<Turn>,
 }
 
 /// A call that waits until its siblings are done.
@@ -46,7 +46,7 @@ impl Reentry {
 }
 
 impl Drop for Reentry {
-    /// Before its turn ends.
+    /// Before it lets go of its turn.
     fn drop(&mut self) {
         if let Some(call) = self.link.reentry() {
             call.is_over.store(true, Ordering::Release);
@@ -69,8 +69,10 @@ impl Held {
         self.parent.children().try_take().map(|turn| self.reenter(turn))
     }
 
-    /// Re-enters once the siblings that came before are done. The timer runs on the executor, so
-    /// that neither a sibling that is not polled nor a caller without timers prolongs the wait.
+    /// Re-enters once the siblings that came before are done. The turn of the parent lasts
+    /// meanwhile, also after the parent's own end: the call comes before the siblings of the
+    /// parent. The timer runs on the executor, so that neither a sibling that is not polled nor a
+    /// caller without timers prolongs the wait.
     pub(crate) fn wait_for_turn(self, engine: &Arc<Engine>, wait: Wait, key: &str) -> Entering {
         let (engine, key) = (Arc::clone(engine), key.to_owned());
         Entering(Box::pin(tokio::task::unconstrained(async move {
@@ -102,9 +104,11 @@ impl Held {
 
     fn reenter(&self, turn: Turn) -> Reentry {
         let hold = Arc::clone(&self.parent.hold);
+        let turn = turn.inside(self.turn.clone());
         let call = ReentrantCall {
             parent: Arc::clone(self.parent.base()),
             children: Turns::default(),
+            turn: Arc::downgrade(&turn),
             is_over: AtomicBool::new(false),
         };
         Reentry { link: Arc::new(HoldLink { hold, call: Relation::Reentry(call) }), _turn: turn }
