@@ -265,7 +265,7 @@ impl LockRequest {
     /// [`LockError::Config`], [`LockError::ShuttingDown`] once
     /// [`shutdown`](crate::Redlock::shutdown) was called; [`LockError::TurnTaken`] when this task
     /// holds the lock, and another call inside of that hold was not done within `wait`, or
-    /// [`LockError::Lost`] when that hold ended meanwhile; [`LockError::AlreadyHeld`] when this
+    /// [`LockError::Lost`] when that hold has ended; [`LockError::AlreadyHeld`] when this
     /// task holds some of several keys, but not all, or holds the lock in a form inside of which
     /// this one cannot run: a read lock, or fewer permits. [`LockError::ExpireTooShort`] when the
     /// answers took longer than the lease, [`LockError::ForkedProcess`] in a child of the process
@@ -297,6 +297,8 @@ impl LockRequest {
                 Some(reentry) => reentry,
                 None => held.wait_for_turn(engine, policy.wait(), key.name()).await?,
             };
+            // Nothing may have noticed yet that the time of the lease is up.
+            reentry.link().hold().check()?;
             return Ok(LockGuard::reentered(reentry, self.label));
         }
         let shutdowns = self.shutdowns.unwrap_or_else(|| engine.shutdowns().begun());

@@ -1,6 +1,7 @@
 //! Nested calls, and what they must not take for the lock that they hold.
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Waker};
@@ -13,6 +14,7 @@ use super::fake::{Fake, client, client_at, fake};
 use crate::client::Redlock;
 use crate::guard::LockGuard;
 use crate::lease::Lease;
+use crate::options::Wait;
 use crate::state::{LostReason, Released};
 
 const MOMENT: Duration = Duration::from_millis(1);
@@ -168,4 +170,20 @@ async fn a_guard_that_re_entered_says_whether_the_lock_was_lost() {
     let inner = reentered(&outer).await;
     assert_eq!(outer.lost().await, LostReason::RenewalLimit);
     assert_eq!(inner.release().await.unwrap(), Released::Expired);
+}
+
+/// As in a process that was frozen past its lease, before anything else has run.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_over_by_the_clock_is_not_re_entered() {
+    for wait in [Wait::Never, Wait::Forever] {
+        let (redlock, _fake) = fake();
+        let outer = redlock.lock("k").max_renew(0).run(async {
+            let mut jump = pin!(tokio::time::advance(60_000 * MOMENT));
+            let polled = poll_fn(|cx| Poll::Ready(jump.as_mut().poll(cx))).await;
+            assert!(polled.is_pending());
+            let again = redlock.lock("k").wait(wait).acquire().await;
+            assert!(again.unwrap_err().is_lost());
+        });
+        outer.await.unwrap();
+    }
 }
