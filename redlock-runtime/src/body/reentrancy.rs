@@ -140,13 +140,16 @@ pub(crate) fn holds() -> Vec<Arc<Hold>> {
 /// The current task's hold of a key of one client, if its lease still holds. `name`: the key
 /// without the client's prefix.
 pub(crate) fn find(client: u64, name: &str) -> Option<Held> {
-    let is_it = |link: &&Arc<HoldLink>| link.hold.client.id == client && link.hold.has_key(name);
+    let is_it = |link: &&Arc<HoldLink>| {
+        let hold = &link.hold;
+        hold.client.id == client && hold.has_key(name) && !hold.is_over()
+    };
     // A body may have begun outside of the calls in which it is polled now.
     let link = with_links(|links| {
         let own = links.iter().rev().map(|(_, link)| link).filter(is_it);
         own.reduce(|inner, outer| if outer.is_inside(inner) { outer } else { inner }).cloned()
     });
-    let link = link.flatten().filter(|link| !link.hold.is_over())?;
+    let link = link.flatten()?;
     let (parent, turn) = link.under_way();
     Some(Held { parent: Arc::clone(parent), turn })
 }

@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::fake::{Fake, client, client_at, fake};
 use crate::client::Redlock;
+use crate::error::LockError;
 use crate::guard::LockGuard;
 use crate::lease::Lease;
 use crate::options::Wait;
@@ -186,4 +187,18 @@ async fn a_lease_that_is_over_by_the_clock_is_not_re_entered() {
         });
         outer.await.unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_scope_of_an_old_lease_does_not_hide_what_the_task_holds() {
+    let (redlock, _fake) = fake();
+    let old = redlock.lock("k").run(async { Lease::current().unwrap() }).await.unwrap();
+    let inside = old.scope(async {
+        let current = redlock.lock("k").wait(Wait::Never).acquire().await.unwrap();
+        assert!(current.fencing_token() > old.fencing_token());
+        drop(current);
+        redlock.lock("k").lead(async |_| {}).await.unwrap_err()
+    });
+    let refused = redlock.lock("k").run(Box::pin(inside)).await.unwrap();
+    assert!(matches!(refused, LockError::AlreadyHeld { .. }), "{refused}");
 }
