@@ -1,5 +1,6 @@
 //! Waits on the thread of a caller without asynchronous code.
 
+use std::cell::Cell;
 use std::pin::pin;
 use std::sync::{Arc, Condvar, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -9,8 +10,37 @@ use tokio::task::coop;
 
 use crate::mutex::Mutex;
 
+thread_local! {
+    /// Whether [`block_on`] waits on this thread.
+    static BLOCKS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Is the current future polled by a thread that blocks until it is done? It may be the only one
+/// that would drive the runtime to which it belongs.
+pub(crate) fn blocks_thread() -> bool {
+    BLOCKS.get()
+}
+
+/// In place while a thread blocks.
+struct Blocking {
+    before: bool,
+}
+
+impl Blocking {
+    fn begin() -> Self {
+        Self { before: BLOCKS.replace(true) }
+    }
+}
+
+impl Drop for Blocking {
+    fn drop(&mut self) {
+        BLOCKS.set(self.before);
+    }
+}
+
 /// Blocks the current thread until `future` is done.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let _blocking = Blocking::begin();
     let signal = Arc::new(WakeSignal::default());
     let waker = Waker::from(Arc::clone(&signal));
     let mut future = pin!(future);

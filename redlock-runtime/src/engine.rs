@@ -18,6 +18,7 @@ use super::report::Reports;
 use super::shield::tell;
 use super::{background_thread, process};
 use crate::backend::{BackgroundWork, FifoQueue, LockBackend};
+use crate::blocking::blocks_thread;
 use crate::error::LockError;
 use crate::hold::{Hold, HoldingClient, Scheduler};
 use crate::key::LockKey;
@@ -215,9 +216,11 @@ impl Engine {
     }
 
     /// The quickest route to the backend that can be awaited here, if there is one. Otherwise the
-    /// backend is reached from the [`executor`](Self::executor) only.
+    /// backend is reached from the [`executor`](Self::executor) only. A thread that blocks may be
+    /// the one that drives its runtime, and the connections of that would stand still.
     pub(crate) fn route(&self) -> Option<Arc<dyn LockBackend>> {
         match self.place {
+            Placement::BackgroundThread(_) if blocks_thread() => None,
             Placement::BackgroundThread(_) => {
                 let local = self.backend.abilities().local_connection?;
                 local.local_connection()

@@ -7,9 +7,11 @@ use std::thread;
 use std::time::Instant;
 
 use redlock::{LockError, LockGuard, LostReason, Redlock, Released, Wait};
+use tokio::runtime::Builder;
 use tokio::task::{block_in_place, spawn_blocking};
 
 use crate::fault_kit::{LONG, NOISE, client, nothing_left};
+use crate::local_connections::MANY;
 use crate::support::{Process, Server, block_thread, eventually, ms, secs, unique_prefix, within};
 
 /// Runs `work` on a thread that no runtime knows, and waits for its result.
@@ -231,6 +233,25 @@ async fn a_frozen_server_does_not_block_a_thread_for_ever() {
     assert!(start.elapsed() < ms(300) + NOISE);
     server.thaw();
     nothing_left(&server.raw(), &prefix, NOISE).await;
+}
+
+/// The runtime has a connection of its own, which nobody drives meanwhile.
+#[test]
+fn a_thread_that_only_entered_a_runtime_does_not_wait_for_it() {
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let redlock = runtime.block_on(async {
+        let builder = Redlock::builder().url(Server::shared().await.url()).reply_timeout(LONG);
+        let redlock = builder.prefix(unique_prefix()).build().await.unwrap();
+        for _ in 0..MANY {
+            redlock.lock("warm").run(async {}).await.unwrap();
+        }
+        redlock
+    });
+    let _entered = runtime.enter();
+    let guard = redlock.lock("k").try_acquire_blocking().unwrap().expect("it is free");
+    assert_eq!(guard.release_blocking(), Ok(Released::Released));
+    let several = redlock.lock_all(["k", "l"]).wait(LONG).acquire_blocking().unwrap();
+    assert_eq!(several.release_blocking(), Ok(Released::Released));
 }
 
 /// A child of a fork is told so; it does not wait for threads that it does not have.

@@ -98,8 +98,7 @@ impl LockRequest {
 
 impl LockGuard {
     /// As [`release`](Self::release), for a thread without asynchronous code: blocks it until Redis
-    /// has answered, for at most `reply_timeout`, or twice that over a connection of the runtime to
-    /// which the thread belongs.
+    /// has answered, for at most `reply_timeout`.
     ///
     /// # Errors
     /// As [`release`](Self::release), and [`LockError::InTask`] in a task of tokio: the lock is

@@ -11,6 +11,7 @@ use super::fake::{Fate, client, client_at};
 use super::server::Server;
 use crate::acquire::{Order, start};
 use crate::backend::LockBackend;
+use crate::blocking::block_on;
 use crate::client::Redlock;
 use crate::error::NodeErrorKind;
 use crate::handoff::Ownership;
@@ -74,6 +75,19 @@ fn a_release_in_the_background_has_left_when_it_returns() {
     });
     settled(&redlock);
     assert_eq!((server.take_verbs(), server.owner("k")), (Vec::new(), None));
+}
+
+/// It may be the only one that would drive it.
+#[test]
+fn a_thread_that_blocks_takes_no_connection_of_its_runtime() {
+    let runtime = runtime();
+    let (_server, redlock, ownership) = on_a_local_connection(&runtime);
+    let _entered = runtime.enter();
+    let has_route = || redlock.engine().route().is_some();
+    let nested = || block_on(async { block_on(async { has_route() }) || has_route() });
+    assert_eq!((has_route(), nested(), has_route()), (true, false, true));
+    assert_eq!(block_on(ownership.release()).unwrap().unwrap(), Released::Released);
+    assert!(redlock.lock("k").try_acquire_blocking().unwrap().is_some());
 }
 
 /// The caller blocks its runtime, and with it the connection that it waits for.
