@@ -5,10 +5,12 @@
 //! release was answered, or a call that was cancelled while it acquired. A release never blocks;
 //! the end of its thread does, and so does the end of the thread on which a client was made, which
 //! is usually `main`. These ends wait while one answer follows another: for [`QUIET`] at most
-//! without any, and for [`LONGEST`] in all.
+//! without any, and for [`LONGEST`] in all. What thread-locals let go of afterwards is waited for
+//! in the same way.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, MutexGuard, PoisonError};
+use std::thread::LocalKey;
 use std::time::{Duration, Instant};
 
 use super::process;
@@ -28,7 +30,18 @@ static UNSENT: PerProcess<Departures> = PerProcess::new();
 
 thread_local! {
     static AT_THREAD_END: AtThreadEnd = const { AtThreadEnd };
+    // A thread-local of the program that was used before `AT_THREAD_END` is dropped after it, and
+    // may own a guard, or a runtime whose tasks do. When it lets go of them, the next of these is
+    // used for the first time, which is dropped right after it. Each such thread-local takes one;
+    // a fifth is not waited for.
+    static AFTER_ONE: AtThreadEnd = const { AtThreadEnd };
+    static AFTER_TWO: AtThreadEnd = const { AtThreadEnd };
+    static AFTER_THREE: AtThreadEnd = const { AtThreadEnd };
+    static AFTER_FOUR: AtThreadEnd = const { AtThreadEnd };
 }
+
+static AFTERWARDS: [&LocalKey<AtThreadEnd>; 4] =
+    [&AFTER_ONE, &AFTER_TWO, &AFTER_THREE, &AFTER_FOUR];
 
 struct AtThreadEnd;
 
@@ -48,8 +61,15 @@ fn here() -> Result<&'static Departures, LockError> {
 
 /// From here on the end of this thread waits for unsent work.
 pub(crate) fn attend_end() {
-    // An error means that this thread is ending already.
-    let _ = AT_THREAD_END.try_with(|_| ());
+    // An error means that this thread is ending already, and has waited once.
+    if AT_THREAD_END.try_with(|_| ()).is_err() {
+        attend_rest_of_end();
+    }
+}
+
+#[cold]
+fn attend_rest_of_end() {
+    let _ = AFTERWARDS.iter().any(|end| end.try_with(|_| ()).is_ok());
 }
 
 /// Does a thread that ends wait for unsent work?
@@ -160,7 +180,9 @@ impl Departures {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::OnceCell;
     use std::sync::LazyLock;
+    use std::sync::mpsc::{Sender, channel};
 
     use super::*;
 
@@ -211,6 +233,34 @@ mod tests {
         }
         assert!(thread.join().unwrap());
         drop(open);
+    }
+
+    /// Gives work away when the locals of its thread are dropped.
+    struct LetsGoLate(Sender<Unsent>);
+
+    impl Drop for LetsGoLate {
+        fn drop(&mut self) {
+            self.0.send(Unsent::here()).unwrap();
+        }
+    }
+
+    /// What is used first is dropped last.
+    #[test]
+    fn what_the_locals_of_a_thread_let_go_of_is_waited_for() {
+        thread_local! {
+            static FIRST: OnceCell<LetsGoLate> = const { OnceCell::new() };
+            static SECOND: OnceCell<LetsGoLate> = const { OnceCell::new() };
+        }
+        let (start, (sender, late)) = (Instant::now(), channel());
+        let thread = std::thread::spawn(move || {
+            for local in [&FIRST, &SECOND] {
+                local.with(|local| _ = local.set(LetsGoLate(sender.clone())));
+            }
+            attend_end();
+        });
+        thread.join().unwrap();
+        assert!(start.elapsed() >= 2 * QUIET);
+        assert_eq!(late.iter().count(), 2);
     }
 
     #[test]

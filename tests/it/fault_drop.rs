@@ -145,6 +145,13 @@ async fn as_the_last_thing_a_process_does() {
     children_leave_nothing("end-and-drop", Exit::Code(0)).await;
 }
 
+/// By a local of the thread that is dropped last of all.
+#[tokio::test]
+async fn behind_the_last_thing_a_process_does() {
+    children_leave_nothing("end-with-a-local-guard", Exit::Code(0)).await;
+    children_leave_nothing("end-with-a-local-runtime", Exit::Code(0)).await;
+}
+
 #[tokio::test]
 async fn in_the_panic_that_ends_a_process() {
     children_leave_nothing("drop-by-panic", Exit::Code(101)).await;

@@ -1,11 +1,13 @@
 //! What the child processes of the fault tests do.
 
+use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use redlock::{LockError, LockGuard, Redlock};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::fault_kit::Steps;
 use crate::fault_store::{Store, turn};
@@ -14,8 +16,11 @@ use crate::support::{Raw, block_thread, time_passes};
 
 /// On one thread, as small programs are.
 fn block_on<F: Future>(future: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(future)
+    new_runtime().block_on(future)
+}
+
+fn new_runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
 /// url, prefix, key, expire in ms
@@ -44,6 +49,30 @@ pub fn drop_and_end(args: &Args) {
 pub fn end_and_drop(args: &Args) {
     let guard = block_on(acquire(args));
     drop(guard);
+}
+
+thread_local! {
+    // They are used before the client is made, so they are dropped after what the library has at
+    // the end of the thread.
+    static GUARD: RefCell<Option<LockGuard>> = const { RefCell::new(None) };
+    static RUNTIME: OnceCell<Runtime> = const { OnceCell::new() };
+}
+
+/// Leaves a guard to the end of its thread.
+pub fn end_with_a_local_guard(args: &Args) {
+    GUARD.with_borrow_mut(|guard| *guard = Some(block_on(acquire(args))));
+}
+
+/// Leaves a task that holds the lock to the end of its thread.
+pub fn end_with_a_local_runtime(args: &Args) {
+    RUNTIME.with(|runtime| {
+        let runtime = runtime.get_or_init(new_runtime);
+        let guard = runtime.block_on(acquire(args));
+        runtime.spawn(async move {
+            std::future::pending::<()>().await;
+            drop(guard);
+        });
+    });
 }
 
 /// Panics with a guard in its hands.

@@ -33,6 +33,8 @@ fn roles() -> &'static [(&'static str, Role)] {
         ("hold", fault_roles::hold),
         ("drop-and-end", fault_roles::drop_and_end),
         ("end-and-drop", fault_roles::end_and_drop),
+        ("end-with-a-local-guard", fault_roles::end_with_a_local_guard),
+        ("end-with-a-local-runtime", fault_roles::end_with_a_local_runtime),
         ("drop-by-panic", fault_roles::drop_by_panic),
         ("exit-while-holding", fault_roles::exit_while_holding),
         ("increment", fault_roles::increment),
