@@ -10,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::oneshot;
 use tokio::task::coop::unconstrained;
 
+use super::attempt::LAST_ATTEMPT;
 use super::direct_attempt::{DirectAttempt, DirectOutcome};
 use super::observed::{Observed, Span};
 use super::order::{Acquisition, Order};
@@ -159,7 +160,7 @@ async fn wait(
         None => enter(engine, queue, *terms, end, None)?,
         Some(guard) => {
             let attempt = DirectAttempt { queue, guard: Some(guard), terms: *terms, begun };
-            let within = engine.reply_timeout.min(end.since(begun).max(waiting::LAST_ATTEMPT));
+            let within = engine.reply_timeout.min(end.plus(LAST_ATTEMPT).since(begun));
             let claim = order.claim(engine, terms);
             match attempt.make(engine, &claim, within).await? {
                 DirectOutcome::Granted(ownership) => return Ok(ownership),
@@ -208,7 +209,9 @@ fn enter(
     };
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let (reply, answer) = oneshot::channel();
-    let waiter = Waiter::new(id, terms, end, reply);
+    let mut waiter = Waiter::new(id, terms, end, reply);
+    let answer_to_caller = observed.as_ref().and_then(Observed::answer);
+    waiter.refused = answer_to_caller.map(|answer| (answer, engine.clock().now()));
     let needs_poller = queue.enter(waiter, u32::from(observed.is_some()));
     let handle = WaitHandle::new(engine, queue.another(), id, answer, count);
     if needs_poller {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::attempt::Unanswered;
-use super::observed::{Busy, Observed, Span};
+use super::observed::{Observed, Span};
 use super::order::Acquisition;
-use crate::backend::{AcquireAll, AllAcquired, Claim, Fault, FencingTokens, LockBackend};
+use crate::backend::{AcquireAll, AllAcquired, Busy, Claim, Fault, FencingTokens, LockBackend};
 use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::handoff::{Begin, hold_together};

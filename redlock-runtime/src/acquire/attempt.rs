@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::observed::Busy;
-use crate::backend::{Acquired, Claim, Fault, LockBackend};
+use crate::backend::{Acquired, Busy, Claim, Fault, LockBackend};
 use crate::engine::Engine;
 use crate::hold::{ConfirmedLease, Tenure};
 use crate::{release, telemetry};
 
-/// How much later than the end of `wait` the last attempt of a caller may end.
+/// How much later than the end of its `wait` a call may end: so long it waits for the answer to its
+/// last attempt.
 pub(super) const LAST_ATTEMPT: Duration = Duration::from_millis(250);
 
 /// Why an attempt was not granted the lock.

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use crate::backend::Fault;
+use crate::backend::{Busy, Fault};
 use crate::backoff;
 use crate::clock::Moment;
 use crate::error::{LockError, NodeError, NodeErrorKind};
@@ -35,22 +35,6 @@ pub(crate) struct Observed {
     too_late: Option<(Duration, Duration)>,
 }
 
-/// An answer that another owner has the lock, or may have it.
-#[derive(Debug, Clone)]
-pub(crate) struct Busy {
-    pub(crate) holder: String,
-    pub(crate) free_in: Option<Duration>,
-    /// Several competed at once, and none is known to have enough votes.
-    pub(crate) is_split: bool,
-}
-
-impl Busy {
-    /// The answer of a server that decides alone.
-    pub(crate) fn decided(holder: String, free_in: Option<Duration>) -> Self {
-        Self { holder, free_in, is_split: false }
-    }
-}
-
 /// From the beginning of a call until now.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
@@ -73,6 +57,12 @@ impl Observed {
         *self = Self { holder, holder_since, free_in, ends, is_split, was_held, ..Self::default() };
     }
 
+    /// The last answer, if it was that another owner has the lock.
+    pub(crate) fn answer(&self) -> Option<Busy> {
+        let (free_in, is_split) = (self.free_in, self.is_split);
+        self.holder.clone().map(|holder| Busy { holder, free_in, is_split })
+    }
+
     /// What the last attempt showed, in the light of those before it.
     pub(crate) fn after(mut self, mut before: Self, now: Moment) -> Self {
         let Some(holder) = self.holder.take() else { return self };
@@ -87,10 +77,14 @@ impl Observed {
         *self = Self { fault: Some(fault), failures, failing_since, was_held, ..Self::default() };
     }
 
-    /// The lock was granted: what has failed before is over.
+    /// The lock was granted: what was observed before is over.
     pub(crate) fn granted(&mut self) {
-        (self.fault, self.failures, self.failing_since) = (None, 0, None);
-        (self.is_split, self.was_held) = (false, true);
+        *self = Self { was_held: true, ..Self::default() };
+    }
+
+    /// Was the last answer a grant, which no caller has yet?
+    pub(crate) fn is_granted(&self) -> bool {
+        self.was_held && self.holder.is_none() && self.fault.is_none() && self.too_late.is_none()
     }
 
     /// When a call that began at `started` gives up, if nothing is answered until then. `limit`:

@@ -37,7 +37,7 @@ pub(crate) use lock_backend::{
 };
 pub(crate) use memory::Memory;
 pub use memory::MemoryStore;
-pub(crate) use outcome::{Acquired, Fault, Found, Reply};
+pub(crate) use outcome::{Acquired, Busy, Fault, Found, Reply};
 #[cfg(test)]
 pub(crate) use quorum::{Member, NodeAdmission};
 pub(crate) use quorum::{Quorum, RestartGuard, Rules, majority};

@@ -48,6 +48,22 @@ impl Acquired {
     }
 }
 
+/// An answer that another owner has the lock, or may have it.
+#[derive(Debug, Clone)]
+pub(crate) struct Busy {
+    pub(crate) holder: String,
+    pub(crate) free_in: Option<Duration>,
+    /// Several competed at once, and none is known to have enough votes.
+    pub(crate) is_split: bool,
+}
+
+impl Busy {
+    /// The answer of a server that decides alone.
+    pub(crate) fn decided(holder: String, free_in: Option<Duration>) -> Self {
+        Self { holder, free_in, is_split: false }
+    }
+}
+
 /// Which owner a renewal or a release found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {

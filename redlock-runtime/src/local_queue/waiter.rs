@@ -2,6 +2,7 @@
 
 use tokio::sync::oneshot;
 
+use crate::backend::Busy;
 use crate::clock::Moment;
 use crate::error::LockError;
 use crate::hold::{Granted, Terms};
@@ -18,6 +19,8 @@ pub(crate) struct Waiter {
     end: Moment,
     /// How many attempts the poller had made when the caller came, less the caller's own.
     pub(crate) attempts_before: u32,
+    /// That another owner has the lock, as the caller was told at this moment, by itself.
+    pub(crate) refused: Option<(Busy, Moment)>,
     reply: oneshot::Sender<Answer>,
 }
 
@@ -30,7 +33,7 @@ thread_local! {
 impl Waiter {
     /// A caller that waits no longer than until `end`.
     pub(crate) fn new(id: u64, terms: Terms, end: Moment, reply: oneshot::Sender<Answer>) -> Self {
-        Self { id, terms, end, attempts_before: 0, reply }
+        Self { id, terms, end, attempts_before: 0, refused: None, reply }
     }
 
     pub(crate) fn end(&self) -> Moment {

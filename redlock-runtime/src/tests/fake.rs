@@ -30,7 +30,7 @@ pub(super) fn client(backend: Arc<dyn LockBackend>, max_waiters: usize) -> Redlo
 }
 
 /// The same, embedded in the runtime of its callers or served by the background thread.
-pub(super) fn client_at(
+pub(crate) fn client_at(
     backend: Arc<dyn LockBackend>,
     max_waiters: usize,
     is_embedded: bool,

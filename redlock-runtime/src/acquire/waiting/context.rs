@@ -11,6 +11,7 @@ use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::local_queue::{LocalQueue, PollerCount, QueueHandle, QueueState, Waiter};
+use crate::thread_exit::Unsent;
 
 pub(super) struct Context {
     pub(super) engine: Arc<Engine>,
@@ -49,11 +50,10 @@ impl Context {
         self.counted.pollers()
     }
 
-    /// How long an attempt may take: as long as a caller waits for its answer.
+    /// How long a command may take. A caller that waits for less time does not cut it short, which
+    /// would say nothing about the server: the caller leaves, see [`Self::patiently`].
     pub(super) fn within(&self) -> Duration {
-        let now = self.now();
-        let end = self.local_queue().state().first().map_or(now, Waiter::end);
-        self.engine.reply_timeout.min(end.since(now).max(LAST_ATTEMPT))
+        self.engine.reply_timeout
     }
 
     /// Awaits a command, and meanwhile times out waiters that cannot wait for its answer.
@@ -79,27 +79,53 @@ impl Context {
     /// `sent`: when a command left that is not answered yet.
     fn time_out(&self, sent: Option<Moment>) {
         let now = self.now();
+        // The end of a thread waits until the poller has dealt with the answer to the command.
+        let mut unsent = (sent.is_some() && !self.engine.is_embedded()).then(Unsent::here);
         let gone = {
             let mut state = self.local_queue().state();
             let is_hopeless = self.observed.fault.is_some();
             let mut gone = state.waiters.take_overdue(now, |waiter| {
-                let had_its_last = self.asked_at >= waiter.end() || is_hopeless;
+                let last = waiter.end().max(waiter.terms.started);
+                let had_its_last = self.asked_at >= last || is_hopeless;
                 had_its_last || waiter.end().plus(LAST_ATTEMPT) <= now
             });
             while self.outage_ends_wait(&mut state) <= now {
                 gone.extend(state.waiters.pop_front().map(|first| (first, None)));
             }
+            if !gone.is_empty() && state.left.is_none() {
+                state.left = unsent.take();
+            }
             gone
         };
         for (waiter, before) in gone {
-            let is_unasked = self.asked_at < waiter.terms.started && self.observed.fault.is_none();
-            let is_unasked = is_unasked && !self.local_queue().state().is_held_here();
-            match sent.map(|sent| now.since(sent)) {
-                Some(silence) if is_unasked && silence >= LAST_ATTEMPT => {
-                    waiter.answer(Err(self.unanswered(silence)));
-                }
-                _ => self.refuse(waiter, before),
+            let error = self.error_for(&waiter, before, sent.map(|sent| now.since(sent)));
+            waiter.answer(Err(error));
+        }
+    }
+
+    /// The error of a waiter that leaves. `before`: how many callers of this process stand before
+    /// it. `silence`: for how long a command has had no answer.
+    fn error_for(
+        &self,
+        waiter: &Waiter,
+        before: Option<u32>,
+        silence: Option<Duration>,
+    ) -> LockError {
+        let observed = &self.observed;
+        let is_told = observed.fault.is_some() || self.local_queue().state().is_held_here();
+        let is_unasked = !is_told && self.asked_at < waiter.terms.started;
+        if let Some((answer, at)) = waiter.refused.as_ref().filter(|_| is_unasked) {
+            let mut observed = Observed::default();
+            observed.busy(answer.clone(), *at);
+            return self.refusal(&observed, waiter, before);
+        }
+        let is_ours = !is_told && observed.is_granted();
+        match silence {
+            Some(silence) if is_unasked && (silence >= LAST_ATTEMPT || !observed.is_busy()) => {
+                self.unanswered(silence)
             }
+            Some(silence) if is_ours => self.unanswered(silence),
+            _ => self.refusal(observed, waiter, before),
         }
     }
 
@@ -119,12 +145,11 @@ impl Context {
         state.first().map_or(Moment::NEVER, ends)
     }
 
-    /// `before`: how many callers of this process stand before it.
-    fn refuse(&self, waiter: Waiter, before: Option<u32>) {
+    /// The error of a waiter that has not got the lock as this was `observed`.
+    fn refusal(&self, observed: &Observed, waiter: &Waiter, before: Option<u32>) -> LockError {
         let span = Span { started: waiter.terms.started, now: self.now() };
-        let attempts = self.local_queue().attempts_for(&waiter);
-        let error = self.observed.error(&self.local_queue().key, span, attempts, before);
-        waiter.answer(Err(error));
+        let attempts = self.local_queue().attempts_for(waiter);
+        observed.error(&self.local_queue().key, span, attempts, before)
     }
 
     /// An attempt failed. Returns the pause before the next one. If retrying cannot help, the first
@@ -139,10 +164,51 @@ impl Context {
                 state.waiters.pop_front()
             };
             if let Some(waiter) = first {
-                self.refuse(waiter, None);
+                let error = self.refusal(&self.observed, &waiter, None);
+                waiter.answer(Err(error));
             }
             return Duration::ZERO;
         }
         backoff::failed(self.observed.failures, fastrand::f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::hold::Terms;
+    use crate::key::LockKey;
+    use crate::kind::Kind;
+    use crate::tests::fake::{client_at, fake};
+
+    /// Its answer may grant the lock to nobody.
+    #[tokio::test]
+    async fn the_end_of_a_thread_waits_for_a_command_whose_caller_has_timed_out() {
+        let (_, fake) = fake();
+        let redlock = client_at(fake, 100, false);
+        let engine = redlock.engine();
+        let queue = engine.local_queue(&LockKey::new("", "k").unwrap(), Kind::Exclusive);
+        let cx = Context::new(Arc::clone(engine), queue.another(), Observed::default());
+        let terms = Terms {
+            template: "k",
+            expire: Duration::from_secs(30),
+            min_hold: Duration::ZERO,
+            max_renew: None,
+            started: engine.clock().now(),
+            shutdowns: 0,
+        };
+        let (reply, answer) = oneshot::channel();
+        queue.enter(Waiter::new(1, terms, Moment::ZERO, reply), 0);
+        assert!(queue.state().left.is_none());
+        tokio::select! {
+            biased;
+            () = cx.patiently(pending()) => {}
+            ended = answer => assert!(ended.unwrap().is_err_and(|error| error.is_unavailable())),
+        }
+        assert!(queue.state().left.take().is_some());
     }
 }

@@ -7,10 +7,9 @@ use super::context::Context;
 use super::local_holder::LocalHolder;
 use super::poll::{Poll, Polled};
 use super::strategy::Strategy;
-use crate::acquire::observed::Busy;
 use crate::backend::{
-    Claim, Enqueued, Fault, FencingTokens, FifoQueue, Look, MAX_RESERVE, Position, QueueDenial,
-    QueueSignal, Rotated, Subscription,
+    Busy, Claim, Enqueued, Fault, FencingTokens, FifoQueue, Look, MAX_RESERVE, Position,
+    QueueDenial, QueueSignal, Rotated, Subscription,
 };
 use crate::backoff;
 use crate::clock::Moment;

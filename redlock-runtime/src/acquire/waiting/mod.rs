@@ -11,5 +11,4 @@ mod poller;
 mod release_hint;
 mod strategy;
 
-pub(super) use super::attempt::LAST_ATTEMPT;
 pub(super) use poller::start_poller;

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::commands::{Deadline, ScriptCall, by_kind, exclusive, no_undo, send_script};
 use super::connection::{Loan, Source};
 use super::route::Route;
@@ -32,12 +30,13 @@ impl<S: Source> FifoQueue for Route<S> {
         within: Duration,
     ) -> Reply<'a, Enqueued> {
         Box::pin(async move {
-            let end = Instant::now() + within;
             let registry = &self.core.registry;
             let channel = registry.channel_within(within).await;
             let call = by_kind::enqueue(claim, reserve, channel);
             let undo = |loan| self.core.undo(self.home.as_ref(), loan, claim, true);
-            let enqueued = send(self, &call, end - Instant::now(), undo).await;
+            // The connection for signals was waited for beside that: a server that is far has not
+            // half of the time only.
+            let enqueued = send(self, &call, within, undo).await;
             if enqueued.as_ref().is_err_and(|fault| fault.is_unknown) {
                 registry.gave_up(claim);
             }
@@ -67,9 +66,9 @@ impl<S: Source> FifoQueue for Route<S> {
         within: Duration,
     ) -> Reply<'a, Rotated> {
         Box::pin(async move {
-            let deadline = Deadline::after(within);
             let (core, home) = (&self.core, self.home.as_ref());
             let channel = core.registry.channel_within(within).await;
+            let deadline = Deadline::after(within);
             let call = exclusive::rotate::call(held, tokens, next, reserve, channel);
             let undo = |loan: Loan<S::Connection>| {
                 core.undo(home, loan.clone(), next, true);
