@@ -12,7 +12,8 @@ pub(crate) const MAX_EXPIRE: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How long to queue for a lock.
 ///
 /// The bound covers everything: the queue of this process, connecting, and the commands. Where
-/// Redis answers, one last attempt is made when the time is up.
+/// Redis answers, one last attempt is made when the time is up. A call ends a quarter of a second
+/// after that at the latest, however many keys it wants.
 ///
 /// ```
 /// use std::time::Duration;

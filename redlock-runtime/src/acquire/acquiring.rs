@@ -93,30 +93,32 @@ async fn acquire(engine: &Arc<Engine>, order: &Order) -> Acquisition {
     nesting::note_order(engine, order.template, [&order.key], wait_limit);
     let call = order.counted();
     let terms = order.terms(started);
-    let granted = acquire_one(engine, order, &terms).await;
+    let granted = acquire_one(engine, order, &terms, order.wait_ends(started)).await;
     call.end(granted.as_ref().map(|ownership| ownership.hold().waited()));
     granted.map_err(|error| nesting::with_holds(engine, wait_limit, error))
 }
 
-/// Acquires the lock for one call, or for one key of a call.
-pub(super) async fn acquire_one(engine: &Arc<Engine>, order: &Order, terms: &Terms) -> Acquisition {
+/// Acquires the lock for one call, or for one key of a call, whose wait is over at `end`.
+pub(super) async fn acquire_one(
+    engine: &Arc<Engine>,
+    order: &Order,
+    terms: &Terms,
+    mut end: Moment,
+) -> Acquisition {
     let mut begun = terms.started;
     loop {
         engine.check_shutdown(terms.shutdowns, order.key.name())?;
         let granted = match order.policy.wait() {
             // Boxed: the futures of callers that wait would be larger.
             Wait::Never => Box::pin(try_once(engine, order, terms, begun)).await,
-            Wait::AtMost(limit) => {
-                // There is time for one more attempt in any case.
-                let end = terms.started.plus(limit).max(begun);
-                wait(engine, order, terms, begun, end).await
-            }
-            Wait::Forever => wait(engine, order, terms, begun, Moment::NEVER).await,
+            Wait::AtMost(_) | Wait::Forever => wait(engine, order, terms, begun, end).await,
         };
         if let Some(outcome) = taken(engine, terms, order.key.name(), granted) {
             return outcome;
         }
         begun = engine.clock().now();
+        // There is time for one more attempt in any case.
+        end = end.max(begun);
     }
 }
 

@@ -9,6 +9,7 @@ use super::order::Acquisition;
 use crate::backend::{AcquireAll, AllAcquired, Busy, Claim, Fault, FencingTokens, LockBackend};
 use crate::clock::Moment;
 use crate::engine::Engine;
+use crate::error::LockError;
 use crate::handoff::{Begin, hold_together};
 use crate::hold::{ConfirmedLease, Tenure, Terms};
 use crate::key::LockKey;
@@ -30,9 +31,23 @@ pub(super) struct AtOnce<'a> {
     pub(super) may_wait: bool,
 }
 
+/// The answer that another owner has one of the keys.
+pub(super) struct Refusal {
+    /// In the order of keys.
+    pub(super) key_index: usize,
+    observed: Observed,
+}
+
+impl Refusal {
+    /// The error of a call that learns nothing else until `span` is over. `key`: that of the index.
+    pub(super) fn error(&self, key: &LockKey, span: Span) -> LockError {
+        self.observed.error(key, span, 1, None)
+    }
+}
+
 impl AtOnce<'_> {
-    /// Acquires all of them over `route`. `None`: they have to be acquired one after another.
-    /// `is_polled`: the caller itself polls this future.
+    /// Acquires all of them over `route`. `Err`: they have to be acquired one after another; with
+    /// the answer, if there was one. `is_polled`: the caller itself polls this future.
     ///
     /// Cancel safe: if the future is dropped, whatever the command acquired is freed in the
     /// background.
@@ -41,15 +56,15 @@ impl AtOnce<'_> {
         route: &dyn LockBackend,
         within: Duration,
         is_polled: bool,
-    ) -> Option<Acquisition> {
-        let ability = route.abilities().acquire_all?;
+    ) -> Result<Acquisition, Option<Refusal>> {
+        let ability = route.abilities().acquire_all.ok_or(None)?;
         let claims: Vec<Claim> = self.keys.iter().map(|key| self.claim(key)).collect();
         if !ability.reaches(&claims) {
-            return None;
+            return Err(None);
         }
         let queues: Vec<QueueHandle> =
             self.keys.iter().map(|key| self.engine.local_queue(key, KIND)).collect();
-        let _attempts = self.go_first(&queues, is_polled)?;
+        let _attempts = self.go_first(&queues, is_polled).ok_or(None)?;
         // Before the command: a release may be answered when the refusal arrives.
         let are_leaving = queues.iter().any(QueueHandle::is_leaving);
         // Counted until the caller has looked for a shutdown. A task that sends the command for its
@@ -68,8 +83,8 @@ impl AtOnce<'_> {
                 let keys = queues.into_iter().zip(claims.into_iter().map(tenure)).collect();
                 let begin = Begin { at: sent, is_taken: is_polled };
                 // A lease that is over already is released; another try follows.
-                let granted = hold_together(self.engine, keys, self.terms, begin).ok()?;
-                return Some(Ok(granted.with_pending(pending)));
+                let granted = hold_together(self.engine, keys, self.terms, begin);
+                return Ok(Ok(granted.map_err(|_| None)?.with_pending(pending)));
             }
             Ok(AllAcquired::Refused { key_index, holder, free_in, was_cut }) => {
                 if was_cut {
@@ -82,22 +97,26 @@ impl AtOnce<'_> {
                 key_index
             }
             // Perhaps not the locks are out of reach, but this command.
-            Err(fault) if !fault.is_unknown => return None,
+            Err(fault) if !fault.is_unknown => return Err(None),
             Err(fault) => {
                 clean_up(self.engine, &claims);
                 if fault.is_final {
-                    return None;
+                    return Err(None);
                 }
                 observed.failed(fault, sent);
                 0
             }
         };
         let (started, now) = (self.terms.started, self.engine.clock().now());
-        let error = observed.error(self.keys[key_index], Span { started, now }, 1, None);
         let is_given_up = now >= observed.gives_up_at(started, self.engine.outage_wait);
         // A release that nobody awaits may have been overtaken. Each key by itself heeds that.
         let is_over = !self.may_wait && !are_leaving;
-        (is_given_up || is_over).then_some(Err(error))
+        let is_busy = observed.is_busy();
+        let refusal = Refusal { key_index, observed };
+        if is_given_up || is_over {
+            return Ok(Err(refusal.error(self.keys[key_index], Span { started, now })));
+        }
+        Err(is_busy.then_some(refusal))
     }
 
     /// Other callers wait meanwhile. `None`: some came before, or a release that is on its way over

@@ -53,6 +53,15 @@ impl Order {
         }
     }
 
+    /// When the wait of a call is over that began at `started`.
+    pub(super) fn wait_ends(&self, started: Moment) -> Moment {
+        match self.policy.wait() {
+            Wait::Never => started,
+            Wait::AtMost(limit) => started.plus(limit),
+            Wait::Forever => Moment::NEVER,
+        }
+    }
+
     pub(super) fn claim(&self, engine: &Engine, terms: &Terms) -> Claim {
         Claim {
             key: self.key.clone(),

@@ -13,20 +13,21 @@ use std::time::Duration;
 
 use super::acquiring::{Acquiring, acquire_one, start, taken};
 use super::agreement::{Failed, agree};
-use super::at_once::AtOnce;
+use super::at_once::{AtOnce, Refusal};
 use super::attempt::LAST_ATTEMPT;
 use super::caller::on_executor;
+use super::observed::Span;
 use super::order::{Acquisition, Order};
 use super::{nesting, not_all};
 use crate::backend::LockBackend;
 use crate::backoff;
 use crate::clock::Moment;
 use crate::engine::Engine;
-use crate::error::LockError;
+use crate::error::{LockError, NodeErrorKind};
 use crate::handoff::{NotGranted, Ownership, join};
 use crate::hold::Terms;
 use crate::key::LockKey;
-use crate::options::{StatedOptions, Wait};
+use crate::options::Wait;
 
 /// Begins to acquire the lock of `order`, and those of `further` with it, in the order of keys. The
 /// future does nothing before its first poll.
@@ -84,12 +85,8 @@ impl SeveralKeys {
         begun: Moment,
     ) -> Self {
         let wait = order.policy.wait();
-        let end = match wait {
-            // There is time for one more attempt in any case.
-            Wait::AtMost(limit) => terms.started.plus(limit).max(begun),
-            Wait::Never => begun,
-            Wait::Forever => Moment::NEVER,
-        };
+        // There is time for one more attempt in any case.
+        let end = order.wait_ends(terms.started).max(begun);
         let keys = std::iter::once(&order.key).chain(further);
         let orders = keys.map(|key| Order { key: key.clone(), ..*order }).collect();
         Self { engine: Arc::clone(engine), orders, terms, wait, end }
@@ -98,18 +95,19 @@ impl SeveralKeys {
     async fn acquire(self: Arc<Self>) -> Acquisition {
         self.engine.check_shutdown(self.terms.shutdowns, self.orders[0].key.name())?;
         let route = self.engine.route();
-        let at_once = match &route {
-            Some(route) => self.at_once(&**route, true).await,
-            None => None,
-        };
-        match at_once {
-            Some(granted) => granted,
-            None => self.on_executor(route.is_some()).await,
+        let Some(route) = route else { return self.on_executor(false, None).await };
+        match self.at_once(&*route, true).await {
+            Ok(granted) => granted,
+            Err(refusal) => self.on_executor(true, refusal).await,
         }
     }
 
-    /// All of them with one command. `None`: they have to be acquired one after another.
-    async fn at_once(&self, route: &dyn LockBackend, is_polled: bool) -> Option<Acquisition> {
+    /// All of them with one command. `Err`: they have to be acquired one after another.
+    async fn at_once(
+        &self,
+        route: &dyn LockBackend,
+        is_polled: bool,
+    ) -> Result<Acquisition, Option<Refusal>> {
         let attempt = AtOnce {
             engine: &self.engine,
             keys: self.orders.iter().map(|order| &order.key).collect(),
@@ -122,21 +120,29 @@ impl SeveralKeys {
     /// How long a command for all keys may take.
     fn within(&self) -> Duration {
         let now = self.engine.clock().now();
-        let left = match self.wait {
-            Wait::AtMost(_) => self.end.since(now).max(LAST_ATTEMPT),
-            Wait::Never | Wait::Forever => Duration::MAX,
-        };
-        left.min(self.engine.reply_timeout)
+        self.ends().since(now).min(self.engine.reply_timeout)
+    }
+
+    /// When the last command of the call ends.
+    fn ends(&self) -> Moment {
+        match self.wait {
+            Wait::AtMost(_) => self.end.plus(LAST_ATTEMPT),
+            Wait::Never | Wait::Forever => Moment::NEVER,
+        }
     }
 
     /// A task acquires the keys, so that a caller that is not polled does not keep some of them
     /// while others could be had. If the caller goes away, the task drops what it has.
-    /// `was_tried`: not with one command again.
-    async fn on_executor(self: &Arc<Self>, was_tried: bool) -> Acquisition {
+    /// `was_tried`: not with one command again, which was answered with `refusal`.
+    async fn on_executor(
+        self: &Arc<Self>,
+        was_tried: bool,
+        refusal: Option<Refusal>,
+    ) -> Acquisition {
         let own = Arc::clone(self);
         let granted = on_executor(&self.engine, "an acquire", |mut reply| async move {
             let granted = {
-                let mut work = pin!(own.in_task(was_tried));
+                let mut work = pin!(own.in_task(was_tried, refusal));
                 poll_fn(|cx| match reply.poll_closed(cx) {
                     Poll::Ready(()) => Poll::Ready(None),
                     Poll::Pending => work.as_mut().poll(cx).map(Some),
@@ -150,11 +156,14 @@ impl SeveralKeys {
         granted.await?
     }
 
-    async fn in_task(&self, was_tried: bool) -> Acquisition {
-        if !was_tried && let Some(granted) = self.at_once(&*self.engine.backend, false).await {
-            return granted;
+    async fn in_task(&self, was_tried: bool, mut refusal: Option<Refusal>) -> Acquisition {
+        if !was_tried {
+            match self.at_once(&*self.engine.backend, false).await {
+                Ok(granted) => return granted,
+                Err(refused) => refusal = refused,
+            }
         }
-        let mut work = pin!(self.one_after_another());
+        let mut work = pin!(self.one_after_another(refusal));
         let mut shutdown = pin!(self.engine.shutdowns().begins_after(self.terms.shutdowns));
         poll_fn(|cx| match work.as_mut().poll(cx) {
             Poll::Pending => shutdown.as_mut().poll(cx).map(|()| Err(self.shutting_down())),
@@ -163,11 +172,11 @@ impl SeveralKeys {
         .await
     }
 
-    async fn one_after_another(&self) -> Acquisition {
+    async fn one_after_another(&self, mut refusal: Option<Refusal>) -> Acquisition {
         let clock = self.engine.clock();
         let mut failures = 0;
         loop {
-            let lost = match self.round().await {
+            let lost = match self.round(refusal.take()).await {
                 Ok(ownership) => return Ok(ownership),
                 Err(Ended::Failed(error)) => return Err(error),
                 Err(Ended::Lost(error)) => error,
@@ -183,12 +192,16 @@ impl SeveralKeys {
         }
     }
 
-    async fn round(&self) -> Result<Ownership, Ended> {
+    /// `refusal`: what the call was told before.
+    async fn round(&self, refusal: Option<Refusal>) -> Result<Ownership, Ended> {
         let mut held = Vec::with_capacity(self.orders.len());
-        for order in &self.orders {
-            let (order, terms) = self.next(order).map_err(Ended::Failed)?;
-            let granted = unless_lost(&held, acquire_one(&self.engine, &order, &terms)).await?;
-            held.push(granted.map_err(|error| Ended::Failed(self.of_call(error)))?);
+        for (key_index, order) in self.orders.iter().enumerate() {
+            let started = self.engine.clock().now();
+            let granted = unless_lost(&held, self.acquire_next(order, started)).await?;
+            // Keys that the call has by now were let go of since.
+            let refusal = refusal.as_ref().filter(|refusal| refusal.key_index >= key_index);
+            let failed = |error| Ended::Failed(self.of_key(error, order, started, refusal));
+            held.push(granted.map_err(failed)?);
         }
         let first = &self.orders[0].key;
         let agreed = agree(&self.engine, &held, || self.within(), self.end);
@@ -207,21 +220,37 @@ impl SeveralKeys {
         })
     }
 
-    /// What the next key is acquired with: what is left of the wait. The renewals of the call are
-    /// counted from when it has all keys.
-    fn next(&self, order: &Order) -> Result<(Order, Terms), LockError> {
-        let now = self.engine.clock().now();
-        let wait = match self.wait {
-            Wait::AtMost(_) if now >= self.end.plus(LAST_ATTEMPT) => {
-                return Err(not_all::too_late(&order.key));
+    /// Acquires the next key in what is left of the wait. The renewals of the call are counted from
+    /// when it has all keys.
+    async fn acquire_next(&self, order: &Order, started: Moment) -> Acquisition {
+        if started >= self.ends() {
+            return Err(not_all::too_late(&order.key));
+        }
+        let terms = Terms { max_renew: None, started, ..self.terms };
+        acquire_one(&self.engine, order, &terms, self.end).await
+    }
+
+    /// The error of a key that was asked for at `started`, as one of the call. If only the end of
+    /// the wait kept an answer from coming, it is what the call was told before: `refusal`.
+    fn of_key(
+        &self,
+        error: LockError,
+        order: &Order,
+        started: Moment,
+        refusal: Option<&Refusal>,
+    ) -> LockError {
+        let is_silence = matches!(&error, LockError::Unavailable { nodes, .. }
+            if nodes.iter().all(|node| node.kind() == NodeErrorKind::NoReply));
+        let was_cut = is_silence && self.ends().since(started) < self.engine.reply_timeout;
+        let error = match refusal {
+            Some(refusal) if was_cut => {
+                let span = Span { started: self.terms.started, now: self.engine.clock().now() };
+                refusal.error(&self.orders[refusal.key_index].key, span)
             }
-            Wait::AtMost(_) => Wait::AtMost(self.end.since(now).max(Duration::from_nanos(1))),
-            other => other,
+            None if was_cut && started >= self.end => not_all::too_late(&order.key),
+            _ => error,
         };
-        let policy =
-            order.policy.with(StatedOptions { wait: Some(wait), ..StatedOptions::NONE })?;
-        let terms = Terms { max_renew: None, started: now, ..self.terms };
-        Ok((Order { key: order.key.clone(), policy, ..*order }, terms))
+        self.of_call(error)
     }
 
     fn shutting_down(&self) -> LockError {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::fake::Fate;
 use super::server::Server;
 use super::several_keys::{EXPIRE, SECOND};
@@ -211,4 +213,50 @@ async fn nobody_is_overtaken_in_this_process() {
     assert!(server.take_verbs().iter().all(|verb| verb != "acquire_all"));
     first.release().await.unwrap();
     drop(several.await.unwrap().unwrap());
+}
+
+/// A call for twelve keys, of which somebody has the last one. Each command takes so long.
+async fn twelve(round_trip: Duration, wait: Duration) -> (LockError, String) {
+    let (server, redlock) = server();
+    let keys: Vec<String> = (10..22).map(|number| format!("k{number}")).collect();
+    let owner = server.set("k21", 60 * SECOND).owner.as_str().to_owned();
+    for verb in ["acquire_all", "acquire", "join", "look", "raise"] {
+        server.next(verb, [Fate::Slow(round_trip); 100]);
+    }
+    let start = Instant::now();
+    let error = redlock.lock_all(&keys).wait(wait).acquire().await.unwrap_err();
+    let late = start.elapsed().saturating_sub(wait);
+    assert!(late <= Duration::from_millis(251), "{late:?}: {error}");
+    (error, owner)
+}
+
+/// There is no time to ask for each of them.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_told_who_has_a_key_is_busy() {
+    for round_trip in [30, 60, 120, 300].map(Duration::from_millis) {
+        for wait in [SECOND / 10, SECOND / 2] {
+            let (error, owner) = twelve(round_trip, wait).await;
+            let LockError::Timeout { key, holder, waited, .. } = &error else { panic!("{error}") };
+            assert_eq!((&**key, holder.as_deref()), ("k21", Some(&*owner)), "{error}");
+            assert!(*waited >= wait, "{error}");
+        }
+    }
+}
+
+/// A key that it was refused at first may be its own by the time that another one is out of reach.
+#[tokio::test(start_paused = true)]
+async fn what_a_call_was_told_of_a_key_that_it_has_by_now_is_not_its_error() {
+    let (server, redlock) = server();
+    let held = server.set("a", EXPIRE);
+    let wait = SECOND / 2;
+    let waiting = tokio::spawn(redlock.lock_all(KEYS).expire(EXPIRE).wait(wait).acquire());
+    tokio::time::sleep(SECOND / 4).await;
+    // The first of them claims the key that is handed over.
+    server.next("acquire", [Fate::Slow(Duration::ZERO)]);
+    for verb in ["acquire", "join"] {
+        server.next(verb, [Fate::LostRequest; 100]);
+    }
+    server.free(&held);
+    let error = waiting.await.unwrap().unwrap_err();
+    assert!(error.is_unavailable() && error.key() == Some("b"), "{error}");
 }

@@ -203,8 +203,8 @@ impl Client {
     }
 }
 
-/// What the last attempts of a wait may add to it: two commands of a quarter of a second each.
-const LATE: Tick = 600;
+/// What the last attempts of a wait may add to it: a quarter of a second, whatever the call asks for.
+const LATE: Tick = 300;
 
 impl Work {
     async fn run(self, hold: &Arc<Hold>) {
