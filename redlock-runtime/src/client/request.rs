@@ -267,7 +267,8 @@ impl LockRequest {
     /// holds the lock, and another call inside of that hold was not done within `wait`, or
     /// [`LockError::Lost`] when that hold has ended; [`LockError::AlreadyHeld`] when this
     /// task holds some of several keys, but not all, or holds the lock in a form inside of which
-    /// this one cannot run: a read lock, or fewer permits. [`LockError::ExpireTooShort`] when the
+    /// this one cannot run: a read lock, a larger number of permits, or a permit where this is none
+    /// and the reverse. [`LockError::ExpireTooShort`] when the
     /// answers took longer than the lease, [`LockError::ForkedProcess`] in a child of the process
     /// that made the client, [`LockError::BackgroundThread`] when that thread cannot be started or
     /// has stopped.

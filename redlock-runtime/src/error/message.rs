@@ -110,8 +110,9 @@ impl LockError {
                 f,
                 "lock `{key}` is already held by this task; waiting for it would be a deadlock. \
                  Take it once, further out, and in its strongest form: the write lock before the \
-                 read lock (`downgrade` makes one of it), the larger number of permits before the \
-                 smaller; or allow re-entry where `reentrant = false` forbids it"
+                 read lock (`downgrade` makes one of it), the smaller number of permits before the \
+                 larger. A permit and a plain or read lock of one key exclude each other: use two \
+                 keys. Or allow re-entry where `reentrant = false` forbids it"
             ),
             Self::InTask { key } => {
                 if key.is_empty() {
