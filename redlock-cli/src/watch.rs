@@ -96,6 +96,11 @@ impl Look {
         self.owners.contains_key(owner) || self.owners.keys().any(is_same)
     }
 
+    /// How many hold the lock: nobody does who has let go of it.
+    fn holders(&self) -> usize {
+        self.owners.keys().filter(|owner| retained_by(owner.text()).is_none()).count()
+    }
+
     fn sole_owner(&self) -> Option<&str> {
         let owners = self.owners.keys().filter(|_| self.kind == Some(Kind::Exclusive));
         owners.map(OwnerValue::text).next()
@@ -186,7 +191,7 @@ fn tell(args: &WatchArgs, event: Event, owner: Option<&str>, look: &Look) -> Res
     if args.json {
         let line = json!({
             "time": time, "key": args.key, "event": event.name(), "owner": owner,
-            "kind": look.kind.map(Kind::name), "holders": look.owners.len(), "waiting": waiting,
+            "kind": look.kind.map(Kind::name), "holders": look.holders(), "waiting": waiting,
         });
         return Ok(say(&format!("{line}\n"))?);
     }
@@ -200,7 +205,7 @@ fn tell(args: &WatchArgs, event: Event, owner: Option<&str>, look: &Look) -> Res
     };
     let owner = owner.map(plain).unwrap_or_default();
     let shared = look.kind.filter(|kind| kind.is_shared());
-    let group = shared.map(|kind| format!("  {}", kind.group(look.owners.len())));
+    let group = shared.map(|kind| format!("  {}", kind.group(look.holders())));
     let group = group.unwrap_or_default();
     let is_told = waiting > 0 || event == Event::Waiting;
     let waiting = if is_told { format!("  waiting: {waiting}") } else { String::new() };

@@ -1,6 +1,6 @@
 //! `ls`, `show`, `watch` and `release` of locks that several share, and of locks that nobody holds.
 
-use fault_kit::{Masters, Server, eventually, unique_prefix};
+use fault_kit::{Masters, Server, eventually, unique_prefix, within};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
@@ -182,7 +182,10 @@ async fn a_retained_lock_is_held_by_nobody() {
     let args = ["watch", &key, "--json", "--interval", "20ms"];
     let mut watch = tool(&server.url(), &args).spawn().unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    assert_eq!(next_event(&mut lines).await, ("retained".to_owned(), owner.into()));
+    let line = within(SOON, lines.next_line()).await.unwrap().unwrap();
+    let event = json(&line);
+    assert_eq!((&event["event"], &event["owner"]), (&"retained".into(), &owner.into()));
+    assert_eq!(event["holders"], 0, "{line}");
     let released = run(server, &["release", "--force", "--yes", &key]).await;
     assert_eq!((released.code, released.stderr.as_str()), (0, ""), "nobody will notice");
     assert_eq!(next_event(&mut lines).await, ("free".to_owned(), owner.into()));
