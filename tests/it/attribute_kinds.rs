@@ -61,6 +61,8 @@ async fn readers_run_beside_each_other_and_never_beside_a_writer() {
     read_now(&redlock).await.unwrap();
     let refused = write_now(&redlock).await.unwrap_err();
     assert!(refused.is_busy() && refused.to_string().contains("held by readers"), "{refused}");
+    let waited = redlock.lock("config").wait(Duration::from_secs(1)).acquire().await.unwrap_err();
+    assert!(waited.to_string().contains("held by 1 reader"), "counted: {waited}");
     reader.release().await.unwrap();
     write_now(&redlock).await.unwrap();
 

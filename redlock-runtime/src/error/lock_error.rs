@@ -67,8 +67,10 @@ pub enum LockError {
         /// How many attempts were made.
         attempts: u32,
         /// The owner that held the lock when it was last observed; of a shared kind what the
-        /// holders are: `3 readers`, `2 permits`. Of N masters the value on one of them, whose last
-        /// six digits may be others than those of [`Lease::owner`](crate::Lease::owner).
+        /// holders are: `3 readers`, `2 permits`; without a number (`readers`) where nobody counted
+        /// them, as for a plain lock that does not wait. Of N masters the value on one of them,
+        /// whose last six digits may be others than those of
+        /// [`Lease::owner`](crate::Lease::owner).
         holder: Option<String>,
         /// That owner is of the client that waited: another call, or a guard, of this process. If
         /// it waits for this call, neither of them goes on.
@@ -133,9 +135,10 @@ pub enum LockError {
 
     /// The task holds this lock already, and would wait for itself. It asked not to re-enter it
     /// (`reentrant = false`); or wants it for itself, to lead; or in a stronger form: to write
-    /// inside of a [read lock](crate::LockRequest::read), to have more
-    /// [permits](crate::LockRequest::permits), to downgrade the lock of an outer call. Or it wants
-    /// others with it ([`lock_all`](crate::Redlock::lock_all)) that its hold does not cover.
+    /// inside of a [read lock](crate::LockRequest::read), to be one of fewer holders of
+    /// [permits](crate::LockRequest::permits), to downgrade the lock of an outer call. Or one of
+    /// the two is a permit and the other is none. Or it wants others with it
+    /// ([`lock_all`](crate::Redlock::lock_all)) that its hold does not cover.
     #[non_exhaustive]
     AlreadyHeld {
         /// The key, without the client's prefix.
