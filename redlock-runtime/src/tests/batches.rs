@@ -122,8 +122,9 @@ impl Pair {
                 && key.ends_with(b":mark:fence")
             {
                 let last: i64 = std::str::from_utf8(text).unwrap().parse().unwrap();
-                let least = u64::try_from((last + 47 * HOUR) / 1000).unwrap();
-                assert!(ends.is_some_and(|ends| ends >= least), "{ends:?} of a mark of {last}");
+                let earliest_end = u64::try_from((last + 47 * HOUR) / 1000).unwrap();
+                let is_long = ends.is_some_and(|ends| ends >= earliest_end);
+                assert!(is_long, "{ends:?} of a mark of {last}");
                 ends = None;
             }
             (key.to_vec(), content, ends)
