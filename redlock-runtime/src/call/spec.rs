@@ -113,8 +113,8 @@ pub fn wait<W: Into<Wait>>(wait: W) -> Wait {
 #[derive(Debug)]
 pub struct Client(Option<Redlock>);
 
-// A future that is built by hand holds its client, where the plain future holds none. A panic of the
-// body leaves nothing half done in a client, which other tasks use, too.
+// A future that is built by hand holds its client, where the plain future holds none. A panic of
+// the body leaves nothing half done in a client, which other tasks use, too.
 impl UnwindSafe for Client {}
 impl RefUnwindSafe for Client {}
 

@@ -203,7 +203,7 @@ impl Client {
     }
 }
 
-/// What the last attempts of a wait may add to it: a quarter of a second, whatever the call asks for.
+/// What the last attempts of a call may add to its wait: a quarter of a second.
 const LATE: Tick = 300;
 
 impl Work {
