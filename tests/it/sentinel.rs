@@ -152,6 +152,47 @@ async fn sentinels_may_be_down_as_long_as_one_answers() {
     assert!(error.to_string().contains("sentinel mymaster"), "{error}");
 }
 
+/// A sentinel that watches this master, and no more of its kind.
+async fn sentinel_of(master: &Server, epoch: u32) -> Server {
+    let builder = Server::builder()
+        .config(&format!("sentinel monitor {MASTER} 127.0.0.1 {} 2", master.port()))
+        .config(&format!("sentinel down-after-milliseconds {MASTER} 60000"))
+        .config(&format!("sentinel config-epoch {MASTER} {epoch}"));
+    builder.sentinel().start().await
+}
+
+/// How many of these clients, each with connections of its own, found the second master.
+async fn found_second(masters: &[Server; 2], sentinels: &[Server], clients: usize) -> usize {
+    let urls = || sentinels.iter().map(Server::url);
+    for n in 0..clients {
+        let redlock = Redlock::builder().sentinel(urls(), MASTER).build().await.unwrap();
+        redlock.lock(format!("k{n}")).wait(secs(20)).run(async {}).await.unwrap();
+    }
+    let found = async |master: &Server| master.raw().keys("*:fence").await.len();
+    assert_eq!(found(&masters[0]).await + found(&masters[1]).await, clients);
+    found(&masters[1]).await
+}
+
+/// It was cut off together with a master that was replaced, and clients reach both sides.
+#[tokio::test]
+async fn a_sentinel_that_has_not_heard_of_a_failover_is_outvoted() {
+    let masters = [Server::start().await, Server::start().await];
+    let stale = sentinel_of(&masters[0], 0).await;
+    let sentinels = [stale, sentinel_of(&masters[1], 1).await, sentinel_of(&masters[1], 1).await];
+    assert_eq!(found_second(&masters, &sentinels, 50).await, 50);
+}
+
+#[tokio::test]
+async fn of_two_sentinels_the_one_counts_that_knows_the_latest_failover() {
+    let masters = [Server::start().await, Server::start().await];
+    for epochs in [[0, 1], [3, 7]] {
+        let [stale, fresh] = [0, 1].map(|at| sentinel_of(&masters[at], epochs[at]));
+        let sentinels = [stale.await, fresh.await];
+        masters[1].raw().cmd(&["FLUSHALL"]).await;
+        assert_eq!(found_second(&masters, &sentinels, 10).await, 10);
+    }
+}
+
 #[tokio::test]
 async fn what_is_no_sentinel_or_no_master_is_told() {
     let set = Sentinels::start_with(secs(60), &[]).await;

@@ -95,7 +95,8 @@ impl<'a, T> Race<'a, T> {
         Self { attempts: attempts.into_iter().collect(), failed: None, refusal: None, weight }
     }
 
-    /// The first success, or an error when all have failed. Cancel safe.
+    /// The first success, or the next one; an error when none is left that may succeed. Cancel
+    /// safe.
     pub(crate) async fn won(&mut self) -> RedisResult<T> {
         std::future::poll_fn(|context| self.step(context)).await
     }
@@ -105,7 +106,10 @@ impl<'a, T> Race<'a, T> {
         while let Some(attempt) = self.attempts.get_mut(at) {
             match attempt.as_mut().poll(context) {
                 Poll::Pending => at += 1,
-                Poll::Ready(Ok(made)) => return Poll::Ready(Ok(made)),
+                Poll::Ready(Ok(made)) => {
+                    drop(self.attempts.swap_remove(at));
+                    return Poll::Ready(Ok(made));
+                }
                 Poll::Ready(Err(error)) => {
                     drop(self.attempts.swap_remove(at));
                     if diagnose("", &error).is_final {

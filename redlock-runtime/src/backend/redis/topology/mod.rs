@@ -10,6 +10,8 @@ mod cluster_health;
 mod heard;
 #[cfg(feature = "cluster")]
 mod last_checks;
+#[cfg(any(feature = "sentinel", feature = "cluster"))]
+mod majority;
 #[cfg(feature = "cluster")]
 pub(crate) mod masters;
 #[cfg(feature = "cluster")]

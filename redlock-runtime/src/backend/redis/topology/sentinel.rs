@@ -1,17 +1,29 @@
-//! The current master, as its sentinels name it.
+//! The current master, as most of its sentinels name it.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::time::Duration;
 
 use deadpool::managed::Manager as _;
 use deadpool_redis::redis::aio::MultiplexedConnection;
 use deadpool_redis::redis::sentinel::SentinelClient;
 use deadpool_redis::redis::{self, Client, ConnectionAddr, ConnectionInfo, RedisResult};
 use deadpool_redis::sentinel::{Pool, SentinelNodeConnectionInfo, SentinelServerType, TlsMode};
+use tokio::time::timeout;
 
+use super::majority;
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
 use crate::backend::redis::connection::source::{NO_LIMIT, Source};
 use crate::backend::redis::connection::{address, unasked};
-use crate::backend::redis::pubsub::{Listener, PubsubStream, broken, mailbox, subscription};
+use crate::backend::redis::pubsub::{
+    Listener, PubsubStream, broken, mailbox, silent, subscription,
+};
 use crate::backend::redis::{NodeOptions, RedisNode};
 use crate::error::LockError;
+use crate::together::together;
+
+/// How long the sentinels may take to say which of them knows of the latest failover.
+const EPOCH: Duration = Duration::from_millis(500);
 
 /// Asks the sentinels anew for every connection.
 pub(crate) enum Sentinels {
@@ -72,16 +84,58 @@ impl Sentinels {
         Ok((name, Self::Each { sentinels, master, login }))
     }
 
-    /// The master, as the first sentinel names it that knows one. `None`: only the caller's own
-    /// pool can find it.
+    /// The master that most sentinels name. One that was cut off may not have heard of a failover,
+    /// and name a master that was replaced. `None`: only the caller's own pool can find it.
     pub(crate) async fn master(&self) -> Option<RedisResult<Client>> {
         let Self::Each { sentinels, master, login } = self else { return None };
-        let attempt = |sentinel: &ConnectionInfo| -> ConnectAttempt<'_, Client> {
-            let asked = ask(sentinel.clone(), master.clone(), login.clone());
-            Box::pin(async move { asked?.async_get_client().await })
+        let attempt = |sentinel| -> ConnectAttempt<'_, Named<'_>> {
+            let asked = ask(ConnectionInfo::clone(sentinel), master.clone(), login.clone());
+            Box::pin(async move { Ok((sentinel, asked?.async_get_client().await?)) })
         };
-        Some(Race::to_servers(sentinels.iter().map(attempt)).won().await)
+        let race = Race::to_servers(sentinels.iter().map(attempt));
+        let is_same = |(_, one): &Named<'_>, (_, other): &Named<'_>| {
+            one.get_connection_info().addr() == other.get_connection_info().addr()
+        };
+        let named = majority::most(race, sentinels.len(), NO_LIMIT, is_same).await;
+        Some(match named {
+            Ok(named) => Ok(latest(named, master).await),
+            Err(error) => Err(error),
+        })
     }
+}
+
+/// A sentinel, and a client of the master that it names, which has said that it is one.
+type Named<'a> = (&'a ConnectionInfo, Client);
+
+/// Of masters that as many sentinels name, the one that the latest failover has made. If the
+/// sentinels do not tell, the one that was named first.
+async fn latest(mut named: Vec<Named<'_>>, master: &str) -> Client {
+    let mut at = 0;
+    if named.len() > 1 {
+        let mut asked: Vec<Pin<Box<dyn Future<Output = RedisResult<u64>> + Send + '_>>> =
+            Vec::new();
+        for (sentinel, _) in &named {
+            let told = timeout(EPOCH, epoch(sentinel, master));
+            asked.push(Box::pin(async { told.await.unwrap_or_else(|_| Err(silent())) }));
+        }
+        let epochs = together(asked).await;
+        let epochs: Vec<_> = epochs.into_iter().map(Result::unwrap_or_default).collect();
+        at = (0..epochs.len()).rev().max_by_key(|at| epochs[*at]).unwrap_or_default();
+    }
+    named.swap_remove(at).1
+}
+
+/// The epoch of the configuration that a sentinel has of this master: each failover has a higher
+/// one.
+async fn epoch(sentinel: &ConnectionInfo, master: &str) -> RedisResult<u64> {
+    let mut connection = Client::open(sentinel.clone())?.get_multiplexed_async_connection().await?;
+    let mut command = redis::cmd("SENTINEL");
+    let masters: Vec<HashMap<String, String>> =
+        command.arg("MASTERS").query_async(&mut connection).await?;
+    let is_it =
+        |found: &&HashMap<String, String>| found.get("name").is_some_and(|name| name == master);
+    let found = masters.iter().find(is_it).and_then(|found| found.get("config-epoch"));
+    Ok(found.and_then(|epoch| epoch.parse().ok()).unwrap_or_default())
 }
 
 impl Source for Sentinels {
