@@ -37,9 +37,13 @@ impl Health {
         Self::new(Vec::new(), 1)
     }
 
-    /// Can every lock be granted now, as far as servers matter? True if the one server is
+    /// Can locks be granted now, as far as this check sees? True if the one server is
     /// [usable](NodeHealth::is_usable), of several masters a quorum of them, and of a cluster each
-    /// master, as each has its part of the keys.
+    /// master, as each has its part of the keys, and all parts have one.
+    ///
+    /// It takes no lock, and does not see what only a lock shows: a server that refuses writes
+    /// (its memory or disk is full, or it misses the replicas of its own `min-replicas-to-write`),
+    /// replicas that are connected and do not confirm, or a user who may not use the keys.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -53,8 +57,9 @@ impl Health {
     }
 
     /// The servers, in the order in which the client was told of them: one for a single server or a
-    /// master that sentinels watch, each master of several and of a cluster. Empty if they could
-    /// not be asked at all: in the child of a fork, or after the background thread has died.
+    /// master that sentinels watch, each master of several and of a cluster; and a cluster itself,
+    /// where some of its slots have no master. Empty if they could not be asked at all: in the
+    /// child of a fork, or after the background thread has died.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -186,8 +191,8 @@ impl NodeHealth {
         self.since
     }
 
-    /// Why the server cannot hold locks now: it does not answer, refuses, is a replica, or has no
-    /// vote because it may have forgotten leases.
+    /// Why the server cannot hold locks now: it does not answer, refuses, is a replica, misses the
+    /// replicas of `min_replicas`, or has no vote because it may have forgotten leases.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

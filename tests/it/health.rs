@@ -167,6 +167,35 @@ fn is_down(health: &Health, master: &str) -> Result<(), String> {
     if is_it && !health.is_available() { Ok(()) } else { Err(health.to_string()) }
 }
 
+/// Its masters answer all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_without_a_master_for_some_slots_is_not_available() {
+    let cluster = Cluster::start_with(secs(60), &[]).await;
+    let redlock = Redlock::builder().cluster(cluster.urls()).build().await.unwrap();
+    until(&redlock, &[true, true, true]).await;
+    for node in cluster.nodes() {
+        node.raw().cmd(&["CLUSTER", "DELSLOTS", "16380", "16381"]).await;
+    }
+    let health = until(&redlock, &[true, true, true, false]).await;
+    assert!(!health.is_available(), "{health}");
+    let error = health.nodes()[3].error().unwrap();
+    assert_eq!(error.kind(), NodeErrorKind::Cluster);
+    assert!(error.to_string().contains("no master has the slots 16380 to 16381"), "{error}");
+}
+
+#[tokio::test]
+async fn a_master_without_the_replicas_that_confirm_a_lock_is_not_available() {
+    let servers = Replicated::start(1).await;
+    let client = async |needed| {
+        let builder = Redlock::builder().url(servers.server(0).url());
+        builder.min_replicas(needed, ms(200)).lazy().build().await.unwrap()
+    };
+    until(&client(1).await, &[true]).await;
+    let health = client(2).await.health().await;
+    assert_eq!(error_of(&health), NodeErrorKind::NoReplicas, "{health}");
+    assert!(health.nodes()[0].is_reachable() && !health.is_available());
+}
+
 /// Requests do not pile up while nobody can serve them.
 #[tokio::test]
 async fn calls_wait_for_a_dead_server_no_longer_than_they_are_told_to() {

@@ -5,9 +5,10 @@ use std::time::Duration;
 use deadpool_redis::redis;
 use tokio::time::{Instant, timeout};
 
-use super::connection::Source;
+use super::connection::{MinReplicas, Source};
 use super::health::info::field;
 use super::health::outages;
+use super::health::startup_check::missing_replicas;
 use super::node_core::NodeCore;
 use super::route::Route;
 use crate::backend::{HealthAnswer, HealthCheck};
@@ -31,8 +32,9 @@ impl<S: Source> HealthCheck for Route<S> {
     }
 }
 
-/// A replica answers as a master does, and refuses every lock. A user who may not run INFO goes
-/// without this check.
+/// A replica answers as a master does, and refuses every lock; a master without the replicas that
+/// have to confirm a lock grants none that counts. A user who may not run INFO goes without this
+/// check.
 async fn objection<S: Source>(core: &NodeCore<S>, within: Duration) -> Option<NodeError> {
     let info = timeout(within, async {
         let mut loan = core.renewals.borrow().await?;
@@ -40,7 +42,13 @@ async fn objection<S: Source>(core: &NodeCore<S>, within: Duration) -> Option<No
         command.query_async::<String>(&mut loan.connection).await
     });
     let info = info.await.ok()?.ok()?;
-    let is_replica = field(&info, "role") == Some("slave");
-    let message = "this server is a replica";
-    is_replica.then(|| NodeError::new(&core.name, NodeErrorKind::ReadOnly, message))
+    if field(&info, "role") == Some("slave") {
+        let message = "this server is a replica";
+        return Some(NodeError::new(&core.name, NodeErrorKind::ReadOnly, message));
+    }
+    let MinReplicas { needed, .. } = core.min_replicas()?;
+    let connected = missing_replicas(&info, needed)?;
+    let message =
+        format!("{connected} replicas are connected, and {needed} have to confirm a lock");
+    Some(NodeError::new(&core.name, NodeErrorKind::NoReplicas, message))
 }

@@ -133,10 +133,15 @@ fn check(node: &str, info: &str) -> Option<NodeError> {
     None
 }
 
+/// How many replicas are connected, if they are fewer than `needed`.
+pub(crate) fn missing_replicas(info: &str, needed: u32) -> Option<u32> {
+    let connected = field(info, "connected_slaves").and_then(|count| count.parse::<u32>().ok());
+    connected.filter(|connected| *connected < needed)
+}
+
 /// Warns where a client asks for more replicas than there are: it would get no lock.
 pub(crate) fn count_replicas(node: &str, info: &str, needed: u32) {
-    let connected = field(info, "connected_slaves").and_then(|count| count.parse::<u32>().ok());
-    if let Some(connected) = connected.filter(|connected| *connected < needed) {
+    if let Some(connected) = missing_replicas(info, needed) {
         tell!(
             warn,
             node,

@@ -11,12 +11,13 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::cluster::{RedisCluster, Shards};
 use super::masters;
+use super::slots::{self, Address, View};
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::{Failure, no_reply};
 use crate::backend::redis::connection::diagnose;
 use crate::backend::redis::pubsub::broken;
 use crate::backend::{HealthAnswer, HealthCheck};
-use crate::error::NodeError;
+use crate::error::{NodeError, NodeErrorKind};
 use crate::health::{Health, NodeHealth};
 use crate::together::together;
 
@@ -25,24 +26,21 @@ impl HealthCheck for RedisCluster {
     fn check_health(&self, within: Duration) -> HealthAnswer<'_> {
         Box::pin(async move {
             let (begun, sent) = (Instant::now(), CLOCK.now());
-            let health = match self.masters(begun, within).await {
-                Ok(masters) => {
+            let health = match self.view(begun, within).await {
+                Ok(View { masters, gap }) => {
+                    let whole = self.judged_as_a_whole(begun, self.covered(gap));
                     let left = within.saturating_sub(begun.elapsed());
                     let checks = masters.into_iter().map(|master| {
                         let check: Pin<Box<dyn Future<Output = NodeHealth> + Send + '_>> =
                             Box::pin(self.check(master, left));
                         check
                     });
-                    let nodes = together(checks.collect()).await;
+                    let mut nodes = together(checks.collect()).await;
+                    nodes.extend(Some(whole).filter(|whole| !whole.is_usable()));
                     let all = nodes.len();
                     Health::new(nodes, all)
                 }
-                Err(error) => {
-                    let name = &self.core().name;
-                    let since = self.checks.learn(name, false);
-                    let took = begun.elapsed();
-                    Health::new(vec![NodeHealth::new(name, took, Err(error), since)], 1)
-                }
+                Err(error) => Health::new(vec![self.judged_as_a_whole(begun, Err(error))], 1),
             };
             // A part of the cluster that is out makes an outage, as it does for commands.
             match health.nodes().iter().find_map(NodeHealth::error) {
@@ -62,16 +60,27 @@ impl HealthCheck for RedisCluster {
 }
 
 impl RedisCluster {
-    /// The masters, as the first server names them that answers.
-    async fn masters(
-        &self,
-        begun: Instant,
-        within: Duration,
-    ) -> Result<Vec<masters::Address>, NodeError> {
+    /// The cluster itself, beside its masters.
+    fn judged_as_a_whole(&self, begun: Instant, found: Result<(), NodeError>) -> NodeHealth {
+        let name = &self.core().name;
+        let since = self.checks.learn(name, found.is_ok());
+        NodeHealth::new(name, begun.elapsed(), found, since)
+    }
+
+    /// The masters refuse the locks of slots that none of them has; all locks, unless they are told
+    /// otherwise (`cluster-require-full-coverage no`).
+    fn covered(&self, gap: Option<(i64, i64)>) -> Result<(), NodeError> {
+        let Some((first, last)) = gap else { return Ok(()) };
+        let message = format!("no master has the slots {first} to {last}");
+        Err(NodeError::new(&self.core().name, NodeErrorKind::Cluster, message))
+    }
+
+    /// The cluster, as most of the servers see it that are named.
+    async fn view(&self, begun: Instant, within: Duration) -> Result<View, NodeError> {
         let name = &self.core().name;
         let asked = timeout_at(begun + within, async {
             if let Shards::Client { seeds, .. } = &self.core().source.inner {
-                return Ok(masters::masters(seeds, &[]).await?.1);
+                return Ok(masters::view(seeds, &[], within / 4).await?.1);
             }
             let mut loan = self.examining.borrow().await?;
             let all = MultipleNodeRoutingInfo::AllNodes;
@@ -79,11 +88,11 @@ impl RedisCluster {
             let command = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
             let slots = loan.connection.inner().route(command, place).await?;
             // A pool does not say which host is meant by servers that do not know their own.
-            let found = masters::parse(&slots, "");
-            if found.is_empty() { Err(broken()) } else { Ok(found) }
+            let found = slots::parse(&slots, "");
+            if found.masters.is_empty() { Err(broken()) } else { Ok(found) }
         });
         match asked.await {
-            Ok(Ok(masters)) => Ok(masters),
+            Ok(Ok(view)) => Ok(view),
             Ok(Err(error)) => Err(diagnose(name, &error).error),
             Err(_) => Err(no_reply(name, "no reply", within, false).error),
         }
@@ -91,7 +100,7 @@ impl RedisCluster {
 
     /// Over a connection of its own where that is possible. The client library serves no other
     /// command while it looks for a master that is silent.
-    async fn check(&self, master: masters::Address, within: Duration) -> NodeHealth {
+    async fn check(&self, master: Address, within: Duration) -> NodeHealth {
         let name = format!("{} ({}:{})", self.core().name, master.0, master.1);
         let begun = Instant::now();
         let asked = timeout(within, async {

@@ -15,7 +15,8 @@ use futures_core::Stream;
 use tokio::time::{Instant, timeout};
 
 use super::heard::Heard;
-use crate::backend::redis::commands::reply::text;
+use super::majority;
+use super::slots::{Address, View, parse};
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
 use crate::backend::redis::pubsub::subscription::{
     HEARTBEAT, Listener, News, PubsubStream, broken, silent,
@@ -26,9 +27,6 @@ use crate::together::together;
 const CONNECT: Duration = Duration::from_secs(1);
 /// The time between two surveys while a master is not listened to, or while one may be new.
 const SOON: Duration = Duration::from_secs(1);
-
-/// The address of a server.
-pub(super) type Address = (String, u16);
 
 /// Subscribes at all masters that answer.
 pub(crate) async fn subscribe(
@@ -190,7 +188,7 @@ async fn survey(
     channel: String,
     known: Vec<(Address, PubSubSink)>,
 ) -> RedisResult<Survey> {
-    let (seed, masters) = masters(&seeds, &known).await?;
+    let (seed, View { masters, .. }) = view(&seeds, &known, CONNECT).await?;
     let mut checks: Vec<Pin<Box<dyn Future<Output = bool> + Send + '_>>> = Vec::new();
     for (_, sink) in &known {
         checks.push(Box::pin(lives(sink.clone(), &channel)));
@@ -215,11 +213,14 @@ async fn survey(
     Ok(found)
 }
 
-/// The masters as the first server names them that answers, and how that server was connected to.
-pub(super) async fn masters(
+/// The cluster as most servers see it, and how the first of these was connected to. A server that
+/// was cut off names masters that were replaced. `patience`: for how long the others are waited
+/// for, at most.
+pub(super) async fn view(
     seeds: &[ConnectionInfo],
     known: &[(Address, PubSubSink)],
-) -> RedisResult<(ConnectionInfo, Vec<Address>)> {
+    patience: Duration,
+) -> RedisResult<(ConnectionInfo, View)> {
     let mut servers = seeds.to_vec();
     if let Some(seed) = seeds.first() {
         for (address, _) in known {
@@ -227,14 +228,17 @@ pub(super) async fn masters(
         }
     }
     // All at once: a silent server must not delay the others.
-    let ask = |server: ConnectionInfo| -> ConnectAttempt<'static, (ConnectionInfo, Vec<Address>)> {
+    let ask = |server: ConnectionInfo| -> ConnectAttempt<'static, (ConnectionInfo, View)> {
         Box::pin(async move {
             let asked = timeout(CONNECT, slots(server.clone())).await;
-            let masters = parse(&asked.unwrap_or_else(|_| Err(silent()))?, host(server.addr()));
-            if masters.is_empty() { Err(broken()) } else { Ok((server, masters)) }
+            let view = parse(&asked.unwrap_or_else(|_| Err(silent()))?, host(server.addr()));
+            if view.masters.is_empty() { Err(broken()) } else { Ok((server, view)) }
         })
     };
-    Race::to_servers(servers.into_iter().map(ask)).won().await
+    let count = servers.len();
+    let race = Race::to_servers(servers.into_iter().map(ask));
+    let is_same = |(_, one): &(_, View), (_, other): &(_, View)| one == other;
+    Ok(majority::most(race, count, patience, is_same).await?.swap_remove(0))
 }
 
 /// A server's answer to CLUSTER SLOTS.
@@ -287,72 +291,10 @@ pub(super) fn host(address: &ConnectionAddr) -> &str {
     }
 }
 
-/// The masters in an answer to CLUSTER SLOTS: `{first slot, last, {host, port, ..}, replicas ..}`
-/// for each range. If a server does not know its host, it is the one that was `asked`. A master
-/// that the server cannot name (`?`) is left out.
-pub(super) fn parse(slots: &Value, asked: &str) -> Vec<Address> {
-    let Value::Array(ranges) = slots else { return Vec::new() };
-    let mut masters: Vec<Address> = Vec::new();
-    for range in ranges {
-        let Value::Array(range) = range else { continue };
-        let Some(Value::Array(master)) = range.get(2) else { continue };
-        let [host, Value::Int(port), ..] = master.as_slice() else { continue };
-        let host = text(host).filter(|host| !is_own(host)).unwrap_or_else(|| asked.to_owned());
-        let Ok(port) = u16::try_from(*port) else { continue };
-        if host == UNKNOWN {
-            continue;
-        }
-        let master = (host, port);
-        if !masters.contains(&master) {
-            masters.push(master);
-        }
-    }
-    masters
-}
-
-/// The host of a server whose address is not known, in an answer to CLUSTER SLOTS.
-const UNKNOWN: &str = "?";
-
-/// Does a server say of itself that it does not know its host?
-fn is_own(host: &str) -> bool {
-    ["", "0.0.0.0", "::"].contains(&host)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::redis::connection::{address, bulk, value};
-
-    fn range(first: u16, host: &str, port: u16) -> String {
-        let replica = format!("*2\r\n{}\r\n:1", bulk("replica"));
-        format!("*4\r\n:{first}\r\n:9\r\n*3\r\n{host}\r\n:{port}\r\n{}\r\n{replica}", bulk("id"))
-    }
-
-    #[test]
-    fn the_masters_stand_first_in_each_range() {
-        let ranges = [range(0, &bulk("a"), 1), range(5, &bulk("b"), 2), range(7, &bulk("a"), 1)]
-            .join("\r\n");
-        let slots = value(&format!("*3\r\n{ranges}")).unwrap();
-        assert_eq!(parse(&slots, "x"), [("a".to_owned(), 1), ("b".to_owned(), 2)]);
-    }
-
-    #[test]
-    fn a_server_that_does_not_know_its_host_is_the_one_that_was_asked() {
-        for unknown in [bulk(""), bulk("0.0.0.0"), bulk("::"), "$-1".to_owned()] {
-            let slots = value(&format!("*1\r\n{}", range(0, &unknown, 7))).unwrap();
-            assert_eq!(parse(&slots, "seed"), [("seed".to_owned(), 7)]);
-        }
-        let ranges = [range(0, &bulk("?"), 7), range(9, &bulk("b"), 2)].join("\r\n");
-        let slots = value(&format!("*2\r\n{ranges}")).unwrap();
-        assert_eq!(parse(&slots, "seed"), [("b".to_owned(), 2)]);
-    }
-
-    #[test]
-    fn what_is_no_answer_names_no_master() {
-        for odd in ["+OK", "*0", "*1\r\n:1", "*1\r\n*2\r\n:1\r\n:2"] {
-            assert!(parse(&value(odd).unwrap(), "x").is_empty(), "{odd}");
-        }
-    }
+    use crate::backend::redis::connection::address;
 
     #[test]
     fn other_servers_are_spoken_to_as_the_seed_is() {
