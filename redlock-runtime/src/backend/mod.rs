@@ -41,7 +41,9 @@ pub(crate) use outcome::{Acquired, Busy, Fault, Found, Reply};
 #[cfg(test)]
 pub(crate) use quorum::{Member, NodeAdmission};
 pub(crate) use quorum::{Quorum, RestartGuard, Rules, majority};
-pub(crate) use quorum_member::{Cause, ClockOffset, FoundersOffer, MemorySince, QuorumMember};
+pub(crate) use quorum_member::{
+    Cause, ClockOffset, FoundersOffer, MemorySince, QuorumMember, process,
+};
 #[cfg(feature = "cluster")]
 pub(crate) use redis::RedisCluster;
 #[cfg(all(feature = "tls", feature = "sentinel"))]

@@ -45,6 +45,11 @@ impl MemorySince {
     }
 }
 
+/// The `run_id` of a process in its name, to which a promotion has added.
+pub(crate) fn process(name: &str) -> &str {
+    name.split_once('/').map_or(name, |(run_id, _)| run_id)
+}
+
 /// Why the memory of a node begins where it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {

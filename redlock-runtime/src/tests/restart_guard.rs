@@ -251,6 +251,19 @@ async fn a_server_under_two_addresses_has_one_vote() {
     assert_eq!(nodes[2].store.owner("k"), None);
 }
 
+/// One of the connections was made before its promotion, and the other one later.
+#[tokio::test]
+async fn a_server_under_two_addresses_is_one_also_after_its_promotion() {
+    let nodes = nodes(3);
+    for (node, run_id) in nodes.iter().zip(["R", "R/history", "R2"]) {
+        started(node, run_id, Duration::ZERO);
+    }
+    let member = |(number, node): (usize, &Arc<Fake>)| Member::new(number, Arc::clone(node) as _);
+    let members: Vec<_> = nodes.iter().enumerate().map(member).collect();
+    let duplicates = members.iter().map(|member| member.twin(&members).is_some());
+    assert_eq!(duplicates.collect::<Vec<_>>(), [false, true, false]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_under_two_addresses_does_not_count_twice_in_renewals() {
     let nodes = group(3).await;

@@ -7,7 +7,7 @@ use super::founders::Seen;
 use super::member::Member;
 use super::other_clocks::OtherClocks;
 use super::restart_guard::{NodeGroup, RestartGuard};
-use crate::backend::{Cause, MemorySince, Witness};
+use crate::backend::{Cause, MemorySince, Witness, process};
 
 impl RestartGuard {
     /// What this client has seen of a node; `None`: it has not met it.
@@ -51,7 +51,6 @@ impl RestartGuard {
     /// The clocks beside that of this process. A server under two addresses has one clock.
     fn clocks_beside(&self, run_id: &str) -> Option<OtherClocks> {
         let NodeGroup { members, quorum } = self.group.get()?;
-        let process = |name: &str| name.split('/').next().map(str::to_owned);
         let now = self.now();
         let clock = |other: &Arc<Member>| {
             let name = other.backend.memory_since()?.run_id;

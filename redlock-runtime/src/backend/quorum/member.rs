@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::founders;
-use crate::backend::{Cause, Fault, MemorySince, QuorumMember};
+use crate::backend::{Cause, Fault, MemorySince, QuorumMember, process};
 use crate::clock::Moment;
 use crate::error::{NodeError, NodeErrorKind};
 use crate::mutex::Mutex;
@@ -72,10 +72,11 @@ impl Member {
     }
 
     /// A fault if its server is that of an earlier one of these `members`. One server has one vote.
-    pub(super) fn twin(&self, members: &[Arc<Self>]) -> Option<Fault> {
+    pub(crate) fn twin(&self, members: &[Arc<Self>]) -> Option<Fault> {
         let own = self.backend.run_id()?;
         let before = &members[..self.number];
-        let first = before.iter().find(|other| other.backend.run_id().as_ref() == Some(&own))?;
+        let is_own = |run_id: Arc<str>| process(&run_id) == process(&own);
+        let first = before.iter().find(|other| other.backend.run_id().is_some_and(is_own))?;
         let message = format!("{} leads to the same server", first.backend.name());
         let node = NodeError::new(self.backend.name(), NodeErrorKind::Duplicate, message);
         Some(Fault { nodes: vec![node], is_unknown: false, is_final: false })
