@@ -119,7 +119,9 @@ async fn the_roll_is_all_that_the_guard_leaves_and_it_ends_by_itself() {
         run_ids.push(master.raw().info("run_id").await);
         assert_eq!(master.raw().keys("*").await, ["lock:nodes:fence"]);
         let life = master.raw().pttl("lock:nodes:fence").await.unwrap();
-        assert!(life > secs(47 * 3600) && life <= secs(48 * 3600), "{life:?}");
+        // It outlives the lease that this client asks for where a call names none.
+        let longest = secs(48 * 3600 + 30);
+        assert!(life > secs(47 * 3600) && life <= longest, "{life:?}");
     }
     run_ids.sort();
     let roll = masters[2].raw().get("lock:nodes:fence").await.unwrap();

@@ -287,7 +287,7 @@ impl RedlockBuilder {
         check_length("outage_wait", self.outage_wait.unwrap_or_default())?;
         check_length("longest_expire", self.topology.longest_expire.unwrap_or_default())?;
         let Assembled { backend, is_embedded, reports } =
-            self.topology.assemble(&prefix, &client_name, self.reply_timeout)?;
+            self.topology.assemble(&prefix, &client_name, self.reply_timeout, policy.expire())?;
         // Without requests and replies there is nothing that could fail.
         let is_certain = backend.abilities().is_synchronous;
         let engine = Engine::new(Parts {

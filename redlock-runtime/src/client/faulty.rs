@@ -1,6 +1,7 @@
 //! Clients on stores that play faults (`redlock::testing`).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::builder::RedlockBuilder;
 use super::redlock::Redlock;
@@ -82,7 +83,12 @@ impl FaultyStore {
 }
 
 impl Topology {
-    pub(super) fn faulty(self, quorum: usize, prefix: &str) -> Result<Assembled, LockError> {
+    pub(super) fn faulty(
+        self,
+        quorum: usize,
+        prefix: &str,
+        expire: Duration,
+    ) -> Result<Assembled, LockError> {
         let store =
             |node: &Node| if let Node::Faulty(store) = node { Some(store.node()) } else { None };
         let stores: Vec<_> = self.nodes.iter().filter_map(store).collect();
@@ -100,11 +106,12 @@ impl Topology {
         if let ([store], false) = (&stores[..], is_guarded) {
             return Ok(Assembled { backend: Arc::clone(store) as _, is_embedded: true, reports });
         }
-        let longest = self.longest_expire.unwrap_or_default();
+        let others = self.longest_expire.unwrap_or_default();
         let founders_key = [prefix, FOUNDERS_SUFFIX].concat().into();
-        let guard = is_guarded.then(|| RestartGuard::new(Clock::Tokio, founders_key, longest));
+        let guard = || RestartGuard::new(Clock::Tokio, founders_key, others, expire);
+        let guard = is_guarded.then(guard);
         let nodes = stores.into_iter().map(|store| store as Arc<dyn QuorumMember>).collect();
-        let rules = Rules { quorum, guard, replica_wait: std::time::Duration::ZERO };
+        let rules = Rules { quorum, guard, replica_wait: Duration::ZERO };
         Ok(Assembled { backend: Arc::new(Quorum::new(nodes, rules)), is_embedded: true, reports })
     }
 }

@@ -93,12 +93,13 @@ impl Node {
 }
 
 impl Topology {
-    /// The only place that names concrete backends.
+    /// The only place that names concrete backends. `expire`: that of calls which name none.
     pub(super) fn assemble(
         self,
         prefix: &str,
         client_name: &str,
         reply_timeout: Duration,
+        expire: Duration,
     ) -> Result<Assembled, LockError> {
         let quorum = self.checked_quorum()?;
         self.check_replicas(reply_timeout)?;
@@ -109,7 +110,7 @@ impl Topology {
         }
         #[cfg(any(test, feature = "test-util"))]
         if self.nodes.iter().any(|node| matches!(node, Node::Faulty(_))) {
-            return self.faulty(quorum, prefix);
+            return self.faulty(quorum, prefix, expire);
         }
         let reports = Arc::new(Reports::new(Clock::Boot));
         let mut options = NodeOptions {
@@ -139,8 +140,9 @@ impl Topology {
         if !is_guarded && count == 1 {
             return Ok(Assembled { backend: nodes.remove(0), is_embedded: false, reports });
         }
-        let longest = self.longest_expire.unwrap_or_default();
-        let guard = is_guarded.then(|| RestartGuard::new(Clock::Boot, founders_key, longest));
+        let others = self.longest_expire.unwrap_or_default();
+        let guard = || RestartGuard::new(Clock::Boot, founders_key, others, expire);
+        let guard = is_guarded.then(guard);
         let replica_wait = self.min_replicas.map_or(Duration::ZERO, |replicas| replicas.within);
         let backend = Quorum::new(nodes, Rules { quorum, guard, replica_wait });
         Ok(Assembled { backend: Arc::new(backend), is_embedded: false, reports })

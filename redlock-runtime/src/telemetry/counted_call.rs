@@ -25,7 +25,10 @@ impl CountedCall {
         let result = match granted {
             Ok(_) => "acquired",
             Err(LockError::Timeout { .. }) => self.busy,
-            Err(LockError::Unavailable { .. }) => "unavailable",
+            Err(LockError::Unavailable { nodes, .. }) => {
+                debug_assert!(!nodes.is_empty(), "no server is named, and no cause");
+                "unavailable"
+            }
             Err(LockError::TooManyWaiters { .. }) => "too_many_waiters",
             Err(LockError::ShuttingDown { .. }) => "shutting_down",
             Err(_) => "error",

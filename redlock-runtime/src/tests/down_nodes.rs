@@ -10,7 +10,7 @@ use super::restart_guard::{client as guarded, group};
 use crate::backend::{Cause, Fault, Member, MemorySince, NodeAdmission};
 use crate::client::Redlock;
 use crate::clock::Clock;
-use crate::error::{NodeError, NodeErrorKind};
+use crate::error::{LockError, NodeError, NodeErrorKind};
 use crate::options::Wait;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -294,4 +294,20 @@ async fn an_objection_leaves_it_to_the_next_command_whether_a_node_is_back() {
     assert!(matches!(member.admit(), NodeAdmission::Ask));
     member.note(&answer(NodeErrorKind::Quarantined));
     assert!(matches!(member.admit(), NodeAdmission::Ask));
+}
+
+/// An error without a server and a cause would say nothing.
+#[tokio::test(start_paused = true)]
+async fn servers_that_are_known_and_fall_silent_are_named() {
+    let nodes = group(3).await;
+    let redlock = guarded(&nodes);
+    assert!(redlock.health().await.is_available());
+    nodes[1].always(Some(Fate::LostRequest));
+    nodes[2].always(Some(Fate::LostRequest));
+    let error = redlock.lock("k").expire(EXPIRE).wait(Wait::Never).acquire().await.unwrap_err();
+    let LockError::Unavailable { nodes: errors, .. } = error else {
+        panic!("a minority has granted a lock")
+    };
+    let named: Vec<_> = errors.iter().map(|error| (error.node(), error.kind())).collect();
+    assert_eq!(named, [("b", NodeErrorKind::NoReply), ("c", NodeErrorKind::NoReply)]);
 }

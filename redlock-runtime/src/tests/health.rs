@@ -66,6 +66,36 @@ async fn of_three_masters_two_are_enough() {
     assert_eq!(last.error().unwrap().kind(), NodeErrorKind::Quarantined);
 }
 
+/// No other server can tell how long it has been up: the first call will be refused.
+#[tokio::test(start_paused = true)]
+async fn a_single_guarded_server_is_unavailable_until_its_first_lease_could_be_over() {
+    let store = FaultyStore::new();
+    let builder = Redlock::builder().faulty_store(&store).restart_guard(true);
+    let redlock = builder.expire(10 * SECOND).lazy().build().await.unwrap();
+    tokio::time::sleep(9 * SECOND).await;
+    let health = redlock.health().await;
+    assert_eq!(usable(&health), [false], "{health}");
+    assert_eq!(health.nodes()[0].error().unwrap().kind(), NodeErrorKind::Quarantined);
+    assert!(is_unavailable(&redlock.lock("k").wait(Wait::Never).acquire().await.unwrap_err()));
+    tokio::time::sleep(2 * SECOND).await;
+    assert!(redlock.health().await.is_available());
+    drop(redlock.lock("k").wait(Wait::Never).acquire().await.unwrap());
+}
+
+/// Before any call: nothing is known of the group but what its servers tell.
+#[tokio::test(start_paused = true)]
+async fn fresh_masters_are_available_and_a_restarted_one_is_known_without_a_call() {
+    let masters: [FaultyStore; 3] = FaultyStore::masters();
+    let client = async || Redlock::builder().faulty_stores(&masters).lazy().build().await.unwrap();
+    let first = client().await;
+    assert_eq!(usable(&first.health().await), [true; 3]);
+    drop(first.lock("k").acquire().await.unwrap());
+    masters[2].restart();
+    tokio::time::sleep(SECOND).await;
+    let health = client().await.health().await;
+    assert_eq!(usable(&health), [true, true, false], "{health}");
+}
+
 fn is_unavailable(error: &LockError) -> bool {
     matches!(error, LockError::Unavailable { .. })
 }

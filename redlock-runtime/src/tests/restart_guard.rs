@@ -19,7 +19,8 @@ const DAYS: Duration = Duration::from_secs(3 * 24 * 3600);
 
 /// A client of its own, as another process would be.
 pub(super) fn client(nodes: &[Arc<Fake>]) -> Redlock {
-    with_guard(nodes, Some(RestartGuard::new(Clock::Tokio, "founders".into(), Duration::ZERO)))
+    let none = Duration::ZERO;
+    with_guard(nodes, Some(RestartGuard::new(Clock::Tokio, "founders".into(), none, none)))
 }
 
 pub(super) fn started(node: &Fake, run_id: &str, ago: Duration) {
@@ -290,7 +291,7 @@ async fn a_server_is_given_the_roll_once() {
 #[tokio::test(start_paused = true)]
 async fn a_longer_lease_of_others_can_be_named() {
     let nodes = group(3).await;
-    let guard = RestartGuard::new(Clock::Tokio, "founders".into(), 6 * EXPIRE);
+    let guard = RestartGuard::new(Clock::Tokio, "founders".into(), 6 * EXPIRE, EXPIRE);
     let second = with_guard(&nodes, Some(guard));
     touch(&second).await;
     restart_seen(&nodes[0], "run0b");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::backend::Quorum;
+use super::founders::Founders;
 use super::member::Member;
 use crate::backend::{HealthAnswer, HealthCheck};
 use crate::health::{Health, NodeHealth};
@@ -22,10 +23,16 @@ impl HealthCheck for Quorum {
                 })
             };
             let asked: Vec<_> = self.members.iter().map(ask).collect();
+            let founders = match &self.guard {
+                Some(guard) => guard.presumed_founders(&self.members, self.needed, within).await,
+                None => None,
+            };
             let mut nodes = Vec::with_capacity(asked.len());
             for (member, answer) in self.members.iter().zip(asked) {
                 let found = answer.await.unwrap_or_default();
-                nodes.extend(found.into_iter().map(|node| self.judged(member, node)));
+                nodes.extend(
+                    found.into_iter().map(|node| self.judged(founders.as_ref(), member, node)),
+                );
             }
             Health::new(nodes, self.needed)
         })
@@ -33,8 +40,9 @@ impl HealthCheck for Quorum {
 }
 
 impl Quorum {
-    fn judged(&self, member: &Member, node: NodeHealth) -> NodeHealth {
-        let objection = self.guard.as_ref().and_then(|guard| guard.objection(member));
+    fn judged(&self, founders: Option<&Founders>, member: &Member, node: NodeHealth) -> NodeHealth {
+        let guard = self.guard.as_ref();
+        let objection = guard.and_then(|guard| guard.objection_by(founders, member));
         node.objected(objection.and_then(|fault| fault.nodes.into_iter().next()))
     }
 }

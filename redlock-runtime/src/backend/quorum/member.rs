@@ -36,6 +36,8 @@ struct GuardMemory {
     written: Option<Written>,
     /// A process that other clients have met since then, as their dates show.
     met: Option<(Arc<str>, Moment)>,
+    /// It was asked for its founders, and has not told them yet.
+    is_silent: bool,
 }
 
 /// A list of founders that was written on a node.
@@ -145,6 +147,16 @@ impl Member {
         if met.as_ref().is_none_or(|(known, before)| *known != run_id || since < *before) {
             *met = Some((run_id, since));
         }
+    }
+
+    /// It is asked for its founders, or has told them.
+    pub(crate) fn note_silence(&self, is_silent: bool) {
+        self.memory.lock().is_silent = is_silent;
+    }
+
+    /// Has it left a question for its founders without an answer?
+    pub(crate) fn is_silent(&self) -> bool {
+        self.memory.lock().is_silent
     }
 
     /// Was its clock compared with those of the others?

@@ -4,6 +4,7 @@ pub(crate) mod backend;
 pub(crate) mod broadcast;
 pub(crate) mod dates;
 pub(crate) mod downgrade;
+mod enrolment;
 pub(crate) mod founders;
 pub(crate) mod grant_table;
 pub(crate) mod health_check;

@@ -9,14 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-use tokio::time::timeout;
-
-use super::broadcast::{NodeAnswers, NodeQuestion, Reach, broadcast};
-use super::founders::{Founders, Seen};
+use super::founders;
+use super::founders::Founders;
 use super::member::Member;
 use super::odd_clocks::odd_clocks;
-use super::{founders, tally};
 use crate::backend::{Cause, Fault, FoundersOffer, MemorySince, SharedWork};
 use crate::clock::{Clock, Moment};
 use crate::error::{NodeError, NodeErrorKind};
@@ -27,11 +23,15 @@ use crate::{telemetry, validity};
 #[derive(Debug)]
 pub(crate) struct RestartGuard {
     pub(super) clock: Clock,
-    founders_key: Arc<str>,
-    /// The longest lease that a node may have forgotten, in nanoseconds.
-    longest: AtomicU64,
-    founders: OnceLock<Founders>,
-    enrolling: SharedWork<Result<(), Fault>>,
+    pub(super) founders_key: Arc<str>,
+    /// The longest lease of other clients, as far as it was named.
+    others: Duration,
+    /// The lease of this client, before a call has shown one.
+    usual: Duration,
+    /// The longest lease of this client so far, in nanoseconds.
+    learned: AtomicU64,
+    pub(super) founders: OnceLock<Founders>,
+    pub(super) enrolling: SharedWork<Result<(), Fault>>,
     /// Set by the first call.
     pub(super) group: OnceLock<NodeGroup>,
 }
@@ -44,18 +44,24 @@ pub(super) struct NodeGroup {
 }
 
 impl RestartGuard {
-    /// `longest`: the longest lease of other clients; the leases of this client are learned.
-    pub(crate) fn new(clock: Clock, founders_key: Arc<str>, longest: Duration) -> Arc<Self> {
-        let guard = Self {
+    /// `others`: the longest lease of other clients. The leases of this client are learned; until
+    /// then the guard goes by its `usual` one.
+    pub(crate) fn new(
+        clock: Clock,
+        founders_key: Arc<str>,
+        others: Duration,
+        usual: Duration,
+    ) -> Arc<Self> {
+        Arc::new(Self {
             clock,
             founders_key,
-            longest: AtomicU64::new(0),
+            others,
+            usual,
+            learned: AtomicU64::new(0),
             founders: OnceLock::new(),
             enrolling: SharedWork::default(),
             group: OnceLock::new(),
-        };
-        guard.expect(longest);
-        Arc::new(guard)
+        })
     }
 
     pub(crate) fn now(&self) -> Moment {
@@ -65,107 +71,13 @@ impl RestartGuard {
     /// Leases of this length are in use from now on.
     pub(crate) fn expect(&self, expire: Duration) {
         let nanos = u64::try_from(expire.as_nanos()).unwrap_or(u64::MAX);
-        self.longest.fetch_max(nanos, Ordering::Relaxed);
-    }
-
-    /// Learns the founders of the group, once for all callers that wait for them. The work goes on
-    /// when all of them have gone.
-    pub(crate) async fn enroll(
-        self: &Arc<Self>,
-        members: &[Arc<Member>],
-        quorum: usize,
-        within: Duration,
-    ) -> Result<(), Fault> {
-        if self.founders.get().is_some() {
-            return Ok(());
-        }
-        self.group.get_or_init(|| NodeGroup { members: members.to_vec(), quorum });
-        let home = Handle::current();
-        let enrolling = self.enrolling.join(&home, || {
-            let (guard, members) = (Arc::clone(self), members.to_vec());
-            async move {
-                // Another caller may have done it since this one looked.
-                if guard.founders.get().is_none() {
-                    let founders = guard.find_founders(&members, quorum, within).await?;
-                    let _ = guard.founders.set(founders);
-                }
-                Ok(())
-            }
-        });
-        match timeout(within, enrolling).await {
-            Ok(outcome) => outcome.unwrap_or_else(|| Err(broken_off())),
-            Err(_) => Err(unknown_group(members, within)),
-        }
-    }
-
-    async fn find_founders(
-        &self,
-        members: &[Arc<Member>],
-        quorum: usize,
-        within: Duration,
-    ) -> Result<Founders, Fault> {
-        let found = self.ask(members, quorum, None, within).await?;
-        for member in members {
-            self.compare_clock(member);
-        }
-        self.believe_dates(members, &found);
-        let memories: Vec<_> = members.iter().map(|member| member.backend.memory_since()).collect();
-        // A single node has no other node that could tell: only its age counts.
-        let begin = || match members {
-            [_] => Founders::default(),
-            _ => Founders::begun(&memories),
-        };
-        let founders = Founders::agreed(lists(&found)).unwrap_or_else(begin);
-        // Another client may have been faster: its list counts, too.
-        let written = self.ask(members, quorum, Some((&founders, &found)), within).await?;
-        self.believe_dates(members, &written);
-        let now = self.clock.now();
-        for ((member, memory_since), answer) in members.iter().zip(&memories).zip(&written) {
-            let is_founder = |memory_since: &&MemorySince| founders.has(memory_since);
-            // A node that has not confirmed the list gets it with the next answer that it gives.
-            let (Some(memory_since), Some(Ok(_))) =
-                (memory_since.as_ref().filter(is_founder), answer)
-            else {
-                continue;
-            };
-            member.takes_founders(&memory_since.run_id, now, founders::RENEW_EVERY, self.longest());
-        }
-        Ok(Founders::agreed(lists(&written)).unwrap_or(founders))
-    }
-
-    /// Asks all nodes for their lists, and leaves the one that is given, with the lists that were
-    /// found, where none is. On a node that is not among the founders, the list that was found is
-    /// written anew, as this client may end before it would do that otherwise. Waits for more than
-    /// a quorum only as long again as the quorum took.
-    async fn ask(
-        &self,
-        members: &[Arc<Member>],
-        quorum: usize,
-        offered: Option<(&Founders, &NodeAnswers<Option<String>>)>,
-        within: Duration,
-    ) -> Result<NodeAnswers<Option<String>>, Fault> {
-        let ask = |member: Arc<Member>| -> NodeQuestion<Option<String>> {
-            let key = Arc::clone(&self.founders_key);
-            let offer = offered.map(|(founders, found)| {
-                let found = found[member.number].as_ref().and_then(|found| found.as_ref().ok());
-                let found = found.and_then(Option::as_deref);
-                let seen = self.seen(&member).unwrap_or_else(Seen::nothing);
-                let is_founder = founders.names(&seen.run_id);
-                let founders = founders.update(found, &seen);
-                let replaces = !is_founder && found.is_some_and(|found| found != founders);
-                FoundersOffer { founders, life: self.life(), replaces }
-            });
-            Box::pin(async move { member.backend.founders(&key, offer, within).await })
-        };
-        let answers = broadcast(members, quorum, Reach::AllFor(within / 3), ask, |_| false).await;
-        let answered = answers.iter().filter(|answer| matches!(answer, Some(Ok(_)))).count();
-        if answered >= quorum { Ok(answers) } else { Err(tally::merge(&tally::faults(&answers))) }
+        self.learned.fetch_max(nanos, Ordering::Relaxed);
     }
 
     /// Compares the clock of this node with those of the others, once it is known: a clock that
     /// differs may have jumped before this client came. An answer brings the server's time, so that
     /// a node that was out of reach at first is compared by its first answer.
-    fn compare_clock(&self, member: &Member) {
+    pub(super) fn compare_clock(&self, member: &Member) {
         let Some(NodeGroup { members, quorum }) = self.group.get() else { return };
         let offset = |member: &Member| member.backend.clock_offset()?.middle();
         if member.is_compared() || offset(member).is_none() {
@@ -196,7 +108,16 @@ impl RestartGuard {
 
     /// Why this node has no vote now; `None`: it has one.
     pub(crate) fn objection(&self, member: &Member) -> Option<Fault> {
-        self.twin(member).or_else(|| self.gap(member))
+        self.objection_by(self.founders.get(), member)
+    }
+
+    /// The same with these founders.
+    pub(super) fn objection_by(
+        &self,
+        founders: Option<&Founders>,
+        member: &Member,
+    ) -> Option<Fault> {
+        self.twin(member).or_else(|| self.gap_by(founders, member))
     }
 
     /// Why a grant of this node does not count; `None`: it does. The answer itself may have shown
@@ -207,9 +128,13 @@ impl RestartGuard {
 
     /// A fault if leases that this node may have forgotten are not over yet.
     fn gap(&self, member: &Member) -> Option<Fault> {
+        self.gap_by(self.founders.get(), member)
+    }
+
+    fn gap_by(&self, founders: Option<&Founders>, member: &Member) -> Option<Fault> {
         self.compare_clock(member);
         let memory_since = member.memory_since()?;
-        if self.founders.get().is_some_and(|founders| founders.has(&memory_since)) {
+        if founders.is_some_and(|founders| founders.has(&memory_since)) {
             return None;
         }
         let (now, end) = (self.clock.now(), self.forgotten_leases_end(memory_since.since));
@@ -284,42 +209,23 @@ impl RestartGuard {
         since.plus(longest).plus(validity::drift(longest))
     }
 
-    fn longest(&self) -> Duration {
-        Duration::from_nanos(self.longest.load(Ordering::Relaxed))
+    /// The longest lease that a node may have forgotten.
+    pub(super) fn longest(&self) -> Duration {
+        let own = match self.learned.load(Ordering::Relaxed) {
+            0 => self.usual,
+            learned => Duration::from_nanos(learned),
+        };
+        own.max(self.others)
     }
 
     /// If the list ended before a lease, the group that granted the lease would look new.
-    fn life(&self) -> Duration {
+    pub(super) fn life(&self) -> Duration {
         founders::LIFE + self.longest()
     }
 }
 
-const BROKEN_OFF: &str = "the runtime ended while the servers were asked who they are; try again";
-
-fn broken_off() -> Fault {
-    let node = NodeError::new("quorum", NodeErrorKind::Unreachable, BROKEN_OFF);
-    Fault { nodes: vec![node], is_unknown: false, is_final: false }
-}
-
-/// The fault of callers whose wait is over before enough nodes have answered.
-fn unknown_group(members: &[Arc<Member>], within: Duration) -> Fault {
-    let message = format!("did not say who it is within {} ms", within.as_millis());
-    let node = |member: &Arc<Member>| {
-        NodeError::new(member.backend.name(), NodeErrorKind::NoReply, message.clone())
-    };
-    let silent = members.iter().filter(|member| member.backend.memory_since().is_none()).map(node);
-    Fault { nodes: silent.collect(), is_unknown: false, is_final: false }
-}
-
 const ALONE: &str = "; no other server can tell how long it has been up, so that one call has to \
                      wait for so long";
-
-fn lists(answers: &NodeAnswers<Option<String>>) -> impl Iterator<Item = &str> {
-    answers.iter().filter_map(|answer| match answer {
-        Some(Ok(founders)) => founders.as_deref(),
-        _ => None,
-    })
-}
 
 /// A fault if the clock of a node that has granted a lock cannot be compared with the others.
 fn untold_clock(member: &Member) -> Option<Fault> {

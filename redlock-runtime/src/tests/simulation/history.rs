@@ -107,7 +107,8 @@ async fn run(world: &Arc<World>, mut random: Rng) {
 fn connect(world: &Arc<World>, process: usize) -> Redlock {
     let count = world.plan.nodes.len();
     let wire = |node| Arc::new(Wire::new(Arc::clone(world), process, node));
-    let guard = || RestartGuard::new(Clock::Tokio, "founders".into(), world.plan.lease());
+    let lease = world.plan.lease();
+    let guard = || RestartGuard::new(Clock::Tokio, "founders".into(), lease, lease);
     let backend: Arc<dyn LockBackend> = if count == 1 {
         wire(0)
     } else {

@@ -1,0 +1,177 @@
+//! How a client learns which nodes began its group, before its first acquire.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use super::broadcast::{NodeAnswers, NodeQuestion, Reach, broadcast};
+use super::founders::{Founders, Seen};
+use super::member::Member;
+use super::restart_guard::{NodeGroup, RestartGuard};
+use super::{founders, tally};
+use crate::backend::{Fault, FoundersOffer, MemorySince};
+use crate::error::{NodeError, NodeErrorKind};
+
+/// What the nodes have told before anything was written.
+struct FoundGroup {
+    /// The lists of founders on them.
+    lists: NodeAnswers<Option<String>>,
+    memories: Vec<Option<MemorySince>>,
+    /// The founders by all of that.
+    founders: Founders,
+}
+
+impl RestartGuard {
+    /// Learns the founders of the group, once for all callers that wait for them. The work goes on
+    /// when all of them have gone.
+    pub(crate) async fn enroll(
+        self: &Arc<Self>,
+        members: &[Arc<Member>],
+        quorum: usize,
+        within: Duration,
+    ) -> Result<(), Fault> {
+        if self.founders.get().is_some() {
+            return Ok(());
+        }
+        self.group.get_or_init(|| NodeGroup { members: members.to_vec(), quorum });
+        let home = Handle::current();
+        let enrolling = self.enrolling.join(&home, || {
+            let (guard, members) = (Arc::clone(self), members.to_vec());
+            async move {
+                // Another caller may have done it since this one looked.
+                if guard.founders.get().is_none() {
+                    let founders = guard.find_founders(&members, quorum, within).await?;
+                    let _ = guard.founders.set(founders);
+                }
+                Ok(())
+            }
+        });
+        match timeout(within, enrolling).await {
+            Ok(outcome) => outcome.unwrap_or_else(|| Err(broken_off())),
+            Err(_) => Err(unknown_group(members, within)),
+        }
+    }
+
+    /// The founders as an enrolment would find them now, for a judgement that writes nothing.
+    /// `None`: too few nodes answer.
+    pub(super) async fn presumed_founders(
+        &self,
+        members: &[Arc<Member>],
+        quorum: usize,
+        within: Duration,
+    ) -> Option<Founders> {
+        if let Some(founders) = self.founders.get() {
+            return Some(founders.clone());
+        }
+        self.group.get_or_init(|| NodeGroup { members: members.to_vec(), quorum });
+        self.read(members, quorum, within).await.ok().map(|found| found.founders)
+    }
+
+    async fn read(
+        &self,
+        members: &[Arc<Member>],
+        quorum: usize,
+        within: Duration,
+    ) -> Result<FoundGroup, Fault> {
+        let lists = self.ask(members, quorum, None, within).await?;
+        for member in members {
+            self.compare_clock(member);
+        }
+        self.believe_dates(members, &lists);
+        let memories: Vec<_> = members.iter().map(|member| member.backend.memory_since()).collect();
+        // A single node has no other node that could tell: only its age counts.
+        let begin = || match members {
+            [_] => Founders::default(),
+            _ => Founders::begun(&memories),
+        };
+        let founders = Founders::agreed(texts(&lists)).unwrap_or_else(begin);
+        Ok(FoundGroup { lists, memories, founders })
+    }
+
+    async fn find_founders(
+        &self,
+        members: &[Arc<Member>],
+        quorum: usize,
+        within: Duration,
+    ) -> Result<Founders, Fault> {
+        let FoundGroup { lists, memories, founders } = self.read(members, quorum, within).await?;
+        // Another client may have been faster: its list counts, too.
+        let written = self.ask(members, quorum, Some((&founders, &lists)), within).await?;
+        self.believe_dates(members, &written);
+        let now = self.clock.now();
+        for ((member, memory_since), answer) in members.iter().zip(&memories).zip(&written) {
+            let is_founder = |memory_since: &&MemorySince| founders.has(memory_since);
+            // A node that has not confirmed the list gets it with the next answer that it gives.
+            let (Some(memory_since), Some(Ok(_))) =
+                (memory_since.as_ref().filter(is_founder), answer)
+            else {
+                continue;
+            };
+            member.takes_founders(&memory_since.run_id, now, founders::RENEW_EVERY, self.longest());
+        }
+        Ok(Founders::agreed(texts(&written)).unwrap_or(founders))
+    }
+
+    /// Asks all nodes for their lists, and leaves the one that is given, with the lists that were
+    /// found, where none is. On a node that is not among the founders, the list that was found is
+    /// written anew, as this client may end before it would do that otherwise. Waits for more than
+    /// a quorum only as long again as the quorum took.
+    async fn ask(
+        &self,
+        members: &[Arc<Member>],
+        quorum: usize,
+        offered: Option<(&Founders, &NodeAnswers<Option<String>>)>,
+        within: Duration,
+    ) -> Result<NodeAnswers<Option<String>>, Fault> {
+        let ask = |member: Arc<Member>| -> NodeQuestion<Option<String>> {
+            let key = Arc::clone(&self.founders_key);
+            let offer = offered.map(|(founders, found)| {
+                let found = found[member.number].as_ref().and_then(|found| found.as_ref().ok());
+                let found = found.and_then(Option::as_deref);
+                let seen = self.seen(&member).unwrap_or_else(Seen::nothing);
+                let is_founder = founders.names(&seen.run_id);
+                let founders = founders.update(found, &seen);
+                let replaces = !is_founder && found.is_some_and(|found| found != founders);
+                FoundersOffer { founders, life: self.life(), replaces }
+            });
+            member.note_silence(true);
+            Box::pin(async move {
+                let answer = member.backend.founders(&key, offer, within).await;
+                if answer.is_ok() {
+                    member.note_silence(false);
+                }
+                answer
+            })
+        };
+        let answers = broadcast(members, quorum, Reach::AllFor(within / 3), ask, |_| false).await;
+        let answered = answers.iter().filter(|answer| matches!(answer, Some(Ok(_)))).count();
+        if answered >= quorum { Ok(answers) } else { Err(tally::merge(&tally::faults(&answers))) }
+    }
+}
+
+fn texts(answers: &NodeAnswers<Option<String>>) -> impl Iterator<Item = &str> {
+    answers.iter().filter_map(|answer| match answer {
+        Some(Ok(founders)) => founders.as_deref(),
+        _ => None,
+    })
+}
+
+const BROKEN_OFF: &str = "the runtime ended while the servers were asked who they are; try again";
+
+fn broken_off() -> Fault {
+    let node = NodeError::new("quorum", NodeErrorKind::Unreachable, BROKEN_OFF);
+    Fault { nodes: vec![node], is_unknown: false, is_final: false }
+}
+
+/// The fault of callers whose wait is over before enough nodes have answered.
+fn unknown_group(members: &[Arc<Member>], within: Duration) -> Fault {
+    let message = format!("did not say who it is within {} ms", within.as_millis());
+    let node = |member: &Arc<Member>| {
+        NodeError::new(member.backend.name(), NodeErrorKind::NoReply, message.clone())
+    };
+    let is_any = members.iter().any(|member| member.is_silent());
+    let silent = members.iter().filter(|member| !is_any || member.is_silent());
+    Fault { nodes: silent.map(node).collect(), is_unknown: false, is_final: false }
+}
