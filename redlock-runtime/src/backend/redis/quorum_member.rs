@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::timeout_at;
+
 use super::clock::CLOCK;
-use super::commands::{Failure, no_reply};
+use super::commands::{Deadline, Failure, connect, no_reply};
 use super::connection::{Source, diagnose};
 use super::founders;
 use super::node::RedisNode;
-use crate::backend::{ClockOffset, FoundersOffer, MemorySince, QuorumMember, Reply};
+use crate::backend::{ClockOffset, Fault, FoundersOffer, MemorySince, QuorumMember, Reply};
 
 impl<S: Source> QuorumMember for RedisNode<S> {
     fn name(&self) -> &str {
@@ -36,27 +38,102 @@ impl<S: Source> QuorumMember for RedisNode<S> {
         within: Duration,
     ) -> Reply<'a, Option<String>> {
         Box::pin(async move {
-            let asked = tokio::time::timeout(within, async {
-                let mut loan = self.route.calls.borrow().await?;
-                let sent = CLOCK.now();
-                let answer = founders::call(&mut loan.connection, key, offer.as_ref()).await;
-                if answer.as_ref().is_err_and(|error| diagnose(self.name(), error).discard) {
-                    self.route.calls.discard(&loan);
+            let (core, calls, begun) = (&self.route.core, &self.route.calls, CLOCK.now());
+            let fault = |failure| Fault::from(core.health.failed(failure, begun));
+            let deadline = Deadline::after(within);
+            let mut loan = connect(&core.name, calls, &deadline).await.map_err(fault)?;
+            let sent = CLOCK.now();
+            let asked = founders::call(&mut loan.connection, key, offer.as_ref());
+            match timeout_at(deadline.end, asked).await {
+                Ok(Ok((founders, micros))) => {
+                    loan.heard();
+                    core.health.heard();
+                    core.heard_time(micros, sent);
+                    Ok(founders)
                 }
-                answer.map(|(founders, micros)| (founders, micros, sent))
-            });
-            let (founders, micros, sent) = match asked.await {
-                Ok(Ok(answer)) => answer,
                 Ok(Err(error)) => {
-                    let why = diagnose(&self.route.core.name, &error);
-                    return Err(Failure::new(why.error, false, why.is_final).into());
+                    let why = diagnose(&core.name, &error);
+                    if why.broke() {
+                        core.health.broke();
+                    }
+                    if why.discard {
+                        calls.discard(&loan);
+                    }
+                    Err(fault(Failure::new(why.error, false, why.is_final)))
                 }
                 Err(_) => {
-                    return Err(no_reply(&self.route.core.name, "no reply", within, false).into());
+                    calls.gave_no_answer(&loan, sent, key);
+                    Err(fault(no_reply(&core.name, "no reply", within, false)))
                 }
-            };
-            self.route.core.heard_time(micros, sent);
-            Ok(founders)
+            }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use deadpool_redis::redis::aio::ConnectionLike;
+    use deadpool_redis::redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
+
+    use super::*;
+    use crate::backend::redis::NodeOptions;
+    use crate::error::NodeErrorKind;
+
+    /// Answers GET and TIME; a connection that is `mute` answers nothing.
+    #[derive(Clone)]
+    struct Server {
+        is_mute: bool,
+    }
+
+    impl ConnectionLike for Server {
+        fn req_packed_command<'a>(&'a mut self, _: &'a Cmd) -> RedisFuture<'a, Value> {
+            Box::pin(std::future::pending())
+        }
+
+        fn req_packed_commands<'a>(
+            &'a mut self,
+            _: &'a Pipeline,
+            _: usize,
+            _: usize,
+        ) -> RedisFuture<'a, Vec<Value>> {
+            if self.is_mute {
+                return Box::pin(std::future::pending());
+            }
+            let part = |text: &str| Value::BulkString(text.into());
+            let time = Value::Array(vec![part("17"), part("4")]);
+            let answers = vec![part("a b"), time];
+            Box::pin(async { Ok(answers) })
+        }
+
+        fn get_db(&self) -> i64 {
+            0
+        }
+    }
+
+    /// Its first connection falls silent, as behind a router that has lost it.
+    #[derive(Default)]
+    struct FirstFallsSilent(AtomicU32);
+
+    impl Source for FirstFallsSilent {
+        type Connection = Server;
+
+        async fn connect(&self) -> RedisResult<Server> {
+            Ok(Server { is_mute: self.0.fetch_add(1, Ordering::Relaxed) == 0 })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_does_not_tell_the_founders_is_given_up() {
+        let source = FirstFallsSilent::default();
+        let node = RedisNode::new("n".to_owned(), source, NodeOptions::default());
+        let within = Duration::from_secs(1);
+        let fault = node.founders("f", None, within).await.unwrap_err();
+        assert_eq!(fault.nodes[0].kind(), NodeErrorKind::NoReply);
+        assert!(node.route.core.health.is_silent(), "operators are told");
+        let founders = node.founders("f", None, within).await.unwrap();
+        assert_eq!(founders.as_deref(), Some("a b"));
+        assert!(!node.route.core.health.is_silent());
     }
 }

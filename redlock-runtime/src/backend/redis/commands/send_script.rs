@@ -130,7 +130,7 @@ fn failed<S: Source>(
 }
 
 /// Waits for a connection until the deadline.
-async fn connect<S: Source>(
+pub(crate) async fn connect<S: Source>(
     node: &str,
     connection: &SharedConnection<S>,
     deadline: &Deadline,
