@@ -100,9 +100,12 @@ impl<S: Source> NodeCore<S> {
         self.replicated.as_ref().map(|(replicas, _)| *replicas)
     }
 
-    /// Learns from the server's time, which every answer to an acquire or a renewal brings.
+    /// Learns from the server's time, which every answer to an acquire or a renewal brings. Where
+    /// the answers are those of several servers, each of them has a clock of its own.
     pub(crate) fn heard_time(&self, micros: i64, sent: Moment) {
-        self.identity.hear(Sample { micros, sent, received: CLOCK.now() });
+        if S::LEADS_TO_ONE {
+            self.identity.hear(Sample { micros, sent, received: CLOCK.now() });
+        }
     }
 
     /// Undoes an unanswered acquire, or an enqueue if it `may_be_queued`: it may still be carried

@@ -18,6 +18,9 @@ use crate::mutex::Mutex;
 use crate::shield::tell;
 use crate::telemetry;
 
+/// A clock that wobbles may jump with every answer; it is told this often at most.
+const JUMP_AGAIN: Duration = Duration::from_secs(60);
+
 /// The identity of a node over all of its connections. A restart breaks them, so each new
 /// connection identifies the server anew.
 #[derive(Debug)]
@@ -37,6 +40,10 @@ struct IdentityState {
     /// Set when another process is met, or this one as a replica. Its connections have a clone.
     superseded: Superseded,
     offset: ClockJumps,
+    /// When a jump of its clock was told last.
+    jump_told: Option<Moment>,
+    /// How many were not told since.
+    jumps_untold: u64,
     /// It was reported that the server does not identify itself.
     is_reported: bool,
 }
@@ -143,23 +150,27 @@ impl ServerIdentity {
 
     /// Learns from an answer that brought the server's time.
     pub(crate) fn hear(&self, sample: Sample) {
-        let millis = {
+        let (millis, untold) = {
             let mut state = self.state.lock();
             state.heard = state.heard.max(sample.received);
             let Some(jump) = state.offset.observe(sample) else { return };
-            state.jumped(sample.received, jump / 1000)
+            let millis = state.jumped(sample.received, jump / 1000);
+            (millis, state.tells_jump(sample.received))
         };
-        self.tell_jump(millis);
+        self.tell_jump(millis, untold);
     }
 
-    /// Outside of the mutex: recorders and subscribers run foreign code.
+    /// Outside of the mutex: recorders and subscribers run foreign code. `untold`: how many jumps
+    /// were not told before; `None`: nor is this one.
     #[cold]
-    fn tell_jump(&self, millis: i64) {
+    fn tell_jump(&self, millis: i64, untold: Option<u64>) {
         telemetry::node_doubted(&self.node, Cause::ClockJumped(millis).label());
+        let Some(untold) = untold else { return };
         tell!(
             warn,
             node = self.node,
             millis,
+            untold,
             "the server's clock jumped; leases follow it: slew clocks, do not step them"
         );
     }
@@ -259,6 +270,16 @@ impl IdentityState {
         let jump = Cause::ClockJumped(millis);
         self.memory_since = self.memory_since.take().map(|known| known.doubted(since, jump));
         millis
+    }
+
+    /// Is a jump of the clock to be told now? `Some`: how many were not, since the last one.
+    fn tells_jump(&mut self, now: Moment) -> Option<u64> {
+        if self.jump_told.is_some_and(|told| now.since(told) < JUMP_AGAIN) {
+            self.jumps_untold += 1;
+            return None;
+        }
+        self.jump_told = Some(now);
+        Some(std::mem::take(&mut self.jumps_untold))
     }
 
     fn run_id(&self) -> Option<Arc<str>> {

@@ -204,3 +204,31 @@ async fn what_is_handed_to_an_owner_that_was_served_is_given_back() {
         assert_eq!(is_given_back(&route, &held), is_over);
     }
 }
+
+/// Stands for many servers, or for one.
+struct Many<const LEADS_TO_ONE: bool>;
+
+impl<const LEADS_TO_ONE: bool> Source for Many<LEADS_TO_ONE> {
+    type Connection = Scripted;
+
+    const LEADS_TO_ONE: bool = LEADS_TO_ONE;
+
+    async fn connect(&self) -> RedisResult<Scripted> {
+        Ok(Scripted::default())
+    }
+}
+
+/// Each master of a cluster has a clock of its own, and no vote that its clock could cost it.
+#[tokio::test]
+async fn clocks_of_several_servers_are_not_taken_for_one_that_jumps() {
+    const SECOND: i64 = 1_000_000;
+    let is_watched = |core: &ServerIdentity| core.clock_offset().is_some();
+    let core = NodeCore::new("n".to_owned(), Many::<false>, NodeOptions::default());
+    for micros in [500 * SECOND, 560 * SECOND, 500 * SECOND] {
+        core.heard_time(micros, CLOCK.now());
+    }
+    assert!(!is_watched(&core.identity));
+    let one = NodeCore::new("n".to_owned(), Many::<true>, NodeOptions::default());
+    one.heard_time(500 * SECOND, CLOCK.now());
+    assert!(is_watched(&one.identity));
+}

@@ -293,6 +293,13 @@ fn a_clock_that_jumped_is_a_gap_from_that_answer_on() {
 }
 
 #[test]
+fn a_clock_that_wobbles_is_told_once_a_minute() {
+    let mut state = IdentityState::default();
+    let told: Vec<_> = [100, 101, 102, 159, 160, 230].map(|now| state.tells_jump(at(now))).into();
+    assert_eq!(told, [Some(0), None, None, None, Some(3), Some(0)]);
+}
+
+#[test]
 fn the_doubt_is_told_and_a_server_seen_first_is_none() {
     let mut state = IdentityState::default();
     let mut meet = |info: &str, proof, now| state.meet(&identity(info), proof, now);
