@@ -58,6 +58,20 @@ async fn too_few_replicas_are_a_typed_error_and_leave_no_lock() {
     waiting.await.unwrap().unwrap();
 }
 
+/// The server is up: it must not be taken for one that is silent.
+#[tokio::test]
+async fn missing_replicas_are_told_though_the_call_waits_less_than_they_may_take() {
+    let master = Server::start().await;
+    let redlock = on(&master).min_replicas(1, ms(400)).build().await.unwrap();
+    let kind = || async {
+        let error = redlock.lock("k").wait(ms(1)).acquire().await.unwrap_err();
+        let LockError::Unavailable { nodes, .. } = &error else { panic!("{error}") };
+        // The first connection may take as long as the call waits.
+        if nodes[0].kind() == NodeErrorKind::NoReplicas { Ok(()) } else { Err(error.to_string()) }
+    };
+    eventually(secs(20), kind).await;
+}
+
 #[tokio::test]
 async fn a_master_with_too_few_replicas_is_told_when_the_client_is_built() {
     let (captured, (master, replica)) = (capture(), pair().await);

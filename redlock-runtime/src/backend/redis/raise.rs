@@ -13,7 +13,7 @@ impl<S: Source> Route<S> {
         mut call: ScriptCall,
         deadline: &Deadline,
     ) -> Result<Found, Failure> {
-        let replicas = self.core.min_replicas();
+        let replicas = self.core.min_replicas().map(|some| some.answering(deadline.left()));
         call.replicas = replicas;
         let (health, decode) = (&self.core.health, exclusive::raise::decode);
         let answer = send_script(health, connection, &call, deadline, decode, no_undo).await?;

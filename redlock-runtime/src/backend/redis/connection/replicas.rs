@@ -28,7 +28,19 @@ pub(crate) struct MinReplicas {
     pub(crate) within: Duration,
 }
 
+/// How much of the time for an acquire is kept for its answer, at most.
+const ANSWER: Duration = Duration::from_millis(100);
+
 impl MinReplicas {
+    /// As long as a command may wait for replicas that has this time `left`. The server has to
+    /// answer before the caller goes, or nobody learns that replicas are missing.
+    pub(crate) fn answering(self, left: Duration) -> Self {
+        let longest = left.saturating_sub(ANSWER.min(left / 2));
+        // In whole milliseconds, as errors show it.
+        let longest = Duration::from_millis(u64::try_from(longest.as_millis()).unwrap_or(u64::MAX));
+        Self { within: self.within.min(longest), ..self }
+    }
+
     /// How many replicas have what this connection wrote so far.
     pub(crate) async fn confirm(
         self,
@@ -111,6 +123,16 @@ mod tests {
         let mut server = Scripted::new(["-LOADING soon"]);
         assert!(REPLICAS.confirm(&mut server).await.is_err());
         assert!(REPLICAS.shortage(1).starts_with("1 of 2 replicas confirmed"));
+    }
+
+    /// A server that waits for as long as its caller does is taken for one that is silent.
+    #[test]
+    fn replicas_are_waited_for_no_longer_than_the_caller_waits() {
+        let replicas = MinReplicas { within: Duration::from_millis(400), ..REPLICAS };
+        for (left, within) in [(10_000, 400), (500, 400), (450, 350), (250, 150), (60, 30)] {
+            let asked = replicas.answering(Duration::from_millis(left)).within;
+            assert_eq!(asked, Duration::from_millis(within), "{left}");
+        }
     }
 
     /// Zero would mean a wait without end.
