@@ -244,5 +244,6 @@ impl Stage {
 
 fn order(engine: &Engine, spec: Spec, key: LockKey, kind: Kind, policy: Policy) -> Order {
     let Spec { template, skips_busy, .. } = spec;
-    Order { template, key, kind, policy, skips_busy, shutdowns: engine.shutdowns().begun() }
+    let shutdowns = engine.shutdowns().begun();
+    Order { template, key, kind, policy, skips_busy, shutdowns, is_candidate: false }
 }

@@ -31,8 +31,9 @@ impl LockRequest {
     ///
     /// `wait` does not matter: a campaign lasts as long as it takes. With
     /// [`max_renew`](Self::max_renew) a leader steps down when its renewals are used up, and
-    /// campaigns again after the candidates that wait. A short [`expire`](Self::expire) finds a
-    /// successor sooner when a leader dies, a long one rides out longer interruptions.
+    /// campaigns again after the candidates that wait; for metrics that is no lost lease. A short
+    /// [`expire`](Self::expire) finds a successor sooner when a leader dies, a long one rides out
+    /// longer interruptions.
     ///
     /// One leads at a time: a read lock or a permit is refused with [`LockError::Config`]. Workers
     /// of which several may run at once take [`permits`](Self::permits), and [`run`](Self::run)

@@ -45,7 +45,8 @@ pub struct LockRequest {
     stated: StatedOptions,
     label: &'static str,
     kind: Result<Kind, LockError>,
-    /// How many shutdowns of the client had begun before; `None`: as many as when it is acquired.
+    /// How many shutdowns of the client had begun before the campaign of a candidate; `None`: no
+    /// candidate calls.
     shutdowns: Option<u64>,
 }
 
@@ -302,8 +303,15 @@ impl LockRequest {
             reentry.link().hold().check()?;
             return Ok(LockGuard::reentered(reentry, self.label));
         }
-        let shutdowns = self.shutdowns.unwrap_or_else(|| engine.shutdowns().begun());
-        let order = Order { template: self.label, key, kind, policy, skips_busy: false, shutdowns };
+        let order = Order {
+            template: self.label,
+            key,
+            kind,
+            policy,
+            skips_busy: false,
+            shutdowns: self.shutdowns.unwrap_or_else(|| engine.shutdowns().begun()),
+            is_candidate: self.shutdowns.is_some(),
+        };
         let further = self.further.unwrap_or_default();
         acquire::start_all(engine, order, further).await.map(LockGuard::new)
     }

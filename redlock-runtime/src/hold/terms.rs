@@ -18,6 +18,8 @@ pub(crate) struct Terms {
     pub(crate) started: Moment,
     /// How many shutdowns of its client had begun before.
     pub(crate) shutdowns: u64,
+    /// Is the lock that of a leader, who steps down when the renewals are used up?
+    pub(crate) is_leader: bool,
 }
 
 impl Terms {

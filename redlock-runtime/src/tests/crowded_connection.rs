@@ -94,7 +94,15 @@ fn key(name: &str) -> LockKey {
 
 fn order(name: &str) -> Order {
     let (kind, policy) = (Kind::Exclusive, Policy::DEFAULT);
-    Order { template: "k", key: key(name), kind, policy, skips_busy: false, shutdowns: 0 }
+    Order {
+        template: "k",
+        key: key(name),
+        kind,
+        policy,
+        skips_busy: false,
+        shutdowns: 0,
+        is_candidate: false,
+    }
 }
 
 #[test]

@@ -133,6 +133,28 @@ fn what_alerts_count_is_shown_before_it_happens() {
     }
 }
 
+/// A rate is above zero for as long as its window after one event: an alert that waits for less
+/// would fire for a single call.
+#[test]
+fn an_alert_that_waits_does_so_for_longer_than_one_event_shows() {
+    fn seconds(time: &str) -> u64 {
+        let (number, unit) = time.split_at(time.len() - 1);
+        number.parse::<u64>().unwrap() * if unit == "m" { 60 } else { 1 }
+    }
+    let mut checked = 0;
+    for rule in RULES.split("- alert: ").skip(1) {
+        let (expr, rest) = rule.split_once("labels:").unwrap().0.split_once("for: ").unzip();
+        let Some((expr, wait)) = expr.zip(rest).filter(|(expr, _)| expr.trim().ends_with("> 0"))
+        else {
+            continue;
+        };
+        let window = expr.split_once('[').unwrap().1.split_once(']').unwrap().0;
+        assert!(seconds(wait.trim()) >= seconds(window), "{rule}");
+        checked += 1;
+    }
+    assert_eq!(checked, 1, "of these there is one");
+}
+
 /// A label, or a value of one, that no series has would make an alert that never fires.
 #[test]
 fn alerts_and_panels_use_labels_that_exist() {

@@ -86,6 +86,29 @@ fn a_program_sees_what_its_locks_do() {
     assert!((1.033..1.05).contains(&lag), "{lag}");
 }
 
+/// With `max_renew` terms end as planned: no lease is lost.
+#[test]
+fn a_leader_that_steps_down_has_lost_nothing() {
+    let seen = recorded(async {
+        let (redlock, _) = fake();
+        let mut terms = 0;
+        let leads = redlock.lock("k").max_renew(0).lead(|_| {
+            terms += 1;
+            let is_last = terms == 3;
+            async move {
+                if !is_last {
+                    std::future::pending::<()>().await;
+                }
+            }
+        });
+        leads.await.unwrap();
+        assert!(redlock.lock("k").max_renew(0).run(std::future::pending::<()>()).await.is_err());
+    });
+    let counted = |metric| sum(&seen, metric).to_string();
+    assert_eq!(counted("redlock_hold_seconds_count"), "4");
+    assert_eq!(counted("redlock_lost_total"), "1", "that of the body: {seen:#?}");
+}
+
 /// Also where the lock is passed on in the process without an attempt, and where callers leave.
 #[test]
 fn every_attempt_has_one_result() {

@@ -200,6 +200,7 @@ mod tests {
             max_renew: None,
             started: engine.clock().now(),
             shutdowns: 0,
+            is_leader: false,
         };
         let (reply, answer) = oneshot::channel();
         queue.enter(Waiter::new(1, terms, Moment::ZERO, reply), 0);

@@ -24,6 +24,7 @@ const TERMS: Terms = Terms {
     max_renew: None,
     started: Moment::ZERO,
     shutdowns: 0,
+    is_leader: false,
 };
 
 fn key(name: &str) -> LockKey {
