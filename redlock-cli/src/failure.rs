@@ -6,7 +6,7 @@ use redlock::LockError;
 pub(crate) const BUSY: u8 = 75;
 /// Redis cannot be reached, or refuses (`EX_UNAVAILABLE`).
 pub(crate) const UNAVAILABLE: u8 = 69;
-/// The lock was lost, and the command was ended (`EX_PROTOCOL`).
+/// The lock was lost: the command was ended, or worked without it (`EX_PROTOCOL`).
 pub(crate) const LOST: u8 = 76;
 /// The command line or a setting is wrong (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;
@@ -51,8 +51,21 @@ impl From<LockError> for Failure {
             error if error.is_busy() => BUSY,
             _ => UNAVAILABLE,
         };
-        Self::new(code, error.to_string())
+        Self::new(code, in_own_words(&error.to_string()))
     }
+}
+
+/// What the library advises to call in a program, and what there is on a command line instead.
+const OWN_WORDS: [(&str, &str); 4] = [
+    ("leave it out: options are set on the builder", "leave it out"),
+    ("on the builder they are `.urls([..])`", "`--url` is there once for each"),
+    ("; `restart_guard(false)` is for servers that lose nothing", ""),
+    ("; `restart_guard(false)` does without", ""),
+];
+
+/// A message of the library, without advice that only a program can follow.
+pub(crate) fn in_own_words(message: &str) -> String {
+    OWN_WORDS.iter().fold(message.to_owned(), |told, (theirs, own)| told.replace(theirs, own))
 }
 
 impl From<std::io::Error> for Failure {

@@ -11,6 +11,7 @@ mod ending;
 mod failure;
 mod holder;
 mod locks;
+mod lookout;
 mod ls;
 mod manual;
 mod node;

@@ -23,7 +23,8 @@ The operating system refused what redlock itself needs.
 Another process has the lock; \fB\-E\fR names another code.
 .TP
 \fB76\fR
-The lock was lost, and the command was ended.
+The lock was lost, and the command was ended; or the command ended with 0, and the release found
+that the lock had been lost before.
 .TP
 \fB126\fR, \fB127\fR
 The command cannot be run; it was not found.

@@ -96,6 +96,11 @@ impl Node {
         Err(Failure::new(failure::UNAVAILABLE, message))
     }
 
+    /// The error of a server that is still being asked.
+    pub(crate) fn silence(name: &str) -> NodeError {
+        operator::explain(name, &no_reply())
+    }
+
     pub(crate) fn name(&self) -> &str {
         &self.name
     }

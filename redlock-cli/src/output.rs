@@ -47,9 +47,11 @@ pub(crate) fn check_reader() -> io::Result<()> {
     Ok(())
 }
 
-/// Text from Redis, which may be anything, for a terminal: without control characters.
+/// Text from Redis, which may be anything, for a terminal: without characters that control it, or
+/// that nobody sees, as those that turn the direction of what follows.
 pub(crate) fn plain(text: &str) -> String {
-    if text.contains(char::is_control) { text.escape_debug().to_string() } else { text.to_owned() }
+    let is_shown = |c: char| matches!(c, '"' | '\'' | '\\') || c.escape_debug().len() == 1;
+    if text.chars().all(is_shown) { text.to_owned() } else { text.escape_debug().to_string() }
 }
 
 /// Colours, where people look.
@@ -123,5 +125,7 @@ mod tests {
     fn a_key_cannot_send_commands_to_the_terminal() {
         assert_eq!(plain("a\x1b[2Jb\n"), "a\\u{1b}[2Jb\\n");
         assert_eq!(plain("stock-\u{e9}"), "stock-\u{e9}");
+        assert_eq!(plain("a\u{202e}b\u{200b}"), "a\\u{202e}b\\u{200b}");
+        assert_eq!(plain("`it's` \"\\\""), "`it's` \"\\\"", "what a message has is no command");
     }
 }

@@ -5,12 +5,14 @@ use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 
 use redlock::__operator::{self as operator, LockKeys};
+use redlock::NodeError;
 use redlock::deadpool_redis::redis;
 
 use crate::args::ReleaseArgs;
 use crate::failure::{self, Failure};
 use crate::holder::{Holder, Kind, Owner};
 use crate::ls::time_left_unless_renewed;
+use crate::node::Node;
 use crate::output::{complain, plain, say, write_stderr};
 use crate::owner_value::{OwnerValue, retained_by};
 use crate::servers::Servers;
@@ -170,16 +172,15 @@ async fn take_away(
     let of = survey.masters();
     let mut done = Vec::new();
     let mut errors = Vec::new();
-    for node in survey.nodes() {
+    let take = async |node: &mut Node| {
         // A server may have a reader under two of its values.
-        let mut reply = Ok(0);
+        let mut best = 0;
         for owner_value in &owner.values {
-            let found = node.query::<i64>(&command(owner_value)).await;
-            reply = reply.and_then(|best: i64| found.map(|found| best.max(found)));
-            if reply.is_err() {
-                break;
-            }
+            best = best.max(node.query::<i64>(&command(owner_value)).await?);
         }
+        Ok::<_, NodeError>(best)
+    };
+    for reply in survey.ask(take).await {
         match reply {
             Ok(2) => done.push(Done::HandedOver),
             Ok(1) => done.push(Done::Released),

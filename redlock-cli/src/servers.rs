@@ -9,7 +9,7 @@ use redlock::deadpool_redis::redis::Client;
 use redlock::{LockError, Redlock, RedlockBuilder, Tls};
 
 use crate::args::ServerArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, in_own_words};
 use crate::output::{complain, plain};
 
 /// How long a command may take where no other server could answer it. A cron job that is refused
@@ -163,7 +163,9 @@ impl Written {
 /// The name of a server, and a client for it. An error says where the URL is written.
 fn server_at(place: &str, url: &str, tls: Option<&Tls>) -> Result<(String, Client), Failure> {
     operator::server(url, tls).map_err(|error| match error {
-        LockError::Config { message, .. } => Failure::usage(format!("{place}: {message}")),
+        LockError::Config { message, .. } => {
+            Failure::usage(format!("{place}: {}", in_own_words(&message)))
+        }
         other => other.into(),
     })
 }
@@ -233,6 +235,17 @@ mod tests {
             let servers = Servers { topology, prefix: "lock:".to_owned(), tls: None };
             let shown = format!("{:?}", servers.builder());
             assert!(shown.contains(&format!("reply_timeout: {time}")), "{shown}");
+        }
+    }
+
+    #[test]
+    fn advice_can_be_followed_on_a_command_line() {
+        for (url, advice) in [
+            ("redis://h?timeout=5", "leave it out"),
+            ("redis://a redis://b", "`--url` is there once for each"),
+        ] {
+            let told = server_at("URL 1", url, None).unwrap_err().message;
+            assert!(told.contains(advice) && !told.contains("builder"), "{told}");
         }
     }
 

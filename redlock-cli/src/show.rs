@@ -8,7 +8,7 @@ use crate::failure::{self, Failure};
 use crate::holder::{Holder, Kind, Record};
 use crate::locks::{Details, Waiter};
 use crate::ls::{self, NO_END, time_left, time_left_unless_renewed};
-use crate::output::{Paint, plain, say};
+use crate::output::{Paint, complain, plain, say};
 use crate::owner_value::{client, retained_by};
 use crate::servers::Servers;
 use crate::survey::{Survey, View, undecided};
@@ -20,6 +20,9 @@ pub(crate) async fn show(args: &ShowArgs, servers: &Servers) -> Result<u8, Failu
     let mut survey = Survey::of_keys(servers)?;
     let redis_key = survey.keys(&args.key)?.lock;
     let (holder, views) = survey.holder(&args.key).await?;
+    for error in views.iter().filter_map(|view| view.details.as_ref().err()) {
+        complain(error);
+    }
     if holder.is_none() {
         servers.advise(&args.key);
     }

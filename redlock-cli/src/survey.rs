@@ -1,6 +1,8 @@
 //! What all servers of a group say of their locks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
+use std::task::Poll;
 
 use redlock::__operator::{LockKeys, lock_keys};
 
@@ -16,6 +18,13 @@ use crate::servers::{Servers, Topology};
 pub(crate) struct Survey {
     nodes: Vec<Node>,
     prefix: String,
+    voters: Voters,
+}
+
+/// What the answers of its servers mean.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Voters {
+    servers: usize,
     /// Has each server all locks, or each a part of them?
     is_cluster: bool,
 }
@@ -44,16 +53,35 @@ impl Survey {
 
     fn new(nodes: Vec<Node>, servers: &Servers) -> Self {
         let is_cluster = matches!(servers.topology, Topology::Cluster(_));
-        Self { nodes, prefix: servers.prefix.clone(), is_cluster }
+        let voters = Voters { servers: nodes.len(), is_cluster };
+        Self { nodes, prefix: servers.prefix.clone(), voters }
     }
 
     /// The independent masters of the group.
     pub(crate) fn masters(&self) -> usize {
-        if self.is_cluster { 1 } else { self.nodes.len() }
+        self.voters.masters()
     }
 
-    pub(crate) fn nodes(&mut self) -> &mut [Node] {
-        &mut self.nodes
+    pub(crate) fn into_parts(self) -> (Vec<Node>, Voters) {
+        (self.nodes, self.voters)
+    }
+
+    /// Asks all servers at once. Their answers, in order.
+    pub(crate) async fn ask<T>(&mut self, ask: impl AsyncFn(&mut Node) -> T) -> Vec<T> {
+        let mut asked: Vec<_> = self.nodes.iter_mut().map(|node| Box::pin(ask(node))).collect();
+        let mut answers: Vec<Option<T>> = asked.iter().map(|_| None).collect();
+        poll_fn(|cx| {
+            for (asked, answer) in asked.iter_mut().zip(&mut answers) {
+                if answer.is_none()
+                    && let Poll::Ready(told) = asked.as_mut().poll(cx)
+                {
+                    *answer = Some(told);
+                }
+            }
+            if answers.iter().all(Option::is_some) { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        answers.into_iter().flatten().collect()
     }
 
     pub(crate) fn keys(&self, name: &str) -> Result<LockKeys, Failure> {
@@ -76,13 +104,14 @@ impl Survey {
     pub(crate) async fn list_quietly(&mut self, pattern: &str) -> Result<Listed, Failure> {
         let mut answers: Vec<BTreeMap<String, Record>> = Vec::new();
         let mut errors = Vec::new();
-        for node in &mut self.nodes {
-            match locks::list(node, &self.prefix, pattern).await {
+        let prefix = self.prefix.clone();
+        for answer in self.ask(async |node| locks::list(node, &prefix, pattern).await).await {
+            match answer {
                 Ok(found) => answers.push(found),
                 Err(error) => errors.push(error.to_string()),
             }
         }
-        self.check_enough(answers.len(), &errors)?;
+        self.voters.check_enough(answers.len(), &errors)?;
         let of = self.masters();
         let names: BTreeSet<&String> = answers.iter().flat_map(BTreeMap::keys).collect();
         let holder = |name: &String| {
@@ -93,23 +122,37 @@ impl Survey {
         Ok((names.into_iter().filter_map(holder).collect(), errors))
     }
 
-    /// One lock on each server.
-    pub(crate) async fn views(&mut self, name: &str) -> Result<Vec<View>, Failure> {
-        let keys = self.keys(name)?;
-        let mut views = Vec::new();
-        for node in &mut self.nodes {
-            let details = locks::details(node, &keys).await.map_err(|error| error.to_string());
-            views.push(View { node: node.name().to_owned(), details });
-        }
-        Ok(views)
-    }
-
     /// Who has one lock, with what each server says. An error: too few servers answer.
     pub(crate) async fn holder(
         &mut self,
         name: &str,
     ) -> Result<(Option<Holder>, Vec<View>), Failure> {
-        let views = self.views(name).await?;
+        let keys = self.keys(name)?;
+        let views = self.ask(async |node| View::of(node, &keys).await).await;
+        self.voters.holder(views)
+    }
+}
+
+impl View {
+    /// One lock on one server.
+    pub(crate) async fn of(node: &mut Node, keys: &LockKeys) -> Self {
+        let details = locks::details(node, keys).await.map_err(|error| error.to_string());
+        Self { node: node.name().to_owned(), details }
+    }
+}
+
+impl Voters {
+    pub(crate) fn masters(self) -> usize {
+        if self.is_cluster { 1 } else { self.servers }
+    }
+
+    /// Do so many answers decide, whatever the others say?
+    pub(crate) fn is_enough(self, answers: usize) -> bool {
+        if self.is_cluster { answers == self.servers } else { answers > self.servers / 2 }
+    }
+
+    /// Who has the lock. An error: too few servers answer.
+    fn holder(self, views: Vec<View>) -> Result<(Option<Holder>, Vec<View>), Failure> {
         let errors: Vec<String> =
             views.iter().filter_map(|view| view.details.as_ref().err().cloned()).collect();
         self.check_enough(views.len() - errors.len(), &errors)?;
@@ -122,11 +165,12 @@ impl Survey {
 
     /// As [`holder`](Self::holder). It is an error, too, if the servers that do not answer decide
     /// whether the lock is held.
-    pub(crate) async fn decided_holder(
-        &mut self,
+    pub(crate) fn decided_holder(
+        self,
         name: &str,
+        views: Vec<View>,
     ) -> Result<(Option<Holder>, Vec<View>), Failure> {
-        let (holder, views) = self.holder(name).await?;
+        let (holder, views) = self.holder(views)?;
         match &holder {
             Some(open) if open.is_held().is_none() => {
                 Err(Failure::new(failure::UNAVAILABLE, undecided(name, open)))
@@ -136,10 +180,8 @@ impl Survey {
     }
 
     /// Do a majority of the masters answer? Of a cluster, all have to.
-    fn check_enough(&self, answers: usize, errors: &[String]) -> Result<(), Failure> {
-        let is_enough =
-            if self.is_cluster { errors.is_empty() } else { answers > self.nodes.len() / 2 };
-        if is_enough {
+    fn check_enough(self, answers: usize, errors: &[String]) -> Result<(), Failure> {
+        if self.is_enough(answers) {
             return Ok(());
         }
         Err(Failure::new(failure::UNAVAILABLE, errors.join("\nredlock: ")))

@@ -9,10 +9,11 @@ use crate::args::WatchArgs;
 use crate::failure::{self, Failure};
 use crate::holder::{Holder, Kind};
 use crate::locks::Waiter;
+use crate::lookout::Lookout;
 use crate::output::{Paint, check_reader, complain, plain, say};
 use crate::owner_value::{OwnerValue, retained_by};
 use crate::servers::Servers;
-use crate::survey::{Survey, View};
+use crate::survey::View;
 
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -123,9 +124,9 @@ pub(crate) async fn watch(args: &WatchArgs, servers: &Servers) -> Result<u8, Fai
     if args.interval < SHORTEST_INTERVAL {
         return Err(Failure::usage("--interval is too short; 10ms is the shortest"));
     }
-    let mut survey = Survey::of_keys(servers)?;
+    let mut lookout = Lookout::of(servers, &args.key)?;
     let asked = Instant::now();
-    let mut before = look(survey.decided_holder(&args.key).await?, asked);
+    let mut before = look(lookout.look().await?, asked);
     if before.owners.is_empty() {
         servers.advise(&args.key);
     }
@@ -137,7 +138,7 @@ pub(crate) async fn watch(args: &WatchArgs, servers: &Servers) -> Result<u8, Fai
         tokio::time::sleep(args.interval).await;
         check_reader()?;
         let asked = Instant::now();
-        let seen = match survey.decided_holder(&args.key).await {
+        let seen = match lookout.look().await {
             Ok(seen) => seen,
             Err(error) if error.code == failure::UNAVAILABLE => {
                 if outage.is_none() {

@@ -7,7 +7,7 @@ use redlock::{NodeError, NodeErrorKind, Wait};
 use super::finding::{Finding, Report};
 use super::server::Known;
 use super::{rights, server};
-use crate::failure::Failure;
+use crate::failure::{Failure, in_own_words};
 use crate::node::Node;
 use crate::servers::{Servers, Topology};
 
@@ -100,7 +100,7 @@ async fn try_lock(servers: &Servers, findings: &mut Vec<Finding>, report: &mut R
         Ok(fencing_token) => {
             report.good("locking", format!("a lock was taken and released, token {fencing_token}"));
         }
-        Err(error) => report.bad("locking", error.to_string()),
+        Err(error) => report.bad("locking", in_own_words(&error.to_string())),
     }
 }
 

@@ -68,6 +68,10 @@ impl<'a> Info<'a> {
 async fn reach(node: &mut Node, topology: &Topology, report: &mut Report) -> bool {
     // The first question connects.
     if let Err(error) = node.query::<Vec<u64>>(&redis::cmd("TIME")).await {
+        if error.kind() == NodeErrorKind::NoPermission {
+            report.doubtful("clock", format!("its time is unknown: {error}; grant +time"));
+            return true;
+        }
         // A sentinel does not report its time.
         let info: String = match error.kind() {
             NodeErrorKind::Refused => node.query(&redis::cmd("INFO")).await.unwrap_or_default(),

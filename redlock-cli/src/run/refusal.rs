@@ -7,7 +7,7 @@ use crate::duration::show;
 use crate::failure::Failure;
 use crate::holder::{Holder, Kind};
 use crate::output::{complain, plain};
-use crate::owner_value::OwnerValue;
+use crate::owner_value::{OwnerValue, retained_by};
 use crate::servers::Servers;
 use crate::survey::Survey;
 
@@ -31,21 +31,42 @@ pub(super) async fn refused(
     let message = match &error {
         _ if args.quiet => String::new(),
         LockError::Timeout { waited, holder, .. } => {
-            let told = holder.as_deref().map_or_else(|| "another process".to_owned(), plain);
-            let outer = outer_owner(key);
-            let is_asked = outer.is_some() || is_group(&told) && !told.contains(' ');
-            let seen = if is_asked { seen(servers, key).await } else { None };
-            let who = described(told, seen.as_ref(), outer.as_deref(), args.read);
-            if args.nonblock || args.wait == Wait::Never {
-                format!("lock `{key}` is held by {who}")
+            let is_at_once = args.nonblock || args.wait == Wait::Never;
+            let waited = show(*waited);
+            if let Some(client) = holder.as_deref().and_then(retained_by) {
+                retained(key, client, (!is_at_once).then_some(&waited))
             } else {
-                let waited = show(*waited);
-                format!("lock `{key}` was not free within {waited}: it is held by {who}")
+                let told = holder.as_deref().map_or_else(|| "another process".to_owned(), plain);
+                let who = whole_holder(args, servers, key, told).await;
+                if is_at_once {
+                    format!("lock `{key}` is held by {who}")
+                } else {
+                    format!("lock `{key}` was not free within {waited}: it is held by {who}")
+                }
             }
         }
         other => other.to_string(),
     };
     Failure::new(args.conflict_exit_code, message)
+}
+
+/// A lock that nobody holds, and that is not free. `waited`: for how long, if that was wanted.
+fn retained(key: &str, client: &str, waited: Option<&String>) -> String {
+    let why = format!("the `min_hold` of {} is not over", plain(client));
+    match waited {
+        None => format!("nobody holds lock `{key}`: {why}"),
+        Some(waited) => {
+            format!("lock `{key}` was not free within {waited}: nobody holds it, but {why}")
+        }
+    }
+}
+
+/// Who has the lock. `told`: by the error.
+async fn whole_holder(args: &RunArgs, servers: &Servers, key: &str, told: String) -> String {
+    let outer = outer_owner(key);
+    let is_asked = outer.is_some() || is_group(&told) && !told.contains(' ');
+    let seen = if is_asked { seen(servers, key).await } else { None };
+    described(told, seen.as_ref(), outer.as_deref(), args.read)
 }
 
 /// Warns of a wait without end for the lock that this process itself runs under. That is not an

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use redlock::{LockError, LockGuard, Redlock, Released, Wait};
+use redlock::{LockError, LockGuard, LostReason, Redlock, Released, Wait};
 use rustix::process::{Signal, getpid};
 
 use super::command_line::key_and_command;
@@ -65,8 +65,10 @@ pub(crate) async fn run(
     if outcome.is_lost {
         return Ok(End::Code(failure::LOST));
     }
-    release(guard).await;
-    Ok(outcome.end)
+    let was_lost = release(guard).await;
+    // A command that has failed says so by its own code.
+    let is_lost = was_lost && outcome.end == End::Code(0);
+    Ok(if is_lost { End::Code(failure::LOST) } else { outcome.end })
 }
 
 fn checked_grace(expire: Duration, grace: Option<Duration>) -> Result<Duration, Failure> {
@@ -168,15 +170,26 @@ async fn under(
     supervisor.supervise().await
 }
 
-/// The result of the command stands, whatever the release finds.
-async fn release(guard: LockGuard) {
+/// Returns whether this has shown that the lock was lost while the command ran.
+async fn release(guard: LockGuard) -> bool {
     let key = guard.key().to_owned();
-    let what = match guard.release().await {
-        Ok(Released::Expired | Released::Stolen) => {
-            "was lost while the command ran: another process may have worked at the same time"
+    // Such a lease is watched to its end: the command was over before, as it was not ended.
+    let has_run_out = match guard.check() {
+        Err(LockError::Lost { reason, .. }) => {
+            matches!(reason, LostReason::RenewalLimit | LostReason::Unreachable)
         }
-        Err(error) => return complain(&format!("{error}; the lock ends with its lease")),
-        Ok(_) => return,
+        _ => false,
     };
-    complain(&format!("lock `{key}` {what}"));
+    let released = guard.release().await;
+    let is_gone = matches!(released, Ok(Released::Expired | Released::Stolen));
+    let was_lost = is_gone && !has_run_out;
+    if was_lost {
+        complain(&format!(
+            "lock `{key}` was lost while the command ran: another process may have worked at the \
+             same time"
+        ));
+    } else if let Err(error) = released {
+        complain(&format!("{error}; the lock ends with its lease"));
+    }
+    was_lost
 }

@@ -108,6 +108,7 @@ async fn a_user_without_rights() {
     let server = Server::builder()
         .acl(&format!("queueless on >secret {lock} +info"))
         .acl("reader on >secret ~* -@all +get +info +time")
+        .acl(&documented("acl").replacen("locks", "timeless", 1).replace(" +time", ""))
         .acl(&documented("acl").replacen("locks", "deaf", 1).replace(" +subscribe", ""))
         .acl(&documented("acl"))
         .acl(&documented("acl-kinds").replacen("locks", "kinds", 1))
@@ -129,6 +130,11 @@ async fn a_user_without_rights() {
         let (grade, text) = finding(&doctor, "rights");
         assert_eq!((grade.as_str(), text.contains("+zadd")), ("good", lacks_kinds), "{text}");
     }
+    let timeless = doctor("timeless").await;
+    let (grade, text) = finding(&timeless, "clock");
+    assert!(grade == "doubtful" && text.ends_with("grant +time"), "{timeless:?}");
+    assert!(findings(&timeless, "reachable").is_empty(), "it answers: {timeless:?}");
+    assert_eq!(finding(&timeless, "memory").0, "good", "{timeless:?}");
     let reader = doctor("reader").await;
     assert_eq!(reader.code, 2);
     let (grade, text) = findings(&reader, "rights").remove(0);
@@ -151,6 +157,13 @@ async fn independent_masters() {
     let (grade, text) = finding(&restarted, "vote");
     assert!(grade == "doubtful" && text.contains("no vote for another"), "{restarted:?}");
     assert_eq!(finding(&restarted, "locking").0, "good", "{restarted:?}");
+    // What only a program can set is no advice here.
+    masters[1].restart_empty().await;
+    let refused = ended(tool(&three, &["run", "-n", "k", "true"]).spawn().unwrap()).await;
+    assert!(refused.code == 69 && refused.stderr.contains("votes again by itself"), "{refused:?}");
+    for said in [text, refused.stderr] {
+        assert!(!said.contains("restart_guard"), "{said}");
+    }
     masters[0].kill9();
     let doubtful = doctor(&three).await;
     assert_eq!(finding(&doubtful, "majority").0, "doubtful", "{doubtful:?}");

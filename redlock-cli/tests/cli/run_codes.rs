@@ -40,8 +40,16 @@ async fn a_job_that_is_done_at_once_does_not_run_again_within_its_min_hold() {
     let first = run(server, &job).await;
     assert_eq!((first.code, first.stderr.as_str()), (0, ""));
     let kept = server.raw().get(&format!("lock:{key}")).await;
-    assert!(kept.is_some_and(|owner| owner.contains(":retained:")));
-    assert_eq!(run(server, &job).await.code, 75);
+    let kept = kept.unwrap();
+    assert!(kept.contains(":retained:"), "{kept}");
+    let second = run(server, &[&job[..1], &["--client-name", "b"], &job[1..]].concat()).await;
+    assert_eq!(second.code, 75);
+    let whose = kept.split_once(":retained:").unwrap().0;
+    let told = format!("nobody holds lock `{key}`: the `min_hold` of {whose} is not over");
+    assert_eq!(second.stderr, format!("redlock: {told}\n"));
+    let later = run(server, &["run", "-w", "1", &key, "true"]).await;
+    assert!(later.stderr.contains("was not free within"), "{later:?}");
+    assert!(later.stderr.contains(": nobody holds it, but the `min_hold` of"), "{later:?}");
     let shared = run(server, &["run", "--read", "--min-hold", "1s", &key, "true"]).await;
     assert_eq!(shared.code, 64, "{shared:?}");
 }

@@ -11,7 +11,9 @@ use tokio::process::Child;
 use tokio::task::JoinSet;
 
 use crate::pace::Pace;
-use crate::support::{Ended, Marks, SOON, STUBBORN, ended, full_pipe, gone, send, start, tool};
+use crate::support::{
+    Ended, Marks, SOON, STUBBORN, ended, full_pipe, gone, run, send, start, tool,
+};
 
 /// A lease that is renewed; four seconds before its end.
 pub const EXPIRE: Duration = secs(12);
@@ -124,6 +126,25 @@ async fn lose_key() -> Duration {
     assert!(ended.stderr.contains("its key is gone"), "{ended:?}");
     assert!(ended.stderr.contains("SIGTERM"), "{ended:?}");
     margin
+}
+
+/// Another process had the lock meanwhile. The command itself has not failed, but was not alone.
+#[tokio::test]
+async fn a_loss_that_only_the_release_finds() {
+    let server = Server::shared().await;
+    for (code, expected) in [("0", 76), ("3", 3)] {
+        let (marks, key) = (Marks::new(), unique_prefix());
+        let script = format!("echo on >on; until [ -e go ]; do sleep 0.02; done; exit {code}");
+        let job = start(server, &marks, &["-k", &key, "sh", "-c", &script]);
+        marks.there("on").await;
+        server.raw().del(&format!("lock:{key}")).await;
+        let other = run(server, &["run", "-n", "-k", &key, "true"]).await;
+        assert_eq!(other.code, 0, "{other:?}");
+        marks.make("go");
+        let ended = ended(job).await;
+        assert_eq!(ended.code, expected, "{ended:?}");
+        assert!(ended.stderr.contains("was lost while the command ran"), "{ended:?}");
+    }
 }
 
 #[tokio::test]

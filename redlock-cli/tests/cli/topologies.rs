@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use fault_kit::{Cluster, Masters, Sentinels, secs};
+use fault_kit::{Cluster, Masters, Sentinels, secs, within};
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
-use crate::support::{Ended, Marks, ended, start_at, tool};
+use crate::operators::next_event;
+use crate::support::{Ended, Marks, SOON, ended, start_at, tool};
 
 const HOLD: &str = "echo $REDLOCK_OWNER >first; until [ -e go ]; do sleep 0.02; done";
 /// A master that stands still for that long is given up.
@@ -31,7 +33,10 @@ async fn a_majority_of_masters_makes_the_holder() {
     assert_eq!(lock["owner"], owner.as_str());
     assert_eq!(lock["servers"].as_array().unwrap().len(), 3);
     assert!(lock["servers"][2]["error"].as_str().unwrap().contains("refused"), "{lock}");
-    let text = output(tool(&urls, &["show", "k"])).await.stdout;
+    assert!(shown.stderr.contains("refused"), "{shown:?}");
+    let shown = output(tool(&urls, &["show", "k"])).await;
+    assert!(shown.stderr.contains("refused"), "{shown:?}");
+    let text = shown.stdout;
     assert!(text.contains("2 of 3, a majority") && text.contains("cannot be asked"), "{text}");
     let listed = output(tool(&urls, &["ls"])).await;
     assert!(listed.stdout.contains("2 of 3"), "{listed:?}");
@@ -49,6 +54,45 @@ async fn a_majority_of_masters_makes_the_holder() {
     assert_eq!(shown.code, 1, "{shown:?}");
     marks.make("go");
     ended(holder).await;
+}
+
+/// It does not see less of a lock that comes and goes meanwhile.
+#[tokio::test]
+async fn watch_waits_for_no_silent_minority() {
+    let masters = Masters::start(3).await;
+    let (urls, marks) = (masters.urls().join(","), Marks::new());
+    let args = ["watch", "k", "--json", "--interval", "20ms"];
+    let mut watch = tool(&urls, &args).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut stderr = BufReader::new(watch.stderr.take().unwrap()).lines();
+    // Of what is said, what is about the one server.
+    let mut said = async || loop {
+        let line = within(SOON, stderr.next_line()).await.unwrap().unwrap();
+        if line.contains(&masters[1].url()) {
+            return line;
+        }
+    };
+    assert_eq!(next_event(&mut lines).await.0, "free");
+    masters[1].freeze();
+    let silence = said().await;
+    assert!(silence.contains("no reply in time"), "{silence}");
+    // So many looks would not come, were each to wait until the server is given up.
+    let rounds = async {
+        for n in 0..5 {
+            let script = HOLD.replace("first", &format!("on{n}")).replace("go", &format!("go{n}"));
+            let holder = start_at(&urls, &marks, &["-k", "k", "sh", "-c", &script]);
+            let owner = Value::from(marks.there(&format!("on{n}")).await);
+            assert_eq!(next_event(&mut lines).await, ("taken".to_owned(), owner.clone()));
+            marks.make(&format!("go{n}"));
+            assert_eq!(next_event(&mut lines).await, ("released".to_owned(), owner));
+            assert_eq!(ended(holder).await.code, 0);
+        }
+    };
+    within(SOON, rounds).await;
+    masters[1].thaw();
+    let back = said().await;
+    assert!(back.contains("answers again, after"), "it is silent once: {back}");
+    watch.kill().await.unwrap();
 }
 
 #[tokio::test]
