@@ -73,20 +73,17 @@ local function draw(mark, last)
   if not (last and last < 9007199254740991) then
     return false
   end
-  local word, new_mark, mark_life, written = '+', last_of_four, '172800000', nil
+  local word, new_mark, mark_life, is_written = '+', last_of_four, '172800000', nil
   if last >= micros then
     new_mark = string.format('%.0f', last + 1)
     word, mark_life = new_mark, string.format('%.0f', mark_life + (last + 1 - micros) / 1000)
   elseif math.floor(last / 3600000000) == this_hour then
     -- Whoever drew first in this hour has set the expiry anew, which costs more than the value.
-    written = try('SET', mark, new_mark, 'KEEPTTL')
-  end
-  if not written or has_failed(written) then
     -- Redis 5 does not know KEEPTTL.
-    written = try('SET', mark, new_mark, 'PX', mark_life)
+    is_written = try('SET', mark, new_mark, 'KEEPTTL').ok
   end
   drawn_marks[mark] = new_mark
-  return not has_failed(written) and word
+  return (is_written or try('SET', mark, new_mark, 'PX', mark_life).ok) and word
 end
 
 for i = 1, acquire_count do

@@ -32,7 +32,7 @@ fn the_digests_are_pinned() {
     for (script, digest) in [
         (&acquire::SCRIPT, "fea4f282d8ebb527762afe7bc94aef254274f2de"),
         (&acquire_all::SCRIPT, "4b7acd50825218ab7b7951ef78b7e246b65d3abb"),
-        (&batch::SCRIPT, "38443517233bfa6712956e34bef13d0d411c6364"),
+        (&batch::SCRIPT, "8061ea5c5a39bee651686c3abf11117dea110dd4"),
         (&raise::SCRIPT, "99d11f0389ae2286f224f789304a737cdd69c59e"),
         (&renew::SCRIPT, "cbffba6b79098bc650c3b9e18a0b3398907670e0"),
         (&retain::SCRIPT, "8aee93c73f060c37bba195e7fab2a0800c52f7fa"),
