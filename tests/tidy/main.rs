@@ -9,6 +9,7 @@ mod forbidden;
 mod lexer;
 mod links;
 mod names;
+mod planted;
 mod shape;
 mod snippets;
 mod texts;
