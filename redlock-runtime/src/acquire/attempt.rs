@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{Acquired, Busy, Claim, Fault, LockBackend};
+use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::hold::{ConfirmedLease, Tenure};
 use crate::{release, telemetry};
@@ -49,8 +50,9 @@ impl Drop for Unanswered<'_> {
     }
 }
 
-/// Sends one acquire command. `route` leads to the engine's backend. The caller counts it as
-/// pending, until it has dealt with what was granted.
+/// Sends one acquire command. `route` leads to the engine's backend. `now`: read before, as the
+/// server may begin the lease as soon as the command has left. The caller counts it as pending,
+/// until it has dealt with what was granted.
 ///
 /// Cancel safe: if the future is dropped, whatever the command acquired is freed in the background.
 pub(super) async fn attempt(
@@ -58,18 +60,16 @@ pub(super) async fn attempt(
     route: &dyn LockBackend,
     claim: &Claim,
     template: &'static str,
+    now: Moment,
     within: Duration,
 ) -> Result<Tenure, Ungranted> {
     telemetry::acquire_sent(template);
-    // The time is read before the command leaves: the server may begin the lease at any time after
-    // it.
-    let sent = engine.clock().now();
     let unanswered = Unanswered::new(engine, std::slice::from_ref(claim));
     let answer = route.acquire(claim, within).await;
     unanswered.answered();
     match answer {
         Ok(Acquired::Granted { fencing_tokens, was_cut }) => {
-            let confirmed = ConfirmedLease { sent, lease: claim.expire };
+            let confirmed = ConfirmedLease { sent: now, lease: claim.expire };
             let tenure = Tenure::new(claim.clone(), confirmed, fencing_tokens);
             Ok(if was_cut { tenure.cut() } else { tenure })
         }

@@ -85,7 +85,9 @@ impl DirectAttempt {
         // Counted until the caller has looked for a shutdown. A task that sends the command for its
         // caller is counted by itself.
         let pending = is_polled.then(|| engine.pending.begin());
-        let tenure = match attempt(engine, route, claim, self.terms.template, within).await {
+        // A task that sends the command for its caller may have begun later.
+        let now = if is_polled { self.begun } else { engine.clock().now() };
+        let tenure = match attempt(engine, route, claim, self.terms.template, now, within).await {
             Ok(tenure) => tenure,
             Err(why) => return self.not_granted(engine, claim, why).map(Err),
         };

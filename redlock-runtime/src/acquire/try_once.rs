@@ -29,7 +29,7 @@ pub(super) async fn try_once(
         let queue = engine.local_queue(&order.key, order.kind);
         // Before the attempt: the release may be answered when the refusal arrives.
         let is_leaving = queue.is_leaving();
-        let attempt = DirectAttempt { queue, guard: None, terms: *terms, begun };
+        let attempt = DirectAttempt { queue, guard: None, terms: *terms, begun: asked };
         let claim = order.claim(engine, terms);
         let (attempt, observed) = match attempt.make(engine, &claim, engine.reply_timeout).await? {
             DirectOutcome::Granted(ownership) => return Ok(ownership),

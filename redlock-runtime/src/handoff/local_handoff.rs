@@ -69,7 +69,7 @@ pub(crate) fn grant(
 /// Takes a lock back from a caller that went away before it learned of it. `None`: the lock was
 /// lost.
 fn reclaim(engine: &Arc<Engine>, queue: &QueueHandle, mut granted: Granted) -> Option<Tenure> {
-    if !granted.scheduler.end(&granted.hold) {
+    if !granted.scheduler.end(&granted.hold, engine.clock().now()) {
         release_ended(engine, queue, &granted);
         return None;
     }
@@ -80,7 +80,7 @@ fn reclaim(engine: &Arc<Engine>, queue: &QueueHandle, mut granted: Granted) -> O
 
 /// Releases a lock whose lease is not relied on.
 fn release_lost(engine: &Arc<Engine>, queue: &QueueHandle, granted: &Granted) {
-    granted.scheduler.end(&granted.hold);
+    granted.scheduler.end(&granted.hold, engine.clock().now());
     release_ended(engine, queue, granted);
 }
 
@@ -126,15 +126,15 @@ pub(crate) fn deliver(
     }
 }
 
-/// Hands a released lock to the next waiter of this process. `Some`: no waiter took it, and the
-/// caller has to free it.
+/// Hands a lock that is released at `now` to the next waiter of this process. `Some`: no waiter
+/// took it, and the caller has to free it.
 pub(super) fn pass_on(
     engine: &Arc<Engine>,
     queue: &QueueHandle,
     hold: &Hold,
     mut tenure: Tenure,
+    now: Moment,
 ) -> Option<Tenure> {
-    let now = engine.clock().now();
     loop {
         match queue.next(hold, tenure, now) {
             Successor::Nobody(left) => return Some(left),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::local_handoff::pass_on;
+use crate::clock::Moment;
 use crate::engine::Engine;
 use crate::fencing::FencingToken;
 use crate::hold::{Granted, Hold, Scheduler, Tenure};
@@ -83,15 +84,20 @@ impl Ownership {
     /// Ends the hold of one key, and leaves the lock on the server to the caller. `None`: the lease
     /// was lost, and the lock is released.
     pub(crate) fn give_up(mut self) -> Option<HeldKey> {
-        if !self.scheduler.end(&self.hold) {
+        if !self.scheduler.end(&self.hold, self.engine.clock().now()) {
             return None;
         }
         self.held.take()
     }
 
     /// Releases the lock. The release goes on even if its future is dropped.
-    pub(crate) fn release(mut self) -> ReleaseFuture {
-        let mut tasks = self.let_go();
+    pub(crate) fn release(self) -> ReleaseFuture {
+        let now = self.engine.clock().now();
+        self.release_at(now)
+    }
+
+    fn release_at(mut self, now: Moment) -> ReleaseFuture {
+        let mut tasks = self.let_go(now);
         let Some(first) = tasks.next() else { return ReleaseFuture::Now(Released::Released) };
         send_all(first, tasks.collect())
     }
@@ -99,7 +105,8 @@ impl Ownership {
     /// Releases the lock after a finished body. `None`: the lease was lost, so that no answer is
     /// worth waiting for; the drop releases what is left.
     pub(crate) fn release_after_body(self) -> Option<ReleaseFuture> {
-        self.was_protected().then(|| self.release())
+        let now = self.engine.clock().now();
+        self.was_protected(now).then(|| self.release_at(now))
     }
 
     /// Releases the lock after a finished body without waiting for an answer. `Some`: ready once
@@ -108,20 +115,21 @@ impl Ownership {
     /// next, or the background thread sends the release, after which later attempts of this
     /// process for the key go. `may_wait`: the caller can await the future.
     pub(crate) fn release_in_background(mut self, may_wait: bool) -> Option<ReleaseFuture> {
-        if !self.was_protected() {
+        let now = self.engine.clock().now();
+        if !self.was_protected(now) {
             return None;
         }
         let has_several_keys = !self.further.is_empty();
         let body = FinishedBody::new(&self.hold, has_several_keys);
         let finished = |task| ReleaseTask { finished: Some(body.clone()), ..task };
         let mut leaving =
-            self.let_go().map(finished).filter_map(|task| send_unawaited(task, may_wait));
+            self.let_go(now).map(finished).filter_map(|task| send_unawaited(task, may_wait));
         if has_several_keys { Some(release::all(leaving.collect())) } else { leaving.next() }
     }
 
-    /// Did the lease hold to the end of the body? Operators are told if it did not.
-    fn was_protected(&self) -> bool {
-        let Some(reason) = self.hold.lost() else { return true };
+    /// Did the lease hold to the end of the body, which is `now`? Operators are told if it did not.
+    fn was_protected(&self, now: Moment) -> bool {
+        let Some(reason) = self.hold.lost_at(now) else { return true };
         release::warn_unprotected(&self.hold, &reason);
         false
     }
@@ -129,7 +137,7 @@ impl Ownership {
     /// Ends the hold, but keeps its key for one with this fencing token. `false`: the lease was
     /// lost.
     pub(super) fn end_hold(&mut self, fencing_token: FencingToken) -> bool {
-        let is_held = self.scheduler.end(&self.hold);
+        let is_held = self.scheduler.end(&self.hold, self.engine.clock().now());
         let Some((_, tenure)) = self.held.as_mut().filter(|_| is_held) else { return false };
         tenure.renewed(self.hold.confirmed(), self.hold.server_end());
         tenure.raised(fencing_token);
@@ -146,27 +154,33 @@ impl Ownership {
         self.held.as_ref().map(|(_, tenure)| tenure)
     }
 
-    /// Ends the hold. Returns what has to be freed on the server; other callers of this process
-    /// have the rest.
-    fn let_go(&mut self) -> impl Iterator<Item = ReleaseTask> {
+    /// Ends the hold at `now`. Returns what has to be freed on the server; other callers of this
+    /// process have the rest.
+    fn let_go(&mut self, now: Moment) -> impl Iterator<Item = ReleaseTask> {
         let retain_until = self.hold.retained_until();
-        let is_held = self.held.is_some() && self.scheduler.end(&self.hold);
+        let is_held = self.held.is_some() && self.scheduler.end(&self.hold, now);
         // A lock that had a `min_hold` is not passed on, even when that is over: each renewal asked
         // for a shorter lease, and one that arrives late would cut the lease of the next caller.
-        let may_pass_on = is_held && !self.hold.has_min_hold();
+        let pass_on_at = (is_held && !self.hold.has_min_hold()).then_some(now);
         let held = self.held.take().into_iter().chain(std::mem::take(&mut self.further));
         held.filter_map(move |held| {
-            let task = self.let_go_of(held, may_pass_on)?;
+            let task = self.let_go_of(held, pass_on_at)?;
             Some(ReleaseTask { retain_until, ..task })
         })
     }
 
-    /// `may_pass_on`: the lease still held when the hold ended, and it had no `min_hold`.
-    fn let_go_of(&self, (queue, mut tenure): HeldKey, may_pass_on: bool) -> Option<ReleaseTask> {
+    /// `pass_on_at`: when the hold ended, if the lease still held then, and it had no `min_hold`.
+    fn let_go_of(
+        &self,
+        (queue, mut tenure): HeldKey,
+        pass_on_at: Option<Moment>,
+    ) -> Option<ReleaseTask> {
         let until = self.hold.server_end();
-        if may_pass_on && self.engine.fifo_queue().is_some() {
+        if let Some(now) = pass_on_at
+            && self.engine.fifo_queue().is_some()
+        {
             tenure.renewed(self.hold.confirmed(), until);
-            let Some(left) = pass_on(&self.engine, &queue, &self.hold, tenure) else {
+            let Some(left) = pass_on(&self.engine, &queue, &self.hold, tenure, now) else {
                 // The next caller has the lock: for its former holder, it counts as released.
                 let released = Released::Released;
                 tell!(debug, key = queue.key.name(), ?released, "lock released");
@@ -187,8 +201,12 @@ impl Drop for Ownership {
             // would lock.
             return std::mem::forget((self.held.take(), std::mem::take(&mut self.further)));
         }
-        // The background thread sends it: the runtime may be about to end, and its timers with it.
-        self.let_go().for_each(release::in_background);
+        if self.held.is_some() {
+            let now = self.engine.clock().now();
+            // The background thread sends it: the runtime may be about to end, and its timers with
+            // it.
+            self.let_go(now).for_each(release::in_background);
+        }
         if self.hold.is_offered() {
             drop(self.hold.offer_ends());
         }

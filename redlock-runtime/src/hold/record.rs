@@ -182,10 +182,15 @@ impl Hold {
 
     /// Why the lease was lost; `None` while it holds and after a release.
     pub(crate) fn lost(&self) -> Option<LostReason> {
+        self.lost_at(self.client.clock.now())
+    }
+
+    /// The same at `now`.
+    pub(crate) fn lost_at(&self, now: Moment) -> Option<LostReason> {
         if self.is_forked() {
             return Some(LostReason::Forked);
         }
-        self.stop_if_due(self.client.clock.now());
+        self.stop_if_due(now);
         match self.ledger.lock().ended?.how {
             End::Lost(loss) => Some(loss.reason),
             End::Released | End::Withdrawn => None,
@@ -218,9 +223,8 @@ impl Hold {
         own.max(self.further.as_ref().map_or(Moment::ZERO, |further| further.server_end))
     }
 
-    /// Ends the hold because its holder releases. `false`: the hold had ended before.
-    pub(crate) fn end(&self) -> bool {
-        let now = self.client.clock.now();
+    /// Ends the hold at `now` because its holder releases. `false`: the hold had ended before.
+    pub(crate) fn end(&self, now: Moment) -> bool {
         self.stop_if_due(now);
         self.finish(now, End::Released)
     }

@@ -105,9 +105,9 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Ends a hold for its holder, and its renewals. `false`: the hold had ended before.
-    pub(crate) fn end(&self, hold: &Hold) -> bool {
-        let is_held = hold.end();
+    /// Ends a hold for its holder at `now`, and its renewals. `false`: the hold had ended before.
+    pub(crate) fn end(&self, hold: &Hold, now: Moment) -> bool {
+        let is_held = hold.end(now);
         self.forget(hold);
         is_held
     }

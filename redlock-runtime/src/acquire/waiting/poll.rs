@@ -57,7 +57,7 @@ impl Poll {
         let engine = Arc::clone(&cx.engine);
         let local_holder = LocalHolder::of(cx.local_queue());
         let begun = cx.now();
-        let attempt = attempt(&engine, &*engine.backend, &claim, terms.template, within);
+        let attempt = attempt(&engine, &*engine.backend, &claim, terms.template, begun, within);
         match cx.patiently(attempt).await {
             Ok(tenure) => {
                 local_holder.learn(&engine, cx.local_queue(), None);

@@ -224,7 +224,7 @@ fn a_newcomer_wakes_a_poller_that_rests_for_a_holder_who_has_gone() {
     handle.now_holds(&hold);
     let (first, _first) = waiter(1, at(9));
     assert!(!handle.enter(first, 0) && !has_news(&handle));
-    hold.end();
+    hold.end(Moment::ZERO);
     let (second, _second) = waiter(2, at(9));
     assert!(!handle.enter(second, 0) && has_news(&handle));
 }
