@@ -139,8 +139,12 @@ impl Tenure {
         if claim.used != self.reserved {
             // The counter was lost meanwhile, or the lock with all its data. A holder of a shared
             // kind has a new token with each answer.
-            (self.used, self.reserved) = (claim.used, claim.reserved);
             self.leftovers.may_be_queued = !self.claim.kind.is_shared();
+            // A counter that somebody overwrote, or that a failover set back, may be behind tokens
+            // that were used already.
+            if claim.used > self.reserved {
+                (self.used, self.reserved) = (claim.used, claim.reserved);
+            }
         }
         self.claim = claim.claim;
         self.confirmed = claim.confirmed;
@@ -320,6 +324,22 @@ mod tests {
             let claim = Tenure { confirmed, ..tenure(EXPIRE, 9) };
             assert!(signalled(at(2_000_000)).claimed(claim).suits(EXPIRE, at(2_000_000)));
         }
+    }
+
+    /// Somebody overwrote the counter before the claim, or a failover set it back.
+    #[test]
+    fn a_claim_never_takes_a_fencing_token_back() {
+        let number = |value| FencingToken::new(value).unwrap();
+        let claim = |first, last| {
+            let fencing_tokens = FencingTokens { first: number(first), last: number(last) };
+            let claim =
+                Tenure::new(tenure(EXPIRE, 0).claim, tenure(EXPIRE, 0).confirmed, fencing_tokens);
+            let claimed = tenure(EXPIRE, 9).signalled(at(1), 1).claimed(claim);
+            (claimed.used, claimed.reserved)
+        };
+        assert_eq!(claim(5, 5), (number(100), number(109)));
+        assert_eq!(claim(109, 109), (number(100), number(109)), "its own counter");
+        assert_eq!(claim(200, 203), (number(200), number(203)), "the counter was lost");
     }
 
     #[test]
