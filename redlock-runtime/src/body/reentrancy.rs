@@ -13,6 +13,7 @@
 //! began, or began to wait, before its end.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
@@ -34,14 +35,12 @@ thread_local! {
 type OfTask = (Option<task::Id>, Arc<HoldLink>);
 
 /// A link to a lock that a task holds while it polls a body.
-#[derive(Debug)]
 pub(crate) struct HoldLink {
     hold: Arc<Hold>,
     call: Relation,
 }
 
 /// To which call inside of its hold a link belongs. The children of a call take turns.
-#[derive(Debug)]
 enum Relation {
     /// The call that took the lock.
     First,
@@ -51,14 +50,22 @@ enum Relation {
 }
 
 /// A call that re-entered its hold.
-#[derive(Debug)]
 struct ReentrantCall {
-    parent: Arc<HoldLink>,
+    /// `None` only while it is dropped.
+    parent: Option<Arc<HoldLink>>,
+    /// How many calls are around it.
+    depth: usize,
     children: Turns,
     /// Its own turn. The call keeps it, and so do the calls inside of it, but no link does.
     turn: Weak<Turn>,
     /// The call itself is done.
     is_over: AtomicBool,
+}
+
+impl fmt::Debug for HoldLink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HoldLink").field(&self.hold).finish()
+    }
 }
 
 impl HoldLink {

@@ -1,5 +1,6 @@
 //! Turns of sibling calls: calls inside of one hold that are not inside of each other.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -13,7 +14,6 @@ pub(crate) struct Turns {
 }
 
 /// A turn; dropping it ends it.
-#[derive(Debug)]
 pub(crate) struct Turn {
     permit: Option<OwnedSemaphorePermit>,
     /// The turn of the call around this one.
@@ -33,9 +33,20 @@ impl Turn {
 }
 
 impl Drop for Turn {
-    /// Wakes the next waiting call, whose waker may panic.
+    /// Wakes the next waiting call, whose waker may panic. The turns around this one that end with
+    /// it end one by one: there may be so many that a recursion would exhaust the stack.
     fn drop(&mut self) {
         shielded(|| drop(self.permit.take()));
+        let mut around = self.around.take();
+        while let Some(mut turn) = around.and_then(Arc::into_inner) {
+            around = turn.around.take();
+        }
+    }
+}
+
+impl fmt::Debug for Turn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turn").finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The calls inside of one hold: a tree, whose siblings take turns.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{HoldLink, ReentrantCall, Relation};
 use crate::hold::{Turn, Turns};
@@ -23,7 +23,14 @@ impl HoldLink {
 
     /// Is this the call of `other`, or one inside of it, however deep?
     pub(super) fn is_inside(self: &Arc<Self>, other: &Self) -> bool {
-        self.calls().any(|call| call.is_same_call(other))
+        let between = self.depth().checked_sub(other.depth());
+        let call = between.and_then(|between| self.calls().nth(between));
+        call.is_some_and(|call| call.is_same_call(other))
+    }
+
+    /// How many calls are around the call of this link.
+    fn depth(&self) -> usize {
+        self.reentry().map_or(0, |call| call.depth)
     }
 
     fn is_same_call(&self, other: &Self) -> bool {
@@ -32,7 +39,7 @@ impl HoldLink {
 
     /// This call, its parent, and so on.
     fn calls(self: &Arc<Self>) -> impl Iterator<Item = &Arc<Self>> {
-        std::iter::successors(Some(self), |link| Some(&link.reentry()?.parent))
+        std::iter::successors(Some(self), |link| link.reentry()?.parent.as_ref())
     }
 
     /// The innermost of these that is under way, and its turn. The call that took the lock needs
@@ -43,7 +50,8 @@ impl HoldLink {
             if let Some(turn) = call.turn() {
                 return (link, Some(turn));
             }
-            link = &call.parent;
+            let Some(parent) = &call.parent else { break };
+            link = parent;
         }
         (link, None)
     }
@@ -63,16 +71,74 @@ impl HoldLink {
 }
 
 impl ReentrantCall {
+    /// A call inside of that of `parent`.
+    pub(super) fn inside(parent: &Arc<HoldLink>, turn: &Arc<Turn>) -> Self {
+        Self {
+            parent: Some(Arc::clone(parent.base())),
+            depth: parent.depth() + 1,
+            children: Turns::default(),
+            turn: Arc::downgrade(turn),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
     /// Its turn. `None`: the call is over, also while calls inside of it go on.
     fn turn(&self) -> Option<Arc<Turn>> {
         if self.is_over.load(Ordering::Acquire) { None } else { self.turn.upgrade() }
     }
 }
 
+impl Drop for ReentrantCall {
+    /// The calls around it that nobody else knows are dropped one by one, as a recursion could
+    /// exhaust the stack.
+    fn drop(&mut self) {
+        let mut parent = self.parent.take();
+        while let Some(mut link) = parent.and_then(Arc::into_inner) {
+            parent = match &mut link.call {
+                Relation::Reentry(call) => call.parent.take(),
+                Relation::First | Relation::Of(_) => None,
+            };
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::body::reentrancy::Held;
     use crate::tests::fake::fake;
+
+    /// Each call begins the next one and ends: all of them are inside of each other.
+    #[test]
+    fn a_long_chain_of_calls_ends_on_a_small_stack() {
+        let chain = async || {
+            let (redlock, _fake) = fake();
+            let guard = redlock.lock("k").acquire().await.unwrap();
+            let first = HoldLink::nested(Arc::clone(guard.lease().hold()), None);
+            let mut call = Held { parent: Arc::clone(&first), turn: None }.enter_now().unwrap();
+            for _ in 0..100_000 {
+                let (parent, turn) = call.link().under_way();
+                let inside = Held { parent: Arc::clone(parent), turn }.enter_now().unwrap();
+                assert!(
+                    inside.link().is_inside(call.link()) && !call.link().is_inside(inside.link())
+                );
+                call = inside;
+            }
+            assert!(call.link().is_inside(&first) && first.children().try_take().is_none());
+            assert!(format!("{call:?}").len() < 10_000);
+            drop(call);
+            assert!(first.children().try_take().is_some());
+        };
+        let on_small_stack = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .start_paused(true)
+                .build();
+            runtime.unwrap().block_on(chain());
+        };
+        let thread = std::thread::Builder::new().stack_size(1 << 18).spawn(on_small_stack);
+        thread.unwrap().join().unwrap();
+    }
 
     /// As for a lease that each task passes on to the next one.
     #[tokio::test(start_paused = true)]

@@ -4,14 +4,14 @@ use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::{Held, HoldLink, ReentrantCall, Relation};
 use crate::engine::Engine;
 use crate::error::LockError;
-use crate::hold::{Turn, Turns};
+use crate::hold::Turn;
 use crate::kind::Kind;
 use crate::options::Wait;
 
@@ -105,12 +105,7 @@ impl Held {
     fn reenter(&self, turn: Turn) -> Reentry {
         let hold = Arc::clone(&self.parent.hold);
         let turn = turn.inside(self.turn.clone());
-        let call = ReentrantCall {
-            parent: Arc::clone(self.parent.base()),
-            children: Turns::default(),
-            turn: Arc::downgrade(&turn),
-            is_over: AtomicBool::new(false),
-        };
+        let call = ReentrantCall::inside(&self.parent, &turn);
         Reentry { link: Arc::new(HoldLink { hold, call: Relation::Reentry(call) }), _turn: turn }
     }
 }
