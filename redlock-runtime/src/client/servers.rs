@@ -153,7 +153,7 @@ impl RedlockBuilder {
     /// have come back empty: with the guard, it has no vote until every lease that it may have
     /// granted before is over; the same goes for a promoted replica in its place, and for a server
     /// whose clock jumped. Default: on with several servers, off with one, where the guard means
-    /// that nobody gets a lock for that long.
+    /// that nobody gets a lock for that long, also when the first client meets the server.
     ///
     /// One server with the guard, also a master behind sentinels, is a quorum of one: it keeps no
     /// queue, so that waiters poll, and are told of releases as with several servers, and it
