@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::Level;
 
 use super::fake::{Fake, Fate, client, fake, fake_giving_up, fake_with};
+use super::hear::hear;
 use crate::client::{LockRequest, Redlock};
 use crate::error::{LockError, NodeErrorKind};
 use crate::lease::Lease;
@@ -216,43 +216,19 @@ async fn a_leader_that_steps_down_lets_another_process_lead() {
     two.abort();
 }
 
-/// Counts the warnings.
-#[derive(Default)]
-struct Warnings(AtomicU32);
-
-impl Subscriber for Warnings {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event()
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let is_warning = *event.metadata().level() <= Level::WARN;
-        self.0.fetch_add(is_warning.into(), Ordering::SeqCst);
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
 /// Its terms end as planned. A theft is none.
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_steps_down_warns_of_nothing() {
     let (redlock, fake) = fake();
-    let warnings = Arc::new(Warnings::default());
-    // Where there is one subscriber only, it does not hear of events that a thread of another test
-    // tells first.
-    let _second = tracing::Dispatch::new(Warnings::default());
-    let _subscribed = tracing::subscriber::set_default(Arc::clone(&warnings));
-    let told = || warnings.0.load(Ordering::SeqCst);
+    let warnings = Arc::new(AtomicU32::new(0));
+    let _hears = hear({
+        let warnings = Arc::clone(&warnings);
+        move |event| {
+            let is_warning = *event.metadata().level() <= Level::WARN;
+            warnings.fetch_add(is_warning.into(), Ordering::SeqCst);
+        }
+    });
+    let told = || warnings.load(Ordering::SeqCst);
     let led = Arc::new(AtomicU32::new(0));
     let enter = {
         let led = Arc::clone(&led);

@@ -13,6 +13,7 @@ pub(crate) mod fake;
 mod far;
 mod fifo_queue;
 mod health;
+mod hear;
 mod lead;
 mod local_connection;
 mod lock_order;

@@ -2,38 +2,11 @@
 
 use std::time::Duration;
 
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
-
 use super::fake::fake;
+use super::hear::hear;
 use crate::state::LostReason;
 
 const SECOND: Duration = Duration::from_secs(1);
-
-/// Wants every event, and panics.
-struct Panics;
-
-impl Subscriber for Panics {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event()
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, _: &Event<'_>) {
-        panic!("a subscriber panics on purpose");
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
 
 /// Everything that is told: a grant, a wait, a release, a drop, a loss.
 async fn life_of_a_lock() {
@@ -65,7 +38,8 @@ fn run(work: impl Future<Output = ()>) {
 
 #[test]
 fn a_subscriber_that_panics_takes_no_lock_along() {
-    tracing::subscriber::with_default(Panics, || run(life_of_a_lock()));
+    let _hears = hear(|_| panic!("a subscriber panics on purpose"));
+    run(life_of_a_lock());
 }
 
 #[cfg(feature = "metrics")]

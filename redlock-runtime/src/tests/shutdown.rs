@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep, timeout};
+use tracing::Event;
 use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
 
 use super::fake::{Fate, client, client_at, fake};
 use super::fifo_queue::{holds, waits};
+use super::hear::hear;
 use super::server::Server;
 use crate::client::Redlock;
 use crate::error::{LockError, NodeErrorKind};
@@ -201,12 +201,6 @@ async fn a_call_that_is_granted_by_the_background_gives_the_lock_back() {
     }
 }
 
-/// A subscriber inside of which a whole shutdown begins and ends while a lock is being granted.
-struct ShutsDown {
-    redlock: Redlock,
-    grants: AtomicUsize,
-}
-
 struct IsGrant(bool);
 
 impl Visit for IsGrant {
@@ -215,49 +209,32 @@ impl Visit for IsGrant {
     }
 }
 
-impl Subscriber for ShutsDown {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event()
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut is_grant = IsGrant(false);
-        event.record(&mut is_grant);
-        if is_grant.0 {
-            let engine = self.redlock.engine();
-            drop(engine.shut_down());
-            // Without a panic, which the library would catch.
-            let is_seen = engine.pending.count() > 0;
-            self.grants.fetch_add(if is_seen { 1 } else { 1000 }, Ordering::Relaxed);
-        }
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-/// A grant is pending until its caller has looked for a shutdown.
+/// A grant is pending until its caller has looked for a shutdown. The subscriber begins and ends a
+/// whole shutdown while the lock is being granted.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_between_a_grant_and_its_caller_is_seen() {
     for place in 0..calls(&fake().0).len() {
         let redlock = Redlock::builder().memory().build().await.unwrap();
-        let subscriber = ShutsDown { redlock: redlock.clone(), grants: AtomicUsize::new(0) };
-        let subscriber = Arc::new(subscriber);
         let call = calls(&redlock).into_iter().nth(place).unwrap();
-        let told = {
-            let _subscribed = tracing::subscriber::set_default(Arc::clone(&subscriber));
-            is_told(call.await)
+        let grants = Arc::new(AtomicUsize::new(0));
+        let shuts_down = {
+            let (redlock, grants) = (redlock.clone(), Arc::clone(&grants));
+            move |event: &Event<'_>| {
+                let mut is_grant = IsGrant(false);
+                event.record(&mut is_grant);
+                if is_grant.0 {
+                    let engine = redlock.engine();
+                    drop(engine.shut_down());
+                    // Without a panic, which the library would catch.
+                    let is_seen = engine.pending.count() > 0;
+                    grants.fetch_add(if is_seen { 1 } else { 1000 }, Ordering::Relaxed);
+                }
+            }
         };
-        assert_eq!((told, subscriber.grants.load(Ordering::Relaxed)), (true, 1), "call {place}");
+        let hears = hear(shuts_down);
+        let told = is_told(call.await);
+        drop(hears);
+        assert_eq!((told, grants.load(Ordering::Relaxed)), (true, 1), "call {place}");
         assert_eq!(redlock.engine().pending.count(), 0);
         assert!(redlock.lock("k").try_acquire().await.unwrap().is_some(), "call {place}");
     }
