@@ -6,7 +6,7 @@ use redlock::LockError;
 pub(crate) const BUSY: u8 = 75;
 /// Redis cannot be reached, or refuses (`EX_UNAVAILABLE`).
 pub(crate) const UNAVAILABLE: u8 = 69;
-/// The lock was lost: the command was ended, or worked without it (`EX_PROTOCOL`).
+/// The lock was lost: the command was ended, or worked without it, or may have (`EX_PROTOCOL`).
 pub(crate) const LOST: u8 = 76;
 /// The command line or a setting is wrong (`EX_USAGE`).
 pub(crate) const USAGE: u8 = 64;

@@ -65,9 +65,9 @@ pub(crate) async fn run(
     if outcome.is_lost {
         return Ok(End::Code(failure::LOST));
     }
-    let was_lost = release(guard).await;
+    let is_in_doubt = release(guard).await;
     // A command that has failed says so by its own code.
-    let is_lost = was_lost && outcome.end == End::Code(0);
+    let is_lost = is_in_doubt && outcome.end == End::Code(0);
     Ok(if is_lost { End::Code(failure::LOST) } else { outcome.end })
 }
 
@@ -170,7 +170,7 @@ async fn under(
     supervisor.supervise().await
 }
 
-/// Returns whether this has shown that the lock was lost while the command ran.
+/// Returns whether another process may have had the lock while the command ran, by what this finds.
 async fn release(guard: LockGuard) -> bool {
     let key = guard.key().to_owned();
     // Such a lease is watched to its end: the command was over before, as it was not ended.
@@ -180,16 +180,21 @@ async fn release(guard: LockGuard) -> bool {
         }
         _ => false,
     };
-    let released = guard.release().await;
-    let is_gone = matches!(released, Ok(Released::Expired | Released::Stolen));
-    let was_lost = is_gone && !has_run_out;
-    if was_lost {
-        complain(&format!(
-            "lock `{key}` was lost while the command ran: another process may have worked at the \
-             same time"
-        ));
-    } else if let Err(error) = released {
-        complain(&format!("{error}; the lock ends with its lease"));
+    let doubt = match guard.release().await {
+        Ok(Released::Expired | Released::Stolen) => {
+            format!("lock `{key}` was lost while the command ran")
+        }
+        Ok(Released::Unknown) => {
+            format!("it is not known whether lock `{key}` was held to the end")
+        }
+        Ok(_) => return false,
+        Err(error) => {
+            complain(&format!("{error}; the lock ends with its lease"));
+            return false;
+        }
+    };
+    if !has_run_out {
+        complain(&format!("{doubt}: another process may have worked at the same time"));
     }
-    was_lost
+    !has_run_out
 }

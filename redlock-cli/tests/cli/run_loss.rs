@@ -4,7 +4,8 @@
 use std::cell::Cell;
 use std::time::{Duration, SystemTime};
 
-use fault_kit::{Server, counted, eventually, full, ms, secs, unique_prefix, within};
+use fault_kit::proxy::{Then, contains};
+use fault_kit::{Proxy, Server, counted, eventually, full, ms, secs, unique_prefix, within};
 use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
@@ -12,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::pace::Pace;
 use crate::support::{
-    Ended, Marks, SOON, STUBBORN, ended, full_pipe, gone, run, send, start, tool,
+    Ended, Marks, SOON, STUBBORN, ended, full_pipe, gone, run, send, start, start_at, tool,
 };
 
 /// A lease that is renewed; four seconds before its end.
@@ -144,6 +145,28 @@ async fn a_loss_that_only_the_release_finds() {
         let ended = ended(job).await;
         assert_eq!(ended.code, expected, "{ended:?}");
         assert!(ended.stderr.contains("was lost while the command ran"), "{ended:?}");
+    }
+}
+
+/// The answer to the release is lost, and so is the news that the key was gone already.
+#[tokio::test]
+async fn a_loss_that_nobody_can_tell_from_a_release() {
+    let server = Server::shared().await;
+    for (code, expected) in [("0", 76), ("3", 3)] {
+        let (marks, key, proxy) = (Marks::new(), unique_prefix(), Proxy::start(server));
+        let script = format!("echo on >on; until [ -e go ]; do sleep 0.02; done; exit {code}");
+        let args = ["--expire", "120s", "-k", &key, "sh", "-c", &script];
+        let job = start_at(&proxy.url(), &marks, &args);
+        marks.there("on").await;
+        server.raw().del(&format!("lock:{key}")).await;
+        let other = run(server, &["run", "-n", "-k", &key, "true"]).await;
+        assert_eq!(other.code, 0, "{other:?}");
+        let cut = proxy.when(contains(&key), Then::CutReply);
+        marks.make("go");
+        let ended = ended(job).await;
+        assert_eq!((ended.code, cut.count()), (expected, 1), "{ended:?}");
+        let doubt = format!("it is not known whether lock `{key}` was held to the end");
+        assert!(ended.stderr.contains(&doubt), "{ended:?}");
     }
 }
 
