@@ -1,10 +1,12 @@
 //! Takes the lock, runs the command, releases the lock.
 
 use std::ffi::OsString;
+use std::pin::pin;
 use std::time::Duration;
 
 use redlock::{LockError, LockGuard, LostReason, Redlock, Released, Wait};
 use rustix::process::{Signal, getpid};
+use tokio::time::timeout;
 
 use super::command_line::key_and_command;
 use super::deadline::Deadline;
@@ -26,7 +28,8 @@ use crate::signals::{Signals, is_ending};
 /// A shorter lease would end while this machine is busy for a moment.
 const SHORTEST_EXPIRE: Duration = Duration::from_secs(1);
 const DEFAULT_GRACE: Duration = Duration::from_secs(5);
-/// For how long a redlock that was told to end waits until it has left the queue of the server.
+/// For how long a redlock that was told to end waits until it has left the queue of the server, or
+/// until its lock is released.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Runs a command under a lock. Returns how this process has to end. What is wrong with the command
@@ -58,17 +61,29 @@ pub(crate) async fn run(
         Ok(outcome) => outcome,
         Err(error) => {
             // The lock is free before the error is reported, unless it has a `min_hold`.
-            let _ = guard.release().await;
-            return Err(Failure::new(failure::SYSTEM, format!("cannot start it: {error}")));
+            let (_, signal) = unless_given_up(guard.release(), &mut signals).await;
+            let failure = Failure::new(failure::SYSTEM, format!("cannot start it: {error}"));
+            let Some(signal) = signal else { return Err(failure) };
+            complain(&failure.message);
+            return Ok(End::Signal(signal));
         }
     };
     if outcome.is_lost {
         return Ok(End::Code(failure::LOST));
     }
-    let is_in_doubt = release(guard).await;
-    // A command that has failed says so by its own code.
-    let is_lost = is_in_doubt && outcome.end == End::Code(0);
-    Ok(if is_lost { End::Code(failure::LOST) } else { outcome.end })
+    let (is_in_doubt, signal) = unless_given_up(release(guard), &mut signals).await;
+    if is_in_doubt.is_none() {
+        let within = show(FAREWELL);
+        complain(&format!(
+            "lock `{key}` was not released within {within} of the signal; it ends with its lease"
+        ));
+    }
+    Ok(match (outcome.end, signal) {
+        (End::Code(_), Some(signal)) => End::Signal(signal),
+        // A command that has failed says so by its own code.
+        (End::Code(0), None) if is_in_doubt == Some(true) => End::Code(failure::LOST),
+        (end, _) => end,
+    })
 }
 
 fn checked_grace(expire: Duration, grace: Option<Duration>) -> Result<Duration, Failure> {
@@ -126,7 +141,7 @@ async fn take(
     }
 }
 
-/// Waits for a signal that ends the waiting for a lock.
+/// Waits for a signal that ends the waiting for a server.
 async fn given_up(signals: &mut Signals) -> Signal {
     loop {
         match signals.next().await {
@@ -137,6 +152,20 @@ async fn given_up(signals: &mut Signals) -> Signal {
             _ => {}
         }
     }
+}
+
+/// Waits for what a release finds, and for a signal that asks this process to end: the release has
+/// [`FAREWELL`] from then on.
+async fn unless_given_up<T>(
+    release: impl Future<Output = T>,
+    signals: &mut Signals,
+) -> (Option<T>, Option<Signal>) {
+    let mut release = pin!(release);
+    let signal = tokio::select! {
+        found = &mut release => return (Some(found), None),
+        signal = given_up(signals) => signal,
+    };
+    (timeout(FAREWELL, release).await.ok(), Some(signal))
 }
 
 async fn under(

@@ -66,6 +66,27 @@ async fn waiting_is_given_up() {
     assert_eq!(raw.get(&lock).await.as_deref(), Some("web-3:x"));
 }
 
+/// The server may never answer again, and the command has ended already.
+#[tokio::test]
+async fn the_release_is_not_waited_for_when_a_signal_asks_to_end() {
+    let server = Server::start().await;
+    for signal in [Signal::INT, Signal::TERM] {
+        let (marks, key) = (Marks::new(), unique_prefix());
+        let script = "echo $$ >pid; until [ -e go ]; do sleep 0.02; done";
+        let child = start(&server, &marks, &["--expire", "120s", "-k", &key, "sh", "-c", script]);
+        let pid = marks.there("pid").await;
+        server.freeze();
+        marks.make("go");
+        gone(&pid).await;
+        send(&child, signal);
+        let ended = ended(child).await;
+        assert_eq!(ended.signal, Some(signal.as_raw()), "{ended:?}");
+        // That would be the answer after the whole time that a server has.
+        assert!(ended.stderr.contains("of the signal"), "{ended:?}");
+        server.thaw();
+    }
+}
+
 /// What goes on without its lock would be a second holder.
 #[tokio::test]
 async fn what_a_command_leaves_behind_ends_before_the_lock_is_free() {
