@@ -1,6 +1,7 @@
 //! What is printed: data on stdout, everything else on stderr.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -36,9 +37,13 @@ pub(crate) fn say(text: &str) -> io::Result<()> {
 
 /// An error if the reader of stdout has gone, as it would come with the next text.
 pub(crate) fn check_reader() -> io::Result<()> {
-    let stdout = io::stdout();
+    check_other_end(io::stdout())
+}
+
+/// An error if a terminal was closed, or a pipe at its other end.
+pub(crate) fn check_other_end(stream: impl AsFd) -> io::Result<()> {
     // No event is asked for: the system reports errors in any case.
-    let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
+    let mut asked = [PollFd::new(&stream, PollFlags::empty())];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     let is_told = poll(&mut asked, Some(&at_once)).is_ok();
     if is_told && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {

@@ -18,7 +18,7 @@ use crate::ending::End;
 use crate::failure::Failure;
 use crate::holder::Holder;
 use crate::ls::time_left;
-use crate::output::plain;
+use crate::output::{check_other_end, plain};
 use crate::servers::Servers;
 use crate::signals::Signals;
 use crate::survey::Survey;
@@ -43,6 +43,10 @@ pub(crate) async fn top(args: &TopArgs, servers: &Servers) -> Result<End, Failur
     let mut terminal = ratatui::try_init()?;
     let ended = show(&mut terminal, &mut survey, &mut board, &mut signals, args).await;
     let restored = ratatui::try_restore();
+    if restored.is_err() {
+        // The terminal is gone. The drop would panic, as there is no stderr to say so on.
+        std::mem::forget(terminal);
+    }
     let end = ended?;
     if matches!(end, End::Code(_)) {
         restored?;
@@ -94,6 +98,8 @@ enum Pressed {
 }
 
 fn pressed() -> io::Result<Pressed> {
+    // The next call would read from a terminal that is gone again and again.
+    check_other_end(io::stdin())?;
     let mut found = Pressed::Nothing;
     while event::poll(Duration::ZERO)? {
         match event::read()? {

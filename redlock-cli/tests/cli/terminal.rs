@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
 use fault_kit::{Server, eventually, secs, within};
@@ -42,11 +42,12 @@ impl Terminal {
         let child = command.stdin(stream()).stdout(stream()).stderr(stream()).spawn().unwrap();
         let keyboard = File::from(keyboard);
         let screen = Arc::<Mutex<Vec<u8>>>::default();
-        let (mut output, shown) = (keyboard.try_clone().unwrap(), Arc::clone(&screen));
+        let (mut output, shown) = (keyboard.try_clone().unwrap(), Arc::downgrade(&screen));
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             // The error comes when no process has the terminal any more.
             while let Ok(count) = output.read(&mut buffer) {
+                let Some(shown) = shown.upgrade() else { break };
                 shown.lock().unwrap().extend_from_slice(&buffer[..count]);
             }
         });
@@ -78,6 +79,14 @@ impl Terminal {
     pub fn is_cooked(&self) -> bool {
         let cooked = LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
         tcgetattr(&self.keyboard).unwrap().local_modes.contains(cooked)
+    }
+
+    /// Goes away, as the window of a terminal does, when the program next writes something. Returns
+    /// how the program has ended behind that.
+    pub async fn gone(self) -> ExitStatus {
+        let Self { keyboard, screen, mut child } = self;
+        drop((keyboard, screen));
+        within(secs(60), child.wait()).await.unwrap()
     }
 
     /// The signal that ended the program, if one did.

@@ -1,5 +1,7 @@
 //! `redlock top` on a terminal.
 
+use std::os::unix::process::ExitStatusExt;
+
 use fault_kit::{Server, eventually, secs, unique_prefix};
 use rustix::process::Signal;
 
@@ -41,4 +43,22 @@ async fn a_key_ends_it_as_well() {
     assert_eq!(terminal.ended_by().await, None);
     terminal.shows(FORMER_SCREEN).await;
     assert!(terminal.is_cooked());
+}
+
+/// With the signal for it, or without where it was started to ignore that (`nohup`).
+#[tokio::test]
+async fn it_ends_with_its_terminal() {
+    let server = Server::shared().await;
+    let (marks, key) = (Marks::new(), unique_prefix());
+    assert!(server.raw().set_foreign_lock(&format!("lock:{key}"), "web-3:x", secs(600)).await);
+    for (trap, by_signal) in [("", Signal::HUP.as_raw()), ("trap '' HUP;", 0)] {
+        let script = format!("{trap} exec {} top {key}", env!("CARGO_BIN_EXE_redlock"));
+        let terminal = Terminal::start(server, &marks, &["sh", "-c", &script]);
+        terminal.shows(OWN_SCREEN).await;
+        terminal.shows(&key).await;
+        let ended = terminal.gone().await;
+        // The signal may come a moment behind the end of the terminal.
+        let is_expected = ended.code() == Some(71) || ended.signal() == Some(by_signal);
+        assert!(is_expected, "{trap:?}: {ended:?}");
+    }
 }
