@@ -26,6 +26,17 @@ fn lua_header(source: &Source) -> Vec<String> {
         .collect()
 }
 
+/// `cd` with a relative path looks in the directories of `CDPATH` first, and prints what it found.
+fn strayed_cd(script: &Source) -> Vec<String> {
+    let commands = || script.text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    let is_word = |c: char| c.is_whitespace() || "();&|".contains(c);
+    let has_cd = commands().any(|line| line.split(is_word).any(|word| word == "cd"));
+    let is_unset = commands().find(|line| !line.is_empty()) == Some("unset CDPATH");
+    let is_strayed = has_cd && !is_unset;
+    let message = || format!("{}: begin with `unset CDPATH`, as it uses `cd`", script.path);
+    is_strayed.then(message).into_iter().collect()
+}
+
 fn late_code(readme: &Source) -> Vec<String> {
     let first = readme.text.lines().position(|line| line.starts_with("```"));
     match first {
@@ -66,6 +77,17 @@ fn every_script_says_what_it_takes_and_gives() {
 }
 
 #[test]
+fn no_script_goes_where_a_variable_of_the_user_leads() {
+    let is_shell = |source: &Source| {
+        let first = source.text.lines().next().unwrap_or_default();
+        first.starts_with("#!") && first.ends_with("sh")
+    };
+    let scripts: Vec<_> = tree::all().into_iter().filter(is_shell).collect();
+    assert!(scripts.iter().any(|script| script.path == ".ci/run"));
+    assert_none(&scripts.iter().flat_map(strayed_cd).collect::<Vec<_>>());
+}
+
+#[test]
 fn the_readme_shows_code_at_once_and_the_command_that_ci_runs() {
     let all = tree::all();
     let ci = find(&all, ".ci/run").expect("the check is part of the project");
@@ -86,6 +108,11 @@ fn the_text_checks_can_fail() {
         let cut = header.replace(word, "x") + " -- KEYS ARGV Returns";
         assert_one(&lua_header(&Source::new("a.lua", &cut)), word);
     }
+    let script = "#!/bin/sh\n# Goes.\n\nunset CDPATH\nset -eu\nroot=$(cd .. && pwd)\n";
+    assert_none(&strayed_cd(&Source::new("a", script)));
+    assert_one(&strayed_cd(&Source::new("a", &script.replace("unset CDPATH", ""))), "a: begin");
+    assert_one(&strayed_cd(&Source::new("a", &format!("set -eu\n{script}"))), "a: begin");
+    assert_none(&strayed_cd(&Source::new("a", "#!/bin/sh\n# Without cd.\necho abcd\n")));
     let readme = |before: usize, command: &str| {
         let text = format!("{}```sh\n{command}\n```\n", "\n".repeat(before));
         Source::new("README.md", &text)
