@@ -2,14 +2,14 @@
 
 #![allow(clippy::doc_markdown, reason = "the comments here are the help that people read")]
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{StringValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use redlock::Wait;
 
@@ -74,19 +74,54 @@ pub(crate) struct ServerArgs {
     /// the default; --prefix '' stands for none
     #[arg(long, value_name = "TEXT", global = true, env = "REDLOCK_PREFIX")]
     #[arg(default_value = DEFAULT_PREFIX, hide_env_values = true)]
+    #[arg(value_parser = Text(str::to_owned))]
     pub(crate) prefix: String,
     /// The URLs are those of sentinels, which call the master like this. With a login at the
     /// master it is redis://user:password@NAME, and only REDLOCK_SENTINEL may have the password
     #[arg(long, value_name = "NAME", global = true, env = "REDLOCK_SENTINEL")]
-    #[arg(hide_env_values = true)]
+    #[arg(hide_env_values = true, value_parser = Text(str::to_owned))]
     pub(crate) sentinel: Option<String>,
     /// Was the name of the master written on the command line?
     #[arg(skip)]
     pub(crate) is_sentinel_on_line: bool,
     /// The URLs are those of a Redis Cluster
     #[arg(long, global = true, env = "REDLOCK_CLUSTER", hide_env_values = true)]
-    #[arg(value_parser = StringValueParser::new().map(|value| is_on(&value)))]
+    #[arg(value_parser = Text(is_on))]
     pub(crate) cluster: bool,
+}
+
+/// What a text stands for. An error names the variable that is none, where clap would blame the
+/// arguments.
+#[derive(Clone)]
+struct Text<T>(fn(&str) -> T);
+
+impl<T: Clone + Send + Sync + 'static> TypedValueParser for Text<T> {
+    type Value = T;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<T, clap::Error> {
+        StringValueParser::new().parse_ref(command, arg, value).map(|text| (self.0)(&text))
+    }
+
+    fn parse_ref_(
+        &self,
+        command: &clap::Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+        source: ValueSource,
+    ) -> Result<T, clap::Error> {
+        match arg.and_then(Arg::get_env) {
+            Some(name) if source == ValueSource::EnvVariable && value.to_str().is_none() => {
+                let message = format!("the value of {} is no UTF-8 text", name.display());
+                Err(command.clone().error(ErrorKind::InvalidUtf8, message))
+            }
+            _ => self.parse_ref(command, arg, value),
+        }
+    }
 }
 
 /// Is the variable of a switch on? A blank one is not, as in the library.

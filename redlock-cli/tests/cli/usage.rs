@@ -195,14 +195,24 @@ async fn servers_are_named_by_flags_files_and_variables() {
 #[tokio::test]
 async fn a_variable_that_is_no_text_names_no_other_server() {
     let server = Server::shared().await;
-    for name in
-        ["REDLOCK_URLS", "REDLOCK_TLS_CA", "REDLOCK_TLS_KEY", "REDLOCK_PREFIX", "REDLOCK_SENTINEL"]
-    {
+    for name in [
+        "REDLOCK_URLS",
+        "REDLOCK_TLS_CA",
+        "REDLOCK_TLS_KEY",
+        "REDLOCK_PREFIX",
+        "REDLOCK_SENTINEL",
+        "REDLOCK_CLUSTER",
+    ] {
         let mut command = tool("", &["run", "k", "true"]);
         command.env("REDIS_URL", server.url()).env_remove("REDLOCK_URLS");
         command.env(name, OsStr::from_bytes(b"redis://\xff"));
         let ended = ended(command.spawn().unwrap()).await;
         assert_eq!(ended.code, 64, "{name}: {ended:?}");
-        assert!(ended.stderr.contains("UTF-8"), "{name}: {ended:?}");
+        let said = format!("the value of {name} is no UTF-8 text");
+        assert!(ended.stderr.contains(&said), "{name}: {ended:?}");
     }
+    let mut command = tool(&server.url(), &["ls", "--prefix"]);
+    let command = command.arg(OsStr::from_bytes(b"\xff")).env("REDLOCK_PREFIX", "p");
+    let ended = ended(command.spawn().unwrap()).await;
+    assert!(ended.code == 64 && ended.stderr.contains("more arguments"), "{ended:?}");
 }
