@@ -308,7 +308,7 @@ const EXCLUSIVE: [(&str, &str, &str); 3] = [
         "min_hold",
         "`keys` and `min_hold` exclude each other: `min_hold` is for a job that runs once, so for \
          one `key`; leave it out, or put a second `#[redis_lock]` with the key of the job and \
-         `min_hold` above this one",
+         `min_hold` below this one",
     ),
     (
         "keys",

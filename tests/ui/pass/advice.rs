@@ -3,7 +3,7 @@ use std::fmt::Display;
 use std::future::Future;
 use std::pin::Pin;
 
-use redlock::{LockError, Wait, redis_lock};
+use redlock::{LockError, Redlock, Wait, redis_lock};
 
 type Answer = Result<u64, LockError>;
 
@@ -151,6 +151,25 @@ async fn formatted_for_debug(id: Option<u64>) -> Answer {
     Ok(id.unwrap_or_default())
 }
 
+// `keys` beside `min_hold`: the job is locked first, by an attribute below.
+#[redis_lock(keys = ["acct-<from>", "acct-<to>"], client = redlock)]
+#[redis_lock(key = "job", min_hold = "10m", wait = "0s", client = redlock)]
+async fn a_job_of_several_keys(redlock: &Redlock, from: u64, to: u64) -> Answer {
+    Ok(from + to)
+}
+
+async fn locks_its_job_first() {
+    let redlock = Redlock::builder().memory().build().await.unwrap();
+    assert_eq!(a_job_of_several_keys(&redlock, 1, 2).await, Ok(3));
+    // The accounts are not waited for while the job is busy: its `min_hold` is not over.
+    let accounts = redlock.lock("acct-1").acquire().await.unwrap();
+    match a_job_of_several_keys(&redlock, 1, 2).await {
+        Err(LockError::Timeout { key, .. }) => assert_eq!(key, "job"),
+        other => panic!("{other:?}"),
+    }
+    accounts.release().await.unwrap();
+}
+
 // `on_error = "panic"`
 #[redis_lock(key = "k", on_error = panic)]
 async fn panics() -> u64 {
@@ -167,4 +186,6 @@ fn main() {
     drop((boxed(1), made_async(1), in_a_function(1), closures_return_for_themselves(1)));
     drop((listed(1, 2, None), in_a_collection(&[1]), formatted_for_debug(None), panics()));
     let _ = converted;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(locks_its_job_first());
 }
