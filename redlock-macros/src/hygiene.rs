@@ -66,6 +66,11 @@ pub(crate) fn reads(expr: &Expr) -> Vec<&Ident> {
     names
 }
 
+/// Does `expr` read `_`, which stands in place of a name that a parameter does not have?
+pub(crate) fn reads_blank(expr: &Expr) -> bool {
+    matches!(expr, Expr::Infer(_)) || children(expr).into_iter().any(reads_blank)
+}
+
 /// `LIKE_THIS`: a constant or a const generic, which need not be an argument.
 pub(crate) fn is_constant(name: &Ident) -> bool {
     name.to_string().chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')

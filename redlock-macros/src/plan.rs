@@ -147,15 +147,18 @@ fn values_of(template: &Template) -> impl Iterator<Item = &Value> {
 /// A placeholder can only name a parameter. This is checked here, because rustc would suggest to
 /// replace the whole literal.
 fn check_names(template: &Template, function: &Function, names: &[Ident], errors: &mut Errors) {
+    let is_known = |name: &&Ident| {
+        hygiene::is_one_of(name, names)
+            || hygiene::is_constant(name)
+            || function.is_const_generic(name)
+    };
     for value in values_of(template) {
-        for name in hygiene::reads(&value.expr) {
-            let known = hygiene::is_one_of(name, names)
-                || hygiene::is_constant(name)
-                || function.is_const_generic(name);
-            if !known {
-                let message = not_an_argument(name, function, names);
-                errors.push(template::error(&template.literal, value.start, value.end, message));
-            }
+        let read = hygiene::reads(&value.expr).into_iter();
+        let unknown = read.filter(|name| !is_known(name)).map(Ident::to_string);
+        let blank = hygiene::reads_blank(&value.expr).then(|| "_".to_owned());
+        for name in unknown.chain(blank) {
+            let message = not_an_argument(&name, function, names);
+            errors.push(template::error(&template.literal, value.start, value.end, message));
         }
     }
 }
@@ -200,20 +203,24 @@ fn check_twins(function: &Function, read: &TokenStream, errors: &mut Errors) {
     }
 }
 
-fn not_an_argument(name: &Ident, function: &Function, names: &[Ident]) -> String {
+fn not_an_argument(name: &str, function: &Function, names: &[Ident]) -> String {
     // Names that another macro created must not be suggested.
     let shown = names.iter().map(Ident::to_string).filter(|name| !name.starts_with("__"));
     let shown: Vec<String> = shown.collect();
-    let name = name.to_string();
-    let near = closest(&name, shown.iter().map(String::as_str));
+    let near = closest(name, shown.iter().map(String::as_str));
     let hint = match near {
+        _ if name == "_" => String::new(),
         _ if name == "self" => "this function has no `self`; ".to_owned(),
         Some(near) => format!("did you mean `{near}`? "),
         None => String::new(),
     };
-    let arguments = match shown.as_slice() {
-        [] => "it has no arguments".to_owned(),
-        [one] => format!("its only argument is `{one}`"),
+    let arguments = match (shown.as_slice(), function.sig.inputs.len()) {
+        ([], 0) => "it has no arguments".to_owned(),
+        ([], _) => "none of its arguments has a name; give the one that the key reads a name \
+                    instead of `_`"
+            .to_owned(),
+        ([one], 1) => format!("its only argument is `{one}`"),
+        ([one], _) => format!("its only argument with a name is `{one}`"),
         _ => format!("its arguments are {}", list(&shown)),
     };
     format!("`{name}` is not an argument of `{}`: {hint}{arguments}", function.sig.ident)
