@@ -92,8 +92,9 @@ impl RedlockBuilder {
     }
 
     /// Begins every owner value, so that an operator who reads a key finds its holder, and names
-    /// connections in `CLIENT LIST` (`redlock:<name>`), except those of pools and clusters.
-    /// 1 to 256 bytes without control characters. Default `<host>-<pid>`.
+    /// connections in `CLIENT LIST` (`redlock:<name>`, with `_` for characters that Redis does not
+    /// take there), except those of pools and clusters. 1 to 256 bytes without control characters.
+    /// Default `<host>-<pid>`.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -232,3 +232,10 @@ async fn clocks_of_several_servers_are_not_taken_for_one_that_jumps() {
     one.heard_time(500 * SECOND, CLOCK.now());
     assert!(is_watched(&one.identity));
 }
+
+#[test]
+fn a_connection_has_the_name_of_its_client_as_far_as_redis_takes_it() {
+    for (client, shown) in [("web-3", "web-3"), ("web 3", "web_3"), ("Büro\u{a0}7", "B_ro_7")] {
+        assert_eq!(*connection_name(client), *format!("redlock:{shown}"));
+    }
+}
