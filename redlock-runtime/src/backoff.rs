@@ -113,9 +113,20 @@ pub(crate) fn reconnect(failures: u32, random: f64) -> Duration {
 
 /// The same for a release, which is repeated until the lease has ended: the longer nodes have
 /// failed, the longer the pause. Otherwise the releases of many owners would keep slow nodes from
-/// answering.
-pub(crate) fn undone(failures: u32, failing_for: Duration, random: f64) -> Duration {
-    failed(failures, random).max(failing_for.mul_f64(0.25 + random / 4.0))
+/// answering. But the pause is two seconds at most, so that a lock is free soon after the nodes are
+/// back; or so long that the releases that are `under_way` together are repeated some thousands of
+/// times a second at most, however many an outage leaves behind.
+pub(crate) fn undone(
+    failures: u32,
+    failing_for: Duration,
+    under_way: usize,
+    random: f64,
+) -> Duration {
+    const LONGEST: Duration = Duration::from_secs(2);
+    const EACH: Duration = Duration::from_micros(500);
+    let of_all = EACH.saturating_mul(u32::try_from(under_way).unwrap_or(u32::MAX));
+    let full = (failing_for / 2).min(LONGEST.max(of_all));
+    failed(failures, random).max(full.mul_f64(0.5 + random / 2.0))
 }
 
 /// The pause of a leader that stepped down, where the server has no queue: others who wait ask at
@@ -178,14 +189,22 @@ mod tests {
     }
 
     #[test]
-    fn releases_are_repeated_ever_more_rarely() {
-        assert_eq!(undone(0, Duration::ZERO, 1.0), failed(0, 1.0));
+    fn releases_are_repeated_ever_more_rarely_up_to_a_bound() {
+        let seconds = Duration::from_secs;
+        assert_eq!(undone(0, Duration::ZERO, 1, 1.0), failed(0, 1.0));
         let (mut now, mut tries) = (Duration::ZERO, 0);
-        while now < Duration::from_secs(60) {
-            now += undone(tries, now, 0.5);
+        while now < seconds(4) {
+            now += undone(tries, now, 1, 0.5);
             tries += 1;
         }
-        assert!((10..30).contains(&tries), "{tries}");
+        assert!((8..20).contains(&tries), "{tries}");
+        for failing_for in [seconds(4), seconds(600), seconds(86_400), Duration::MAX] {
+            assert_eq!(undone(50, failing_for, 1, 1.0), seconds(2));
+            assert_eq!(undone(50, failing_for, 4_000, 0.0), seconds(1));
+        }
+        // Together, two thousand a second.
+        assert_eq!(undone(50, seconds(3600), 100_000, 1.0), seconds(50));
+        assert_eq!(undone(50, seconds(60), usize::MAX, 1.0), seconds(30));
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Redlock {
 
     /// Ends all waiting for locks, and waits until every release that was handed to the background
     /// has reached Redis, for at most `within`. Returns how many commands are still pending then;
-    /// those locks end with their leases.
+    /// those locks end with their leases. Releases that failed before are sent again at once.
     ///
     /// Calls that wait for a lock of this client fail with
     /// [`ShuttingDown`](crate::LockError::ShuttingDown) at once; one whose command is on its way to

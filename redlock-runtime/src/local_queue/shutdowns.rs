@@ -34,6 +34,11 @@ impl Shutdowns {
         self.news.unless(|| self.refuse(begun_before)).await;
     }
 
+    /// Resolves when a further shutdown begins than those `begun_before`. Cancel safe.
+    pub(crate) async fn another_begins(&self, begun_before: u64) {
+        self.news.unless(|| self.begun() != begun_before).await;
+    }
+
     pub(crate) fn begin(self: &Arc<Self>) -> Shutdown {
         // `SeqCst`, as the count of pending commands is: a call that is counted and then looks for
         // a shutdown, and a shutdown that begins and then looks at the count, do not miss each

@@ -5,6 +5,7 @@ mod all_releases;
 mod awaited;
 mod reaper;
 mod release_future;
+mod repetition;
 mod task;
 mod undo;
 mod unprotected;

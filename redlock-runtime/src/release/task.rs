@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::repetition::Repetition;
 use super::undo::{clean_up, leave};
 use super::unprotected::FinishedBody;
 use crate::backend::{Claim, Fault, Found, LockBackend, Release, Reply, TokensUsed};
 use crate::clock::Moment;
 use crate::engine::Engine;
+use crate::executor;
 use crate::hold::{Leftovers, Tenure};
 use crate::local_queue::{QueueHandle, ReleaseUnderWay};
 use crate::pending::PendingCommand;
@@ -17,7 +19,6 @@ use crate::report::Topic;
 use crate::shield::{shielded, tell};
 use crate::state::Released;
 use crate::thread_exit::Unsent;
-use crate::{backoff, executor};
 
 /// One release, retried until it is answered or until the lease would be over anyway.
 pub(crate) struct ReleaseTask {
@@ -87,8 +88,7 @@ impl ReleaseTask {
     }
 
     async fn run(mut self) {
-        let clock = self.engine.clock();
-        let (begun, mut failures) = (clock.now(), 0);
+        let mut repetition = Repetition::begin(&self.engine);
         loop {
             let answer =
                 self.engine.backend.release(self.request(), self.engine.reply_timeout).await;
@@ -101,9 +101,7 @@ impl ReleaseTask {
                 Err(fault) => fault,
             };
             self.note_failure(&fault);
-            let now = clock.now();
-            let pause = backoff::undone(failures, now.since(begun), fastrand::f64());
-            let retry_at = now.plus(pause);
+            let retry_at = repetition.next(&self.engine);
             if fault.ends_releases() || retry_at >= self.until {
                 return self.give_up(fault);
             }
@@ -111,8 +109,7 @@ impl ReleaseTask {
             if let Some(reply) = self.reply.take() {
                 shielded(|| reply.send(Err(fault)));
             }
-            failures += 1;
-            clock.sleep_until(retry_at).await;
+            repetition.rest(&self.engine, retry_at).await;
         }
     }
 

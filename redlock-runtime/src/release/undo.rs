@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::repetition::Repetition;
 use crate::backend::{Claim, Fault, Found, Release};
-use crate::backoff;
 use crate::engine::Engine;
 use crate::thread_exit::Unsent;
 
@@ -52,9 +52,9 @@ fn free_until_answered(engine: &Arc<Engine>, claim: Claim, way: Way) {
             if way.may_be_queued { lease_end.max(begun.plus(LONGEST_ENTRY)) } else { lease_end };
         let (mut pending, mut unsent) = (Some(pending), unsent);
         let mut repeats = way.repeats.iter();
-        let mut failures = 0;
+        let mut repetition = Repetition::begin(&engine);
         while clock.now() < until {
-            let pause = match free(&engine, &claim, way).await {
+            let again = match free(&engine, &claim, way).await {
                 Ok(Found::Ours) if engine.backend.abilities().is_synchronous => return,
                 // A command that was sent twice because its connection broke may be granted twice,
                 // the second time after this answer.
@@ -64,21 +64,22 @@ fn free_until_answered(engine: &Arc<Engine>, claim: Claim, way: Way) {
                     if found == Found::Ours || *pause > SOON {
                         drop(unsent.take());
                     }
-                    *pause
+                    clock.now().plus(*pause)
                 }
                 Err(_) => {
                     drop(unsent.take());
-                    failures += 1;
-                    backoff::undone(failures, clock.now().since(begun), fastrand::f64())
+                    repetition.next(&engine)
                 }
             };
-            let again = clock.now().plus(pause);
-            if again > lease_end {
-                // A shutdown waits for locks, not for entries of a queue.
-                clock.sleep_until(lease_end).await;
+            if pending.is_none() {
+                clock.sleep_until(again).await;
+                continue;
+            }
+            repetition.rest(&engine, again.min(lease_end)).await;
+            // A shutdown waits for locks, not for entries of a queue.
+            if clock.now() >= lease_end {
                 drop(pending.take());
             }
-            clock.sleep_until(again).await;
         }
     });
     // An embedded backend runs the clean-up before the caller's next command.

@@ -140,19 +140,19 @@ async fn a_release_also_goes_to_a_node_that_was_down_a_moment_ago() {
 /// Its vote would be missing to others for the rest of the lease.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_failed_on_one_node_is_tried_there_until_it_is_answered() {
-    for outage in [300 * MILLI, 4 * SECOND, 30 * SECOND] {
+    for (outage, most) in [(300 * MILLI, 40), (4 * SECOND, 40), (600 * SECOND, 620)] {
         let nodes = nodes(3);
         let redlock = on(&nodes);
-        let guard = redlock.lock("k").expire(60 * SECOND).acquire().await.unwrap();
+        let guard = redlock.lock("k").expire(3600 * SECOND).acquire().await.unwrap();
         nodes[2].take_log();
         nodes[2].always(Some(DOWN));
         guard.release().await.unwrap();
         tokio::time::sleep(outage).await;
         let tries = count(&nodes[2].take_log(), "release");
-        assert!((2..40).contains(&tries), "{tries} in {outage:?}");
+        assert!((2..most).contains(&tries), "{tries} in {outage:?}");
         assert!(is_held(&nodes[2]));
         nodes[2].always(None);
-        tokio::time::sleep(outage / 2 + SECOND).await;
+        tokio::time::sleep(2 * SECOND).await;
         assert!(!is_held(&nodes[2]), "{outage:?}");
         // It is not tried once more after that.
         nodes[2].take_log();
@@ -180,7 +180,7 @@ async fn many_releases_that_failed_ask_a_node_no_more_often_than_calls_do() {
     let tries = count(&nodes[2].take_log(), "release");
     assert!((20..=101).contains(&tries), "{tries}");
     nodes[2].always(None);
-    tokio::time::sleep(8 * SECOND).await;
+    tokio::time::sleep(3 * SECOND).await;
     let left = (0..100).filter(|number| nodes[2].store.owner(&format!("k{number}")).is_some());
     assert_eq!(left.count(), 0);
 }

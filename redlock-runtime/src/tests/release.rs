@@ -1,13 +1,15 @@
 //! Releases that fail, and drops in odd places.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::fake::{Fate, fake};
+use super::fake::{Fake, Fate, fake};
 use super::quorum::{nodes, on};
 use super::server::Server;
 use crate::backend::{Claim, FencingTokens};
+use crate::client::Redlock;
 use crate::error::{LockError, NodeErrorKind};
 use crate::fencing::FencingToken;
 use crate::hold::{ConfirmedLease, Tenure};
@@ -101,8 +103,47 @@ async fn the_pauses_between_the_tries_of_a_release_grow() {
         assert_eq!(request.acquire().await.is_ok(), is_granted);
         tokio::time::sleep(20 * SECOND).await;
         let tries = fake.take_log().iter().filter(|line| line.starts_with("release")).count();
-        // Each pause is at least a quarter of the time since the first try, or half at most.
+        // Each pause is at least a quarter of the time since the first try, until it is a second.
         assert!((10..=25).contains(&tries), "{tries}");
+    }
+}
+
+/// A client with a lock that it does not want, which an outage of ten minutes keeps. Otherwise its
+/// acquire was not answered.
+async fn left_in_an_outage(is_granted: bool) -> (Redlock, Arc<Fake>) {
+    let (redlock, fake) = fake();
+    if !is_granted {
+        fake.next_acquires([Fate::LostReply]);
+    }
+    let request = redlock.lock("k").expire(3600 * SECOND).wait(Wait::Never);
+    let call = tokio::spawn(request.acquire());
+    tokio::time::sleep(SECOND / 2).await;
+    fake.always(Some(Fate::Refused(NodeErrorKind::Unreachable, false)));
+    assert_eq!(call.await.unwrap().is_ok(), is_granted);
+    tokio::time::sleep(600 * SECOND).await;
+    fake.always(None);
+    assert!(fake.store.owner("k").is_some());
+    (redlock, fake)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_was_let_go_of_in_an_outage_is_free_soon_after_it() {
+    for is_granted in [true, false] {
+        let (_redlock, fake) = left_in_an_outage(is_granted).await;
+        tokio::time::sleep(2 * SECOND).await;
+        assert_eq!(fake.store.owner("k"), None, "granted: {is_granted}");
+    }
+}
+
+/// It has less time than the pauses between their tries.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_sends_the_releases_that_an_outage_has_kept() {
+    for is_granted in [true, false] {
+        for _ in 0..5 {
+            let (redlock, fake) = left_in_an_outage(is_granted).await;
+            assert_eq!(redlock.shutdown(SECOND / 100).await, 0, "granted: {is_granted}");
+            assert_eq!(fake.store.owner("k"), None);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Releases on one node that no caller waits for: the node has not answered a release, or an
 //! acquire may still arrive there after it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
@@ -71,7 +71,7 @@ impl Member {
             loop {
                 let pause = match failures {
                     0 => again.next().copied(),
-                    _ => Some(backoff::undone(failures, begun.elapsed(), fastrand::f64())),
+                    _ => Some(pause(failures, begun.elapsed(), &weak)),
                 };
                 let next = pause.map(|pause| Instant::now() + pause);
                 let Some(next) = next.filter(|next| *next < begun + claim.expire) else { return };
@@ -96,6 +96,11 @@ impl Member {
         self.note(&answer);
         answer
     }
+}
+
+/// The pause after so many failures of one of these tasks, each of which has a weak reference.
+fn pause(failures: u32, failing_for: Duration, member: &Weak<Member>) -> Duration {
+    backoff::undone(failures, failing_for, member.weak_count(), fastrand::f64())
 }
 
 /// A release of this lock, which stays taken until then.
