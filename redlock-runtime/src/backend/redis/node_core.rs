@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use deadpool_redis::redis::RedisError;
 use tokio::runtime::Handle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::clock::CLOCK;
 use super::commands::{by_kind, exclusive};
 use super::connection::{
-    IdentifiedSource, LONGEST_SILENCE, Loan, MinReplicas, ReplicaConnections, SharedConnection,
-    Source, diagnose, is_of_server,
+    IdentifiedSource, KeptOpen, LONGEST_SILENCE, Loan, MinReplicas, ReplicaConnections,
+    SharedConnection, Source, diagnose, is_of_server,
 };
 use super::health::{OutageLog, Sample, ServerIdentity};
 use super::pending_undo::PendingUndos;
@@ -59,6 +59,7 @@ pub(crate) struct NodeCore<S: Source> {
     pub(crate) next_renewals: SharedConnection<S>,
     pub(crate) replicated: Option<(MinReplicas, ReplicaConnections<S>)>,
     pub(crate) pending_undos: PendingUndos,
+    kept_open: Arc<KeptOpen>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) handovers: HandoverWatchdog,
     /// Whether the user of this client is denied the queue of a lock.
@@ -87,6 +88,7 @@ impl<S: Source> NodeCore<S> {
             replicated: min_replicas.map(connections),
             source,
             pending_undos: PendingUndos::default(),
+            kept_open: Arc::default(),
             registry,
             handovers: HandoverWatchdog::default(),
             queue_denial: Denial::default(),
@@ -114,7 +116,10 @@ impl<S: Source> NodeCore<S> {
     /// be over; and for as long as the owner holds the lock on other servers, since it is pending
     /// until the answer has come. Where the connection ends before, nobody learns whether the
     /// release arrives: it stays pending until the owner lets go of this server, which is asked
-    /// again under another owner value (`backend/quorum/grant_table.rs`).
+    /// again under another owner value (`backend/quorum/grant_table.rs`). So no lock is granted
+    /// wrongly if the connection is closed as one of too many that do not answer. The acquire may
+    /// then take the lock for nobody; the clean-ups on other connections (`release/undo.rs`) free
+    /// it, unless it lands later than those are repeated.
     pub(crate) fn undo(
         self: &Arc<Self>,
         home: Option<&Handle>,
@@ -130,6 +135,7 @@ impl<S: Source> NodeCore<S> {
         let claim = claim.clone();
         // To the server of this connection, which may not be the one that answers now.
         let undo = self.pending_undos.sent(&claim.owner, loan.connection.met().run_id.clone());
+        let kept_open = Arc::clone(&self.kept_open);
         home.spawn(async move {
             let release = Release { may_be_queued, ..Release::of(&claim) };
             let call = by_kind::release(release, true);
@@ -142,13 +148,17 @@ impl<S: Source> NodeCore<S> {
                 if S::LEADS_TO_ONE {
                     given_up.give_up();
                 }
-                let left = claim.expire.saturating_sub(LONGEST_SILENCE);
-                reply = timeout(left, sent.as_mut()).await;
-            }
-            if reply.is_err() {
+                let let_go = given_up.keep_open(&kept_open);
+                // Not before the lease is over: an owner may be settled long before the server has
+                // read the release.
+                let is_over = async {
+                    sleep(claim.expire.saturating_sub(LONGEST_SILENCE)).await;
+                    undo.settled.cancelled().await;
+                };
                 reply = Ok(tokio::select! {
                     answer = sent => answer,
-                    () = undo.settled.cancelled() => return,
+                    () = is_over => return,
+                    () = let_go.cancelled() => return,
                 });
             }
             if matches!(&reply, Ok(Err(error)) if kind(error) == NodeErrorKind::NoPermission) {

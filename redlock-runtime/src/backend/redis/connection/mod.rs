@@ -5,6 +5,7 @@ pub(crate) mod batching;
 pub(crate) mod connect;
 pub(crate) mod diagnosis;
 pub(crate) mod identified_source;
+pub(crate) mod kept_open;
 pub(crate) mod met_server;
 pub(crate) mod replicas;
 #[cfg(test)]
@@ -17,6 +18,7 @@ pub(crate) use address::check_url;
 pub(crate) use batching::Batching;
 pub(crate) use diagnosis::{Diagnosis, HasRun, diagnose, is_of_server};
 pub(crate) use identified_source::IdentifiedSource;
+pub(crate) use kept_open::KeptOpen;
 pub(crate) use met_server::{MetServer, Superseded};
 pub(crate) use replicas::{MinReplicas, ReplicaConnection, ReplicaConnections};
 #[cfg(test)]

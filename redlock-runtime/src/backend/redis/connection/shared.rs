@@ -7,10 +7,12 @@ use std::time::Duration;
 use deadpool_redis::redis::RedisResult;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use super::batching::Batching;
 use super::connect::connect;
 use super::identified_source::IdentifiedSource;
+use super::kept_open::{KeptConnection, KeptOpen};
 use super::source::Source;
 use crate::backend::SharedWork;
 use crate::backend::redis::clock::CLOCK;
@@ -46,6 +48,8 @@ struct Silence {
     longest: Duration,
     /// A clean-up was not answered: the connection is no longer used.
     is_given_up: AtomicBool,
+    /// Whether it is kept for clean-ups on it.
+    kept: KeptConnection,
 }
 
 pub(crate) struct SharedConnection<S: Source> {
@@ -285,6 +289,12 @@ impl<C> Loan<C> {
         self.silence.is_given_up.store(true, Ordering::Relaxed);
     }
 
+    /// A clean-up waits on, though the connection does not answer. It has to let go of the
+    /// connection when this is cancelled.
+    pub(crate) fn keep_open(&self, among: &KeptOpen) -> CancellationToken {
+        among.keep(&self.silence.kept)
+    }
+
     /// Has what it brings ceased to count?
     pub(crate) fn is_superseded(&self) -> bool {
         self.connection.met().superseded.is_set()
@@ -316,6 +326,7 @@ impl<C: Clone> Current<C> {
             since: AtomicU64::new(0),
             longest: took.min(LONGEST_SILENCE),
             is_given_up: AtomicBool::new(false),
+            kept: KeptConnection::default(),
         });
         let loan = Loan { connection, silence };
         self.loan = Some(loan.clone());

@@ -1,5 +1,5 @@
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{OnceLock, Weak};
 use std::time::Duration;
 
 use deadpool_redis::redis::aio::ConnectionLike;
@@ -12,6 +12,7 @@ use crate::backend::{FifoQueue, Found, LockBackend, ReleaseAll, TokensUsed};
 use crate::fencing::FencingToken;
 use crate::key::LockKey;
 use crate::kind::Kind;
+use crate::mutex::Mutex;
 use crate::owner::Owner;
 
 fn claim() -> Claim {
@@ -105,6 +106,66 @@ async fn a_clean_up_is_on_its_way_until_it_is_answered_however_late() {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         assert_eq!(core.pending_undos.is_pending(&claim.owner, || None), is_pending);
     }
+}
+
+/// None of its connections answers.
+#[derive(Default)]
+struct Mute {
+    made: Mutex<Vec<Weak<()>>>,
+}
+
+#[derive(Clone)]
+struct Unanswered(#[expect(dead_code, reason = "it shows whether it is open")] Arc<()>);
+
+impl Source for Mute {
+    type Connection = Unanswered;
+
+    async fn connect(&self) -> RedisResult<Unanswered> {
+        let connection = Arc::default();
+        self.made.lock().push(Arc::downgrade(&connection));
+        Ok(Unanswered(connection))
+    }
+}
+
+impl ConnectionLike for Unanswered {
+    fn req_packed_command<'a>(&'a mut self, _: &'a Cmd) -> RedisFuture<'a, Value> {
+        Box::pin(std::future::pending())
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        _: &'a Pipeline,
+        _: usize,
+        _: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        unreachable!("no pipeline is sent")
+    }
+
+    fn get_db(&self) -> i64 {
+        0
+    }
+}
+
+/// As one does whose writes are paused. The owners may still not acquire again.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_answers_no_script_has_few_connections_open() {
+    let core = Arc::new(NodeCore::new("n".to_owned(), Mute::default(), NodeOptions::default()));
+    let connection = SharedConnection::new(Arc::clone(&core.source));
+    let mut owners = Vec::new();
+    for _ in 0..40 {
+        for _ in 0..5 {
+            let (claim, loan) = (claim(), connection.borrow().await.unwrap());
+            core.undo(None, loan, &claim, false);
+            owners.push(claim.owner);
+        }
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+    }
+    let made = core.source.inner.made.lock();
+    let open: Vec<bool> = made.iter().map(|weak| weak.strong_count() > 0).collect();
+    assert_eq!(open.len(), 40, "each of them was given up");
+    assert!(open[32..].iter().all(|is_open| *is_open), "the latest ones are kept");
+    assert!(!open[..32].contains(&true), "{open:?}");
+    assert!(owners.iter().all(|owner| core.pending_undos.is_pending(owner, || None)));
 }
 
 /// While it connects, it turns out that a clean-up is on its way to the process that it meets.
