@@ -36,7 +36,9 @@ impl HealthCheck for RedisCluster {
                         check
                     });
                     let mut nodes = together(checks.collect()).await;
-                    nodes.extend(Some(whole).filter(|whole| !whole.is_usable()));
+                    nodes.push(whole);
+                    self.checks.forget_others(&nodes);
+                    nodes.pop_if(|whole| whole.is_usable());
                     let all = nodes.len();
                     Health::new(nodes, all)
                 }
