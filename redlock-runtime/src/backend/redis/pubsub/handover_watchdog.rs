@@ -1,6 +1,6 @@
 //! The watchdog of hand-overs: a process that was handed a lock may have died.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -23,16 +23,42 @@ pub(crate) struct HandoverWatchdog {
 
 #[derive(Debug, Default)]
 struct Checks {
-    due: HashMap<LockKey, Check>,
+    /// In the order in which they are due.
+    due: BTreeMap<Place, (LockKey, Owner)>,
+    /// Where the check of each lock stands.
+    places: HashMap<LockKey, Place>,
+    /// How many there have been.
+    count: u64,
     /// Until when the watchdog sleeps; `None`: until it is notified.
     wakes_at: Option<Instant>,
 }
 
-#[derive(Debug)]
-struct Check {
-    at: Instant,
-    /// Who let go of the lock here.
-    owner: Owner,
+/// When a check is due, and its number.
+type Place = (Instant, u64);
+
+impl Checks {
+    /// The check of a lock is due at this moment, and no longer when it was before. `owner`: who
+    /// let go of the lock here.
+    fn set(&mut self, key: &LockKey, owner: &Owner, at: Instant) {
+        self.count += 1;
+        let place = (at, self.count);
+        if let Some(before) = self.places.insert(key.clone(), place) {
+            self.due.remove(&before);
+        }
+        self.due.insert(place, (key.clone(), owner.clone()));
+    }
+
+    fn first(&self) -> Option<Instant> {
+        self.due.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// Takes out the first one if it is due by `now`.
+    fn take_due(&mut self, now: Instant) -> Option<(LockKey, Owner)> {
+        self.first().filter(|at| *at <= now)?;
+        let (_, (key, owner)) = self.due.pop_first()?;
+        self.places.remove(&key);
+        Some((key, owner))
+    }
 }
 
 impl HandoverWatchdog {
@@ -40,7 +66,7 @@ impl HandoverWatchdog {
     pub(crate) fn look_again(&self, key: &LockKey, owner: &Owner, after: Duration) {
         let at = Instant::now() + after + GRACE;
         let mut checks = self.checks.lock();
-        checks.due.insert(key.clone(), Check { at, owner: owner.clone() });
+        checks.set(key, owner, at);
         let is_first = checks.wakes_at.is_none_or(|wakes_at| at < wakes_at);
         if is_first {
             checks.wakes_at = Some(at);
@@ -57,7 +83,7 @@ impl HandoverWatchdog {
         loop {
             let next = {
                 let mut checks = self.checks.lock();
-                checks.wakes_at = checks.due.values().map(|check| check.at).min();
+                checks.wakes_at = checks.first();
                 checks.wakes_at
             };
             let Some(next) = next else {
@@ -70,8 +96,7 @@ impl HandoverWatchdog {
             }
             let now = Instant::now();
             let mut checks = self.checks.lock();
-            let overdue = checks.due.extract_if(|_, check| check.at <= now);
-            let overdue: Vec<_> = overdue.map(|(key, check)| (key, check.owner)).collect();
+            let overdue: Vec<_> = std::iter::from_fn(|| checks.take_due(now)).collect();
             if !overdue.is_empty() {
                 return overdue;
             }
@@ -111,7 +136,22 @@ mod tests {
         let (found, ()) = tokio::join!(overdue(&watch), begun);
         assert_eq!(found, [key("a")]);
         assert!(start.elapsed() > CLAIM_WINDOW && start.elapsed() < CLAIM_WINDOW + 2 * GRACE);
-        assert!(watch.checks.lock().due.is_empty(), "nothing is left behind");
+        let checks = watch.checks.lock();
+        assert!(checks.due.is_empty() && checks.places.is_empty(), "nothing is left behind");
+    }
+
+    /// Also before the time at which it was noted to be due.
+    #[tokio::test(start_paused = true)]
+    async fn a_lock_is_looked_at_when_its_last_hand_over_says_so() {
+        let watch = HandoverWatchdog::default();
+        for seconds in [9, 2, 5] {
+            look_again(&watch, "a", Duration::from_secs(seconds));
+            look_again(&watch, "b", Duration::from_secs(seconds));
+        }
+        let start = Instant::now();
+        assert_eq!(overdue(&watch).await, [key("a"), key("b")]);
+        assert_eq!(start.elapsed(), Duration::from_secs(5) + GRACE);
+        assert!(watch.checks.lock().due.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
