@@ -30,6 +30,31 @@ async fn a_lock_is_not_lost_by_what_an_older_connection_says() {
     assert!(masters[1].raw().get(guard.redis_key()).await.is_some());
 }
 
+/// Only the connection for renewals breaks, and leads to the new server from then on. The others
+/// lead to the old one, which lives, and would grant locks there for ever.
+#[tokio::test]
+async fn the_connection_of_calls_follows_the_one_for_renewals() {
+    let masters = Masters::start(2).await;
+    let proxy = Proxy::start(&masters[0]);
+    let builder = Redlock::builder().url(proxy.url()).prefix(unique_prefix()).expire(secs(3));
+    let redlock = builder.build().await.unwrap();
+    let first = redlock.lock("first").acquire().await.unwrap();
+    proxy.lead_to(&masters[1]);
+    let hits = proxy.when(command(&["EVALSHA"]), Then::CutRequest);
+    assert_eq!(first.lost().await, LostReason::Expired);
+    assert_eq!(hits.count(), 1, "the connection for renewals broke");
+    let moves = || async {
+        // What was granted at the very moment is told as unavailable.
+        let guard = redlock.lock("k").wait(secs(20)).acquire().await.map_err(drop)?;
+        let key = guard.redis_key();
+        if masters[1].raw().get(key).await.is_some() { Ok(guard) } else { Err(()) }
+    };
+    let guard = eventually(secs(20), moves).await;
+    let is_renewed = || async { if guard.renewals() > 0 { Ok(()) } else { Err(guard.state()) } };
+    eventually(secs(20), is_renewed).await;
+    assert_eq!(guard.state(), LeaseState::Held);
+}
+
 /// A lock that is gone costs the others nothing, though no new connection can be made to ask again.
 #[tokio::test]
 async fn the_leases_beside_a_lost_one_are_renewed_although_nobody_can_connect() {

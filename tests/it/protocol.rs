@@ -125,7 +125,7 @@ async fn a_lock_costs_one_command_for_each_turn() {
     let proxy = Proxy::start(&server);
     let redlock = Redlock::builder().url(proxy.url()).prefix(unique_prefix()).build().await;
     let redlock = redlock.unwrap();
-    assert_eq!(proxy.count("INFO"), 1, "asked at startup");
+    assert!((1..=3).contains(&proxy.count("INFO")), "at startup, and who answers each connection");
     // The server learns the scripts, each once: that of renewals as soon as there is a connection.
     assert_eq!((proxy.count("EVALSHA"), proxy.count("EVAL")), (1, 1));
     proxy.forget();

@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use deadpool_redis::redis;
 use deadpool_redis::redis::aio::ConnectionLike;
 use deadpool_redis::redis::{RedisResult, Value};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::batching::Batching;
-use super::met_server::MetServer;
+use super::met_server::Superseded;
 use super::source::{CONNECT, Source};
-use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::health::ServerIdentity;
 use crate::clock::Moment;
 
@@ -33,13 +32,16 @@ impl<S: Source> IdentifiedSource<S> {
 
     /// A new connection, logged in. Cancel safe: a half-made connection is dropped.
     pub(crate) async fn connect(&self) -> RedisResult<Batching<S::Connection>> {
-        let begun = CLOCK.now();
+        let began = self.identity.begin();
         let mut connection = self.inner.connect().await?;
         if self.inner.may_be_named() {
             name(connection.clone(), &self.name);
         }
-        let met = self.identity.meet(&mut connection).await?;
-        Ok(Batching::new(connection, MetServer { begun, ..met }))
+        let met = self.identity.meet(&mut connection, began).await?;
+        if S::LEADS_TO_ONE && self.identity.is_recognizing() {
+            recognize(connection.clone(), Arc::clone(&self.identity), met.superseded.clone());
+        }
+        Ok(Batching::new(connection, met))
     }
 
     /// Notes that a connection is used. Not every one that was made is: one of several attempts to
@@ -62,6 +64,28 @@ fn name(mut connection: impl ConnectionLike + Send + 'static, name: &str) {
     command.arg("SETNAME").arg(name);
     tokio::spawn(async move {
         let _ = timeout(CONNECT, command.query_async::<Value>(&mut connection)).await;
+    });
+}
+
+/// Asks which process answers a connection, and does not wait for the answer: this connection is
+/// the newest one, so its own commands do not depend on it.
+fn recognize(
+    mut connection: impl ConnectionLike + Send + 'static,
+    identity: Arc<ServerIdentity>,
+    superseded: Superseded,
+) {
+    tokio::spawn(async move {
+        let mut command = redis::cmd("INFO");
+        let asked = command.arg("server").query_async::<String>(&mut connection);
+        let info = match timeout(CONNECT, asked).await {
+            Ok(Ok(info)) => info,
+            Ok(Err(error)) if error.code() == Some("NOPERM") => return identity.denied(),
+            _ => return,
+        };
+        drop(connection);
+        while let Some(pause) = identity.recognize(&info, &superseded) {
+            sleep(pause).await;
+        }
     });
 }
 

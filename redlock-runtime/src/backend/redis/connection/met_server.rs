@@ -1,8 +1,9 @@
 //! What a connection met at the address of its node.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+#[cfg(test)]
 use crate::backend::redis::clock::CLOCK;
 use crate::clock::Moment;
 
@@ -16,6 +17,7 @@ pub(crate) struct MetServer {
     pub(crate) superseded: Superseded,
 }
 
+#[cfg(test)]
 impl MetServer {
     /// A server that is not identified.
     pub(crate) fn unknown() -> Self {
@@ -28,15 +30,41 @@ impl MetServer {
 /// Clones share the answer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Superseded {
-    is_set: Arc<AtomicBool>,
+    /// The age of the connection: one that began later has a higher number.
+    age: u64,
+    oldest: Arc<AtomicU64>,
 }
 
 impl Superseded {
-    pub(crate) fn set(&self) {
-        self.is_set.store(true, Ordering::Release);
+    pub(crate) fn is_set(&self) -> bool {
+        self.age < self.oldest.load(Ordering::Acquire)
     }
 
-    pub(crate) fn is_set(&self) -> bool {
-        self.is_set.load(Ordering::Acquire)
+    /// Did its connection begin before the other one?
+    pub(crate) fn is_older(&self, than: &Self) -> bool {
+        self.age < than.age
+    }
+}
+
+/// The age of the oldest connection of a node that still counts, in nanoseconds. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OldestConnection(Arc<AtomicU64>);
+
+impl OldestConnection {
+    /// A connection that begins now counts until a later call supersedes it.
+    pub(crate) fn begin(&self, now: Moment) -> Superseded {
+        let age = now.nanos().max(self.0.load(Ordering::Acquire));
+        Superseded { age, oldest: Arc::clone(&self.0) }
+    }
+
+    /// No connection counts that has begun by now.
+    pub(crate) fn supersede_all(&self, now: Moment) {
+        let next = |oldest: u64| Some(oldest.max(now.nanos()) + 1);
+        let _ = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+    }
+
+    /// No connection counts that began before this one.
+    pub(crate) fn supersede_older(&self, than: &Superseded) {
+        self.0.fetch_max(than.age, Ordering::AcqRel);
     }
 }

@@ -19,7 +19,7 @@ pub(crate) use batching::Batching;
 pub(crate) use diagnosis::{Diagnosis, HasRun, diagnose, is_of_server};
 pub(crate) use identified_source::IdentifiedSource;
 pub(crate) use kept_open::KeptOpen;
-pub(crate) use met_server::{MetServer, Superseded};
+pub(crate) use met_server::{MetServer, OldestConnection, Superseded};
 pub(crate) use replicas::{MinReplicas, ReplicaConnection, ReplicaConnections};
 #[cfg(test)]
 pub(crate) use scripted::{Scripted, bulk, unidentified, value};

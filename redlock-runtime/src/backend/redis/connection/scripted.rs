@@ -46,6 +46,7 @@ pub(crate) fn value(answer: &str) -> RedisResult<Value> {
 /// A source whose servers are not asked who they are.
 pub(crate) fn unidentified<S: Source>(source: S) -> Arc<IdentifiedSource<S>> {
     let identity = Arc::new(ServerIdentity::new("n".to_owned(), None));
+    identity.denied();
     Arc::new(IdentifiedSource::new(source, "n".into(), &identity))
 }
 

@@ -11,7 +11,7 @@ use deadpool_redis::redis::{ErrorKind, RedisError, RedisResult, ServerErrorKind}
 use super::clock_jump::{ClockJumps, Sample};
 use super::info::field;
 use crate::backend::redis::clock::CLOCK;
-use crate::backend::redis::connection::{MetServer, Superseded};
+use crate::backend::redis::connection::{MetServer, OldestConnection, Superseded};
 use crate::backend::{Cause, ClockOffset, MemorySince, Witness};
 use crate::clock::Moment;
 use crate::mutex::Mutex;
@@ -20,6 +20,9 @@ use crate::telemetry;
 
 /// A clock that wobbles may jump with every answer; it is told this often at most.
 const JUMP_AGAIN: Duration = Duration::from_secs(60);
+
+/// An address that leads to several servers in turn is followed this often at most.
+const MOVES_AGAIN: Duration = Duration::from_secs(1);
 
 /// The identity of a node over all of its connections. A restart breaks them, so each new
 /// connection identifies the server anew.
@@ -37,8 +40,14 @@ struct IdentityState {
     /// When it was met or heard last.
     heard: Moment,
     memory_since: Option<MemorySince>,
-    /// Set when another process is met, or this one as a replica. Its connections have a clone.
-    superseded: Superseded,
+    /// Moves when another process is met, or this one as a replica: older connections lead there.
+    oldest: OldestConnection,
+    /// Without a restart guard: the process that answers the newest connection that was asked.
+    newest: Option<(Superseded, Arc<str>)>,
+    /// Likewise: the user may not ask.
+    is_denied: bool,
+    /// When connections were superseded last because the address had moved.
+    moved: Option<Moment>,
     offset: ClockJumps,
     /// When a jump of its clock was told last.
     jump_told: Option<Moment>,
@@ -94,15 +103,40 @@ impl ServerIdentity {
         self.state.lock().offset.known()
     }
 
+    /// What is known of the server of a connection that begins now.
+    pub(crate) fn begin(&self) -> MetServer {
+        let begun = CLOCK.now();
+        MetServer { begun, run_id: None, superseded: self.state.lock().oldest.begin(begun) }
+    }
+
+    /// Is the process that answers a new connection asked for, though no restart guard needs it?
+    pub(crate) fn is_recognizing(&self) -> bool {
+        !self.is_asking() && !self.state.lock().is_denied
+    }
+
+    /// The user of this client may not run INFO.
+    pub(crate) fn denied(&self) {
+        self.state.lock().is_denied = true;
+    }
+
+    /// Learns from INFO which process answers a connection, where no restart guard asks. If it is
+    /// another one than that of an older connection, the address has moved: what is granted over
+    /// the older one, a renewal over the newer one would not find. `Some`: the address moves often,
+    /// and this is to be called again after a pause.
+    pub(crate) fn recognize(&self, info: &str, connection: &Superseded) -> Option<Duration> {
+        let run_id = field(info, "run_id").filter(|run_id| !run_id.is_empty())?;
+        self.state.lock().recognize(run_id, connection, CLOCK.now())
+    }
+
     /// Identifies the server of a new connection, if a restart guard needs it. A server that does
     /// not identify itself might have been restarted at any time: it is not used. Nor is a replica:
     /// it has the data of its master, and its promotion shows on new connections only.
     pub(crate) async fn meet(
         &self,
         connection: &mut (impl ConnectionLike + Send),
+        began: MetServer,
     ) -> RedisResult<MetServer> {
-        let begun = CLOCK.now();
-        let Some(founders_key) = &self.founders_key else { return Ok(MetServer::unknown()) };
+        let Some(founders_key) = &self.founders_key else { return Ok(began) };
         let info: RedisResult<String> = redis::cmd("INFO").query_async(connection).await;
         let now = CLOCK.now();
         let info = match info {
@@ -124,7 +158,7 @@ impl ServerIdentity {
         let known = {
             let state = self.state.lock();
             if state.identity.as_ref() == Some(&identity) {
-                return Ok(state.met(begun));
+                return Ok(state.met(began.begun));
             }
             state.identity.clone()
         };
@@ -134,7 +168,7 @@ impl ServerIdentity {
         let now = CLOCK.now();
         let (doubt, met) = {
             let mut state = self.state.lock();
-            (state.meet(&identity, proof, now), state.met(begun))
+            (state.meet(&identity, proof, now), state.met(began.begun))
         };
         if let Some(cause) = doubt {
             telemetry::node_doubted(&self.node, cause.label());
@@ -235,7 +269,7 @@ impl IdentityState {
         }
         let is_other = known.as_ref().is_some_and(|known| known.run_id != identity.run_id);
         if is_other {
-            self.supersede();
+            self.oldest.supersede_all(now);
         }
         let cause = match known {
             None => Cause::Started,
@@ -288,19 +322,43 @@ impl IdentityState {
 
     /// What a connection that `begun` then has met.
     fn met(&self, begun: Moment) -> MetServer {
-        MetServer { begun, run_id: self.run_id(), superseded: self.superseded.clone() }
+        MetServer { begun, run_id: self.run_id(), superseded: self.oldest.begin(begun) }
     }
 
-    /// Connections to the server that was known are no longer used.
-    fn supersede(&mut self) {
-        std::mem::take(&mut self.superseded).set();
+    /// `Some`: too soon after the last time that the address has moved.
+    fn recognize(
+        &mut self,
+        run_id: &str,
+        connection: &Superseded,
+        now: Moment,
+    ) -> Option<Duration> {
+        if connection.is_set() {
+            return None;
+        }
+        if let Some((newest, known)) = &self.newest {
+            let is_older = connection.is_older(newest);
+            if **known != *run_id {
+                let since = self.moved.map_or(MOVES_AGAIN, |moved| now.since(moved));
+                let pause = MOVES_AGAIN.saturating_sub(since);
+                if !pause.is_zero() {
+                    return Some(pause);
+                }
+                self.moved = Some(now);
+                self.oldest.supersede_older(if is_older { newest } else { connection });
+            }
+            if is_older {
+                return None;
+            }
+        }
+        self.newest = Some((connection.clone(), run_id.into()));
+        None
     }
 
     /// The server that was known is a replica now. It grants nothing, and has forgotten what it
     /// granted before. Connections that outlive its promotion show neither.
     fn meet_replica(&mut self, now: Moment) {
         let Some(run_id) = self.identity.as_ref().map(Identity::name) else { return };
-        self.supersede();
+        self.oldest.supersede_all(now);
         self.memory_since = Some(MemorySince::new(run_id, now, Cause::Replaced));
     }
 }

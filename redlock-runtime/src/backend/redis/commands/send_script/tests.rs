@@ -30,7 +30,7 @@ impl ConnectionLike for Replaced {
                 Some(Arg::Simple(b"GET")) => Ok(Value::Nil),
                 _ => {
                     let mut other = Scripted::new([&bulk("run_id:b"), "$-1"]);
-                    self.0.meet(&mut other).await.map(|_| Value::Okay)
+                    self.0.meet(&mut other, self.0.begin()).await.map(|_| Value::Okay)
                 }
             }
         })

@@ -136,7 +136,7 @@ async fn meet_on_the_wire<const N: usize>(
     let hour_ago = CLOCK.now().minus(secs(3600));
     presence.state.lock().meet(&identity(&info("a", "h", "00")), Proof::Nothing, hour_ago);
     let mut server = Scripted::new(answers);
-    let met = presence.meet(&mut server).await;
+    let met = presence.meet(&mut server, presence.begin()).await;
     (met.map(|_| presence), server)
 }
 
@@ -217,11 +217,11 @@ async fn a_server_that_cannot_be_identified_is_not_used() {
 async fn a_connection_to_a_replica_is_not_used() {
     let synced = bulk(&format!("{}role:slave\r\n", info("a", "m", "00")));
     let presence = ServerIdentity::new("n".to_owned(), Some("founders".into()));
-    assert!(presence.meet(&mut Scripted::new([&synced])).await.is_err());
+    assert!(presence.meet(&mut Scripted::new([&synced]), presence.begin()).await.is_err());
     assert_eq!(presence.memory_since(), None, "it has granted nothing to this client");
     presence.state.lock().meet(&identity(&info("a", "h", "00")), Proof::Nothing, Moment::ZERO);
     let mut replica = Scripted::new([&synced, "$-1"]);
-    let found = diagnose("n", &presence.meet(&mut replica).await.unwrap_err());
+    let found = diagnose("n", &presence.meet(&mut replica, presence.begin()).await.unwrap_err());
     assert_eq!((found.error.node(), found.error.kind()), ("n", NodeErrorKind::ReadOnly));
     assert!(found.error.to_string().contains("`REPLICAOF NO ONE`"), "{}", found.error);
     assert!(!found.is_final && replica.asked() == ["INFO"]);
@@ -230,7 +230,7 @@ async fn a_connection_to_a_replica_is_not_used() {
     assert!(memory_since.cause == Cause::Replaced && memory_since.since > Moment::ZERO);
 
     let promoted = bulk(&format!("{}role:master\r\n", info("a", "i", "m")));
-    presence.meet(&mut Scripted::new([&promoted, "$-1"])).await.unwrap();
+    presence.meet(&mut Scripted::new([&promoted, "$-1"]), presence.begin()).await.unwrap();
     assert_eq!(presence.memory_since().unwrap().cause, Cause::Replaced);
 }
 
@@ -254,7 +254,7 @@ async fn a_connection_to_a_server_that_another_one_replaced_is_not_used() {
     let presence = ServerIdentity::new("n".to_owned(), Some("founders".into()));
     let meet = async |info: &str| {
         let mut server = Scripted::new([&bulk(info), "$-1"]);
-        presence.meet(&mut server).await
+        presence.meet(&mut server, presence.begin()).await
     };
     let first = meet(&info("a", "h", "00")).await.unwrap();
     let same = meet(&info("a", "h", "00")).await.unwrap();
@@ -275,6 +275,48 @@ async fn a_connection_to_a_server_that_another_one_replaced_is_not_used() {
     // Its promotion makes no other process of it.
     meet(&info("b", "i", "h")).await.unwrap();
     assert_eq!(presence.run_id().as_deref(), Some("b"));
+}
+
+/// Ages of connections, and when the answers come.
+#[test]
+fn without_a_guard_older_connections_are_left_when_the_address_has_moved() {
+    let mut state = IdentityState::default();
+    let begin = |state: &IdentityState, second| state.oldest.begin(at(second));
+    let [first, second] = [100, 101].map(|second| begin(&state, second));
+    assert_eq!(state.recognize("a", &first, at(102)), None);
+    assert_eq!(state.recognize("a", &second, at(102)), None);
+    assert!(!first.is_set() && !second.is_set(), "the same process");
+    // The answer about the newer one of two connections comes first.
+    let [third, fourth] = [103, 104].map(|second| begin(&state, second));
+    assert_eq!(state.recognize("b", &fourth, at(105)), None);
+    assert!(first.is_set() && second.is_set() && third.is_set() && !fourth.is_set());
+    assert_eq!(state.recognize("a", &third, at(105)), None);
+    assert!(!fourth.is_set());
+    // An older one to another process, which nobody had asked before.
+    let [fifth, sixth] = [106, 107].map(|second| begin(&state, second));
+    assert_eq!(state.recognize("b", &sixth, at(108)), None);
+    assert_eq!(state.recognize("a", &fifth, at(108)), None);
+    assert!(fourth.is_set() && fifth.is_set() && !sixth.is_set());
+}
+
+/// Behind an address that leads to two servers in turn, connections are not made without end.
+#[test]
+fn an_address_that_moves_back_and_forth_is_followed_once_a_second() {
+    let mut state = IdentityState::default();
+    let millis = |millis: u64| Moment::from_nanos(millis * 1_000_000);
+    let first = state.oldest.begin(millis(0));
+    assert_eq!(state.recognize("a", &first, millis(0)), None);
+    let mut moves = 0;
+    let mut current = first;
+    for (n, now) in (1_u64..).zip((10..=10_000).step_by(10)) {
+        let next = state.oldest.begin(millis(now));
+        let pause = state.recognize(if n % 2 == 0 { "a" } else { "b" }, &next, millis(now));
+        assert!(pause.is_none_or(|pause| pause <= MOVES_AGAIN));
+        if current.is_set() {
+            (moves, current) = (moves + 1, next);
+        }
+    }
+    assert!((9..=10).contains(&moves), "{moves}");
 }
 
 #[test]
