@@ -193,6 +193,20 @@ async fn of_two_sentinels_the_one_counts_that_knows_the_latest_failover() {
     }
 }
 
+/// Those that were cut off are more than those that were not, and most cannot be asked.
+#[tokio::test]
+async fn without_a_majority_the_latest_failover_decides() {
+    let masters = [Server::start().await, Server::start().await];
+    let mut sentinels = Vec::new();
+    for (at, epoch) in [(0, 0), (0, 0), (1, 1), (1, 1), (1, 1)] {
+        sentinels.push(sentinel_of(&masters[at], epoch).await);
+    }
+    for dead in &sentinels[3..] {
+        dead.kill9();
+    }
+    assert_eq!(found_second(&masters, &sentinels, 10).await, 10);
+}
+
 #[tokio::test]
 async fn what_is_no_sentinel_or_no_master_is_told() {
     let set = Sentinels::start_with(secs(60), &[]).await;

@@ -28,6 +28,11 @@ const CONNECT: Duration = Duration::from_secs(1);
 /// The time between two surveys while a master is not listened to, or while one may be new.
 const SOON: Duration = Duration::from_secs(1);
 
+/// Once one server has answered, the others have as long again, within these bounds. Only servers
+/// that are silent, or disagree, use that time up.
+const SHORTEST_GRACE: Duration = Duration::from_millis(250);
+const LONGEST_GRACE: Duration = Duration::from_secs(1);
+
 /// Subscribes at all masters that answer.
 pub(crate) async fn subscribe(
     seeds: &[ConnectionInfo],
@@ -238,7 +243,11 @@ pub(super) async fn view(
     let count = servers.len();
     let race = Race::to_servers(servers.into_iter().map(ask));
     let is_same = |(_, one): &(_, View), (_, other): &(_, View)| one == other;
-    Ok(majority::most(race, count, patience, is_same).await?.swap_remove(0))
+    let grace = |took: Duration| took.clamp(SHORTEST_GRACE, LONGEST_GRACE).min(patience);
+    let votes = majority::votes(race, count, grace, is_same).await?;
+    // Of views that as many have, the one that came first.
+    let most = votes.into_iter().rev().max_by_key(Vec::len);
+    most.unwrap_or_default().into_iter().next().ok_or_else(broken)
 }
 
 /// A server's answer to CLUSTER SLOTS.

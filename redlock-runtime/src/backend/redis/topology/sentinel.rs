@@ -11,7 +11,7 @@ use deadpool_redis::redis::{self, Client, ConnectionAddr, ConnectionInfo, RedisR
 use deadpool_redis::sentinel::{Pool, SentinelNodeConnectionInfo, SentinelServerType, TlsMode};
 use tokio::time::timeout;
 
-use super::majority;
+use super::majority::{is_majority, votes};
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
 use crate::backend::redis::connection::source::{NO_LIMIT, Source};
 use crate::backend::redis::connection::{address, unasked};
@@ -22,6 +22,9 @@ use crate::backend::redis::{NodeOptions, RedisNode};
 use crate::error::LockError;
 use crate::together::together;
 
+/// How long the other sentinels have once one has named a master. Each of them takes some seven
+/// round trips. Only sentinels that are silent, or disagree, use that time up.
+const GRACE: Duration = Duration::from_secs(1);
 /// How long the sentinels may take to say which of them knows of the latest failover.
 const EPOCH: Duration = Duration::from_millis(500);
 
@@ -96,9 +99,8 @@ impl Sentinels {
         let is_same = |(_, one): &Named<'_>, (_, other): &Named<'_>| {
             one.get_connection_info().addr() == other.get_connection_info().addr()
         };
-        let named = majority::most(race, sentinels.len(), NO_LIMIT, is_same).await;
-        Some(match named {
-            Ok(named) => Ok(latest(named, master).await),
+        Some(match votes(race, sentinels.len(), |_| GRACE, is_same).await {
+            Ok(named) => chosen(named, sentinels.len(), master).await,
             Err(error) => Err(error),
         })
     }
@@ -107,22 +109,31 @@ impl Sentinels {
 /// A sentinel, and a client of the master that it names, which has said that it is one.
 type Named<'a> = (&'a ConnectionInfo, Client);
 
-/// Of masters that as many sentinels name, the one that the latest failover has made. If the
-/// sentinels do not tell, the one that was named first.
-async fn latest(mut named: Vec<Named<'_>>, master: &str) -> Client {
-    let mut at = 0;
-    if named.len() > 1 {
-        let mut asked: Vec<Pin<Box<dyn Future<Output = RedisResult<u64>> + Send + '_>>> =
-            Vec::new();
-        for (sentinel, _) in &named {
-            let told = timeout(EPOCH, epoch(sentinel, master));
-            asked.push(Box::pin(async { told.await.unwrap_or_else(|_| Err(silent())) }));
-        }
-        let epochs = together(asked).await;
-        let epochs: Vec<_> = epochs.into_iter().map(Result::unwrap_or_default).collect();
-        at = (0..epochs.len()).rev().max_by_key(|at| epochs[*at]).unwrap_or_default();
+/// The master that most of all `sentinels` name. If there is none, the one that the latest failover
+/// has made, as the sentinels know that have answered: those that were cut off may be more.
+async fn chosen(named: Vec<Vec<Named<'_>>>, sentinels: usize, master: &str) -> RedisResult<Client> {
+    let is_clear = |named: &Vec<_>| is_majority(named.len(), sentinels);
+    let is_open = named.len() > 1 && !named.iter().any(is_clear);
+    let mut candidates = Vec::new();
+    for same in named {
+        let latest = if is_open { latest(&same, master).await } else { 0 };
+        candidates.push((latest, same));
     }
-    named.swap_remove(at).1
+    // Of equal ones the one that was named first.
+    let best = candidates.into_iter().rev().max_by_key(|(latest, same)| (*latest, same.len()));
+    let best = best.and_then(|(_, same)| same.into_iter().next());
+    best.map(|(_, master)| master).ok_or_else(broken)
+}
+
+/// The highest epoch that one of these sentinels knows; zero if none tells.
+async fn latest(named: &[Named<'_>], master: &str) -> u64 {
+    let mut asked: Vec<Pin<Box<dyn Future<Output = RedisResult<u64>> + Send + '_>>> = Vec::new();
+    for (sentinel, _) in named {
+        let told = timeout(EPOCH, epoch(sentinel, master));
+        asked.push(Box::pin(async { told.await.unwrap_or_else(|_| Err(silent())) }));
+    }
+    let epochs = together(asked).await.into_iter().map(Result::unwrap_or_default);
+    epochs.max().unwrap_or_default()
 }
 
 /// The epoch of the configuration that a sentinel has of this master: each failover has a higher
@@ -228,6 +239,20 @@ mod tests {
             let login = parse_master(master).unwrap().1.unwrap();
             assert_eq!(matches!(login.tls_mode, Some(TlsMode::Secure)), is_secure, "{master}");
         }
+    }
+
+    /// Far sentinels that know of a failover, and a near one that was cut off from them.
+    #[tokio::test(start_paused = true)]
+    async fn a_near_sentinel_does_not_decide_before_far_ones_have_answered() {
+        let attempt = |(millis, said): (u64, char)| -> ConnectAttempt<'static, char> {
+            Box::pin(async move {
+                tokio::time::sleep(Duration::from_millis(millis)).await;
+                Ok(said)
+            })
+        };
+        let race = Race::to_servers([(5, 'a'), (560, 'b'), (980, 'b')].map(attempt));
+        let said = votes(race, 3, |_| GRACE, |one, other| one == other).await.unwrap();
+        assert!(said.iter().any(|same| is_majority(same.len(), 3)), "{said:?}");
     }
 
     #[test]
