@@ -7,9 +7,10 @@ use super::topology::Node;
 impl RedlockBuilder {
     /// Uses the master that the sentinels at these URLs call `master_name`, whichever server that
     /// is at the time (feature `sentinel`). A connection that breaks, is not answered or leads to
-    /// a replica is given up, and the sentinels are asked again. The master counts that most of
-    /// them name: name all of them, as one that was cut off may name a master that was replaced.
-    /// One that answers is enough.
+    /// a replica is given up, and the sentinels are asked again; so they are every second or two,
+    /// as a failover need not break a connection. The master counts that most of them name: name
+    /// all of them, as one that was cut off may name a master that was replaced. One that answers
+    /// is enough.
     ///
     /// User and password in `urls` are those of the sentinels. Where the master wants a login, a
     /// database or TLS, `master_name` is a URL with the name in the place of the host:

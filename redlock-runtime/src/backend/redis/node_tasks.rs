@@ -22,13 +22,28 @@ pub(crate) fn all<S: Source>(route: Route<S>, over: CancellationToken) -> Backgr
     Box::pin(async move {
         let listening = Listening { route: &route };
         let all = async {
-            tokio::join!(listening.listen(), nudge_overdue(&route), outages::watch(&route.core))
+            tokio::join!(
+                listening.listen(),
+                nudge_overdue(&route),
+                outages::watch(&route.core),
+                follow(&route.core)
+            )
         };
         tokio::select! {
             () = over.cancelled() => {}
             _ = all => {}
         }
     })
+}
+
+/// Leaves a server whose place another one has taken, as the source of the connections tells.
+async fn follow<S: Source>(core: &NodeCore<S>) {
+    loop {
+        core.source.inner.moved().await;
+        core.identity.supersede();
+        // Finds out which process answers now.
+        core.health.broke();
+    }
 }
 
 /// Nudges each lock that was handed over to a process that may be dead: `nudge.lua` hands the lock

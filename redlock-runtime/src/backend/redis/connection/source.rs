@@ -60,6 +60,12 @@ pub(crate) trait Source: Send + Sync + 'static {
         std::future::ready(Ok(None))
     }
 
+    /// Waits until another server has taken the place of the one to which its connections lead, as
+    /// others tell. A connection may not show it.
+    fn moved(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+
     /// May its connections be given a name? Not those of a pool, whose owner decides what they
     /// send, nor one that stands for many servers.
     fn may_be_named(&self) -> bool {

@@ -128,6 +128,11 @@ impl ServerIdentity {
         self.state.lock().recognize(run_id, connection, CLOCK.now())
     }
 
+    /// No connection is used any more that has begun by now.
+    pub(crate) fn supersede(&self) {
+        self.state.lock().oldest.supersede_all(CLOCK.now());
+    }
+
     /// Identifies the server of a new connection, if a restart guard needs it. A server that does
     /// not identify itself might have been restarted at any time: it is not used. Nor is a replica:
     /// it has the data of its master, and its promotion shows on new connections only.

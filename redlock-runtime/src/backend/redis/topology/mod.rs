@@ -18,6 +18,8 @@ pub(crate) mod masters;
 mod sent_scripts;
 #[cfg(feature = "sentinel")]
 pub(crate) mod sentinel;
+#[cfg(feature = "sentinel")]
+mod sentinel_watch;
 #[cfg(feature = "cluster")]
 mod slots;
 

@@ -1,6 +1,5 @@
 //! The current master, as most of its sentinels name it.
 
-use std::collections::HashMap;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -9,9 +8,10 @@ use deadpool_redis::redis::aio::MultiplexedConnection;
 use deadpool_redis::redis::sentinel::SentinelClient;
 use deadpool_redis::redis::{self, Client, ConnectionAddr, ConnectionInfo, RedisResult};
 use deadpool_redis::sentinel::{Pool, SentinelNodeConnectionInfo, SentinelServerType, TlsMode};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::majority::{is_majority, votes};
+use super::sentinel_watch::{self, LedTo, Watch, master_address};
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
 use crate::backend::redis::connection::source::{NO_LIMIT, Source};
 use crate::backend::redis::connection::{address, unasked};
@@ -35,6 +35,7 @@ pub(crate) enum Sentinels {
         sentinels: Vec<ConnectionInfo>,
         master: String,
         login: Option<SentinelNodeConnectionInfo>,
+        led_to: LedTo,
     },
     /// As the caller's own pool does it: in the order of its list.
     Pool(Pool),
@@ -84,13 +85,13 @@ impl Sentinels {
             ask(sentinel.clone(), master.clone(), login.clone())
                 .map_err(|error| LockError::config(format!("{name}: {error}")))?;
         }
-        Ok((name, Self::Each { sentinels, master, login }))
+        Ok((name, Self::Each { sentinels, master, login, led_to: LedTo::default() }))
     }
 
     /// The master that most sentinels name. One that was cut off may not have heard of a failover,
     /// and name a master that was replaced. `None`: only the caller's own pool can find it.
     pub(crate) async fn master(&self) -> Option<RedisResult<Client>> {
-        let Self::Each { sentinels, master, login } = self else { return None };
+        let Self::Each { sentinels, master, login, .. } = self else { return None };
         let attempt = |sentinel| -> ConnectAttempt<'_, Named<'_>> {
             let asked = ask(ConnectionInfo::clone(sentinel), master.clone(), login.clone());
             Box::pin(async move { Ok((sentinel, asked?.async_get_client().await?)) })
@@ -139,14 +140,9 @@ async fn latest(named: &[Named<'_>], master: &str) -> u64 {
 /// The epoch of the configuration that a sentinel has of this master: each failover has a higher
 /// one.
 async fn epoch(sentinel: &ConnectionInfo, master: &str) -> RedisResult<u64> {
-    let mut connection = Client::open(sentinel.clone())?.get_multiplexed_async_connection().await?;
-    let mut command = redis::cmd("SENTINEL");
-    let masters: Vec<HashMap<String, String>> =
-        command.arg("MASTERS").query_async(&mut connection).await?;
-    let is_it =
-        |found: &&HashMap<String, String>| found.get("name").is_some_and(|name| name == master);
-    let found = masters.iter().find(is_it).and_then(|found| found.get("config-epoch"));
-    Ok(found.and_then(|epoch| epoch.parse().ok()).unwrap_or_default())
+    let mut connection = sentinel_watch::connect(sentinel).await?;
+    let known = sentinel_watch::fields(&mut connection, master).await?.unwrap_or_default();
+    Ok(known.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or_default())
 }
 
 impl Source for Sentinels {
@@ -157,18 +153,45 @@ impl Source for Sentinels {
     async fn connect(&self) -> RedisResult<MultiplexedConnection> {
         if let Some(master) = self.master().await {
             let (settings, master) = (address::settings(), master?);
+            let address = master.get_connection_info().addr();
             return match master.get_multiplexed_async_connection_with_config(&settings).await {
-                Err(error) => {
-                    let address = master.get_connection_info().addr();
-                    Err(Box::pin(unasked::explained(address, error)).await)
+                Err(error) => Err(Box::pin(unasked::explained(address, error)).await),
+                made => {
+                    if let Self::Each { led_to, .. } = self {
+                        led_to.note(address);
+                    }
+                    made
                 }
-                made => made,
             };
         }
         let Self::Pool(pool) = self else { return Err(broken()) };
         let mut connection = pool.manager().create().await?;
         connection.set_response_timeout(NO_LIMIT);
         Ok(connection)
+    }
+
+    /// Not through a pool, which does not tell its sentinels.
+    async fn moved(&self) {
+        let Self::Each { sentinels, master, led_to, .. } = self else {
+            return std::future::pending().await;
+        };
+        let mut watch = Watch::new(sentinels, master);
+        loop {
+            sleep(sentinel_watch::PAUSE).await;
+            if !led_to.is_known() {
+                continue;
+            }
+            let Some(named) = watch.named().await.filter(|named| led_to.is_other(named)) else {
+                continue;
+            };
+            // A new connection has to lead there. If this client cannot reach that master, or it
+            // does not say that it is one, nothing would be won.
+            let Some(Ok(next)) = self.master().await else { continue };
+            if master_address(next.get_connection_info().addr()) == Some(named) {
+                led_to.forget();
+                return;
+            }
+        }
     }
 
     fn may_be_named(&self) -> bool {
