@@ -80,7 +80,7 @@ pub enum Released {
     /// The key belonged to another owner, and was left alone.
     Stolen,
     /// This owner no longer holds the lock, and it is unknown since when: the release was
-    /// sent twice because the connection broke, and only the second one was answered. Most likely
-    /// the first one freed the lock, or handed it to the next waiter.
+    /// sent twice because the connection broke under it, and only the second one was answered. Most
+    /// likely the first one freed the lock, or handed it to the next waiter.
     Unknown,
 }

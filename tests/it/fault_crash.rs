@@ -7,7 +7,7 @@ use std::time::Instant;
 use redlock::{LockError, LostReason, NodeErrorKind as Kind, Redlock, Released};
 
 use crate::fault_kit::{LONG, NOISE, Steps, assert_unavailable, client, nothing_left};
-use crate::support::{Server, eventually, ms, secs, time_passes};
+use crate::support::{Server, capture, eventually, ms, secs, time_passes};
 
 #[track_caller]
 fn reason<T: std::fmt::Debug>(outcome: Result<T, LockError>) -> LostReason {
@@ -46,11 +46,57 @@ async fn a_server_that_forgot_the_lock_says_so_at_the_next_renewal() {
     server.restart_empty().await;
     let (other, _) = client(&server.url()).await;
     assert_eq!(reason(guard.protect(steps.clone().take()).await), LostReason::Expired);
-    // On a connection that is known to be whole, a release says what it found.
-    assert_eq!(redlock.lock("connects again").run(async { 1 }).await, Ok(1));
     assert_eq!(guard.release().await, Ok(Released::Expired));
     assert_eq!(other.lock("k").run(async { 1 }).await, Ok(1));
     nothing_left(&server.raw(), &prefix, secs(1)).await;
+}
+
+/// A client that sends nothing meanwhile learns of it by its release, which is not one that may have
+/// been carried out before: the connection had ended.
+#[tokio::test]
+async fn a_body_on_a_server_that_forgot_its_lock_is_told_to_have_been_unprotected() {
+    let events = capture();
+    for is_held in [false, true] {
+        let server = Server::start().await;
+        let (redlock, prefix) = client(&server.url()).await;
+        let other = Redlock::builder().url(server.url()).prefix(prefix.clone());
+        // Events name a key without its prefix.
+        let key = format!("{prefix}of a body");
+        let guard = redlock.lock("guarded").acquire().await.unwrap();
+        let mut held = Vec::new();
+        let body = async {
+            server.restart_empty().await;
+            let other = other.build().await.unwrap();
+            for key in [&*key, "guarded"] {
+                let taken = other.lock(key).acquire().await.unwrap();
+                if is_held {
+                    held.push(taken);
+                } else {
+                    assert_eq!(taken.release().await, Ok(Released::Released));
+                }
+            }
+        };
+        assert_eq!(redlock.lock(&*key).run(body).await, Ok(()));
+        let found = if is_held { Released::Stolen } else { Released::Expired };
+        assert_eq!(guard.release().await, Ok(found));
+        let _ = events.wait_for(NOISE, &key, "were not protected").await;
+    }
+}
+
+/// The connection has ended before the release, and the client library says nothing of it.
+#[tokio::test]
+async fn a_release_after_an_idle_connection_was_closed_says_what_it_finds() {
+    let server = Server::start().await;
+    let (redlock, prefix) = client(&server.url()).await;
+    // The client may be slower to notice the end than this is to release.
+    eventually(NOISE, || async {
+        let guard = redlock.lock("k").acquire().await.unwrap();
+        server.raw().cmd(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]).await;
+        assert!(server.raw().del(&format!("{prefix}k")).await);
+        time_passes(ms(10)).await;
+        guard.release().await == Ok(Released::Expired)
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -303,3 +303,22 @@ async fn a_lock_that_was_meddled_with_is_lost_as_on_a_server() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_server_that_came_back_without_its_data_says_so_as_a_server_does() {
+    let (server, store) = (Server::start().await, FaultyStore::new());
+    let (redlock, _) = client(&server.url()).await;
+    let mut outcomes = Vec::new();
+    for (is_kit, redlock) in [(true, store.client().await.unwrap()), (false, redlock)] {
+        let restart = async || if is_kit { store.restart() } else { server.restart_empty().await };
+        let guard = redlock.lock("k").expire(secs(60)).acquire().await.unwrap();
+        let renewed = redlock.lock("renewed").expire(secs(6)).acquire().await.unwrap();
+        restart().await;
+        outcomes.push(released(&guard.release().await));
+        outcomes.push(format!("{:?}", renewed.lost().await));
+        let next = redlock.lock("k").wait(Wait::Never).acquire().await;
+        outcomes.push(next.as_ref().map_or_else(told, |_| "granted".to_owned()));
+    }
+    let (kit, server) = outcomes.split_at(outcomes.len() / 2);
+    assert_eq!(kit, server);
+}

@@ -38,8 +38,9 @@ impl Deadline {
     }
 }
 
-/// Runs one script until the deadline. If the connection broke, perhaps long ago without being
-/// noticed, it is replaced and the call is repeated, unless `may_repeat` is false. When the
+/// Runs one script until the deadline. A connection that ended while it was not used is replaced
+/// before. If it breaks under the call, it is replaced and the call is repeated, unless
+/// `may_repeat` is false. When the
 /// script may still be carried out and its answer is lost, also because this future was dropped,
 /// `on_abandoned` gets its connection.
 pub(crate) async fn send_script<S: Source, T>(
@@ -53,7 +54,7 @@ pub(crate) async fn send_script<S: Source, T>(
     let node = health.node();
     let (mut was_cut, mut repeats) = (false, 0);
     let failure = loop {
-        let loan = match connection.at_hand() {
+        let mut loan = match connection.at_hand() {
             Some(loan) => loan,
             // Boxed: it is large, and seldom needed.
             None => match Box::pin(connect(node, connection, deadline)).await {
@@ -61,8 +62,12 @@ pub(crate) async fn send_script<S: Source, T>(
                 Err(failure) => break failure,
             },
         };
-        let mut sending = Sending { loan, is_over: false, on_abandoned: &on_abandoned };
         let sent = CLOCK.now();
+        if connection.forget_if_ended(&mut loan, sent) {
+            health.broke();
+            continue;
+        }
+        let mut sending = Sending { loan, is_over: false, on_abandoned: &on_abandoned };
         match bounded(connection, deadline, call.send(&mut sending.loan, &mut was_cut)).await {
             Ok(Ok(_)) if sending.loan.is_superseded() => break superseded(node),
             Ok(Ok((value, confirmed))) => {

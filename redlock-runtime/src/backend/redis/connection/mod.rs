@@ -4,6 +4,7 @@ pub(crate) mod address;
 pub(crate) mod batching;
 pub(crate) mod connect;
 pub(crate) mod diagnosis;
+pub(crate) mod ended;
 pub(crate) mod identified_source;
 pub(crate) mod kept_open;
 pub(crate) mod met_server;

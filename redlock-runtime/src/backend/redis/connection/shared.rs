@@ -26,6 +26,8 @@ use crate::mutex::Mutex;
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 /// A connection that ends sooner counts as one that could not be made.
 const OF_USE: Duration = Duration::from_secs(1);
+/// After a look at a connection, its commands are given to it for this long without another one.
+const LOOKED_AT: Duration = Duration::from_millis(1);
 /// How long after a replacement another one is not begun, however many commands fail meanwhile.
 const REPLACED_AGAIN: Duration = Duration::from_millis(200);
 /// A connection that is silent for this long is given up, however long it took to be made.
@@ -46,6 +48,8 @@ struct Silence {
     /// How long the silence may last. Making the connection took more than one round trip: a
     /// command that was awaited for less time has not shown that the connection is broken.
     longest: Duration,
+    /// When it was last made sure that the connection has not ended, in nanoseconds.
+    looked_at: AtomicU64,
     /// A clean-up was not answered: the connection is no longer used.
     is_given_up: AtomicBool,
     /// Whether it is kept for clean-ups on it.
@@ -180,6 +184,24 @@ impl<S: Source> SharedConnection<S> {
     /// The connection broke, gave a wrong answer, or gave none to a command about `key`.
     pub(crate) fn failed(&self, loan: &Loan<S::Connection>, key: &str) {
         if S::LEADS_TO_ONE { self.discard(loan) } else { self.replace(loan, key) }
+    }
+
+    /// Has the connection ended while it was not used? Then it is forgotten: a command that fails on
+    /// it may have been carried out, as far as anybody knows, and one that is not given to it has
+    /// not been.
+    pub(crate) fn forget_if_ended(&self, loan: &mut Loan<S::Connection>, now: Moment) -> bool {
+        let last = Moment::from_nanos(loan.silence.looked_at.load(Ordering::Relaxed));
+        if now.since(last) < LOOKED_AT {
+            return false;
+        }
+        let _timer = self.timer().map(Handle::enter);
+        let has_ended = S::has_ended(loan.connection.inner());
+        if has_ended {
+            self.discard(loan);
+        } else {
+            loan.silence.looked_at.store(now.nanos(), Ordering::Relaxed);
+        }
+        has_ended
     }
 
     /// The caller of a command about `key` that was `sent` has gone without an answer.
@@ -325,6 +347,7 @@ impl<C: Clone> Current<C> {
         let silence = Arc::new(Silence {
             since: AtomicU64::new(0),
             longest: took.min(LONGEST_SILENCE),
+            looked_at: AtomicU64::new(CLOCK.now().nanos()),
             is_given_up: AtomicBool::new(false),
             kept: KeptConnection::default(),
         });

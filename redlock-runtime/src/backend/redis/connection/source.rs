@@ -7,7 +7,7 @@ use deadpool_redis::Pool;
 use deadpool_redis::redis::aio::{ConnectionLike, MultiplexedConnection};
 use deadpool_redis::redis::{Client, RedisResult};
 
-use super::unasked;
+use super::{ended, unasked};
 use crate::backend::redis::pubsub::{Listener, PubsubStream, mailbox, subscription};
 
 /// How long it may take to make a connection: TCP, TLS, the login, and the commands that identify
@@ -45,6 +45,11 @@ pub(crate) trait Source: Send + Sync + 'static {
         _key: Option<&str>,
     ) -> impl Future<Output = bool> + Send {
         std::future::ready(true)
+    }
+
+    /// Has a connection ended while nobody used it? Nothing is sent for this.
+    fn has_ended(_connection: &mut Self::Connection) -> bool {
+        false
     }
 
     /// A fresh channel for a client: of publish and subscribe, or a mailbox below `prefix`.
@@ -108,6 +113,10 @@ impl Source for Direct {
             }
             (Err(error), None) => Err(error),
         }
+    }
+
+    fn has_ended(connection: &mut MultiplexedConnection) -> bool {
+        ended::has_ended(connection)
     }
 
     fn channel(&self, prefix: &str) -> String {

@@ -14,7 +14,7 @@ use super::majority::{is_majority, votes};
 use super::sentinel_watch::{self, LedTo, Watch, master_address};
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
 use crate::backend::redis::connection::source::{NO_LIMIT, Source};
-use crate::backend::redis::connection::{address, unasked};
+use crate::backend::redis::connection::{address, ended, unasked};
 use crate::backend::redis::pubsub::{
     Listener, PubsubStream, broken, mailbox, silent, subscription,
 };
@@ -192,6 +192,10 @@ impl Source for Sentinels {
                 return;
             }
         }
+    }
+
+    fn has_ended(connection: &mut MultiplexedConnection) -> bool {
+        ended::has_ended(connection)
     }
 
     fn may_be_named(&self) -> bool {
