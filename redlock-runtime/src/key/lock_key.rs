@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(feature = "cluster")]
+use super::slot::push_in_slot;
 use super::slot::{hash_tag, push_neighbour, slot};
 use crate::error::{InvalidKeyReason, LockError};
 
@@ -125,6 +127,14 @@ impl LockKey {
             names.push_str(part);
         }
     }
+}
+
+/// The key of the fencing mark of a hash slot.
+#[cfg(feature = "cluster")]
+pub(crate) fn mark_of_slot(prefix: &str, slot: u16) -> String {
+    let mut mark = String::new();
+    push_in_slot(&mut mark, slot, prefix, MARK_SUFFIX);
+    mark
 }
 
 /// A key, and those of its mark, its counter and its queue. All helper keys are in one text: one

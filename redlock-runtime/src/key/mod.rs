@@ -7,6 +7,8 @@ mod render;
 mod slot;
 
 pub(crate) use key_set::in_order;
+#[cfg(feature = "cluster")]
+pub(crate) use lock_key::mark_of_slot;
 pub(crate) use lock_key::{FOUNDERS_SUFFIX, LockKey, MAILBOX, WithHelpers};
 pub use printable::{KeyPart, Keys, part};
 pub(crate) use render::Rendered;

@@ -30,13 +30,19 @@ pub(super) fn slot(key: &str) -> u16 {
 /// Appends a key that begins with `prefix`, ends with `suffix`, and lies in the slot of `key`. That
 /// key begins with `prefix`, too. It is the same key for all keys of the slot.
 pub(super) fn push_neighbour(name: &mut String, key: &str, prefix: &str, suffix: &str) {
+    push_in_slot(name, slot(key), prefix, suffix);
+}
+
+/// Appends a key that begins with `prefix`, ends with `suffix`, and lies in this slot; if the
+/// prefix has a tag, in the slot of the prefix.
+pub(super) fn push_in_slot(name: &mut String, wanted: u16, prefix: &str, suffix: &str) {
     let start = name.len();
     // Every command has such a key: formatting it would cost an eighth of a call's processor time.
     for part in [prefix, "{", ZEROS, "}", suffix] {
         name.push_str(part);
     }
     // If the prefix has a tag already, all of its keys are in one slot.
-    let wrong = slot(&name[start..]) ^ slot(key);
+    let wrong = slot(&name[start..]) ^ wanted;
     let turned = TURNS.iter().enumerate().filter(|(bit, _)| wrong >> bit & 1 == 1);
     let digits = turned.fold(0, |digits, (_, turn)| digits ^ turn);
     name.truncate(start + prefix.len() + 1);

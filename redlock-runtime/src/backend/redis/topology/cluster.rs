@@ -46,6 +46,8 @@ const CLIENT_CONNECT: Duration = Duration::from_secs(1);
 /// moves.
 pub(crate) struct RedisCluster {
     node: RedisNode<Shards>,
+    /// The prefix of the locks' keys.
+    pub(super) prefix: Arc<str>,
     pub(super) checks: LastChecks,
     /// For checks of the masters of a pool's cluster. A check of one that is down makes the client
     /// library connect to all of them anew, and other commands on that connection wait.
@@ -93,9 +95,10 @@ impl RedisCluster {
     }
 
     fn of(name: String, shards: Shards, options: NodeOptions) -> Self {
+        let prefix = Arc::clone(&options.prefix);
         let node = RedisNode::new(name, shards, options);
         let examining = SharedConnection::new(Arc::clone(&node.route.core.source));
-        Self { node, checks: LastChecks::default(), examining }
+        Self { node, prefix, checks: LastChecks::default(), examining }
     }
 
     pub(super) fn core(&self) -> &NodeCore<Shards> {

@@ -6,12 +6,12 @@ use std::time::Duration;
 use deadpool_redis::redis::cluster_routing::{
     MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo, SingleNodeRoutingInfo,
 };
-use deadpool_redis::redis::{self, RedisResult, Value};
+use deadpool_redis::redis::{self, ErrorKind, RedisError, ServerErrorKind, Value};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::cluster::{RedisCluster, Shards};
 use super::masters;
-use super::slots::{self, Address, View};
+use super::slots::{self, Master, View};
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::{Failure, no_reply};
 use crate::backend::redis::connection::diagnose;
@@ -19,6 +19,7 @@ use crate::backend::redis::pubsub::broken;
 use crate::backend::{HealthAnswer, HealthCheck};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::health::{Health, NodeHealth};
+use crate::key::mark_of_slot;
 use crate::together::together;
 
 impl HealthCheck for RedisCluster {
@@ -100,34 +101,46 @@ impl RedisCluster {
         }
     }
 
+    /// Reads a key of this master, below the prefix of the locks. A master that is cut off from most
+    /// of the others, or belongs to a cluster that is down, answers PING and refuses all keys.
+    ///
     /// Over a connection of its own where that is possible. The client library serves no other
     /// command while it looks for a master that is silent.
-    async fn check(&self, master: Address, within: Duration) -> NodeHealth {
-        let name = format!("{} ({}:{})", self.core().name, master.0, master.1);
+    async fn check(&self, master: Master, within: Duration) -> NodeHealth {
+        let Master { address, slot } = master;
+        let name = format!("{} ({}:{})", self.core().name, address.0, address.1);
+        let question = redis::cmd("GET").arg(mark_of_slot(&self.prefix, slot)).take();
         let begun = Instant::now();
         let asked = timeout(within, async {
             let answer = match &self.core().source.inner {
-                Shards::Client { seeds, .. } => masters::ping(&seeds[0], &master).await?,
+                Shards::Client { seeds, .. } => masters::ask(&seeds[0], &address, &question).await,
                 Shards::Pool(_) => {
                     let mut loan = self.examining.borrow().await?;
-                    let (host, port) = master;
+                    let (host, port) = address;
                     let master = SingleNodeRoutingInfo::ByAddress { host, port };
                     let place = RoutingInfo::SingleNode(master);
-                    loan.connection.inner().route(redis::cmd("PING"), place).await?
+                    loan.connection.inner().route(question, place).await
                 }
             };
-            RedisResult::Ok(match answer {
-                Value::ServerError(refusal) => Err(refusal.into()),
+            match answer.and_then(Value::extract_error) {
+                Err(error) if !is_elsewhere(&error) => Err(error),
                 _ => Ok(()),
-            })
+            }
         });
         let answer = match asked.await {
-            Ok(Ok(Ok(()))) => Ok(()),
-            Ok(Ok(Err(error)) | Err(error)) => Err(diagnose(&name, &error).error),
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(diagnose(&name, &error).error),
             Err(_) => Err(no_reply(&name, "no reply", within, false).error),
         };
         let took = begun.elapsed();
         let since = self.checks.learn(&name, answer.is_ok());
         NodeHealth::new(&name, took, answer, since)
     }
+}
+
+/// Does a master that serves its keys say where this one is to be found? Its slot is moved, or was
+/// just now.
+fn is_elsewhere(error: &RedisError) -> bool {
+    use ServerErrorKind::{Ask, Moved, TryAgain};
+    matches!(error.kind(), ErrorKind::Server(Moved | Ask | TryAgain))
 }

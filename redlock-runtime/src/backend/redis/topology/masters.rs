@@ -9,14 +9,14 @@ use std::time::Duration;
 use deadpool_redis::redis;
 use deadpool_redis::redis::aio::{PubSubSink, PubSubStream};
 use deadpool_redis::redis::{
-    Client, ConnectionAddr, ConnectionInfo, RedisError, RedisResult, Value,
+    Client, Cmd, ConnectionAddr, ConnectionInfo, RedisError, RedisResult, Value,
 };
 use futures_core::Stream;
 use tokio::time::{Instant, timeout};
 
 use super::heard::Heard;
 use super::majority;
-use super::slots::{Address, View, parse};
+use super::slots::{Address, Master, View, parse};
 use crate::backend::redis::connection::connect::{ConnectAttempt, Race};
 use crate::backend::redis::pubsub::subscription::{
     HEARTBEAT, Listener, News, PubsubStream, broken, silent,
@@ -200,9 +200,9 @@ async fn survey(
     }
     let mut opening: Vec<Pin<Box<dyn Future<Output = RedisResult<MasterConnection>> + Send + '_>>> =
         Vec::new();
-    for master in masters {
-        if known.iter().all(|(address, _)| *address != master) {
-            opening.push(Box::pin(open(&seed, master, &channel)));
+    for Master { address, .. } in masters {
+        if known.iter().all(|(known, _)| *known != address) {
+            opening.push(Box::pin(open(&seed, address, &channel)));
         }
     }
     let (alive, opened) = tokio::join!(together(checks), together(opening));
@@ -256,11 +256,15 @@ async fn slots(server: ConnectionInfo) -> RedisResult<Value> {
     redis::cmd("CLUSTER").arg("SLOTS").query_async(&mut connection).await
 }
 
-/// Asks one server for a sign of life.
-pub(super) async fn ping(seed: &ConnectionInfo, address: &Address) -> RedisResult<Value> {
+/// Asks one server.
+pub(super) async fn ask(
+    seed: &ConnectionInfo,
+    address: &Address,
+    question: &Cmd,
+) -> RedisResult<Value> {
     let info = seed.clone().set_addr(place(seed.addr(), address));
     let mut connection = Client::open(info)?.get_multiplexed_async_connection().await?;
-    redis::cmd("PING").query_async(&mut connection).await
+    question.query_async(&mut connection).await
 }
 
 /// Subscribing once more changes nothing, and needs no other permission.

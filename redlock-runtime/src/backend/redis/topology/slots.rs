@@ -7,6 +7,14 @@ use crate::backend::redis::commands::reply::text;
 /// The address of a server.
 pub(super) type Address = (String, u16);
 
+/// A master that has slots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Master {
+    pub(super) address: Address,
+    /// The first of its slots.
+    pub(super) slot: u16,
+}
+
 /// How many slots the keys of a cluster have.
 const SLOTS: i64 = 16_384;
 
@@ -14,7 +22,7 @@ const SLOTS: i64 = 16_384;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct View {
     /// In the order of their first slots: servers name them in orders of their own.
-    pub(super) masters: Vec<Address>,
+    pub(super) masters: Vec<Master>,
     /// The first slots in a row that no master has.
     pub(super) gap: Option<(i64, i64)>,
 }
@@ -25,13 +33,16 @@ pub(super) fn parse(slots: &Value, asked: &str) -> View {
     let Value::Array(slots) = slots else { return View::default() };
     let mut ranges: Vec<_> = slots.iter().filter_map(|range| parse_range(range, asked)).collect();
     ranges.sort_unstable();
-    let (mut masters, mut next, mut gap) = (Vec::new(), 0, None);
+    let (mut masters, mut next, mut gap) = (Vec::<Master>::new(), 0, None);
     for (first, last, master) in ranges {
         if first > next {
             gap = gap.or(Some((next, first - 1)));
         }
         next = next.max(last.saturating_add(1));
-        masters.extend(master.filter(|master| !masters.contains(master)));
+        let is_new = |address: &Address| masters.iter().all(|known| known.address != *address);
+        if let (Some(address), Ok(slot)) = (master.filter(is_new), u16::try_from(first)) {
+            masters.push(Master { address, slot });
+        }
     }
     let rest = (next < SLOTS).then_some((next, SLOTS - 1));
     View { masters, gap: gap.or(rest) }
@@ -62,6 +73,10 @@ mod tests {
     use super::*;
     use crate::backend::redis::connection::{bulk, value};
 
+    fn addresses(view: View) -> Vec<Address> {
+        view.masters.into_iter().map(|master| master.address).collect()
+    }
+
     fn range(first: u16, host: &str, port: u16) -> String {
         let replica = format!("*2\r\n{}\r\n:1", bulk("replica"));
         format!("*4\r\n:{first}\r\n:9\r\n*3\r\n{host}\r\n:{port}\r\n{}\r\n{replica}", bulk("id"))
@@ -72,7 +87,8 @@ mod tests {
         let ranges = [range(0, &bulk("a"), 1), range(5, &bulk("b"), 2), range(7, &bulk("a"), 1)]
             .join("\r\n");
         let slots = value(&format!("*3\r\n{ranges}")).unwrap();
-        assert_eq!(parse(&slots, "x").masters, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+        let master = |host: &str, port, slot| Master { address: (host.to_owned(), port), slot };
+        assert_eq!(parse(&slots, "x").masters, [master("a", 1, 0), master("b", 2, 5)]);
     }
 
     #[test]
@@ -102,11 +118,11 @@ mod tests {
     fn a_server_that_does_not_know_its_host_is_the_one_that_was_asked() {
         for unknown in [bulk(""), bulk("0.0.0.0"), bulk("::"), "$-1".to_owned()] {
             let slots = value(&format!("*1\r\n{}", range(0, &unknown, 7))).unwrap();
-            assert_eq!(parse(&slots, "seed").masters, [("seed".to_owned(), 7)]);
+            assert_eq!(addresses(parse(&slots, "seed")), [("seed".to_owned(), 7)]);
         }
         let ranges = [range(0, &bulk("?"), 7), range(9, &bulk("b"), 2)].join("\r\n");
         let slots = value(&format!("*2\r\n{ranges}")).unwrap();
-        assert_eq!(parse(&slots, "seed").masters, [("b".to_owned(), 2)]);
+        assert_eq!(addresses(parse(&slots, "seed")), [("b".to_owned(), 2)]);
     }
 
     #[test]
