@@ -28,10 +28,10 @@ impl HealthCheck for RedisCluster {
         Box::pin(async move {
             let (begun, sent) = (Instant::now(), CLOCK.now());
             let health = match self.view(begun, within).await {
-                Ok(View { masters, gap }) => {
-                    let whole = self.judged_as_a_whole(begun, self.covered(gap));
+                Ok(view) => {
+                    let whole = self.judged_as_a_whole(begun, self.covered(&view));
                     let left = within.saturating_sub(begun.elapsed());
-                    let checks = masters.into_iter().map(|master| {
+                    let checks = view.masters.into_iter().map(|master| {
                         let check: Pin<Box<dyn Future<Output = NodeHealth> + Send + '_>> =
                             Box::pin(self.check(master, left));
                         check
@@ -71,10 +71,17 @@ impl RedisCluster {
     }
 
     /// The masters refuse the locks of slots that none of them has; all locks, unless they are told
-    /// otherwise (`cluster-require-full-coverage no`).
-    fn covered(&self, gap: Option<(i64, i64)>) -> Result<(), NodeError> {
-        let Some((first, last)) = gap else { return Ok(()) };
-        let message = format!("no master has the slots {first} to {last}");
+    /// otherwise (`cluster-require-full-coverage no`). Those of a master without an address cannot
+    /// be asked for.
+    fn covered(&self, view: &View) -> Result<(), NodeError> {
+        let message = match (view.gap, view.unnamed) {
+            (Some((first, last)), _) => format!("no master has the slots {first} to {last}"),
+            (None, Some((first, last))) => format!(
+                "the master of the slots {first} to {last} does not tell its address; set \
+                 `cluster-announce-hostname` there, or another `cluster-preferred-endpoint-type`"
+            ),
+            (None, None) => return Ok(()),
+        };
         Err(NodeError::new(&self.core().name, NodeErrorKind::Cluster, message))
     }
 

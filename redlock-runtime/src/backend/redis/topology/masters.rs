@@ -193,7 +193,7 @@ async fn survey(
     channel: String,
     known: Vec<(Address, PubSubSink)>,
 ) -> RedisResult<Survey> {
-    let (seed, View { masters, .. }) = view(&seeds, &known, CONNECT).await?;
+    let (seed, View { masters, unnamed, .. }) = view(&seeds, &known, CONNECT).await?;
     let mut checks: Vec<Pin<Box<dyn Future<Output = bool> + Send + '_>>> = Vec::new();
     for (_, sink) in &known {
         checks.push(Box::pin(lives(sink.clone(), &channel)));
@@ -208,7 +208,9 @@ async fn survey(
     let (alive, opened) = tokio::join!(together(checks), together(opening));
     let deaf = known.into_iter().zip(alive).filter(|(_, lives)| !lives);
     let deaf = deaf.map(|((address, _), _)| address).collect();
-    let mut found = Survey { connections: Vec::new(), deaf, failed: None };
+    // A master without an address cannot be listened to.
+    let failed = unnamed.map(|_| broken());
+    let mut found = Survey { connections: Vec::new(), deaf, failed };
     for connection in opened {
         match connection {
             Ok(connection) => found.connections.push(connection),

@@ -25,27 +25,33 @@ pub(super) struct View {
     pub(super) masters: Vec<Master>,
     /// The first slots in a row that no master has.
     pub(super) gap: Option<(i64, i64)>,
+    /// The first slots whose master the server cannot name (`?`).
+    pub(super) unnamed: Option<(i64, i64)>,
 }
 
 /// What an answer to CLUSTER SLOTS says. If a server does not know its host, it is the one that was
-/// `asked`. A master that the server cannot name (`?`) is left out.
+/// `asked`.
 pub(super) fn parse(slots: &Value, asked: &str) -> View {
     let Value::Array(slots) = slots else { return View::default() };
     let mut ranges: Vec<_> = slots.iter().filter_map(|range| parse_range(range, asked)).collect();
     ranges.sort_unstable();
-    let (mut masters, mut next, mut gap) = (Vec::<Master>::new(), 0, None);
+    let (mut masters, mut next) = (Vec::<Master>::new(), 0);
+    let (mut gap, mut unnamed) = (None, None);
     for (first, last, master) in ranges {
         if first > next {
             gap = gap.or(Some((next, first - 1)));
         }
         next = next.max(last.saturating_add(1));
+        if master.is_none() {
+            unnamed = unnamed.or(Some((first, last)));
+        }
         let is_new = |address: &Address| masters.iter().all(|known| known.address != *address);
         if let (Some(address), Ok(slot)) = (master.filter(is_new), u16::try_from(first)) {
             masters.push(Master { address, slot });
         }
     }
     let rest = (next < SLOTS).then_some((next, SLOTS - 1));
-    View { masters, gap: gap.or(rest) }
+    View { masters, gap: gap.or(rest), unnamed }
 }
 
 /// One range: `{first slot, last, {host, port, ..}, replicas ..}`.
@@ -118,11 +124,14 @@ mod tests {
     fn a_server_that_does_not_know_its_host_is_the_one_that_was_asked() {
         for unknown in [bulk(""), bulk("0.0.0.0"), bulk("::"), "$-1".to_owned()] {
             let slots = value(&format!("*1\r\n{}", range(0, &unknown, 7))).unwrap();
+            assert_eq!(parse(&slots, "seed").unnamed, None);
             assert_eq!(addresses(parse(&slots, "seed")), [("seed".to_owned(), 7)]);
         }
         let ranges = [range(0, &bulk("?"), 7), range(9, &bulk("b"), 2)].join("\r\n");
         let slots = value(&format!("*2\r\n{ranges}")).unwrap();
-        assert_eq!(addresses(parse(&slots, "seed")), [("b".to_owned(), 2)]);
+        let view = parse(&slots, "seed");
+        assert_eq!((view.gap, view.unnamed), (Some((10, 16_383)), Some((0, 9))));
+        assert_eq!(addresses(view), [("b".to_owned(), 2)]);
     }
 
     #[test]
