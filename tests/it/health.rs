@@ -187,6 +187,22 @@ async fn a_cluster_without_a_master_for_some_slots_is_not_available() {
     }
 }
 
+/// A client that named one server goes on without it, and says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_whose_named_servers_have_left_is_available_while_it_grants_locks() {
+    let cluster = Cluster::start_with(secs(60), &[]).await;
+    let seed = cluster.master_of("lock:k").await;
+    let redlock = Redlock::builder().cluster([seed.url()]).build().await.unwrap();
+    redlock.lock("k").run(async {}).await.unwrap();
+    until(&redlock, &[true, true, true]).await;
+    cluster.fail_over("lock:k").await;
+    redlock.lock("k").wait(secs(60)).run(async {}).await.unwrap();
+    seed.kill9();
+    redlock.lock("k").wait(secs(60)).run(async {}).await.unwrap();
+    let health = until(&redlock, &[true, true, true]).await;
+    assert!(health.is_available(), "{health}");
+}
+
 /// A master that was just started answers PING, and refuses all keys for two seconds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_of_a_cluster_that_refuses_its_keys_is_not_usable() {

@@ -45,7 +45,7 @@ const CLIENT_CONNECT: Duration = Duration::from_secs(1);
 /// The locks of a cluster. The client library finds the master of each key, and follows it when it
 /// moves.
 pub(crate) struct RedisCluster {
-    node: RedisNode<Shards>,
+    pub(super) node: RedisNode<Shards>,
     /// The prefix of the locks' keys.
     pub(super) prefix: Arc<str>,
     pub(super) checks: LastChecks,

@@ -15,7 +15,7 @@ use super::slots::{self, Master, View};
 use crate::backend::redis::clock::CLOCK;
 use crate::backend::redis::commands::{Failure, no_reply};
 use crate::backend::redis::connection::diagnose;
-use crate::backend::redis::pubsub::broken;
+use crate::backend::redis::pubsub::{broken, silent};
 use crate::backend::{HealthAnswer, HealthCheck};
 use crate::error::{NodeError, NodeErrorKind};
 use crate::health::{Health, NodeHealth};
@@ -85,14 +85,21 @@ impl RedisCluster {
         Err(NodeError::new(&self.core().name, NodeErrorKind::Cluster, message))
     }
 
-    /// The cluster, as most of the servers see it that are named.
+    /// The cluster, as most of the servers see it that are named. If they have all left it, as the
+    /// connection of the callers sees it, over which locks are still granted.
     async fn view(&self, begun: Instant, within: Duration) -> Result<View, NodeError> {
         let name = &self.core().name;
         let asked = timeout_at(begun + within, async {
-            if let Shards::Client { seeds, .. } = &self.core().source.inner {
-                return Ok(masters::view(seeds, &[], within / 4).await?.1);
-            }
-            let mut loan = self.examining.borrow().await?;
+            let mut loan = if let Shards::Client { seeds, .. } = &self.core().source.inner {
+                let asked = timeout(within / 2, masters::view(seeds, &[], within / 4)).await;
+                match (asked.unwrap_or_else(|_| Err(silent())), self.node.route.calls.at_hand()) {
+                    (Ok((_, view)), _) => return Ok(view),
+                    (Err(_), Some(loan)) => loan,
+                    (Err(error), None) => return Err(error),
+                }
+            } else {
+                self.examining.borrow().await?
+            };
             let all = MultipleNodeRoutingInfo::AllNodes;
             let place = RoutingInfo::MultiNode((all, Some(ResponsePolicy::OneSucceeded)));
             let command = redis::cmd("CLUSTER").arg("SLOTS").to_owned();
