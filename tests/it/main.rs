@@ -80,6 +80,7 @@ mod kinds;
 mod leader;
 mod left_behind;
 mod line;
+mod line_broken;
 mod line_calls;
 mod line_denied;
 mod line_far;

@@ -67,7 +67,8 @@ impl<S: Source> FifoQueue for Route<S> {
     ) -> Reply<'a, Rotated> {
         Box::pin(async move {
             let (core, home) = (&self.core, self.home.as_ref());
-            let channel = core.registry.channel_within(within).await;
+            // Nobody uses the lock meanwhile.
+            let channel = core.registry.channel_while_held().await;
             let deadline = Deadline::after(within);
             let call = exclusive::rotate::call(held, tokens, next, reserve, channel);
             let undo = |loan: Loan<S::Connection>| {

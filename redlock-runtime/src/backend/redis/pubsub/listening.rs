@@ -24,6 +24,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 const REPLY: Duration = Duration::from_secs(1);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Up to this pause, whoever joins the queue waits for the next subscription. During a longer one,
+/// it joins at once, as one that is not signalled.
+const SOON: Duration = Duration::from_millis(50);
 
 /// A test message that shows that the channel works. It carries no signal.
 const OWN_MESSAGE: &str = "";
@@ -54,10 +57,11 @@ impl<S: Source> Listening<'_, S> {
                     (was_heard, denials) = (true, 0);
                     self.hear(subscription, heard).await;
                     self.route.core.health.broke();
-                    registry.enter(Phase::Wanted);
                     if since.elapsed() > LONGEST_PAUSE {
                         pause = SHORTEST_PAUSE;
                     }
+                    let is_soon = pause <= SOON;
+                    registry.enter(if is_soon { Phase::Wanted } else { Phase::Silent });
                 }
                 Ok(Ok(None)) => {
                     registry.enter(Phase::Silent);
@@ -186,3 +190,6 @@ impl<S: Source> Listening<'_, S> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,13 @@ use crate::owner::Owner;
 pub(crate) const NOBODY: &str = "-";
 /// The divisor for the part of a call's time that the connection for signals may take.
 const CONNECTING_PART: u32 = 2;
+/// How long a call waits for that connection at most: a connection that is made takes some round
+/// trips. Whoever waits longer, because nobody answers or the server is far, waits in the queue
+/// meanwhile, where it can take a lock that becomes free.
+const CONNECTING: Duration = Duration::from_millis(100);
+/// The same for a call that holds the lock meanwhile. It does not go without: hand-overs would pass
+/// over its next entry, up to sixteen times, because its client needs signals for the first time.
+const CONNECTING_HELD: Duration = Duration::from_millis(20);
 /// How many owners that gave up are remembered: a signal for one of them is rare, and late.
 const MOST_GAVE_UP: usize = 1024;
 /// How many owners are remembered that were served and have let go, of some hundred bytes each. A
@@ -118,8 +125,17 @@ impl Registry {
     }
 
     /// The channel for signals, once it is listened to, for a call that may take `within`;
-    /// [`NOBODY`] if half of that is over. Cancel safe.
+    /// [`NOBODY`] if half of that is over, or [`CONNECTING`]. Cancel safe.
     pub(crate) async fn channel_within(&self, within: Duration) -> &str {
+        self.channel_in(CONNECTING.min(within / CONNECTING_PART)).await
+    }
+
+    /// The same for a call that holds the lock. Cancel safe.
+    pub(crate) async fn channel_while_held(&self) -> &str {
+        self.channel_in(CONNECTING_HELD).await
+    }
+
+    async fn channel_in(&self, limit: Duration) -> &str {
         if self.is_heard() {
             return &self.channel;
         }
@@ -132,7 +148,7 @@ impl Registry {
         });
         let mut phase = self.phase.subscribe();
         let settled = phase.wait_for(|phase| matches!(phase, Phase::Heard | Phase::Silent));
-        let _ = tokio::time::timeout(within / CONNECTING_PART, settled).await;
+        let _ = tokio::time::timeout(limit, settled).await;
         self.channel_now()
     }
 

@@ -1,0 +1,114 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use deadpool_redis::redis::RedisResult;
+
+use super::*;
+use crate::backend::redis::connection::Scripted;
+use crate::backend::redis::node_core::{NodeCore, NodeOptions};
+use crate::backend::redis::pubsub::Listener;
+use crate::backend::{FifoQueue, TokensUsed};
+use crate::fencing::FencingToken;
+use crate::key::LockKey;
+use crate::kind::Kind;
+use crate::owner::Owner;
+
+/// Its subscriptions break soon after they are made; the last one hangs while it is made.
+#[derive(Clone)]
+struct Breaking {
+    made: Arc<AtomicU32>,
+    most: u32,
+}
+
+impl Source for Breaking {
+    type Connection = Scripted;
+
+    async fn connect(&self) -> RedisResult<Scripted> {
+        Ok(Scripted::new([":1"; 9]))
+    }
+
+    async fn subscribe(&self, listener: Listener) -> RedisResult<Option<PubsubStream>> {
+        if self.made.fetch_add(1, Ordering::Relaxed) >= self.most {
+            return std::future::pending().await;
+        }
+        listener.pass_on(OWN_MESSAGE.into());
+        Ok(Some(Box::pin(async move {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            drop(listener);
+            broken()
+        })))
+    }
+}
+
+fn claim() -> Claim {
+    let (key, owner) = (LockKey::new("lock:", "k").unwrap(), Owner::of_nobody("test"));
+    Claim { key, owner, expire: Duration::from_secs(60), kind: Kind::Exclusive }
+}
+
+/// How long a call waits that may take eight seconds, after so many subscriptions have broken.
+async fn waits_after(times: u32, holds: bool) -> Duration {
+    let made = Arc::<AtomicU32>::default();
+    let source = Breaking { made: Arc::clone(&made), most: times };
+    let route = Route::new(NodeCore::new("n".to_owned(), source, NodeOptions::default()));
+    let registry = &route.core.registry;
+    let listening = Listening { route: &route };
+    let (within, [held, next]) = (Duration::from_secs(8), [claim(), claim()]);
+    let first = FencingToken::new(1).unwrap();
+    let tokens = TokensUsed { used: first, reserved: first };
+    let calls = async {
+        let _ = registry.channel_within(within).await;
+        while made.load(Ordering::Relaxed) < times.max(1) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // Until the last one has broken.
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let start = Instant::now();
+        if holds {
+            let _ = route.rotate(&held, tokens, &next, 1, within).await;
+        } else {
+            let _ = route.enqueue(&next, 1, within).await;
+        }
+        start.elapsed()
+    };
+    tokio::select! {
+        () = listening.listen() => unreachable!("it can subscribe"),
+        waited = calls => waited,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_a_subscription_that_is_not_made_soon() {
+    for times in 4..=10 {
+        for holds in [false, true] {
+            assert_eq!(waits_after(times, holds).await, Duration::ZERO, "{times}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_hangs_keeps_nobody_from_the_queue_for_long() {
+    for (holds, limit) in [(false, 100), (true, 20)] {
+        let waited = waits_after(0, holds).await;
+        assert!(waited <= Duration::from_millis(limit + 1), "{waited:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_that_is_made_soon_is_waited_for() {
+    let made = Arc::<AtomicU32>::default();
+    let source = Breaking { made: Arc::clone(&made), most: 2 };
+    let route = Route::new(NodeCore::new("n".to_owned(), source, NodeOptions::default()));
+    let registry = &route.core.registry;
+    let listening = Listening { route: &route };
+    let calls = async {
+        let _ = registry.channel_within(Duration::from_secs(8)).await;
+        while registry.is_heard() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(registry.channel_within(Duration::from_secs(8)).await, registry.channel);
+    };
+    tokio::select! {
+        () = listening.listen() => unreachable!("it can subscribe"),
+        () = calls => {}
+    }
+}
